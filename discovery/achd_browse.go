@@ -13,20 +13,20 @@ import (
 	"github.com/grandcat/zeroconf"
 )
 
-// AchdChannel is a channel that a host with achd announces, as avahi does for it: an instance of _ach._tcp. Nothing
-// proves what it says.
+// AchdChannel is a channel that a host with achd announces through avahi, as an instance of _ach._tcp. Announcements are
+// not authenticated.
 type AchdChannel struct {
 	Channel string
-	Host    string // its name in the network, such as robot.local
+	Host    string // mDNS name of the host, such as robot.local
 	Addr    netip.AddrPort
 }
 
-// maxAchdChannels is how many channels one search returns.
+// maxAchdChannels is the most channels that one search returns.
 const maxAchdChannels = 4096
 
-// BrowseAchd searches once for channels of hosts with achd, over IPv4, on the named interfaces (none: all). It returns
-// after timeout, or 0.7 s after the last new answer, by host and channel; an empty list is not an error. It is an error
-// when this host has no network to ask on. Names that no channel can have are left out.
+// BrowseAchd searches once for channels of hosts with achd, over IPv4, on the named interfaces or, without names, on all.
+// It returns them sorted by host and channel, after timeout or 0.7 s after the last new answer. It omits invalid channel
+// names. An empty list is not an error. It is an error if this host has no network to search on.
 func BrowseAchd(ctx context.Context, interfaces []string, timeout time.Duration) ([]AchdChannel, error) {
 	links, err := usableLinks(interfaces)
 	if err == nil && len(links) == 0 {
@@ -65,8 +65,8 @@ func BrowseAchd(ctx context.Context, interfaces []string, timeout time.Duration)
 // groupsPerSocket is how many IPv4 multicast groups Linux lets a socket join by default (net.ipv4.igmp_max_memberships).
 const groupsPerSocket = 20
 
-// browseAchd sends queries out of all interfaces, and returns a channel with the answers, which is closed when ctx ends. A resolver of
-// zeroconf has one socket, so more than groupsPerSocket interfaces need more than one resolver.
+// browseAchd sends queries on all interfaces and returns a channel with the answers, which is closed when ctx ends. It
+// starts one zeroconf resolver for each groupsPerSocket interfaces, since a resolver has one socket.
 func browseAchd(ctx context.Context, ifaces []net.Interface) (<-chan *zeroconf.ServiceEntry, error) {
 	all := make(chan *zeroconf.ServiceEntry)
 	var resolvers sync.WaitGroup
@@ -95,7 +95,7 @@ func browseAchd(ctx context.Context, ifaces []net.Interface) (<-chan *zeroconf.S
 	return all, nil
 }
 
-// parseAchdEntry is what an answer says; false: it cannot be used.
+// parseAchdEntry parses an answer. ok is false if its names or address are invalid.
 func parseAchdEntry(e *zeroconf.ServiceEntry) (c AchdChannel, ok bool) {
 	channel, err := fromLabel(e.Instance)
 	c = AchdChannel{Channel: channel, Host: strings.TrimSuffix(e.HostName, ".")}

@@ -7,7 +7,7 @@ import (
 	"github.com/grandcat/zeroconf"
 )
 
-// The name of a mirror has a dot, which is escaped within a name of DNS.
+// Names of mirrors contain a dot, which is escaped in DNS names.
 func TestParseAchdEntryUnescapesDots(t *testing.T) {
 	e := zeroconf.NewServiceEntry(`robot\.imu`, "_ach._tcp", "local.")
 	e.HostName, e.Port, e.AddrIPv4 = "krang.local.", 8076, []net.IP{net.IPv4(10, 0, 0, 7)}

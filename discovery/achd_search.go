@@ -15,19 +15,19 @@ import (
 	"golang.org/x/net/ipv4"
 )
 
-// AchdSearch answers programs that search for a channel as achd and achtool do: by one question for the SRV record of
-// CHANNEL._ach._tcp.local, from any port but that of mDNS (RFC 6762, section 6.7). They know nothing of announcements.
+// AchdSearch answers the searches of achd and achtool: a one-shot query for the SRV record of CHANNEL._ach._tcp.local,
+// from any port except that of mDNS (RFC 6762, section 6.7). These programs do not listen to announcements.
 type AchdSearch struct {
-	Interfaces []string // as in Config
-	// Listen is where achd's clients are served, an unspecified address for all of this host. Those of achd 2.0 ignore the
-	// port.
+	Interfaces []string // like Config.Interfaces
+	// Listen is the address at which achd's clients are served. An unspecified address means all addresses of this host.
+	// Clients of achd 2.0 ignore the port.
 	Listen netip.AddrPort
-	// Serves reports whether a host may use a channel of this host by achd's protocol.
+	// Serves reports whether the host at from may use a channel of this host over achd's protocol.
 	Serves func(from netip.Addr, channel string) bool
 	Log    *slog.Logger
 }
 
-// Run answers until ctx ends.
+// Run answers searches until ctx ends.
 func (a AchdSearch) Run(ctx context.Context) error {
 	var problem lastingError
 	for ctx.Err() == nil {
@@ -44,7 +44,7 @@ func (a AchdSearch) Run(ctx context.Context) error {
 	return nil
 }
 
-// answer answers queries until a socket fails. achd asks over IPv4 only.
+// answer answers queries over IPv4, the only family that achd uses, until a socket fails.
 func (a AchdSearch) answer(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -67,13 +67,13 @@ func (a AchdSearch) answer(ctx context.Context) error {
 		for _, l := range list {
 			if err := group.join(l.iface); len(group.list) == 0 {
 				return err
-			} // any other error is of an interface without IPv4, which is tried again
+			} // other errors are of interfaces without IPv4, which the next round tries again
 		}
 		timer.Reset(listInterfacesEvery)
 	}
 }
 
-// serve answers the queries that a socket receives until the socket is closed.
+// serve answers the queries that s receives until s is closed.
 func (a AchdSearch) serve(s *socket, links *atomic.Pointer[[]link]) error {
 	var limiter rateLimiter
 	for buf := make([]byte, maxPacket+1); ; {
@@ -89,11 +89,11 @@ func (a AchdSearch) serve(s *socket, links *atomic.Pointer[[]link]) error {
 	}
 }
 
-// achdTTL is for how long an answer is good, in seconds: one-shot questions are not told of changes.
+// achdTTL is the TTL of an answer in seconds. It is short, since one-shot queriers do not learn of changes.
 const achdTTL = 10
 
-// reply is the answer to a question, and the address that it comes from; nil: there is none. Who is not on a network of the
-// interface that heard the question gets no answer.
+// reply returns the answer to the query b and the source address for the answer. The answer is nil if b is not a search
+// that Serves allows, or if the client is not on a subnet of the interface that received b.
 func (a AchdSearch) reply(b []byte, at arrival, links []link) (reply []byte, ours netip.Addr) {
 	client := at.from.Addr().Unmap()
 	var query dns.Msg
@@ -116,7 +116,7 @@ func (a AchdSearch) reply(b []byte, at arrival, links []link) (reply []byte, our
 	answer.Id, answer.Response, answer.Authoritative = query.Id, true, true
 	answer.Answer = []dns.RR{&dns.SRV{
 		Hdr:    dns.RR_Header{Name: q.Name, Rrtype: dns.TypeSRV, Class: dns.ClassINET, Ttl: achdTTL},
-		Target: ours.String() + ".", // its labels: achd takes that for an address, and needs no look-up of a name
+		Target: ours.String() + ".", // achd parses this as an address, so it does not have to resolve a name
 		Port:   a.Listen.Port(),
 	}}
 	reply, err := answer.Pack()
@@ -128,7 +128,7 @@ func (a AchdSearch) reply(b []byte, at arrival, links []link) (reply []byte, our
 
 const achdService = "._ach._tcp." + domain + "."
 
-// searchedChannel is the channel of a name CHANNEL._ach._tcp.local. achd makes labels of its dots.
+// searchedChannel returns the channel in a name CHANNEL._ach._tcp.local. achd splits a channel with dots into labels.
 func searchedChannel(name string) (channel string, ok bool) {
 	at := len(name) - len(achdService)
 	if at < 1 || !strings.EqualFold(name[at:], achdService) {
@@ -138,7 +138,7 @@ func searchedChannel(name string) (channel string, ok bool) {
 	return channel, checkName(channel) == nil
 }
 
-// addressFor is our address on the network of an interface that from is on.
+// addressFor returns our IPv4 address on the interface, in the subnet that contains from.
 func addressFor(from netip.Addr, ifIndex int, links []link) netip.Addr {
 	for _, l := range links {
 		for _, p := range l.prefixes {

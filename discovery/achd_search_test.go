@@ -17,7 +17,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// achdQuery is the question of achd for a channel: id 1234, flags 0100, SRV, class 1.
+// achdQuery returns achd's query for a channel: id 1234, flags 0100, SRV, class 1.
 func achdQuery(channel string) []byte {
 	b, _ := hex.DecodeString("123401000001000000000000")
 	b = append(append(b, byte(len(channel))), channel...)
@@ -39,7 +39,7 @@ func imuArrival() (arrival, []link) {
 func TestAchdSearchAnswersAchd(t *testing.T) {
 	at, links := imuArrival()
 	got, ours := onlyImu.reply(achdQuery("imu"), at, links)
-	// The same id, the question again, and one SRV record of 10 s: port 8076, the address as labels.
+	// The same id and question, and one SRV record with a TTL of 10 s: port 8076, the address as labels.
 	const want = "123484000001000100000000" + "03696d75045f616368045f746370056c6f63616c00" + "00210001" +
 		"03696d75045f616368045f746370056c6f63616c00" + "002100010000000a" + "0012" + "000000001f8c" + "023130" + "023830" + "023736" + "0131" + "00"
 	if hex.EncodeToString(got) != want || ours != netip.MustParseAddr("10.80.76.1") {
@@ -82,7 +82,7 @@ func TestAchdSearchIgnoresOtherQueries(t *testing.T) {
 	}
 }
 
-// Who is served at one address is told of that alone.
+// A client that asks through another address than Listen gets no answer.
 func TestAchdSearchAnswersOnlyAtListenAddress(t *testing.T) {
 	at, links := imuArrival()
 	for listen, want := range map[string]bool{"10.80.76.1:80": true, "127.0.0.1:8076": false, "10.80.0.9:8076": false} {
@@ -123,7 +123,7 @@ func FuzzAchdSearch(f *testing.F) {
 	})
 }
 
-// A program that asks as achd does gets its answer at the port that it asked from.
+// The answer to a query like achd's goes to the port that sent the query.
 func TestAchdSearchOverNetwork(t *testing.T) {
 	l := newLab(t)
 	l.addSwitch("sw0")
@@ -135,7 +135,7 @@ func TestAchdSearchOverNetwork(t *testing.T) {
 	defer run.Wait()
 	defer cancel()
 	run.Go(func() {
-		runtime.LockOSThread() // its network is that of the robot until its end
+		runtime.LockOSThread() // never unlocked: the thread stays in the robot's namespace until it ends
 		if err := netns.Set(robot.ns); err != nil {
 			t.Error(err)
 			return
@@ -154,7 +154,7 @@ func TestAchdSearchOverNetwork(t *testing.T) {
 	group := net.UDPAddrFromAddrPort(netip.AddrPortFrom(group4, mdnsPort))
 	buf := make([]byte, maxPacket)
 	for end := await.Deadline(); ; {
-		for _, channel := range []string{"secret", "imu"} { // achd too asks again
+		for _, channel := range []string{"secret", "imu"} { // achd also repeats its query
 			if _, err := conn.WriteTo(achdQuery(channel), group); err != nil {
 				t.Fatal(err)
 			}

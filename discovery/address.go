@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// rank orders a peer's addresses: the lower, the sooner it should be dialled.
+// rank orders a peer's addresses. Addresses with a lower rank are dialled first.
 type rank uint8
 
 const (
-	rankSource    rank = iota // the packet came from it, on its own subnet
-	rankSubnet                // in the subnet of the interface it was heard on
-	rankLinkLocal             // reachable through that interface only, and surely
-	rankOther                 // in a subnet of another of our interfaces, or in another subnet on the same cable
-	rankFar                   // behind a router: dialled only if the user or a domain lists it
+	rankSource    rank = iota // source of the packet, in a subnet of the receiving interface
+	rankSubnet                // in a subnet of the receiving interface
+	rankLinkLocal             // link-local, reachable only through the receiving interface
+	rankOther                 // in a subnet of another interface, or in an unknown subnet on the same cable
+	rankFar                   // behind a router; dialled only if the user or a domain lists it
 )
 
 // address is one address of a peer with its rank.
@@ -23,17 +23,17 @@ type address struct {
 	rank rank
 }
 
-// packetSource is where a packet came from.
+// packetSource describes where a packet came from.
 type packetSource struct {
 	from  netip.Addr
-	via   link   // the interface it arrived on
+	via   link   // the receiving interface
 	links []link // all interfaces of this host
 }
 
-// addresses ranks what r announced. The address it was sent from may be a reflector's: it counts if it is
-// announced, or if no address is.
-// Addresses that cannot be the peer's from here are left out: unspecified, multicast, broadcast and loopback ones, and our
-// own, which another host can have too (172.17.0.1 of every Docker host).
+// addresses returns the addresses that r announces with their ranks. It uses the packet's source only if r announces it
+// or announces no address, since the source may be a reflector. It omits addresses that cannot reach the peer from here:
+// unspecified, multicast, broadcast and loopback addresses, and this host's own addresses, which another host may have too
+// (as each Docker host has 172.17.0.1).
 func (h packetSource) addresses(r record) []address {
 	var out []address
 	announced := r.addrs
@@ -83,9 +83,9 @@ func (h packetSource) rank(a netip.Addr) (rank, bool) {
 	return rankFar, true
 }
 
-// accepts reports whether to read a packet that was sent to dst. A packet to the group has not crossed a router,
-// whatever its source is (RFC 6762, section 11). A packet to this host alone may have come from anywhere, so its
-// source must be on the link.
+// accepts reports whether to read a packet that was sent to dst. A packet to the multicast group is accepted from any
+// source, since it has not crossed a router (RFC 6762, section 11). A unicast packet may come from anywhere, so its source
+// must be on the link.
 func (h packetSource) accepts(dst netip.Addr) bool {
 	if isGroup(dst) {
 		return true

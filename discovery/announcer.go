@@ -11,31 +11,31 @@ import (
 
 const (
 	listInterfacesEvery      = time.Second     // how often the interfaces are listed
-	registerEvery            = 5 * time.Second // least time between two registrations when the list of channels changes
-	relinkEvery              = time.Second     // least time between two registrations when interfaces change or one has failed
-	announcementsPerLifetime = 4               // announcements within one life
-	// maxAnnounceInterval is the longest time between two announcements, without its jitter of a tenth. It is so short since
-	// no host believes an announcement for longer than maxBelief.
+	registerEvery            = 5 * time.Second // shortest time between two registrations if the channels change
+	relinkEvery              = time.Second     // shortest time between two registrations if interfaces change or a registration failed
+	announcementsPerLifetime = 4               // announcements within the lifetime of one
+	// maxAnnounceInterval is the longest time between two announcements, without the jitter of 10 %. It is well below
+	// maxBelief, the longest time for which other hosts believe an announcement.
 	maxAnnounceInterval = 27 * time.Second
 )
 
-// Announcer keeps one mDNS service for this host on the network.
+// Announcer announces this host and its channels as one mDNS service.
 type Announcer struct {
 	cfg     Config
 	log     *slog.Logger
-	changed chan struct{} // room for one
+	changed chan struct{} // wakes announce; has a buffer of one
 
 	mu         sync.Mutex
-	channels   []Channel       // wanted, by name
-	hidden     int             // number of wanted channels that are not announced by name
-	network    string          // that is announced
+	channels   []Channel       // channels to announce, sorted by name
+	hidden     int             // number of invalid channels, which are only counted
+	network    string          // network to announce
 	lastRecord announcedRecord // the last announcement
-	leaving    bool            // Run has begun to say goodbye
+	leaving    bool            // Run has begun to send goodbyes
 
-	registrations []*registration // that zeroconf answers questions for
+	registrations []*registration // registrations for which zeroconf answers queries
 }
 
-// NewAnnouncer checks all of cfg and reports every problem at once.
+// NewAnnouncer returns an Announcer, or an error with all problems in cfg.
 func NewAnnouncer(cfg Config) (*Announcer, error) {
 	if err := cfg.checkAnnounce(); err != nil {
 		return nil, err
@@ -48,9 +48,9 @@ func NewAnnouncer(cfg Config) (*Announcer, error) {
 	return a, nil
 }
 
-// Update sets the channels to announce and returns at once. The network hears of it immediately when the last change is
-// older than six seconds, else within six seconds. A channel that no other node would accept, by its name or size, is
-// counted in More instead. Safe for concurrent use, before and during Run.
+// Update sets the channels to announce and returns at once. The change is announced immediately, or within six seconds if
+// the previous change is younger than that. Channels with names or sizes that no other node accepts are only counted in
+// More. Update is safe for concurrent use, before and during Run.
 func (a *Announcer) Update(channels []Channel) {
 	good := slices.DeleteFunc(slices.Clone(channels), func(c Channel) bool { return c.check() != nil })
 	slices.SortFunc(good, byName)
@@ -61,8 +61,8 @@ func (a *Announcer) Update(channels []Channel) {
 	a.wake()
 }
 
-// Join sets the network to announce from the next Update on. It panics when network is not 8 hex digits. Safe for
-// concurrent use, before and during Run.
+// Join sets the network to announce. It panics if network is not 8 hex digits. Join is safe for concurrent use, before and
+// during Run.
 func (a *Announcer) Join(network string) {
 	if !isHex(network, 8) {
 		panic("discovery: not a network: " + network)
@@ -80,8 +80,8 @@ func (a *Announcer) wake() {
 	}
 }
 
-// Run announces until ctx ends, then says goodbye and returns nil within a second. It waits for networks that are missing
-// or come and go. Call it once.
+// Run announces until ctx ends, then sends goodbyes and returns nil within a second. It handles interfaces that are added
+// and removed, and waits while there is none. Call it once.
 func (a *Announcer) Run(ctx context.Context) error {
 	stopped := make(chan struct{})
 	go func() {
@@ -90,7 +90,7 @@ func (a *Announcer) Run(ctx context.Context) error {
 	}()
 	<-ctx.Done()
 	a.silence()
-	// announce says goodbye too, but it may be waiting for the kernel to begin or end a registration.
+	// The goroutine of announce sends goodbyes too, but the kernel may block it in a registration.
 	if err := a.lastAnnounced().send(0); err != nil {
 		a.log.Warn("cannot say goodbye", "err", err)
 	}
@@ -98,9 +98,9 @@ func (a *Announcer) Run(ctx context.Context) error {
 	return nil
 }
 
-// silence keeps announcements from following the goodbye: until the process ends, zeroconf answers questions, and
-// announces a registration that is younger than 1.5 s. A host that heard such an announcement would list this one until
-// its life is over.
+// silence keeps zeroconf from announcing this host after the goodbye. Until the process ends, zeroconf answers queries and
+// announces registrations younger than 1.5 s. A host that received such an announcement would list this host for the
+// announcement's lifetime.
 func (a *Announcer) silence() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,7 +116,7 @@ func (a *Announcer) isLeaving() bool {
 	return a.leaving
 }
 
-// setRegistrations notes which registrations zeroconf answers for now.
+// setRegistrations records the registrations for which zeroconf answers queries now. Nil ones are ignored.
 func (a *Announcer) setRegistrations(regs ...*registration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,16 +158,16 @@ func (a *Announcer) announce(ctx context.Context) {
 	}
 }
 
-// announceState is the state that the goroutine of announce owns.
+// announceState is the state of an Announcer that the goroutine of announce owns.
 type announceState struct {
 	*Announcer
-	registration *registration // nil: not registered
-	lastAttempt  time.Time     // time of the last registration or failure
-	nextRepeat   time.Time     // time of the next repetition
-	problem      lastingError  // the last trouble that was logged
+	registration *registration // nil if the service is not registered
+	lastAttempt  time.Time     // when register was last called
+	nextRepeat   time.Time     // when to repeat the announcement
+	problem      lastingError  // the last error that was logged
 }
 
-// currentRecord is the record to announce now, and the interfaces to announce it on.
+// currentRecord returns the record to announce now and the interfaces to announce it on.
 func (r *announceState) currentRecord() (record, []link, error) {
 	links, err := usableLinks(r.cfg.Interfaces)
 	rec := record{peer: r.cfg.Self, port: uint16(r.cfg.Port)}
@@ -179,7 +179,7 @@ func (r *announceState) currentRecord() (record, []link, error) {
 	return rec, links, err
 }
 
-// step registers the service if the record or the interfaces have changed, or repeats the announcement if it is time.
+// step registers the service if the record or the interfaces have changed, and repeats the announcement if it is due.
 func (r *announceState) step(now time.Time) {
 	rec, links, err := r.currentRecord()
 	if err == nil && len(links) == 0 {
@@ -198,17 +198,17 @@ func (r *announceState) step(now time.Time) {
 	case !samePeer(r.registration.rec.peer, rec.peer) && since >= registerEvery:
 		r.register(now, rec, links)
 	case !sameLinks(r.lastAnnounced().links, links), !now.Before(r.nextRepeat):
-		// A new address needs no new registration: zeroconf looks addresses up for every answer.
+		// A new address needs no registration, since zeroconf reads the addresses of an interface for each answer.
 		r.repeat(now, links)
 	}
 }
 
-// register replaces the registration. zeroconf cannot end the old one without a goodbye for the host. So the new one
-// begins before, and an announcement right after that goodbye rescues the records.
+// register replaces the registration. zeroconf sends a goodbye for the host when the old one ends. So register begins the
+// new one first, and repeats the announcement right after that goodbye to rescue the records.
 func (r *announceState) register(now time.Time, rec record, links []link) {
 	r.lastAttempt = now
 	before := r.lastAnnounced()
-	r.setLastAnnounced(announcedRecord{rec, links}) // before others can hear it
+	r.setLastAnnounced(announcedRecord{rec, links}) // before another host can receive it
 	reg, err := newRegistration(rec, links)
 	if err != nil {
 		r.setLastAnnounced(before)
@@ -229,7 +229,7 @@ func (r *announceState) register(now time.Time, rec record, links []link) {
 	r.schedule(now)
 }
 
-// repeat announces the record again, unless Run says goodbye.
+// repeat announces the record again, unless Run has begun to send goodbyes.
 func (r *announceState) repeat(now time.Time, links []link) {
 	if r.isLeaving() {
 		return
@@ -244,13 +244,14 @@ func (r *announceState) repeat(now time.Time, links []link) {
 	r.schedule(now)
 }
 
-// schedule sets the time of the next repetition. A jitter of a tenth spreads hosts that were switched on together.
+// schedule sets the time of the next repetition. A jitter of 10 % spreads the announcements of hosts that were switched on
+// together.
 func (r *announceState) schedule(now time.Time) {
 	period := min(r.cfg.Self.lifetime/announcementsPerLifetime, maxAnnounceInterval)
 	r.nextRepeat = now.Add(period*9/10 + rand.N(period/5+1))
 }
 
-// untilNextStep returns when step has something to do next, if nothing changes before.
+// untilNextStep returns the time until step has something to do if nothing changes before.
 func (r *announceState) untilNextStep(now time.Time) time.Duration {
 	if r.registration == nil {
 		return listInterfacesEvery
@@ -258,8 +259,8 @@ func (r *announceState) untilNextStep(now time.Time) time.Duration {
 	return min(listInterfacesEvery, max(0, r.nextRepeat.Sub(now)))
 }
 
-// sayGoodbye says goodbye twice, after everything else that Run sends: zeroconf sends one goodbye, then we send one. One
-// alone may get lost, and no later packet would make up for it.
+// sayGoodbye ends the registration. zeroconf sends a goodbye, and sayGoodbye sends a second one in case the first is lost,
+// since no later packet would replace it.
 func (r *announceState) sayGoodbye() {
 	if r.registration == nil {
 		return
@@ -273,7 +274,7 @@ func (r *announceState) sayGoodbye() {
 	r.registration = nil
 }
 
-// logProblem logs an error when it is new.
+// logProblem logs err if it differs from the last error.
 func (r *announceState) logProblem(err error) {
 	if r.problem.isNew(err) {
 		r.log.Warn("cannot announce, will try again", "err", err)

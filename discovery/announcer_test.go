@@ -55,7 +55,7 @@ func TestRateLimiterIsFairToOtherSources(t *testing.T) {
 	}
 }
 
-// Whoever forges sources has a share by what he sends, and not by when he sends it.
+// An attacker that forges sources at the beginning of a second gets no larger share than one that sends evenly.
 func TestRateLimiterSpreadsPacketsOverTheSecond(t *testing.T) {
 	var in rateLimiter
 	robot, taken := addr("10.0.0.2"), 0

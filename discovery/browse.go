@@ -9,9 +9,9 @@ import (
 // quiet is how long Browse keeps listening after the last new answer.
 const quiet = 700 * time.Millisecond
 
-// Browse searches for peers once, and returns them as Hosts does. It returns after timeout, or 0.7 s after the last new
-// answer. An empty list is not an error. It is an error when this host has no network to ask on, unless peers or domains
-// are listed.
+// Browse searches for peers once and returns them, merged by Hosts, after timeout or 0.7 s after the last new answer. An
+// empty list is not an error. It is an error if this host has no network to search on and cfg lists neither peers nor
+// domains.
 func Browse(ctx context.Context, cfg Config, timeout time.Duration) ([]Peer, error) {
 	b, err := NewBrowser(cfg)
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"achbridge/bridge/logline"
 )
 
-// Browser keeps one table of the peers on the network.
+// Browser searches for peers continuously and keeps a table of them.
 type Browser struct {
 	cfg       Config
 	log       *slog.Logger
-	skipDelay bool // ask at once, without the random delay of a daemon
+	skipDelay bool // send the first query without the random delay of a daemon
 
 	mu              sync.Mutex
 	host            string
 	lookUpRequested chan struct{} // closed by LookUp
-	memberships     [2][]Probe    // by index of the family
+	memberships     [2][]Probe    // indexed by family.index
 }
 
-// NewBrowser checks what browsing uses of cfg and reports every problem at once.
+// NewBrowser returns a Browser, or an error with all problems in the fields of cfg that it uses.
 func NewBrowser(cfg Config) (*Browser, error) {
 	if err := cfg.checkBrowse(); err != nil {
 		return nil, err
@@ -31,8 +31,8 @@ func NewBrowser(cfg Config) (*Browser, error) {
 	return &Browser{cfg: cfg, log: cfg.logger(), host: cfg.Self.Host, lookUpRequested: make(chan struct{})}, nil
 }
 
-// LookUp resolves the names of the listed peers now, not only every half minute. Call it when a peer is not at its
-// address. It does not wait. Safe for concurrent use.
+// LookUp makes Run resolve the names of listed peers now instead of at the next half minute. Call it if a peer does not
+// answer at its address. It does not block. LookUp is safe for concurrent use.
 func (b *Browser) LookUp() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,9 +46,9 @@ func (b *Browser) lookUpRequests() <-chan struct{} {
 	return b.lookUpRequested
 }
 
-// Run browses until ctx ends and then returns nil within a second. It calls f with the whole table when the table has
-// changed, at most ten times a second, one call at a time; the table does not change while f runs. f may keep the slice,
-// but must not change its elements. Run waits for networks that are missing or come and go. Call it once.
+// Run browses until ctx ends and then returns nil within a second. When the table has changed it calls f with the whole
+// table, at most ten times a second and not concurrently. f may keep the slice, but must not change its elements. Run
+// handles interfaces that are added and removed, and waits while there is none. Call it once.
 func (b *Browser) Run(ctx context.Context, f func([]Peer)) error {
 	stopped := make(chan struct{})
 	go func() {
@@ -60,12 +60,11 @@ func (b *Browser) Run(ctx context.Context, f func([]Peer)) error {
 	return nil
 }
 
-// stopTimeout is how long awaitEnd waits at most. When a process joins or closes a multicast socket or lists interfaces, the
-// kernel takes one lock of the whole machine. That lock may be held for a second while networks of containers come and
-// go.
+// stopTimeout is the longest time that awaitStop waits. The kernel takes a machine-wide lock to join or close a multicast
+// socket and to list interfaces. While networks of containers are added and removed, that lock may be held for a second.
 const stopTimeout = 500 * time.Millisecond
 
-// awaitStop waits until a goroutine has ended. After endTime it returns although the goroutine still waits for the kernel.
+// awaitStop waits until stopped is closed, but not longer than stopTimeout. The goroutine may then still block in the kernel.
 func awaitStop(stopped <-chan struct{}) {
 	select {
 	case <-stopped:
@@ -105,49 +104,50 @@ func (b *Browser) browse(ctx context.Context, f func([]Peer)) {
 	}
 }
 
-// event is a message of a helper to Run's goroutine. One field is set.
+// event is a message from a helper goroutine to Run's goroutine: a packet, a failed socket, the addresses of a listed
+// peer, or the hosts of a domain.
 type event struct {
 	packet       *receivedPacket
-	failedSocket *socket // a socket that cannot be read any more
+	failedSocket *socket // a socket that can no longer be read
 	static       *Static
-	addrs        []netip.AddrPort // of static
+	addrs        []netip.AddrPort // addresses of static
 	domain       *Domain
-	hosts        []record // of domain
+	hosts        []record // hosts of domain
 }
 
-// receivedPacket is a parsed packet and where it came from.
+// receivedPacket is a parsed packet with its addresses and interface.
 type receivedPacket struct {
 	packet
 	arrival
 }
 
 const (
-	// notifyEvery is the shortest time between two calls of Run's f. Without it, a host that announces often would
-	// cause the whole table to be read for every packet.
+	// notifyEvery is the shortest time between two calls of Run's f. Without it, a flood of announcements would make Run
+	// copy the whole table for each packet.
 	notifyEvery = 100 * time.Millisecond
-	// warnEvery is the shortest time between two log lines that any host on the network can cause.
+	// warnEvery is the shortest time between two equal log lines that packets of other hosts cause.
 	warnEvery = 10 * time.Minute
 )
 
-// browseState is the state that Run's goroutine owns.
+// browseState is the state of a Browser that Run's goroutine owns.
 type browseState struct {
 	*Browser
 	table        *table
 	events       chan event
 	notify       func([]Peer)
 	notifiedAt   time.Time
-	tableChanged bool      // the table has changed since f was last called
+	tableChanged bool      // the table has changed since the last call of notify
 	nextExpiry   time.Time // when a claim in the table may expire
 	helpers      sync.WaitGroup
 
 	links              []link // interfaces that discovery uses
 	allLinks           []link // all interfaces of this host
 	interfacesListedAt time.Time
-	groups             [2]sockets    // by index of the family
-	problem            lastingError  // the last trouble that was logged
-	startedAt          time.Time     // the clock of the limits
-	droppedClaims      logline.Limit // claims that were dropped from a full table
-	nameConflicts      logline.Limit // how often another node announced our name
+	groups             [2]sockets    // indexed by family.index
+	problem            lastingError  // the last error that was logged
+	startedAt          time.Time     // time zero of the limits below
+	droppedClaims      logline.Limit // counts claims that were dropped from a full table
+	nameConflicts      logline.Limit // counts how often another node took our name
 
 	queries querySchedule
 }
@@ -178,7 +178,7 @@ func (w *browseState) wait() {
 	w.helpers.Wait()
 }
 
-// send sends an event to Run's goroutine, or drops it when ctx has ended.
+// send sends an event to Run's goroutine, or drops it if ctx has ended.
 func (w *browseState) send(ctx context.Context, e event) {
 	select {
 	case w.events <- e:
@@ -211,7 +211,7 @@ func (w *browseState) expire(now time.Time) {
 	}
 }
 
-// notifyChange calls f with the table, and logs when another node announces our name.
+// notifyChange calls notify with the table. It logs a warning if another node announces our name.
 func (w *browseState) notifyChange(now time.Time) {
 	host := w.table.selfHost()
 	w.mu.Lock()

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	defaultZoneTTL = 30 * time.Second // when a zone does not say how long its records are valid
-	zoneRetry      = 2 * time.Second  // after a failure
+	defaultZoneTTL = 30 * time.Second // TTL of a zone whose answers have none
+	zoneRetry      = 2 * time.Second  // time to the next attempt after a failure
 	minZoneTTL     = time.Second
 	maxZoneTTL     = time.Hour
 )
 
-// Domain is a DNS domain whose zone lists hosts (RFC 6763 by unicast DNS), for networks that carry no multicast.
-// ParseDomain makes it.
+// Domain is a DNS domain whose zone lists hosts (RFC 6763 over unicast DNS), for networks without multicast. ParseDomain
+// returns one.
 type Domain struct{ name string } // in lower case, with the dot at the end
 
 // String returns the domain without the dot at its end.
 func (d Domain) String() string { return strings.TrimSuffix(d.name, ".") }
 
-// ParseDomain parses a DNS domain. An error begins with the value, in quotes.
+// ParseDomain parses the name of a DNS domain. An error begins with the value, in quotes.
 func ParseDomain(value string) (Domain, error) {
 	name := strings.ToLower(dns.Fqdn(value))
 	wrong := func(why string) (Domain, error) {
@@ -45,9 +45,9 @@ func ParseDomain(value string) (Domain, error) {
 	return Domain{name}, nil
 }
 
-// follow reads the zone until ctx ends, again whenever its records expire, and calls tell with the hosts. While no server
-// answers, it does not call tell: the robots may be up although the name server is down. It logs a failure when it
-// begins.
+// follow reads the zone and calls update with its hosts, again whenever the records expire, until ctx ends. While no server
+// answers it does not call update, since the robots may be up although the name server is down. It logs an error when the
+// error begins or changes.
 func (d Domain) follow(ctx context.Context, resolve resolver, log *slog.Logger, update func([]record)) {
 	var problem lastingError
 	for {
@@ -66,7 +66,7 @@ func (d Domain) follow(ctx context.Context, resolve resolver, log *slog.Logger, 
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait + rand.N(wait/10+1)): // a jitter spreads hosts that were switched on together
+		case <-time.After(wait + rand.N(wait/10+1)): // the jitter spreads hosts that were switched on together
 		}
 	}
 }

@@ -20,11 +20,11 @@ import (
 	"achbridge/testnet/await"
 )
 
-// zoneServer is a name server on this machine with the records given.
+// zoneServer is a name server on this machine with the given records.
 type zoneServer struct {
 	records []dns.RR
-	rcode   int  // what it answers when it is not 0
-	short   bool // by UDP every answer is truncated
+	rcode   int  // if not 0, the server answers with this code
+	short   bool // the server truncates all answers over UDP
 }
 
 func (z *zoneServer) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
@@ -52,15 +52,14 @@ func (z *zoneServer) reply(q *dns.Msg, truncated bool) *dns.Msg {
 	return &m
 }
 
-// resolve is an asker that asks without a network between.
+// resolve is a resolver that calls reply directly.
 func (z *zoneServer) resolve(_ context.Context, name string, kind uint16) (answer, error) {
 	var q dns.Msg
 	q.SetQuestion(name, kind)
 	return parseAnswer(z.reply(&q, false), kind), nil
 }
 
-// start serves on a port of 127.0.0.1, by UDP and TCP, for as long as the test
-// lasts.
+// start serves on a port of 127.0.0.1, over UDP and TCP, until the test ends.
 func (z *zoneServer) start(t *testing.T) (port string) {
 	t.Helper()
 	for range 20 {
@@ -69,7 +68,7 @@ func (z *zoneServer) start(t *testing.T) (port string) {
 			t.Fatal(err)
 		}
 		stream, err := net.Listen("tcp", packets.LocalAddr().String())
-		if err != nil { // another program has this one
+		if err != nil { // another program uses this TCP port
 			packets.Close()
 			continue
 		}
@@ -84,7 +83,7 @@ func (z *zoneServer) start(t *testing.T) (port string) {
 	return ""
 }
 
-// resolverAt gives name servers at a port, in the order of a resolv.conf.
+// resolverAt returns a resolver for name servers at a port, in the order of a resolv.conf.
 func resolverAt(t *testing.T, port string, servers ...string) resolver {
 	t.Helper()
 	n := nameServers{conf: filepath.Join(t.TempDir(), "resolv.conf"), port: port}
@@ -182,13 +181,13 @@ func TestZoneWithoutHostsIsNoError(t *testing.T) {
 	z := &zoneServer{records: zoneOf(t, "krang 5 A 192.0.2.7")}
 	got, err := robots.read(t.Context(), z.resolve)
 	if err != nil || got.badHost != nil || len(got.hosts) != 0 || got.validFor() != defaultZoneTTL {
-		t.Errorf("got %+v, %v, want no host, and another look after %v", got, err, defaultZoneTTL)
+		t.Errorf("got %+v, %v, want no host, and to read again after %v", got, err, defaultZoneTTL)
 	}
 }
 
 func TestQueryTriesNextNameServer(t *testing.T) {
 	z := &zoneServer{records: zoneOf(t, zoneText)}
-	ask := resolverAt(t, z.start(t), "127.0.0.9", "127.0.0.1") // nobody answers at the first
+	ask := resolverAt(t, z.start(t), "127.0.0.9", "127.0.0.1") // no server listens at the first
 	if got, err := robots.read(t.Context(), ask); err != nil || len(got.hosts) != 2 {
 		t.Errorf("got %+v, %v, want both hosts", got, err)
 	}
@@ -201,7 +200,7 @@ func TestQueryTriesNextNameServer(t *testing.T) {
 	}
 }
 
-// Nothing that is asked holds up who leaves.
+// A query that is in progress ends with its context.
 func TestQueryEndsWithContext(t *testing.T) {
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -247,7 +246,7 @@ func TestFollowRereadsExpiredZone(t *testing.T) {
 			}
 		})
 		if took := time.Since(begin); took < 10*time.Second || took > 11*time.Second {
-			t.Errorf("got three looks in %v at records of 5 s, want 10 s, and a tenth more at most", took)
+			t.Errorf("read records with a TTL of 5 s three times in %v, want 10 s to 11 s", took)
 		}
 	})
 }

@@ -9,8 +9,7 @@ import (
 	"achbridge/discovery"
 )
 
-// Browse looks once who is out there. This one asks nobody on the network: it knows the
-// one peer that the user wrote down.
+// Browse searches once. This one sends no query, since it searches only for a listed peer.
 func ExampleBrowse() {
 	robot, err := discovery.ParseStatic("127.0.0.1:8076")
 	if err != nil {
@@ -30,7 +29,7 @@ func ExampleBrowse() {
 	// 127.0.0.1 [127.0.0.1:8076] static
 }
 
-// Run calls back with the whole table each time it changes.
+// Run calls its function with the whole table each time the table changes.
 func ExampleBrowser() {
 	robot, err := discovery.ParseStatic("127.0.0.1:8076")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// socket opens the mDNS port on a host. What is sent by it has the port of an announcement.
+// socket opens a socket on the mDNS port of a host, so that packets sent from it can be announcements.
 func (h *host) socket(f family) *socket {
 	h.lab.t.Helper()
 	var s *socket
@@ -31,7 +31,7 @@ func (h *host) socket(f family) *socket {
 	return s
 }
 
-// setting writes a file in /proc/sys/net of a host.
+// setting writes value to a file in /proc/sys/net of a host.
 func (h *host) setting(file, value string) {
 	h.lab.t.Helper()
 	onThread(h.lab.t, func() error {
@@ -39,7 +39,7 @@ func (h *host) setting(file, value string) {
 	})
 }
 
-// route leads to a network by way of a router.
+// route adds a route to a network through a router.
 func (h *host) route(network, router string) {
 	h.lab.t.Helper()
 	h.lab.at(h.ns, func(n *netlink.Handle) error {
@@ -51,19 +51,19 @@ func (h *host) route(network, router string) {
 	})
 }
 
-// forgery is an announcement as anybody can make it.
+// forgery returns an announcement of a host at an address, which anybody can send.
 func forgery(t testing.TB, name, id, addr string) []byte {
 	t.Helper()
 	r := record{port: 8076, addrs: []netip.Addr{netip.MustParseAddr(addr)}}
 	r.peer = announcing(name, id).Config.Self
-	b, err := packAnnouncement(r, time.Minute)
+	b, err := encodeAnnouncement(r, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// sendTo sends a packet to one host alone.
+// sendTo sends a unicast packet.
 func (s *socket) sendTo(t testing.TB, b []byte, to string) {
 	t.Helper()
 	if _, err := s.conn.WriteTo(b, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(to))); err != nil {
@@ -83,7 +83,7 @@ func TestUnicastFromOffLinkIsIgnored(t *testing.T) {
 	pc.route("10.9.0.0/24", "10.0.0.254")
 	w := startNode(t, pc, watching())
 
-	// The way is there: a packet to another port comes through.
+	// The route works: a packet to another port arrives.
 	var otherPort net.PacketConn
 	onThread(t, func() (err error) {
 		if err = netns.Set(pc.ns); err == nil {
@@ -96,12 +96,12 @@ func TestUnicastFromOffLinkIsIgnored(t *testing.T) {
 	from.sendTo(t, []byte("hello"), "10.0.0.1:9999")
 	otherPort.SetReadDeadline(await.Deadline())
 	if _, by, err := otherPort.ReadFrom(make([]byte, 10)); err != nil || by.(*net.UDPAddr).Port != mdnsPort {
-		t.Fatalf("got %v, %v, want a packet from the stranger", by, err)
+		t.Fatalf("got %v, %v, want a packet from the attacker", by, err)
 	}
 
 	here := onLink.socket(ip4)
 	end := await.Deadline()
-	for found := false; !found; { // the browser may not listen yet
+	for found := false; !found; { // until the browser listens
 		from.sendTo(t, forgery(t, "stranger", "66", "10.0.0.2"), "10.0.0.1:5353")
 		here.sendTo(t, forgery(t, "neighbour", "b1", "10.0.0.2"), "10.0.0.1:5353")
 		r, moved := w.last()
@@ -118,12 +118,12 @@ func TestUnicastFromOffLinkIsIgnored(t *testing.T) {
 	}
 	for _, r := range w.history() {
 		if slices.ContainsFunc(r.Peers, func(p Peer) bool { return p.Host == "stranger" }) {
-			t.Errorf("got %v, want nothing of the stranger", r.Peers)
+			t.Errorf("got %v, want no host of the attacker", r.Peers)
 		}
 	}
 }
 
-// What is sent to the address of one interface has to come from the network of that one.
+// A unicast packet must come from a subnet of the interface on which it arrived.
 func TestAcceptsChecksUnicastSourceByInterface(t *testing.T) {
 	eth, wifi := testLink(2, "eth0", "10.0.0.1/24", "fe80::1/64", "2001:db8::1/64"), testLink(3, "wlan0", "10.1.0.1/24")
 	links := []link{eth, wifi}
@@ -157,14 +157,14 @@ func TestAcceptsChecksUnicastSourceByInterface(t *testing.T) {
 	}
 }
 
-// The robot announces itself in the middle of a flood, and is found whatever was forged before and after.
+// The robot announces itself in the middle of a flood of forged announcements.
 func TestHostIsFoundDuringFloodOfForgedAnnouncements(t *testing.T) {
 	robot := forgery(t, "robot", "a1", "10.0.0.2")
 	for what, sources := range map[string]int{"of one source": 1, "of a hundred sources": 100} {
 		eth := testLink(2, "eth0", "10.0.0.1/24")
 		w := &browseState{Browser: &Browser{log: slog.New(slog.DiscardHandler)}, table: newTable(Peer{}), links: []link{eth}, allLinks: []link{eth}, startedAt: t0}
 		var taken rateLimiter
-		hear := func(now time.Time, b []byte, from netip.Addr) {
+		add := func(now time.Time, b []byte, from netip.Addr) {
 			if !taken.allow(now, from) {
 				return
 			}
@@ -176,9 +176,9 @@ func TestHostIsFoundDuringFloodOfForgedAnnouncements(t *testing.T) {
 		}
 		for i := range 4 * maxClaims { // two thousand a second
 			now := after(time.Duration(i) * time.Second / 2000)
-			hear(now, forgery(t, fmt.Sprint("krang", i), fmt.Sprintf("%08x", i), "10.0.0.66"), netip.AddrFrom4([4]byte{10, 0, 0, byte(100 + i%sources)}))
+			add(now, forgery(t, fmt.Sprint("krang", i), fmt.Sprintf("%08x", i), "10.0.0.66"), netip.AddrFrom4([4]byte{10, 0, 0, byte(100 + i%sources)}))
 			if i == 2*maxClaims {
-				hear(now, robot, addr("10.0.0.2"))
+				add(now, robot, addr("10.0.0.2"))
 			}
 		}
 		peers := w.table.peers()

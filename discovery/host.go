@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// maxName is the longest Ach name and the longest DNS label, in bytes.
+// maxName is the largest length of an Ach name and of a DNS label, in bytes.
 const maxName = 63
 
 var errName = errors.New("not 1 to 63 bytes of A-Z a-z 0-9 - _ . that do not begin with a dot")
 
-// HostName turns any host name into one that Ach names and DNS labels accept. It replaces other bytes, and a dot at the
-// beginning, with '-'. It shortens a name of more than 63 bytes and ends it with four hex digits of its hash, so that two
-// long names stay different. The empty name stays empty. HostName is idempotent.
+// HostName converts any host name to one that is valid in Ach names and DNS labels. It replaces other bytes, and a leading
+// dot, with '-'. It truncates names of more than 63 bytes and appends four hex digits of their hash, so that long names
+// stay distinct. The empty name stays empty. HostName is idempotent.
 func HostName(name string) string {
 	b := []byte(name)
 	for i, c := range b {
@@ -60,10 +60,10 @@ func isHex(s string, digits int) bool {
 	return true
 }
 
-// label is a valid name as one DNS label in presentation form: of its alphabet only the dot needs escaping.
+// label returns a valid name as one DNS label in presentation form, with its dots escaped.
 func label(host string) string { return strings.ReplaceAll(host, ".", `\.`) }
 
-// fromLabel is the inverse of label. It returns an error for a text that label cannot return.
+// fromLabel is the inverse of label. It returns an error for a text that label does not return.
 func fromLabel(l string) (string, error) {
 	host := strings.ReplaceAll(l, `\.`, ".")
 	if err := checkName(host); err != nil {

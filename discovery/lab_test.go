@@ -13,7 +13,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// lab is a network of namespaces: hosts joined by Ethernet switches that live in a namespace of their own.
+// lab is a network of namespaces: hosts, and Ethernet switches in a namespace of their own.
 type lab struct {
 	t   *testing.T
 	hub netns.NsHandle
@@ -33,7 +33,7 @@ func newLab(t *testing.T) *lab {
 	return &lab{t: t, hub: newNamespace(t)}
 }
 
-// newNamespace makes a network namespace that lasts for the test. IPv6 addresses in it are usable at once.
+// newNamespace creates a network namespace for the duration of the test. IPv6 addresses in it are usable at once.
 func newNamespace(t *testing.T) netns.NsHandle {
 	t.Helper()
 	var ns netns.NsHandle
@@ -53,7 +53,7 @@ func newNamespace(t *testing.T) netns.NsHandle {
 	return ns
 }
 
-// onThread runs f on a thread that ends with it, so that f may leave it in any namespace.
+// onThread runs f on a thread that ends with f, so that f may leave the thread in any namespace.
 func onThread(t *testing.T, f func() error) {
 	t.Helper()
 	done := make(chan error)
@@ -66,7 +66,7 @@ func onThread(t *testing.T, f func() error) {
 	}
 }
 
-// addSwitch makes a switch that floods multicast to every port.
+// addSwitch adds a switch that floods multicast to every port.
 func (l *lab) addSwitch(name string) {
 	l.t.Helper()
 	snooping := false
@@ -84,7 +84,7 @@ func (l *lab) addHost() *host {
 	return &host{lab: l, ns: newNamespace(l.t)}
 }
 
-// plug joins the host to a switch by an interface called nic with the addresses given (and an IPv6 link-local one).
+// plug connects the host to a switch with a new interface called nic that has the given addresses and an IPv6 link-local one.
 func (h *host) plug(nic, sw string, addrs ...string) {
 	h.lab.t.Helper()
 	port := fmt.Sprintf("p%d-%s", int(h.ns), nic)
@@ -108,7 +108,7 @@ func (h *host) plug(nic, sw string, addrs ...string) {
 
 func (h *host) address(nic, cidr string) { h.change(nic, cidr, (*netlink.Handle).AddrReplace) }
 
-// lose takes an address away.
+// lose removes an address.
 func (h *host) lose(nic, cidr string) { h.change(nic, cidr, (*netlink.Handle).AddrDel) }
 
 func (h *host) change(nic, cidr string, change func(*netlink.Handle, netlink.Link, *netlink.Addr) error) {
@@ -140,7 +140,7 @@ func (h *host) set(nic string, state func(*netlink.Handle, netlink.Link) error) 
 	})
 }
 
-// at lets f change the links of a namespace.
+// at calls f with a handle for the links of a namespace.
 func (l *lab) at(ns netns.NsHandle, f func(*netlink.Handle) error) {
 	l.t.Helper()
 	h, err := netlink.NewHandleAt(ns)
@@ -167,7 +167,7 @@ func (h *host) start(cmd *exec.Cmd) error {
 	return <-done
 }
 
-// count counts the mDNS packets that pass a switch, until the test ends.
+// count returns a function that returns how many mDNS packets have passed a switch.
 func (l *lab) count(sw string) func() int {
 	l.t.Helper()
 	counts := make(chan int, 1)

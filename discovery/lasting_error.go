@@ -1,9 +1,9 @@
 package discovery
 
-// lastingError is an error that lasts. It is logged when it begins or changes.
+// lastingError remembers the last error of a repeated action, so that the caller logs only new errors.
 type lastingError struct{ text string }
 
-// isNew reports whether err differs from the last error; nil ends the trouble.
+// isNew reports whether err is an error other than the last one, and remembers err. Pass nil after a success.
 func (t *lastingError) isNew(err error) bool {
 	text := ""
 	if err != nil {

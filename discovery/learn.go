@@ -15,8 +15,8 @@ func (w *browseState) learnPacket(now time.Time, p receivedPacket) (changed bool
 		w.queries.noteOther(now, via.iface.Index)
 	}
 	for _, r := range p.announcements {
-		heard, dropped := w.table.add(now, announcement{Peer: r.peer, Addrs: h.addresses(r), From: h.from})
-		changed = heard || changed
+		added, dropped := w.table.add(now, announcement{Peer: r.peer, Addrs: h.addresses(r), From: h.from})
+		changed = added || changed
 		if dropped {
 			w.droppedClaims.Add()
 		}
@@ -34,7 +34,7 @@ func (w *browseState) learnPacket(now time.Time, p receivedPacket) (changed bool
 	return changed
 }
 
-// sourceOf identifies a packet's source. Only a link-local address includes the interface.
+// sourceOf returns the address that identifies a packet's source. Link-local addresses get the interface as their zone.
 func sourceOf(from netip.Addr, via link) netip.Addr {
 	from = from.Unmap().WithZone("")
 	if from.Is6() && from.IsLinkLocalUnicast() {
@@ -43,7 +43,7 @@ func sourceOf(from netip.Addr, via link) netip.Addr {
 	return from
 }
 
-// logDropped logs that there are more announcements than the table can hold.
+// logDropped logs a warning if claims were dropped from the full table, at most once each warnEvery.
 func (w *browseState) logDropped(now time.Time) {
 	count, due := w.droppedClaims.Due(now.Sub(w.startedAt))
 	if !due {
@@ -53,10 +53,10 @@ func (w *browseState) logDropped(now time.Time) {
 		"hosts listed with --peer are not affected", "count", count)
 }
 
-// learnZone stores the hosts of a zone. It leaves out a host that has only our addresses: it is this host, or it cannot
-// be reached.
+// learnZone stores the hosts of a zone. It omits hosts that have only addresses of this host: they are this host, or they
+// cannot be reached.
 func (w *browseState) learnZone(d Domain, hosts []record) (changed bool) {
-	links, err := allLinks() // multicast may be switched off
+	links, err := allLinks() // w.allLinks is empty if multicast is switched off
 	if err != nil {
 		links = w.allLinks
 	}

@@ -10,14 +10,14 @@ import (
 	"syscall"
 )
 
-// link is one network interface that multicast is used on.
+// link is a network interface and its addresses.
 type link struct {
 	iface    net.Interface
-	prefixes []netip.Prefix // its addresses with their subnets, sorted
+	prefixes []netip.Prefix // addresses of the interface with their subnets, sorted
 }
 
-// usableLinks lists the interfaces that can be used now, by index: the named ones that are up or, without
-// names, all that are up and say that they can multicast.
+// usableLinks returns the interfaces that discovery can use now, sorted by index: those of the names that are up or,
+// without names, all that are up and support multicast.
 func usableLinks(names []string) ([]link, error) {
 	return linksThat(func(i net.Interface) bool { return isUsable(i, names) })
 }
@@ -29,7 +29,7 @@ func isUsable(i net.Interface, names []string) bool {
 	return i.Flags&net.FlagMulticast != 0
 }
 
-// allLinks lists all interfaces that are up, by index, also those that discovery does not use.
+// allLinks returns all interfaces that are up, sorted by index, including those that discovery does not use.
 func allLinks() ([]link, error) {
 	return linksThat(func(net.Interface) bool { return true })
 }
@@ -53,8 +53,8 @@ func linksThat(wanted func(net.Interface) bool) ([]link, error) {
 	return links, nil
 }
 
-// prefixesByIndex returns the addresses of all interfaces with their subnets, sorted, by index of the interface. It asks the kernel only
-// once, while net.Interface.Addrs makes the kernel list the addresses of all interfaces at each call.
+// prefixesByIndex returns the addresses of each interface with their subnets, sorted, indexed by interface. It reads all
+// of them with one system call, while net.Interface.Addrs makes the kernel list the addresses of all interfaces for each.
 func prefixesByIndex() (map[int][]netip.Prefix, error) {
 	dump, err := syscall.NetlinkRIB(syscall.RTM_GETADDR, syscall.AF_UNSPEC)
 	if err != nil {
@@ -82,7 +82,8 @@ func prefixesByIndex() (map[int][]netip.Prefix, error) {
 	return all, nil
 }
 
-// ownAddress returns this host's address in an RTM_NEWADDR message. On a point-to-point link IFA_ADDRESS is the address of the other end.
+// ownAddress returns this host's address in an RTM_NEWADDR message: IFA_LOCAL if there is one, since on a point-to-point
+// link IFA_ADDRESS is the address of the other end.
 func ownAddress(m syscall.NetlinkMessage) (a netip.Addr, ok bool) {
 	attributes, err := syscall.ParseNetlinkRouteAttr(&m)
 	if err != nil {
@@ -99,12 +100,12 @@ func ownAddress(m syscall.NetlinkMessage) (a netip.Addr, ok bool) {
 	return a, ok
 }
 
-// has reports whether the link has an address of the family.
+// has reports whether l has an address of the family.
 func (l link) has(f family) bool {
 	return slices.ContainsFunc(l.prefixes, func(p netip.Prefix) bool { return p.Addr().Is6() == (f == ip6) })
 }
 
-// sameSockets reports whether sockets made for a also serve b: the same interfaces with the same address families.
+// sameSockets reports whether sockets made for a also serve b: both have the same interfaces with the same families.
 func sameSockets(a, b []link) bool {
 	return slices.EqualFunc(a, b, func(a, b link) bool {
 		return a.iface.Index == b.iface.Index && a.iface.Name == b.iface.Name &&
@@ -112,7 +113,7 @@ func sameSockets(a, b []link) bool {
 	})
 }
 
-// sameLinks reports whether a and b are equal, with their addresses and the state of their cables.
+// sameLinks reports whether a and b are equal, including addresses and the interfaces' flags.
 func sameLinks(a, b []link) bool {
 	return slices.EqualFunc(a, b, func(a, b link) bool {
 		return a.iface.Index == b.iface.Index && a.iface.Name == b.iface.Name && a.iface.Flags == b.iface.Flags &&

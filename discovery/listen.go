@@ -10,8 +10,8 @@ import (
 	"achbridge/bridge/logline"
 )
 
-// updateInterfaces lists the interfaces. It opens sockets and joins the group on new networks. After a change it asks for peers
-// at once.
+// updateInterfaces lists the interfaces, once each listInterfacesEvery. It opens sockets and joins the mDNS group on new
+// interfaces. After a change it restarts the schedule of queries.
 func (w *browseState) updateInterfaces(ctx context.Context, now time.Time) {
 	if w.cfg.StaticOnly || now.Sub(w.interfacesListedAt) < listInterfacesEvery && !w.interfacesListedAt.IsZero() {
 		return
@@ -36,7 +36,7 @@ func (w *browseState) updateInterfaces(ctx context.Context, now time.Time) {
 	w.logProblem(cmp.Or(err4, err6))
 }
 
-// join joins the family's mDNS group on every link, and leaves it on links that are gone. It returns an error if no socket can be opened.
+// join joins the family's mDNS group on each link and leaves it on removed links. It fails if no socket can be opened.
 func (w *browseState) join(ctx context.Context, f family) error {
 	g := w.sockets(f)
 	if len(g.list) == 0 {
@@ -66,15 +66,15 @@ func (w *browseState) join(ctx context.Context, f family) error {
 	return nil
 }
 
-// Memberships returns a Probe for each interface and family that Run uses now. Err is the reason if Run has not joined the mDNS group
-// there. Safe for concurrent use.
+// Memberships returns a Probe for each interface and family that Run uses now. Err is set if Run could not join the mDNS
+// group there. Memberships is safe for concurrent use.
 func (b *Browser) Memberships() []Probe {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Concat(b.memberships[0], b.memberships[1])
 }
 
-// setMemberships stores the memberships of a family. It returns those that have an error which they did not have before.
+// setMemberships stores the memberships of a family. It returns those that have a new error.
 func (b *Browser) setMemberships(f family, list []Probe) (failing []Probe) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,14 +93,14 @@ func (b *Browser) setMemberships(f family, list []Probe) (failing []Probe) {
 
 func (w *browseState) sockets(f family) *sockets { return &w.groups[f.index()] }
 
-// logProblem logs an error if it is new. A nil error means that the trouble is over.
+// logProblem logs err if it differs from the last error. Call it with nil after a success.
 func (w *browseState) logProblem(err error) {
 	if w.problem.isNew(err) {
 		w.log.Warn("cannot browse, will try again", "err", err)
 	}
 }
 
-// readPackets parses what a socket receives until it is closed.
+// readPackets parses the packets that s receives until s is closed, and passes those about our service to send.
 func readPackets(s *socket, log *slog.Logger, send func(event)) {
 	buf := make([]byte, maxPacket+1)
 	bad, startedAt := logline.Limit{Period: time.Second}, time.Now()
@@ -112,7 +112,7 @@ func readPackets(s *socket, log *slog.Logger, send func(event)) {
 			return
 		}
 		if at.from.Port() != mdnsPort || !mentionsService(buf[:n]) {
-			continue // RFC 6762, section 6: answers come only from port 5353
+			continue // RFC 6762, section 6: ignore packets from other ports than 5353
 		}
 		if !limiter.allow(time.Now(), at.from.Addr()) {
 			continue

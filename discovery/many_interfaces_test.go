@@ -15,7 +15,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// bridges adds bridges without ports to the host, such as Docker makes for its networks.
+// bridges adds bridges without ports to the host, like those of Docker networks.
 func (h *host) bridges(first, count int) {
 	h.lab.t.Helper()
 	h.lab.at(h.ns, func(n *netlink.Handle) error {
@@ -76,7 +76,7 @@ func TestMoreThanTwentyInterfacesAreUsed(t *testing.T) {
 	}
 }
 
-// The kernel counts memberships on interfaces that are gone until the socket leaves the group.
+// The kernel counts memberships on removed interfaces until the socket leaves the group.
 func TestRemovedInterfacesFreeTheirMemberships(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -109,7 +109,7 @@ func TestRemovedInterfacesFreeTheirMemberships(t *testing.T) {
 	}
 }
 
-// prefixesByIndex must return the same as package net, which asks the kernel once for each interface.
+// Package net reads the addresses of each interface separately.
 func TestPrefixesByIndexMatchesPackageNet(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -158,7 +158,7 @@ func TestPrefixesByIndexMatchesPackageNet(t *testing.T) {
 	})
 }
 
-// The search for hosts with achd uses zeroconf, whose resolvers have one socket each for all their interfaces.
+// A resolver of zeroconf has one socket for all its interfaces.
 func TestBrowseAchdUsesMoreThanTwentyInterfaces(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -27,7 +27,7 @@ func watching() order {
 	return o
 }
 
-// pair is two hosts on one switch.
+// pair returns two hosts on one switch.
 func pair(t *testing.T) (l *lab, robot, pc *host) {
 	t.Helper()
 	t.Parallel()
@@ -64,7 +64,7 @@ func TestGoodbyeRemovesHost(t *testing.T) {
 	w.quit()
 }
 
-// Others have heard it from both addresses, and from its link-local one.
+// Other hosts have received its announcements from both addresses and from its link-local one.
 func TestGoodbyeAfterLosingAnAddressRemovesHost(t *testing.T) {
 	const four, six = "10.0.0.2/24", "fd00::2/64"
 	for _, lost := range []string{four, six} {
@@ -106,13 +106,13 @@ func TestRestartOnAnotherPortIsFound(t *testing.T) {
 	o.Config.Port = 9000
 	startNode(t, robot, o)
 	w.waitFor("the robot at 9000 first", at("10.0.0.2:9000"))
-	s.waitFor("the robot at 9000 beside the static peer", func(ps []Peer) bool {
+	s.waitFor("the robot at 9000 and the static peer", func(ps []Peer) bool {
 		return slices.ContainsFunc(ps, func(p Peer) bool { return p.Node == node("a1") && p.Addrs[0].Port() == 9000 }) &&
 			slices.ContainsFunc(ps, func(p Peer) bool { return p.Source == SourceStatic })
 	})
 }
 
-// zeroconf says goodbye in between: on a busy machine the announcement that follows comes too late.
+// zeroconf sends a goodbye in between. On a busy machine the announcement after it may be too late.
 func TestChannelUpdateKeepsHostListed(t *testing.T) {
 	need.Long(t)
 	l, robot, pc := pair(t)
@@ -151,7 +151,7 @@ func TestBrowseFindsAllHosts(t *testing.T) {
 	startNode(t, third, announcing("arm", "b1"))
 	w := startNode(t, pc, watching())
 	w.waitFor("both", named("arm", "robot"))
-	await.NoError(t, func() error { // on a busy machine the second answer may come after Browse has ended
+	await.NoError(t, func() error { // on a busy machine the second answer may arrive after Browse has ended
 		once := startNode(t, pc, order{Browse: await.Limit})
 		<-once.done
 		if r, _ := once.last(); !named("arm", "robot")(r.Peers) {
@@ -192,7 +192,7 @@ func TestDiscoveryWorksOverLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	o := announcing("robot", "a1")
 	o.Config.Interfaces = []string{"lo"}
-	o.Config.Self.Node = node(fmt.Sprintf("%016x", rand.Uint64())) // others may announce themselves there
+	o.Config.Self.Node = node(fmt.Sprintf("%016x", rand.Uint64())) // other processes may announce themselves on the loopback interface
 	ask := watching()
 	ask.Config.Interfaces = []string{"lo"}
 	w := startNode(t, nil, ask)

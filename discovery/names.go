@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// peers returns every claim and every listed peer, sorted by host, node and address. The caller owns the slice; nobody
-// may change its elements.
+// peers returns all claims and listed peers, sorted by host, node and address. The caller owns the slice, but must not
+// change its elements.
 func (t *table) peers() []Peer {
 	peers := make([]Peer, 0, len(t.claims)+len(t.staticPeers))
 	for _, c := range t.claims {
@@ -31,7 +31,7 @@ func (t *table) peers() []Peer {
 	return peers
 }
 
-// transportOf is the Transport of the listed peer that has an address of p.
+// transportOf returns the Transport of the listed peer that is the same node as p.
 func (t *table) transportOf(p Peer) string {
 	for _, text := range slices.Sorted(maps.Keys(t.staticPeers)) {
 		if s := t.staticPeers[text]; s.Transport != "" && sameNode(s, p) {
@@ -41,8 +41,8 @@ func (t *table) transportOf(p Peer) string {
 	return ""
 }
 
-// selfHost is the name of this node on other hosts: its host name, or NAME-ab12 when a node with a lower id announces the
-// same name.
+// selfHost returns the name of this node on other hosts: its host name, or NAME-ab12 if a node with a lower id announces
+// the same name.
 func (t *table) selfHost() string {
 	for _, c := range t.claims {
 		p := c.peer
@@ -54,14 +54,14 @@ func (t *table) selfHost() string {
 	return t.self.Host
 }
 
-// Hosts joins the entries of a table for people: all claims about one node under one name become one peer, with the
-// newest data and all addresses. A listed peer is joined with the announcement at its address. Do not dial by the result:
-// a forged announcement can add addresses to it.
+// Hosts merges the entries of a table for people: all claims about one node under one name become one peer, with the newest
+// data and all addresses. A listed peer is merged with the announcement that has its address. Do not dial the addresses in
+// the result, since a forged announcement can add some.
 func Hosts(peers []Peer) []Peer {
 	sorted := slices.Clone(peers)
 	order := map[string]int{sourceMDNS: 0, sourceDNS: 1, SourceStatic: 2}
 	slices.SortStableFunc(sorted, func(a, b Peer) int {
-		return cmp.Or(cmp.Compare(order[a.Source], order[b.Source]), b.lastHeardAt.Compare(a.lastHeardAt), comparePeers(a, b))
+		return cmp.Or(cmp.Compare(order[a.Source], order[b.Source]), b.lastReceivedAt.Compare(a.lastReceivedAt), comparePeers(a, b))
 	})
 	var hosts []Peer
 	for _, p := range sorted {
@@ -76,7 +76,7 @@ func Hosts(peers []Peer) []Peer {
 	return hosts
 }
 
-// sameHost reports whether p belongs to the host known.
+// sameHost reports whether Hosts merges p into known.
 func sameHost(known, p Peer) bool {
 	if known.Node != "" && p.Node != "" {
 		return known.Node == p.Node && known.Network == p.Network && (known.Host == p.Host || p.Source == sourceDNS)
@@ -84,8 +84,8 @@ func sameHost(known, p Peer) bool {
 	return (p.Source != SourceStatic || known.Source != SourceStatic) && sameNode(p, known)
 }
 
-// sameNode reports whether a listed peer and an announced one are the same node. They are if they have a common address,
-// or if name and IP address agree and only the port differs: then the daemon now has another port.
+// sameNode reports whether a listed peer and an announced one are the same node: they have an address in common, or their
+// names and IP addresses agree and only the port differs, as when the daemon has moved to another port.
 func sameNode(listed, announced Peer) bool {
 	for _, a := range listed.Addrs {
 		for _, b := range slices.Concat(announced.Addrs, announced.Far) {
@@ -102,7 +102,7 @@ func firstLabel(host string) string {
 	return first
 }
 
-// merge returns known with the data of more added.
+// merge adds the source and addresses of other to known and returns the result.
 func merge(known, other Peer) Peer {
 	if other.Source == SourceStatic {
 		known.Source, known.Transport = SourceStatic, cmp.Or(known.Transport, other.Transport)
@@ -112,7 +112,7 @@ func merge(known, other Peer) Peer {
 	return known
 }
 
-// union returns the addresses of a and of b, each once and at most maxPeerAddrs, in a new slice.
+// union returns a new slice with a and the addresses of b that are not in a, at most maxPeerAddrs.
 func union(a, b []netip.AddrPort) []netip.AddrPort {
 	all := slices.Clone(a)
 	for _, x := range b {

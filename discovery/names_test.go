@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// A suffix is for those who are linked to give: what is announced renames nobody.
+// Announcements never rename a peer. Only a linked node adds a suffix to a name.
 func TestNodesWithOneNameAreListedSeparately(t *testing.T) {
 	table := newTable(Peer{Host: "krang", Node: node("b1"), Network: "11111111"})
 	mustAdd(t, table, t0, announced("krang", "c1", "10.0.0.2:8076"))
 	if got := table.selfHost(); got != "krang" {
-		t.Errorf("got %q beside a higher node id, want krang", got)
+		t.Errorf("got %q besides a higher node id, want krang", got)
 	}
 	other := announced("krang", "a0", "10.0.0.9:8076")
 	other.Peer.Network = "22222222"
 	mustAdd(t, table, t0, other)
 	if got := table.selfHost(); got != "krang" {
-		t.Errorf("got %q beside one of another network, want krang", got)
+		t.Errorf("got %q besides a host of another network, want krang", got)
 	}
 	mustAdd(t, table, t0, announced("krang", "a1", "10.0.0.3:8076"))
 	wantHosts(t, table, "krang krang krang")
 	if got := table.selfHost(); got != "krang-b1ff" {
-		t.Errorf("got %q beside a lower node id, want krang-b1ff", got)
+		t.Errorf("got %q besides a lower node id, want krang-b1ff", got)
 	}
 }
 

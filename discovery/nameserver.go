@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	answerTimeout = 1500 * time.Millisecond // for one server
-	maxServers    = 3                       // as in resolv.conf(5)
-	serverRounds  = 2                       // how often all servers are asked, one after the other
-	udpPayload    = 1232                    // bytes of an answer by UDP; longer answers come by TCP
+	answerTimeout = 1500 * time.Millisecond // timeout for one server
+	maxServers    = 3                       // limit of resolv.conf(5)
+	serverRounds  = 2                       // how many times to try all servers, one after the other
+	udpPayload    = 1232                    // largest answer over UDP in bytes; longer answers use TCP
 )
 
-// nameServers asks the name servers in a resolv.conf(5) file. It reads the file for each question, since the servers
-// change with the host's network.
+// nameServers queries the name servers in a resolv.conf(5) file. It reads the file for each query, since the servers change
+// with the host's network.
 type nameServers struct {
-	conf string // the file
-	port string // for tests; empty is 53
+	conf string // path of the resolv.conf file
+	port string // empty means the port in conf or 53; tests set it
 }
 
-// resolver asks name servers one question. "No such name" is an answer, not an error.
+// resolver sends a query for records of a name and type. "No such name" is an answer, not an error.
 type resolver func(ctx context.Context, name string, kind uint16) (answer, error)
 
-// answer is a name server's answer to one question.
+// answer is the answer to one query.
 type answer struct {
-	records []dns.RR      // of the type asked for; none if the name or the type does not exist
-	ttl     time.Duration // the shortest TTL of the records, or of "no such name"; 0: not known
+	records []dns.RR      // records of the queried type; empty if the name or the type does not exist
+	ttl     time.Duration // shortest TTL of the records, or of "no such name"; 0 means unknown
 }
 
-// query is an asker: it asks one server after the other until one answers.
+// query tries one server after the other until one answers. It is a resolver.
 func (n nameServers) query(ctx context.Context, name string, kind uint16) (answer, error) {
 	conf, err := dns.ClientConfigFromFile(n.conf)
 	if err == nil && len(conf.Servers) == 0 {
@@ -60,7 +60,7 @@ func (n nameServers) query(ctx context.Context, name string, kind uint16) (answe
 	return answer{}, fmt.Errorf("%s %s: %w", name, dns.TypeToString[kind], err)
 }
 
-// exchange asks one server, by TCP when the answer is too long for UDP.
+// exchange queries one server over UDP, and again over TCP if the answer is too long for UDP.
 func exchange(ctx context.Context, q *dns.Msg, server string) (*dns.Msg, error) {
 	for _, network := range []string{"udp", "tcp"} {
 		client := dns.Client{Net: network, Timeout: answerTimeout}
@@ -77,7 +77,7 @@ func exchange(ctx context.Context, q *dns.Msg, server string) (*dns.Msg, error) 
 	return nil, fmt.Errorf("name server %s: answer truncated", server)
 }
 
-// exchangeOver is client.ExchangeContext, which waits for the answer also when ctx has ended.
+// exchangeOver does what client.ExchangeContext does, but also returns when ctx ends.
 func exchangeOver(ctx context.Context, client dns.Client, q *dns.Msg, server string) (*dns.Msg, error) {
 	conn, err := client.DialContext(ctx, server)
 	if err != nil {
@@ -89,7 +89,7 @@ func exchangeOver(ctx context.Context, client dns.Client, q *dns.Msg, server str
 	return reply, err
 }
 
-// recordsOf returns the records of type T in an answer that have data.
+// recordsOf returns the records of type T in an answer.
 func recordsOf[T dns.RR](a answer) (list []T) {
 	for _, rr := range a.records {
 		if r, ok := rr.(T); ok {
@@ -99,7 +99,7 @@ func recordsOf[T dns.RR](a answer) (list []T) {
 	return list
 }
 
-// parseAnswer returns the records of the type asked for, without the CNAME records that lead to them.
+// parseAnswer returns the records of type kind in reply, without the CNAME records that lead to them.
 func parseAnswer(reply *dns.Msg, kind uint16) (a answer) {
 	shorter := func(seconds uint32) {
 		if ttl := time.Duration(seconds) * time.Second; a.ttl == 0 || ttl < a.ttl {

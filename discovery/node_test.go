@@ -21,23 +21,23 @@ import (
 	"achbridge/testnet/await"
 )
 
-// The nodes of the multicast tests are processes of their own: a network namespace belongs to a thread, and
-// goroutines wander. They run this test program again, with their orders in this variable.
+// orders is the environment variable with the order for a node process. Each node of the multicast tests is a process of
+// this test program, since a network namespace belongs to a thread and goroutines change threads.
 const orders = "ACHBRIDGE_DISCOVERY_NODE"
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(orders); text != "" {
 		os.Exit(beNode(text))
 	}
-	// Nodes mostly wait for each other: eight tests at a time, unless -parallel says
-	// otherwise.
+	// Nodes mostly wait for each other, so run eight tests in parallel, unless -parallel sets
+	// another number.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	os.Exit(await.Main(m))
 }
 
-// order says what a node process does.
+// order configures a node process.
 type order struct {
 	Announce, Watch bool
 	Browse          time.Duration
@@ -47,21 +47,21 @@ type order struct {
 		Port       int
 		Interfaces []string
 	}
-	Peers []string // static
+	Peers []string // listed peers
 }
 
-// report is a line of a node process.
+// report is a line of output of a node process.
 type report struct {
-	Peers    []Peer // as Hosts makes them
-	Claims   []Peer // as they were told
+	Peers    []Peer // the result of Hosts
+	Claims   []Peer // the peers that Run passed to its function
 	SelfHost string
-	Table    bool   // peers is a table
-	End      bool   // the last line
-	Leak     string // goroutines that are still there
+	Table    bool   // Peers is set
+	End      bool   // this is the last line
+	Leak     string // goroutines that have not ended
 	Err      string
 }
 
-// beNode obeys orders until stdin ends; a line on stdin is a new list of channel names.
+// beNode runs a node with the given order until stdin ends. A line on stdin is a new list of channel names.
 func beNode(text string) int {
 	var o order
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -84,7 +84,7 @@ func beNode(text string) int {
 	if err := obey(o, cfg, out); err != nil {
 		end.Err = err.Error()
 	}
-	// zeroconf's prober sleeps on after Shutdown, its receivers notice theirs a moment later.
+	// zeroconf's prober sleeps after Shutdown. readChannels blocks until stdin ends.
 	if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/grandcat/zeroconf.(*Server).probe"),
 		goleak.IgnoreAnyFunction("achbridge/discovery.readChannels")); err != nil {
 		end.Leak = err.Error()
@@ -143,21 +143,21 @@ func readChannels(a *Announcer, end func()) {
 	}
 }
 
-// process is a running node.
+// process is a running node process.
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	done  chan struct{} // closed when it has ended
+	done  chan struct{} // closed when the process has ended
 
 	mu      sync.Mutex
-	tables  []report // every table it told, oldest first
+	tables  []report // all reports with a table, oldest first
 	end     report
 	stderr  bytes.Buffer
-	changed chan struct{} // closed and made anew when something above changes
+	changed chan struct{} // closed and replaced when tables, end or stderr change
 }
 
-// startNode starts a node on a host, or on this machine when h is nil. It ends with the test at the latest.
+// startNode starts a node on a host, or on this machine if h is nil. The node ends with the test at the latest.
 func startNode(t *testing.T, h *host, o order) *process {
 	t.Helper()
 	text, err := json.Marshal(o)
@@ -165,7 +165,7 @@ func startNode(t *testing.T, h *host, o order) *process {
 		t.Fatal(err)
 	}
 	p := &process{t: t, cmd: exec.Command("/proc/self/exe"), done: make(chan struct{}), changed: make(chan struct{})}
-	// zeroconf races by itself; judgeRaces tells its reports from ours.
+	// zeroconf has data races of its own; judgeRaces filters reports of them.
 	p.cmd.Env = append(os.Environ(), orders+"="+string(text), "GORACE=exitcode=0")
 	stdout, err := p.cmd.StdoutPipe()
 	if err == nil {
@@ -215,7 +215,7 @@ func (p *process) read(stdout io.Reader) {
 	close(p.done)
 }
 
-// judgeRaces fails for every race that zeroconf has no part in.
+// judgeRaces fails the test for each reported race that does not involve zeroconf.
 func judgeRaces(t *testing.T, stderr string) {
 	t.Helper()
 	for _, part := range strings.Split(stderr, "==================") {
@@ -225,13 +225,13 @@ func judgeRaces(t *testing.T, stderr string) {
 	}
 }
 
-// kill ends the node as a power cut does.
+// kill kills the node, which then sends no goodbye.
 func (p *process) kill() {
 	p.cmd.Process.Kill()
 	<-p.done
 }
 
-// quit ends the node as SIGTERM does.
+// quit stops the node, which then sends its goodbyes.
 func (p *process) quit() {
 	p.t.Helper()
 	p.stdin.Close()
@@ -250,7 +250,7 @@ func (p *process) announce(channels string) {
 	}
 }
 
-// last is the newest table, and a channel that closes when there is a newer one.
+// last returns the newest table, and a channel that is closed when there is a newer one.
 func (p *process) last() (report, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,7 +260,7 @@ func (p *process) last() (report, <-chan struct{}) {
 	return p.tables[len(p.tables)-1], p.changed
 }
 
-// waitFor waits for a table that is as wanted.
+// waitFor waits for a table for which ok returns true.
 func (p *process) waitFor(what string, ok func([]Peer) bool) {
 	p.t.Helper()
 	limit := time.After(await.Limit)
@@ -277,15 +277,15 @@ func (p *process) waitFor(what string, ok func([]Peer) bool) {
 	}
 }
 
-// history is every table so far.
+// history returns all tables so far.
 func (p *process) history() []report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.tables[:len(p.tables):len(p.tables)]
 }
 
-// selfHost is the name by which others may know this node: Self.Host, or NAME-ab12 while a node with a lower id
-// announces the same name. Safe for concurrent use.
+// selfHost returns the name of this node on other hosts: Self.Host, or NAME-ab12 while a node with a lower id announces the
+// same name. It is safe for concurrent use.
 func (b *Browser) selfHost() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

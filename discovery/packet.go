@@ -11,7 +11,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Names of the service (RFC 6763). A host has one service for all of its channels.
+// Names of the DNS-SD service (RFC 6763). A host has one service for all of its channels.
 const (
 	service     = "_achbridge._udp"
 	domain      = "local"
@@ -19,36 +19,36 @@ const (
 )
 
 const (
-	maxPacket    = 9000 // RFC 6762, section 17
-	maxInstances = 8    // services of achbridge in one packet; a host has one
-	maxAddrs     = 16   // addresses of one service
+	maxPacket    = 9000 // largest packet in bytes (RFC 6762, section 17)
+	maxInstances = 8    // most services of achbridge in one packet; a host has one
+	maxAddrs     = 16   // most addresses of one service
 )
 
 // classFlush is the cache-flush bit of a unique record's class (RFC 6762, section 10.2).
 const classFlush = 1 << 15
 
-// packet is the part of an mDNS message that concerns our service.
+// packet is what an mDNS message contains about our service.
 type packet struct {
-	isQuery       bool     // the sender asks for every host, and lists no answers that it knows already
+	isQuery       bool     // a query for all hosts, without known answers
 	announcements []record // complete announcements
-	goodbyes      []Peer   // goodbyes: Node, or only Host when the goodbye has no TXT record
+	goodbyes      []Peer   // goodbyes without bye=1; without a TXT record only Host is set, not Node
 	finalGoodbyes []Peer   // goodbyes with bye=1
 }
 
 // record is one host's announcement.
 type record struct {
-	peer  Peer // Host, Node, Network, life, Channels, More
+	peer  Peer // Host, Node, Network, Ports, lifetime, Channels and More are set
 	port  uint16
-	addrs []netip.Addr // without zones
+	addrs []netip.Addr // have no zones
 }
 
-// mentionsService reports whether a packet may mention our service. It is cheap, since most mDNS packets do not.
+// mentionsService is a cheap check that discards most packets: it reports whether b may be about our service.
 func mentionsService(b []byte) bool {
 	return len(b) <= maxPacket && bytes.Contains(b, []byte("\x0a_achbridge\x04_udp"))
 }
 
-// parsePacket parses an mDNS message of any sender. It leaves out a bad service and returns the rest of the packet
-// together with an error about the last bad service.
+// parsePacket parses an mDNS message of any sender. It omits invalid services and returns the rest of the packet, with an
+// error about the last invalid service.
 func parsePacket(b []byte) (packet, error) {
 	var msg dns.Msg
 	if err := msg.Unpack(b); err != nil {
@@ -63,8 +63,8 @@ func parsePacket(b []byte) (packet, error) {
 	return collect(append(msg.Answer, msg.Extra...))
 }
 
-// asksForAll reports whether all hosts are asked, and answer all. (A question with the topmost bit
-// of the class set wants answers for the asker alone: RFC 6762, section 5.4.)
+// asksForAll reports whether a query is for all hosts and is answered by multicast. A question with the topmost bit of the
+// class set requests unicast answers (RFC 6762, section 5.4).
 func asksForAll(questions []dns.Question) bool {
 	for _, q := range questions {
 		if q.Qclass&classFlush == 0 && q.Name == serviceName && (q.Qtype == dns.TypePTR || q.Qtype == dns.TypeANY) {
@@ -125,7 +125,7 @@ func collect(rrs []dns.RR) (packet, error) {
 	return p, err
 }
 
-// gather sorts records by the service they belong to, in the order of the packet, and addresses by host.
+// gather groups records by service, in the order of the packet, and addresses by host.
 func gather(rrs []dns.RR) ([]*instance, map[string][]netip.Addr, error) {
 	var instances []*instance
 	var err error

@@ -11,7 +11,7 @@ import (
 
 func announcementPacket(t testing.TB, ttl time.Duration) []byte {
 	t.Helper()
-	b, err := packAnnouncement(record{peer: robot(), port: 8076, addrs: []netip.Addr{
+	b, err := encodeAnnouncement(record{peer: robot(), port: 8076, addrs: []netip.Addr{
 		netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::2")}}, ttl)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func mustParse(t *testing.T, b []byte) packet {
 	return p
 }
 
-func mustPack(t *testing.T, msg dns.Msg) []byte {
+func mustEncode(t *testing.T, msg dns.Msg) []byte {
 	t.Helper()
 	b, err := msg.Pack()
 	if err != nil {
@@ -51,7 +51,7 @@ func response(t *testing.T, records ...string) []byte {
 		}
 		msg.Answer = append(msg.Answer, rr)
 	}
-	return mustPack(t, msg)
+	return mustEncode(t, msg)
 }
 
 func TestAnnouncementRoundTrip(t *testing.T) {
@@ -74,7 +74,7 @@ func TestLargestAnnouncementFitsInPacket(t *testing.T) {
 	for i := range maxAddrs {
 		r.addrs = append(r.addrs, netip.AddrFrom16([16]byte{0xfd, 15: byte(i)}))
 	}
-	b, err := packAnnouncement(r, time.Minute)
+	b, err := encodeAnnouncement(r, time.Minute)
 	if err != nil || len(b) > 1800 {
 		t.Errorf("got %d bytes, %v, want a datagram far below 9000", len(b), err)
 	}
@@ -97,25 +97,25 @@ func TestGoodbyeWithoutTXTNamesTheHost(t *testing.T) {
 func TestParsePacketDetectsQueryForAllHosts(t *testing.T) {
 	var q dns.Msg
 	q.SetQuestion(serviceName, dns.TypePTR)
-	if p := mustParse(t, mustPack(t, q)); !p.isQuery {
-		t.Error("a question for every host was missed")
+	if p := mustParse(t, mustEncode(t, q)); !p.isQuery {
+		t.Error("a query for all hosts was not detected")
 	}
 	known, _ := dns.NewRR("_achbridge._udp.local. 60 IN PTR robot._achbridge._udp.local.")
 	q.Answer = []dns.RR{known}
-	if p := mustParse(t, mustPack(t, q)); p.isQuery {
+	if p := mustParse(t, mustEncode(t, q)); p.isQuery {
 		t.Error("a question that suppresses answers passed for one that does not")
 	}
 	q.SetQuestion("robot."+serviceName, dns.TypePTR)
 	q.Answer = nil
-	if p := mustParse(t, mustPack(t, q)); p.isQuery {
-		t.Error("a probe passed for a question for every host")
+	if p := mustParse(t, mustEncode(t, q)); p.isQuery {
+		t.Error("a probe was treated as a query for all hosts")
 	}
 }
 
 func TestHostNameWithDotsRoundTrip(t *testing.T) {
 	r := record{peer: robot(), port: 8076}
 	r.peer.Host = "robot.lab_1.example"
-	b, err := packAnnouncement(r, time.Minute)
+	b, err := encodeAnnouncement(r, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

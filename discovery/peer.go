@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Defaults and limits of what is announced.
+// Defaults and limits of announcements.
 const (
-	// DefaultPort is the UDP port of QUIC when a static peer names none.
+	// DefaultPort is the UDP port of QUIC of a static peer without a port.
 	DefaultPort = 8076
-	// defaultLifetime is how long an announcement is believed after it was last heard.
+	// defaultLifetime is how long a host is listed after its last announcement.
 	defaultLifetime = 60 * time.Second
 
 	minLifetime = time.Second
@@ -32,46 +32,46 @@ type Channel struct {
 	FrameCount, FrameSize int
 }
 
-// Peer is one node as an announcement, a zone or the user describes it. It is a hint: nothing in it is authenticated.
-// Only the link's certificate proves which node answers. Several peers may claim the same name or the same node id.
+// Peer is one node as an announcement, a zone or the user describes it. It is only a hint, since nothing in it is
+// authenticated: the link's certificate proves which node answers. Several peers may claim the same name or node id.
 type Peer struct {
-	// Host is the host's name, a valid first part of a mirror's name. For a static peer it is what the user wrote.
+	// Host is the host's name, which is valid in a mirror's name. For a static peer the user chose it.
 	Host string
-	// Node is the node id, 32 hex digits; empty for a static peer that mDNS has not heard, and for one of a Domain
-	// whose zone does not tell it.
+	// Node is the node id, 32 hex digits. It is empty for a static peer without an announcement, and for a peer of a
+	// Domain whose zone does not have it.
 	Node string
-	// Network is the key's network, 8 hex digits; empty when unknown.
+	// Network is the key's network, 8 hex digits, or empty if unknown.
 	Network string
 	// Addrs are the UDP addresses that may be dialled, best first.
 	Addrs []netip.AddrPort
-	// Far are announced addresses that must not be dialled: they are neither the source of the announcement nor on any
-	// network of this host. A reflector between networks passes on such announcements.
+	// Far are announced addresses that must not be dialled, since they are neither the source of the announcement nor in
+	// a subnet of this host. Announcements that a reflector between networks passes on have such addresses.
 	Far []netip.AddrPort
-	// By is the source of the announcement, and heard the time when it was last heard. A listed peer has neither.
-	By          netip.Addr
-	lastHeardAt time.Time
-	// Port is the announced port, which the announced addresses have; 0 when none was announced.
+	// By is the source of the announcement and lastReceivedAt the time of the last one. Listed peers have neither.
+	By             netip.Addr
+	lastReceivedAt time.Time
+	// Port is the port of the announced addresses, or 0 if there was no announcement.
 	Port uint16
-	// Ports are the ports on which the node says that it listens, at the addresses with Port.
+	// Ports are the announced ports of the node's transports, at the addresses with Port.
 	Ports Ports
-	// Transport is the Transport of the Static, for a listed peer.
+	// Transport is Static.Transport, for a listed peer.
 	Transport string
-	// life is how long to believe the announcement after it was last heard, at most two minutes; 0 for listed peers.
+	// lifetime is how long to list the peer after its last announcement, at most two minutes; 0 for listed peers.
 	lifetime time.Duration
 	// Channels are the announced channels, sorted by name. A link gets the full catalog.
 	Channels []Channel
-	// More is how many channels the announcement had no room for.
+	// More is the number of channels that the announcement omits.
 	More int
 	// Source is sourceMDNS for an announced peer, sourceDNS for a peer of a Domain, or SourceStatic for a peer of the
-	// user's list, which stays in the table for ever.
+	// user's list, which never leaves the table.
 	Source string
 }
 
-// Ports are UDP ports by transport; 0 means that the node does not listen on that transport. The zero value means that
-// nothing is known.
+// Ports are UDP ports by transport. 0 means that the node does not listen on that transport. The zero Ports means that the
+// ports are unknown.
 type Ports struct{ QUIC, SCTP uint16 }
 
-// keyQUIC and keySCTP are the keys of the ports in a TXT record.
+// keyQUIC and keySCTP are the keys of Ports in a TXT record.
 const (
 	keyQUIC = "quic"
 	keySCTP = "sctp"
@@ -86,26 +86,26 @@ func (p Ports) check() error {
 	return nil
 }
 
-// Config is what Announcer, Browser and Browse need. The zero value browses on every interface.
+// Config configures Announcer, Browser and Browse. The zero value browses on every interface.
 type Config struct {
-	// Self is this node: Host, Node, Network, Ports, Channels and More are announced;
-	// Node keeps a browser from finding itself. Addrs, Port, Transport and Source are ignored.
+	// Self is this node. An Announcer announces its Host, Node, Network, Ports, Channels and More. A Browser ignores
+	// announcements of its Node. Addrs, Port, Transport and Source are ignored.
 	Self Peer
-	// Port is the UDP port announced.
+	// Port is the UDP port to announce.
 	Port int
-	// Interfaces limits multicast to these names; empty means every interface that is up and can multicast.
+	// Interfaces limits multicast to these names. Empty means all interfaces that are up and support multicast.
 	Interfaces []string
-	// Static are peers that need no multicast; ParseStatic makes them.
+	// Static are peers that are found without multicast; ParseStatic returns them.
 	Static []Static
-	// Domains are DNS domains whose zones list hosts; they need no multicast either.
+	// Domains are DNS domains whose zones list hosts, also without multicast.
 	Domains []Domain
-	// StaticOnly switches multicast off: a browser then opens no multicast socket and sends no question.
+	// StaticOnly switches multicast off: a Browser then opens no multicast socket and sends no query.
 	StaticOnly bool
-	// Log gets changes worth an operator's attention; nil discards them.
+	// Log receives messages for operators. nil discards them.
 	Log *slog.Logger
 }
 
-// checkBrowse reports every problem that would keep a browser from working.
+// checkBrowse returns an error with all problems in the fields that a Browser uses.
 func (c Config) checkBrowse() error {
 	var errs []error
 	for i, name := range c.Interfaces {
@@ -116,7 +116,7 @@ func (c Config) checkBrowse() error {
 	return errors.Join(errs...)
 }
 
-// checkAnnounce reports every problem of what would be announced.
+// checkAnnounce returns an error with all problems in the fields that an Announcer uses.
 func (c Config) checkAnnounce() error {
 	errs := []error{c.checkBrowse()}
 	if err := checkName(c.Self.Host); err != nil {

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Probe is the result of a check whether multicast works for one family on one interface.
+// Probe is the result of a multicast check of one address family on one interface.
 type Probe struct {
 	Interface string
 	IPv6      bool
 	Err       error // nil if multicast works
 }
 
-// probeFor is how long a question may take to come back to the host that asked it.
+// probeFor is the longest time that a query may take to return to its sender.
 const probeFor = 300 * time.Millisecond
 
-// ProbeMulticast sends a multicast question on each of the named interfaces, or on all usable ones, and checks whether
-// this host hears it. It fails when there is no such interface. It takes a third of a second.
+// ProbeMulticast sends a multicast query on each of the named interfaces, or on all usable ones, and checks whether this
+// host receives it. It fails if there is no such interface. It takes up to a third of a second.
 func ProbeMulticast(ctx context.Context, interfaces []string) ([]Probe, error) {
 	links, err := usableLinks(interfaces)
 	if err == nil && len(links) == 0 {
@@ -61,8 +61,8 @@ func probe(ctx context.Context, l link, f family) error {
 	if err := s.join(l.iface); err != nil {
 		return fmt.Errorf("cannot join the group: %w", err)
 	}
-	id := uint16(1 + rand.N(65535)) // receivers ignore it (RFC 6762, section 18.1); by it we recognize our question
-	b, err := packQuery(id)
+	id := uint16(1 + rand.N(65535)) // identifies our query; receivers ignore the id (RFC 6762, section 18.1)
+	b, err := encodeQuery(id)
 	if err != nil {
 		return err
 	}

@@ -9,17 +9,17 @@ import (
 	"github.com/miekg/dns"
 )
 
-// hostTarget is the DNS name that has our addresses. It is made from the node id and not from the machine's name: an
+// hostTarget returns the DNS name for our address records. It contains the node id and not the machine's name, since an
 // avahi-daemon on this machine owns that name, and two machines with one name would mix their addresses.
 func hostTarget(node string) string { return "achbridge-" + node[:12] + "." + domain + "." }
 
-// byeString in the TXT record of a goodbye says that the host leaves. A goodbye without it may only mean that zeroconf
-// ends a registration after its successor has begun.
+// byeString in the TXT record of a goodbye means that the host leaves. zeroconf sends a goodbye without it also when one
+// registration replaces another.
 const byeString = "bye=1"
 
-// packAnnouncement packs r for one link as an unsolicited response (RFC 6762, section 8.3) whose records live for ttl. With
-// ttl 0 it is a goodbye (section 10.1) with byeString.
-func packAnnouncement(r record, ttl time.Duration) ([]byte, error) {
+// encodeAnnouncement encodes r as an unsolicited response (RFC 6762, section 8.3) whose records have the given TTL. With
+// ttl 0 it encodes a goodbye (section 10.1) with byeString.
+func encodeAnnouncement(r record, ttl time.Duration) ([]byte, error) {
 	name := label(r.peer.Host) + "." + serviceName
 	target := hostTarget(r.peer.Node)
 	seconds := uint32(ttl / time.Second)
@@ -53,8 +53,8 @@ func packAnnouncement(r record, ttl time.Duration) ([]byte, error) {
 	return b, nil
 }
 
-// announcedAddrs are the addresses of a link that we announce on it: like zeroconf, an IPv6 link-local one only when
-// there is no other IPv6 address, so that both say the same.
+// announcedAddrs returns the addresses of l that we announce on l. Like zeroconf it returns an IPv6 link-local address only
+// if l has no other IPv6 address, so that both announce the same.
 func announcedAddrs(l link) []netip.Addr {
 	var near, all []netip.Addr
 	global6 := false

@@ -10,24 +10,25 @@ import (
 const (
 	firstInterval  = time.Second
 	maxInterval    = time.Minute
-	noNetworkRetry = 700 * time.Millisecond // until the next try when there is no network to ask on
+	noNetworkRetry = 700 * time.Millisecond // time to the next attempt if there is no network to query
 )
 
-// querySchedule says when to ask for all hosts: 1, 2, 4 ... 60 s apart, with a jitter of a tenth. A question of another host
-// counts as ours (RFC 6762, section 7.3), since all answers are multicast. So about one of many hosts asks.
+// querySchedule decides when to query for all hosts: at intervals of 1, 2, 4 ... 60 s, with a jitter of 10 %. It omits a
+// query if another host has just sent the same (RFC 6762, section 7.3), since answers are multicast. So of many hosts
+// about one sends queries.
 type querySchedule struct {
 	nextAt    time.Time
 	interval  time.Duration
-	rounds    int               // rounds so far, asked or left out
-	lastOther map[int]time.Time // by interface: when another host last asked
+	rounds    int               // queries so far, including omitted ones
+	lastOther map[int]time.Time // time of the last query of another host, by index of the interface
 }
 
 func newQuerySchedule(now time.Time) querySchedule {
 	return querySchedule{nextAt: now, interval: firstInterval, lastOther: map[int]time.Time{}}
 }
 
-// restart begins the rounds again, after a random delay of up to half a second: a switch that comes back wakes all hosts
-// at once.
+// restart resets the interval and schedules a query after a random delay of up to half a second. The delay spreads the
+// queries of all hosts on a switch that comes back.
 func (q *querySchedule) restart(now time.Time) {
 	q.interval, q.rounds = firstInterval, 0
 	q.nextAt = now.Add(20*time.Millisecond + rand.N(500*time.Millisecond))
@@ -36,7 +37,7 @@ func (q *querySchedule) restart(now time.Time) {
 
 func (q *querySchedule) noteOther(now time.Time, ifIndex int) { q.lastOther[ifIndex] = now }
 
-// due reports whether to ask on the links now. If the time of a round has come, it sets the time of the next.
+// due schedules the next query and reports whether to send one now: false if other hosts have just sent one on all links.
 func (q *querySchedule) due(now time.Time, links []link) bool {
 	answered := true
 	for _, l := range links {
@@ -49,8 +50,8 @@ func (q *querySchedule) due(now time.Time, links []link) bool {
 	return !answered
 }
 
-// families are the address families to ask on in this round. A responder answers on both families, so it sends four
-// packets when asked on both. So only the first two rounds on a network ask on both, and later rounds on one in turn.
+// families returns the address families to query on. A responder answers each query on both families, so queries on both
+// cause four answers. Therefore only the first two queries after restart are on both families; later ones alternate.
 func (q *querySchedule) families(open []family) []family {
 	if len(open) < 2 || q.rounds <= 2 {
 		return open
@@ -59,7 +60,7 @@ func (q *querySchedule) families(open []family) []family {
 	return open[i : i+1]
 }
 
-// sendQuery sends the question for all hosts by multicast, when it is time. hear receives the answers, which are multicast too.
+// sendQuery multicasts the query for all hosts if it is due. readPackets receives the answers.
 func (w *browseState) sendQuery(now time.Time) {
 	if now.Before(w.queries.nextAt) {
 		return
@@ -72,7 +73,7 @@ func (w *browseState) sendQuery(now time.Time) {
 	if !w.queries.due(now, w.links) {
 		return
 	}
-	b, err := packQuery(0)
+	b, err := encodeQuery(0)
 	if err != nil {
 		w.log.Error("cannot ask for peers", "err", err)
 		return
@@ -89,7 +90,7 @@ func (w *browseState) sendQuery(now time.Time) {
 	}
 }
 
-// openFamilies are the families of the sockets that are open.
+// openFamilies returns the families that have an open socket.
 func (w *browseState) openFamilies() (list []family) {
 	for _, f := range []family{ip4, ip6} {
 		if len(w.sockets(f).list) > 0 {
@@ -99,8 +100,8 @@ func (w *browseState) openFamilies() (list []family) {
 	return list
 }
 
-// packQuery packs the question that every host answers (RFC 6763, section 4).
-func packQuery(id uint16) ([]byte, error) {
+// encodeQuery encodes the query that every host answers (RFC 6763, section 4).
+func encodeQuery(id uint16) ([]byte, error) {
 	var q dns.Msg
 	q.SetQuestion(serviceName, dns.TypePTR)
 	q.RecursionDesired, q.Id = false, id

@@ -9,7 +9,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// runSchedule lets q run to the end of the time given and returns when it asked.
+// runSchedule runs q until end and returns when queries were due.
 func runSchedule(q *querySchedule, end time.Time, links []link, each func(now time.Time)) (asked []time.Duration) {
 	for now := q.nextAt; now.Before(end); now = q.nextAt {
 		if each != nil {
@@ -67,22 +67,22 @@ func TestLaterQueriesAlternateFamilies(t *testing.T) {
 			q.due(q.nextAt, nil)
 			on = append(on, q.families(both))
 			if got := q.families([]family{ip6}); !slices.Equal(got, []family{ip6}) {
-				t.Errorf("got questions on %v, want them on the only family", got)
+				t.Errorf("got queries on %v, want them on the only family", got)
 			}
 		}
 		return on
 	}
 	want := [][]family{both, both, {ip4}, {ip6}, {ip4}}
 	if got := asked(); !slices.EqualFunc(got, want, slices.Equal) {
-		t.Errorf("got questions on %v, want %v", got, want)
+		t.Errorf("got queries on %v, want %v", got, want)
 	}
 	q.restart(t0)
 	if got := asked(); !slices.EqualFunc(got, want, slices.Equal) {
-		t.Errorf("on a new network: got questions on %v, want %v", got, want)
+		t.Errorf("on a new network: got queries on %v, want %v", got, want)
 	}
 }
 
-// A question counts as ours only if all heard it and all hear the answers.
+// A query of another host replaces ours only if both query and answers are multicast on this network.
 func TestUnicastQueryOfAnotherHostIsIgnored(t *testing.T) {
 	eth := testLink(2, "eth0", "10.0.0.1/24")
 	w := &browseState{Browser: &Browser{}, queries: newQuerySchedule(t0), links: []link{eth}, allLinks: []link{eth}, startedAt: t0}
@@ -92,8 +92,8 @@ func TestUnicastQueryOfAnotherHostIsIgnored(t *testing.T) {
 		class   uint16
 		counted bool
 	}{
-		{"to this host alone", eth.prefixes[0].Addr(), dns.ClassINET, false},
-		{"for answers to the asker alone", group4, dns.ClassINET | classFlush, false},
+		{"to this host only", eth.prefixes[0].Addr(), dns.ClassINET, false},
+		{"for unicast answers", group4, dns.ClassINET | classFlush, false},
 		{"to all", group4, dns.ClassINET, true},
 	} {
 		m := new(dns.Msg)

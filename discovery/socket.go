@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// family is an address family: multicast needs a socket for each.
+// family is an address family. Each family needs its own multicast sockets.
 type family int
 
 const (
@@ -31,27 +31,27 @@ func (f family) index() int {
 
 const mdnsPort = 5353
 
-// The groups of mDNS.
+// Multicast groups of mDNS.
 var (
 	group4 = netip.MustParseAddr("224.0.0.251")
 	group6 = netip.MustParseAddr("ff02::fb")
 )
 
-// receiveBuffer is the size of the receive buffer in bytes. It has room for over a thousand packets, which twenty hosts
-// send when they are switched on together while this process waits for a processor.
+// receiveBuffer is the size of the receive buffer in bytes. It holds over a thousand packets, enough for twenty hosts that
+// are switched on together while this process waits for a CPU.
 const receiveBuffer = 2 << 20
 
-// socket is one UDP socket on the mDNS port of one family, shared with every other responder of this host.
-// receive is for one goroutine; Close wakes it.
+// socket is a UDP socket of one family on the mDNS port, which it shares with all other responders of this host. Only one
+// goroutine may call receive; Close wakes it.
 type socket struct {
 	family family
-	joined map[int]bool // the interfaces on which it has joined the mDNS group, by index
+	joined map[int]bool // indexes of the interfaces on which the socket has joined the mDNS group
 	conn   net.PacketConn
-	v4     *ipv4.PacketConn // one of v4 and v6 is set
-	v6     *ipv6.PacketConn
+	v4     *ipv4.PacketConn // wraps conn; nil if family is ip6
+	v6     *ipv6.PacketConn // wraps conn; nil if family is ip4
 }
 
-// openSocket binds the port. Until join it receives no multicast, whatever other sockets have joined.
+// openSocket opens a socket on the mDNS port. It receives no multicast until join.
 func openSocket(f family) (*socket, error) {
 	network, group := "udp4", "224.0.0.251:5353"
 	if f == ip6 {
@@ -77,8 +77,8 @@ func openSocket(f family) (*socket, error) {
 	return s, nil
 }
 
-// setOptions enlarges the receive buffer and turns off IP_MULTICAST_ALL: with it Linux gives a socket the packets of every
-// group that any socket of the host has joined, also on interfaces that we do not use.
+// setOptions enlarges the receive buffer and disables IP_MULTICAST_ALL, with which a socket also receives packets of groups
+// that other sockets of this host have joined, on interfaces that we do not use.
 func setOptions(f family, c syscall.RawConn) error {
 	var err error
 	cerr := c.Control(func(fd uintptr) {
@@ -87,7 +87,7 @@ func setOptions(f family, c syscall.RawConn) error {
 		} else {
 			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)
 		}
-		// Only root may exceed net.core.rmem_max; for other users the kernel limits the size to it.
+		// SO_RCVBUFFORCE needs root. The kernel limits SO_RCVBUF to net.core.rmem_max.
 		if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 		}
@@ -102,8 +102,8 @@ func (s *socket) group() *net.UDPAddr {
 	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(group4, mdnsPort))
 }
 
-// join starts receiving the mDNS group on an interface. It is no error if the socket has joined already. The error is
-// ENOBUFS if the socket may not join another group.
+// join joins the mDNS group on an interface, or does nothing if s has joined it already. The error is ENOBUFS if the socket
+// may join no further group.
 func (s *socket) join(i net.Interface) error {
 	var err error
 	if s.v6 != nil {
@@ -120,7 +120,7 @@ func (s *socket) join(i net.Interface) error {
 	return err
 }
 
-// leaveGroup leaves the mDNS group on an interface, which may be gone already.
+// leaveGroup leaves the mDNS group on an interface, which may have been removed.
 func (s *socket) leaveGroup(ifIndex int) {
 	i := net.Interface{Index: ifIndex}
 	if s.v6 != nil {
@@ -131,10 +131,10 @@ func (s *socket) leaveGroup(ifIndex int) {
 	delete(s.joined, ifIndex)
 }
 
-// send multicasts b out of one interface; this host's other sockets hear it too.
+// send multicasts b on one interface. Sockets of this host receive b too.
 func (s *socket) send(b []byte, i net.Interface) error { return s.sendFrom(netip.Addr{}, b, i) }
 
-// sendFrom is send with a source address of the interface; for the zero Addr the kernel chooses one.
+// sendFrom multicasts b on one interface from the address src of that interface. The zero Addr lets the kernel choose.
 func (s *socket) sendFrom(src netip.Addr, b []byte, i net.Interface) error {
 	var err error
 	if s.v6 != nil {
@@ -145,14 +145,14 @@ func (s *socket) sendFrom(src netip.Addr, b []byte, i net.Interface) error {
 	return err
 }
 
-// arrival is what the kernel says about a packet.
+// arrival is what the kernel reports about a received packet.
 type arrival struct {
 	from    netip.AddrPort
-	to      netip.Addr // a group, or an address of ours; invalid if the kernel did not say
-	ifIndex int        // the interface on which it arrived
+	to      netip.Addr // multicast group or own address; invalid if the kernel did not report it
+	ifIndex int        // index of the receiving interface
 }
 
-// receive blocks for the next packet.
+// receive blocks until a packet arrives and copies it to b.
 func (s *socket) receive(b []byte) (n int, at arrival, err error) {
 	var src net.Addr
 	var dst net.IP

@@ -15,17 +15,17 @@ import (
 
 const (
 	resolveTimeout = 5 * time.Second
-	resolveAgain   = 30 * time.Second // names are resolved again this often, since addresses change
+	resolveAgain   = 30 * time.Second // time between two lookups of a name, since addresses change
 	resolveRetry   = 2 * time.Second
 )
 
-// Static is a peer that the user wrote down. ParseStatic makes it.
+// Static is a peer that the user has listed. ParseStatic returns one.
 type Static struct {
-	// Transport is the transport that the user wants for the link with the peer, in the bridge's words. The peer has
-	// it also when mDNS finds it.
+	// Transport is the name of the transport that the user prefers for the link with the peer. It also applies to an
+	// announcement of the same node.
 	Transport string
 
-	text string // as the user wrote it
+	text string // what the user wrote
 	name string // name or address to look up
 	host string // Peer.Host until mDNS finds the peer
 	port uint16
@@ -34,8 +34,8 @@ type Static struct {
 // String returns what the user wrote.
 func (s Static) String() string { return s.text }
 
-// ParseStatic parses HOST:PORT, HOST (port 8076), ADDRESS, [ADDRESS]:PORT or an IPv6 address alone; an IPv6 link-local
-// address needs its zone (fe80::1%eth0). An error begins with the value, in quotes.
+// ParseStatic parses HOST:PORT, HOST (port 8076), ADDRESS, [ADDRESS]:PORT or an IPv6 address without brackets. An IPv6
+// link-local address needs its zone, as in fe80::1%eth0. An error begins with the value, in quotes.
 func ParseStatic(value string) (Static, error) {
 	s := Static{text: value, port: DefaultPort}
 	host, port := splitPort(value)
@@ -59,7 +59,7 @@ func staticError(value, why string) error {
 		value, why, DefaultPort)
 }
 
-// splitPort separates the port, if there is one. A host with two colons and no brackets is an IPv6 address.
+// splitPort separates host and port. A value with two colons and no brackets is an IPv6 address without port.
 func splitPort(value string) (host, port string) {
 	if h, p, err := net.SplitHostPort(value); err == nil {
 		if p == "" {
@@ -97,7 +97,7 @@ func checkStaticHost(host string) error {
 	return nil
 }
 
-// resolve looks up the peer's addresses.
+// resolve returns the peer's addresses, at most maxPeerAddrs.
 func (s Static) resolve(ctx context.Context) ([]netip.AddrPort, error) {
 	if a, err := netip.ParseAddr(s.name); err == nil {
 		return []netip.AddrPort{netip.AddrPortFrom(a.Unmap(), s.port)}, nil
@@ -117,8 +117,8 @@ func (s Static) resolve(ctx context.Context) ([]netip.AddrPort, error) {
 	return addrs[:min(len(addrs), maxPeerAddrs)], nil
 }
 
-// follow resolves the peer every resolveAgain until ctx ends, and sooner when the channel that sooner returns is closed.
-// It calls tell with the addresses, or with an empty list after a failure. It logs a failure when it begins.
+// follow resolves the peer every resolveAgain until ctx ends, and also when the channel that lookUpRequests returned is
+// closed. It calls update with the addresses, or with an empty list after a failure. It logs the first of several failures.
 func (s Static) follow(ctx context.Context, log *slog.Logger, lookUpRequests func() <-chan struct{}, update func([]netip.AddrPort)) {
 	failing := false
 	for {

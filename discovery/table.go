@@ -10,62 +10,62 @@ import (
 )
 
 const (
-	// goodbyeDelay is how long a host stays in the table after a goodbye without bye=1. A host that registers its service
-	// again needs this time (see Announcer). RFC 6762, section 10.1 gives a second to rescue the records; we give half.
+	// goodbyeDelay is how long a claim stays in the table after a goodbye without bye=1. A host that registers its service
+	// again needs this time to announce itself (see Announcer). RFC 6762, section 10.1 allows a second; half is enough.
 	goodbyeDelay = 500 * time.Millisecond
-	// A host that leaves sends several goodbyes within goodbyeSpan, and may announce itself between them. After that no
-	// goodbye is believed until goodbyeAgain has passed since the first. Otherwise forged goodbyes could keep a host
-	// out of the table for ever.
+	// A host that leaves sends several goodbyes within goodbyeSpan, and may announce itself between them. After that span,
+	// goodbyes are ignored until goodbyeHoldoff has passed since the first. Otherwise forged goodbyes could keep a host
+	// out of the table forever.
 	goodbyeSpan    = time.Second
 	goodbyeHoldoff = 10 * time.Second
 
-	// maxBelief is how long an announcement is believed at most, whatever life it claims. Every host announces itself
-	// four times as often (see againAtLeast).
+	// maxBelief is the longest time for which an announcement is believed, whatever lifetime it has. Every host announces
+	// itself four times as often (see maxAnnounceInterval).
 	maxBelief = 2 * time.Minute
 
-	maxClaims       = 1024 // in the table, since a source can announce any number of hosts
-	maxSourceClaims = 64   // claims of one source; a reflector is the source of many hosts' claims
-	maxPeerAddrs    = 32
+	maxClaims       = 1024 // most claims in the table
+	maxSourceClaims = 64   // most claims of one source; a reflector is the source of many hosts' claims
+	maxPeerAddrs    = 32   // most addresses of one peer
 )
 
-// announcement is one announcement as it was heard.
+// announcement is a received announcement of one host.
 type announcement struct {
-	Peer  Peer       // Addrs, Far, By, Heard and Source are ignored
-	Addrs []address  // ranked, as reachable from here
-	From  netip.Addr // the packet's source, with its zone if it is link-local
+	Peer  Peer       // Addrs, Far, By, Port and Source are ignored
+	Addrs []address  // announced addresses, sorted by rank
+	From  netip.Addr // source of the packet, with a zone if it is link-local
 }
 
-// table has the announced and the listed peers. It has no clock and does no I/O; one goroutine at a time. Methods that
-// change it return whether the result of peers has changed.
+// table holds the announced and the listed peers. It has no clock and does no I/O. It is for one goroutine at a time.
+// Methods that change it report whether the result of peers has changed.
 //
-// An announcement is a claim: nothing in it is proved. A packet never changes an earlier claim: if its node, name, port
-// or addresses differ in any way, it makes a claim of its own, which stands beside the others until it expires. Only the
-// list of channels is replaced by that of the last packet. Each source has a share of the table. When the table is full,
-// a claim of the source with most claims is dropped.
+// An announcement is an unproved claim. A packet never changes another claim: if its node, name, port or addresses differ
+// in any way, the packet adds a claim of its own, which is listed besides the others until it expires. Only the list of
+// channels is replaced by that of the last packet. Each source may have a limited share of the table. If the table is full,
+// a claim of the source with the most claims is dropped.
 type table struct {
 	self           Peer
 	claims         map[string]*claim
-	oldest         *list.List               // of claims: the claim that was not heard for longest is first
+	oldest         *list.List               // all claims, sorted by time of the last announcement, the oldest first
 	claimsOf       map[netip.Addr]int       // number of claims by source
-	sourcesWith    [maxSourceClaims + 1]int // number of sources by their number of claims, from 1 on
-	recentGoodbyes map[goodbye]time.Time    // times of recent goodbyes
-	pacedUntil     time.Time                // paces the goodbyes of sources without claims, one each farewellPace
-	staticPeers    map[string]Peer          // listed peers by the text that the user wrote
-	zonePeers      map[string][]Peer        // peers of zones, by domain
+	sourcesWith    [maxSourceClaims + 1]int // number of sources by their number of claims, from 1
+	recentGoodbyes map[goodbye]time.Time    // when goodbyes ended a claim, within goodbyeHoldoff
+	pacedUntil     time.Time                // limits goodbyes of sources without claims to one each goodbyePace
+	staticPeers    map[string]Peer          // listed peers, by the text that the user wrote
+	zonePeers      map[string][]Peer        // peers listed in zones, by domain
 }
 
-// claim is what one source says about one node.
+// claim is what one source announces about one node.
 type claim struct {
 	key       string
 	element   *list.Element // in table.oldest
 	peer      Peer
 	expiresAt time.Time
-	leavesAt  time.Time // when a goodbye ends the claim; zero: no goodbye was heard
-	isFinal   bool      // that goodbye had bye=1
+	leavesAt  time.Time // when a goodbye ends the claim; zero without a goodbye
+	isFinal   bool      // the goodbye has bye=1
 }
 
-// goodbye identifies the claim that a goodbye has ended. A goodbye with bye=1 is believed although one without was heard
-// lately: a host whose addresses change sends such ones, and the announcement that rescues it may be late.
+// goodbye identifies a claim that a goodbye has ended. Goodbyes with and without bye=1 are separate, so that a final goodbye
+// counts also shortly after one without bye=1, which a host sends when its addresses change.
 type goodbye struct {
 	source  netip.Addr
 	node    string
@@ -78,8 +78,8 @@ func newTable(self Peer) *table {
 		staticPeers: map[string]Peer{}, zonePeers: map[string][]Peer{}}
 }
 
-// add stores an announcement: it makes or renews a claim that expires after its life, or after maxBelief if that is
-// shorter. dropped means that another claim, which had not expired, had to make room.
+// add stores an announcement. It adds or renews a claim that expires after its lifetime, or after maxBelief if that is
+// shorter. dropped reports whether a claim that had not expired was dropped to make room.
 func (t *table) add(now time.Time, s announcement) (changed, dropped bool) {
 	if s.Peer.Node == t.self.Node || len(s.Addrs) == 0 {
 		return false, false
@@ -97,12 +97,12 @@ func (t *table) add(now time.Time, s announcement) (changed, dropped bool) {
 	t.oldest.MoveToBack(c.element)
 	changed = !samePeer(c.peer, p)
 	c.peer = p
-	c.peer.lastHeardAt = now
+	c.peer.lastReceivedAt = now
 	c.leavesAt, c.expiresAt = time.Time{}, now.Add(min(p.lifetime, maxBelief))
 	return changed, dropped
 }
 
-// peer is the peer of a sighting.
+// peer returns the Peer of an announcement, with its addresses separated into Addrs and Far.
 func (s announcement) peer() Peer {
 	p := s.Peer
 	p.Source, p.By, p.Port = sourceMDNS, s.From, s.Addrs[0].Port()
@@ -117,16 +117,16 @@ func (s announcement) peer() Peer {
 	return p
 }
 
-// claimKey is the key of a claim: two claims differ if their keys differ.
+// claimKey returns the key that identifies a claim: everything in the announcement except its channels and lifetime.
 func (p Peer) claimKey() string {
 	var b strings.Builder
 	fmt.Fprint(&b, p.By, " ", p.Node, " ", p.Network, " ", p.Host, " ", p.Port, " ", p.Ports, " ", p.Addrs, " ", p.Far)
 	return b.String()
 }
 
-// makeRoom drops a claim if there is no room for another one of this source. It drops the claim that was not heard for
-// longest: of this source if its share is used up, else of the sources with most claims. It must be fast, since an
-// attacker that forges sources causes it for each claim.
+// makeRoom drops a claim if there is no room for another claim of this source. It drops the oldest claim of this source if
+// its share is used up, else the oldest claim of the sources with the most claims. It must be fast, since an attacker that
+// forges sources can cause a call for each claim.
 func (t *table) makeRoom(source netip.Addr) (dropped bool) {
 	full := t.claimsOf[source] >= maxSourceClaims
 	if !full && len(t.claims) < maxClaims {
@@ -151,7 +151,7 @@ func (t *table) drop(c *claim) {
 	t.addToCount(c.peer.By, -1)
 }
 
-// addToCount adds change to a source's number of claims.
+// addToCount adds change, 1 or -1, to a source's number of claims.
 func (t *table) addToCount(source netip.Addr, change int) {
 	before := t.claimsOf[source]
 	if t.claimsOf[source] += change; t.claimsOf[source] == 0 {
@@ -161,29 +161,30 @@ func (t *table) addToCount(source netip.Addr, change int) {
 	t.sourcesWith[before+change]++
 }
 
-// handleGoodbye handles a goodbye without bye=1 of the source from about who: by Node, or by Host if the goodbye has no node id.
-// The claims of that source about the node leave the table half a second later, unless they are seen again.
+// handleGoodbye handles a goodbye without bye=1 that the source from sent about the node who, identified by Node, or by Host
+// if there is no node id. The claims of that source about the node leave the table after goodbyeDelay, unless they are
+// announced again.
 func (t *table) handleGoodbye(now time.Time, from netip.Addr, who Peer) {
 	t.endClaims(now, now.Add(goodbyeDelay), false, from, who, func(p Peer) bool { return p.By == from })
 }
 
-// handleFinalGoodbye handles a goodbye with bye=1. The claims of the source from about the node leave the table with the next
-// expire. So do claims of other sources that list from among the node's addresses: a host that has lost the address from
-// which it announced itself says goodbye from another announced address. A stranger cannot end claims in this way, since
-// only its own claims list its address.
+// handleFinalGoodbye handles a goodbye with bye=1. The claims of the source from about the node leave the table with the
+// next call of expire. So do claims of other sources that list from as an address of the node, since a host that has lost
+// one address sends the goodbye from another. Other hosts cannot end claims in this way, since only their own claims list
+// their address.
 func (t *table) handleFinalGoodbye(now time.Time, from netip.Addr, who Peer) {
 	t.endClaims(now, now, true, from, who, func(p Peer) bool { return p.By == from || p.lists(from) })
 }
 
-// lists reports whether a is one of the addresses that were announced.
+// lists reports whether a is one of the announced addresses.
 func (p Peer) lists(a netip.Addr) bool {
 	is := func(ap netip.AddrPort) bool { return ap.Addr() == a }
 	return slices.ContainsFunc(p.Addrs, is) || slices.ContainsFunc(p.Far, is)
 }
 
-// farewellPace is the least time between two goodbyes that are handled from sources without a claim. For each of them
-// all claims are searched, and an attacker can forge any number of them. farewellBurst lets several come at once: a host
-// that has lost its IPv4 address says goodbye from 0.0.0.0 and from a former address within a millisecond.
+// goodbyePace is the shortest time between two goodbyes that are handled from sources without a claim. Each of them costs a
+// search of all claims, and an attacker can forge any number. goodbyeBurst allows several at once: a host that has lost its
+// IPv4 address sends goodbyes from 0.0.0.0 and from a former address within a millisecond.
 const (
 	goodbyePace  = 10 * time.Millisecond
 	goodbyeBurst = 100 * time.Millisecond
@@ -213,14 +214,14 @@ func (t *table) endClaims(now, leavesAt time.Time, isFinal bool, from netip.Addr
 	}
 }
 
-// endedLately reports whether a goodbye of any source ended this claim lately. It does not ask which source: otherwise an
-// attacker could repeat the goodbye sooner with forged sources.
+// endedLately reports whether a goodbye of any source ended this claim within goodbyeHoldoff, but not within goodbyeSpan.
+// The source does not matter: otherwise an attacker could repeat the goodbye sooner with forged sources.
 func (t *table) endedLately(now time.Time, g goodbye) bool {
 	first, ok := t.recentGoodbyes[g]
 	return ok && now.Sub(first) >= goodbyeSpan && now.Sub(first) < goodbyeHoldoff
 }
 
-// setStatic stores the addresses of a static peer, which never expires. An empty list leaves the former addresses: the
+// setStatic stores the addresses of a static peer, which never expires. An empty list keeps the former addresses, since the
 // robot may be up although the name server is down.
 func (t *table) setStatic(s Static, addrs []netip.AddrPort) (changed bool) {
 	old, known := t.staticPeers[s.text]
@@ -232,7 +233,7 @@ func (t *table) setStatic(s Static, addrs []netip.AddrPort) (changed bool) {
 	return !known || !samePeer(old, p)
 }
 
-// setZone replaces the peers of a domain's zone. It sets Source and life of each.
+// setZone replaces the peers of a domain's zone. It sets their Source and lifetime.
 func (t *table) setZone(domain string, peers []Peer) (changed bool) {
 	peers = slices.Clone(peers)
 	for i := range peers {
@@ -245,7 +246,7 @@ func (t *table) setZone(domain string, peers []Peer) (changed bool) {
 	return true
 }
 
-// expire drops every claim that has expired or was ended by a goodbye.
+// expire drops all claims that have expired or that a goodbye has ended.
 func (t *table) expire(now time.Time) (changed bool) {
 	for who, at := range t.recentGoodbyes {
 		if now.Sub(at) >= goodbyeHoldoff {
@@ -266,7 +267,7 @@ func (t *table) expire(now time.Time) (changed bool) {
 	return changed
 }
 
-// nextExpiry is when expire must be called, zero when there are no claims.
+// nextExpiry returns when expire must be called, or the zero Time if there are no claims.
 func (t *table) nextExpiry() time.Time {
 	var next time.Time
 	for _, c := range t.claims {

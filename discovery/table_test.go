@@ -13,7 +13,7 @@ var t0 = time.Unix(1_000_000, 0)
 
 func after(d time.Duration) time.Time { return t0.Add(d) }
 
-// node makes a node id that begins with the given digits.
+// node returns a node id that begins with the given digits.
 func node(prefix string) string { return prefix + strings.Repeat("f", 32-len(prefix)) }
 
 func ports(addrs ...string) []netip.AddrPort {
@@ -24,7 +24,7 @@ func ports(addrs ...string) []netip.AddrPort {
 	return out
 }
 
-// sighting is host with the node id of prefix id, announced by its first address.
+// announced returns an announcement of host, with a node id that begins with id, sent from its first address.
 func announced(host, id string, addrs ...string) announcement {
 	s := announcement{Peer: Peer{Host: host, Node: node(id), Network: "11111111", lifetime: 10 * time.Second}}
 	for _, a := range ports(addrs...) {
@@ -33,7 +33,7 @@ func announced(host, id string, addrs ...string) announcement {
 	return s.from(addrs[0])
 }
 
-// from has another source tell it.
+// from returns s with another source.
 func (s announcement) from(addr string) announcement {
 	s.From = netip.MustParseAddrPort(addr).Addr()
 	return s
@@ -101,14 +101,14 @@ func TestRepeatedAnnouncementRenewsClaim(t *testing.T) {
 	wantHosts(t, table, "robot")
 }
 
-// addr says it.
+// addr parses the address of a source.
 var addr = netip.MustParseAddr
 
 func TestGoodbyeRemovesClaimAfterHalfASecond(t *testing.T) {
 	table := newTable(Peer{})
 	mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:8076"))
 	table.handleGoodbye(t0, addr("10.0.0.2"), Peer{Node: node("a1")})
-	table.handleGoodbye(after(400*time.Millisecond), addr("10.0.0.2"), Peer{Node: node("a1")}) // its repetition does not prolong the stay
+	table.handleGoodbye(after(400*time.Millisecond), addr("10.0.0.2"), Peer{Node: node("a1")}) // a repeated goodbye does not extend the time
 	if table.expire(after(499 * time.Millisecond)) {
 		t.Error("gone before others could rescue it")
 	}
@@ -121,7 +121,7 @@ func TestGoodbyeRemovesClaimAfterHalfASecond(t *testing.T) {
 func TestFinalGoodbyeRemovesClaimAtOnce(t *testing.T) {
 	table := newTable(Peer{})
 	mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:8076"))
-	table.handleGoodbye(t0, addr("10.0.0.2"), Peer{Node: node("a1")}) // zeroconf's comes first
+	table.handleGoodbye(t0, addr("10.0.0.2"), Peer{Node: node("a1")}) // zeroconf's goodbye is the first
 	table.handleFinalGoodbye(t0, addr("10.0.0.2"), Peer{Node: node("a1")})
 	table.handleFinalGoodbye(t0, addr("10.0.0.2"), Peer{Node: node("c1")})
 	if next := table.nextExpiry(); !next.Equal(t0) || !table.expire(t0) {
@@ -167,7 +167,7 @@ func TestGoodbyeOfAnotherSourceIsIgnored(t *testing.T) {
 	wantHosts(t, table, "robot")
 }
 
-// A host that has lost one of its addresses says goodbye from another that it has announced.
+// A host that has lost one of its addresses sends goodbyes from another announced address.
 func TestFinalGoodbyeCountsFromAnyAnnouncedAddress(t *testing.T) {
 	for by, addrs := range map[string][]string{
 		"fd00::2":      {"10.0.0.2:8076", "[fd00::2]:8076"},
@@ -198,7 +198,7 @@ func TestFinalGoodbyeCountsFromFarAddress(t *testing.T) {
 	wantHosts(t, table, "")
 }
 
-// The stranger claims the robot's node for itself before, in every way, and says goodbye from an address of its own.
+// The attacker first announces the robot's node as its own in several ways, then sends a goodbye from its address.
 func TestForgedGoodbyeEndsOnlyForgedClaims(t *testing.T) {
 	table := newTable(Peer{})
 	robot := announced("robot", "a1", "10.0.0.2:8076", "[fd00::2]:8076")
@@ -222,7 +222,7 @@ func TestForgedGoodbyeEndsOnlyForgedClaims(t *testing.T) {
 	}
 }
 
-// zeroconf's goodbye, before a host registers anew, goes out from each address: what each has said is said again.
+// When a host registers again, zeroconf sends goodbyes and announcements from each of its addresses.
 func TestGoodbyeEndsOnlyClaimsOfItsSource(t *testing.T) {
 	table := newTable(Peer{})
 	mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:8076", "[fe80::2%eth0]:8076"))
@@ -235,7 +235,7 @@ func TestGoodbyesWithoutClaimsMayBurst(t *testing.T) {
 	table := newTable(Peer{})
 	robot := announced("robot", "a1", "10.0.0.2:8076", "[fd00::2]:8076")
 	mustAdd(t, table, t0, robot)
-	for range 3 { // zeroconf, without an address
+	for range 3 { // as zeroconf sends on a host without an IPv4 address
 		table.handleGoodbye(t0, addr("0.0.0.0"), robot.Peer)
 	}
 	table.handleFinalGoodbye(after(time.Millisecond), addr("fd00::2"), robot.Peer)
@@ -243,8 +243,8 @@ func TestGoodbyesWithoutClaimsMayBurst(t *testing.T) {
 	wantHosts(t, table, "")
 }
 
-// A host that changes its addresses says goodbye without meaning it, and is late with the announcement that rescues it. It is
-// believed all the same when it leaves soon after.
+// A host whose addresses change sends a goodbye without bye=1, and an announcement that is too late to rescue its claims.
+// When the host leaves soon after, its final goodbye still counts.
 func TestFinalGoodbyeCountsAfterOrdinaryGoodbye(t *testing.T) {
 	table := newTable(Peer{})
 	robot := announced("robot", "a1", "10.0.0.2:8076")
@@ -257,8 +257,7 @@ func TestFinalGoodbyeCountsAfterOrdinaryGoodbye(t *testing.T) {
 	wantHosts(t, table, "")
 }
 
-// The goodbyes are forged, with the source of the robot: it is seen for ten seconds each time that it announces
-// itself.
+// Forged goodbyes have the robot's source address. After each announcement the robot is listed for ten seconds.
 func TestRepeatedGoodbyesDoNotHideHost(t *testing.T) {
 	table := newTable(Peer{})
 	robot := announced("robot", "a1", "10.0.0.2:8076", "10.0.0.3:8076")
@@ -296,7 +295,7 @@ func TestClaimExpiresAfterTwoMinutesAtMost(t *testing.T) {
 	wantHosts(t, table, "")
 }
 
-// What another says of a known node, or the same source of the same node, stands beside what is known.
+// Other claims about a known node, also of the same source, are listed besides the first claim.
 func TestPacketNeverChangesAnotherClaim(t *testing.T) {
 	robot := announced("robot", "a1", "10.0.0.2:8076")
 	for name, lie := range map[string]announcement{
@@ -320,7 +319,7 @@ func TestPacketNeverChangesAnotherClaim(t *testing.T) {
 		}
 		after := table.peers()
 		if len(after) != 2 || !samePeer(after[0], before) && !samePeer(after[1], before) {
-			t.Errorf("%s: got %+v, want the former and one beside it", name, after)
+			t.Errorf("%s: got %+v, want the first claim and another one", name, after)
 		}
 	}
 }
@@ -364,7 +363,7 @@ func TestTableLimitsClaimsOfSource(t *testing.T) {
 func TestFullTableDropsClaimOfLargestSource(t *testing.T) {
 	table := newTable(Peer{})
 	mustAdd(t, table, t0, announced("early", "fffe", "10.0.0.2:8076"))
-	for i := range 2 * maxClaims { // of 40 sources
+	for i := range 2 * maxClaims { // from 40 sources
 		table.add(after(time.Millisecond), announced("liar", fmt.Sprintf("%08x", i), fmt.Sprintf("10.0.1.%d:8076", i%40)))
 	}
 	changed, dropped := table.add(after(time.Second), announced("late", "ffff", "10.0.0.3:8076"))
@@ -381,8 +380,8 @@ func TestFullTableDropsClaimOfLargestSource(t *testing.T) {
 	}
 }
 
-// A packet has up to maxInstances claims, and maxPackets of them are read in a second: in a table that is full of claims
-// whose sources are forged each has to cost microseconds.
+// Up to maxPacketRate packets a second with up to maxInstances claims each are added. In a full table of forged sources,
+// each claim must cost only microseconds.
 func BenchmarkClaimsOfForgedSources(b *testing.B) {
 	table := newTable(Peer{})
 	s := announced("liar", "a1", "10.0.0.2:8076")

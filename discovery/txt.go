@@ -12,9 +12,9 @@ import (
 
 const (
 	txtVersion  = "1"
-	maxTXT      = 1000 // bytes of our TXT record, so that with addresses it fits one Ethernet packet
-	maxStrings  = 160  // strings of another host's TXT record
-	maxChannels = 128  // channels of another host's TXT record
+	maxTXT      = 1000 // most bytes in our TXT record; with addresses it then fits into one Ethernet packet
+	maxStrings  = 160  // most strings in another host's TXT record
+	maxChannels = 128  // most channels in another host's TXT record
 
 	maxFrameCount   = 1 << 24
 	maxFrameSize    = 64 << 20
@@ -26,7 +26,7 @@ var (
 	errGeometry = fmt.Errorf("frames: not 1..%d frames of 1..%d bytes", maxFrameCount, maxFrameSize)
 )
 
-// check returns an error if Ach does not accept the name, or if a host could not map the geometry.
+// check returns an error if Ach does not accept the name, or if a channel of that size cannot be mapped.
 func (c Channel) check() error {
 	if err := checkName(c.Name); err != nil {
 		return err
@@ -38,8 +38,8 @@ func (c Channel) check() error {
 	return nil
 }
 
-// buildTXT returns the strings of a TXT record (RFC 6763, section 6): the node, then the first channels up to maxTXT,
-// then more=N for the rest. p must be valid.
+// buildTXT returns the strings of a TXT record (RFC 6763, section 6): the node, as many channels as fit into maxTXT, and
+// more=N for the other channels. p must be valid.
 func buildTXT(p Peer, port int) []string {
 	txt := []string{
 		"v=" + txtVersion,
@@ -73,8 +73,8 @@ func buildTXT(p Peer, port int) []string {
 	return txt
 }
 
-// parseTXT parses the strings of a TXT record of any host. A known key with a bad value is an error. Unknown keys are
-// skipped; of a repeated key the first counts. port is 0 when it is missing. The strings are in the presentation form of
+// parseTXT parses the strings of a TXT record of any host. A known key with an invalid value is an error. Unknown keys are
+// skipped. The first of repeated keys counts. port is 0 if it is missing. The strings are in the presentation form of
 // miekg/dns, in which no valid value needs an escape.
 func parseTXT(txt []string) (p Peer, port int, err error) {
 	if len(txt) > maxStrings {
@@ -177,7 +177,7 @@ func portValue(dst *uint16, key, value string) error {
 	return err
 }
 
-// number parses a number from 1 to limit in plain decimal, without sign, leading zero or blank.
+// number parses a decimal number from 1 to limit, without sign, leading zero or blank.
 func number(dst *int, key, value string, limit int) error {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > limit || strconv.Itoa(n) != value {

@@ -16,19 +16,18 @@ import (
 )
 
 const (
-	maxZoneHosts     = 256 // of one domain
-	maxParallelHosts = 8   // hosts of a zone that are looked up at the same time
+	maxZoneHosts     = 256 // most hosts of one domain
+	maxParallelHosts = 8   // most hosts of a zone that are looked up in parallel
 )
 
-// zone is the result of reading a domain's zone once.
+// zone is what one reading of a domain's zone has found.
 type zone struct {
-	hosts   []record      // by name
-	ttl     time.Duration // the shortest TTL of the answers; 0: not known
-	badHost error         // why the last bad host was left out; nil: none was
+	hosts   []record      // sorted by name
+	ttl     time.Duration // shortest TTL of the answers; 0 means unknown
+	badHost error         // why a host was omitted; nil if none was
 }
 
-// read reads the hosts of the domain. It fails when a question gets no answer. It leaves out a host whose records are
-// wrong.
+// read reads the hosts of the domain. It omits hosts whose records are invalid. It fails if a query gets no answer.
 func (d Domain) read(ctx context.Context, resolve resolver) (z zone, err error) {
 	list, err := resolve(ctx, service+"."+d.name, dns.TypePTR)
 	if err != nil {
@@ -63,7 +62,7 @@ func (d Domain) read(ctx context.Context, resolve resolver) (z zone, err error) 
 	return z, err
 }
 
-// shortenTTL shortens the zone's TTL to the shortest of the answers.
+// shortenTTL lowers the zone's TTL to the shortest of the answers.
 func (z *zone) shortenTTL(answers ...answer) {
 	for _, a := range answers {
 		if z.ttl == 0 || a.ttl > 0 && a.ttl < z.ttl {
@@ -72,7 +71,7 @@ func (z *zone) shortenTTL(answers ...answer) {
 	}
 }
 
-// instancesOf are the services that the list names, each once. It returns at most one more than will be read.
+// instancesOf returns the service instances in list without duplicates, at most maxZoneHosts+1.
 func instancesOf(list answer, d Domain) (names []string) {
 	seen := map[string]bool{}
 	for _, rr := range recordsOf[*dns.PTR](list) {
@@ -86,11 +85,11 @@ func instancesOf(list answer, d Domain) (names []string) {
 	return names
 }
 
-// errRecord means that the records of a host are wrong.
+// errRecord means that the records of a host are invalid.
 var errRecord = errors.New("not a host of achbridge")
 
-// readHost looks up the records of one service. It ignores a TXT record without v=, since the author of a zone cannot
-// know a node id.
+// readHost looks up the records of one service. It ignores TXT records without v=, since the author of a zone cannot know a
+// node id. read has all answers, for their TTLs.
 func readHost(ctx context.Context, resolve resolver, name string) (read []answer, r record, err error) {
 	wrong := func(why string) ([]answer, record, error) {
 		return read, record{}, fmt.Errorf("%s: %w: %s", name, errRecord, why)
@@ -138,7 +137,7 @@ func readHost(ctx context.Context, resolve resolver, name string) (read []answer
 	return read, r, nil
 }
 
-// addressesIn returns the addresses without link-local ones, since a zone cannot say on which of our links they are.
+// addressesIn returns the addresses in an answer except link-local ones, which need an interface of this host.
 func addressesIn(a answer) (addrs []netip.Addr) {
 	keep := func(ip []byte) {
 		if addr, ok := netip.AddrFromSlice(ip); ok && !addr.Unmap().IsLinkLocalUnicast() {
@@ -154,7 +153,7 @@ func addressesIn(a answer) (addrs []netip.Addr) {
 	return addrs
 }
 
-// instanceLabel is the first label of a name in its presentation form (RFC 4343, section 2.1), as bytes.
+// instanceLabel returns the first label of a name and resolves the escapes of its presentation form (RFC 4343, 2.1).
 func instanceLabel(name string) string {
 	var label []byte
 	for i := 0; i < len(name) && name[i] != '.'; i++ {

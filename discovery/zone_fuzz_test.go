@@ -11,7 +11,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// hostileReplies are what a hostile name server answers, one question after the other: each has its length before it.
+// hostileReplies are the answers of a hostile name server in the order of the queries, each after its length.
 type hostileReplies []byte
 
 func (r *hostileReplies) answer(_ context.Context, _ string, kind uint16) (answer, error) {
@@ -28,7 +28,7 @@ func (r *hostileReplies) answer(_ context.Context, _ string, kind uint16) (answe
 	return parseAnswer(&m, kind), nil
 }
 
-// asZone packs a zone as the answers to the questions for its first host.
+// asZone encodes a zone as the answers to the queries for its first host.
 func asZone(t testing.TB, text string) (all []byte) {
 	t.Helper()
 	records := zoneOf(t, text)
@@ -55,7 +55,7 @@ func asZone(t testing.TB, text string) (all []byte) {
 	return all
 }
 
-// FuzzZone reads zones as hostile name servers may answer: whatever is kept of them can be listed, dialled and named.
+// FuzzZone reads zones from a hostile name server. The hosts that are not omitted must have valid names and addresses.
 func FuzzZone(f *testing.F) {
 	const one = `
 _achbridge._udp       60 PTR krang._achbridge._udp
