@@ -23,6 +23,7 @@ import (
 // A whole frame that was sent makes room for the next one at once: feedback finds it by its
 // number. A large one does so only if it may become the older of two (Subscription.overlaps).
 type frame struct {
+	phase    phase // only the methods of frame change it
 	seq      uint64
 	captured time.Duration // 0: unknown
 	before   time.Duration // capture time of the frame that was loaded before it
@@ -35,7 +36,7 @@ type frame struct {
 	codec   wire.Codec
 	rawSize int               // bytes, as it is in the ring
 	shared  *ring.Snapshot    // holds data; nil: the subscription's own buffer does
-	packing wire.Codec        // by which shared is being compressed; CodecNone: it is not
+	packing wire.Codec        // in phase packing: by which shared is being compressed
 	isWhole bool              // before ready: the frame before it was
 	parts   delivery.Outgoing // a whole frame is its only part
 }
@@ -50,22 +51,9 @@ const (
 	sent                 // all of it has left, and feedback is missing
 )
 
-func (f *frame) phase() phase {
-	switch {
-	case f.packing != wire.CodecNone:
-		return packing
-	case f.parts.Pending():
-		return waiting
-	case f.parts.Active():
-		return sent
-	}
-	return settled
-}
-
 // isBusy reports whether no other frame may take the place of f yet.
 func (f *frame) isBusy() bool {
-	p := f.phase()
-	return p == packing || p == waiting || p == sent && !f.isWhole
+	return f.phase == packing || f.phase == waiting || f.phase == sent && !f.isWhole
 }
 
 // begin makes f frame seq, of size bytes in the ring. It keeps the memory of parts, and takes f to be as large as the frame
@@ -82,10 +70,19 @@ func (f *frame) skipTo(seq uint64) {
 	f.seq, f.hasLeft = seq, false
 }
 
+// pack has shared compressed by a codec; false means that it leaves as it is.
+func (f *frame) pack(by wire.Codec) bool {
+	if by == wire.CodecNone {
+		return false
+	}
+	f.phase, f.packing = packing, by
+	return true
+}
+
 // ready makes data the bytes that leave, in a datagram with room for so many bytes. It returns
 // false if the wire carries no frame of this size.
 func (f *frame) ready(data []byte, codec wire.Codec, room int) bool {
-	f.data, f.codec, f.packing = data, codec, wire.CodecNone
+	f.phase, f.data, f.codec = settled, data, codec
 	f.isWhole = len(data)+wire.MaxFrameOverhead <= room
 	count := 1
 	if !f.isWhole {
@@ -95,29 +92,37 @@ func (f *frame) ready(data []byte, codec wire.Codec, room int) bool {
 		return false
 	}
 	f.parts.Begin(f.seq, len(data), count)
+	f.phase = waiting
 	return true
 }
 
 // repeat sends the whole of f once more. isRepeat: the peer had it.
 func (f *frame) repeat(isRepeat bool) {
-	f.isOwed, f.isRepeat = true, isRepeat
+	f.phase, f.isOwed, f.isRepeat = waiting, true, isRepeat
 	f.parts.Begin(f.seq, len(f.data), f.parts.Count)
 }
 
 // arrived records that a part has arrived; index is 0 for a whole frame. It reports whether f is
 // complete now.
-func (f *frame) arrived(index int) bool { return f.parts.Arrived(f.seq, index) }
+func (f *frame) arrived(index int) (complete bool) {
+	if complete = f.parts.Arrived(f.seq, index); complete {
+		f.phase = settled
+	}
+	return complete
+}
 
 // lost records that a packet was lost, and reports whether it will be sent again.
 func (f *frame) lost(index int) bool {
-	again := f.parts.Lost(f.seq, index)
-	f.hasLost = f.hasLost || again
-	return again
+	if !f.parts.Lost(f.seq, index) {
+		return false
+	}
+	f.phase, f.hasLost = waiting, true
+	return true
 }
 
 // settle ends the work on f.
 func (f *frame) settle() {
-	f.packing = wire.CodecNone
+	f.phase = settled
 	f.parts.Abort()
 }
 
@@ -136,18 +141,24 @@ func (sub *Subscription) entry(f *frame, data []byte) wire.Frame {
 	}
 }
 
-// leave records that a packet of f leaves.
-func (sub *Subscription) leave(f *frame) {
-	if !f.hasLeft {
+// leave returns the part of f that leaves now.
+func (sub *Subscription) leave(f *frame) (index int, ok bool) {
+	if f.phase != waiting {
+		return 0, false
+	}
+	if index, ok = f.parts.Next(); !f.parts.Pending() {
+		f.phase = sent
+	}
+	if ok && !f.hasLeft {
 		f.hasLeft = true
 		sub.book.Sent++
 	}
+	return index, ok
 }
 
 // addWhole puts the current frame into the datagram.
 func (l *Link) addWhole(box *outbox, sub *Subscription, now time.Duration) {
 	f := &sub.current
-	f.parts.Next()
 	sub.leave(f)
 	box.body = wire.AppendFrame(box.body, now, sub.entry(f, f.data))
 	box.pieces = append(box.pieces, delivery.Piece{Sub: sub.id, Seq: f.seq, Whole: true})
@@ -155,12 +166,11 @@ func (l *Link) addWhole(box *outbox, sub *Subscription, now time.Duration) {
 
 // addPart puts the next part of f into the datagram.
 func (l *Link) addPart(box *outbox, sub *Subscription, f *frame, now time.Duration) {
-	index, ok := f.parts.Next()
+	index, ok := sub.leave(f)
 	if !ok {
 		return
 	}
 	box.cargo = pacing.Parts
-	sub.leave(f)
 	p := &f.parts
 	from := index * wire.PartLen(p.Size, p.Count, 0)
 	part := wire.Part{Frame: sub.entry(f, f.data[from:from+wire.PartLen(p.Size, p.Count, index)]), Size: p.Size, Index: index, Count: p.Count}
@@ -202,7 +212,7 @@ func (sub *Subscription) missing(p delivery.Piece) {
 // frameOf returns the frame on its way that a piece belongs to, nil if its place was taken.
 func (sub *Subscription) frameOf(p delivery.Piece) *frame {
 	for _, f := range [...]*frame{&sub.older, &sub.current} {
-		if f.seq == p.Seq && f.isWhole == p.Whole && f.parts.Count > 0 {
+		if f.seq == p.Seq && f.isWhole == p.Whole && f.hasLeft {
 			return f
 		}
 	}
@@ -213,13 +223,13 @@ func (sub *Subscription) frameOf(p delivery.Piece) *frame {
 // all of that has left, and what leaves now waits behind nothing.
 func (sub *Subscription) overlaps() bool {
 	f := &sub.current
-	return sub.isDrained && f.phase() == sent && !f.isWhole && !f.isRepeat && !f.isOwed && f.shared != nil && f.parts.Size <= delivery.MostOverlapping
+	return sub.isDrained && f.phase == sent && !f.isWhole && !f.isRepeat && !f.isOwed && f.shared != nil && f.parts.Size <= delivery.MostOverlapping
 }
 
 // growOlder makes the current frame the older of two, if it is a large one on its way. All of it has left; lost
 // parts of it go first, for as long as it is in time and the mirror has nothing newer. A third frame ends the oldest.
 func (sub *Subscription) growOlder() {
-	if sub.current.isWhole || !sub.current.parts.Active() {
+	if sub.current.isWhole || sub.current.phase != sent {
 		return
 	}
 	sub.endOlder()
@@ -228,7 +238,7 @@ func (sub *Subscription) growOlder() {
 
 // endOlder gives the older frame up, if there is one.
 func (sub *Subscription) endOlder() {
-	if sub.older.parts.Active() {
+	if sub.older.isBusy() {
 		sub.book.Lost++
 	}
 	sub.older.settle()

@@ -3,6 +3,7 @@ package send
 import (
 	"testing"
 
+	"achbridge/bridge/ledger"
 	"achbridge/wire"
 )
 
@@ -10,8 +11,8 @@ import (
 func TestFramePhases(t *testing.T) {
 	const room = 100
 	send := func(f *frame) {
-		for f.parts.Pending() {
-			f.parts.Next()
+		for sub := (&Subscription{book: &ledger.Book{}}); f.phase == waiting; {
+			sub.leave(f)
 		}
 	}
 	events := []struct {
@@ -23,9 +24,9 @@ func TestFramePhases(t *testing.T) {
 			f.begin(f.seq+1, size, 0, false)
 			f.ready(make([]byte, size), wire.CodecNone, room)
 		}, [...]phase{waiting, waiting, waiting, waiting}},
-		{"load, to be packed", func(f *frame, size int) { f.begin(f.seq+1, size, 0, false); f.packing = wire.CodecZstd }, [...]phase{packing, packing, packing, packing}},
+		{"load, to be packed", func(f *frame, size int) { f.begin(f.seq+1, size, 0, false); f.pack(wire.CodecZstd) }, [...]phase{packing, packing, packing, packing}},
 		{"packed", func(f *frame, size int) {
-			if f.phase() == packing {
+			if f.phase == packing {
 				f.ready(make([]byte, size), wire.CodecZstd, room)
 			}
 		}, [...]phase{settled, waiting, waiting, sent}},
@@ -51,7 +52,7 @@ func TestFramePhases(t *testing.T) {
 				f := &frame{}
 				reach(f)
 				event.do(f, size)
-				if got, want := f.phase(), event.next[before]; got != want {
+				if got, want := f.phase, event.next[before]; got != want {
 					t.Errorf("%d bytes, phase %d, %s: got phase %d, want %d", size, before, event.name, got, want)
 				}
 			}
@@ -65,8 +66,8 @@ func TestWholeFrameMakesRoomOnceSent(t *testing.T) {
 		f := &frame{}
 		f.begin(1, size, 0, false)
 		f.ready(make([]byte, size), wire.CodecNone, 100)
-		for f.parts.Pending() {
-			f.parts.Next()
+		for sub := (&Subscription{book: &ledger.Book{}}); f.phase == waiting; {
+			sub.leave(f)
 		}
 		if got := f.isBusy(); got != want {
 			t.Errorf("%d bytes, sent: isBusy() = %v, want %v", size, got, want)

@@ -52,7 +52,6 @@ type Link struct {
 	clock    peerClock
 	control  pacing.Control
 	box      outbox
-	look     time.Duration // when the send loop looks without new data; 0: it does not wait
 	shares   shares
 	wholeAt  [levels]time.Duration // when a whole frame left last, by priority; 0: never
 	traffic  traffic

@@ -16,13 +16,13 @@ import (
 func (l *Link) load(sub *Subscription, now time.Duration, room int) bool {
 	sub.wake()
 	f, source := &sub.current, &sub.source
-	if f.phase() == packing {
+	if f.phase == packing {
 		l.pack(sub, room)
 	}
-	if sub.older.phase() == waiting {
+	if sub.older.phase == waiting {
 		return true
 	}
-	if p := f.phase(); p == packing || f.isBusy() && !f.isWhole && !sub.overlaps() {
+	if p := f.phase; p == packing || f.isBusy() && !f.isWhole && !sub.overlaps() {
 		return p == waiting
 	}
 	next := now
@@ -32,13 +32,13 @@ func (l *Link) load(sub *Subscription, now time.Duration, room int) bool {
 	at := source.arrivals.Newest()
 	at.NextCapturedAt = next
 	if !source.request.Copying() && (at.Seq <= sub.loaded || now < source.retryAt || now < at.SlotAt) {
-		return f.phase() == waiting
+		return f.phase == waiting
 	}
 	if f.rawSize+wire.MaxFrameOverhead > room || !sub.copy(at, now, room, l.control.Rate()) {
 		l.share(sub, at, now, room)
 	}
 	l.reportTrouble(sub)
-	return f.phase() == waiting
+	return f.phase == waiting
 }
 
 // wake records, for a command channel, that its present frames may be from before the host was suspended. Needs the link's mu.
@@ -104,8 +104,8 @@ func (l *Link) share(sub *Subscription, at ring.Arrival, now time.Duration, room
 		return
 	}
 	f := &sub.current
-	f.shared, f.packing = s, sub.compression.Plan(len(s.Data), l.control.Rate())
-	if f.phase() != packing {
+	f.shared = s
+	if !f.pack(sub.compression.Plan(len(s.Data), l.control.Rate())) {
 		sub.ready(s.Data, wire.CodecNone, room)
 		return
 	}
@@ -208,7 +208,7 @@ func (sub *Subscription) pass(seq, passed uint64) {
 	}
 	sub.waited = false
 	switch f := &sub.current; {
-	case !f.isWhole || f.phase() != waiting || f.isRepeat: // the mirror counts what is repeated
+	case !f.isWhole || f.phase != waiting || f.isRepeat: // the mirror counts what is repeated
 	case f.hasLeft:
 		sub.book.Lost++
 	default:

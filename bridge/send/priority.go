@@ -129,9 +129,9 @@ func (sub *Subscription) offer(now time.Duration) (t queued, ok bool) {
 	}
 	f, source := &sub.current, &sub.source
 	had, owed := f.before, f.isOwed // of the frame that the mirror has, or will have
-	phase := f.phase()
+	phase := f.phase
 	switch {
-	case sub.older.phase() == waiting:
+	case sub.older.phase == waiting:
 		ok = true
 	case phase == packing:
 		ok = f.shared.IsCompressed(f.packing)

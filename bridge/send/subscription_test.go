@@ -128,7 +128,6 @@ func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
 // A packet that was late and given up is sent again; when both come to an end, one arrived.
 func TestSecondCopyThatIsLostIsNoLoss(t *testing.T) {
 	sub, b := loaded(t)
-	sub.current.parts.Next()
 	sub.leave(&sub.current)
 	p := delivery.Piece{Sub: 1, Seq: sub.loaded, Whole: true}
 	sub.missing(p)
