@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"errors"
 	"net"
 	"slices"
 	"strings"
@@ -79,19 +78,5 @@ func TestRobotIsFoundBehindTheAddressOfAnother(t *testing.T) {
 			t.Errorf("got %d links one after the other, want %d:\n%s", got, want, pc.log)
 		}
 		pc.freshWithin(0, "krang.imu")
-	})
-}
-
-// Discovery may take a peer's last address away while the dial of it is ending.
-func TestPeerThatLostItsAddressesCannotBeReached(t *testing.T) {
-	inWorld(t, func(w *world) {
-		pc := w.host("pc", wire10ms).run(Config{})
-		pc.node.call(func() {
-			p := &peer{Peer: Peer{Host: "robot", Static: true}}
-			pc.node.dialled(p, nil, nil, errors.New("no answer"))
-		})
-		if pc.said("peer cannot be reached") != 1 {
-			t.Errorf("got log\n%s\nwant that the robot cannot be reached", pc.log)
-		}
 	})
 }

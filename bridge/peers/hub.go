@@ -1,0 +1,130 @@
+package peers
+
+import (
+	"errors"
+	"time"
+
+	"achbridge/bridge/trust"
+	"achbridge/bridge/via"
+)
+
+// A host at the hub is dialled through it when something here needs the host, and it has had no link
+// for a while, or a silent one. A direct link replaces one over the hub as soon as it is there.
+
+const (
+	// hubAfter is how long a host has to be without a link, or 4 RTT of its last one.
+	hubAfter = time.Second
+	// hubSettled is how long a link through the hub must have lasted for its host to be dialled at once when it ends.
+	hubSettled = time.Second
+	// maxHubDials is how many hosts are dialled through the hub at once. The hub can name any number.
+	maxHubDials = 16
+)
+
+// hubNeed says since when a host at the hub has to be dialled.
+type hubNeed struct {
+	aloneAt  time.Duration // since when the host has no link that is heard; 0: it has one
+	aloneFor time.Duration // how long that may last
+	neededAt time.Duration // since when something here needs the host; 0: nothing does
+	dueAt    time.Duration // the earliest time of the next dial
+}
+
+// NextByHub returns the dials through the hub to begin now. It is to be called at every tick.
+func (t *Table) NextByHub(now time.Duration, v View) (dials []*Dial) {
+	running := 0
+	for _, p := range t.told {
+		if p.Hub && p.dial != nil {
+			running++
+		}
+	}
+	for _, p := range t.told {
+		if p.Hub && t.isDueByHub(now, p, v) && p.dial == nil && running+len(dials) < maxHubDials {
+			p.dial = &Dial{Host: p.Host, peer: p}
+			dials = append(dials, p.dial)
+		}
+	}
+	return dials
+}
+
+// isDueByHub reports whether it is time to dial p's host through the hub.
+func (t *Table) isDueByHub(now time.Duration, p *peer, v View) bool {
+	l, need := v.linkOf(p.Host), &p.hub
+	switch {
+	case l != nil && (l.isByHub() || !l.IsSilent):
+		need.aloneAt, need.aloneFor = 0, max(hubAfter, 4*l.RTT)
+	case need.aloneAt == 0 && l != nil:
+		need.aloneAt = max(l.SilentSince, 1)
+	case need.aloneAt == 0:
+		need.aloneAt, need.aloneFor = max(now, 1), max(hubAfter, need.aloneFor)
+	}
+	switch {
+	case !t.wanted(p, v) || t.over(p, p.Host, v) != via.Any:
+		need.neededAt = 0
+	case need.neededAt == 0:
+		need.neededAt = max(now, 1) // a direct link may be there at the next look
+	}
+	return need.aloneAt != 0 && need.neededAt != 0 && need.neededAt < now && now >= max(need.aloneAt+need.aloneFor, need.dueAt)
+}
+
+// dialledByHub handles the result of a dial through the hub.
+func (t *Table) dialledByHub(now time.Duration, p *peer, err error) (Outcome, []Unreachable) {
+	if err == nil {
+		p.failures, p.err = 0, nil
+		return Accepted, nil
+	}
+	p.delayByHub(now)
+	isFirst := p.err == nil
+	p.err = err
+	if !isFirst || errors.Is(err, trust.ErrWrongKey) {
+		return Failed, nil
+	}
+	return Failed, []Unreachable{{Host: p.Host, ByHub: true, Err: err}}
+}
+
+// delayByHub delays the next dial after a failure.
+func (p *peer) delayByHub(now time.Duration) {
+	p.failures++
+	longest := LastBackoff
+	if p.ending == lost {
+		longest = hubBackoff
+	}
+	p.hub.dueAt = now + Backoff(p.failures, longest)
+}
+
+// unlinkedByHub has a host dialled again whose link through the hub ended: at once if it had lasted.
+func (t *Table) unlinkedByHub(now time.Duration, l *Link, end LinkEnd) {
+	for _, p := range t.told {
+		switch {
+		case !p.Hub || p.Host != l.Host:
+		case end.Greeted && now >= l.UpAt+hubSettled:
+			p.ending, p.failures = lost, 0
+			p.hub = hubNeed{aloneAt: max(now, 1), neededAt: p.hub.neededAt} // no need to wait for a direct link, which is dialled all the while
+		default:
+			p.ending = unknown
+			p.delayByHub(now)
+		}
+	}
+}
+
+// stopHubDials ends the dials through the hub to a host that has a direct link now.
+func (t *Table) stopHubDials(l *Link) {
+	for _, p := range t.told {
+		if p.Hub && p.Host == l.Host {
+			p.stopDial()
+		}
+	}
+}
+
+// isToldBesides reports whether another peer tells of the host of p, which is at the hub: a peer with its
+// addresses, or its link.
+func (t *Table) isToldBesides(p *peer, v View) bool {
+	l := v.linkOf(p.Host)
+	if l != nil && !l.isByHub() {
+		return true
+	}
+	for q := range t.all() {
+		if !q.Hub && t.nameOf(q) == p.Host && l == nil && p.dial == nil && p.err == nil {
+			return true
+		}
+	}
+	return false
+}

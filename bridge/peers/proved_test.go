@@ -1,0 +1,138 @@
+package peers
+
+import (
+	"testing"
+	"time"
+
+	"achbridge/bridge/status"
+	"achbridge/bridge/transport"
+)
+
+func TestBackoffGrowsWithTheTimeThatAPeerIsGone(t *testing.T) {
+	now := time.Hour
+	for gone, most := range map[time.Duration]time.Duration{
+		time.Second: returnBackoff, 50 * time.Second: returnBackoff, 2 * time.Minute: 1200 * time.Millisecond, 30 * time.Minute: LastBackoff,
+	} {
+		p := &peer{failures: 100, ending: lost, endedAt: now - gone}
+		if got := p.backoff(now, nil); got > most || got < most*2/3 {
+			t.Errorf("gone for %v: got %v, want %v or up to a third less", gone, got, most)
+		}
+	}
+}
+
+func TestPeerThatDoesNotComeBackIsForgotten(t *testing.T) {
+	n := newNetwork(t, "robot")
+	n.adds("robot", 1)
+	n.Set([]Peer{listed(claim("", "robot", 1))}, n.view)
+	n.runs(2 * Settled)
+	n.Set(nil, n.view)
+	n.unlinks(1, LinkEnd{Greeted: true})
+	n.runs(provedFor - time.Minute)
+	if got := n.Status(n.now, n.view); len(got) != 1 || got[0].State != status.PeerMissed {
+		t.Errorf("after %v: got peers %+v, want one that is missed", provedFor-time.Minute, got)
+	}
+	n.runs(time.Minute + time.Second)
+	if got := n.Status(n.now, n.view); len(got) != 0 {
+		t.Errorf("after %v: got peers %+v, want none", provedFor, got)
+	}
+}
+
+// A PC in whose network many hosts were links remembers the last of them only.
+func TestProvedNodesAreBounded(t *testing.T) {
+	n := newNetwork(t)
+	for i := range 2 * maxProved {
+		n.Linked(time.Duration(i), &Link{End: End{Node: id(i), At: at(i)}}, n.view)
+	}
+	if got := len(n.proved); got != maxProved {
+		t.Errorf("got %d, want %d", got, maxProved)
+	}
+	if n.proved[id(maxProved-1)] != nil || n.proved[id(2*maxProved-1)] == nil {
+		t.Error("got an old one kept, or the newest forgotten")
+	}
+}
+
+func TestAnnouncedWaysAreBounded(t *testing.T) {
+	n := newNetwork(t, "robot")
+	n.adds("robot", 1)
+	p := listed(claim("", "robot", 1))
+	p.Addrs = append(p.Addrs, at(2))
+	list := []Peer{p}
+	for i := range 100 {
+		forged := claim("anybody", "robot", 1)
+		forged.Addrs = []transport.Addrs{at(100 + i)}
+		list = append(list, forged)
+	}
+	n.Set(list, n.view)
+	n.runs(time.Second)
+	ways := n.otherWays(n.proved[id(1)], n.view.Linked[id(1)], n.view)
+	if len(ways) != maxWays || !ways[0].Equal(at(2)) {
+		t.Errorf("got %d ways, %v first; want %d, %v first", len(ways), ways, maxWays, at(2))
+	}
+}
+
+// A trial costs a handshake.
+func TestTrialsWithOnePeerAreAMinuteApart(t *testing.T) {
+	n := newNetwork(t, "robot")
+	n.adds("robot", 1)
+	p := listed(claim("", "robot", 1))
+	p.Addrs = append(p.Addrs, at(2))
+	n.Set([]Peer{p}, n.view)
+	n.runs(time.Second)
+	l := n.view.Linked[id(1)]
+	trials := func(d time.Duration) (count int) {
+		for range d / time.Second {
+			n.runs(time.Second)
+			if n.IsTrialDue(n.now, l) {
+				if _, ok := n.NextTrial(n.now, l, n.view); ok {
+					count++
+				}
+			}
+		}
+		return count
+	}
+	if got := trials(time.Minute); got != 0 {
+		t.Errorf("got %d trials with a link of no round trip, want none", got)
+	}
+	l.RTT = trialAbove
+	if got := trials(5 * time.Minute); got != 5 {
+		t.Errorf("got %d trials in 5 minutes, want 5", got)
+	}
+	l.WrongMachine = true
+	n.runs(time.Minute)
+	if got := trials(time.Minute); got != int(time.Minute/TrialTime) {
+		t.Errorf("got %d trials in a minute while another machine is linked, want one every %v", got, TrialTime)
+	}
+}
+
+func TestTrialIsWon(t *testing.T) {
+	ms := func(list ...int) (times []time.Duration) {
+		for _, x := range list {
+			times = append(times, time.Duration(x)*time.Millisecond)
+		}
+		return times
+	}
+	for what, c := range map[string]struct {
+		link, way []time.Duration
+		want      Step
+	}{
+		"half":                   {ms(20, 20, 20), ms(10, 10, 10), Better},
+		"not half":               {ms(20, 20, 20), ms(11, 11, 11), Worse},
+		"one lost":               {ms(20, 20, 20), ms(2, 2), Worse},
+		"none came":              {nil, nil, Worse},
+		"one late":               {ms(20, 20, 20), ms(2, 2, 21), Worse},
+		"the link was slow once": {ms(10, 10, 400), ms(6, 6, 6), Worse},
+	} {
+		trial := &Trial{}
+		for i, rtt := range c.link {
+			if got := trial.Next(time.Duration(i+1)*trialStamps, rtt); got != Stamp {
+				t.Errorf("%s: got step %d, want a stamp", what, got)
+			}
+		}
+		for _, rtt := range c.way {
+			trial.Answered(rtt)
+		}
+		if got := trial.Next(TrialTime, 0); got != c.want {
+			t.Errorf("%s: got step %d, want %d", what, got, c.want)
+		}
+	}
+}
