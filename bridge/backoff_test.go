@@ -57,19 +57,3 @@ func TestNodeThatHasSaidGoodbyeTakesNoLink(t *testing.T) {
 		})
 	}
 }
-
-// Where the missed peer was another node lives now.
-func TestPeerWhoseAddressHasAnotherNodeIsNotMissed(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.streaming(pcDials, 64)
-		before := robot.id.String()
-		robot.vanish()
-		robot.id[0] ^= 1
-		robot.run(robot.cfg)
-		pc.node.SetPeers(nil)
-		w.within(20*time.Second, "no peer but the new one", func() bool {
-			list := pc.node.Status().Peers
-			return len(list) == 1 && list[0].Node == robot.id.String() && list[0].Node != before
-		})
-	})
-}

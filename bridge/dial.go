@@ -124,9 +124,8 @@ func addrOf(s *transport.Session) transport.Addrs {
 
 // dialWanted dials the wanted peers that have no link, or a silent one.
 func (n *Node) dialWanted() {
-	dials, failed := n.peers.Next(n.now(), n.view())
-	n.begin(dials)
-	n.tellUnreachable(failed)
+	n.begin(n.peers.Next(n.now(), n.view()))
+	n.tellUnreachable()
 }
 
 func (n *Node) begin(dials []*peers.Dial) {
@@ -217,8 +216,8 @@ func (n *Node) dialled(d *peers.Dial, s *transport.Session, err error) {
 			v.Linked[e.Node].IsSilent = l.isSilent()
 		}
 	}
-	outcome, failed := n.peers.Dialled(n.now(), d, end, err, v)
-	n.tellUnreachable(failed)
+	outcome := n.peers.Dialled(n.now(), d, end, err, v)
+	n.tellUnreachable()
 	switch outcome {
 	case peers.Accepted:
 		n.linkUp(s)
@@ -233,8 +232,8 @@ func (n *Node) dialled(d *peers.Dial, s *transport.Session, err error) {
 }
 
 // tellUnreachable logs which peers cannot be reached. It does not name each host at a hub to which there is no connection.
-func (n *Node) tellUnreachable(list []peers.Unreachable) {
-	for _, u := range list {
+func (n *Node) tellUnreachable() {
+	for _, u := range n.peers.Unreachable() {
 		e := status.Event{Kind: status.EventPeerUnreachable, Host: u.Host, Text: u.Err.Error()}
 		switch {
 		case !u.ByHub:

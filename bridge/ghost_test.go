@@ -140,46 +140,6 @@ func TestListedPeerIsCalledAsItProves(t *testing.T) {
 	}
 }
 
-// What is announced at the address of a listed peer does not make that missing.
-func TestListedPeerIsThereWhateverIsAnnouncedAtItsAddress(t *testing.T) {
-	inWorld(t, func(w *world) {
-		krang, pc := w.host("krang", wire10ms), w.host("pc", wire10ms)
-		krang.run(Config{})
-		pc.run(Config{})
-		p := said("ghost", trust.NodeID{1}, krang.addr()) // both in one
-		p.Static, p.Source = true, ""
-		pc.node.SetPeers([]Peer{p})
-		w.within(time.Second, "link", func() bool { return pc.links() == "krang" })
-		time.Sleep(20 * time.Second)
-		if pc.node.ListedMissing() {
-			t.Error("got it missing")
-		}
-		if n := pc.said("link up"); n != 1 {
-			t.Errorf("got %d links one after the other, want 1", n)
-		}
-	})
-}
-
-// At the address of a peer that is listed for SCTP somebody announces another robot, which
-// has QUIC alone.
-func TestAnnouncementDoesNotChangeTheTransportOfALink(t *testing.T) {
-	inWorld(t, func(w *world) {
-		krang, pc := w.host("krang", wire10ms), w.host("pc", wire10ms)
-		pc.over = "auto"
-		krang.run(Config{})
-		krang.channel("imu", 16, 64).streams(64)
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "krang", Channel: "*"}}})
-		lie := said("krang", krang.id, elsewhere(1).QUIC)
-		lie.Source, lie.Over = "10.80.76.66", overSCTP
-		pc.node.SetPeers([]Peer{said("krang", krang.id, krang.addr()), lie})
-		pc.freshWithin(time.Second, "krang.imu")
-		time.Sleep(10 * time.Second)
-		if n := pc.said("link up"); n != 1 || pc.said("session refused") > 0 {
-			t.Errorf("got %d links one after the other, want 1:\n%s", n, pc.log)
-		}
-	})
-}
-
 // A daemon that was started again under another name has that one at once, also where its
 // former link has not ended.
 func TestRenamedHostHasItsNewName(t *testing.T) {

@@ -27,8 +27,8 @@ func Backoff(failures int, longest time.Duration) time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/3))
 }
 
-// backoff returns how long to wait before p is dialled again. silent is the silent link to p, nil for none.
-func (p *peer) backoff(now time.Duration, silent *Link) time.Duration {
+// backoff returns how long to wait before p is dialled again after failures. silent is the silent link to p, nil for none.
+func (p *peer) backoff(now time.Duration, failures int, silent *Link) time.Duration {
 	longest := LastBackoff
 	switch {
 	case silent != nil:
@@ -36,5 +36,5 @@ func (p *peer) backoff(now time.Duration, silent *Link) time.Duration {
 	case p.ending == lost:
 		longest = min(max(returnBackoff, (now-p.endedAt)/100), LastBackoff)
 	}
-	return Backoff(p.failures, longest)
+	return Backoff(failures, longest)
 }

@@ -51,6 +51,31 @@ func newClaims() claims {
 	}
 }
 
+// allowance lets something happen burst times at once, and then once in every. It is not a rate.Limiter, since a dial to a real
+// peer is given back.
+type allowance struct {
+	burst int
+	every time.Duration
+	full  time.Duration // when all burst are there again
+}
+
+// take takes one if it is there now.
+func (a *allowance) take(now time.Duration) bool {
+	if !a.has(now) {
+		return false
+	}
+	a.full = max(a.full, now) + a.every
+	return true
+}
+
+// has reports whether there is one now.
+func (a *allowance) has(now time.Duration) bool {
+	return max(a.full, now)+a.every-now <= time.Duration(a.burst)*a.every
+}
+
+// giveBack undoes a take.
+func (a *allowance) giveBack() { a.full -= a.every }
+
 // candidate is a wanted claim. silent is the silent link to its node, nil for none. addrs are
 // the addresses to dial, at least one.
 type candidate struct {
@@ -128,7 +153,7 @@ func (c *claims) note(source string) {
 }
 
 // settleClaim gives the share of a dial back if the announced node has answered. If not, it delays the next round of the
-// peer's addresses. It is to be called before the dial counts as failed.
+// peer's addresses.
 func (t *Table) settleClaim(now time.Duration, d *Dial, s *End) {
 	p := d.peer
 	if p.Source == "" {
@@ -139,15 +164,13 @@ func (t *Table) settleClaim(now time.Duration, d *Dial, s *End) {
 		return
 	}
 	if p.turn.next%max(1, len(p.Addrs)) == 0 {
-		next := *p
-		next.failures++
-		p.turn.dueAt = now + next.backoff(now, d.Silent)
+		p.turn.dueAt = now + p.backoff(now, p.failures+1, d.Silent)
 	}
 }
 
 // mayLog reports whether to log that p cannot be reached.
 func (c *claims) mayLog(now time.Duration, p *peer) bool {
-	if p.Source == "" {
+	if p.Source == "" || p.Hub {
 		return true
 	}
 	_, due := c.lines.Cause(now)

@@ -3,8 +3,8 @@
 //
 //	table := peers.New(peers.Config{Node: id, Listen: endpoint.LocalAddrs(), Cause: causeOf})
 //	table.Set(list, view)                                        // whom the operator lists and discovery finds
-//	dials, unreachable := table.Next(now, view)                  // begin these, log those
-//	outcome, unreachable := table.Dialled(now, dial, end, err, view) // what to do with the session
+//	dials := table.Next(now, view)                               // begin these
+//	outcome := table.Dialled(now, dial, end, err, view)          // what to do with the session
 //
 // A peer is listed by the operator, announced by some host, at a hub, or a node that has proved itself on a link. Of one
 // node the table may know all of these. Only what is proved is trusted: an announcement may be forged.
@@ -13,9 +13,9 @@
 //	view.go        what the table has to know of its node
 //	peer.go        Peer, and an entry of the table
 //	wanted.go      why a peer is dialled, and where       transports.go  by QUIC or SCTP
-//	claims.go      peers that are only announced: their budget, an allowance
+//	claims.go      peers that are only announced: their budget
 //	proved.go      what nodes have proved                 hub.go         hosts at a hub
-//	backoff.go     how long to wait                       ways.go        trials of another way to a linked peer
+//	backoff.go     how long to wait                       trial.go       another way to a linked peer is tried
 //	names.go       names of two hosts that call themselves the same
 //	report.go      the status of all peers
 package peers

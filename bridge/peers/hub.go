@@ -1,10 +1,8 @@
 package peers
 
 import (
-	"errors"
 	"time"
 
-	"achbridge/bridge/trust"
 	"achbridge/bridge/via"
 )
 
@@ -66,18 +64,14 @@ func (t *Table) isDueByHub(now time.Duration, p *peer, v View) bool {
 }
 
 // dialledByHub handles the result of a dial through the hub.
-func (t *Table) dialledByHub(now time.Duration, p *peer, err error) (Outcome, []Unreachable) {
+func (t *Table) dialledByHub(now time.Duration, p *peer, err error) Outcome {
 	if err == nil {
 		p.failures, p.err = 0, nil
-		return Accepted, nil
+		return Accepted
 	}
 	p.delayByHub(now)
-	isFirst := p.err == nil
-	p.err = err
-	if !isFirst || errors.Is(err, trust.ErrWrongKey) {
-		return Failed, nil
-	}
-	return Failed, []Unreachable{{Host: p.Host, ByHub: true, Err: err}}
+	t.unreached(now, p, err)
+	return Failed
 }
 
 // delayByHub delays the next dial after a failure.

@@ -2,8 +2,8 @@ package peers
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"achbridge/bridge/transport"
@@ -35,27 +35,13 @@ func (p Peer) key() string {
 	case p.Hub:
 		return "hub " + p.Host
 	case p.Source != "":
-		return p.claimKey()
+		return fmt.Sprint(p.Source, " ", p.Node, " ", p.Host, " ", p.Addrs) // claims that differ in anything have different keys
 	case p.Node != "":
 		return p.Node + " " + p.Host
 	case len(p.Addrs) > 0:
 		return p.Addrs[0].String()
 	}
 	return p.Host
-}
-
-// claimKey identifies an announcement: peers that differ in anything have different keys.
-func (p Peer) claimKey() string {
-	var b strings.Builder
-	for _, s := range []string{p.Source, p.Node, p.Host} {
-		b.WriteString(s)
-		b.WriteByte(' ')
-	}
-	for _, a := range p.Addrs {
-		b.WriteString(a.String())
-		b.WriteByte(' ')
-	}
-	return b.String()
 }
 
 // lists reports whether a, or a part of it, is one of p's addresses.

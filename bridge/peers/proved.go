@@ -27,7 +27,7 @@ const (
 // proof is what is known only of a node that has proved itself.
 type proof struct {
 	name        string        // of its link
-	nextTrialAt time.Duration // the earliest time of the next trial (ways.go)
+	nextTrialAt time.Duration // the earliest time of the next trial (trial.go)
 	trials      int           // selects the address of the next one
 }
 

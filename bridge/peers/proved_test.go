@@ -6,6 +6,7 @@ import (
 
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/via"
 )
 
 func TestBackoffGrowsWithTheTimeThatAPeerIsGone(t *testing.T) {
@@ -13,8 +14,8 @@ func TestBackoffGrowsWithTheTimeThatAPeerIsGone(t *testing.T) {
 	for gone, most := range map[time.Duration]time.Duration{
 		time.Second: returnBackoff, 50 * time.Second: returnBackoff, 2 * time.Minute: 1200 * time.Millisecond, 30 * time.Minute: LastBackoff,
 	} {
-		p := &peer{failures: 100, ending: lost, endedAt: now - gone}
-		if got := p.backoff(now, nil); got > most || got < most*2/3 {
+		p := &peer{ending: lost, endedAt: now - gone}
+		if got := p.backoff(now, 100, nil); got > most || got < most*2/3 {
 			t.Errorf("gone for %v: got %v, want %v or up to a third less", gone, got, most)
 		}
 	}
@@ -134,5 +135,67 @@ func TestTrialIsWon(t *testing.T) {
 		if got := trial.Next(TrialTime, 0); got != c.want {
 			t.Errorf("%s: got step %d, want %d", what, got, c.want)
 		}
+	}
+}
+
+// Another robot has got the address under which a robot is still listed. That robot is found at its other address.
+func TestAddressOfAnotherDisturbsNoLink(t *testing.T) {
+	n := newNetwork(t, "*")
+	n.adds("krang", 1)
+	krang, robot := listed(claim("", "krang", 1)), listed(claim("", "robot", 2))
+	robot.Addrs = []transport.Addrs{at(1)}
+	n.Set([]Peer{krang, robot}, n.view)
+	n.runs(10 * time.Second)
+	if want := "krang, node " + id(1) + ", answers there"; n.accepted != 1 || len(n.failed) != 1 || n.failed[0].Err.Error() != want {
+		t.Errorf("got %d links one after the other and %v, want 1 and %q", n.accepted, n.failed, want)
+	}
+	n.adds("robot", 2)
+	robot.Addrs = append(robot.Addrs, at(2))
+	n.Set([]Peer{krang, robot}, n.view)
+	if n.runs(500 * time.Millisecond); !n.isLinked(2) {
+		t.Error("the robot is not linked after 500 ms")
+	}
+	if n.runs(10 * time.Second); n.accepted != 2 {
+		t.Errorf("got %d links one after the other, want 2", n.accepted)
+	}
+}
+
+// Where the missed peer was another node lives now.
+func TestPeerWhoseAddressHasAnotherNodeIsNotMissed(t *testing.T) {
+	n := newNetwork(t, "robot")
+	n.adds("robot", 1)
+	n.Set([]Peer{listed(claim("", "robot", 1))}, n.view)
+	n.runs(2 * Settled)
+	n.Set(nil, n.view)
+	n.unlinks(1, LinkEnd{Greeted: true})
+	n.nodes[at(1).String()] = End{Node: id(2), Host: "robot", At: at(1), Via: via.QUIC, Dialled: true}
+	n.runs(10 * time.Second)
+	if list := n.Status(n.now, n.view); len(list) != 1 || list[0].Node != id(2) {
+		t.Errorf("got peers %+v, want only the new one", list)
+	}
+}
+
+// What is announced at the address of a listed peer does not make that missing.
+func TestListedPeerIsThereWhateverIsAnnouncedAtItsAddress(t *testing.T) {
+	n := newNetwork(t)
+	n.adds("krang", 1)
+	p := listed(claim("", "ghost", 9)) // both in one
+	p.Addrs = []transport.Addrs{at(1)}
+	n.Set([]Peer{p}, n.view)
+	n.runs(20 * time.Second)
+	if n.IsListedMissing(n.view) || n.accepted != 1 {
+		t.Errorf("got it missing: %v, with %d links one after the other, want 1", n.IsListedMissing(n.view), n.accepted)
+	}
+}
+
+// At the address of a robot somebody announces another one, which has SCTP alone.
+func TestAnnouncementDoesNotChangeTheTransportOfALink(t *testing.T) {
+	n := newNetwork(t, "krang")
+	n.adds("krang", 1)
+	lie := claim("10.80.76.66", "krang", 1)
+	lie.Addrs, lie.Over = []transport.Addrs{at(2)}, via.SCTP
+	n.Set([]Peer{claim("10.80.76.1", "krang", 1), lie}, n.view)
+	if n.runs(10 * time.Second); n.accepted != 1 || !n.Allows(n.nodes[at(1).String()], n.view) {
+		t.Errorf("got %d links one after the other, want 1", n.accepted)
 	}
 }

@@ -27,6 +27,8 @@ type Table struct {
 	told   map[string]*peer // listed, announced, and at the hub; by Peer.key
 	proved map[string]*peer // nodes that have proved themselves, by their id
 	claims claims
+
+	unreachable []Unreachable // since the last call of Unreachable
 }
 
 // New returns an empty table.
@@ -99,9 +101,14 @@ type Unreachable struct {
 	Err   error
 }
 
-// Next returns the dials to begin now, and the peers that cannot be dialled. It is to be called when the view or the
-// table has changed, and while Waits, at every tick.
-func (t *Table) Next(now time.Duration, v View) (dials []*Dial, failed []Unreachable) {
+// Unreachable returns the peers that cannot be reached since the last call.
+func (t *Table) Unreachable() (list []Unreachable) {
+	list, t.unreachable = t.unreachable, nil
+	return list
+}
+
+// Next returns the dials to begin now. It is to be called when the view or the table has changed, and while Waits, at every tick.
+func (t *Table) Next(now time.Duration, v View) (dials []*Dial) {
 	t.forgetOld(now, v)
 	var list []candidate
 	t.claims.wait = false
@@ -116,12 +123,12 @@ func (t *Table) Next(now time.Duration, v View) (dials []*Dial, failed []Unreach
 		case len(addrs) > 0 && p.Source != "":
 			list = append(list, candidate{p, silent, addrs})
 		case len(addrs) > 0:
-			dials = append(dials, t.dial(p, silent, addrs, p.backoff(now, silent)))
+			dials = append(dials, t.dial(p, silent, addrs, p.backoff(now, p.failures, silent)))
 		case err != nil:
-			failed = append(failed, t.unreached(now, p, err)...)
+			t.unreached(now, p, err)
 		}
 	}
-	return append(dials, t.dialClaims(now, list)...), failed
+	return append(dials, t.dialClaims(now, list)...)
 }
 
 // Waits reports whether a peer waits for the budget of claims.
@@ -168,7 +175,7 @@ var errTooManyLinks = errors.New("too many links")
 
 // Dialled handles the result of a dial: a session, or else an error. In the view, the link to the session's node is to tell
 // whether it is silent at this moment.
-func (t *Table) Dialled(now time.Duration, d *Dial, s *End, err error, v View) (Outcome, []Unreachable) {
+func (t *Table) Dialled(now time.Duration, d *Dial, s *End, err error, v View) Outcome {
 	p := d.peer
 	p.dial = nil
 	if p.Hub {
@@ -178,18 +185,18 @@ func (t *Table) Dialled(now time.Duration, d *Dial, s *End, err error, v View) (
 	outcome := t.outcome(d, s, err, v)
 	switch outcome {
 	case Cancelled:
-		return outcome, nil
+		return outcome
 	case Needless:
 		t.vacate(*s)
 		p.answered(*s)
-		return outcome, nil
+		return outcome
 	case Accepted, Recovered:
 		p.answered(*s)
 		if p.Node != "" && p.Node != s.Node { // another node has its address now
 			p.failures++
 			p.forgetLoss()
 		}
-		return outcome, nil
+		return outcome
 	case Stranger:
 		t.vacate(*s)
 		p.forgetLoss()
@@ -198,42 +205,34 @@ func (t *Table) Dialled(now time.Duration, d *Dial, s *End, err error, v View) (
 		err = errTooManyLinks
 	}
 	p.failures++
-	if l := v.linkTo(p); l != nil && l.IsSilent {
-		return outcome, nil // it is in the log
+	if l := v.linkTo(p); l == nil || !l.IsSilent { // otherwise it is in the log
+		t.unreached(now, p, err)
 	}
-	return outcome, t.unreached(now, p, err)
+	return outcome
 }
 
+// outcome decides about the session of a dial. Without a working link to the session's node it is accepted, even if it
+// is not the node that was dialled: the host may have come back as that node.
 func (t *Table) outcome(d *Dial, s *End, err error, v View) Outcome {
-	switch {
-	case s == nil && errors.Is(err, context.Canceled):
+	if s == nil && errors.Is(err, context.Canceled) {
 		return Cancelled
-	case s == nil:
+	}
+	if s == nil {
 		return Failed
 	}
-	l := v.Linked[s.Node]
-	switch {
-	case t.isNeedless(d, *s, v) && d.Node != "" && d.Node != s.Node:
-		return Stranger
-	case t.isNeedless(d, *s, v):
-		return Needless
+	switch l := v.Linked[s.Node]; {
 	case l == nil && t.IsCrowded(*s, v):
 		return Crowded
-	case l != nil && l == d.Silent && !l.IsSilent:
+	case l == nil, l.IsSilent, l.isByHub():
+		return Accepted
+	case l == d.Silent:
 		return Recovered
+	case d.Node != "" && d.Node != s.Node:
+		return Stranger
+	case !d.peer.hasMoved && t.takes(d.peer, l.End, v) && t.stays(l):
+		return Needless
 	}
 	return Accepted
-}
-
-// isNeedless reports whether to end s, a session from dial d, since a working link to the
-// same node exists. Without such a link s is kept, even if it is with another node than the one dialled:
-// the host may have come back as that node.
-func (t *Table) isNeedless(d *Dial, s End, v View) bool {
-	l := v.Linked[s.Node]
-	if l == nil || l == d.Silent || l.isByHub() && !s.isByHub() || l.IsSilent {
-		return false
-	}
-	return d.Node != "" && d.Node != s.Node || !d.peer.hasMoved && t.takes(d.peer, l.End, v) && t.stays(l)
 }
 
 // stays reports whether no dial of this node can replace a working link: the node with the lower
@@ -326,17 +325,17 @@ func (t *Table) Unlinked(now time.Duration, l *Link, end LinkEnd) {
 	}
 }
 
-// unreached records why p cannot be linked, and returns it for the log when that begins. It limits the lines
+// unreached records why p cannot be linked, for the log when that begins. It limits the lines
 // about announced peers, since any host can announce any number of them.
-func (t *Table) unreached(now time.Duration, p *peer, err error) []Unreachable {
+func (t *Table) unreached(now time.Duration, p *peer, err error) {
 	isFirst := p.err == nil
 	p.err = err
 	if !isFirst || errors.Is(err, trust.ErrWrongKey) || p.proof == nil && t.proved[p.node()] != nil || !t.claims.mayLog(now, p) {
-		return nil
+		return
 	}
-	addr := ""
+	u := Unreachable{Host: cmp.Or(t.nameOf(p), p.key()), ByHub: p.Hub, Err: err}
 	if len(p.Addrs) > 0 { // it may have lost its addresses while it was dialled
-		addr = p.Addrs[0].String()
+		u.Addr = p.Addrs[0].String()
 	}
-	return []Unreachable{{Host: cmp.Or(t.nameOf(p), p.key()), Addr: addr, Err: err}}
+	t.unreachable = append(t.unreachable, u)
 }

@@ -17,12 +17,12 @@ import (
 // network runs a table in a time of its own: dials to addresses at which a node is succeed after 10 ms, others fail after 1.5 s.
 type network struct {
 	*Table
-	view    View
-	now     time.Duration
-	nodes   map[string]End // by address
-	ends    map[*Dial]time.Duration
-	dialled int
-	failed  []Unreachable
+	view              View
+	now               time.Duration
+	nodes             map[string]End // by address
+	ends              map[*Dial]time.Duration
+	failed            []Unreachable
+	dialled, accepted int
 }
 
 func newNetwork(t *testing.T, wanted ...string) *network {
@@ -64,9 +64,7 @@ func (n *network) adds(host string, i int) {
 // runs lets d pass in steps of 10 ms.
 func (n *network) runs(d time.Duration) {
 	for end := n.now + d; n.now < end; n.now += 10 * time.Millisecond {
-		dials, failed := n.Next(n.now, n.view)
-		n.failed = append(n.failed, failed...)
-		for _, d := range append(dials, n.NextByHub(n.now, n.view)...) {
+		for _, d := range append(n.Next(n.now, n.view), n.NextByHub(n.now, n.view)...) {
 			n.dialled++
 			n.ends[d] = n.now + d.Wait + 1500*time.Millisecond
 			if len(d.Addrs) > 0 && n.nodes[d.Addrs[0].String()].Node != "" {
@@ -74,6 +72,7 @@ func (n *network) runs(d time.Duration) {
 			}
 			d.Cancel = func() { n.ends[d] = -1 }
 		}
+		n.failed = append(n.failed, n.Unreachable()...)
 		for d, end := range n.ends {
 			if end <= n.now {
 				delete(n.ends, d)
@@ -95,9 +94,8 @@ func (n *network) end(d *Dial, isCancelled bool) {
 			s, err = &e, nil
 		}
 	}
-	outcome, failed := n.Dialled(n.now, d, s, err, n.view)
-	n.failed = append(n.failed, failed...)
-	if outcome == Accepted {
+	if n.Dialled(n.now, d, s, err, n.view) == Accepted {
+		n.accepted++
 		l := &Link{End: *s, Name: s.Host, UpAt: n.now}
 		n.view.Linked[s.Node] = l
 		n.Linked(n.now, l, n.view)
@@ -160,7 +158,7 @@ func TestOutcomeOfADialDependsOnTheLinksThatThereAre(t *testing.T) {
 		n.Set([]Peer{c.peer}, n.view)
 		p := n.told[c.peer.key()]
 		d := n.dial(p, c.silent, c.peer.Addrs, 0)
-		if got, _ := n.Dialled(0, d, c.session, c.err, n.view); got != c.want || p.failures != c.failures || p.dial != nil {
+		if got := n.Dialled(0, d, c.session, c.err, n.view); got != c.want || p.failures != c.failures || p.dial != nil {
 			t.Errorf("%s: got outcome %d with %d failures, want %d with %d", what, got, p.failures, c.want, c.failures)
 		}
 	}
