@@ -15,8 +15,8 @@ import (
 	"achbridge/bridge/via"
 )
 
-// Package peers decides who is dialled. The node tells it what happens to links (View, Linked, Unlinked, FellSilent,
-// HeardAgain), begins the dials that it returns, and hands their results back.
+// Package peers decides about dials. The node reports changes of links to it (Linked, Unlinked, FellSilent,
+// Recovered), begins the dials that it returns, and hands their results back.
 
 // Peer is another node that may be dialled.
 type Peer = peers.Peer
@@ -62,7 +62,7 @@ func (n *Node) ListedMissing() (missing bool) {
 	return missing
 }
 
-// view returns what the table of peers has to know now.
+// view returns the state that the table of peers decides by.
 func (n *Node) view() peers.View {
 	v := peers.View{Linked: make(map[string]*peers.Link, len(n.links))}
 	for _, l := range n.links {
@@ -74,17 +74,12 @@ func (n *Node) view() peers.View {
 			v.Answering = append(v.Answering, endOf(l.s))
 		}
 	}
-	choose := func(host string, over via.Kind) {
-		if over != via.Any {
-			v.Over = append(v.Over, peers.Choice{Host: host, Over: over})
-		}
-	}
 	for _, w := range n.wishes() {
 		v.Wanted = append(v.Wanted, w.Host)
-		choose(w.Host, w.Over)
+		v.Over = append(v.Over, peers.Choice{Host: w.Host, Over: w.Over})
 	}
 	for _, w := range n.cfg.Pushes {
-		choose(w.Host, w.Over)
+		v.Over = append(v.Over, peers.Choice{Host: w.Host, Over: w.Over})
 	}
 	for _, w := range n.peeks {
 		v.Wanted = append(v.Wanted, w.Host)
@@ -125,7 +120,7 @@ func addrOf(s *transport.Session) transport.Addrs {
 // dialWanted dials the wanted peers that have no link, or a silent one.
 func (n *Node) dialWanted() {
 	n.begin(n.peers.Next(n.now(), n.view()))
-	n.tellUnreachable()
+	n.logUnreachable()
 }
 
 func (n *Node) begin(dials []*peers.Dial) {
@@ -150,7 +145,7 @@ func (n *Node) dial(ctx context.Context, d *peers.Dial) (*transport.Session, err
 	pause(ctx, d.Wait)
 	s, err := dialAddrs(ctx, n.cfg.Endpoint, d)
 	if s != nil && d.Silent != nil {
-		pause(ctx, 2*pacing.ProbeInterval+s.RTT()) // the path is back: the silent link may be heard any moment
+		pause(ctx, 2*pacing.ProbeInterval+s.RTT()) // the path is back: the silent link may recover any moment
 	}
 	return s, err
 }
@@ -217,13 +212,13 @@ func (n *Node) dialled(d *peers.Dial, s *transport.Session, err error) {
 		}
 	}
 	outcome := n.peers.Dialled(n.now(), d, end, err, v)
-	n.tellUnreachable()
+	n.logUnreachable()
 	switch outcome {
 	case peers.Accepted:
 		n.linkUp(s)
-	case peers.Needless, peers.Stranger:
+	case peers.Needless, peers.WrongNode:
 		n.work.Go(func() { s.Close("there is a link already") })
-	case peers.Crowded:
+	case peers.NoRoom:
 		n.turnAway(s)
 	case peers.Recovered:
 		n.listen(n.links[s.Peer().Node])
@@ -231,8 +226,8 @@ func (n *Node) dialled(d *peers.Dial, s *transport.Session, err error) {
 	}
 }
 
-// tellUnreachable logs which peers cannot be reached. It does not name each host at a hub to which there is no connection.
-func (n *Node) tellUnreachable() {
+// logUnreachable logs which peers cannot be reached. It does not name each host at a hub to which there is no connection.
+func (n *Node) logUnreachable() {
 	for _, u := range n.peers.Unreachable() {
 		e := status.Event{Kind: status.EventPeerUnreachable, Host: u.Host, Text: u.Err.Error()}
 		switch {

@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -105,41 +104,6 @@ func cutFor(w *world, d time.Duration) {
 	w.change("robot", "up")
 }
 
-// The operator lists an address, or the name of a machine; what the host is called it says
-// itself.
-func TestListedPeerIsCalledAsItProves(t *testing.T) {
-	for what, listed := range map[string]string{"address": "10.80.0.1", "other name": "robot"} {
-		t.Run(what, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				krang, pc := w.host("krang", wire10ms), w.host("pc", wire10ms)
-				krang.run(Config{})
-				krang.channel("imu", 16, 64).streams(64)
-				pc.run(Config{Mirrors: []rule.Mirror{{Host: "krang", Channel: "*"}, {Host: listed, Channel: "goal"}}})
-				pc.node.SetPeers([]Peer{{Host: listed, Addrs: []transport.Addrs{{QUIC: krang.addr()}}, Static: true}})
-				pc.freshWithin(time.Second, "krang.imu")
-				s := pc.node.Status()
-				if len(s.Peers) != 1 || s.Peers[0].Host != "krang" || s.Peers[0].ListedAs != listed || s.Peers[0].State != "linked" {
-					t.Errorf("got peers %+v, want krang, listed as %s", s.Peers, listed)
-				}
-				if m := pc.mirror(listed + ".goal"); !strings.Contains(m.Reason, "the peer listed as "+listed+" is krang") {
-					t.Errorf("got mirror %+v, want it to tell the name", m)
-				}
-				if pc.node.ListedMissing() {
-					t.Error("got the listed peer missing")
-				}
-				time.Sleep(settled)
-				krang.vanish()
-				krang.run(krang.cfg)
-				pc.freshWithin(6*time.Second, "krang.imu")
-				time.Sleep(10 * time.Second)
-				if got := linked(pc); len(got) != 1 {
-					t.Errorf("got links %v, want one", got)
-				}
-			})
-		})
-	}
-}
-
 // A daemon that was started again under another name has that one at once, also where its
 // former link has not ended.
 func TestRenamedHostHasItsNewName(t *testing.T) {
@@ -173,27 +137,4 @@ func TestPeerWithTheNameOfThisHostGetsItsOwn(t *testing.T) {
 		want := name[:58] + "-" + second.id.String()[:4]
 		w.within(time.Second, "links", func() bool { return first.links() == want && second.links() == name })
 	})
-}
-
-// A node that was looked for at an address where another one lives by now may have that
-// other one answer just when its own link has come up: the second session is closed, and
-// nothing else happens.
-func TestSecondSessionWithAnotherIsClosed(t *testing.T) {
-	for _, later := range []time.Duration{0, 5, 10, 20, 40} {
-		t.Run(fmt.Sprint(int(later), " ms later"), func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-				robot.channel("imu", 16, 64).put(1, 64)
-				pc.run(allOfTheRobot)
-				robot.run(Config{}, pc)
-				time.Sleep(later * time.Millisecond)
-				pc.node.SetPeers([]Peer{{Host: "arm", Node: trust.NodeID{1}.String(), Addrs: asPeers([]*host{robot})[0].Addrs, Static: true}})
-				pc.follows("robot.imu", 1, 2*time.Second)
-				time.Sleep(time.Second)
-				if got := len(pc.node.Status().Links); got != 1 {
-					t.Errorf("got %d links, want one", got)
-				}
-			})
-		})
-	}
 }

@@ -35,14 +35,14 @@ func (n *Node) hostName(s *transport.Session) string {
 			continue
 		}
 		n.log.Warn("two hosts have the same name; start one with another --name", "peer", name, "node", id.String(), "other", other.peer.String())
-		if lower(id, other.peer) != id {
+		if other.peer.Less(id) {
 			return distinct()
 		}
 		n.endLinks(other, errors.New("it comes back under a name of its own"))
 	}
 	if name == n.cfg.Host {
 		n.log.Warn("a linked host has the name of this one; start one of them with another --name", "peer", name, "node", id.String())
-		if lower(id, n.cfg.Node) != id {
+		if n.cfg.Node.Less(id) {
 			return distinct()
 		}
 	}

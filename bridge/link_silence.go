@@ -80,7 +80,7 @@ func (n *Node) listen(l *link) {
 		l.noted = false
 		n.events.Tell(slog.LevelInfo, "link heard again", status.Event{Kind: status.EventLinkHeard, Host: l.host, Text: "heard again"}, "node", l.peer.String())
 	}
-	n.peers.HeardAgain(l.known())
+	n.peers.Recovered(l.known())
 }
 
 // Limits of the events about a link that is silent again and again: so many at once, then one
@@ -168,7 +168,7 @@ func (n *Node) linkUp(s *transport.Session) {
 		n.work.Go(func() { s.Close(string(errDirect)) })
 		return
 	}
-	if old == nil && n.peers.IsCrowded(endOf(s), n.view()) {
+	if old == nil && !n.peers.HasRoom(endOf(s), n.view()) {
 		n.turnAway(s)
 		return
 	}
@@ -251,21 +251,5 @@ func (n *Node) replaces(l, old *link) bool {
 	if l.overHub() && !old.overHub() {
 		return false
 	}
-	first := n.dialler(l.s)
-	return first == n.dialler(old.s) || first == lower(n.cfg.Node, l.peer)
-}
-
-// dialler is the node that dialled a session of ours.
-func (n *Node) dialler(s *transport.Session) trust.NodeID {
-	if s.Dialled() {
-		return n.cfg.Node
-	}
-	return s.Peer().Node
-}
-
-func lower(a, b trust.NodeID) trust.NodeID {
-	if a.String() < b.String() {
-		return a
-	}
-	return b
+	return l.s.Dialled() == old.s.Dialled() || l.s.Dialled() == n.cfg.Node.Less(l.peer)
 }

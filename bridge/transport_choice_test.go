@@ -171,3 +171,22 @@ func TestSessionOverTheTransportNotWantedIsRefused(t *testing.T) {
 		}
 	})
 }
+
+func TestChangedRuleMovesTheLinkToItsTransport(t *testing.T) {
+	all := []rule.Mirror{{Host: "robot", Channel: "*"}}
+	for what, cfg := range map[string]Config{
+		"mirror": {Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", Over: overSCTP}}},
+		"push":   {Mirrors: all, Pushes: rule.Pushes{{Channel: "plan", Host: "robot", Over: overSCTP}}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				_, pc, _ := streamingOverBoth(w)
+				pc.live(overQUIC, time.Second)
+				if err := pc.node.Apply(cfg); err != nil {
+					t.Fatal(err)
+				}
+				pc.live(overSCTP, time.Second)
+			})
+		})
+	}
+}

@@ -27,40 +27,33 @@ const (
 	claimLinesEvery = 10 * time.Second
 )
 
-// turn is the progress of a peer that is only announced.
-type turn struct {
-	next  int             // index of the address to dial next
-	dueAt time.Duration   // earliest time for that dial
-	at    transport.Addrs // the address of the present or the last dial
-}
-
 // claims is the budget of dials to peers that are only announced.
 type claims struct {
-	budget allowance
+	budget rateLimiter
 	lines  logline.Limit     // log lines about announced peers that cannot be reached
-	count  uint64            // of dials
+	count  uint64            // number of dials
 	turns  map[string]uint64 // the last dial of each source, by its number
-	wait   bool              // a peer waits for the budget
+	waits  bool              // a peer waits for the budget
 }
 
 func newClaims() claims {
 	return claims{
-		budget: allowance{burst: claimsAtOnce, every: claimEvery},
+		budget: rateLimiter{burst: claimsAtOnce, every: claimEvery},
 		lines:  logline.Limit{Burst: claimLines, Period: claimLinesEvery},
 		turns:  make(map[string]uint64),
 	}
 }
 
-// allowance lets something happen burst times at once, and then once in every. It is not a rate.Limiter, since a dial to a real
+// rateLimiter lets something happen burst times at once, and then once in every. It is not a rate.Limiter, since a dial to a real
 // peer is given back.
-type allowance struct {
+type rateLimiter struct {
 	burst int
 	every time.Duration
 	full  time.Duration // when all burst are there again
 }
 
 // take takes one if it is there now.
-func (a *allowance) take(now time.Duration) bool {
+func (a *rateLimiter) take(now time.Duration) bool {
 	if !a.has(now) {
 		return false
 	}
@@ -69,12 +62,12 @@ func (a *allowance) take(now time.Duration) bool {
 }
 
 // has reports whether there is one now.
-func (a *allowance) has(now time.Duration) bool {
+func (a *rateLimiter) has(now time.Duration) bool {
 	return max(a.full, now)+a.every-now <= time.Duration(a.burst)*a.every
 }
 
 // giveBack undoes a take.
-func (a *allowance) giveBack() { a.full -= a.every }
+func (a *rateLimiter) giveBack() { a.full -= a.every }
 
 // candidate is a wanted claim. silent is the silent link to its node, nil for none. addrs are
 // the addresses to dial, at least one.
@@ -86,10 +79,10 @@ type candidate struct {
 
 // defers reports whether p is only announced and must wait for the budget.
 func (c *claims) defers(now time.Duration, p *peer) bool {
-	if p.Source == "" || p.dial != nil || now >= p.turn.dueAt && c.budget.has(now) {
+	if p.Source == "" || p.dial != nil || now >= p.dueAt && c.budget.has(now) {
 		return false
 	}
-	c.wait = true
+	c.waits = true
 	return true
 }
 
@@ -99,24 +92,17 @@ func (t *Table) dialClaims(now time.Duration, list []candidate) (dials []*Dial) 
 		i := t.claims.choose(list)
 		c := list[i]
 		list = slices.Delete(list, i, i+1)
-		c.p.turn.at = c.addrs[c.p.turn.next%len(c.addrs)]
-		if t.isDialled(c.p) {
+		at := c.addrs[c.p.nextAddr%len(c.addrs)]
+		if t.isDialled(c.p, at) {
 			t.claims.budget.giveBack()
 			continue
 		}
 		t.claims.note(c.p.Source)
-		c.p.turn.next++
-		dials = append(dials, t.dial(c.p, c.silent, []transport.Addrs{c.p.turn.at}, 0))
+		c.p.nextAddr++
+		dials = append(dials, t.dial(c.p, c.silent, []transport.Addrs{at}, 0))
 	}
-	t.claims.wait = t.claims.wait || len(list) > 0
+	t.claims.waits = t.claims.waits || len(list) > 0
 	return dials
-}
-
-// isApartFrom reports whether p and other are claims that are dialled at different addresses.
-// Then neither waits for the other, even if both claim to be one node. Otherwise a forged
-// announcement with a robot's id would delay the dial to the robot.
-func (p *peer) isApartFrom(other *peer) bool {
-	return p.Source != "" && other.Source != "" && !p.turn.at.Equal(other.turn.at)
 }
 
 // choose returns the index of the claim to dial next; list is in random order. It alternates
@@ -132,7 +118,7 @@ func (c *claims) choose(list []candidate) (best int) {
 		return turn
 	}
 	for i, x := range list {
-		if a, b := rank(x), rank(list[best]); a < b || a == b && x.p.turn.next < list[best].p.turn.next {
+		if a, b := rank(x), rank(list[best]); a < b || a == b && x.p.nextAddr < list[best].p.nextAddr {
 			best = i
 		}
 	}
@@ -163,8 +149,8 @@ func (t *Table) settleClaim(now time.Duration, d *Dial, s *End) {
 		t.claims.budget.giveBack()
 		return
 	}
-	if p.turn.next%max(1, len(p.Addrs)) == 0 {
-		p.turn.dueAt = now + p.backoff(now, p.failures+1, d.Silent)
+	if p.nextAddr%max(1, len(p.Addrs)) == 0 {
+		p.dueAt = now + p.backoff(now, p.failures+1, d.Silent)
 	}
 }
 

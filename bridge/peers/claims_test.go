@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-func TestAllowanceIsABurstAndThenOneInEvery(t *testing.T) {
-	a := allowance{burst: 3, every: time.Second}
+func TestRateLimiterIsABurstAndThenOneInEvery(t *testing.T) {
+	a := rateLimiter{burst: 3, every: time.Second}
 	for i := range 3 {
 		if !a.take(0) {
 			t.Errorf("take %d is refused", i+1)
@@ -31,11 +31,11 @@ func TestRealRobotIsFoundBesideForgedAnnouncements(t *testing.T) {
 	}
 	for what, lies := range map[string][]Peer{"one source": forged("10.80.76.66", 0, 1000), "ten sources": ofMany} {
 		t.Run(what, func(t *testing.T) {
-			n := newNetwork(t, "*")
-			n.Set(lies, n.view)
+			n := newNetwork("*")
+			n.lists(lies...)
 			n.runs(5 * time.Second) // the budget is used up
 			n.adds("krang", 2000)
-			n.Set(append(lies, claim("10.80.76.1", "krang", 2000)), n.view)
+			n.lists(append(lies, claim("10.80.76.1", "krang", 2000))...)
 			if n.runs(3 * time.Second); !n.isLinked(2000) {
 				t.Error("the robot is not linked after 3 s")
 			}
@@ -56,37 +56,37 @@ func TestRealRobotIsFoundBesideForgedAnnouncements(t *testing.T) {
 // The source that a robot shares with others, because they have forged it or because a
 // reflector stands between, does not keep it out: only the order changes.
 func TestClaimsOfOneSourceAreDialledInTurn(t *testing.T) {
-	n := newNetwork(t, "krang")
+	n := newNetwork("krang")
 	n.adds("krang", 2000)
-	n.Set(append(forged("10.80.76.1", 0, 16), claim("10.80.76.1", "krang", 2000)), n.view)
+	n.lists(append(forged("10.80.76.1", 0, 16), claim("10.80.76.1", "krang", 2000))...)
 	if n.runs(5 * time.Second); !n.isLinked(2000) {
 		t.Error("the robot is not linked after 5 s")
 	}
 }
 
 func TestListedPeersWaitForNoBudget(t *testing.T) {
-	n := newNetwork(t, "*")
+	n := newNetwork("*")
 	lies := forged("10.80.76.66", 0, 1000)
-	n.Set(lies, n.view)
+	n.lists(lies...)
 	n.runs(5 * time.Second)
 	n.adds("arm", 2000)
-	n.Set(append(lies, listed(claim("", "arm", 2000))), n.view)
+	n.lists(append(lies, listed("arm", 2000))...)
 	if n.runs(100 * time.Millisecond); !n.isLinked(2000) {
 		t.Error("the listed peer is not linked after 100 ms")
 	}
 }
 
-// Whoever claims to be a node that is linked is not remembered beyond his announcement.
+// A claim to be a node that is linked is not remembered beyond the announcement.
 func TestClaimsThatAreOverAreForgotten(t *testing.T) {
-	n := newNetwork(t, "*")
+	n := newNetwork("*")
 	n.adds("krang", 1)
-	n.Set([]Peer{claim("10.80.77.0", "krang", 1)}, n.view)
+	n.lists(claim("10.80.77.0", "krang", 1))
 	n.runs(time.Second)
 	for i := range 100 {
-		n.Set([]Peer{claim(fmt.Sprint("10.80.77.", i), "krang", 1)}, n.view)
+		n.lists(claim(fmt.Sprint("10.80.77.", i), "krang", 1))
 	}
-	if len(n.told) != 1 || len(n.proved) != 1 {
-		t.Errorf("got %d claims and %d proved nodes, want the last claim, and the robot itself", len(n.told), len(n.proved))
+	if len(n.entries) != 1 || len(n.proved) != 1 {
+		t.Errorf("got %d claims and %d proved nodes, want the last claim, and the robot itself", len(n.entries), len(n.proved))
 	}
 }
 
@@ -94,7 +94,7 @@ func TestClaimsThatAreOverAreForgotten(t *testing.T) {
 // not, until the one that has it is found.
 func TestEveryNodeThatClaimsAWantedNameIsDialled(t *testing.T) {
 	for what, host := range map[string]string{"name": "krang", "with its id": "krang-0000", "of its twin": "krang-0123"} {
-		n := newNetwork(t, host)
+		n := newNetwork(host)
 		n.adds("krang", 1)
 		list := []Peer{claim("10.80.76.1", "krang", 1)}
 		for i := range 5 {
@@ -102,7 +102,7 @@ func TestEveryNodeThatClaimsAWantedNameIsDialled(t *testing.T) {
 			elsewhere.Addrs[0] = at(100 + i)
 			list = append(list, elsewhere, claim(fmt.Sprint("10.80.77.", i), "krang", 2+i))
 		}
-		n.Set(list, n.view)
+		n.lists(list...)
 		if n.runs(3 * time.Second); !n.isLinked(1) {
 			t.Errorf("%s: the robot is not linked after 3 s", what)
 		}

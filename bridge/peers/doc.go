@@ -1,21 +1,17 @@
-// Package peers decides who is dialled, when, at which addresses and by which transport. It is pure: the node hands it the
-// time, a View of its links and wishes, and what happens to links, and begins the dials that it returns.
+// Package peers decides who is dialled, when, at which addresses and by which transport. It is pure: the node reports
+// the time, a View of its links and rules, and changes of links. It begins the dials that the table returns.
 //
 //	table := peers.New(peers.Config{Node: id, Listen: endpoint.LocalAddrs(), Cause: causeOf})
-//	table.Set(list, view)                                        // whom the operator lists and discovery finds
-//	dials := table.Next(now, view)                               // begin these
-//	outcome := table.Dialled(now, dial, end, err, view)          // what to do with the session
+//	table.Set(list, view)                               // the peers that the operator lists and discovery finds
+//	dials := table.Next(now, view)                      // the dials to begin
+//	outcome := table.Dialled(now, dial, end, err, view) // keep the session, or why to end it
 //
 // A peer is listed by the operator, announced by some host, at a hub, or a node that has proved itself on a link. Of one
-// node the table may know all of these. Only what is proved is trusted: an announcement may be forged.
+// node the table may have all of these. An announcement may be forged: only proofs are trusted.
 //
-//	table.go       Table: dials begun and ended, links up and down
-//	view.go        what the table has to know of its node
-//	peer.go        Peer, and an entry of the table
-//	wanted.go      why a peer is dialled, and where       transports.go  by QUIC or SCTP
-//	claims.go      peers that are only announced: their budget
-//	proved.go      what nodes have proved                 hub.go         hosts at a hub
-//	backoff.go     how long to wait                       trial.go       another way to a linked peer is tried
-//	names.go       names of two hosts that call themselves the same
-//	report.go      the status of all peers
+//	table.go   dials begun and ended, links up and down    view.go       the state of the node
+//	peer.go    Peer, an entry of the table, back-off       wanted.go     why a peer is dialled, and where; names
+//	claims.go  the budget of peers that are only announced transports.go QUIC or SCTP
+//	proved.go  nodes that have proved themselves           hub.go        hosts at a hub
+//	trial.go   other ways to a linked peer                 report.go     the status of all peers
 package peers

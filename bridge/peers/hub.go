@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"slices"
 	"time"
 
 	"achbridge/bridge/via"
@@ -20,21 +21,20 @@ const (
 
 // hubNeed says since when a host at the hub has to be dialled.
 type hubNeed struct {
-	aloneAt  time.Duration // since when the host has no link that is heard; 0: it has one
-	aloneFor time.Duration // how long that may last
-	neededAt time.Duration // since when something here needs the host; 0: nothing does
-	dueAt    time.Duration // the earliest time of the next dial
+	aloneAt  time.Duration // since when the host has no link or a silent one; 0 while it has a link
+	aloneFor time.Duration // how long the host may have no link
+	neededAt time.Duration // since when something here needs the host; 0 while nothing does
 }
 
 // NextByHub returns the dials through the hub to begin now. It is to be called at every tick.
 func (t *Table) NextByHub(now time.Duration, v View) (dials []*Dial) {
 	running := 0
-	for _, p := range t.told {
+	for _, p := range t.entries {
 		if p.Hub && p.dial != nil {
 			running++
 		}
 	}
-	for _, p := range t.told {
+	for _, p := range t.entries {
 		if p.Hub && t.isDueByHub(now, p, v) && p.dial == nil && running+len(dials) < maxHubDials {
 			p.dial = &Dial{Host: p.Host, peer: p}
 			dials = append(dials, p.dial)
@@ -60,7 +60,7 @@ func (t *Table) isDueByHub(now time.Duration, p *peer, v View) bool {
 	case need.neededAt == 0:
 		need.neededAt = max(now, 1) // a direct link may be there at the next look
 	}
-	return need.aloneAt != 0 && need.neededAt != 0 && need.neededAt < now && now >= max(need.aloneAt+need.aloneFor, need.dueAt)
+	return need.aloneAt != 0 && need.neededAt != 0 && need.neededAt < now && now >= max(need.aloneAt+need.aloneFor, p.dueAt)
 }
 
 // dialledByHub handles the result of a dial through the hub.
@@ -78,47 +78,33 @@ func (t *Table) dialledByHub(now time.Duration, p *peer, err error) Outcome {
 func (p *peer) delayByHub(now time.Duration) {
 	p.failures++
 	longest := LastBackoff
-	if p.ending == lost {
+	if p.lastLink == lost {
 		longest = hubBackoff
 	}
-	p.hub.dueAt = now + Backoff(p.failures, longest)
+	p.dueAt = now + Backoff(p.failures, longest)
 }
 
 // unlinkedByHub has a host dialled again whose link through the hub ended: at once if it had lasted.
 func (t *Table) unlinkedByHub(now time.Duration, l *Link, end LinkEnd) {
-	for _, p := range t.told {
+	for _, p := range t.entries {
 		switch {
 		case !p.Hub || p.Host != l.Host:
 		case end.Greeted && now >= l.UpAt+hubSettled:
-			p.ending, p.failures = lost, 0
-			p.hub = hubNeed{aloneAt: max(now, 1), neededAt: p.hub.neededAt} // no need to wait for a direct link, which is dialled all the while
+			p.lastLink, p.failures, p.dueAt = lost, 0, 0
+			p.hub.aloneAt, p.hub.aloneFor = max(now, 1), 0 // no need to wait for a direct link, which is dialled all the while
 		default:
-			p.ending = unknown
+			p.lastLink = unsettled
 			p.delayByHub(now)
 		}
 	}
 }
 
-// stopHubDials ends the dials through the hub to a host that has a direct link now.
-func (t *Table) stopHubDials(l *Link) {
-	for _, p := range t.told {
-		if p.Hub && p.Host == l.Host {
-			p.stopDial()
-		}
-	}
-}
-
-// isToldBesides reports whether another peer tells of the host of p, which is at the hub: a peer with its
+// isShownElsewhere reports whether the status of another peer shows the host of p, which is at the hub: a peer with its
 // addresses, or its link.
-func (t *Table) isToldBesides(p *peer, v View) bool {
+func (t *Table) isShownElsewhere(p *peer, v View) bool {
 	l := v.linkOf(p.Host)
-	if l != nil && !l.isByHub() {
-		return true
+	if l != nil || p.dial != nil || p.err != nil {
+		return l != nil && !l.isByHub()
 	}
-	for q := range t.all() {
-		if !q.Hub && t.nameOf(q) == p.Host && l == nil && p.dial == nil && p.err == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.all(), func(q *peer) bool { return !q.Hub && t.nameOf(q) == p.Host })
 }

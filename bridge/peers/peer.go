@@ -3,6 +3,7 @@ package peers
 import (
 	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -11,19 +12,18 @@ import (
 )
 
 // Peer is another node that may be dialled, as the operator lists it or a host announces it.
-// It says where to dial. Only a certificate proves which node answers there.
+// Only a certificate proves which node answers at the addresses.
 type Peer struct {
 	Host   string            // announced or listed name; empty: not known
 	Node   string            // announced node id in hex; empty: not known
 	Addrs  []transport.Addrs // best first
 	Static bool              // listed by the operator: always dialled, and not subject to MaxLinks
-	// Source identifies the announcing host; several sources may claim the same node or name.
-	// Empty: the operator or a domain's zone lists the peer. Announced peers are dialled
-	// within a budget (claims.go).
+	// Source identifies the announcing host; it is empty if the operator or a domain's zone lists the peer.
+	// Several sources may claim the same node or name. Announced peers are dialled within a budget (claims.go).
 	Source string
-	// Asked: a user asked for the peer's channels, so it is dialled although no wish needs it.
+	// Asked is set if a user wants to see the peer's channels, so it is dialled although no rule names it.
 	Asked bool
-	// Hub: the host is at the hub, by which alone this peer is dialled; it has no addresses.
+	// Hub is set for a host at the hub. Such a peer has no addresses: it is dialled only through the hub.
 	Hub bool
 	// Over is the only transport that a link with the peer may use; the zero value allows all.
 	Over via.Kind
@@ -51,32 +51,33 @@ func (p Peer) lists(a transport.Addrs) bool { return slices.ContainsFunc(p.Addrs
 type peer struct {
 	Peer
 	reached  string // id of the node that answered last
-	met      string // host name of that node
-	dial     *Dial  // under way; nil without one
-	hasMoved bool   // its link leads to an address at which it is no longer listed
-	failures int    // of dials, one after the other
-	err      error  // why it is not linked; nil if it is, or was not dialled
-	ending   ending
-	endedAt  time.Duration // when its last link ended
+	met      string // host name of the node that answered last
+	dial     *Dial  // the present dial, nil without one
+	hasMoved bool   // the link leads to an address at which the peer is no longer listed
+	failures int    // number of failed dials in succession
+	err      error  // why the peer is not linked; nil if it is linked, or was not dialled
+	lastLink lastLink
+	endedAt  time.Duration // when the last link ended
+	dueAt    time.Duration // no dial before, if the peer is only announced or at the hub
+	nextAddr int           // index of the address to dial next, if the peer is only announced
 
-	turn  turn    // of a peer that is only announced
-	hub   hubNeed // of a host at the hub
-	proof *proof  // of a node that has proved itself; nil for others
+	hub   hubNeed // for a host at the hub
+	proof *proof  // set for a node that has proved itself
 }
 
-// ending is how the last link to a peer ended.
-type ending int
+// lastLink classifies how the last link to a peer ended.
+type lastLink int
 
 const (
-	unknown ending = iota // there was no link, or it had not lasted
-	lost                  // it had lasted, and ended without a goodbye
-	left                  // the node said goodbye
+	unsettled lastLink = iota // there was no link, or it ended at once
+	lost                      // the link had lasted, and ended without a goodbye
+	left                      // the node said goodbye
 )
 
-// forgetLoss forgets that a link to p was lost.
-func (p *peer) forgetLoss() {
-	if p.ending == lost {
-		p.ending = unknown
+// forgetLink forgets how the last link ended, if it was in that way.
+func (p *peer) forgetLink(kind lastLink) {
+	if p.lastLink == kind {
+		p.lastLink = unsettled
 	}
 }
 
@@ -96,7 +97,7 @@ func (p *peer) isAt(e End) bool {
 // lists addresses, so the entry is about whichever node answers there.
 func (p *peer) isListedAt(e End) bool { return p.isAt(e) || p.Static && p.lists(e.At) }
 
-// answered records which node has answered.
+// answered records the node that has answered.
 func (p *peer) answered(e End) { p.err, p.reached, p.met = nil, e.Node, e.Host }
 
 // again resets the back-off and ends the present dial.
@@ -105,9 +106,43 @@ func (p *peer) again() {
 	p.stopDial()
 }
 
-// stopDial cancels the present dial. The dial stays the present one until its result is handed to the table.
+// stopDial cancels the present dial. It remains the present dial until Dialled is called.
 func (p *peer) stopDial() {
 	if p.dial != nil {
 		p.dial.Cancel()
 	}
+}
+
+const (
+	firstBackoff = 100 * time.Millisecond
+	// LastBackoff is the longest wait before a peer is dialled again.
+	LastBackoff = 5 * time.Second
+	// returnBackoff is the longest wait before a peer that was linked is dialled again, until it is gone for a hundred
+	// times as long. So the time to notice a network's return is short against the time that it was gone.
+	returnBackoff = 500 * time.Millisecond
+	// hubBackoff is the longest wait before a host that had a link through the hub is dialled there again. A dial
+	// costs nothing while there is no connection to the hub.
+	hubBackoff = 200 * time.Millisecond
+)
+
+// Backoff returns a wait that grows with failures from 0.1 s to longest. A third of it is random, so that hosts which lost
+// the same switch do not all dial in the same millisecond.
+func Backoff(failures int, longest time.Duration) time.Duration {
+	if failures == 0 {
+		return 0
+	}
+	d := min(firstBackoff<<min(failures-1, 10), longest)
+	return d - time.Duration(rand.Int64N(int64(d)/3))
+}
+
+// backoff returns how long to wait before p is dialled again after failures. silent is the silent link to p, nil for none.
+func (p *peer) backoff(now time.Duration, failures int, silent *Link) time.Duration {
+	longest := LastBackoff
+	switch {
+	case silent != nil:
+		longest = returnBackoff
+	case p.lastLink == lost:
+		longest = min(max(returnBackoff, (now-p.endedAt)/100), LastBackoff)
+	}
+	return Backoff(failures, longest)
 }

@@ -8,8 +8,7 @@ import (
 	"achbridge/bridge/transport"
 )
 
-// What a node has proved on a link is kept as a peer of its own: its name, its id and its
-// address. Announcements and lists do not change it. So a wanted node is dialled at that
+// The name, the id and the address that a node has proved on a link are kept as a peer of its own. Announcements and lists do not change it. So a wanted node is dialled at that
 // address, whatever others announce, for at most an hour after its link, or until another node
 // proves itself there. A node that said goodbye is dialled again as soon as it is announced or
 // listed.
@@ -24,9 +23,9 @@ const (
 	headStart = 150 * time.Millisecond
 )
 
-// proof is what is known only of a node that has proved itself.
+// proof has the facts that are known only of a node that has proved itself.
 type proof struct {
-	name        string        // of its link
+	name        string        // the name of its link
 	nextTrialAt time.Duration // the earliest time of the next trial (trial.go)
 	trials      int           // selects the address of the next one
 }
@@ -43,9 +42,7 @@ func (t *Table) prove(now time.Duration, l *Link, v View) {
 	}
 	p.Peer = Peer{Host: l.Host, Node: l.Node, Addrs: []transport.Addrs{t.placeOf(l.End)}}
 	p.proof.name, p.err = l.Name, nil
-	if p.ending == left {
-		p.ending = unknown
-	}
+	p.forgetLink(left)
 }
 
 // drop forgets what a node has proved.
@@ -64,9 +61,9 @@ func (t *Table) vacate(s End) {
 }
 
 // placeOf returns where the peer of a session listens: at the session's remote address, and, for
-// the other transport, at the port on the same machine that the peer has told.
+// the other transport, at a port on the same machine at which the peer is announced.
 func (t *Table) placeOf(s End) transport.Addrs {
-	for p := range t.all() {
+	for _, p := range t.all() {
 		if p.node() != s.Node {
 			continue
 		}
@@ -104,12 +101,12 @@ func (t *Table) forgetOld(now time.Duration, v View) {
 // mayBeUp reports whether a proved node may be up: it is linked, or it has not said goodbye,
 // or it is listed or announced.
 func (t *Table) mayBeUp(p *peer, v View) bool {
-	return p.ending != left || v.Linked[p.Node] != nil || len(t.toldOf(p)) > 0
+	return p.lastLink != left || v.Linked[p.Node] != nil || len(t.entriesOf(p)) > 0
 }
 
-// toldOf returns the listed or announced peers that have the id or the address of a proved node.
-func (t *Table) toldOf(proved *peer) (list []*peer) {
-	for _, p := range t.told {
+// entriesOf returns the listed or announced peers that have the id or the address of a proved node.
+func (t *Table) entriesOf(proved *peer) (list []*peer) {
+	for _, p := range t.entries {
 		if p.node() == proved.Node || p.node() == "" && slices.ContainsFunc(proved.Addrs, p.lists) {
 			list = append(list, p)
 		}

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ func TestBackoffGrowsWithTheTimeThatAPeerIsGone(t *testing.T) {
 	for gone, most := range map[time.Duration]time.Duration{
 		time.Second: returnBackoff, 50 * time.Second: returnBackoff, 2 * time.Minute: 1200 * time.Millisecond, 30 * time.Minute: LastBackoff,
 	} {
-		p := &peer{ending: lost, endedAt: now - gone}
+		p := &peer{lastLink: lost, endedAt: now - gone}
 		if got := p.backoff(now, 100, nil); got > most || got < most*2/3 {
 			t.Errorf("gone for %v: got %v, want %v or up to a third less", gone, got, most)
 		}
@@ -22,11 +23,8 @@ func TestBackoffGrowsWithTheTimeThatAPeerIsGone(t *testing.T) {
 }
 
 func TestPeerThatDoesNotComeBackIsForgotten(t *testing.T) {
-	n := newNetwork(t, "robot")
-	n.adds("robot", 1)
-	n.Set([]Peer{listed(claim("", "robot", 1))}, n.view)
-	n.runs(2 * Settled)
-	n.Set(nil, n.view)
+	n := withRobot()
+	n.lists()
 	n.unlinks(1, LinkEnd{Greeted: true})
 	n.runs(provedFor - time.Minute)
 	if got := n.Status(n.now, n.view); len(got) != 1 || got[0].State != status.PeerMissed {
@@ -40,7 +38,7 @@ func TestPeerThatDoesNotComeBackIsForgotten(t *testing.T) {
 
 // A PC in whose network many hosts were links remembers the last of them only.
 func TestProvedNodesAreBounded(t *testing.T) {
-	n := newNetwork(t)
+	n := newNetwork()
 	for i := range 2 * maxProved {
 		n.Linked(time.Duration(i), &Link{End: End{Node: id(i), At: at(i)}}, n.view)
 	}
@@ -53,17 +51,14 @@ func TestProvedNodesAreBounded(t *testing.T) {
 }
 
 func TestAnnouncedWaysAreBounded(t *testing.T) {
-	n := newNetwork(t, "robot")
-	n.adds("robot", 1)
-	p := listed(claim("", "robot", 1))
-	p.Addrs = append(p.Addrs, at(2))
-	list := []Peer{p}
+	n := withRobot(at(2))
+	list := []Peer{n.entries[listed("robot", 1).key()].Peer}
 	for i := range 100 {
 		forged := claim("anybody", "robot", 1)
 		forged.Addrs = []transport.Addrs{at(100 + i)}
 		list = append(list, forged)
 	}
-	n.Set(list, n.view)
+	n.lists(list...)
 	n.runs(time.Second)
 	ways := n.otherWays(n.proved[id(1)], n.view.Linked[id(1)], n.view)
 	if len(ways) != maxWays || !ways[0].Equal(at(2)) {
@@ -73,12 +68,7 @@ func TestAnnouncedWaysAreBounded(t *testing.T) {
 
 // A trial costs a handshake.
 func TestTrialsWithOnePeerAreAMinuteApart(t *testing.T) {
-	n := newNetwork(t, "robot")
-	n.adds("robot", 1)
-	p := listed(claim("", "robot", 1))
-	p.Addrs = append(p.Addrs, at(2))
-	n.Set([]Peer{p}, n.view)
-	n.runs(time.Second)
+	n := withRobot(at(2))
 	l := n.view.Linked[id(1)]
 	trials := func(d time.Duration) (count int) {
 		for range d / time.Second {
@@ -140,18 +130,18 @@ func TestTrialIsWon(t *testing.T) {
 
 // Another robot has got the address under which a robot is still listed. That robot is found at its other address.
 func TestAddressOfAnotherDisturbsNoLink(t *testing.T) {
-	n := newNetwork(t, "*")
+	n := newNetwork("*")
 	n.adds("krang", 1)
-	krang, robot := listed(claim("", "krang", 1)), listed(claim("", "robot", 2))
+	krang, robot := listed("krang", 1), listed("robot", 2)
 	robot.Addrs = []transport.Addrs{at(1)}
-	n.Set([]Peer{krang, robot}, n.view)
+	n.lists(krang, robot)
 	n.runs(10 * time.Second)
 	if want := "krang, node " + id(1) + ", answers there"; n.accepted != 1 || len(n.failed) != 1 || n.failed[0].Err.Error() != want {
 		t.Errorf("got %d links one after the other and %v, want 1 and %q", n.accepted, n.failed, want)
 	}
 	n.adds("robot", 2)
 	robot.Addrs = append(robot.Addrs, at(2))
-	n.Set([]Peer{krang, robot}, n.view)
+	n.lists(krang, robot)
 	if n.runs(500 * time.Millisecond); !n.isLinked(2) {
 		t.Error("the robot is not linked after 500 ms")
 	}
@@ -162,11 +152,8 @@ func TestAddressOfAnotherDisturbsNoLink(t *testing.T) {
 
 // Where the missed peer was another node lives now.
 func TestPeerWhoseAddressHasAnotherNodeIsNotMissed(t *testing.T) {
-	n := newNetwork(t, "robot")
-	n.adds("robot", 1)
-	n.Set([]Peer{listed(claim("", "robot", 1))}, n.view)
-	n.runs(2 * Settled)
-	n.Set(nil, n.view)
+	n := withRobot()
+	n.lists()
 	n.unlinks(1, LinkEnd{Greeted: true})
 	n.nodes[at(1).String()] = End{Node: id(2), Host: "robot", At: at(1), Via: via.QUIC, Dialled: true}
 	n.runs(10 * time.Second)
@@ -175,27 +162,94 @@ func TestPeerWhoseAddressHasAnotherNodeIsNotMissed(t *testing.T) {
 	}
 }
 
-// What is announced at the address of a listed peer does not make that missing.
+// An announcement at the address of a listed peer does not make that peer missing.
 func TestListedPeerIsThereWhateverIsAnnouncedAtItsAddress(t *testing.T) {
-	n := newNetwork(t)
+	n := newNetwork()
 	n.adds("krang", 1)
-	p := listed(claim("", "ghost", 9)) // both in one
+	p := listed("ghost", 9) // both in one
 	p.Addrs = []transport.Addrs{at(1)}
-	n.Set([]Peer{p}, n.view)
+	n.lists(p)
 	n.runs(20 * time.Second)
 	if n.IsListedMissing(n.view) || n.accepted != 1 {
 		t.Errorf("got it missing: %v, with %d links one after the other, want 1", n.IsListedMissing(n.view), n.accepted)
 	}
 }
 
-// At the address of a robot somebody announces another one, which has SCTP alone.
+// Somebody announces the robot at another address and with SCTP only.
 func TestAnnouncementDoesNotChangeTheTransportOfALink(t *testing.T) {
-	n := newNetwork(t, "krang")
+	n := newNetwork("krang")
 	n.adds("krang", 1)
 	lie := claim("10.80.76.66", "krang", 1)
 	lie.Addrs, lie.Over = []transport.Addrs{at(2)}, via.SCTP
-	n.Set([]Peer{claim("10.80.76.1", "krang", 1), lie}, n.view)
+	n.lists(claim("10.80.76.1", "krang", 1), lie)
 	if n.runs(10 * time.Second); n.accepted != 1 || !n.Allows(n.nodes[at(1).String()], n.view) {
 		t.Errorf("got %d links one after the other, want 1", n.accepted)
+	}
+}
+
+// The operator lists an address, or the name of a machine. The host has another name, which its certificate proves.
+func TestListedPeerIsCalledAsItProves(t *testing.T) {
+	n := newNetwork()
+	n.adds("krang", 1)
+	n.lists(Peer{Host: "robot", Addrs: []transport.Addrs{at(1)}, Static: true})
+	for _, links := range []int{1, 2} { // the second time after krang was away
+		n.runs(10 * time.Second)
+		if list := n.Status(n.now, n.view); len(list) != 1 || list[0].Host != "krang" || list[0].ListedAs != "robot" || list[0].State != status.PeerLinked {
+			t.Errorf("got peers %+v, want krang, listed as robot", list)
+		}
+		if name := n.NameOfListed("robot", n.view); name != "krang" || n.IsListedMissing(n.view) || n.accepted != links {
+			t.Errorf("got the name %q and %d links one after the other, want krang and %d", name, n.accepted, links)
+		}
+		n.unlinks(1, LinkEnd{Greeted: true})
+		if !n.IsListedMissing(n.view) {
+			t.Error("krang is not missing without a link")
+		}
+		n.adds("krang", 1)
+	}
+}
+
+func TestPeerThatIsListedTwiceIsLinkedOnce(t *testing.T) {
+	n := withRobot()
+	n.lists(claim("", "robot", 1), Peer{Addrs: []transport.Addrs{at(1)}, Static: true})
+	if n.runs(10 * time.Second); n.accepted != 1 {
+		t.Errorf("got %d links one after the other, want 1", n.accepted)
+	}
+}
+
+func TestNodeThatMovedIsDialledAtOnce(t *testing.T) {
+	n := newNetwork("robot")
+	n.adds("robot", 1)
+	p := listed("robot", 1)
+	p.Addrs = []transport.Addrs{at(2)}
+	n.lists(p)
+	n.runs(time.Minute) // the back-off is at its longest
+	n.lists(listed("robot", 1))
+	if n.runs(100 * time.Millisecond); !n.isLinked(1) {
+		t.Error("the robot is not linked after 100 ms")
+	}
+}
+
+func TestTransportIsThatOfTheListOrElseOfARule(t *testing.T) {
+	quic := []transport.Addrs{at(1)}
+	sctp := []transport.Addrs{{SCTP: at(1).QUIC}}
+	both := []transport.Addrs{{QUIC: at(1).QUIC, SCTP: at(1).QUIC}}
+	for what, c := range map[string]struct {
+		peer Peer
+		want []transport.Addrs
+	}{
+		"rule":              {Peer{Host: "robot"}, sctp},
+		"another rule":      {Peer{Host: "pc1"}, quic},
+		"no rule":           {Peer{Host: "arm"}, both},
+		"list":              {Peer{Host: "robot", Over: via.QUIC}, quic},
+		"unknown":           {Peer{}, both},
+		"announced, a rule": {Peer{Host: "robot", Source: "anybody", Over: via.QUIC}, sctp},
+	} {
+		n := newNetwork()
+		n.cfg.Listen = both[0]
+		n.view.Over = []Choice{{"pc*", via.QUIC}, {"rob*", via.SCTP}}
+		c.peer.Addrs = both
+		if got := n.usable(&peer{Peer: c.peer}, n.view); !slices.EqualFunc(got, c.want, transport.Addrs.Equal) {
+			t.Errorf("%s: got %v, want %v", what, got, c.want)
+		}
 	}
 }

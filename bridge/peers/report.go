@@ -10,13 +10,13 @@ import (
 	"achbridge/bridge/transport"
 )
 
-// Status returns the known nodes, ordered by host. What is proved, listed and announced of one node goes into one status,
-// since a robot is announced on each interface and address family.
+// Status returns the known nodes, ordered by host. It describes a node once, although a robot is announced on each interface
+// and address family, and may be listed and proved too.
 func (t *Table) Status(now time.Duration, v View) []status.Peer {
 	t.forgetOld(now, v)
 	groups, grouped := map[string][]*peer{}, map[*peer]bool{}
 	for id, p := range t.proved {
-		about := t.toldOf(p)
+		about := t.entriesOf(p)
 		if !t.mayBeUp(p, v) || len(about) == 0 && v.Linked[id] == nil && !t.wanted(p, v) {
 			continue // nobody misses it
 		}
@@ -25,9 +25,9 @@ func (t *Table) Status(now time.Duration, v View) []status.Peer {
 			grouped[q] = true
 		}
 	}
-	for key, p := range t.told {
+	for key, p := range t.entries {
 		switch {
-		case grouped[p], p.Hub && t.isToldBesides(p, v):
+		case grouped[p], p.Hub && t.isShownElsewhere(p, v):
 			continue
 		case p.Node != "":
 			key = p.Node + " " + t.nameOf(p)
@@ -42,7 +42,7 @@ func (t *Table) Status(now time.Duration, v View) []status.Peer {
 	return list
 }
 
-// statusOf describes one node, of which several things are known; the first counts most.
+// statusOf describes one node, of which there are several entries; the first counts most.
 func (t *Table) statusOf(about []*peer, v View) status.Peer {
 	p := about[0]
 	s := status.Peer{Host: t.nameOf(p), Node: p.Node, Addrs: []string{}, State: status.PeerKnown}
@@ -80,25 +80,18 @@ func (t *Table) statusOf(about []*peer, v View) status.Peer {
 
 // IsListedMissing reports whether a peer of the operator's list has no link or a silent one.
 func (t *Table) IsListedMissing(v View) bool {
-	for _, p := range t.told {
-		isMissing := p.Static
-		for _, l := range v.Linked {
-			isMissing = isMissing && (l.IsSilent || l.isByHub() || !p.isListedAt(l.End))
-		}
-		if isMissing {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.all(), func(p *peer) bool {
+		isHere := func(l *Link) bool { return !l.IsSilent && !l.isByHub() && p.isListedAt(l.End) }
+		return p.Static && v.find(isHere) == nil
+	})
 }
 
 // NameOfListed returns the name of the host that is listed as host, but linked by another name; "" for none.
 func (t *Table) NameOfListed(host string, v View) string {
-	for _, p := range t.told {
-		for _, l := range v.Linked {
-			if p.Static && p.Host == host && l.Name != host && p.isListedAt(l.End) {
-				return l.Name
-			}
+	for _, p := range t.entries {
+		l := v.find(func(l *Link) bool { return l.Name != host && p.isListedAt(l.End) })
+		if p.Static && p.Host == host && l != nil {
+			return l.Name
 		}
 	}
 	return ""

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,50 +14,42 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// Config is what does not change about the node of a table.
+// Config describes the node of a table.
 type Config struct {
 	Node   string                       // its id in hex
 	Listen transport.Addrs              // where it listens, and so which transports it has
 	Cause  func(err error) status.Cause // classifies why a peer is not linked
 }
 
-// Table knows the peers of a node. It is for one goroutine.
+// Table decides about the dials of a node. One goroutine at a time may use it.
 type Table struct {
-	cfg    Config
-	told   map[string]*peer // listed, announced, and at the hub; by Peer.key
-	proved map[string]*peer // nodes that have proved themselves, by their id
-	claims claims
+	cfg     Config
+	entries map[string]*peer // the peers of Set, by Peer.key
+	proved  map[string]*peer // nodes that have proved themselves, by their id
+	claims  claims
 
 	unreachable []Unreachable // since the last call of Unreachable
 }
 
 // New returns an empty table.
 func New(cfg Config) *Table {
-	return &Table{cfg: cfg, told: make(map[string]*peer), proved: make(map[string]*peer), claims: newClaims()}
+	return &Table{cfg: cfg, entries: make(map[string]*peer), proved: make(map[string]*peer), claims: newClaims()}
 }
 
 // all returns the peers in random order.
-func (t *Table) all() iter.Seq[*peer] {
-	return func(yield func(*peer) bool) {
-		for _, list := range []map[string]*peer{t.told, t.proved} {
-			for _, p := range list {
-				if !yield(p) {
-					return
-				}
-			}
-		}
-	}
+func (t *Table) all() []*peer {
+	return slices.AppendSeq(slices.Collect(maps.Values(t.entries)), maps.Values(t.proved))
 }
 
-// Set replaces the list of nodes that may be dialled. What nodes have proved stays.
+// Set replaces the list of peers that may be dialled. The table still knows the nodes that have proved themselves.
 func (t *Table) Set(list []Peer, v View) {
-	told := make(map[string]*peer, len(list))
+	entries := make(map[string]*peer, len(list))
 	for _, p := range list {
 		key := p.key()
-		for told[key] != nil {
+		for entries[key] != nil {
 			key += "'" // entries that differ only in their addresses
 		}
-		known := t.told[key]
+		known := t.entries[key]
 		if known == nil {
 			known = &peer{}
 		} else if known.Over != p.Over || !slices.EqualFunc(known.Addrs, p.Addrs, transport.Addrs.Equal) {
@@ -65,14 +57,14 @@ func (t *Table) Set(list []Peer, v View) {
 			known.hasMoved = known.hasMoved || leftBehind(v.Linked[p.Node], known.Peer, p)
 		}
 		known.Peer = p
-		told[key] = known
+		entries[key] = known
 	}
-	for key, p := range t.told {
-		if told[key] == nil {
+	for key, p := range t.entries {
+		if entries[key] == nil {
 			p.again()
 		}
 	}
-	t.told = told
+	t.entries = entries
 }
 
 // leftBehind reports whether a link leads to an address that was listed for its peer
@@ -83,12 +75,12 @@ func leftBehind(l *Link, before, now Peer) bool {
 
 // Dial is one attempt to reach a peer: at addresses one after the other, or through the hub.
 type Dial struct {
-	Addrs  []transport.Addrs // of these, each for at most DialTimeout
-	Host   string            // to reach through the hub; empty for a dial to Addrs
-	Node   string            // id of the node to reach; empty for any
-	Wait   time.Duration     // before the first address
-	Silent *Link             // the silent link to the peer, which may be heard again meanwhile; nil without one
-	Cancel func()            // ends the dial; the node sets it when it begins the dial
+	Addrs  []transport.Addrs
+	Host   string        // the host to reach through the hub; empty for a dial to Addrs
+	Node   string        // id of the node to reach; empty if any will do
+	Wait   time.Duration // wait before the first address
+	Silent *Link         // the silent link to the peer, which may recover meanwhile; nil without one
+	Cancel func()        // ends the dial; the node sets it when it begins the dial
 
 	peer *peer
 }
@@ -107,13 +99,14 @@ func (t *Table) Unreachable() (list []Unreachable) {
 	return list
 }
 
-// Next returns the dials to begin now. It is to be called when the view or the table has changed, and while Waits, at every tick.
+// Next returns the dials to begin now. The node calls it when the view or the table has changed, and at every tick while
+// Waits returns true.
 func (t *Table) Next(now time.Duration, v View) (dials []*Dial) {
 	t.forgetOld(now, v)
 	var list []candidate
-	t.claims.wait = false
+	t.claims.waits = false
 	proved := t.awaited(v)
-	for p := range t.all() {
+	for _, p := range t.all() {
 		silent, isDue := t.isDue(now, p, v)
 		if !isDue {
 			continue
@@ -132,7 +125,7 @@ func (t *Table) Next(now time.Duration, v View) (dials []*Dial) {
 }
 
 // Waits reports whether a peer waits for the budget of claims.
-func (t *Table) Waits() bool { return t.claims.wait }
+func (t *Table) Waits() bool { return t.claims.waits }
 
 // isDue reports whether p has to be dialled: it is wanted, and has no link or a silent one.
 func (t *Table) isDue(now time.Duration, p *peer, v View) (silent *Link, isDue bool) {
@@ -141,12 +134,12 @@ func (t *Table) isDue(now time.Duration, p *peer, v View) (silent *Link, isDue b
 	}
 	old := v.linkTo(p)
 	if p.hasMoved || old != nil && (old.isByHub() || !t.takes(p, old.End, v)) {
-		old = nil // replace the link although it is heard
+		old = nil // replace the link although it works
 	}
 	if p.dial != nil || v.isAnswering(p) || len(p.Addrs) == 0 || old != nil && !old.IsSilent {
 		return nil, false
 	}
-	return old, t.wanted(p, v) && (p.Source != "" || !t.isDialled(p))
+	return old, t.wanted(p, v) && (p.Source != "" || !t.isDialled(p, transport.Addrs{}))
 }
 
 // dial begins to dial p at addrs after wait.
@@ -158,7 +151,7 @@ func (t *Table) dial(p *peer, silent *Link, addrs []transport.Addrs, wait time.D
 	return p.dial
 }
 
-// Outcome is what becomes of a dial.
+// Outcome classifies how a dial ended.
 type Outcome int
 
 const (
@@ -166,15 +159,15 @@ const (
 	Cancelled                // the table has ended the dial
 	Accepted                 // the session may become the link to its peer
 	Needless                 // there is a link already; the session ends
-	Stranger                 // another node has answered, which has a link already; the session ends
-	Crowded                  // there is no room for another link; the session ends
-	Recovered                // the silent link was heard again; the session ends
+	WrongNode                // another node has answered, which has a link already; the session ends
+	NoRoom                   // there is no room for another link; the session ends
+	Recovered                // the silent link works again; the session ends
 )
 
 var errTooManyLinks = errors.New("too many links")
 
-// Dialled handles the result of a dial: a session, or else an error. In the view, the link to the session's node is to tell
-// whether it is silent at this moment.
+// Dialled handles the result of a dial: a session, or else an error. In the view, IsSilent of the link to the
+// session's node must be that of this moment.
 func (t *Table) Dialled(now time.Duration, d *Dial, s *End, err error, v View) Outcome {
 	p := d.peer
 	p.dial = nil
@@ -194,14 +187,14 @@ func (t *Table) Dialled(now time.Duration, d *Dial, s *End, err error, v View) O
 		p.answered(*s)
 		if p.Node != "" && p.Node != s.Node { // another node has its address now
 			p.failures++
-			p.forgetLoss()
+			p.forgetLink(lost)
 		}
 		return outcome
-	case Stranger:
+	case WrongNode:
 		t.vacate(*s)
-		p.forgetLoss()
+		p.forgetLink(lost)
 		err = AnswersThere(*s)
-	case Crowded:
+	case NoRoom:
 		err = errTooManyLinks
 	}
 	p.failures++
@@ -221,14 +214,14 @@ func (t *Table) outcome(d *Dial, s *End, err error, v View) Outcome {
 		return Failed
 	}
 	switch l := v.Linked[s.Node]; {
-	case l == nil && t.IsCrowded(*s, v):
-		return Crowded
+	case l == nil && !t.HasRoom(*s, v):
+		return NoRoom
 	case l == nil, l.IsSilent, l.isByHub():
 		return Accepted
 	case l == d.Silent:
 		return Recovered
 	case d.Node != "" && d.Node != s.Node:
-		return Stranger
+		return WrongNode
 	case !d.peer.hasMoved && t.takes(d.peer, l.End, v) && t.stays(l):
 		return Needless
 	}
@@ -239,20 +232,13 @@ func (t *Table) outcome(d *Dial, s *End, err error, v View) Outcome {
 // id dialled it, or this node did.
 func (t *Table) stays(l *Link) bool { return l.Dialled || l.Node < t.cfg.Node }
 
-// AnswersThere is why an address leads to no link: another node than the one that was dialled has answered.
+// AnswersThere returns the error of a dial that another node has answered.
 func AnswersThere(s End) error { return fmt.Errorf("%s, node %s, answers there", s.Host, s.Node) }
 
-// IsCrowded reports that there is no room for another link, with s. Peers that the operator has listed always find room.
-func (t *Table) IsCrowded(s End, v View) bool {
-	if len(v.Linked) < MaxLinks {
-		return false
-	}
-	for _, p := range t.told {
-		if p.Static && p.isListedAt(s) {
-			return false
-		}
-	}
-	return true
+// HasRoom reports whether there is room for another link, with s. Peers that the operator has listed always find room.
+func (t *Table) HasRoom(s End, v View) bool {
+	isListed := func(p *peer) bool { return p.Static && p.isListedAt(s) }
+	return len(v.Linked) < MaxLinks || slices.ContainsFunc(t.all(), isListed)
 }
 
 // Linked records that a session has become the link to its node, and ends the dials to that node.
@@ -261,27 +247,21 @@ func (t *Table) Linked(now time.Duration, l *Link, v View) {
 		return // dials to addresses go on: a direct link is better
 	}
 	t.prove(now, l, v)
-	t.stopHubDials(l)
-	for p := range t.all() {
+	for _, p := range t.all() {
 		if p.Node == "" && p.lists(l.At) {
 			p.reached, p.met = l.Node, l.Host
 		}
-		if !p.isAt(l.End) {
-			continue
-		}
-		p.hasMoved = false
-		if t.stays(l) {
+		isHere := p.isAt(l.End)
+		p.hasMoved = p.hasMoved && !isHere
+		if isHere && t.stays(l) || p.Hub && p.Host == l.Host {
 			p.stopDial()
 		}
 	}
 }
 
-// FellSilent records that nothing is heard on a link any more.
-func (t *Table) FellSilent(now time.Duration, l *Link) { t.failTrial(now, l) }
-
-// HeardAgain ends the dials that were begun because a link was silent.
-func (t *Table) HeardAgain(l *Link) {
-	for p := range t.all() {
+// Recovered ends the dials that were begun because a link was silent.
+func (t *Table) Recovered(l *Link) {
+	for _, p := range t.all() {
 		if p.node() == l.Node {
 			p.again()
 		}
@@ -291,9 +271,9 @@ func (t *Table) HeardAgain(l *Link) {
 // Settled is how long a link must have lasted for its peer to be dialled at once when it ends.
 const Settled = 3 * time.Second
 
-// LinkEnd is how a link has ended.
+// LinkEnd describes how a link has ended.
 type LinkEnd struct {
-	Greeted     bool // the peer had said Hello
+	Greeted     bool // the link had received the peer's Hello
 	SaidGoodbye bool
 	Cause       error
 }
@@ -302,25 +282,25 @@ type LinkEnd struct {
 // longer back-off. So a peer whose links end at once is not dialled at the pace of round trips. A node that said goodbye
 // begins handshakes that it does not complete while it closes its last links, so it is not dialled at once either.
 func (t *Table) Unlinked(now time.Duration, l *Link, end LinkEnd) {
-	t.failTrial(now, l)
+	t.FellSilent(now, l)
 	if l.isByHub() {
 		t.unlinkedByHub(now, l, end)
 	}
 	lasted := end.Greeted && now >= l.UpAt+Settled
-	for p := range t.all() {
+	for _, p := range t.all() {
 		switch {
 		case p.node() != l.Node:
 			continue
 		case l.isByHub():
 		case !lasted:
 			p.failures++
-			p.ending, p.endedAt = unknown, now
+			p.lastLink, p.endedAt = unsettled, now
 			p.err = end.Cause
 		case p.proof != nil || p.Static || p.lists(l.At):
-			p.failures, p.ending, p.endedAt = 0, lost, now
+			p.failures, p.lastLink, p.endedAt = 0, lost, now
 		}
 		if end.SaidGoodbye {
-			p.failures, p.ending = max(p.failures, 1), left
+			p.failures, p.lastLink = max(p.failures, 1), left
 		}
 	}
 }

@@ -19,15 +19,25 @@ type network struct {
 	*Table
 	view              View
 	now               time.Duration
-	nodes             map[string]End // by address
+	nodes             map[string]End // the nodes that answer, by address
 	ends              map[*Dial]time.Duration
 	failed            []Unreachable
 	dialled, accepted int
 }
 
-func newNetwork(t *testing.T, wanted ...string) *network {
+func newNetwork(wanted ...string) *network {
 	n := &network{view: View{Linked: map[string]*Link{}, Wanted: wanted}, nodes: map[string]End{}, ends: map[*Dial]time.Duration{}}
 	n.Table = New(Config{Node: id(0), Listen: at(0), Cause: func(error) status.Cause { return status.CauseOther }})
+	return n
+}
+
+// withRobot returns a network with a robot, node 1, which is linked. It is listed at its address, and at others.
+func withRobot(others ...transport.Addrs) *network {
+	n, robot := newNetwork("robot"), listed("robot", 1)
+	n.adds("robot", 1)
+	robot.Addrs = append(robot.Addrs, others...)
+	n.lists(robot)
+	n.runs(2 * Settled)
 	return n
 }
 
@@ -43,18 +53,21 @@ func claim(source, host string, i int) Peer {
 	return Peer{Source: source, Host: host, Node: id(i), Addrs: []transport.Addrs{at(i)}}
 }
 
-func listed(p Peer) Peer {
-	p.Source, p.Static = "", true
+func listed(host string, i int) Peer {
+	p := claim("", host, i)
+	p.Static = true
 	return p
 }
 
-// claims are announcements of one source, of nodes that there are not.
+// forged are announcements of one source, of nodes that there are not.
 func forged(source string, from, count int) (list []Peer) {
 	for i := from; i < from+count; i++ {
 		list = append(list, claim(source, "krang", i))
 	}
 	return list
 }
+
+func (n *network) lists(list ...Peer) { n.Set(list, n.view) }
 
 // adds has node i answer at its address.
 func (n *network) adds(host string, i int) {
@@ -114,8 +127,8 @@ func (n *network) isLinked(i int) bool { return n.view.Linked[id(i)] != nil }
 
 // Discovery may take a peer's last address away while the dial of it is ending.
 func TestPeerThatLostItsAddressesCannotBeReached(t *testing.T) {
-	n := newNetwork(t)
-	n.Set([]Peer{listed(claim("", "robot", 1))}, n.view)
+	n := newNetwork()
+	n.lists(listed("robot", 1))
 	n.runs(time.Second)
 	for d := range n.ends {
 		d.peer.Addrs = nil
@@ -126,45 +139,48 @@ func TestPeerThatLostItsAddressesCannotBeReached(t *testing.T) {
 	}
 }
 
-func TestOutcomeOfADialDependsOnTheLinksThatThereAre(t *testing.T) {
-	robot, arm := End{Node: id(1), Host: "robot", At: at(1), Via: via.QUIC, Dialled: true}, End{Node: id(2), Host: "arm", At: at(1), Via: via.QUIC}
-	heard, silent := &Link{End: robot}, &Link{End: robot, IsSilent: true}
-	crowd := map[string]*Link{}
+func TestOutcomeOfADialDependsOnTheLinks(t *testing.T) {
+	robot := &End{Node: id(1), Host: "robot", At: at(1), Via: via.QUIC, Dialled: true}
+	arm := &End{Node: id(2), Host: "arm", At: at(1), Via: via.QUIC}
+	recovered, silent := &Link{End: *robot}, &Link{End: *robot, IsSilent: true}
+	var many []*Link
 	for i := range MaxLinks {
-		crowd[id(100+i)] = &Link{End: End{Node: id(100 + i), At: at(100 + i)}}
+		many = append(many, &Link{End: End{Node: id(100 + i), At: at(100 + i)}})
 	}
 	for what, c := range map[string]struct {
-		peer     Peer
-		silent   *Link
 		session  *End
 		err      error
-		linked   map[string]*Link
+		silent   *Link
+		links    []*Link
 		want     Outcome
 		failures int
 	}{
-		"no answer":             {claim("", "robot", 1), nil, nil, errors.New("timeout"), nil, Failed, 1},
-		"ended by the table":    {claim("", "robot", 1), nil, nil, context.Canceled, nil, Cancelled, 0},
-		"the robot":             {claim("", "robot", 1), nil, &robot, nil, nil, Accepted, 0},
-		"the robot has a link":  {claim("", "robot", 1), nil, &robot, nil, map[string]*Link{id(1): heard}, Needless, 0},
-		"another node":          {claim("", "robot", 1), nil, &arm, nil, nil, Accepted, 1},
-		"another, with a link":  {claim("", "robot", 1), nil, &arm, nil, map[string]*Link{id(2): {End: arm}}, Stranger, 1},
-		"the link stays silent": {claim("", "robot", 1), silent, &robot, nil, map[string]*Link{id(1): silent}, Accepted, 0},
-		"the link is heard":     {claim("", "robot", 1), heard, &robot, nil, map[string]*Link{id(1): heard}, Recovered, 0},
-		"too many links":        {claim("", "robot", 1), nil, &robot, nil, crowd, Crowded, 1},
-		"a listed peer":         {listed(claim("", "robot", 1)), nil, &robot, nil, crowd, Accepted, 0},
+		"no answer":              {nil, errors.New("timeout"), nil, nil, Failed, 1},
+		"ended by the table":     {nil, context.Canceled, nil, nil, Cancelled, 0},
+		"the robot":              {robot, nil, nil, nil, Accepted, 0},
+		"the robot has a link":   {robot, nil, nil, []*Link{{End: *robot}}, Needless, 0},
+		"another node":           {arm, nil, nil, nil, Accepted, 1},
+		"another, with a link":   {arm, nil, nil, []*Link{{End: *arm}}, WrongNode, 1},
+		"the link stays silent":  {robot, nil, silent, []*Link{silent}, Accepted, 0},
+		"the link has recovered": {robot, nil, recovered, []*Link{recovered}, Recovered, 0},
+		"too many links":         {robot, nil, nil, many, NoRoom, 1},
 	} {
-		n := newNetwork(t)
-		n.view.Linked = c.linked
-		n.Set([]Peer{c.peer}, n.view)
-		p := n.told[c.peer.key()]
-		d := n.dial(p, c.silent, c.peer.Addrs, 0)
+		n := newNetwork()
+		for _, l := range c.links {
+			n.view.Linked[l.Node] = l
+		}
+		p := &peer{Peer: claim("", "robot", 1)}
+		d := n.dial(p, c.silent, p.Addrs, 0)
 		if got := n.Dialled(0, d, c.session, c.err, n.view); got != c.want || p.failures != c.failures || p.dial != nil {
 			t.Errorf("%s: got outcome %d with %d failures, want %d with %d", what, got, p.failures, c.want, c.failures)
+		}
+		if n.lists(listed("robot", 1)); c.want == NoRoom && !n.HasRoom(*robot, n.view) {
+			t.Error("there is no room for a listed peer")
 		}
 	}
 }
 
-func TestPeerWithoutACommonTransportIsToldWithTheCure(t *testing.T) {
+func TestPeerWithoutACommonTransportIsReported(t *testing.T) {
 	quic, sctp := at(1), transport.Addrs{SCTP: at(1).QUIC}
 	both := transport.Addrs{QUIC: quic.QUIC, SCTP: sctp.SCTP}
 	for want, c := range map[string]struct {
@@ -176,10 +192,10 @@ func TestPeerWithoutACommonTransportIsToldWithTheCure(t *testing.T) {
 		"to be linked over sctp, and listens on quic only: start it with --transport=auto":                      {quic, both, via.SCTP},
 		"start it with --transport=auto, or take transport: sctp off the rules of mirror and push that name it": {quic, both, via.Any},
 	} {
-		n := newNetwork(t)
+		n := newNetwork()
 		n.cfg.Listen = c.ours
 		n.view.Over = []Choice{{"robot", via.SCTP}}
-		n.Set([]Peer{{Host: "robot", Addrs: []transport.Addrs{c.theirs}, Static: true, Over: c.over}}, n.view)
+		n.lists(Peer{Host: "robot", Addrs: []transport.Addrs{c.theirs}, Static: true, Over: c.over})
 		if strings.Contains(want, "this node") {
 			n.view.Over = nil
 		}
@@ -192,12 +208,12 @@ func TestPeerWithoutACommonTransportIsToldWithTheCure(t *testing.T) {
 
 // A hub can announce any number of hosts.
 func TestDialsThroughTheHubAreBounded(t *testing.T) {
-	n := newNetwork(t, "*")
+	n := newNetwork("*")
 	var list []Peer
 	for i := range 4 * maxHubDials {
 		list = append(list, Peer{Host: fmt.Sprint("robot", i), Source: "hub", Hub: true})
 	}
-	n.Set(list, n.view)
+	n.lists(list...)
 	n.runs(hubAfter)
 	if len(n.ends) != 0 {
 		t.Errorf("got %d dials before %v, want none", len(n.ends), hubAfter)

@@ -3,15 +3,16 @@ package peers
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"achbridge/bridge/transport"
 	"achbridge/bridge/via"
 )
 
 // The operator may choose the transport of a link for each peer: by Peer.Over, or else by the
-// first wish for its host that has a transport. Otherwise transport.Endpoint.Dial chooses:
+// first rule for its host that has a transport. Otherwise transport.Endpoint.Dial chooses:
 // QUIC, or SCTP where QUIC does not answer in time. A link carries all channels of a peer and
-// keeps its transport. When the link falls silent, or a wish asks for the other transport, the
+// keeps its transport. When the link falls silent, or a rule asks for the other transport, the
 // peer is dialled again, and the new link replaces the old one.
 
 // over returns the only transport that a link with p may use. host is p's name as far as it is
@@ -22,7 +23,7 @@ func (t *Table) over(p *peer, host string, v View) via.Kind {
 		return p.Over
 	}
 	if p.proof != nil {
-		for _, q := range t.toldOf(p) {
+		for _, q := range t.entriesOf(p) {
 			if q.Over != via.Any && q.Source == "" {
 				return q.Over
 			}
@@ -40,12 +41,8 @@ func (t *Table) takes(p *peer, s End, v View) bool {
 // Allows reports whether a session may be the link to its peer, as far as it is
 // known who that is.
 func (t *Table) Allows(s End, v View) bool {
-	for p := range t.all() {
-		if p.isListedAt(s) && !t.takes(p, s, v) {
-			return false
-		}
-	}
-	return true
+	forbids := func(p *peer) bool { return p.isListedAt(s) && !t.takes(p, s, v) }
+	return !slices.ContainsFunc(t.all(), forbids)
 }
 
 // usable returns the addresses of p without those of transports that this node must not use or
@@ -80,7 +77,7 @@ func (t *Table) noTransport(p *peer, v View) error {
 	return fmt.Errorf("it listens on %s only, this node on %s: start one of them with --transport=auto", theirs, transportsOf(t.cfg.Listen))
 }
 
-// transportsOf names those that addrs are for.
+// transportsOf returns the transports that addrs are for, as text.
 func transportsOf(addrs ...transport.Addrs) string {
 	for _, a := range addrs {
 		switch {
@@ -98,7 +95,7 @@ func (t *Table) WhyOver(l *Link, v View) string {
 	if l.isByHub() {
 		return "there is no direct link"
 	}
-	for p := range t.all() {
+	for _, p := range t.all() {
 		if v.linkTo(p) == l && t.over(p, l.Name, v) == l.Via {
 			return "this host's configuration asks for it"
 		}
@@ -116,18 +113,8 @@ func (t *Table) WhyOver(l *Link, v View) string {
 
 // MayUseSCTP reports whether the next link to the peer of l may run over SCTP, as far as is known.
 func (t *Table) MayUseSCTP(l *Link, v View) bool {
-	if l.Via == via.SCTP {
-		return true
-	}
-	for p := range t.all() {
-		if p.node() != l.Node {
-			continue
-		}
-		for _, a := range t.usable(p, v) {
-			if a.SCTP != nil {
-				return true
-			}
-		}
-	}
-	return false
+	hasSCTP := func(a transport.Addrs) bool { return a.SCTP != nil }
+	return l.Via == via.SCTP || slices.ContainsFunc(t.all(), func(p *peer) bool {
+		return p.node() == l.Node && slices.ContainsFunc(t.usable(p, v), hasSCTP)
+	})
 }

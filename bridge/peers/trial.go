@@ -20,7 +20,7 @@ const (
 	// TrialTime is how long another way to a peer is tried.
 	TrialTime   = 10 * time.Second
 	trialStamps = 500 * time.Millisecond // between two stamps
-	trialLast   = time.Second            // the end of a trial, without new stamps: the last one can still be answered
+	trialLast   = time.Second            // the end of a trial, without new stamps: an answer can still arrive
 	// trialEvery is the time between two trials with one peer. So a link that has moved does not
 	// move back sooner, unless it fails.
 	trialEvery = time.Minute
@@ -60,7 +60,7 @@ func (t *Table) NextTrial(now time.Duration, l *Link, v View) (at transport.Addr
 // otherWays returns addresses of p other than that of its link l, for the same transport, at most
 // maxWays: first those that the operator lists, since anybody can announce any number of others.
 func (t *Table) otherWays(p *peer, l *Link, v View) (list []transport.Addrs) {
-	about := t.toldOf(p)
+	about := t.entriesOf(p)
 	slices.SortStableFunc(about, func(a, b *peer) int { return cmp.Compare(a.Source, b.Source) })
 	for _, q := range about {
 		for _, a := range t.usable(q, v) {
@@ -81,8 +81,8 @@ func (t *Table) otherWays(p *peer, l *Link, v View) (list []transport.Addrs) {
 	return list
 }
 
-// failTrial delays the next trial if a link fails that has moved to another way a short time ago.
-func (t *Table) failTrial(now time.Duration, l *Link) {
+// FellSilent delays the next trial if a link fails that has moved to another way a short time ago.
+func (t *Table) FellSilent(now time.Duration, l *Link) {
 	if p := t.proved[l.Node]; p != nil && l.OnTrial && now < l.UpAt+trialProves {
 		p.proof.nextTrialAt = now + trialLater
 	}
@@ -93,11 +93,11 @@ type Trial struct {
 	BeganAt    time.Duration
 	stampedAt  time.Duration   // when the last stamp was sent
 	stamps     int             // number of stamps sent
-	roundTrips []time.Duration // of the stamps that were answered
+	roundTrips []time.Duration // round trips of the stamps that were answered
 	ofLink     []time.Duration // round trips of the link, one for each stamp sent
 }
 
-// Step is what is next in a trial.
+// Step is the next action in a trial.
 type Step int
 
 const (
@@ -107,7 +107,7 @@ const (
 	Worse       // the second session ends
 )
 
-// Next returns what to do now. rtt is the round trip of the link.
+// Next returns the next step. rtt is the round trip of the link.
 func (t *Trial) Next(now, rtt time.Duration) Step {
 	switch since := now - t.BeganAt; {
 	case since < TrialTime-trialLast && now >= t.stampedAt+trialStamps:
