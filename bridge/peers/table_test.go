@@ -129,13 +129,11 @@ func (n *network) isLinked(i int) bool { return n.view.Linked[id(i)] != nil }
 func TestPeerThatLostItsAddressesCannotBeReached(t *testing.T) {
 	n := newNetwork()
 	n.lists(listed("robot", 1))
-	n.runs(time.Second)
-	for d := range n.ends {
-		d.peer.Addrs = nil
-	}
-	n.runs(time.Second)
-	if len(n.failed) != 1 || n.failed[0].Host != "robot" {
-		t.Errorf("got %v, want that the robot cannot be reached", n.failed)
+	d := n.Next(0, n.view)[0]
+	d.peer.Addrs = nil
+	n.Dialled(0, d, nil, errors.New("no answer"), n.view)
+	if got := n.Unreachable(); len(got) != 1 || got[0].Host != "robot" {
+		t.Errorf("got %v, want that the robot cannot be reached", got)
 	}
 }
 
