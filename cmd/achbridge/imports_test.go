@@ -60,6 +60,7 @@ var fences = []fence{
 	{From: "bridge/send", Not: ours, But: []string{ours + "/bridge/clock", ours + "/bridge/delivery", ours + "/bridge/ledger", ours + "/bridge/lock", ours + "/bridge/mirror", ours + "/bridge/pacing", ours + "/bridge/ring", ours + "/bridge/rule", ours + "/bridge/status", ours + "/bridge/transport/session", ours + "/localach", ours + "/wire"}, Why: "frames over a link know neither the node nor the hub"},
 	{From: "bridge/ring", Not: ours, But: []string{ours + "/bridge/ledger", ours + "/bridge/lock", ours + "/bridge/rule", ours + "/bridge/status", ours + "/localach", ours + "/wire"}, Why: "a ring knows no link"},
 	{From: "bridge/layouts", Not: ours, But: []string{ours + "/bridge/layout", ours + "/bridge/rule", ours + "/bridge/status", ours + "/wire"}, Why: "layouts are asked for without the node", Tests: true},
+	{From: "bridge/peers", Not: ours, But: []string{ours + "/bridge/logline", ours + "/bridge/rule", ours + "/bridge/status", ours + "/bridge/transport", ours + "/bridge/trust", ours + "/bridge/via"}, Why: "who is dialled is decided without the node", Tests: true},
 	{From: main + "debuginfo", Not: ours, But: []string{ours + "/bridge/layout"}, Why: "debuginfo reads files of anybody, and makes layouts", Tests: true},
 	{From: main + "ros1msg", Not: ours, But: []string{ours + "/bridge/layout"}, Why: "ros1msg writes layouts in other words"},
 	{From: main + "plot", Not: ours, But: []string{room + "values", room + "ui"}, Why: "a plot is of numbers, not of channels", Tests: true},
