@@ -6,6 +6,7 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/testnet/walk"
 )
 
 // phaseSteps are the methods that change a mirror's phase.
@@ -49,30 +50,14 @@ func TestClosedMirrorPutsNoFrameAndTakesNoReason(t *testing.T) {
 func TestDeadlineTakesEachListedTransitionAndNoOther(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
 	m.qos = rule.QoS{Deadline: 100 * time.Millisecond}
-	v, seen := &m.vigil, map[[2]timeliness]bool{}
-	for i, step := range []struct {
-		do   func()
-		want timeliness
-	}{
-		{func() { m.judge(50 * time.Millisecond) }, timely},
-		{v.miss, missed},
-		{func() { m.tellStale(time.Second) }, stale},
-		{func() { v.refresh(time.Second) }, recovering},
-		{func() { m.judge(2 * time.Second) }, stale},
-		{func() { v.last = 3 * time.Second; m.judge(v.last) }, recovering},
-		{func() { v.last = 9 * time.Second; m.judge(v.last) }, timely},
-	} {
-		from := v.phase
-		if step.do(); v.phase != step.want {
-			t.Errorf("step %d: phase %d, want %d", i, v.phase, step.want)
-		}
-		seen[[2]timeliness{from, v.phase}] = true
-	}
-	for from := timely; from <= recovering; from++ {
-		for to := timely; to <= recovering; to++ {
-			if listed := timelinessTransitions.Allows(from, to); from != to && listed != seen[[2]timeliness{from, to}] {
-				t.Errorf("from phase %d to %d: listed %v, seen %v", from, to, listed, !listed)
-			}
-		}
-	}
+	v := &m.vigil
+	walk.Phases(t, timelinessTransitions, func() timeliness { return v.phase }, []walk.Step[timeliness]{
+		{Do: func() { m.judge(50 * time.Millisecond) }, Want: timely},
+		{Do: v.miss, Want: missed},
+		{Do: func() { m.tellStale(time.Second) }, Want: stale},
+		{Do: func() { v.refresh(time.Second) }, Want: recovering},
+		{Do: func() { m.judge(2 * time.Second) }, Want: stale},
+		{Do: func() { v.last = 3 * time.Second; m.judge(v.last) }, Want: recovering},
+		{Do: func() { v.last = 9 * time.Second; m.judge(v.last) }, Want: timely},
+	})
 }

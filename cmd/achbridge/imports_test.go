@@ -95,6 +95,7 @@ var fences = []fence{
 	{From: main + "demo", Not: command, But: []string{room + "daemon", room + "config", room + "ui"}, Why: "the demo is two nodes", Tests: true},
 	{From: "testnet/await", Not: ours, Why: "every test may import await", Tests: true},
 	{From: "testnet/need", Not: ours, Why: "every test may import need", Tests: true},
+	{From: "testnet/walk", Not: ours, Why: "every test may import walk", Tests: true},
 	{From: ".", Not: ours + "/testnet", Why: "testnet is imported by tests and its own programs only"},
 }
 
@@ -102,7 +103,7 @@ var fences = []fence{
 var cgoPackages = []string{"localach"}
 
 // forTests may be imported by every test: they import nothing of ours.
-var forTests = []string{ours + "/testnet/await", ours + "/testnet/need"}
+var forTests = []string{ours + "/testnet/await", ours + "/testnet/need", ours + "/testnet/walk"}
 
 // reserved is what only some packages may import, tests of others too.
 var reserved = []struct {
