@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"achbridge/bridge/achd"
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/ring"
@@ -264,10 +263,6 @@ func causeOf(err error) status.Cause {
 		return status.CauseLimit
 	case errors.Is(err, errMachine):
 		return status.CauseOtherMachine
-	case errors.Is(err, achd.ErrNoChannel):
-		return status.CauseNoChannel
-	case errors.Is(err, achd.ErrRefused):
-		return status.CauseExportRule
 	}
 	return mirror.CauseOf(err)
 }

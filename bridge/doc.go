@@ -52,13 +52,14 @@
 //	machine.go          hosts that share an identity  better.go       another way that is tried
 //	hub_dial.go         who is dialled by the hub     hub_link.go     links through it
 //	hub_frames.go       what package hubway needs of a link
-//	achd_pull.go        mirrors of hosts that have achd alone            achd_push.go      pushes to them
+//	achd_hosts.go       hosts that have only achd, for package achdway
 //
 //	mirror/  one mirror                             lock/    the order of locks
 //	achd/    achd's protocol, both ends
 //	rule/    rules and quality of service           ledger/  what became of frames
 //	status/  reports, states, causes, events        via/     the kinds of transport
 //	send/    frames over a link                     hubway/  frames through a hub
+//	achdway/ frames from and to hosts with achd alone
 //	ring/    copies of local channels
 //	layouts/ layouts of frames
 //	pacing/, delivery/, age/, clock/: pure          transport/, trust/, logline/

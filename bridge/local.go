@@ -124,7 +124,7 @@ func (n *Node) openLocal(name string, old *local) *local {
 		l.reason, l.cause = "not exported: no --export pattern matches", status.CauseExportRule
 		return l
 	}
-	if m := n.mirrors[name]; m != nil && m.achd != nil && m.achd.fed {
+	if m := n.mirrors[name]; m != nil && m.achd.HasFed() {
 		l.mirror, l.reason, l.cause = true, "it comes from "+m.Host+" without authentication: it is not offered to others", status.CauseExportRule
 		return l
 	}
@@ -152,7 +152,7 @@ func (n *Node) openLocal(name string, old *local) *local {
 		if unready(err) && (old == nil || old.ch != nil) {
 			l.reason, l.again = "it is being made", n.now()+tick
 		} else if old == nil || old.reason != l.reason {
-			n.gripe("channel cannot be used", status.Event{Kind: status.EventUnusable, Channel: name, Text: l.reason}, "err", err)
+			n.warnings.warn("channel cannot be used", status.Event{Kind: status.EventUnusable, Channel: name, Text: l.reason}, "err", err)
 		}
 		return l
 	}
@@ -169,7 +169,7 @@ func (n *Node) openLocal(name string, old *local) *local {
 		l.reason, l.cause = "it is a mirror; --relay offers mirrors again", status.CauseExportRule
 		return l
 	}
-	if why := Unsendable(ch.Geometry()); why != "" {
+	if why := mirror.Unsendable(ch.Geometry()); why != "" {
 		ch.Close()
 		l.reason, l.cause = why, status.CauseLimit
 		return l
@@ -182,20 +182,6 @@ func (n *Node) openLocal(name string, old *local) *local {
 		l.reason, l.cause = "only pushed: no --export pattern matches", status.CauseExportRule
 	}
 	return l
-}
-
-// Unsendable says why no peer can mirror a channel of this geometry, and what to do; "" if
-// peers can.
-func Unsendable(g localach.Geometry) string {
-	switch size := mirror.FileBytes(g); {
-	case g.FrameSize > wire.MaxFrame:
-		return fmt.Sprintf("frames of %d MiB are too large, %d MiB is the most; make it with smaller frames", g.FrameSize>>20, wire.MaxFrame>>20)
-	case g.FrameCount > wire.MaxFrameCount:
-		return fmt.Sprintf("%d frames are too many, %d is the most; make it with fewer", g.FrameCount, wire.MaxFrameCount)
-	case size > mirror.MaxBytes:
-		return fmt.Sprintf("a ring of %d MiB is too large, %d MiB is the most; make it with fewer or smaller frames", size>>20, mirror.MaxBytes>>20)
-	}
-	return ""
 }
 
 // unready reports whether err means that libach is just creating the channel.
@@ -272,7 +258,7 @@ func (n *Node) originOf(c *local) *wire.Origin {
 // adopted updates the state of an adopted channel when m begins or ends to write into it. The
 // file itself does not show that.
 func (n *Node) adopted(m *binding) {
-	if !m.OwnsFile() && m.from != (source{}) || m.achd != nil && m.achd.fed {
+	if !m.OwnsFile() && m.from != (source{}) || m.achd.HasFed() {
 		n.localChanged(m.Name)
 	}
 }

@@ -54,12 +54,7 @@ func (n *Node) leaveOut(l *local) {
 
 // tellLeftOut logs why a channel is not offered, not too often.
 func (n *Node) tellLeftOut(name, why string) {
-	n.gripe("channel left out", status.Event{Kind: status.EventRefused, Channel: name, Text: why}, "cause", why)
-}
-
-// gripe logs trouble that local users have caused, not too often.
-func (n *Node) gripe(message string, e status.Event, args ...any) {
-	n.warn(&n.warnings, message, e, args...)
+	n.warnings.warn("channel left out", status.Event{Kind: status.EventRefused, Channel: name, Text: why}, "cause", why)
 }
 
 // watch follows the channel directory.

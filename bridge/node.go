@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"achbridge/bridge/achdway"
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/layouts"
 	"achbridge/bridge/ledger"
@@ -40,9 +41,9 @@ type Node struct {
 	work     sync.WaitGroup
 	ctx      context.Context
 	locals   map[string]*local
-	opened   int           // number of open local channels
-	mayOpen  int           // limit of opened
-	warnings logline.Limit // limits warnings about local channels
+	opened   int    // number of open local channels
+	mayOpen  int    // limit of opened
+	warnings warner // of trouble that users of this host have caused
 	// noInotify is why the kernel does not report changes of the channel directory, which is polled; empty: it does.
 	noInotify string
 	peers     map[string]*peer
@@ -68,6 +69,7 @@ type Node struct {
 	newcomers logline.Limit             // lines in the log about sessions that are turned away
 
 	publishers *hubway.Publishers // of channels at the hub
+	achd       *achdway.Hosts     // that have achd alone
 
 	loads loadTests
 
@@ -77,8 +79,6 @@ type Node struct {
 	wall   wallClock
 	asleep time.Duration // total time of suspension at the last look
 	slept  time.Duration // time of suspension since the last look at the wall clock
-
-	toldAchd bool // the log has said what achd's protocol lacks
 
 	waited *float64 // as status.Report.ProcessorWait
 
@@ -114,20 +114,19 @@ func New(cfg Config) (*Node, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{
-		cfg:      cfg,
-		log:      cfg.Log,
-		start:    wallTime(),
-		run:      rand.Uint64(),
-		do:       make(chan func(), 64),
-		ended:    make(chan struct{}),
-		locals:   make(map[string]*local),
-		mayOpen:  maxLocals,
-		warnings: warnings(),
-		peers:    make(map[string]*peer),
-		links:    make(map[trust.NodeID]*link),
-		spares:   make(map[spareKey]*link),
-		mirrors:  make(map[string]*binding),
-		ending:   make(map[string]bool),
+		cfg:     cfg,
+		log:     cfg.Log,
+		start:   wallTime(),
+		run:     rand.Uint64(),
+		do:      make(chan func(), 64),
+		ended:   make(chan struct{}),
+		locals:  make(map[string]*local),
+		mayOpen: maxLocals,
+		peers:   make(map[string]*peer),
+		links:   make(map[trust.NodeID]*link),
+		spares:  make(map[spareKey]*link),
+		mirrors: make(map[string]*binding),
+		ending:  make(map[string]bool),
 
 		pins:      make(map[string]pinned),
 		machines:  make(map[string]Machine),
@@ -152,6 +151,7 @@ func New(cfg Config) (*Node, error) {
 		Spawn: ring.NewWorkers(&n.work).Start, Now: n.now,
 	}
 	n.events.Log = n.log
+	n.warnings = n.newWarner()
 	n.planPushes()
 	return n, nil
 }
@@ -167,6 +167,7 @@ func (n *Node) Run(ctx context.Context) error {
 		Hub: n.cfg.Hub, Host: n.cfg.Host, Node: n.cfg.Node, Signer: n.cfg.Endpoint.Signer, Source: n.cfg.Source, Clock: n.ringClock,
 		Suspended: n.clock.Suspended, Spawn: n.work.Go, Freed: n.admitOthers,
 	})
+	n.achd = n.newAchdHosts(ctx)
 	n.changed = true // what needs no link begins at once
 	n.sweepPeeks()
 	n.work.Go(func() { n.accept(ctx) })
@@ -353,7 +354,7 @@ func (n *Node) reconcile() {
 		n.offerPushes(l)
 		n.sendCatalog(l)
 	}
-	n.pushByAchd()
+	n.publishByAchd()
 	n.bindMirrors()
 	for _, done := range n.applied {
 		close(done)

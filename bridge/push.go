@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"achbridge/bridge/achdway"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/wire"
@@ -17,10 +18,10 @@ import (
 // goroutine.
 type push struct {
 	rule.Push
-	asked  bool      // added by Push, so that a new configuration ends it only if it denies it
-	link   *link     // on which it was offered
-	achd   *achdPush // that does it in place of links; nil: nothing does
-	id     uint32    // of the offer on that link; 0: it is to be offered anew
+	asked  bool               // added by Push, so that a new configuration ends it only if it denies it
+	link   *link              // on which it was offered
+	achd   *achdway.Publisher // sends the channel in place of links; nil for none
+	id     uint32             // of the offer on that link; 0: it is to be offered anew
 	state  status.PushState
 	reason string
 	cause  status.Cause

@@ -1,0 +1,104 @@
+package bridge
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"achbridge/bridge/achdway"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+)
+
+// newAchdHosts returns what connects to hosts that have achd and no achbridge.
+func (n *Node) newAchdHosts(ctx context.Context) *achdway.Hosts {
+	return achdway.NewHosts(ctx, achdway.Config{
+		Dir: n.cfg.Dir, Source: n.cfg.Source, Dial: n.cfg.dialAchd, Log: n.log, Now: n.now,
+		Backoff: func(failures int) time.Duration { return backoff(failures, lastBackoff) }, Settled: settled,
+		Spawn: n.work.Go, Call: n.call, MayPublish: n.mayPublishByAchd, Warn: n.warnings.warn,
+	})
+}
+
+// bindAchd makes and feeds the mirrors that are requested of hosts with achd.
+func (n *Node) bindAchd() {
+	for _, asked := range n.wishes() {
+		if !rule.IsAchd(asked.Host) {
+			continue
+		}
+		w, ok := n.wishFor(asked.Host, asked.Channel)
+		name := w.Name(asked.Host, asked.Channel)
+		if !ok || n.ending[name] {
+			continue // the former mirror of this name must put its safe frame first, or somebody writes it
+		}
+		m := n.mirrors[name]
+		switch {
+		case m == nil && len(n.mirrors) >= maxMirrors:
+			continue
+		case m == nil:
+			m = n.addMirror(asked.Host, asked.Channel, w)
+		case m.Host != asked.Host || m.Channel != asked.Channel:
+			n.rival(&n.warnings, m, rule.Address{Host: asked.Host, Channel: asked.Channel})
+			continue
+		}
+		if m.achd == nil || !m.achd.Requalify(w.QoS) {
+			m.achd = n.achd.Consume(m.Mirror, w.QoS, func() { n.localChanged(m.Name) })
+		}
+	}
+}
+
+// publishByAchd sends the channels of pushes to hosts with achd while this host has the channels.
+func (n *Node) publishByAchd() {
+	for _, p := range n.pushes {
+		if !rule.IsAchd(p.Host) {
+			continue
+		}
+		c := n.locals[p.Channel]
+		usable := c != nil && c.ch != nil
+		if p.achd != nil && (!usable || p.achd.QoS() != p.QoS) {
+			p.endAchd()
+			p.become(status.PushWaiting, "", "")
+		}
+		if usable && p.achd == nil {
+			p.achd = n.achd.Publish(p.Push, p.become)
+		}
+	}
+}
+
+func (p *push) endAchd() {
+	if p.achd != nil {
+		p.achd.Stop()
+		p.achd = nil
+	}
+}
+
+// become sets the state of a push. An accepted push answers the calls that wait for it.
+func (p *push) become(state status.PushState, reason string, cause status.Cause) {
+	p.state, p.reason, p.cause = state, reason, cause
+	if state == status.PushAccepted {
+		p.reply(nil)
+	}
+}
+
+// mayPublishByAchd returns why a channel may not be sent by achd's protocol.
+func (n *Node) mayPublishByAchd(channel string) (err error) {
+	if n.CarriesCommands(channel) {
+		return achdway.ErrCommand
+	}
+	n.call(func() {
+		if m := n.mirrors[channel]; n.ending[channel] || m != nil && m.achd != nil {
+			err = achdway.ErrEcho
+		}
+	})
+	return err
+}
+
+// AchdSource returns the address of the host that feeds a mirror by achd's protocol, or the zero address. That host must not
+// read the mirror by the same protocol: the frames would return to it again and again.
+func (n *Node) AchdSource(channel string) (from netip.Addr) {
+	n.call(func() {
+		if m := n.mirrors[channel]; m != nil {
+			from = m.achd.From()
+		}
+	})
+	return from
+}
