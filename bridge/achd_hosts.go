@@ -52,8 +52,7 @@ func (n *Node) publishByAchd() {
 		if !rule.IsAchd(p.Host) {
 			continue
 		}
-		c := n.locals[p.Channel]
-		usable := c != nil && c.ch != nil
+		usable := n.locals.Get(p.Channel).IsOpen()
 		if p.achd != nil && (!usable || p.achd.QoS() != p.QoS) {
 			p.endAchd()
 			p.become(status.PushWaiting, "", "")

@@ -126,7 +126,7 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 		n.forbid(l, m.ID, m.Channel, err)
 		return
 	}
-	ch := local.ch
+	ch := local.Ring
 	if m.Epoch != ch.Epoch() {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: m.Channel + ": the channel was made anew"})
 		return

@@ -34,7 +34,7 @@
 //
 //	node.go             Node and its loop           config.go         Config
 //	wishes.go           what is wished for          binding.go        wishes -> mirrors and subscriptions
-//	local.go            a channel of this host      locals.go         all of them
+//	local.go            what the node knows of a channel of this host
 //	peer.go             who is dialled              dial.go           why, and how often
 //	claim.go            those only announced        proved.go         what nodes have proved
 //	link.go             a link's life               export.go          what a peer gets of a channel
@@ -61,7 +61,7 @@
 //	send/    frames over a link                     hubway/  frames through a hub
 //	achdway/ frames from and to hosts with achd alone
 //	ring/    copies of local channels
-//	layouts/ layouts of frames
+//	layouts/ layouts of frames                      locals/  channels of this host
 //	pacing/, delivery/, age/, clock/: pure          transport/, trust/, logline/
 //
 // # Rules that hold whatever happens

@@ -78,7 +78,7 @@ import (
 //	                                                                 layouts/answers.go
 //	local channels                                 40000, and 131072 names are watched; later ones
 //	                                               are left out
-//	                                                                 locals.go, localach/dirwatch.go
+//	                                                                 locals/table.go, localach/dirwatch.go
 //	memory for frames of local channels
 //	                                               256 MiB, by whatever they claim; over it
 //	                                               the largest are refused

@@ -13,6 +13,7 @@ import (
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/layouts"
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/locals"
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/pacing"
@@ -40,24 +41,20 @@ type Node struct {
 	// The rest belongs to the goroutine of Run.
 	work     sync.WaitGroup
 	ctx      context.Context
-	locals   map[string]*local
-	opened   int    // number of open local channels
-	mayOpen  int    // limit of opened
+	locals   *locals.Table
 	warnings warner // of trouble that users of this host have caused
-	// noInotify is why the kernel does not report changes of the channel directory, which is polled; empty: it does.
-	noInotify string
-	peers     map[string]*peer
-	links     map[trust.NodeID]*link
-	spares    map[spareKey]*link // second links (link_silence.go); each of their nodes has a link too
-	asked     []rule.Mirror      // wishes of the API; those of the configuration are in cfg
-	pushes    []*push
-	mirrors   map[string]*binding
-	ending    map[string]bool // names of ended mirrors that have not yet closed their files
-	made      uint32          // number of mirrors made in this run
-	books     map[bookKey]*ledger.Book
-	copying   ring.Resources // of copies of local channels' frames
-	space     *mirror.Space
-	layouts   layouts.Cache
+	peers    map[string]*peer
+	links    map[trust.NodeID]*link
+	spares   map[spareKey]*link // second links (link_silence.go); each of their nodes has a link too
+	asked    []rule.Mirror      // wishes of the API; those of the configuration are in cfg
+	pushes   []*push
+	mirrors  map[string]*binding
+	ending   map[string]bool // names of ended mirrors that have not yet closed their files
+	made     uint32          // number of mirrors made in this run
+	books    map[bookKey]*ledger.Book
+	copying  ring.Resources // of copies of local channels' frames
+	space    *mirror.Space
+	layouts  layouts.Cache
 
 	pins      map[string]pinned         // the node that last had a host name, by that name
 	machines  map[string]Machine        // the machines to which commands and pushes went last, by host name
@@ -120,8 +117,6 @@ func New(cfg Config) (*Node, error) {
 		run:     rand.Uint64(),
 		do:      make(chan func(), 64),
 		ended:   make(chan struct{}),
-		locals:  make(map[string]*local),
-		mayOpen: maxLocals,
 		peers:   make(map[string]*peer),
 		links:   make(map[trust.NodeID]*link),
 		spares:  make(map[spareKey]*link),
@@ -152,6 +147,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	n.events.Log = n.log
 	n.warnings = n.newWarner()
+	n.locals = n.newLocals()
 	n.planPushes()
 	return n, nil
 }
@@ -242,9 +238,7 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	for _, l := range n.links {
 		l.exports.dropAll()
 	}
-	for _, l := range n.locals {
-		l.close()
-	}
+	n.locals.Close()
 }
 
 // post hands f to the node's goroutine.
@@ -315,7 +309,7 @@ func (n *Node) look() {
 	n.lookAtProcessor()
 	n.lookAtClocks()
 	n.changed = n.changed || n.dials.waiting
-	n.lookAtLocals()
+	n.locals.Check(n.localChanged)
 	for _, l := range n.links {
 		n.changed = n.changed || l.advertised.isPartial
 		if !l.greeted && n.now() > l.up+helloTimeout {

@@ -33,7 +33,7 @@ func (n *Node) granted(l *link, channel string, asked rule.QoS) (rule.QoS, error
 	if err := n.cfg.Export.Denied(channel, l.host); err != nil {
 		return rule.QoS{}, err
 	}
-	if c := n.locals[channel]; c != nil && c.mirror {
+	if c := n.locals.Get(channel); c != nil && c.IsMirror {
 		return asked, nil // relayed
 	}
 	found, err := n.cfg.Export.For(channel, l.host)
@@ -69,7 +69,7 @@ func (n *Node) apply(cfg Config) {
 	n.cfg.Mirrors, n.cfg.Pushes, n.cfg.NoLoadTest = cfg.Mirrors, cfg.Pushes, cfg.NoLoadTest
 	n.cfg.Layouts = cfg.Layouts
 	n.planPushes()
-	for name := range n.locals {
+	for name := range n.locals.All() {
 		n.localChanged(name)
 	}
 	for _, m := range n.mirrors {

@@ -93,7 +93,7 @@ func (n *Node) addPush(p rule.Push, answer chan error) {
 	n.pushes = append(n.pushes, made)
 	n.localChanged(p.Channel)
 	n.changed = true // even if the channel is as it was
-	if n.locals[p.Channel] == nil {
+	if n.locals.Get(p.Channel) == nil {
 		made.reply(nil) // nobody answers before there is a channel
 	}
 }
@@ -109,11 +109,10 @@ func (n *Node) pushDenied(p rule.Push) error {
 
 // whyPushWaits says what p waits for, "" when it does not wait.
 func (n *Node) whyPushWaits(p *push) string {
-	c := n.locals[p.Channel]
 	switch {
 	case cmp.Or(p.state, status.PushWaiting) != status.PushWaiting:
 		return ""
-	case c == nil || c.ch == nil:
+	case !n.locals.Get(p.Channel).IsOpen():
 		return "this host has no channel " + p.Channel + " that can be read; the push begins when there is one"
 	case p.link == nil:
 		return p.Host + " is not linked; the push begins when it is"
@@ -141,8 +140,7 @@ func (n *Node) pushTo(l *link, channel string) *push {
 // offerPushes offers l's peer the pushes that were not offered to it yet.
 func (n *Node) offerPushes(l *link) {
 	for _, p := range n.pushes {
-		c := n.locals[p.Channel]
-		if p.Host != l.host || !l.greeted || p.link == l && p.id != 0 || c == nil || c.ch == nil {
+		if p.Host != l.host || !l.greeted || p.link == l && p.id != 0 || !n.locals.Get(p.Channel).IsOpen() {
 			continue
 		}
 		if err := n.otherMachine(l); err != nil {
@@ -297,7 +295,7 @@ func (n *Node) planPushes() {
 			return true
 		}
 		found, wanted := n.cfg.Pushes.For(p.Channel, p.Host)
-		if rule.IsPattern(found.Channel) && n.locals[p.Channel] == nil {
+		if rule.IsPattern(found.Channel) && n.locals.Get(p.Channel) == nil {
 			wanted = false // a pattern asks for channels that there are
 		}
 		if p.asked || wanted && found.Name(p.Channel) == p.NameThere() {
@@ -311,7 +309,7 @@ func (n *Node) planPushes() {
 			n.planPush(found.Channel)
 		}
 	}
-	for name := range n.locals {
+	for name := range n.locals.All() {
 		n.planPush(name)
 	}
 }
@@ -353,8 +351,8 @@ func (n *Node) unplanPush(channel string) {
 // isMirror reports whether a channel is a mirror. Patterns do not push mirrors, so that frames
 // of another host are not passed on by accident.
 func (n *Node) isMirror(channel string) bool {
-	l := n.locals[channel]
-	return n.mirrors[channel] != nil || l != nil && l.mirror
+	c := n.locals.Get(channel)
+	return n.mirrors[channel] != nil || c != nil && c.IsMirror
 }
 
 // withdraw ends a push that is no longer among the node's, so that its peer hears of it.

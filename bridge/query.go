@@ -130,14 +130,14 @@ func (n *Node) withheld(l *link, name string) (wire.Code, string) {
 	if _, err := n.cfg.Export.For(name, l.host); err != nil && n.pushTo(l, name) == nil {
 		return wire.CodeForbidden, forbidden(l, name, err)
 	}
-	c := n.locals[name]
+	c := n.locals.Get(name)
 	switch {
 	case c == nil:
 		return wire.CodeAbsent, name + ": there is no such channel"
-	case refusalCodes[c.cause] != 0:
-		return refusalCodes[c.cause], name + ": " + c.reason
-	case c.reason != "":
-		return wire.CodeFailed, name + ": " + c.reason
+	case refusalCodes[c.Cause] != 0:
+		return refusalCodes[c.Cause], name + ": " + c.Reason
+	case c.Reason != "":
+		return wire.CodeFailed, name + ": " + c.Reason
 	}
 	return wire.CodeAbsent, name + ": it is not offered"
 }
