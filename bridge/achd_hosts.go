@@ -7,7 +7,6 @@ import (
 
 	"achbridge/bridge/achdway"
 	"achbridge/bridge/rule"
-	"achbridge/bridge/status"
 )
 
 // newAchdHosts returns what connects to hosts that have achd and no achbridge.
@@ -43,38 +42,6 @@ func (n *Node) bindAchd() {
 		if m.achd == nil || !m.achd.Requalify(w.QoS) {
 			m.achd = n.achd.Consume(m.Mirror, w.QoS, func() { n.localChanged(m.Name) })
 		}
-	}
-}
-
-// publishByAchd sends the channels of pushes to hosts with achd while this host has the channels.
-func (n *Node) publishByAchd() {
-	for _, p := range n.pushes {
-		if !rule.IsAchd(p.Host) {
-			continue
-		}
-		usable := n.locals.Get(p.Channel).IsOpen()
-		if p.achd != nil && (!usable || p.achd.QoS() != p.QoS) {
-			p.endAchd()
-			p.become(status.PushWaiting, "", "")
-		}
-		if usable && p.achd == nil {
-			p.achd = n.achd.Publish(p.Push, p.become)
-		}
-	}
-}
-
-func (p *push) endAchd() {
-	if p.achd != nil {
-		p.achd.Stop()
-		p.achd = nil
-	}
-}
-
-// become sets the state of a push. An accepted push answers the calls that wait for it.
-func (p *push) become(state status.PushState, reason string, cause status.Cause) {
-	p.state, p.reason, p.cause = state, reason, cause
-	if state == status.PushAccepted {
-		p.reply(nil)
 	}
 }
 

@@ -139,7 +139,7 @@ func sameChannel(a, b wire.Channel) bool {
 func (n *Node) offered(l *link) map[string]wire.Channel {
 	channels := make(map[string]wire.Channel)
 	for name, c := range n.locals.All() {
-		if !c.IsOpen() || c.Reason != "" && n.pushTo(l, name) == nil {
+		if !c.IsOpen() || c.Reason != "" && n.pushes.to(l, name) == nil {
 			continue
 		}
 		origin := n.originOf(c)

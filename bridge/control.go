@@ -47,7 +47,7 @@ func (n *Node) handle(l *link, m wire.Message) error {
 		n.offer(l, m)
 	case wire.Accepted:
 		if !l.answered(wire.Refused{ID: m.ID}) {
-			n.pushAnswered(l, m.ID, "", "")
+			n.pushes.answered(l, m.ID, "", "")
 		}
 	case wire.Refused:
 		n.refused(l, m)
@@ -232,7 +232,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		in.m.RefusedBy(l.host, causeOfRefusal(m), fmt.Sprintf("%s refuses: %s", l.host, m.Text))
 		l.refusal("subscription refused", status.Event{Channel: in.m.Channel, Mirror: in.m.Name, Text: m.Text})
 	case wire.TypeOffer:
-		n.pushAnswered(l, m.ID, m.Text, causeOfRefusal(m))
+		n.pushes.answered(l, m.ID, m.Text, causeOfRefusal(m))
 	case wire.TypeLoad, wire.TypeQuery:
 		l.answered(m)
 	case wire.TypeDescribe:

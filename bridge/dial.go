@@ -32,7 +32,7 @@ func (n *Node) wishedFor(host, node string) bool {
 	}
 	return slices.ContainsFunc(n.wishes(), func(w rule.Mirror) bool { return is(w.Host) }) ||
 		slices.ContainsFunc(n.peeks, func(w *peek) bool { return is(w.Host) }) ||
-		slices.ContainsFunc(n.pushes, func(w *push) bool { return is(w.Host) })
+		n.pushes.any(func(w *push) bool { return is(w.Host) })
 }
 
 // dialling reports whether p need not be dialled now, since another peer that is, or may be,

@@ -45,7 +45,8 @@
 //	catalog.go          what is told of channels    query.go          why a channel is not offered; pings
 //	layouts.go          the layouts of frames: other hosts' and ours
 //	exchange.go         accounts and facts that both ends tell each other
-//	permit.go           rules for what runs; Apply  push.go           offers, accept, rules -> pushes
+//	permit.go           rules for what runs; Apply  accept.go         pushes of peers
+//	push.go             a push and its phases       pushes.go         all of them
 //	report.go           what the node tells         limits.go         the table of all limits
 //	peek.go             mirrors for a while         clocks.go         clocks that were set, a host that slept
 //	mirror_look.go      mirrors' files, looked after

@@ -55,7 +55,7 @@ import (
 //	mirrors of one host's channels                 1024, of which patterns leave 64 to what is
 //	                                               named exactly     limits.go
 //	mirrors of all hosts                           4096, likewise    limits.go
-//	pushes of a peer                               256               push.go
+//	pushes of a peer                               256               accept.go
 //	pushes of all peers                            1024              limits.go
 //	frame                                          64 MiB, 65536 parts
 //	                                                                 wire/frame.go, part.go

@@ -165,9 +165,7 @@ func (n *Node) drop(l *link, cause error) {
 	}
 	l.exports.dropAll()
 	l.layouts.Close()
-	for _, p := range n.pushes {
-		p.linkDown(l)
-	}
+	n.pushes.unlink(l)
 	n.changed = true
 }
 

@@ -23,9 +23,9 @@ func (n *Node) newLocals() *locals.Table {
 func (n *Node) factsOf(channel string) locals.Facts {
 	f := locals.Facts{
 		IsExported: n.cfg.Export.AnyPeer(channel), IsNamed: n.cfg.Export.NamesExactly(channel), IsRelayed: rule.Matches(n.cfg.Relay, channel),
+		IsPushed: n.pushes.any(func(p *push) bool { return p.Channel == channel }),
 		IsMirror: n.knowsSource(channel), IsTemporary: strings.HasPrefix(channel, peekPrefix), Layout: n.cfg.Layouts.ForLocal(channel),
 	}
-	_, f.IsPushed = firstOf(n.pushes, func(p *push) bool { return p.Channel == channel })
 	if m := n.mirrors[channel]; m != nil && m.achd.HasFed() {
 		f.UnprovenHost = m.Host
 	}
@@ -75,10 +75,10 @@ func (n *Node) directoryChanged(e localach.Event) (took time.Duration) {
 // localChanged updates the table of channels. Subscriptions to a channel that was replaced end. Peers subscribe again when they
 // see the new epoch in the catalog.
 func (n *Node) localChanged(name string) {
-	n.planPush(name)
+	n.pushes.planFor(name)
 	n.changed = n.locals.Update(name) || n.changed
 	if c := n.locals.Get(name); c == nil || c.IsMirror {
-		n.unplanPush(name)
+		n.pushes.unplan(name)
 	}
 }
 

@@ -47,7 +47,7 @@ type Node struct {
 	links    map[trust.NodeID]*link
 	spares   map[spareKey]*link // second links (link_silence.go); each of their nodes has a link too
 	asked    []rule.Mirror      // wishes of the API; those of the configuration are in cfg
-	pushes   []*push
+	pushes   pushTable
 	mirrors  map[string]*binding
 	ending   map[string]bool // names of ended mirrors that have not yet closed their files
 	made     uint32          // number of mirrors made in this run
@@ -148,7 +148,8 @@ func New(cfg Config) (*Node, error) {
 	n.events.Log = n.log
 	n.warnings = n.newWarner()
 	n.locals = n.newLocals()
-	n.planPushes()
+	n.pushes = pushTable{channels: n.locals, isMirror: n.isMirror, changed: func() { n.changed = true }}
+	n.pushes.plan(cfg.Pushes)
 	return n, nil
 }
 
@@ -348,7 +349,7 @@ func (n *Node) reconcile() {
 		n.offerPushes(l)
 		n.sendCatalog(l)
 	}
-	n.publishByAchd()
+	n.pushes.publish(n.achd)
 	n.bindMirrors()
 	for _, done := range n.applied {
 		close(done)

@@ -127,7 +127,7 @@ func (n *Node) query(l *link, m wire.Query) {
 // withheld says why l's peer is not offered a channel. If the rules refuse the channel to the
 // peer, it does not say whether the channel exists.
 func (n *Node) withheld(l *link, name string) (wire.Code, string) {
-	if _, err := n.cfg.Export.For(name, l.host); err != nil && n.pushTo(l, name) == nil {
+	if _, err := n.cfg.Export.For(name, l.host); err != nil && n.pushes.to(l, name) == nil {
 		return wire.CodeForbidden, forbidden(l, name, err)
 	}
 	c := n.locals.Get(name)

@@ -62,7 +62,7 @@ func (n *Node) status() status.Report {
 	s := status.Report{
 		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), ProcessorWait: n.waited, NoInotify: n.locals.NoInotify(), Copied: n.copied.report(now),
 		Links: []status.Link{}, Mirrors: []status.Mirror{}, Exports: []status.Subscription{},
-		Pushes: []status.Push{}, Locals: []status.Local{}, Peers: []status.Peer{}, Events: n.events.Counted(),
+		Pushes: n.pushes.status(), Locals: []status.Local{}, Peers: []status.Peer{}, Events: n.events.Counted(),
 	}
 	for _, l := range n.links {
 		link, exports := l.status(now)
@@ -77,9 +77,6 @@ func (n *Node) status() status.Report {
 		s.Mirrors = append(s.Mirrors, told)
 	}
 	s.Mirrors = append(s.Mirrors, n.missing()...)
-	for _, p := range n.pushes {
-		s.Pushes = append(s.Pushes, status.Push{Push: p.Push, State: cmp.Or(p.state, status.PushWaiting), Reason: cmp.Or(p.reason, n.whyPushWaits(p)), Cause: p.cause, Unauthenticated: rule.IsAchd(p.Host)})
-	}
 	for _, c := range n.locals.All() {
 		s.Locals = append(s.Locals, c.Status())
 	}

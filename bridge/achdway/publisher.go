@@ -20,21 +20,20 @@ type Publisher struct {
 	logged string // the problem that was logged last; empty if none was since the host took the frames
 }
 
-// Report takes a push's new state, with the reason and its cause, on the node's goroutine.
-type Report func(state status.PushState, reason string, cause status.Cause)
+// Report takes why the host does not get the frames, on the node's goroutine. reason is empty when the host begins to take them.
+type Report func(reason string, cause status.Cause)
 
-// Publish sends the channel of push until Stop, and reports each change of state. It returns nil, and reports that the push is
-// refused, if the name of the host is no address.
+// Publish sends the channel of push until Stop, and reports each change. It returns nil if the name of the host is no address.
 func (h *Hosts) Publish(push rule.Push, report Report) *Publisher {
 	h.explain()
 	to, err := rule.ParseAchd(push.Host)
 	if err != nil {
-		report(status.PushRefused, err.Error(), status.CauseRule)
+		report(err.Error(), status.CauseRule)
 		return nil
 	}
 	ctx, stop := context.WithCancel(h.ctx)
 	p := &Publisher{hosts: h, push: push, report: report, stop: stop}
-	report(status.PushWaiting, fmt.Sprintf("connecting to achd at %s, port %s", to.Host, to.Port), "")
+	report(fmt.Sprintf("connecting to achd at %s, port %s", to.Host, to.Port), "")
 	remote := h.remote(to, push.NameThere(), push.QoS)
 	h.cfg.Spawn(func() {
 		h.keepConnecting(ctx, func() (time.Duration, error) { return p.connect(ctx, remote) }, p.ended)
@@ -70,7 +69,7 @@ func (p *Publisher) connect(ctx context.Context, remote achd.Remote) (up time.Du
 func (p *Publisher) accepted() {
 	p.hosts.cfg.Log.Info("achd's host takes a channel", "peer", p.push.Host, "channel", p.push.Channel)
 	p.logged = ""
-	p.report(status.PushAccepted, "", "")
+	p.report("", "")
 }
 
 // ended handles the end of a connection, or a failure to connect.
@@ -87,5 +86,5 @@ func (p *Publisher) ended(err error) {
 			status.Event{Kind: status.EventPeerUnreachable, Host: p.push.Host, Channel: p.push.Channel, Text: text}, "err", err)
 		p.logged = text
 	}
-	p.report(status.PushWaiting, text, cause)
+	p.report(text, cause)
 }
