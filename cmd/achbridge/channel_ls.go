@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
 	"achbridge/bridge/mirror"
 	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
@@ -92,7 +91,7 @@ func channelRows(infos []localach.Info, pattern string) []channelRow {
 		if info.Err != nil {
 			row.Error = info.Err.Error()
 		} else {
-			row.Unsendable = bridge.Unsendable(info.Geometry)
+			row.Unsendable = mirror.Unsendable(info.Geometry)
 			if err := info.Geometry.Check(); err != nil {
 				row.Note = err.Error()
 			}
