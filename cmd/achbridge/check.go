@@ -46,18 +46,16 @@ the mirrors that the configuration asks for.`,
 		},
 	}
 	cmd.Flags().Var(&c.rate, "link-rate", "assume that links carry this much, as in 20Mbit")
-	jsonFlag(cmd, &c.asJSON)
-	controlFlag(cmd, &c.control)
+	a.jsonFlag(cmd)
+	a.controlFlag(cmd)
 	return cmd
 }
 
 // checker is what the flags of `check` ask for.
 type checker struct {
 	*app
-	file    string
-	control string
-	rate    ui.BitRate
-	asJSON  bool
+	file string
+	rate ui.BitRate
 }
 
 // checkReport is what check answers. Lists are never null.
