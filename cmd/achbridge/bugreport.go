@@ -47,9 +47,8 @@ configuration. Read it before you give it to others.`,
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write (default achbridge-bugreport-HOST.txt); it must not be there yet")
-	cmd.Flags().StringVarP(&file, "config", "c", "", "tell of this configuration `FILE`")
+	configFlag(cmd, &file, "tell of this configuration `FILE`")
 	_ = cmd.MarkFlagFilename("output", "txt")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	a.controlFlag(cmd)
 	return cmd
 }
@@ -74,7 +73,7 @@ func (a *app) bugreport(ctx context.Context, file, out string) error {
 	var examined doctor.Report
 	err = errors.New("it would quote the configuration")
 	if quotable {
-		host := doctor.Host{Places: a.Places, Dir: a.Dir, Client: a.Client, TryPorts: daemon.TryPorts}
+		host := doctor.Host{Host: a.Host, TryPorts: daemon.TryPorts}
 		examined, err = doctor.Examine(ctx, host, a.control, file)
 	}
 	r.json("doctor", examined, err)

@@ -13,6 +13,12 @@ func (a *app) controlFlag(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("control")
 }
 
+// configFlag gives a verb that reads a configuration its --config.
+func configFlag(cmd *cobra.Command, file *string, usage string) {
+	cmd.Flags().StringVarP(file, "config", "c", "", usage)
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+}
+
 // daemon is the one to which --control leads.
 func (a *app) daemon() *api.Client { return a.Client(a.control) }
 

@@ -25,7 +25,7 @@ Run it as the daemon's user or as root: other users cannot look into all process
 The exit code is 1 when a check fails.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			h := doctor.Host{Places: a.Places, Dir: a.Dir, Client: a.Client, TryPorts: daemon.TryPorts}
+			h := doctor.Host{Host: a.Host, TryPorts: daemon.TryPorts}
 			report, err := doctor.Examine(cmd.Context(), h, a.control, file)
 			if err != nil {
 				return err
@@ -41,8 +41,7 @@ The exit code is 1 when a check fails.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", "", "look at the host by this configuration `FILE`")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	configFlag(cmd, &file, "look at the host by this configuration `FILE`")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
 	return cmd

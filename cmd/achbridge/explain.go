@@ -36,8 +36,7 @@ Without a daemon, or with --config, the file is read.`,
 			return show(a, e, a.showExplanation)
 		},
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", "", "explain this configuration `FILE`, not the daemon's")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	configFlag(cmd, &file, "explain this configuration `FILE`, not the daemon's")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
 	return cmd

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -217,8 +216,7 @@ func (a *app) warnOfStrangers(drop *cobra.Command) {
 func (a *app) daemonHas(ctx context.Context, c *api.Client, path string) bool {
 	var setup api.DaemonSetup
 	_, err := c.Get(ctx, "/v1/setup", &setup)
-	at, err2 := filepath.Abs(path)
-	return err == nil && err2 == nil && setup.Key == at
+	return err == nil && setup.Key == config.Absolute(path)
 }
 
 // linkedHosts are the names of the linked hosts by their nodes.
