@@ -76,11 +76,11 @@ func (c *checker) run(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	if ps := cfg.LayoutProblems(); len(ps) > 0 {
-		r.Problems = ps
-		return c.wrong(r)
+	_, ps := cfg.Layouts()
+	if len(ps) == 0 {
+		ps, _ = errors.AsType[config.Problems](daemon.CheckHub(cfg))
 	}
-	if ps, ok := errors.AsType[config.Problems](daemon.CheckHub(cfg)); ok {
+	if len(ps) > 0 {
 		r.Problems = ps
 		return c.wrong(r)
 	}
