@@ -198,7 +198,7 @@ func (n *Node) Run(ctx context.Context) error {
 				n.rested = time.After(pause)
 			}
 		}
-		n.tellChange()
+		n.wakeAwaiting()
 	}
 	n.leave(cancel)
 	return nil

@@ -7,22 +7,22 @@ import (
 	"achbridge/cmd/achbridge/api"
 )
 
-// controlFlag gives a verb that talks to the daemon its --control, see daemon.
+// controlFlag adds --control to a command that asks the daemon.
 func (a *app) controlFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.control, "control", "", "`PATH` of the daemon's control socket (default: where run puts it)")
 	_ = cmd.MarkFlagFilename("control")
 }
 
-// configFlag gives a verb that reads a configuration its --config.
+// configFlag adds --config to a command that reads a configuration.
 func configFlag(cmd *cobra.Command, file *string, usage string) {
 	cmd.Flags().StringVarP(file, "config", "c", "", usage)
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 }
 
-// daemon is the one to which --control leads.
+// daemon returns a client of the daemon that --control names.
 func (a *app) daemon() *api.Client { return a.Client(a.control) }
 
-// jsonFlag gives a listing verb its --json.
+// jsonFlag adds --json to a command that lists something.
 func (a *app) jsonFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&a.asJSON, "json", "j", false, "print JSON for programs")
 }

@@ -39,7 +39,7 @@ func (s *Snapshot) origin() []Finding {
 	switch {
 	case c.Cause == status.CauseExportRule && len(s.Pushes()) == 0:
 		list = append([]Finding{s.hidden(c)}, list...)
-	case !slices.ContainsFunc(list, func(f Finding) bool { return f.Cure != "" }): // without a cure they are notes
+	case !slices.ContainsFunc(list, func(f Finding) bool { return f.Cure != "" }): // all are notes
 		list = append([]Finding{s.allWell(c, readers, hz)}, list...)
 	}
 	return list

@@ -24,7 +24,7 @@ type members struct {
 	counts map[uint64]server.ConnInfo // each connection, as it was seen last
 }
 
-// member is a host that is or was connected, with what a report says of it.
+// member is a host that is or was connected.
 type member struct {
 	since time.Time // zero: away
 	HostReport
@@ -166,7 +166,7 @@ func (m *members) sorted() (names []string) {
 	return names
 }
 
-// report is what is known of a host.
+// report returns the present figures of a host.
 func (m *members) report(host string) HostReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -55,8 +55,8 @@ type ChannelError struct {
 func (e *ChannelError) Error() string { return fmt.Sprintf("channel %s: %v", e.Channel, e.Err) }
 func (e *ChannelError) Unwrap() error { return e.Err }
 
-// aheadTime limits how far the player reads ahead, beside maxWaiting: a frame may have been captured before frames that stand
-// earlier in the file.
+// aheadTime limits how far the player reads ahead, as maxWaiting does. A frame may have been captured before frames that
+// come earlier in the file.
 const aheadTime = time.Minute
 
 // player puts the frames of one file.
