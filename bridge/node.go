@@ -196,7 +196,7 @@ func (n *Node) Run(ctx context.Context) error {
 				n.rested = time.After(pause)
 			}
 		}
-		n.tellChange()
+		n.wakeAwaiting()
 	}
 	n.leave(cancel)
 	return nil
