@@ -13,7 +13,7 @@ import (
 
 // A daemon mirrors what another serves by achd's protocol, over TCP and over UDP, and the robot is cut off without a
 // word: the kernel notices that nothing is heard. Frames come again by themselves, none twice or out of order.
-func TestHostWithAchdThatIsCutOffIsWaitedFor(t *testing.T) {
+func TestMirrorOfAchdResumesAfterCut(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	file := filepath.Join(t.TempDir(), "robot.yaml")
@@ -36,10 +36,10 @@ func TestHostWithAchdThatIsCutOffIsWaitedFor(t *testing.T) {
 	}
 	all(status.MirrorLive)
 	o := s.observe("pc", "keep:tcp", "keep:udp")
-	o.follows(now(), resumed, "keep:tcp", "keep:udp")
+	o.waitUntilFollowing(now(), resumeLimit, "keep:tcp", "keep:udp")
 	s.link("robot", "loss=100%")
 	all(status.MirrorWaiting)
 	s.link("robot", "loss=0%")
 	all(status.MirrorLive)
-	o.follows(now(), resumed, "keep:tcp", "keep:udp")
+	o.waitUntilFollowing(now(), resumeLimit, "keep:tcp", "keep:udp")
 }

@@ -22,11 +22,11 @@ type packet[T any] struct {
 	size          int
 	start, depart time.Duration
 	draws         [draws]float64
-	fate          Fate // Arrives, Twice or Lost
-	late          bool // held back on the wire
-	tries         int  // in the air
-	through       bool // the air, after one of them
-	gone          bool // lost in the air
+	outcome       Outcome // Arrives, Twice or Lost
+	reordered     bool    // held back on the wire
+	tries         int     // in the air
+	passedAir     bool    // the air, after one of them
+	lostInAir     bool    // lost in the air
 	payload       T
 }
 

@@ -12,8 +12,8 @@ import (
 // hubFile has two robots and two operators, each on a network of its own, and a hub.
 const hubFile = "testnet/compose/hub.yml"
 
-// byHub are the mirrors of hub.yml.
-var byHub = mirrors{
+// hubMirrors are the mirrors of hub.yml.
+var hubMirrors = mirrors{
 	"planner":  {"robot.imu", "robot.joints", "robot.camera", "atlas.imu", "atlas.legs"},
 	"operator": {"robot.camera", "atlas.legs"},
 }
@@ -36,28 +36,28 @@ func (m mirrors) without(host string) mirrors {
 func composeWithAHub(t *testing.T) {
 	c := startCompose(t, hubFile)
 	c.step("start", func(c *compose) {
-		c.follow(byHub)
-		c.readable(byHub)
+		c.follow(hubMirrors)
+		c.checkReadable(hubMirrors)
 		for service := range c.ids {
-			c.healthy(service)
+			c.waitUntilHealthy(service)
 		}
-		c.onlyByHub("planner")
+		c.checkOnlyThroughHub("planner")
 	})
 	c.step("the hub is killed and started again", func(c *compose) {
 		c.docker("kill", c.ids["hub"])
 		time.Sleep(time.Second)
 		c.docker("start", c.ids["hub"])
-		c.follow(byHub)
+		c.follow(hubMirrors)
 	})
 	c.step("an operator is away for a while", func(c *compose) {
 		join := c.cut("operator", "operator")
 		time.Sleep(5 * time.Second)
-		c.follow(mirrors{"planner": byHub["planner"]})
+		c.follow(mirrors{"planner": hubMirrors["planner"]})
 		join()
-		c.follow(byHub)
+		c.follow(hubMirrors)
 	})
 	c.step("a robot that is removed is cut off", func(c *compose) {
-		c.must("hub", "achbridge", "hub", "remove", "atlas", "--dir", "/hub")
+		c.mustRun("hub", "achbridge", "hub", "remove", "atlas", "--dir", "/hub")
 		await.NoError(c.t, func() error {
 			if up := c.linked("planner", "atlas"); len(up) > 0 {
 				return fmt.Errorf("planner: its link to atlas is up")
@@ -65,18 +65,18 @@ func composeWithAHub(t *testing.T) {
 			return nil
 		})
 		await.NoError(c.t, func() error {
-			out, _ := c.ask("atlas", "achbridge", "status")
+			out, _ := c.output("atlas", "achbridge", "status")
 			if want := "the hub refuses the credentials of atlas"; !strings.Contains(string(out), want) {
 				return fmt.Errorf("atlas: status does not say %q:\n%s", want, out)
 			}
 			return nil
 		})
-		c.follow(byHub.without("atlas"))
+		c.follow(hubMirrors.without("atlas"))
 	})
 }
 
-// onlyByHub wants all links of a host to be by the hub.
-func (c *compose) onlyByHub(service string) {
+// checkOnlyThroughHub wants all links of a host to be by the hub.
+func (c *compose) checkOnlyThroughHub(service string) {
 	c.t.Helper()
 	got := c.status(service)
 	if len(got.Links) == 0 {

@@ -41,7 +41,7 @@ func startCompose(t *testing.T, files ...string) *compose {
 	if err := buildImage(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.end)
+	t.Cleanup(c.tearDown)
 	c.compose("up", "--build", "--detach")
 	for _, service := range strings.Fields(c.compose("config", "--services")) {
 		c.ids[service] = strings.TrimSpace(c.compose("ps", "-q", service))
@@ -106,8 +106,8 @@ func removeLeftovers(t *testing.T, command []string) {
 	}
 }
 
-// end takes the project down and sees to it that nothing of it is left.
-func (c *compose) end() {
+// tearDown takes the project down and sees to it that nothing of it is left.
+func (c *compose) tearDown() {
 	if c.t.Failed() {
 		for name, id := range c.ids {
 			out, _ := exec.Command("docker", "logs", "--tail", "60", id).CombinedOutput()
@@ -223,8 +223,8 @@ func (c *compose) docker(args ...string) string {
 	return c.run("docker", args...)
 }
 
-// must runs a command in a container.
-func (c *compose) must(name string, command ...string) {
+// mustRun runs a command in a container.
+func (c *compose) mustRun(name string, command ...string) {
 	c.t.Helper()
 	c.docker(append([]string{"exec", c.ids[name]}, command...)...)
 }
@@ -241,8 +241,8 @@ func (c *compose) run(name string, args ...string) string {
 	return string(out)
 }
 
-// ask runs a command in a container and returns its standard output.
-func (c *compose) ask(name string, command ...string) ([]byte, error) {
+// output runs a command in a container and returns its standard output.
+func (c *compose) output(name string, command ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), await.Limit)
 	defer cancel()
 	var complaint strings.Builder

@@ -14,14 +14,14 @@ import (
 	"achbridge/testnet/await"
 )
 
-// api asks the daemon of a host what its control socket tells, without the cost
+// get asks the daemon of a host what its control socket tells, without the cost
 // of a process: the socket is reached through the file system of the host.
-func (s *site) api(host, path string, v any) error {
-	return ask(s.inside(host, "/run/achbridge/control.sock"), path, v)
+func (s *site) get(host, path string, v any) error {
+	return getFromSocket(s.inside(host, "/run/achbridge/control.sock"), path, v)
 }
 
-// ask asks the daemon that listens on a control socket.
-func ask(socket, path string, v any) error {
+// getFromSocket asks the daemon that listens on a control socket.
+func getFromSocket(socket, path string, v any) error {
 	client := http.Client{Timeout: await.Limit, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -49,7 +49,7 @@ type daemonStatus struct {
 // status asks the daemon of a host, and waits for one that starts.
 func (s *site) status(host string) (got daemonStatus) {
 	s.t.Helper()
-	await.NoError(s.t, func() error { return s.api(host, "/v1/status", &got) })
+	await.NoError(s.t, func() error { return s.get(host, "/v1/status", &got) })
 	return got
 }
 
@@ -65,10 +65,10 @@ func (s *site) linkedOver(host, transport string) {
 	})
 }
 
-// memory is where a host has its channels, seen from outside the host: to be
+// shmDir is where a host has its channels, seen from outside the host: to be
 // looked at and never to be locked, for the lock of a channel names its owner as
 // the host's own processes know it.
-func (s *site) memory(host string) localach.Dir {
+func (s *site) shmDir(host string) localach.Dir {
 	s.t.Helper()
 	return localach.Dir(s.inside(host, "/dev/shm"))
 }
@@ -76,7 +76,7 @@ func (s *site) memory(host string) localach.Dir {
 // channel opens a channel of a host, to be looked at.
 func (s *site) channel(host, name string) *localach.Channel {
 	s.t.Helper()
-	ch, err := s.memory(host).Open(name)
+	ch, err := s.shmDir(host).Open(name)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (s *site) channel(host, name string) *localach.Channel {
 // channels are the names of a host's channels.
 func (s *site) channels(host string) (names []string) {
 	s.t.Helper()
-	files, err := os.ReadDir(string(s.memory(host)))
+	files, err := os.ReadDir(string(s.shmDir(host)))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -99,10 +99,10 @@ func (s *site) channels(host string) (names []string) {
 	return names
 }
 
-// putsInto is how many frames were ever put into a channel of a host.
-func (s *site) putsInto(host, name string) uint64 {
+// putCount is how many frames were ever put into a channel of a host.
+func (s *site) putCount(host, name string) uint64 {
 	s.t.Helper()
-	ch, err := s.memory(host).Open(name)
+	ch, err := s.shmDir(host).Open(name)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -11,13 +11,13 @@ import (
 	"achbridge/testnet/hosts"
 )
 
-// field is a site of many hosts alike: host00, host01 ... each with fifty
+// manyHosts is a site of many hosts alike: host00, host01 ... each with fifty
 // channels and, once started, a daemon.
-type field struct {
+type manyHosts struct {
 	*site
 	names   []string
 	daemons map[string]*process
-	air     *air
+	air     *mdnsTraffic
 }
 
 // channelsEach is how many channels a host of a field has.
@@ -29,16 +29,16 @@ func channelName(i int) string { return fmt.Sprintf("left_arm_joint%02d", i) }
 // visitor has achbridge and the key, and no daemon.
 const visitor = "visitor"
 
-// newField makes n hosts with their channels, and a visitor without any, and no
+// newManyHosts makes n hosts with their channels, and a visitor without any, and no
 // daemon yet.
-func newField(t *testing.T, n int) *field {
+func newManyHosts(t *testing.T, n int) *manyHosts {
 	t.Helper()
-	f := &field{daemons: map[string]*process{}}
+	f := &manyHosts{daemons: map[string]*process{}}
 	for i := range n {
 		f.names = append(f.names, fmt.Sprintf("host%02d", i))
 	}
 	f.site = siteOf(t, "delay=1ms", append(slices.Clone(f.names), visitor)...)
-	f.air = listenToAir(f.lab)
+	f.air = captureMDNS(f.lab)
 	var channels []string
 	for i := range channelsEach {
 		channels = append(channels, channelName(i)+":0.1:64")
@@ -51,7 +51,7 @@ func newField(t *testing.T, n int) *field {
 
 // startAll starts a daemon on every host, those named with the arguments given,
 // and returns when all are up.
-func (f *field) startAll(args map[string][]string) (began, up time.Time) {
+func (f *manyHosts) startAll(args map[string][]string) (began, up time.Time) {
 	f.t.Helper()
 	began = time.Now()
 	for _, host := range f.names {
@@ -63,27 +63,27 @@ func (f *field) startAll(args map[string][]string) (began, up time.Time) {
 	return began, time.Now()
 }
 
-// air counts the mDNS packets that hosts send, each once however many hear it.
-type air struct {
+// mdnsTraffic counts the mDNS packets that hosts send, each once however many hear it.
+type mdnsTraffic struct {
 	mu   sync.Mutex
-	sent []packetInAir // by time
+	sent []mdnsPacket // by time
 }
 
-type packetInAir struct {
+type mdnsPacket struct {
 	at   time.Time
 	host string
 	size int
 }
 
-func listenToAir(l *hosts.Lab) *air {
-	a := &air{}
+func captureMDNS(l *hosts.Lab) *mdnsTraffic {
+	a := &mdnsTraffic{}
 	l.Listen(func(host string, frame []byte) {
 		if !isMulticastDNS(frame) {
 			return
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.sent = append(a.sent, packetInAir{time.Now(), host, len(frame)})
+		a.sent = append(a.sent, mdnsPacket{time.Now(), host, len(frame)})
 	})
 	return a
 }
@@ -108,7 +108,7 @@ func isMulticastDNS(frame []byte) bool {
 }
 
 // between counts packets and their bytes.
-func (a *air) between(from, to time.Time) (packets, bytes int) {
+func (a *mdnsTraffic) between(from, to time.Time) (packets, bytes int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range a.sent {
@@ -121,7 +121,7 @@ func (a *air) between(from, to time.Time) (packets, bytes int) {
 }
 
 // peak is the most packets in any second of a time.
-func (a *air) peak(from, to time.Time) (most int) {
+func (a *mdnsTraffic) peak(from, to time.Time) (most int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var window []time.Time

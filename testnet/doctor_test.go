@@ -12,18 +12,18 @@ import (
 	"achbridge/testnet/need"
 )
 
-// checkup is one line of achbridge doctor.
-type checkup struct{ Check, State, Text, Cure string }
+// doctorLine is one line of achbridge doctor.
+type doctorLine struct{ Check, State, Text, Cure string }
 
 // doctor has a host looked over, and returns the lines by their names.
-func (s *site) doctor(host string) (map[string]checkup, int) {
+func (s *site) doctor(host string) (map[string]doctorLine, int) {
 	s.t.Helper()
-	stdout, stderr, code := s.verb(host, "doctor", "--json")
-	var report struct{ Checks []checkup }
+	stdout, stderr, code := s.achbridge(host, "doctor", "--json")
+	var report struct{ Checks []doctorLine }
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
 		s.t.Fatalf("doctor on %s: %v\n%s%s", host, err, stdout, stderr)
 	}
-	list := map[string]checkup{}
+	list := map[string]doctorLine{}
 	for _, c := range report.Checks {
 		list[c.Check] = c
 	}
@@ -31,7 +31,7 @@ func (s *site) doctor(host string) (map[string]checkup, int) {
 }
 
 // A host that is good, and then one thing after the other that is not.
-func TestDoctorFindsWhatIsWrongWithAHost(t *testing.T) {
+func TestDoctorFindsProblems(t *testing.T) {
 	need.Long(t)
 	need.Program(t, "nft", "nftables")
 	s := newSite(t, "robot", "pc")
@@ -48,7 +48,7 @@ func TestDoctorFindsWhatIsWrongWithAHost(t *testing.T) {
 	if out, err := exec.Command("cc", "-O2", "-pthread", "-static", "-o", static, "../localach/testdata/peer/channel.c", "../localach/testdata/peer/main.c").CombinedOutput(); err != nil {
 		t.Fatalf("cc -static: %v\n%s", err, out)
 	}
-	s.observe("pc", keeping).follows(now(), met, keeping)
+	s.observe("pc", keeping).waitUntilFollowing(now(), meetLimit, keeping)
 
 	good, code := s.doctor("pc")
 	for name, tells := range map[string]string{

@@ -32,7 +32,7 @@ func (s *site) chmod(host, mode, channel string) {
 
 // The daemon runs as somebody who may not use the robot's channel. It says what to
 // do, and goes on as soon as that is done; the other channels never notice.
-func TestMirrorsFollowAfterPermissionsOfTheRobotsChannelChanged(t *testing.T) {
+func TestMirrorsFollowAfterChmodOfChannel(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", imu, joints)
@@ -40,13 +40,13 @@ func TestMirrorsFollowAfterPermissionsOfTheRobotsChannelChanged(t *testing.T) {
 	robot := s.runAs("robot", user)
 	pc := s.run("pc", "--mirror", "robot/*")
 	readers := s.observe("pc", keeping, reopening, parts)
-	readers.follows(now(), met, parts)
+	readers.waitUntilFollowing(now(), meetLimit, parts)
 	line := robot.awaitLog("channel=imu")
 	if !strings.Contains(line, "level=WARN") || !strings.Contains(line, "chmod") {
 		t.Errorf("got log line %q, want a warning with the cure", line)
 	}
 	s.chmod("robot", "666", "imu")
-	took := readers.follows(now(), resumed, keeping)
+	took := readers.waitUntilFollowing(now(), resumeLimit, keeping)
 	t.Logf("channel of another user opened to the daemon: followed after %v", took)
 
 	for range 3 {
@@ -54,18 +54,18 @@ func TestMirrorsFollowAfterPermissionsOfTheRobotsChannelChanged(t *testing.T) {
 		await.True(t, "imu is read although the daemon may not any more", func() bool {
 			return now() > moment(readers.last(keeping).Time)+moment(300*time.Millisecond)
 		})
-		readers.follows(now(), resumed, parts)
+		readers.waitUntilFollowing(now(), resumeLimit, parts)
 		s.chmod("robot", "666", "imu")
-		t.Logf("channel closed to the daemon and opened: followed after %v", readers.follows(now(), resumed, keeping, reopening))
+		t.Logf("channel closed to the daemon and opened: followed after %v", readers.waitUntilFollowing(now(), resumeLimit, keeping, reopening))
 	}
 	for range 50 { // as fast as it comes
 		s.chmod("robot", "0", "imu")
 		s.chmod("robot", "666", "imu")
 	}
 	opened := now()
-	readers.follows(opened, resumed, keeping, reopening, parts)
+	readers.waitUntilFollowing(opened, resumeLimit, keeping, reopening, parts)
 	for _, p := range []*process{robot, pc} {
-		p.alive()
+		p.checkAlive()
 	}
 	if after := publisher.puts(); after.failed != 0 {
 		t.Errorf("puts: got %v, want none failed", after)
@@ -73,7 +73,7 @@ func TestMirrorsFollowAfterPermissionsOfTheRobotsChannelChanged(t *testing.T) {
 }
 
 // The same with the file of a mirror, which the daemon finds when it starts.
-func TestMirrorsFollowAfterPermissionsOfTheMirrorChanged(t *testing.T) {
+func TestMirrorsFollowAfterChmodOfMirror(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	s.publish("robot", imu, joints)
@@ -81,18 +81,18 @@ func TestMirrorsFollowAfterPermissionsOfTheMirrorChanged(t *testing.T) {
 	s.shell("pc", `chmod 1777 /dev/shm`)
 	pc := s.runAs("pc", user, "--mirror", "robot/*")
 	readers := s.observe("pc", keeping, reopening, parts)
-	readers.follows(now(), met, keeping, reopening, parts)
+	readers.waitUntilFollowing(now(), meetLimit, keeping, reopening, parts)
 
 	s.chmod("pc", "0", "robot.imu")
 	time.Sleep(500 * time.Millisecond) // the file that it has open goes on
-	readers.follows(now(), resumed, keeping, parts)
+	readers.waitUntilFollowing(now(), resumeLimit, keeping, parts)
 	pc.kill()
 	pc = s.runAs("pc", user, "--mirror", "robot/*")
-	readers.follows(now(), met, parts)
+	readers.waitUntilFollowing(now(), meetLimit, parts)
 	line := pc.awaitLog("msg=\"mirror refused\" peer=robot channel=robot.imu")
 	if !strings.Contains(line, "chmod") {
 		t.Errorf("got log line %q, want the cure", line)
 	}
 	s.chmod("pc", "600", "robot.imu")
-	t.Logf("mirror opened to its daemon: followed after %v", readers.follows(now(), resumed, keeping, reopening))
+	t.Logf("mirror opened to its daemon: followed after %v", readers.waitUntilFollowing(now(), resumeLimit, keeping, reopening))
 }

@@ -45,7 +45,7 @@ var harmless = regexp.MustCompile(strings.Join([]string{
 	`cookieLife`,                       // a step in the middle of a handshake costs that handshake
 }, "|"))
 
-func TestNothingIsDecidedByTheWallClock(t *testing.T) {
+func TestCodeDoesNotDecideByWallClock(t *testing.T) {
 	for _, dir := range []string{"../bridge", "../cmd", "../discovery", "../localach", "../wire"} {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			switch {

@@ -35,7 +35,7 @@ func needKills(t *testing.T) {
 
 // The daemons of both sides are killed while they work, start, meet, or notice
 // that the other one is dead.
-func TestMirrorsFollowAfterDaemonsWereKilledAtRandomMoments(t *testing.T) {
+func TestMirrorsFollowAfterKillsAtRandomMoments(t *testing.T) {
 	needKills(t)
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", "imu:1000:64", "joints:50:3000", "camera:10:100000")
@@ -44,7 +44,7 @@ func TestMirrorsFollowAfterDaemonsWereKilledAtRandomMoments(t *testing.T) {
 		"pc":    func() *process { return s.run("pc", "--mirror", "robot/*") },
 	}
 	own := s.observe("robot", "keep:imu", "keep:joints", "keep:camera") // goes on with the handles that it has
-	o := s.brace(ordeal{
+	o := s.startFaultTest(faultTest{
 		publishers: []*process{publisher}, daemons: map[string]*process{"robot": start["robot"](), "pc": start["pc"]()},
 		readers:   []*observation{own, s.observe("pc", "reopen:robot.imu", "reopen:robot.joints", "reopen:robot.camera")},
 		restarted: true, replaced: true, // a put that was cut off costs the file
@@ -54,13 +54,13 @@ func TestMirrorsFollowAfterDaemonsWereKilledAtRandomMoments(t *testing.T) {
 	count := kills(t, 100)
 	for n := range count {
 		if n > 0 && n%spree == 0 {
-			o.recovers(fmt.Sprintf("%d daemons killed, to %d in all", spree, n), killed)
+			o.checkRecovery(fmt.Sprintf("%d daemons killed, to %d in all", spree, n), killed)
 		}
-		sometime(400 * time.Millisecond)
+		sleepRandomly(400 * time.Millisecond)
 		host := []string{"robot", "pc"}[rand.IntN(2)]
 		o.daemons[host].kill()
 		killed = now()
 		o.daemons[host] = start[host]()
 	}
-	o.aftermath(fmt.Sprintf("the last of %d daemons killed", count), killed)
+	o.finish(fmt.Sprintf("the last of %d daemons killed", count), killed)
 }

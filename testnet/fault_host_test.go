@@ -92,8 +92,8 @@ func afterName(path string) []string {
 	return strings.Fields(string(rest))
 }
 
-// processor is the time that a process has spent computing.
-func (p *process) processor() time.Duration {
+// cpuTime is the time that a process has spent computing.
+func (p *process) cpuTime() time.Duration {
 	p.t.Helper()
 	fields := afterName(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
 	if len(fields) < 13 {
@@ -105,24 +105,24 @@ func (p *process) processor() time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// load is the share of one processor that a process takes during a while.
-func (p *process) load(during time.Duration) float64 {
+// cpuLoad is the share of one processor that a process takes during a while.
+func (p *process) cpuLoad(during time.Duration) float64 {
 	p.t.Helper()
-	begin, before := time.Now(), p.processor()
+	begin, before := time.Now(), p.cpuTime()
 	time.Sleep(during) // the length of the measurement
-	return (p.processor() - before).Seconds() / time.Since(begin).Seconds()
+	return (p.cpuTime() - before).Seconds() / time.Since(begin).Seconds()
 }
 
-// alive fails the test if the process has ended.
-func (p *process) alive() {
+// checkAlive fails the test if the process has ended.
+func (p *process) checkAlive() {
 	p.t.Helper()
 	if err := p.Process.Signal(syscall.Signal(0)); err != nil || strings.Contains(p.states(), "Z") {
 		p.t.Fatalf("%s: it has ended", filepath.Base(p.Path))
 	}
 }
 
-// sometime is a moment that nothing foresees.
-func sometime(limit time.Duration) { time.Sleep(rand.N(limit)) }
+// sleepRandomly is a moment that nothing foresees.
+func sleepRandomly(limit time.Duration) { time.Sleep(rand.N(limit)) }
 
 // awaitOwner waits until somebody keeps the lock of a channel.
 func awaitOwner(t *testing.T, ch *localach.Channel) {
@@ -143,9 +143,9 @@ func awaitOwner(t *testing.T, ch *localach.Channel) {
 	})
 }
 
-// grew takes note that the robot has got a publisher with more channels, which are
+// addPublisher takes note that the robot has got a publisher with more channels, which are
 // mirrored.
-func (o *ordeal) grew(publisher *process, channels ...string) {
+func (o *faultTest) addPublisher(publisher *process, channels ...string) {
 	o.publishers = append(o.publishers, publisher)
 	for host, before := range o.before {
 		for _, name := range channels {

@@ -28,7 +28,7 @@ var onceEach = []struct {
 const ringOfTwice = "8192"
 
 // The daemon of the mirrors is killed at random moments, with frames under way.
-func TestNothingIsPutTwiceAfterTheDaemonWasKilledAtRandomMoments(t *testing.T) {
+func TestNothingIsPutTwiceAfterKillsAtRandomMoments(t *testing.T) {
 	needKills(t)
 	s := newSite(t, "robot", "pc")
 	var channels, args []string
@@ -47,15 +47,15 @@ func TestNothingIsPutTwiceAfterTheDaemonWasKilledAtRandomMoments(t *testing.T) {
 	s.publish("robot", channels...)
 	pc := s.run("pc", args...)
 	for name, list := range watched {
-		list[0].follows(now(), met, "keep:"+name)
+		list[0].waitUntilFollowing(now(), meetLimit, "keep:"+name)
 	}
 	cutOff, count := 0, kills(t, 25)
 	for range count {
 		if rand.IntN(4) > 0 { // else it is killed while it starts, too
 			watch := watched["robot.diary"]
-			watch[len(watch)-1].follows(now(), met, "keep:robot.diary")
+			watch[len(watch)-1].waitUntilFollowing(now(), meetLimit, "keep:robot.diary")
 		}
-		sometime(400 * time.Millisecond)
+		sleepRandomly(400 * time.Millisecond)
 		pc.kill()
 		for _, m := range onceEach {
 			if name := mirrorName(m.channel); s.cutOff("pc", name) {
@@ -70,9 +70,9 @@ func TestNothingIsPutTwiceAfterTheDaemonWasKilledAtRandomMoments(t *testing.T) {
 		pc = s.run("pc", args...)
 	}
 	for name, list := range watched {
-		list[len(list)-1].follows(now(), met, "keep:"+name)
+		list[len(list)-1].waitUntilFollowing(now(), meetLimit, "keep:"+name)
 	}
-	pc.leave()
+	pc.terminate()
 	for _, m := range onceEach {
 		name := mirrorName(m.channel)
 		frames, lost := 0, 0
@@ -110,7 +110,7 @@ func (o *observation) counts(view string) (frames, lost int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	last := uint64(0)
-	for _, s := range o.seen[view] {
+	for _, s := range o.frames[view] {
 		if s.Err != "" {
 			continue
 		}

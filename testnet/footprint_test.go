@@ -38,9 +38,9 @@ func (f footprint) within(before footprint) error {
 	return nil
 }
 
-// usual is the most that the daemon of a host holds in half a second: a question
+// peakFootprint is the most that the daemon of a host holds in half a second: a question
 // to the network opens sockets for a moment.
-func (o *ordeal) usual(host string) (most footprint) {
+func (o *faultTest) peakFootprint(host string) (most footprint) {
 	o.t.Helper()
 	for range 5 {
 		f := o.footprint(host)
@@ -53,7 +53,7 @@ func (o *ordeal) usual(host string) (most footprint) {
 	return most
 }
 
-func (o *ordeal) footprint(host string) footprint {
+func (o *faultTest) footprint(host string) footprint {
 	o.t.Helper()
 	pid := o.daemons[host].Process.Pid
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))

@@ -13,23 +13,23 @@ import (
 // host has one connection, a line up and a line down with a delay and a rate, in which nothing is
 // lost and nothing is overtaken, as in TCP. It can lie: see Deceive. Safe for concurrent use.
 type Hub struct {
-	mu       sync.Mutex
-	hosts    map[string]*HubHost
-	places   map[string]*hubPlace // by host/channel
-	maxFrame int
-	deceit   Deceit
-	held     map[string]hubMessage // what Reorders holds back, by stream and sender
-	routes   map[string]hubRoute   // of streams that were led astray, by id
-	delayed  hubLine               // what Delays holds up
+	mu           sync.Mutex
+	hosts        map[string]*HubHost
+	channels     map[string]*hubStored // by host/channel
+	maxFrame     int
+	deceit       Deceit
+	heldMessages map[string]hubMessage // what Reorders holds back, by stream and sender
+	routes       map[string]hubRoute   // of streams that were led astray, by id
+	delayed      hubLine               // what Delays holds up
 }
 
 const (
 	// hubOverhead is what a message takes on a line beside its bytes.
 	hubOverhead = 100
-	// hubUnacked is how many frames of a channel may be unacknowledged.
-	hubUnacked = 2
-	// hubPulls is how many messages a reader asks for that have not come.
-	hubPulls = 3
+	// hubMaxUnacked is how many frames of a channel may be unacknowledged.
+	hubMaxUnacked = 2
+	// hubMaxFetches is how many messages a reader asks for that have not come.
+	hubMaxFetches = 3
 )
 
 var (
@@ -41,7 +41,7 @@ var (
 
 // NewHub makes a hub without hosts; frames have at most maxFrame bytes.
 func NewHub(maxFrame int) *Hub {
-	h := &Hub{hosts: map[string]*HubHost{}, places: map[string]*hubPlace{}, held: map[string]hubMessage{}, routes: map[string]hubRoute{}, maxFrame: maxFrame}
+	h := &Hub{hosts: map[string]*HubHost{}, channels: map[string]*hubStored{}, heldMessages: map[string]hubMessage{}, routes: map[string]hubRoute{}, maxFrame: maxFrame}
 	h.delayed.hub = h
 	return h
 }
@@ -54,13 +54,13 @@ type HubHost struct {
 	// Under hub.mu.
 	up, down  hubLine
 	connected bool
-	life      int           // counts the connections
-	moved     chan struct{} // closed when something changes here
+	connCount int           // counts the connections
+	changed   chan struct{} // closed when something changes here
 	arrivals  []*HubStream
 	streams   map[string]*HubStream // by the other host and the id
 	readers   map[*HubChannel]bool  // with a connection
-	flights   map[*hubFlight]bool
-	dialled   int
+	unacked   map[*hubPut]bool
+	dialCount int
 }
 
 // Host connects a host by lines of these parameters, of which only Delay and Rate may be set.
@@ -74,7 +74,7 @@ func (h *Hub) Host(name string, up, down Params) *HubHost {
 	defer h.mu.Unlock()
 	o := &HubHost{
 		hub: h, name: name, up: hubLine{hub: h, params: up}, down: hubLine{hub: h, params: down}, connected: true,
-		moved: make(chan struct{}), streams: map[string]*HubStream{}, readers: map[*HubChannel]bool{}, flights: map[*hubFlight]bool{},
+		changed: make(chan struct{}), streams: map[string]*HubStream{}, readers: map[*HubChannel]bool{}, unacked: map[*hubPut]bool{},
 	}
 	h.hosts[name] = o
 	return o
@@ -87,20 +87,20 @@ func (h *Hub) Cut(name string) {
 	defer h.mu.Unlock()
 	o := h.hosts[name]
 	o.connected = false
-	o.life++
+	o.connCount++
 	o.up.clear()
 	o.down.clear()
-	for f := range o.flights {
-		f.settle(ErrHubAway)
+	for f := range o.unacked {
+		f.acknowledge(ErrHubAway)
 	}
 	for r := range o.readers {
-		r.lost()
+		r.reset()
 	}
 	for _, s := range o.streams {
-		s.lost()
+		s.reset()
 	}
 	o.arrivals = nil
-	o.rouse()
+	o.wake()
 }
 
 // Restore connects a host that was cut off.
@@ -109,7 +109,7 @@ func (h *Hub) Restore(name string) {
 	defer h.mu.Unlock()
 	o := h.hosts[name]
 	o.connected = true
-	o.rouse()
+	o.wake()
 }
 
 // Stall holds up all that a host sends and gets, until Resume, as a path does that is cut where
@@ -119,12 +119,12 @@ func (h *Hub) Stall(name string) { h.stall(name, true) }
 // Resume lets go what Stall has held up.
 func (h *Hub) Resume(name string) { h.stall(name, false) }
 
-func (h *Hub) stall(name string, held bool) {
+func (h *Hub) stall(name string, on bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o := h.hosts[name]
-	o.up.hold(held)
-	o.down.hold(held)
+	o.up.stall(on)
+	o.down.stall(on)
 }
 
 // Forget restarts the hub with nothing in it: all connections end and begin anew.
@@ -141,63 +141,63 @@ func (h *Hub) Forget() {
 		h.Cut(name)
 	}
 	h.mu.Lock()
-	clear(h.places)
+	clear(h.channels)
 	h.mu.Unlock()
 	for _, name := range names {
 		h.Restore(name)
 	}
 }
 
-// rouse wakes whoever waits for a change at the host. Needs mu.
-func (o *HubHost) rouse() {
-	close(o.moved)
-	o.moved = make(chan struct{})
+// wake wakes whoever waits for a change at the host. Needs mu.
+func (o *HubHost) wake() {
+	close(o.changed)
+	o.changed = make(chan struct{})
 }
 
 // wait calls try, with mu held, at once and after each change, until it is done, or ctx or the
 // deadline end. What it returns, if anything, is when to look without a change.
-func (o *HubHost) wait(ctx context.Context, d *deadline, try func() (done bool, look time.Time)) error {
+func (o *HubHost) wait(ctx context.Context, d *deadline, try func() (done bool, pollAt time.Time)) error {
 	for {
-		var past, anew <-chan struct{}
+		var passed, moved <-chan struct{}
 		if d != nil {
-			past, anew = d.signals()
+			passed, moved = d.signals()
 		}
 		select {
-		case <-past:
-			return errPast
+		case <-passed:
+			return errDeadline
 		default:
 		}
 		o.hub.mu.Lock()
-		done, look := try()
-		moved := o.moved
+		done, pollAt := try()
+		changed := o.changed
 		o.hub.mu.Unlock()
 		if done {
 			return nil
 		}
-		if err := o.pause(ctx, moved, past, anew, look); err != nil {
+		if err := o.block(ctx, changed, passed, moved, pollAt); err != nil {
 			return err
 		}
 	}
 }
 
-func (o *HubHost) pause(ctx context.Context, moved, past, anew <-chan struct{}, look time.Time) error {
+func (o *HubHost) block(ctx context.Context, changed, passed, moved <-chan struct{}, pollAt time.Time) error {
 	var due <-chan time.Time
-	if !look.IsZero() {
-		timer := time.NewTimer(time.Until(look))
+	if !pollAt.IsZero() {
+		timer := time.NewTimer(time.Until(pollAt))
 		defer timer.Stop()
 		due = timer.C
 	}
 	select {
+	case <-changed:
 	case <-moved:
-	case <-anew:
 	case <-due:
-	case <-past:
-		return errPast
+	case <-passed:
+		return errDeadline
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	return nil
 }
 
-// away is the error of a call that needs a connection.
-func (o *HubHost) away() error { return fmt.Errorf("host %s: %w", o.name, ErrHubAway) }
+// errAway is the error of a call that needs a connection.
+func (o *HubHost) errAway() error { return fmt.Errorf("host %s: %w", o.name, ErrHubAway) }

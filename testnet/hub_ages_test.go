@@ -17,8 +17,8 @@ const (
 	measureHub = 4 * time.Second
 )
 
-// judge prints whether a bar is met.
-func judge(t *testing.T, what string, got, bar float64) {
+// printBar prints whether a bar is met.
+func printBar(t *testing.T, what string, got, bar float64) {
 	t.Helper()
 	met := "met"
 	if got > bar {
@@ -55,14 +55,14 @@ func ageOnAnIdlePath(t *testing.T) {
 	robot := f.join("robot")
 	pc := f.join("pc", "--mirror", "robot/*")
 	byHub := f.measure(settleHub, measureHub, map[string]*process{"hub": f.hub, "robot": robot, "pc": pc}, "pc:robot.imu", "pc:robot.state")
-	pc.leave()
+	pc.terminate()
 	desk := f.run("desk", "--mirror", "robot/*")
 	direct := f.measure(settleHub, measureHub, map[string]*process{"hub": f.hub, "robot": robot, "desk": desk}, "desk:robot.imu", "desk:robot.state")
 	for _, channel := range []string{"robot.imu", "robot.state"} {
 		t.Logf("%s by the hub: %v", channel, byHub.views["pc:"+channel])
 		t.Logf("%s direct:     %v", channel, direct.views["desk:"+channel])
 	}
-	t.Logf("processor by the hub: %v; direct: %v", byHub.spent, direct.spent)
+	t.Logf("processor by the hub: %v; direct: %v", byHub.cpuTime, direct.cpuTime)
 }
 
 // thinRate is the rate of a thin link, in bits a second.
@@ -85,9 +85,9 @@ func ageOverThinHops(t *testing.T) {
 		bytes := min(m.wire["robot>hub"], m.wire["hub>pc"]) / got.hz // not all that goes up comes down
 		one := time.Duration(bytes * 8 / thinRate * 1e9)
 		least := 10*time.Millisecond + time.Duration(hops)*one + one/2
-		t.Logf("%d thin hops: %v; least %.1f ms, %.0f bytes a frame on the wire; processor %v", hops, got, inMs(least), bytes, m.spent)
-		judge(t, "mean to the least", got.mean.Seconds()/least.Seconds(), map[int]float64{1: 1.2, 2: 1.25}[hops])
-		judge(t, "p99 to the least", got.p99.Seconds()/least.Seconds(), 2)
+		t.Logf("%d thin hops: %v; least %.1f ms, %.0f bytes a frame on the wire; processor %v", hops, got, inMs(least), bytes, m.cpuTime)
+		printBar(t, "mean to the least", got.mean.Seconds()/least.Seconds(), map[int]float64{1: 1.2, 2: 1.25}[hops])
+		printBar(t, "p99 to the least", got.p99.Seconds()/least.Seconds(), 2)
 	}
 }
 
@@ -104,7 +104,7 @@ func ageBesideACamera(t *testing.T) {
 		m := f.measure(settleHub, measureHub, nil, "pc:robot.imu", "pc:robot.camera")
 		beside := m.views["pc:robot.imu"]
 		t.Logf("thin %s: alone %v; beside the camera %v; camera %v", c.name, alone, beside, m.views["pc:robot.camera"])
-		judge(t, "beside to alone", beside.mean.Seconds()/alone.mean.Seconds(), 2)
+		printBar(t, "beside to alone", beside.mean.Seconds()/alone.mean.Seconds(), 2)
 	}
 }
 
@@ -123,7 +123,7 @@ func ageBesideASlowOperator(t *testing.T) {
 	beside := f.measure(0, measureHub, nil, append(channels, "far:robot.imu")...)
 	for _, name := range channels {
 		t.Logf("%s alone: %v; beside: %v", name, alone.views[name], beside.views[name])
-		judge(t, name+" beside a slow operator to alone", beside.views[name].mean.Seconds()/alone.views[name].mean.Seconds(), 1.05)
+		printBar(t, name+" beside a slow operator to alone", beside.views[name].mean.Seconds()/alone.views[name].mean.Seconds(), 1.05)
 	}
 	t.Logf("the slow one: %v", beside.views["far:robot.imu"])
 }

@@ -39,29 +39,29 @@ func (h *Hub) Deceive(d Deceit) {
 }
 
 // answers is what a reader gets for the newest frame of a place. Needs mu.
-func (h *Hub) answers(c *HubChannel, p *hubPlace) [][]byte {
+func (h *Hub) answers(c *HubChannel, p *hubStored) [][]byte {
 	switch h.deceit.Frames {
 	case Replays:
 		if len(p.history) > 1 {
 			return [][]byte{p.frame, p.history[int(p.number)%(len(p.history)-1)]}
 		}
 	case Reorders:
-		if len(p.spare) == 0 {
-			p.spare = [][]byte{p.frame}
+		if len(p.reordered) == 0 {
+			p.reordered = [][]byte{p.frame}
 			return nil
 		}
-		first := p.spare[0]
-		p.spare = nil
+		first := p.reordered[0]
+		p.reordered = nil
 		return [][]byte{p.frame, first}
 	case Doubles:
 		return [][]byte{p.frame, p.frame}
 	case Forges:
-		return [][]byte{flipped(p.frame, p.number)}
+		return [][]byte{flipBit(p.frame, p.number)}
 	case Withholds:
 		return nil
 	case Impersonates:
-		for _, key := range slices.Sorted(maps.Keys(h.places)) {
-			if other := h.places[key]; other != p && other.frame != nil {
+		for _, key := range slices.Sorted(maps.Keys(h.channels)) {
+			if other := h.channels[key]; other != p && other.frame != nil {
 				return [][]byte{other.frame}
 			}
 		}
@@ -70,8 +70,8 @@ func (h *Hub) answers(c *HubChannel, p *hubPlace) [][]byte {
 	return [][]byte{p.frame}
 }
 
-// flipped is b with one other bit; another one for each n.
-func flipped(b []byte, n uint64) []byte {
+// flipBit is b with one other bit; another one for each n.
+func flipBit(b []byte, n uint64) []byte {
 	b = bytes.Clone(b)
 	if len(b) > 0 {
 		bit := n * 2654435761 % (8 * uint64(len(b)))
@@ -85,26 +85,26 @@ func (h *Hub) messages(m hubMessage) []hubMessage {
 	key := m.from + " " + m.id
 	switch lie := h.deceit.Streams; {
 	case lie == Impersonates:
-		return []hubMessage{h.misled(m)}
+		return []hubMessage{h.misroute(m)}
 	case m.kind != hubData:
 	case lie == Doubles:
 		return []hubMessage{m, m}
 	case lie == Replays:
-		before, ok := h.held[key]
-		h.held[key] = m
+		before, ok := h.heldMessages[key]
+		h.heldMessages[key] = m
 		if ok {
 			return []hubMessage{m, before}
 		}
 	case lie == Reorders:
-		before, ok := h.held[key]
-		delete(h.held, key)
+		before, ok := h.heldMessages[key]
+		delete(h.heldMessages, key)
 		if ok {
 			return []hubMessage{m, before}
 		}
-		h.held[key] = m
+		h.heldMessages[key] = m
 		return nil
 	case lie == Forges:
-		m.data = flipped(m.data, m.number)
+		m.data = flipBit(m.data, m.number)
 	case lie == Withholds:
 		return nil
 	}
@@ -112,11 +112,11 @@ func (h *Hub) messages(m hubMessage) []hubMessage {
 }
 
 // hubRoute is where a stream leads that was meant for another host.
-type hubRoute struct{ dialler, meant, third string }
+type hubRoute struct{ dialler, addressee, third string }
 
-// misled brings what the dialler says to a third host, and the answers back in the name of the one
+// misroute brings what the dialler says to a third host, and the answers back in the name of the one
 // that was meant. Needs mu.
-func (h *Hub) misled(m hubMessage) hubMessage {
+func (h *Hub) misroute(m hubMessage) hubMessage {
 	r, ok := h.routes[m.id]
 	if !ok && m.kind == hubOpen {
 		for _, name := range slices.Sorted(maps.Keys(h.hosts)) {
@@ -131,7 +131,7 @@ func (h *Hub) misled(m hubMessage) hubMessage {
 	case ok && m.from == r.dialler:
 		m.to = r.third
 	case ok && m.from == r.third:
-		m.from = r.meant
+		m.from = r.addressee
 	}
 	return m
 }

@@ -45,7 +45,7 @@ func gotWithin(t *testing.T, c *HubChannel) (frames []string) {
 	}
 }
 
-func TestHubLiesAboutFrames(t *testing.T) {
+func TestHubDeceivesReaders(t *testing.T) {
 	for _, c := range []struct {
 		lie  Lie
 		want string // what comes of three frames, each put when the one before was read
@@ -83,7 +83,7 @@ func TestHubLiesAboutFrames(t *testing.T) {
 	}
 }
 
-func TestHubForgesAnotherBitEachTime(t *testing.T) {
+func TestHubForgesDifferentBits(t *testing.T) {
 	atHub(t, Params{}, func(t *testing.T, h *Hub, robot, pc *HubHost) {
 		h.Deceive(Deceit{Frames: Forges})
 		out, in := robot.Channel("robot", "imu"), pc.Channel("robot", "imu")
@@ -111,7 +111,7 @@ func TestHubForgesAnotherBitEachTime(t *testing.T) {
 	})
 }
 
-func TestHubLiesToStreams(t *testing.T) {
+func TestHubDeceivesStreams(t *testing.T) {
 	for _, c := range []struct {
 		lie  Lie
 		want string // what the reader gets of "one", "two" and "three", and why no more
@@ -153,7 +153,7 @@ func TestHubLiesToStreams(t *testing.T) {
 	}
 }
 
-func TestHubLeadsStreamsToAnotherHost(t *testing.T) {
+func TestHubMisroutesStreams(t *testing.T) {
 	atHub(t, Params{Delay: time.Millisecond}, func(t *testing.T, h *Hub, robot, pc *HubHost) {
 		spy := h.Host("spy", Params{}, Params{})
 		h.Deceive(Deceit{Streams: Impersonates})
@@ -176,7 +176,7 @@ func TestHubLeadsStreamsToAnotherHost(t *testing.T) {
 	})
 }
 
-func TestHubLinesHaveARate(t *testing.T) {
+func TestHubLineLimitsRate(t *testing.T) {
 	atHub(t, Params{Delay: 10 * time.Millisecond, Rate: 1e6}, func(t *testing.T, h *Hub, robot, pc *HubHost) {
 		out, in := robot.Channel("robot", "imu"), pc.Channel("robot", "imu")
 		go out.Put(t.Context(), make([]byte, 1000-hubOverhead))
@@ -190,7 +190,7 @@ func TestHubLinesHaveARate(t *testing.T) {
 	})
 }
 
-func TestStalledHostSendsWhatWaited(t *testing.T) {
+func TestHubResumeDeliversStalledMessages(t *testing.T) {
 	atHub(t, Params{Delay: 10 * time.Millisecond}, func(t *testing.T, h *Hub, robot, pc *HubHost) {
 		out, in := robot.Channel("robot", "imu"), pc.Channel("robot", "imu")
 		h.Stall("robot")
@@ -212,7 +212,7 @@ func TestStalledHostSendsWhatWaited(t *testing.T) {
 	})
 }
 
-func TestForgetfulHubHasNothing(t *testing.T) {
+func TestHubForgetDropsFrames(t *testing.T) {
 	atHub(t, Params{Delay: 10 * time.Millisecond}, func(t *testing.T, h *Hub, robot, pc *HubHost) {
 		out, in := robot.Channel("robot", "imu"), pc.Channel("robot", "imu")
 		putAt(t, out, "gone")

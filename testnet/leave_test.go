@@ -18,13 +18,13 @@ import (
 // A kernel that is busy, with networks or with anything at all, is slow to close what
 // is a member of a multicast group, and inotify. The goodbyes do not wait for that, and
 // who has said them has left in peace.
-func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
+func TestDaemonExitsCleanlyWhileKernelIsSlow(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(*site, *process){
 		"at rest": func(*site, *process) {},
 		"as its networks change": func(s *site, robot *process) {
-			s.eth0("robot", without(func(ip net.IP) bool { return !isIPv4(ip) })) // it registers anew
-			await.NoError(t, robot.closes)
+			s.changeEth0("robot", removeAddrs(func(ip net.IP) bool { return !isIPv4(ip) })) // it registers anew
+			await.NoError(t, robot.isClosing)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
 				}
 				return nil
 			})
-			s.slowToClose("robot", robot)
+			s.slowDownClose("robot", robot)
 			meanwhile(s, robot)
 
 			began := time.Now()
@@ -55,10 +55,10 @@ func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
 				}
 				return nil
 			})
-			promised(t, "telling the others", time.Since(began), time.Second)
+			checkPromise(t, "telling the others", time.Since(began), time.Second)
 			robot.awaitLog("msg=left")
-			promised(t, "leaving", time.Since(began), 2*time.Second)
-			robot.leaves() // as soon as strace lets go of its threads
+			checkPromise(t, "leaving", time.Since(began), 2*time.Second)
+			robot.waitForExit() // as soon as strace lets go of its threads
 			if list, code := s.ls("other", "--timeout", "1ms"); code != codeNothing {
 				t.Errorf("ls after the daemon's end = %v and exit code %d, want nothing and %d", list, code, codeNothing)
 			}
@@ -69,9 +69,9 @@ func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
 	}
 }
 
-// slowToClose has the kernel take five seconds to close the sockets for multicast DNS that
+// slowDownClose has the kernel take five seconds to close the sockets for multicast DNS that
 // a process has now, and its inotify.
-func (s *site) slowToClose(host string, p *process) {
+func (s *site) slowDownClose(host string, p *process) {
 	s.t.Helper()
 	args := []string{"-f", "-qq", "-o", os.DevNull, "-e", "trace=close", "-e", "inject=close:delay_enter=5000000",
 		"-P", "anon_inode:inotify", "-p", fmt.Sprint(p.Process.Pid)}
@@ -96,8 +96,8 @@ func (s *site) slowToClose(host string, p *process) {
 	})
 }
 
-// closes is nil while a thread of the process closes something.
-func (p *process) closes() error {
+// isClosing is nil while a thread of the process closes something.
+func (p *process) isClosing() error {
 	for _, task := range p.tasks() {
 		text, _ := os.ReadFile(filepath.Join(task, "syscall"))
 		if number, _, _ := strings.Cut(string(text), " "); number == fmt.Sprint(syscall.SYS_CLOSE) {

@@ -14,36 +14,36 @@ import (
 // the same results. T is what the caller wants back with a packet. One goroutine
 // at a time.
 type Link[T any] struct {
-	params  Params
-	airs    *Airs
-	seed    uint64
-	rand    *rand.Rand
-	bad     bool // state of the Gilbert-Elliott chain
-	queue   []*packet[T]
-	bytes   int64         // of queue, the one in transmission included
-	free    time.Duration // when the transmitter has sent all that is queued
-	last    time.Duration // latest arrival of a packet that keeps its order
-	chances chances       // with a trace
-	station *station[T]   // with wifi; its packets in the air are not in queue
-	wire    arrivals[T]
-	sent    uint64
-	counts  Counts
+	params      Params
+	airs        *Airs
+	seed        uint64
+	rand        *rand.Rand
+	bad         bool // state of the Gilbert-Elliott chain
+	queue       []*packet[T]
+	bytes       int64         // of queue, the one in transmission included
+	freeAt      time.Duration // when the transmitter has sent all that is queued
+	lastArrival time.Duration // latest arrival of a packet that keeps its order
+	chances     chances       // with a trace
+	station     *station[T]   // with wifi; its packets in the air are not in queue
+	wire        arrivals[T]
+	sent        uint64
+	counts      Counts
 }
 
-// Fate says what becomes of a packet that was sent.
-type Fate uint8
+// Outcome says what becomes of a packet that was sent.
+type Outcome uint8
 
 const (
-	Arrives   Fate = iota // once
-	Twice                 // arrives and was duplicated
-	Lost                  // on the wire at random, or in the air with all tries
-	Overflow              // the queue was full
-	TooBig                // above the MTU
-	CutOff                // the link was cut
-	Forgotten             // no host has this address, or no socket this port
+	Arrives   Outcome = iota // once
+	Twice                    // arrives and was duplicated
+	Lost                     // on the wire at random, or in the air with all tries
+	Overflow                 // the queue was full
+	TooBig                   // above the MTU
+	CutOff                   // the link was cut
+	Forgotten                // no host has this address, or no socket this port
 )
 
-func (f Fate) String() string {
+func (f Outcome) String() string {
 	return [...]string{"arrives", "twice", "lost", "overflow", "too big", "cut off", "forgotten"}[f]
 }
 
@@ -68,7 +68,7 @@ func NewLinkIn[T any](airs *Airs, seed uint64, p Params) *Link[T] {
 // have not left the transmitter yet. With wifi nothing is known ahead: times are
 // zero, and a packet that Arrives may still be lost.
 type Sent struct {
-	Fate    Fate
+	Outcome Outcome
 	Departs time.Duration // last bit on the wire
 	Arrives time.Duration // first copy, if it arrives
 }
@@ -81,24 +81,24 @@ func (l *Link[T]) Send(now time.Duration, size int, payload T) Sent {
 	switch {
 	case l.params.Cut:
 		l.counts.CutOff++
-		return Sent{Fate: CutOff}
+		return Sent{Outcome: CutOff}
 	case l.params.MTU > 0 && size > l.params.MTU:
 		l.counts.TooBig++
-		return Sent{Fate: TooBig}
+		return Sent{Outcome: TooBig}
 	case l.overflows(size):
 		l.counts.Overflow++
-		return Sent{Fate: Overflow}
+		return Sent{Outcome: Overflow}
 	}
 	l.accept(p)
 	l.queue = append(l.queue, p)
 	l.bytes += int64(size)
 	if l.station != nil {
-		l.station.rouse(now)
-		return Sent{Fate: p.fate}
+		l.station.requestAir(now)
+		return Sent{Outcome: p.outcome}
 	}
-	p.start = max(now, l.free)
+	p.start = max(now, l.freeAt)
 	p.depart = l.transmit(p.start, size)
-	return Sent{Fate: p.fate, Departs: p.depart, Arrives: l.put(p)}
+	return Sent{Outcome: p.outcome, Departs: p.depart, Arrives: l.put(p)}
 }
 
 // packet makes a packet and draws its luck.
@@ -113,17 +113,17 @@ func (l *Link[T]) packet(size int, payload T) *packet[T] {
 	}
 	switch lost := l.loses(p.draws[drawLoss]); {
 	case lost:
-		p.fate = Lost
+		p.outcome = Lost
 	case p.draws[drawDuplicate] < l.params.Duplicate:
-		p.fate = Twice
+		p.outcome = Twice
 	}
-	p.late = p.draws[drawReorder] < l.params.Reorder
+	p.reordered = p.draws[drawReorder] < l.params.Reorder
 	return p
 }
 
 // accept counts the luck of a packet that the link takes.
 func (l *Link[T]) accept(p *packet[T]) {
-	switch p.fate {
+	switch p.outcome {
 	case Lost:
 		l.counts.Lost++
 	case Twice:
@@ -136,12 +136,12 @@ func (l *Link[T]) accept(p *packet[T]) {
 func (l *Link[T]) transmit(start time.Duration, size int) time.Duration {
 	p := l.params
 	if p.Trace != nil {
-		return l.chances.take(p.Trace, start+p.From, size) - p.From
+		return l.chances.send(p.Trace, start+p.From, size) - p.From
 	}
 	if p.Stall == (Stall{}) && p.Fade == (Fade{}) {
 		return start + p.transmission(size)
 	}
-	return p.leaves(start, float64(size)*8)
+	return p.departure(start, float64(size)*8)
 }
 
 // Next returns when something happens next, if anything is under way: a packet
@@ -181,11 +181,11 @@ func (l *Link[T]) Counts() Counts { return l.counts }
 // all that is queued now, does not stand still, and has its next chance. It does
 // not know when a station gets the air.
 func (l *Link[T]) Free(now time.Duration) time.Duration {
-	now = max(now, l.free)
+	now = max(now, l.freeAt)
 	if p := l.params; p.Trace != nil {
-		return l.chances.free(p.Trace, now+p.From) - p.From
+		return l.chances.nextFree(p.Trace, now+p.From) - p.From
 	}
-	return l.params.opens(now)
+	return l.params.stallEnd(now)
 }
 
 // Set changes the parameters from now on. What waits leaves at the new rate,
@@ -200,24 +200,24 @@ func (l *Link[T]) Set(now time.Duration, p Params) {
 	}
 	l.advance(now)
 	old := l.params
-	l.params, l.last = p, 0
+	l.params, l.lastArrival = p, 0
 	if p.Cut {
 		l.drop(now)
 	}
 	l.wire = l.wire.departed(now)
 	moved := p.medium() != old.medium()
 	if moved && l.station != nil {
-		l.leave()
+		l.removeStation()
 	}
 	if moved && p.Trace != nil {
 		l.chances = p.Trace.from(now + p.From)
 	}
 	switch {
 	case p.Wifi != "" && l.station == nil:
-		l.enter(now)
+		l.addStation(now)
 	case p.Wifi != "":
 	case len(l.queue) == 0:
-		l.free = now
+		l.freeAt = now
 	case moved:
 		l.retime(now, old)
 	}
@@ -234,34 +234,34 @@ func (l *Link[T]) retime(now time.Duration, old Params) {
 	free := now
 	for i, q := range l.queue {
 		q.start = free
-		if i == 0 && old.paced() && l.params.paced() { // a part of it is out already
-			q.depart = l.params.leaves(now, old.carries(now, q.depart))
+		if i == 0 && old.hasRate() && l.params.hasRate() { // a part of it is out already
+			q.depart = l.params.departure(now, old.carries(now, q.depart))
 		} else {
 			q.depart = l.transmit(free, q.size)
 		}
 		free = q.depart
 	}
-	l.free = free
+	l.freeAt = free
 }
 
 // put puts p on the wire and returns when it arrives.
 func (l *Link[T]) put(p *packet[T]) time.Duration {
-	l.free = p.depart
-	if p.fate == Lost {
+	l.freeAt = p.depart
+	if p.outcome == Lost {
 		return 0
 	}
 	scale := func(max time.Duration, draw int) time.Duration {
 		return time.Duration(float64(max) * p.draws[draw])
 	}
 	at := p.depart + l.params.Delay + scale(l.params.Jitter, drawJitter)
-	if p.late {
+	if p.reordered {
 		at += scale(max(l.params.Delay, time.Millisecond), drawHold)
 	} else {
-		at = max(at, l.last)
-		l.last = at
+		at = max(at, l.lastArrival)
+		l.lastArrival = at
 	}
 	heap.Push(&l.wire, arrival[T]{at: at, packet: p})
-	if p.fate == Twice {
+	if p.outcome == Twice {
 		second := p.depart + l.params.Delay + scale(l.params.Jitter, drawSecond)
 		heap.Push(&l.wire, arrival[T]{at: max(at, second), packet: p, copy: true})
 	}
@@ -298,7 +298,7 @@ func (l *Link[T]) loses(draw float64) bool {
 // advance forgets what has left the transmitter, and lets the air live.
 func (l *Link[T]) advance(now time.Duration) {
 	if l.station != nil {
-		l.station.air.live(now)
+		l.station.air.run(now)
 		return
 	}
 	n := 0
@@ -325,11 +325,11 @@ func (l *Link[T]) drop(now time.Duration) {
 	}
 	if l.station != nil {
 		for _, p := range slices.Concat(l.station.window, l.queue) {
-			if p.fate != Lost && !p.gone {
+			if p.outcome != Lost && !p.lostInAir {
 				l.counts.CutOff++
 			}
 		}
 		l.station.clear()
 	}
-	l.queue, l.wire, l.bytes, l.free = nil, arrived, 0, now
+	l.queue, l.wire, l.bytes, l.freeAt = nil, arrived, 0, now
 }

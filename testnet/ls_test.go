@@ -21,7 +21,7 @@ type listed struct {
 // ls asks a host what it could mirror; code is the program's exit code.
 func (s *site) ls(host string, args ...string) (list []listed, code int) {
 	s.t.Helper()
-	stdout, stderr, code := s.verb(host, append([]string{"ls", "--json"}, args...)...)
+	stdout, stderr, code := s.achbridge(host, append([]string{"ls", "--json"}, args...)...)
 	dec := json.NewDecoder(strings.NewReader(stdout))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&list); err != nil {

@@ -13,13 +13,13 @@ import (
 // and the same sends, always the same. It starts no goroutine but those of its
 // timer. Safe for concurrent use.
 type Network struct {
-	mu    sync.Mutex
-	start time.Time
-	mesh  *Mesh[datagram]
-	hosts []*Host
-	timer *time.Timer
-	armed time.Duration // when timer fires; 0 is never
-	taps  []func(Event)
+	mu       sync.Mutex
+	start    time.Time
+	mesh     *Mesh[datagram]
+	hosts    []*Host
+	timer    *time.Timer
+	armedFor time.Duration // when timer fires; 0 is never
+	taps     []func(Event)
 }
 
 // datagram is a UDP packet under way.
@@ -125,9 +125,9 @@ func (n *Network) send(from *Host, d datagram) {
 	to := n.hostAt(d.to.Addr())
 	switch {
 	case to == nil:
-		n.tell(now, WhatSent, d, Sent{Fate: Forgotten, Departs: now})
+		n.emit(now, WhatSent, d, Sent{Outcome: Forgotten, Departs: now})
 	case to == from:
-		n.tell(now, WhatSent, d, Sent{Departs: now, Arrives: now})
+		n.emit(now, WhatSent, d, Sent{Departs: now, Arrives: now})
 		n.arrive(now, to, d)
 	default:
 		overhead := Overhead4
@@ -135,7 +135,7 @@ func (n *Network) send(from *Host, d datagram) {
 			overhead = Overhead6
 		}
 		sent := n.mesh.Send(now, from.number, to.number, len(d.data)+overhead, d)
-		n.tell(now, WhatSent, d, sent)
+		n.emit(now, WhatSent, d, sent)
 		n.deliver(now)
 	}
 	n.arm(now)
@@ -166,10 +166,10 @@ func (n *Network) arrive(now time.Duration, h *Host, d datagram) {
 	if c := h.sockets[d.to.Port()][family(d.to.Addr())]; c != nil {
 		what = c.receive(d)
 	}
-	n.tell(now, what, d, Sent{})
+	n.emit(now, what, d, Sent{})
 }
 
-func (n *Network) tell(now time.Duration, what What, d datagram, sent Sent) {
+func (n *Network) emit(now time.Duration, what What, d datagram, sent Sent) {
 	for _, f := range n.taps {
 		f(Event{At: now, From: d.from, To: d.to, Payload: d.data, What: what, Sent: sent})
 	}
@@ -178,10 +178,10 @@ func (n *Network) tell(now time.Duration, what What, d datagram, sent Sent) {
 // arm sets the timer to the next arrival.
 func (n *Network) arm(now time.Duration) {
 	at, ok := n.mesh.Next()
-	if !ok || n.armed == at && at > now {
+	if !ok || n.armedFor == at && at > now {
 		return
 	}
-	n.armed = at
+	n.armedFor = at
 	if n.timer == nil {
 		n.timer = time.AfterFunc(at-now, n.tick)
 		return
@@ -192,7 +192,7 @@ func (n *Network) arm(now time.Duration) {
 func (n *Network) tick() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.armed = 0
+	n.armedFor = 0
 	now := n.now()
 	n.deliver(now)
 	n.arm(now)

@@ -24,7 +24,7 @@ type Conn struct {
 	local   netip.AddrPort
 
 	mu        sync.Mutex
-	waiting   []datagram
+	received  []datagram
 	bytes     int
 	limit     int
 	discarded uint64
@@ -82,14 +82,14 @@ func (c *Conn) usable(op string, d *deadline) error {
 func (c *Conn) take() (datagram, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.waiting) == 0 {
+	if len(c.received) == 0 {
 		return datagram{}, false
 	}
-	d := c.waiting[0]
-	c.waiting[0] = datagram{}
-	c.waiting = c.waiting[1:]
+	d := c.received[0]
+	c.received[0] = datagram{}
+	c.received = c.received[1:]
 	c.bytes -= len(d.data) + Overhead4
-	if len(c.waiting) > 0 {
+	if len(c.received) > 0 {
 		c.wake()
 	}
 	return d, true
@@ -111,7 +111,7 @@ func (c *Conn) receive(d datagram) What {
 		c.discarded++
 		return WhatDiscarded
 	}
-	c.waiting = append(c.waiting, d)
+	c.received = append(c.received, d)
 	c.bytes += len(d.data) + Overhead4
 	c.wake()
 	return WhatArrived

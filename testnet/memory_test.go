@@ -41,7 +41,7 @@ func receive(t *testing.T, c *Conn, start time.Time) time.Duration {
 	return time.Since(start)
 }
 
-func TestDatagramsArriveExactlyWhenTheModelSays(t *testing.T) {
+func TestNetworkDeliversAtModelTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t, 1, "delay=10ms,rate=1mbit")
 		start := time.Now()
@@ -56,7 +56,7 @@ func TestDatagramsArriveExactlyWhenTheModelSays(t *testing.T) {
 	})
 }
 
-func TestIPv6HeadersCostTwentyBytesMore(t *testing.T) {
+func TestIPv6HeadersAddTwentyBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewNetwork(1)
 		a, _ := n.Host("robot", params(t, "rate=1mbit")).Listen6(0)
@@ -93,7 +93,7 @@ func TestSocketsOfOneHostShareItsEgress(t *testing.T) {
 	})
 }
 
-func TestDirectionOfItsOwnHasItsOwnParameters(t *testing.T) {
+func TestDirectionHasItsOwnParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, a, b := pair(t, 1, "delay=10ms")
 		if err := n.Change("robot>pc", "delay=50ms"); err != nil {
@@ -141,7 +141,7 @@ func TestCutHostNeitherSendsNorReceives(t *testing.T) {
 	}
 }
 
-func TestUnknownTargetsAreNamed(t *testing.T) {
+func TestUnknownTargetError(t *testing.T) {
 	n := NewNetwork(1)
 	n.Host("robot", Params{})
 	n.Host("pc", Params{})
@@ -189,7 +189,7 @@ func TestDeadlineAndCloseWakeReaders(t *testing.T) {
 	})
 }
 
-func TestFullReceiveBufferDiscards(t *testing.T) {
+func TestFullReceiveBufferDiscardsDatagrams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, a, b := pair(t, 1, "up")
 		var told int
@@ -216,7 +216,7 @@ func TestFullReceiveBufferDiscards(t *testing.T) {
 	})
 }
 
-func TestSameSeedSameEvents(t *testing.T) {
+func TestSameSeedGivesSameEvents(t *testing.T) {
 	run := func(seed uint64) (events []Event) {
 		synctest.Test(t, func(t *testing.T) {
 			n, a, b := pair(t, seed, "delay=5ms,jitter=3ms,rate=2mbit,queue=8KiB,loss=5%,burst=2,dup=5%,reorder=5%")
@@ -244,7 +244,7 @@ func TestSameSeedSameEvents(t *testing.T) {
 	}
 }
 
-func TestNobodyThereIsNoError(t *testing.T) {
+func TestSendToUnusedPortSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, a, _ := pair(t, 1, "up")
 		var whats []What

@@ -16,12 +16,12 @@ import (
 // Real daemons on two hosts, and what happens to robots. Whatever it is, the
 // mirror follows again without anyone's help within resumed, and no reader ever
 // sees an older frame after a newer one (site.observe checks that).
-const resumed = 2 * time.Second
+const resumeLimit = 2 * time.Second
 
-// met is how long two daemons may take to find each other by multicast: up to
+// meetLimit is how long two daemons may take to find each other by multicast: up to
 // a second until the announcement has gone through its probes, and the first
 // question is asked again after one, two, four seconds.
-const met = 5 * time.Second
+const meetLimit = 5 * time.Second
 
 // robotAndPC is a robot that publishes and a PC that mirrors all it has.
 type robotAndPC struct {
@@ -49,15 +49,15 @@ func startRobotAndPC(t *testing.T) *robotAndPC {
 	w.publisher = w.publish("robot", imu, joints)
 	w.robot, w.pc = w.run("robot"), w.run("pc", "--mirror", "robot/*")
 	w.readers = w.observe("pc", keeping, reopening, parts)
-	took := w.readers.follows(now(), met, keeping, reopening, parts)
+	took := w.readers.waitUntilFollowing(now(), meetLimit, keeping, reopening, parts)
 	t.Logf("found by multicast and mirrored after %v", took)
 	return w
 }
 
-// followsAgain checks that all readers get what is put from now on.
-func (w *robotAndPC) followsAgain(after string) {
+// checkFollows checks that all readers get what is put from now on.
+func (w *robotAndPC) checkFollows(after string) {
 	w.t.Helper()
-	took := w.readers.follows(now(), resumed, keeping, reopening, parts)
+	took := w.readers.waitUntilFollowing(now(), resumeLimit, keeping, reopening, parts)
 	w.t.Logf("%s: followed again after %v", after, took)
 }
 
@@ -70,44 +70,44 @@ func TestMirrorsFollowWhateverHappensToTheHosts(t *testing.T) {
 	w.link("robot", "cut")
 	time.Sleep(outage) // its length is what is tried
 	w.link("robot", "up")
-	w.followsAgain("cable cut")
+	w.checkFollows("cable cut")
 
-	w.eth0("robot", func(h *netlink.Handle, eth netlink.Link) error { return h.LinkSetDown(eth) })
+	w.changeEth0("robot", func(h *netlink.Handle, eth netlink.Link) error { return h.LinkSetDown(eth) })
 	time.Sleep(outage)
-	w.eth0("robot", func(h *netlink.Handle, eth netlink.Link) error { return h.LinkSetUp(eth) })
-	w.followsAgain("robot's interface down")
+	w.changeEth0("robot", func(h *netlink.Handle, eth netlink.Link) error { return h.LinkSetUp(eth) })
+	w.checkFollows("robot's interface down")
 
 	w.robot.kill()
 	w.robot = w.run("robot")
-	w.followsAgain("robot's daemon killed and restarted")
+	w.checkFollows("robot's daemon killed and restarted")
 
 	w.pc.kill()
 	w.pc = w.run("pc", "--mirror", "robot/*")
-	w.followsAgain("PC's daemon killed and restarted")
+	w.checkFollows("PC's daemon killed and restarted")
 
 	w.publisher.kill()
 	w.publisher = w.publish("robot", imu, joints)
-	w.followsAgain("publisher killed and restarted")
+	w.checkFollows("publisher killed and restarted")
 
-	promised(t, "leaving", w.robot.leave(), 2*time.Second)
-	w.forgets("robot")
+	checkPromise(t, "leaving", w.robot.terminate(), 2*time.Second)
+	w.waitUntilForgotten("robot")
 	w.robot = w.run("robot", "--listen", ":9000", "--transport", "sctp")
-	w.followsAgain("robot's daemon restarted at another port, over SCTP alone")
+	w.checkFollows("robot's daemon restarted at another port, over SCTP alone")
 	w.linkedOver("pc", "sctp")
 
-	w.eth0("robot", without(func(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }))
-	w.eth0("robot", func(h *netlink.Handle, eth netlink.Link) error {
+	w.changeEth0("robot", removeAddrs(func(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }))
+	w.changeEth0("robot", func(h *netlink.Handle, eth netlink.Link) error {
 		return h.AddrAdd(eth, &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(10, 80, 76, 200), Mask: net.CIDRMask(24, 32)}})
 	})
-	w.followsAgain("robot at another address")
+	w.checkFollows("robot at another address")
 
-	w.aborted()
+	w.abortDaemon()
 	w.runOld("robot")
-	w.followsAgain("robot's daemon aborted, and restarted by a clock that is years ahead")
+	w.checkFollows("robot's daemon aborted, and restarted by a clock that is years ahead")
 }
 
-// forgets waits until the PC lists nothing of a host that has left.
-func (w *robotAndPC) forgets(host string) {
+// waitUntilForgotten waits until the PC lists nothing of a host that has left.
+func (w *robotAndPC) waitUntilForgotten(host string) {
 	w.t.Helper()
 	left := time.Now()
 	await.NoError(w.t, func() error {
@@ -116,13 +116,13 @@ func (w *robotAndPC) forgets(host string) {
 		}
 		return nil
 	})
-	promised(w.t, "forgetting a host that left", time.Since(left), time.Second)
+	checkPromise(w.t, "forgetting a host that left", time.Since(left), time.Second)
 }
 
-// aborted has the robot's daemon aborted. The service manager's watchdog ends a daemon that does
+// abortDaemon has the robot's daemon aborted. The service manager's watchdog ends a daemon that does
 // not answer by SIGABRT. Go then exits with 2, as for a panic, which is our code for wrong
 // arguments: the unit does not start a daemon again that ended so.
-func (w *robotAndPC) aborted() {
+func (w *robotAndPC) abortDaemon() {
 	w.t.Helper()
 	w.robot.signal(syscall.SIGABRT)
 	_ = w.robot.Wait() // that it did not leave in peace is what it says

@@ -24,8 +24,8 @@ import (
 //	reopen:CHANNEL  opens the channel, looks at the newest frame, closes it, again and again
 const asObserver = "ACHBRIDGE_TEST_OBSERVER"
 
-// sighting is a frame that a view saw, or an error it got.
-type sighting struct {
+// observedFrame is a frame that a view saw, or an error it got.
+type observedFrame struct {
 	View  string `json:"view"`
 	Time  int64  `json:"t"`     // when it was seen, in ns of CLOCK_MONOTONIC, which all hosts of a lab share
 	Since int64  `json:"since"` // when keep last found no newer frame than the one before, as Time: it was put after that
@@ -50,7 +50,7 @@ func observe(views []string) int {
 			fmt.Fprintf(os.Stderr, "observer: %q: want keep:CHANNEL or reopen:CHANNEL\n", name)
 			return 2
 		}
-		v := &view{channel: channel, buf: make([]byte, 1<<20), tell: func(s sighting) {
+		v := &view{channel: channel, buf: make([]byte, 1<<20), tell: func(s observedFrame) {
 			s.View, s.Time = name, monotonic()
 			out.Lock()
 			defer out.Unlock()
@@ -66,7 +66,7 @@ func observe(views []string) int {
 type view struct {
 	channel string
 	buf     []byte
-	tell    func(sighting)
+	tell    func(observedFrame)
 }
 
 // keep reads all frames through one handle until that gives an error.
@@ -84,7 +84,7 @@ func (v *view) keep() {
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, localach.ErrBusy):
 		case err != nil:
-			v.tell(sighting{Inode: inode, Err: err.Error()})
+			v.tell(observedFrame{Inode: inode, Err: err.Error()})
 			return
 		default:
 			seen := read(v.buf[:n], r.Seq(), inode)
@@ -97,39 +97,39 @@ func (v *view) keep() {
 // reopen tells every change of what a program finds that opens the channel,
 // looks at its newest frame and closes it.
 func (v *view) reopen() {
-	var last sighting
+	var last observedFrame
 	for ; ; pauseBriefly() {
-		s := v.glance()
-		if s != last && s != (sighting{}) {
+		s := v.newest()
+		if s != last && s != (observedFrame{}) {
 			v.tell(s)
 			last = s
 		}
 	}
 }
 
-// glance is zero when there is nothing to see.
-func (v *view) glance() sighting {
+// newest is zero when there is nothing to see.
+func (v *view) newest() observedFrame {
 	ch, err := localach.Shm.Open(v.channel)
 	if errors.Is(err, os.ErrNotExist) {
-		return sighting{}
+		return observedFrame{}
 	}
 	if err != nil {
-		return sighting{Err: err.Error()}
+		return observedFrame{Err: err.Error()}
 	}
 	defer ch.Close()
 	r, inode := ch.Reader(), inodeOf(ch)
 	n, err := r.Last(v.buf)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, localach.ErrBusy):
-		return sighting{}
+		return observedFrame{}
 	case err != nil:
-		return sighting{Inode: inode, Err: err.Error()}
+		return observedFrame{Inode: inode, Err: err.Error()}
 	}
 	return read(v.buf[:n], r.Seq(), inode)
 }
 
-func read(frame []byte, seq, inode uint64) sighting {
-	s := sighting{Inode: inode, Seq: seq, Size: len(frame)}
+func read(frame []byte, seq, inode uint64) observedFrame {
+	s := observedFrame{Inode: inode, Seq: seq, Size: len(frame)}
 	if len(frame) < 16 {
 		s.Err = io.ErrUnexpectedEOF.Error()
 		return s

@@ -82,7 +82,7 @@ func (p Params) Check() error {
 	if p.MTU < 0 {
 		errs = append(errs, fmt.Errorf("mtu: %d bytes is negative; right is a size such as 1280, or none", p.MTU))
 	}
-	return errors.Join(append(errs, p.checkBurst(), p.checkStandstill(), p.checkMedium())...)
+	return errors.Join(append(errs, p.checkBurst(), p.checkStall(), p.checkMedium())...)
 }
 
 // checkMedium wants one thing that says when packets leave.
@@ -119,7 +119,7 @@ func (p Params) Back() Params {
 	if p.Trace == nil {
 		return p
 	}
-	if p.Trace = p.Trace.back; p.Trace == nil {
+	if p.Trace = p.Trace.reverse; p.Trace == nil {
 		p.From = 0
 	}
 	return p
@@ -143,8 +143,8 @@ func (p Params) medium() Params {
 	return Params{Rate: p.Rate, Stall: p.Stall, Fade: p.Fade, Trace: p.Trace, From: p.From, Wifi: p.Wifi, Air: p.Air}
 }
 
-// paced tells that it is the rate that says when packets leave.
-func (p Params) paced() bool { return p.Trace == nil && p.Wifi == "" }
+// hasRate tells that it is the rate that says when packets leave.
+func (p Params) hasRate() bool { return p.Trace == nil && p.Wifi == "" }
 
 // transmission returns how long the transmitter needs for size bytes.
 func (p Params) transmission(size int) time.Duration {

@@ -97,8 +97,8 @@ func (s *site) addr(host string) string {
 	return addr.String()
 }
 
-// verb runs a verb of achbridge on a host.
-func (s *site) verb(host string, args ...string) (stdout, stderr string, code int) {
+// achbridge runs a verb of achbridge on a host.
+func (s *site) achbridge(host string, args ...string) (stdout, stderr string, code int) {
 	s.t.Helper()
 	var out, complaints bytes.Buffer
 	cmd := s.lab.Command(host, filepath.Join(s.bin, "achbridge"), args...)
@@ -113,7 +113,7 @@ func (s *site) verb(host string, args ...string) (stdout, stderr string, code in
 // must runs a verb that has to work, and returns what it printed.
 func (s *site) must(host string, args ...string) string {
 	s.t.Helper()
-	stdout, stderr, code := s.verb(host, args...)
+	stdout, stderr, code := s.achbridge(host, args...)
 	if code != 0 {
 		s.t.Fatalf("achbridge %s on %s: exit code %d\n%s%s", strings.Join(args, " "), host, code, stdout, stderr)
 	}
@@ -212,18 +212,18 @@ func (p *process) kill() {
 	_ = p.Wait() // killed is what it says
 }
 
-// leave ends it with SIGTERM and returns how long that took.
-func (p *process) leave() time.Duration {
+// terminate ends it with SIGTERM and returns how long that took.
+func (p *process) terminate() time.Duration {
 	p.t.Helper()
 	begin := time.Now()
 	p.signal(syscall.SIGTERM)
-	p.leaves()
+	p.waitForExit()
 	return time.Since(begin)
 }
 
-// leaves waits for the end of a process that has got SIGTERM. It must leave in peace; on a busy
+// waitForExit waits for the end of a process that has got SIGTERM. It must leave in peace; on a busy
 // machine a daemon may run out of its time for that.
-func (p *process) leaves() {
+func (p *process) waitForExit() {
 	p.t.Helper()
 	err := p.Wait()
 	late := strings.Contains(p.log.String(), "leaving took too long") && !need.IsLong()
@@ -271,9 +271,9 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// promised fails the test in the long run, which has the machine to itself, if something took
+// checkPromise fails the test in the long run, which has the machine to itself, if something took
 // longer than the documentation promises.
-func promised(t *testing.T, what string, took, most time.Duration) {
+func checkPromise(t *testing.T, what string, took, most time.Duration) {
 	t.Helper()
 	if took > most && need.IsLong() {
 		t.Errorf("%s took %v, want at most %v", what, took.Round(time.Millisecond), most)

@@ -25,14 +25,14 @@ func (w *soak) lastFrames() map[string]uint64 {
 	w.t.Helper()
 	last := map[string]uint64{}
 	for _, name := range soakNames() {
-		last[name] = w.putsInto("robot", name)
+		last[name] = w.putCount("robot", name)
 	}
 	return last
 }
 
-// undisturbed ends a publisher and checks that its puts went like those of
+// checkUndisturbed ends a publisher and checks that its puts went like those of
 // another, whose channels the bridge has nothing to do with.
-func (p *process) undisturbed(other *process) {
+func (p *process) checkUndisturbed(other *process) {
 	p.t.Helper()
 	worst, failed := p.worstPut()
 	alone, _ := other.worstPut()
@@ -43,23 +43,23 @@ func (p *process) undisturbed(other *process) {
 	// A put that meets a lock which is not given back fails after lockLimit; a broadcast
 	// that wakes nobody does not end. On a busy machine a thread may lose the processor
 	// within a put, as the other publisher's have.
-	promised(p.t, "a put", worst, max(lockLimit, 4*alone))
+	checkPromise(p.t, "a put", worst, max(lockLimit, 4*alone))
 }
 
 // worstPut ends a publisher and returns the worst of its puts, and how many
 // failed, over all of its channels.
 func (p *process) worstPut() (worst time.Duration, failed int) {
 	p.t.Helper()
-	p.leave()
-	for _, told := range p.published() {
+	p.terminate()
+	for _, told := range p.putStats() {
 		worst, failed = max(worst, told.worst), failed+told.failed
 	}
 	return worst, failed
 }
 
-// holdTheLastFrame waits until all mirrors have the frame that was put last, and
+// waitForLastFrame waits until all mirrors have the frame that was put last, and
 // a reader finds it in them: its stamp is its number.
-func (w *soak) holdTheLastFrame() {
+func (w *soak) waitForLastFrame() {
 	w.t.Helper()
 	want := w.lastFrames()
 	for _, host := range []string{"pc", "operator"} {
@@ -69,15 +69,15 @@ func (w *soak) holdTheLastFrame() {
 		}
 		readers := w.observe(host, views...)
 		for _, name := range soakNames() {
-			readers.first("reopen:robot."+name, fmt.Sprintf("frame %d", want[name]),
-				func(s sighting) bool { return s.Err == "" && s.Stamp == want[name] })
+			readers.waitForFrame("reopen:robot."+name, fmt.Sprintf("frame %d", want[name]),
+				func(s observedFrame) bool { return s.Err == "" && s.Stamp == want[name] })
 		}
 	}
 }
 
-// accountForEveryFrame waits until nothing is under way any more, and both ends of
+// waitForCounters waits until nothing is under way any more, and both ends of
 // every subscription say the same of it.
-func (w *soak) accountForEveryFrame() {
+func (w *soak) waitForCounters() {
 	w.t.Helper()
 	await.NoError(w.t, func() error {
 		exports := map[string]status.Subscription{}
@@ -103,5 +103,5 @@ func (w *soak) accountForEveryFrame() {
 
 // isClosed reports whether an account of a subscription at rest knows the fate of all frames.
 func isClosed(a ledger.Accounts) bool {
-	return a.Offered > 0 && a.InFlight == 0 && settledFrames(a) == a.Offered
+	return a.Offered > 0 && a.InFlight == 0 && decidedFrames(a) == a.Offered
 }

@@ -35,8 +35,8 @@ func (p *process) usage() (u usage, err error) {
 	return usage{pages * os.Getpagesize(), len(open), len(p.tasks())}, err
 }
 
-// levels are the usages of the daemons that live through a soak.
-func (w *soak) levels() map[string]usage {
+// usages are the usages of the daemons that live through a soak.
+func (w *soak) usages() map[string]usage {
 	w.t.Helper()
 	levels := map[string]usage{}
 	for host, p := range map[string]*process{"robot": w.robot, "pc": w.pc} {
@@ -49,12 +49,12 @@ func (w *soak) levels() map[string]usage {
 	return levels
 }
 
-// backAt waits until the daemons have no more descriptors than they had, and
+// waitUntilBackAt waits until the daemons have no more descriptors than they had, and
 // hardly more threads: Go keeps those that it once needed.
-func (w *soak) backAt(before map[string]usage) {
+func (w *soak) waitUntilBackAt(before map[string]usage) {
 	w.t.Helper()
 	await.NoError(w.t, func() error {
-		for host, u := range w.levels() {
+		for host, u := range w.usages() {
 			if u.descriptors > before[host].descriptors || u.threads > before[host].threads+moreThreads {
 				return fmt.Errorf("daemon of %s: got %v, want not more than %v", host, u, before[host])
 			}
@@ -68,8 +68,8 @@ const moreThreads = 8
 // thirds are what a soak consists of.
 const thirds = 3
 
-// history is the memory of processes, taken every second.
-type history struct {
+// memoryHistory is the memory of processes, taken every second.
+type memoryHistory struct {
 	t      *testing.T
 	names  []string
 	memory [][thirds][]int
@@ -79,9 +79,9 @@ type history struct {
 }
 
 // sample watches the daemons of robot and PC until the end.
-func sample(t *testing.T, robot, pc *process) *history {
+func sample(t *testing.T, robot, pc *process) *memoryHistory {
 	t.Helper()
-	h := &history{t: t, names: []string{"robot", "pc"}, memory: make([][thirds][]int, 2), stop: make(chan struct{}), done: make(chan struct{})}
+	h := &memoryHistory{t: t, names: []string{"robot", "pc"}, memory: make([][thirds][]int, 2), stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(h.done)
 		ticker := time.NewTicker(time.Second)
@@ -108,9 +108,9 @@ func sample(t *testing.T, robot, pc *process) *history {
 }
 
 // begin says which third begins.
-func (h *history) begin(third int) { h.third.Store(int32(third)) }
+func (h *memoryHistory) begin(third int) { h.third.Store(int32(third)) }
 
-func (h *history) end() {
+func (h *memoryHistory) end() {
 	select {
 	case <-h.stop:
 	default:
@@ -119,11 +119,11 @@ func (h *history) end() {
 	<-h.done
 }
 
-// memoryClaim is the least soak whose thirds can be compared.
-const memoryClaim = 5 * time.Minute
+// minComparableSoak is the least soak whose thirds can be compared.
+const minComparableSoak = 5 * time.Minute
 
-// claim looks at what was sampled. A soak that was long enough must not have grown.
-func (h *history) claim(length time.Duration) {
+// check looks at what was sampled. A soak that was long enough must not have grown.
+func (h *memoryHistory) check(length time.Duration) {
 	h.t.Helper()
 	for i, parts := range h.memory {
 		for third, list := range parts {
@@ -132,7 +132,7 @@ func (h *history) claim(length time.Duration) {
 			}
 			h.t.Logf("daemon of %s: memory in third %d: %d to %d KiB", h.names[i], third+1, slices.Min(list)>>10, slices.Max(list)>>10)
 		}
-		if err := grown(parts[1], parts[2]); err != nil && length >= memoryClaim {
+		if err := checkGrowth(parts[1], parts[2]); err != nil && length >= minComparableSoak {
 			h.t.Errorf("daemon of %s: %v", h.names[i], err)
 		}
 	}
@@ -146,8 +146,8 @@ const (
 	mostBurst = 1.25 // of the peak, whatever the floor
 )
 
-// grown reports memory of which the last third has more than the middle one.
-func grown(middle, last []int) error {
+// checkGrowth reports memory of which the last third has more than the middle one.
+func checkGrowth(middle, last []int) error {
 	top := float64(slices.Max(last)) / float64(slices.Max(middle))
 	floor := float64(slices.Min(last)) / float64(slices.Min(middle))
 	if top > mostBurst || top > mostPeak && floor > mostFloor {
@@ -157,7 +157,7 @@ func grown(middle, last []int) error {
 	return nil
 }
 
-func TestSoakSeesMemoryThatGrows(t *testing.T) {
+func TestSoakDetectsMemoryGrowth(t *testing.T) {
 	for name, c := range map[string]struct {
 		perSample, burst int
 		want             bool
@@ -168,7 +168,7 @@ func TestSoakSeesMemoryThatGrows(t *testing.T) {
 			list = append(list, 10_000_000+i*c.perSample)
 		}
 		list[150] += c.burst
-		if err := grown(list[:100], list[100:]); (err != nil) != c.want {
+		if err := checkGrowth(list[:100], list[100:]); (err != nil) != c.want {
 			t.Errorf("%s: grown = %v, want an error: %v", name, err, c.want)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // on, and a network that does not stay as it is for two seconds. The daemons of
 // robot and PC run through all of it. The same happens in each third of the day, so
 // that what it took at most can be compared. Without ACHBRIDGE_SOAK it is only seen
-// that the day can be told; the claim about memory needs enough of it (memoryClaim).
+// that the day can be told; the claim about memory needs enough of it (minComparableSoak).
 // ACHBRIDGE_SEED repeats the choice of the faults.
 func TestSoak(t *testing.T) {
 	if os.Getenv("ACHBRIDGE_SOAK") == "" {
@@ -26,29 +26,29 @@ func TestSoak(t *testing.T) {
 	length, seed := soakLength(t), soakSeed(t)
 	t.Logf("%v with ACHBRIDGE_SEED=%d", length, seed)
 	w := startSoak(t)
-	calm := w.levels()
+	calm := w.usages()
 	samples := sample(t, w.robot, w.pc)
-	s := storm{soak: w, asleep: map[string]bool{}}
+	s := randomFaults{soak: w, unmirrored: map[string]bool{}}
 	for third := range thirds {
 		samples.begin(third)
 		s.random = rand.New(rand.NewPCG(seed, 0))
 		for end := time.Now().Add(length / thirds); time.Now().Before(end); {
-			s.strike()
+			s.inject()
 		}
-		s.calm()
+		s.restore()
 	}
 	samples.end()
-	w.publisher.undisturbed(w.control) // which removes the channels
+	w.publisher.checkUndisturbed(w.control) // which removes the channels
 	t.Logf("faults: %v", s.counts)
 	w.publisher = w.publish("robot", soakChannels()...)
 	w.follow()
 
 	w.publisher.freeze()
-	w.holdTheLastFrame()
-	w.accountForEveryFrame()
-	w.backAt(calm)
-	w.neverRestarted()
-	samples.claim(length)
+	w.waitForLastFrame()
+	w.waitForCounters()
+	w.waitUntilBackAt(calm)
+	w.checkNeverRestarted()
+	samples.check(length)
 }
 
 // soakLength is how long the faults go on.
@@ -116,29 +116,29 @@ func startSoak(t *testing.T) *soak {
 	w := &soak{site: newSite(t, "robot", "pc", "operator")}
 	w.control = w.publish("robot", "alone:1000:64")
 	w.publisher = w.publish("robot", soakChannels()...)
-	w.robot = w.measured("robot", "--export", "c*", "--export", "scan")
+	w.robot = w.startMeasured("robot", "--export", "c*", "--export", "scan")
 	args := []string{}
 	for _, name := range soakNames() { // each by name: a wish can only be taken back as it was made
 		args = append(args, "--mirror", "robot/"+name)
 	}
-	w.pc = w.measured("pc", args...)
-	w.switchOn()
+	w.pc = w.startMeasured("pc", args...)
+	w.startOperator()
 	w.readers = w.observe("pc", "keep:robot."+slow[0], "reopen:robot."+slow[1])
-	w.readers.follows(now(), met, "keep:robot."+slow[0], "reopen:robot."+slow[1])
+	w.readers.waitUntilFollowing(now(), meetLimit, "keep:robot."+slow[0], "reopen:robot."+slow[1])
 	w.follow()
 	return w
 }
 
-// measured starts a daemon whose memory is watched. Go collects garbage when the heap
+// startMeasured starts a daemon whose memory is watched. Go collects garbage when the heap
 // has doubled since the last time, so that the peak shows twice what happened to be
 // in use then: copies of large frames for two links, or for none. With GOGC=10 it
 // shows what the daemon keeps.
-func (w *soak) measured(host string, args ...string) *process {
+func (w *soak) startMeasured(host string, args ...string) *process {
 	return w.startWith([]string{"GOGC=10"}, host, "achbridge", append([]string{"run"}, args...)...)
 }
 
-// switchOn starts the operator's daemon.
-func (w *soak) switchOn() {
+// startOperator starts the operator's daemon.
+func (w *soak) startOperator() {
 	w.operator = w.run("operator", "--mirror", "robot/c*", "--mirror", "robot/scan")
 }
 
@@ -159,8 +159,8 @@ func (w *soak) follow() {
 	}
 }
 
-// neverRestarted checks that the daemons that were to live through it did.
-func (w *soak) neverRestarted() {
+// checkNeverRestarted checks that the daemons that were to live through it did.
+func (w *soak) checkNeverRestarted() {
 	w.t.Helper()
 	for host, p := range map[string]*process{"robot": w.robot, "pc": w.pc} {
 		if up, lived := w.status(host).UptimeS, time.Since(p.began).Seconds(); up < lived-5 {

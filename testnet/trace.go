@@ -23,14 +23,14 @@ import (
 //
 // A Trace does not change: links may share it.
 type Trace struct {
-	name string
-	at   []time.Duration // ascending, the last one greater than zero
-	back *Trace          // of the way back, or nil
+	name    string
+	at      []time.Duration // ascending, the last one greater than zero
+	reverse *Trace          // of the way back, or nil
 }
 
 const (
 	chanceBytes = 1500
-	mostChances = 10e6
+	maxChances  = 10e6
 )
 
 // ParseTrace reads a trace: a time in ms a line, none less than the one before.
@@ -52,8 +52,8 @@ func ParseTrace(name string, text []byte) (*Trace, error) {
 			return nil, fmt.Errorf("%s, line %d: %.20q is not a time; right is a whole number of milliseconds on each line", name, line, word)
 		case at < last:
 			return nil, fmt.Errorf("%s, line %d: %d ms is less than the line before; sort the lines (sort -n)", name, line, ms)
-		case line > mostChances:
-			return nil, fmt.Errorf("%s: more than %.0f lines; cut it to a shorter time", name, float64(mostChances))
+		case line > maxChances:
+			return nil, fmt.Errorf("%s: more than %.0f lines; cut it to a shorter time", name, float64(maxChances))
 		}
 		t.at, last = append(t.at, at), at
 	}
@@ -85,24 +85,24 @@ func (t *Trace) first(now time.Duration) int {
 
 // chances is where a link is in its trace. Times are by the trace's clock.
 type chances struct {
-	n    int // the chance in use
-	left int // bytes of it
+	n         int // the chance in use
+	bytesLeft int // bytes of it
 }
 
 func (t *Trace) from(now time.Duration) chances { return chances{t.first(now), chanceBytes} }
 
-// take returns when size bytes that wait at now have left.
-func (c *chances) take(t *Trace, now time.Duration, size int) time.Duration {
+// send returns when size bytes that wait at now have left.
+func (c *chances) send(t *Trace, now time.Duration, size int) time.Duration {
 	if t.time(c.n) < now {
 		*c = t.from(now)
 	}
-	for size > c.left {
-		size -= c.left
-		c.n, c.left = c.n+1, chanceBytes
+	for size > c.bytesLeft {
+		size -= c.bytesLeft
+		c.n, c.bytesLeft = c.n+1, chanceBytes
 	}
-	c.left -= size
+	c.bytesLeft -= size
 	return t.time(c.n)
 }
 
-// free returns when the next byte that waits at now leaves.
-func (c chances) free(t *Trace, now time.Duration) time.Duration { return c.take(t, now, 1) }
+// nextFree returns when the next byte that waits at now leaves.
+func (c chances) nextFree(t *Trace, now time.Duration) time.Duration { return c.send(t, now, 1) }

@@ -18,17 +18,17 @@ func ReadTrace(file string) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	if twin := twinOf(file); exists(twin) {
-		if t.back, err = readTrace(twin); err != nil {
+	if reverse := reverseName(file); exists(reverse) {
+		if t.reverse, err = readTrace(reverse); err != nil {
 			return nil, err
 		}
-		t.back.back = t
+		t.reverse.reverse = t
 	}
 	return t, nil
 }
 
-// twinOf is the name of the file of the other direction, or "".
-func twinOf(file string) string {
+// reverseName is the name of the file of the other direction, or "".
+func reverseName(file string) string {
 	name, packed := strings.CutSuffix(file, ".gz")
 	end := ""
 	if packed {
@@ -61,15 +61,15 @@ func readTrace(file string) (*Trace, error) {
 		return nil, err
 	}
 	if bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
-		if b, err = unpack(b); err != nil {
+		if b, err = gunzip(b); err != nil {
 			return nil, fmt.Errorf("%s: %w; pack it again with gzip", file, err)
 		}
 	}
 	return ParseTrace(file, b)
 }
 
-func unpack(packed []byte) ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(packed))
+func gunzip(compressed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {
 		return nil, err
 	}

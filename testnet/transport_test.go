@@ -41,7 +41,7 @@ table inet filter {
 // Real daemons with both transports, and nftables between them: whatever is filtered, the mirror
 // comes over the other one, and goes on over it when its own is filtered. How a link chooses is
 // asserted in package bridge; here it is what the kernel does with a filtered packet, and says.
-func TestMirrorFollowsOverTheTransportThatIsNotFiltered(t *testing.T) {
+func TestMirrorUsesUnfilteredTransport(t *testing.T) {
 	need.Long(t)
 	need.Program(t, "nft", "nftables")
 	s := newSite(t, "robot", "pc")
@@ -60,7 +60,7 @@ func TestMirrorFollowsOverTheTransportThatIsNotFiltered(t *testing.T) {
 		pc := s.run("pc", "--peer=robot", "--mirror=robot/*")
 		pc.awaitLog("msg=running")
 		began := now()
-		readers.follows(began, resumed, keeping)
+		readers.waitUntilFollowing(began, resumeLimit, keeping)
 		s.linkedOver("pc", "sctp")
 		for _, step := range []struct {
 			port int
@@ -69,9 +69,9 @@ func TestMirrorFollowsOverTheTransportThatIsNotFiltered(t *testing.T) {
 			f.port = step.port
 			s.set(f)
 			s.linkedOver("pc", step.want)
-			t.Logf("%v: followed again after %v", f, readers.follows(now(), resumed, keeping))
+			t.Logf("%v: followed again after %v", f, readers.waitUntilFollowing(now(), resumeLimit, keeping))
 		}
-		pc.leave()
+		pc.terminate()
 		s.shell(f.host, "nft flush ruleset")
 	}
 }

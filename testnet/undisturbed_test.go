@@ -16,7 +16,7 @@ import (
 // puts as if it were alone. A put that met a lock held by a stopped or killed
 // daemon would take 100 ms and fail; a broadcast to a killed waiter would never
 // return.
-func TestRobotsWriterIsNotHarmedByTheBridge(t *testing.T) {
+func TestBridgeDoesNotDelayWriter(t *testing.T) {
 	need.Long(t) // it compares times
 	s := newSite(t, "robot", "pc")
 	alone := s.publish("robot", "imu:1000:64")
@@ -27,7 +27,7 @@ func TestRobotsWriterIsNotHarmedByTheBridge(t *testing.T) {
 	robot := s.run("robot")
 	s.run("pc", "--mirror", "robot/*")
 	readers := s.observe("pc", keeping)
-	readers.follows(now(), met, keeping)
+	readers.waitUntilFollowing(now(), meetLimit, keeping)
 	for range 10 { // somewhere inside whatever the daemon does with the channel
 		time.Sleep(rand.N(20 * time.Millisecond))
 		robot.signal(syscall.SIGSTOP)
@@ -38,7 +38,7 @@ func TestRobotsWriterIsNotHarmedByTheBridge(t *testing.T) {
 		time.Sleep(rand.N(20 * time.Millisecond))
 		robot.kill()
 		robot = s.run("robot")
-		readers.follows(now(), resumed, keeping)
+		readers.waitUntilFollowing(now(), resumeLimit, keeping)
 	}
 	robot.signal(syscall.SIGSTOP)
 	time.Sleep(300 * time.Millisecond)
@@ -49,7 +49,7 @@ func TestRobotsWriterIsNotHarmedByTheBridge(t *testing.T) {
 	if after.failed != 0 {
 		t.Errorf("failed puts: got %d, want 0", after.failed)
 	}
-	promised(t, "a put", after.worst, before.worst+50*time.Millisecond)
+	checkPromise(t, "a put", after.worst, before.worst+50*time.Millisecond)
 	if after.rate() < before.rate()*3/4 {
 		t.Errorf("puts: got %.0f a second, want about %.0f as without the bridge", after.rate(), before.rate())
 	}
@@ -66,22 +66,22 @@ type puts struct {
 func (p *process) puts() puts {
 	p.t.Helper()
 	lived := time.Since(p.began)
-	p.leave()
-	r := p.published()[0]
+	p.terminate()
+	r := p.putStats()[0]
 	r.lived = lived
 	return r
 }
 
-// published is what a publisher tells of its channels when it puts no more.
-func (p *process) published() (all []puts) {
+// putStats is what a publisher tells of its channels when it puts no more.
+func (p *process) putStats() (all []puts) {
 	p.t.Helper()
 	await.True(p.t, "the publisher has not told of all its channels", func() bool {
 		text := p.log.String()
 		return strings.Count(text, "msg=published ") == strings.Count(text, "msg=publishing ")
 	})
 	for line := range strings.Lines(p.log.String()) {
-		_, numbers, told := strings.Cut(line, "msg=published channel=")
-		if !told {
+		_, numbers, stats := strings.Cut(line, "msg=published channel=")
+		if !stats {
 			continue
 		}
 		var r puts

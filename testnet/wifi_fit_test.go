@@ -25,7 +25,7 @@ func roundTrips(t *testing.T, text string, seed uint64) (list []time.Duration) {
 	there, back := NewLinkIn[time.Duration](airs, 1, p), NewLinkIn[time.Duration](airs, 2, p)
 	const size, every = 64 + 28, 50 * ms
 	sent := time.Duration(0)
-	for now := time.Duration(0); now < weatherLoop; {
+	for now := time.Duration(0); now < conditionsLoop; {
 		if now >= sent {
 			there.Send(now, size, now)
 			sent += every
@@ -57,7 +57,7 @@ func roundTripsOf(t *testing.T, model string) (list []time.Duration) {
 }
 
 // How well each model fits is printed, and not judged.
-func TestFittedWifiBesideWhatWasPublished(t *testing.T) {
+func TestFittedWifiMatchesPublished(t *testing.T) {
 	var fits []string
 	for _, model := range WifiModels() {
 		if strings.HasPrefix(model, "fit-") {

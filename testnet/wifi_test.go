@@ -34,7 +34,7 @@ func saturate(links []*Link[int], length time.Duration) (got [][]int) {
 	return got
 }
 
-func TestWifiCarriesAllInOrder(t *testing.T) {
+func TestWifiKeepsOrder(t *testing.T) {
 	for _, model := range WifiModels() {
 		l := NewLink[int](1, params(t, "wifi="+model+",delay=1ms"))
 		got := saturate([]*Link[int]{l}, 20*time.Second)[0]
@@ -49,7 +49,7 @@ func TestWifiCarriesAllInOrder(t *testing.T) {
 }
 
 // The rates are what the parameters come to; a change of the model shows here.
-func TestWifiCarriesWhatItsParametersComeTo(t *testing.T) {
+func TestWifiModelRates(t *testing.T) {
 	for model, want := range map[string]float64{"good": 41, "busy": 12.4, "edge": 8.7} {
 		sum := 0.0
 		for seed := range uint64(4) {
@@ -80,7 +80,7 @@ func TestStationsShareTheirAir(t *testing.T) {
 	}
 }
 
-func TestAirsOfOtherNamesAreApart(t *testing.T) {
+func TestAirsAreIndependent(t *testing.T) {
 	airs := NewAirs(7)
 	links := []*Link[int]{NewLinkIn[int](airs, 1, params(t, "wifi=good,air=hall")), NewLinkIn[int](airs, 2, params(t, "wifi=good,air=yard"))}
 	for i, got := range saturate(links, 20*time.Second) {
@@ -91,7 +91,7 @@ func TestAirsOfOtherNamesAreApart(t *testing.T) {
 }
 
 // What two links of one air do does not depend on which of them is asked first.
-func TestAirLivesInTheOrderOfTime(t *testing.T) {
+func TestAirKeepsOrderOfTime(t *testing.T) {
 	run := func(first, second int) (all []string) {
 		airs := NewAirs(3)
 		links := []*Link[int]{NewLinkIn[int](airs, 1, params(t, "wifi=busy,air=a")), NewLinkIn[int](airs, 2, params(t, "wifi=busy,air=a"))}
@@ -112,7 +112,7 @@ func TestAirLivesInTheOrderOfTime(t *testing.T) {
 	}
 }
 
-func TestFilledAggregateCarriesTheNewest(t *testing.T) {
+func TestFillChoosesPacketsAtAggregation(t *testing.T) {
 	l := NewLink[time.Duration](5, params(t, "wifi=good"))
 	l.Fill(func(now time.Duration, room int) (int, time.Duration, bool) { return 1200, now, room >= 1200 })
 	l.Want(0)
@@ -131,7 +131,7 @@ func TestFilledAggregateCarriesTheNewest(t *testing.T) {
 	}
 }
 
-func TestSameSeedSameAir(t *testing.T) {
+func TestSameSeedGivesSameAir(t *testing.T) {
 	run := func(seed uint64) int {
 		return len(saturate([]*Link[int]{NewLink[int](seed, params(t, "wifi=edge"))}, 5*time.Second)[0])
 	}

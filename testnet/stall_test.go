@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestStalledTransmitterGoesOnWhereItStood(t *testing.T) {
+func TestStallPausesTransmission(t *testing.T) {
 	l := NewLink[int](1, params(t, "rate=1mbit,stall=5ms/25ms"))
 	var got []time.Duration
 	for i := range 4 {
@@ -23,7 +23,7 @@ func TestStalledTransmitterGoesOnWhereItStood(t *testing.T) {
 	}
 }
 
-func TestStallCarriesItsShareOfTheRate(t *testing.T) {
+func TestStallReducesRateByItsShare(t *testing.T) {
 	l := NewLink[int](1, params(t, "rate=10mbit,stall=5ms/25ms"))
 	for i := range 1000 {
 		l.Send(0, 1000, i)
@@ -34,7 +34,7 @@ func TestStallCarriesItsShareOfTheRate(t *testing.T) {
 	}
 }
 
-func TestFadeSlowsWhatIsInTransmission(t *testing.T) {
+func TestFadeSlowsPacketInTransmission(t *testing.T) {
 	l := NewLink[int](1, params(t, "rate=8mbit,fade=20s/10s/8kbit"))
 	now := 10*time.Second - 500*time.Microsecond
 	if got, want := l.Send(now, 1000, 0).Departs, 10*time.Second+500*ms; got != want {
@@ -45,7 +45,7 @@ func TestFadeSlowsWhatIsInTransmission(t *testing.T) {
 	}
 }
 
-func TestStandstillMayBeginWhilePacketsWait(t *testing.T) {
+func TestStallMayBeginWhilePacketsWait(t *testing.T) {
 	l := NewLink[int](1, params(t, "rate=1mbit"))
 	for i := range 2 {
 		l.Send(0, 1000, i)

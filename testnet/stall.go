@@ -53,8 +53,8 @@ func (p Params) rateAt(now time.Duration) (rate float64, until time.Duration) {
 	return rate, until
 }
 
-// leaves returns when bits have left that the transmitter begins with at a time.
-func (p Params) leaves(at time.Duration, bits float64) time.Duration {
+// departure returns when bits have left that the transmitter begins with at a time.
+func (p Params) departure(at time.Duration, bits float64) time.Duration {
 	for {
 		rate, until := p.rateAt(at)
 		switch {
@@ -81,23 +81,23 @@ func (p Params) carries(from, to time.Duration) (bits float64) {
 	return bits
 }
 
-// opens is when the transmitter does not stand still any more.
-func (p Params) opens(now time.Duration) time.Duration {
+// stallEnd is when the transmitter does not stand still any more.
+func (p Params) stallEnd(now time.Duration) time.Duration {
 	if rate, until := p.rateAt(now); rate == 0 {
 		return until
 	}
 	return now
 }
 
-// leastOpen bounds how many periods one packet takes.
-const leastOpen = time.Millisecond
+// minOpen bounds how many periods one packet takes.
+const minOpen = time.Millisecond
 
-func (p Params) checkStandstill() error {
+func (p Params) checkStall() error {
 	var errs []error
-	if s := p.Stall; s != (Stall{}) && !(s.For > 0 && s.Every-s.For >= leastOpen) {
+	if s := p.Stall; s != (Stall{}) && !(s.For > 0 && s.Every-s.For >= minOpen) {
 		errs = append(errs, fmt.Errorf("stall: %v does not leave at least 1ms of the period; right is PART/PERIOD such as 5ms/25ms, or none", s))
 	}
-	if f := p.Fade; f != (Fade{}) && !(f.For >= leastOpen && f.Every-f.For >= leastOpen && f.Rate > 0 && f.Rate <= maxRate) {
+	if f := p.Fade; f != (Fade{}) && !(f.For >= minOpen && f.Every-f.For >= minOpen && f.Rate > 0 && f.Rate <= maxRate) {
 		errs = append(errs, fmt.Errorf("fade: %v is no part and rate, with at least 1ms in the fade and outside; right is PERIOD/PART/RATE such as 20s/10s/12kbit, or none", f))
 	}
 	return errors.Join(errs...)
