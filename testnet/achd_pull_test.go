@@ -11,8 +11,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// A daemon mirrors what another serves by achd's protocol, over TCP and over UDP, and the robot is cut off without a
-// word: the kernel notices that nothing is heard. Frames come again by themselves, none twice or out of order.
+// A daemon mirrors channels over achd's protocol, over TCP and UDP, and the robot's link is cut. The kernel detects
+// that the peer is silent. After the cut, frames arrive again, none twice or out of order.
 func TestMirrorOfAchdResumesAfterCut(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")

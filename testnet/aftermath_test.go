@@ -17,33 +17,33 @@ import (
 	"achbridge/testnet/need"
 )
 
-// faultTest is a set of hosts over which a fault comes. Whatever it is: all mirrors
-// follow again within resumed once it is over, nothing past its budget is put but
-// what is counted as late_kept, the accounts of both ends close and agree with
-// shared memory, no writer was held up, and nothing leaks.
+// faultTest injects a fault into a set of hosts and checks that, whatever the fault
+// is, all mirrors follow within resumeLimit after it, all late frames that were put
+// are counted as late_kept, the counters of both ends add up and agree with shared
+// memory, no writer was delayed, and nothing leaks.
 //
-//	o := s.startFaultTest(ordeal{publishers: …, daemons: …, readers: …})
+//	o := s.startFaultTest(faultTest{publishers: …, daemons: …, readers: …})
 //	s.link("robot", "cut")
 //	time.Sleep(time.Second)
 //	s.link("robot", "up")
 //	o.finish("cut for 1 s", now())
 //
-// A fault that comes more than once calls recovers after each time.
+// For several faults, call checkRecovery after each of them except the last.
 type faultTest struct {
 	*site
 	publishers []*process          // the robot's writers
-	daemons    map[string]*process // by host; a fault that replaces one puts the new one here
+	daemons    map[string]*process // daemons by host; a fault that replaces a daemon stores the new one here
 	readers    []*observation
-	restarted  bool          // a daemon was replaced, and has forgotten what was in its accounts
-	replaced   bool          // a mirror's file was replaced, and with it the number of frames put into it
-	backlog    time.Duration // that frames of mode=every may take which were put during the fault, and come before newer ones
+	restarted  bool          // a daemon was replaced and has lost its counters
+	replaced   bool          // a mirror's file was replaced, which resets the number of frames in it
+	backlog    time.Duration // extra time for frames of mode=every that were put during the fault
 
 	began          moment
 	before         map[string]footprint
 	lateKeptBefore uint64 // late_kept of all mirrors before the fault
 }
 
-// startFaultTest returns when all readers follow and the hosts are at rest.
+// startFaultTest waits until all readers follow, and measures the hosts before the fault.
 func (s *site) startFaultTest(o faultTest) *faultTest {
 	s.t.Helper()
 	o.site, o.before = s, map[string]footprint{}
@@ -58,9 +58,9 @@ func (s *site) startFaultTest(o faultTest) *faultTest {
 	return &o
 }
 
-// checkRecovery checks that every view follows within resumed of the moment when the
-// fault was over, that no frame in it was older than the fault explains, and
-// tells both; the next fault begins now.
+// checkRecovery checks that every view follows within resumeLimit after the fault was
+// over, and that no frame was older than the fault explains. It logs both figures.
+// The next fault begins now.
 func (o *faultTest) checkRecovery(fault string, over moment) {
 	o.t.Helper()
 	var took, worst time.Duration
@@ -74,8 +74,8 @@ func (o *faultTest) checkRecovery(fault string, over moment) {
 	o.began = now()
 }
 
-// finish is recovers for the last fault, and checks all the rest. It ends the
-// publishers' work: their channels stay, and rest.
+// finish checks the recovery from the last fault, leaks, writers, counters and late
+// frames. It stops the publishers, whose channels stay.
 func (o *faultTest) finish(fault string, over moment) {
 	o.t.Helper()
 	o.checkRecovery(fault, over)
@@ -85,8 +85,8 @@ func (o *faultTest) finish(fault string, over moment) {
 	o.checkLateFrames()
 }
 
-// checkLeaks waits until every host is as it was: sessions that the fault has
-// left behind may live for a while.
+// checkLeaks waits until every daemon has its footprint from before the fault.
+// Sessions from the fault may exist for a while.
 func (o *faultTest) checkLeaks() {
 	o.t.Helper()
 	begin, first := now(), error(nil)
@@ -102,12 +102,13 @@ func (o *faultTest) checkLeaks() {
 	}
 }
 
-// lockLimit is after how long a put fails that cannot have the lock.
+// lockLimit is the time after which a put fails if it cannot get the lock.
 const lockLimit = 100 * time.Millisecond
 
-// checkWriters ends the publishers' work and looks how long their puts took. A
-// lock that somebody sat on would make one fail after 100 ms, as may a busy machine;
-// a condition variable whose waiter was killed would never let it return.
+// checkWriters stops the publishers and checks the duration of their puts. If a
+// process held the lock, a put would fail after 100 ms, as it may on a busy machine.
+// If a process was killed while it waited on the condition variable, a put would
+// never return.
 func (o *faultTest) checkWriters() {
 	o.t.Helper()
 	for _, p := range o.publishers {
@@ -122,7 +123,7 @@ func (o *faultTest) checkWriters() {
 	}
 }
 
-// checkCounters waits until the accounts of both ends have come to rest.
+// checkCounters waits until the counters of all mirrors add up and agree at both ends.
 func (o *faultTest) checkCounters() {
 	o.t.Helper()
 	await.NoError(o.t, func() error {
@@ -140,11 +141,11 @@ func (o *faultTest) checkCounters() {
 	})
 }
 
-// auditMirror holds the account of a mirror on a host against the identity, against
-// what the origin says, and against what is in shared memory.
+// auditMirror checks that the counters of a mirror add up, and agree with those of its
+// origin and with the number of frames in shared memory.
 func (o *faultTest) auditMirror(said map[string]daemonStatus, host string, m status.Mirror) error {
 	if m.State == "refused" {
-		return nil // there is none: it would have been a loop, for instance
+		return nil // it gets no frames, for example because it would be a loop
 	}
 	name := fmt.Sprintf("%s on %s", m.Name, host)
 	if m.State != "live" || m.InFlight != 0 || decidedFrames(m.Accounts) != m.Offered {
@@ -168,18 +169,18 @@ func (o *faultTest) auditMirror(said map[string]daemonStatus, host string, m sta
 	return nil
 }
 
-// decidedFrames are the frames whose fate an account knows.
+// decidedFrames returns the number of frames whose outcome is known.
 func decidedFrames(a ledger.Accounts) uint64 {
 	return a.Delivered + a.LateKept + a.Superseded + a.RateLimited + a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
 }
 
-// checkLateFrames holds the frames that were seen late against late_kept, where a busy
-// machine makes none late between the mirror's decision and its put.
+// checkLateFrames checks that no more frames were late than late_kept counts. On a
+// busy machine a frame may become late between the mirror's decision and its put.
 func (o *faultTest) checkLateFrames() {
 	o.t.Helper()
 	seen, kept := 0, uint64(0)
 	if o.restarted {
-		kept = o.lateKeptBefore + 2 // nobody knows any more what was counted in between
+		kept = o.lateKeptBefore + 2 // the replaced daemon's counts are lost
 	}
 	for host := range o.daemons {
 		kept += lateKept(o.status(host))
@@ -196,9 +197,9 @@ func (o *faultTest) checkLateFrames() {
 	}
 }
 
-// machineDelay is what this machine, busy with other things, may add to the age of a
-// frame where no budget can see it: between a put and the watcher, and between
-// the mirror's decision and its put.
+// machineDelay is the delay that a busy machine may add to the age of a frame outside
+// of the budget: between a put and the watcher, and between the mirror's decision and
+// its put.
 const machineDelay = 100 * time.Millisecond
 
 func lateKept(s daemonStatus) (sum uint64) {
@@ -220,8 +221,8 @@ func (o *observation) late(view string, limit time.Duration) (count int) {
 	return count
 }
 
-// worstAge is the greatest age since a moment of the newest frame that a view had:
-// just before it got a newer one.
+// worstAge returns the greatest age of a view's newest frame, just before the view got
+// a newer one, since a moment.
 func (o *observation) worstAge(since moment) (worst time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -241,12 +242,12 @@ func TestObservationFindsLateFrames(t *testing.T) {
 		{Put: 10, Since: 9, Time: 15}, {Put: 20, Since: 28, Time: 40}, {Put: 50, Since: 90, Time: 91}, {Put: 60, Since: 59, Time: 300},
 	}}}
 	if got := o.late("v", 20); got != 1 {
-		t.Errorf("got %d late frames, want 1: that the last one was seen late is the observer's fault", got)
+		t.Errorf("got %d late frames, want 1: the observer was late for the last one", got)
 	}
 	if got, want := o.worstAge(40), 250*time.Nanosecond; got != want {
 		t.Errorf("worst age: got %v, want %v", got, want)
 	}
 	if got, want := o.worstAge(300), time.Duration(0); got != want {
-		t.Errorf("worst age of what came later: got %v, want %v", got, want)
+		t.Errorf("worst age after the last frame: got %v, want %v", got, want)
 	}
 }

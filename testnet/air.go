@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Airs are the media that links share, by their names in Params.Air. All that
-// happens on one air happens in the order of time, whichever link is asked. One
-// goroutine at a time for all links that share it.
+// Airs are the radio media that links share, by their names in Params.Air. Events
+// on one air are simulated in order of time, whichever link is asked. All links
+// that share an Airs are for one goroutine at a time.
 type Airs struct {
 	seed   uint64
 	byName map[string]*air
 }
 
-// NewAirs returns airs whose randomness depends on seed and their names alone.
+// NewAirs returns airs whose randomness depends only on seed and their names.
 func NewAirs(seed uint64) *Airs { return &Airs{seed: seed, byName: map[string]*air{}} }
 
-// of returns the air of that name. Without a name it is one that no other link has,
-// whose luck is that of the link's seed.
+// of returns the air of that name. Without a name it returns an air that no other
+// link has, whose randomness depends on the link's seed.
 func (a *Airs) of(name string, link uint64) *air {
 	if name == "" {
 		return newAir(link)
@@ -31,22 +31,22 @@ func (a *Airs) of(name string, link uint64) *air {
 	return a.byName[name]
 }
 
-// air carries one transmission at a time.
+// air is a medium that carries one transmission at a time.
 type air struct {
 	seed      uint64
-	busyUntil time.Duration // until then
+	busyUntil time.Duration // end of the current transmission
 	byModel   map[*wifiModel]*conditions
 	stations  []contender
-	joinCount uint64 // stations that were ever here
+	joinCount uint64 // number of stations that have joined
 }
 
-// contender is a station on the air.
+// contender is a station that competes for the air.
 type contender interface {
-	// next is when the station does something, if it will.
+	// next returns when the station does something next. ok is false if it does nothing.
 	next() (time.Duration, bool)
-	// act does it.
+	// act does what is due at now.
 	act(now time.Duration)
-	// used is when it sent last.
+	// lastSent returns when the station last sent.
 	lastSent() time.Duration
 }
 
@@ -61,8 +61,8 @@ func (a *air) conditions(m *wifiModel) *conditions {
 	return a.byModel[m]
 }
 
-// run lets everything happen that is due by now. Of two at the same instant the
-// one goes first that has not sent for longer.
+// run simulates all events until now. Of two stations that act at the same instant,
+// the one that has not sent for longer goes first.
 func (a *air) run(now time.Duration) {
 	for {
 		var best contender

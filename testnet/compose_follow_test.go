@@ -11,19 +11,19 @@ import (
 	"achbridge/testnet/await"
 )
 
-// mirrors are the names of channels by the service where they are read.
+// mirrors maps services to the names of channels that are read there.
 type mirrors map[string][]string
 
-// hostPath is the path of a container's file, seen from outside: a look at it costs nothing, where
-// `docker exec` takes seconds of a busy machine.
+// hostPath returns the path on this machine of a container's file. Reading it costs nothing, while
+// `docker exec` takes seconds on a busy machine.
 func (c *compose) hostPath(service, path string) string {
 	var pid int
 	c.inspect(service, "{{json .State.Pid}}", &pid)
 	return filepath.Join(fmt.Sprintf("/proc/%d/root", pid), path)
 }
 
-// follow waits until each of the mirrors has got two frames more than it has now, and logs and
-// returns how long that took.
+// follow waits until each of the mirrors has received two more frames. It logs and returns how long
+// that took.
 func (c *compose) follow(list mirrors) time.Duration {
 	c.t.Helper()
 	begin := time.Now()
@@ -37,7 +37,7 @@ func (c *compose) follow(list mirrors) time.Duration {
 				if err != nil {
 					return fmt.Errorf("%s: %w", service, err)
 				}
-				if at, known := before[channel]; !known || frame < at { // in another file
+				if at, known := before[channel]; !known || frame < at { // the file was replaced
 					before[channel] = frame
 				}
 				if frame < before[channel]+2 {
@@ -53,7 +53,7 @@ func (c *compose) follow(list mirrors) time.Duration {
 	return took
 }
 
-// newestFrame is the number of the newest frame of a channel.
+// newestFrame returns the number of the newest frame of a channel.
 func newestFrame(dir localach.Dir, name string) (uint64, error) {
 	ch, err := dir.Open(name)
 	if err != nil {
@@ -63,7 +63,7 @@ func newestFrame(dir localach.Dir, name string) (uint64, error) {
 	return ch.LastSeq(), nil
 }
 
-// checkReadable checks that a program in the container reads a frame of publisher from each of the mirrors.
+// checkReadable checks that a program in the container can read a frame from each of the mirrors.
 func (c *compose) checkReadable(list mirrors) {
 	c.t.Helper()
 	for service, channels := range list {
@@ -76,11 +76,11 @@ func (c *compose) checkReadable(list mirrors) {
 	}
 }
 
-// observerOf is for each service another that has a link to it.
+// observerOf maps each service to another that has a link to it.
 var observerOf = map[string]string{"robot": "planner", "planner": "robot", "operator": "robot"}
 
-// waitUntilMissed waits until another service has noticed that one is away: the link to it is
-// silent, or gone.
+// waitUntilMissed waits until another service has noticed that a service does not answer: the link
+// to it is silent, or gone.
 func (c *compose) waitUntilMissed(service string) {
 	c.t.Helper()
 	begin := time.Now()
@@ -93,7 +93,7 @@ func (c *compose) waitUntilMissed(service string) {
 	c.t.Logf("%s misses %s after %v", observerOf[service], service, time.Since(begin).Round(10*time.Millisecond))
 }
 
-// status is what the daemon of a service tells.
+// status returns the status of a service's daemon.
 func (c *compose) status(service string) (got daemonStatus) {
 	c.t.Helper()
 	socket := c.hostPath(service, "/run/achbridge/control.sock")
@@ -101,8 +101,8 @@ func (c *compose) status(service string) (got daemonStatus) {
 	return got
 }
 
-// linked are the hosts whose name begins with prefix to which a service has a link
-// that is not silent.
+// linked returns the hosts with names that begin with prefix to which a service has a
+// link that is not silent.
 func (c *compose) linked(service, prefix string) (hosts []string) {
 	c.t.Helper()
 	for _, l := range c.status(service).Links {
@@ -113,7 +113,7 @@ func (c *compose) linked(service, prefix string) (hosts []string) {
 	return hosts
 }
 
-// waitUntilHealthy waits for the verdict of the service's health check.
+// waitUntilHealthy waits until the service's health check passes.
 func (c *compose) waitUntilHealthy(service string) {
 	c.t.Helper()
 	await.NoError(c.t, func() error {

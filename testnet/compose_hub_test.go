@@ -9,7 +9,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// hubFile has two robots and two operators, each on a network of its own, and a hub.
+// hubFile has two robots, two operators and a hub. Each host is on a network of its own.
 const hubFile = "testnet/compose/hub.yml"
 
 // hubMirrors are the mirrors of hub.yml.
@@ -18,7 +18,7 @@ var hubMirrors = mirrors{
 	"operator": {"robot.camera", "atlas.legs"},
 }
 
-// without are the mirrors but those of a host.
+// without returns the mirrors without those of a host.
 func (m mirrors) without(host string) mirrors {
 	left := mirrors{}
 	for service, names := range m {
@@ -31,8 +31,8 @@ func (m mirrors) without(host string) mirrors {
 	return left
 }
 
-// composeWithAHub has hosts on separate networks meet at a hub, as a user starts them, and
-// what may happen to the hub and to a host.
+// composeWithAHub starts hosts on separate networks that meet at a hub, and injects faults of the
+// hub and of a host.
 func composeWithAHub(t *testing.T) {
 	c := startCompose(t, hubFile)
 	c.step("start", func(c *compose) {
@@ -75,7 +75,7 @@ func composeWithAHub(t *testing.T) {
 	})
 }
 
-// checkOnlyThroughHub wants all links of a host to be by the hub.
+// checkOnlyThroughHub checks that all links of a host are through the hub.
 func (c *compose) checkOnlyThroughHub(service string) {
 	c.t.Helper()
 	got := c.status(service)

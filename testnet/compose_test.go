@@ -12,22 +12,21 @@ import (
 
 var services = []string{"robot", "planner", "operator"}
 
-// composeMirrors are the mirrors of docker-compose.yml: by service, as a reader there
-// names them.
+// composeMirrors are the mirrors of docker-compose.yml, by service.
 var composeMirrors = mirrors{
 	"robot":    {"plan"},
 	"planner":  {"robot.imu", "robot.joints", "robot.camera"},
 	"operator": {"robot.camera", "robot.joints", "planner.plan"},
 }
 
-// mirrorsOfRobot are the mirrors that the planner has of a robot.
+// mirrorsOfRobot returns the mirrors that the planner has of a robot.
 func mirrorsOfRobot(name string) mirrors {
 	return mirrors{"planner": {name + ".imu", name + ".joints", name + ".camera"}}
 }
 
-// The hosts of docker-compose.yml as a user starts them, with and without multicast, and those of
-// hub.yml; and what the network of a robot does to them. One after the other: so many containers
-// take a machine of two cores.
+// Starts the hosts of docker-compose.yml, with and without multicast, and those of hub.yml, and
+// injects network faults. The parts run one after the other, since their containers need both cores
+// of a small machine.
 func TestCompose(t *testing.T) {
 	need.Long(t)
 	t.Run("multicast", composeByMulticast)
@@ -67,8 +66,7 @@ func started(c *compose) {
 	}
 }
 
-// kill ends a service as a power cut does and starts it again once the others have
-// noticed.
+// kill kills a service and starts it again once the others have noticed.
 func (c *compose) kill(service string) {
 	c.t.Helper()
 	c.docker("kill", c.ids[service])
@@ -83,8 +81,8 @@ func (c *compose) restart(service string) {
 	c.follow(composeMirrors)
 }
 
-// pause stops the processes of a service until the others have noticed, and for as
-// long as least.
+// pause stops the processes of a service until the others have noticed, and at least
+// for the given time.
 func (c *compose) pause(service string, least time.Duration) {
 	c.t.Helper()
 	c.docker("pause", c.ids[service])
@@ -95,7 +93,7 @@ func (c *compose) pause(service string, least time.Duration) {
 	c.follow(composeMirrors)
 }
 
-// partition takes a service off the network until the others have noticed.
+// partition disconnects a service from the network until the others have noticed.
 func (c *compose) partition(service string) {
 	c.t.Helper()
 	c.disconnect(service)
@@ -104,7 +102,7 @@ func (c *compose) partition(service string) {
 	c.follow(composeMirrors)
 }
 
-// move gives a service another address, its former one to a stranger.
+// move gives a service another address, and its former address to another container.
 func (c *compose) move(service string) {
 	c.t.Helper()
 	before := c.address(service)
@@ -119,8 +117,8 @@ func (c *compose) move(service string) {
 	c.checkMoveTime(c.follow(composeMirrors))
 }
 
-// checkMoveTime is what a new address must not take longer than: less than the half minute
-// after which names are looked up, and hosts announced, anyway.
+// checkMoveTime checks that a new address was found in less than the half minute after
+// which names are looked up and hosts announced anyway.
 func (c *compose) checkMoveTime(took time.Duration) {
 	c.t.Helper()
 	if limit := 15 * time.Second; took > limit {
@@ -128,8 +126,8 @@ func (c *compose) checkMoveTime(took time.Duration) {
 	}
 }
 
-// addRobot has a robot come that docker-compose.yml does not name, at the address that
-// the other one had before.
+// addRobot starts a robot that docker-compose.yml does not list, at the former address
+// of the other robot.
 func (c *compose) addRobot() {
 	c.t.Helper()
 	before := c.address("robot")
@@ -147,8 +145,8 @@ func (c *compose) addRobot() {
 	c.follow(mirrors{"krang2": {"plan"}})
 }
 
-// checkNameConflict has two robots of one name: both can be used, and the log of one says
-// what to do. Doing that helps.
+// checkNameConflict starts a second robot with the name of the first. Both can be used,
+// the log of one suggests a fix, and the fix works.
 func (c *compose) checkNameConflict() {
 	c.t.Helper()
 	c.startRobot("first", "krang")
@@ -169,7 +167,7 @@ func (c *compose) checkNameConflict() {
 	}
 	c.follow(composeMirrors)
 	const advice = "another node announces this host's name: hosts linked with both show this one under a longer name; start one of the two with --name"
-	var advised string // the one whose name is not kept for it: the other is krang for all
+	var advised string // the robot that gets a disambiguated name; the other one is krang for all
 	await.NoError(c.t, func() error {
 		for _, name := range []string{"first", "second"} {
 			if strings.Contains(c.logs(name), advice) {

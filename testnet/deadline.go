@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// deadline is a moment that can be moved while others wait for it.
+// deadline is a time that can be changed while goroutines wait for it.
 type deadline struct {
 	mu      sync.Mutex
 	timer   *time.Timer
-	passed  chan struct{} // closed once the moment has come
-	changed chan struct{} // closed when it is set anew
+	passed  chan struct{} // closed when the deadline has passed
+	changed chan struct{} // closed when the deadline is changed
 }
 
 func newDeadline() *deadline {
 	return &deadline{passed: make(chan struct{}), changed: make(chan struct{})}
 }
 
-// set moves the deadline; the zero time takes it away.
+// set changes the deadline. The zero time removes it.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,8 +38,8 @@ func (d *deadline) set(t time.Time) {
 	close(past)
 }
 
-// signals returns the channels that close when the deadline passes and when it
-// is moved.
+// signals returns the channels that are closed when the deadline passes and when it
+// is changed.
 func (d *deadline) signals() (past, moved <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// startAvahi runs an avahi-daemon on a host, as Debian does beside everything
-// else: it has the mDNS port and the host's name.
+// startAvahi starts an avahi-daemon on a host, as Debian does. It uses the mDNS port
+// and announces the host's name.
 func (s *site) startAvahi(host string, options ...string) {
 	s.t.Helper()
 	bus := need.Program(s.t, "dbus-daemon", "dbus")
@@ -27,14 +27,14 @@ func (s *site) startAvahi(host string, options ...string) {
 	s.start(host, daemon, append([]string{"--no-drop-root", "--no-chroot", "--no-rlimits"}, options...)...).awaitLog("Server startup complete")
 }
 
-// publishService has avahi announce a service of a host.
+// publishService announces a service of a host through avahi.
 func (s *site) publishService(host, instance, service, port string) {
 	s.t.Helper()
 	s.start(host, need.Program(s.t, "avahi-publish", "avahi-utils"), "--service", instance, service, port)
 }
 
 // resolveWithAvahi waits until avahi-browse on a host resolves a service, and returns
-// what it says of it: fields of a line.
+// the fields of avahi-browse's line.
 func (s *site) resolveWithAvahi(host, service, instance, family string) (fields []string) {
 	s.t.Helper()
 	await.NoError(s.t, func() error {
@@ -57,10 +57,10 @@ func TestDiscoveryWorksWithAvahi(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	s.publish("robot", imu)
-	before := s.run("pc") // the daemon before avahi
+	before := s.run("pc") // starts before avahi
 	s.startAvahi("robot")
 	s.startAvahi("pc")
-	robot := s.run("robot") // avahi before the daemon
+	robot := s.run("robot") // starts after avahi
 
 	for _, host := range []string{"robot", "pc"} {
 		for _, family := range []string{"IPv4", "IPv6"} {

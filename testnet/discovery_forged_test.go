@@ -14,7 +14,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// announcement is what robot1 says on a network of its own, where it has the address at.
+// announcement returns an announcement of robot1 from another network, where its address is at.
 func (s *site) announcement(at net.IP) []byte {
 	s.t.Helper()
 	const service, name, machine = "_achbridge._udp.local.", "robot1._achbridge._udp.local.", "robot1.local."
@@ -37,7 +37,7 @@ func (s *site) announcement(at net.IP) []byte {
 	return b
 }
 
-// mdnsSocket opens the mDNS port on a host, to send to the group from.
+// mdnsSocket opens a socket on the mDNS port of a host, to send to the group.
 func (s *site) mdnsSocket(host string) *net.UDPConn {
 	s.t.Helper()
 	out, err := hosts.In(s.lab, host, func() (*net.UDPConn, error) {
@@ -50,7 +50,7 @@ func (s *site) mdnsSocket(host string) *net.UDPConn {
 	return out
 }
 
-// Announcements come through a reflector, of hosts that are on no network of this one.
+// A reflector passes on announcements of hosts that are on other networks.
 func TestHostBehindReflectorIsReportedWithFix(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "pc", "visitor", "reflector")
@@ -68,7 +68,7 @@ func TestHostBehindReflectorIsReportedWithFix(t *testing.T) {
 		"doctor": func() string { list, _ := s.doctor("visitor"); return list["hosts"].Text + "\n" + list["hosts"].Cure },
 	} {
 		await.NoError(t, func() error {
-			go out.Write(b) // while it is asked, too: who looks by himself hears nothing else
+			go out.Write(b) // also while ls runs, which receives only announcements of that time
 			later := time.AfterFunc(500*time.Millisecond, func() { out.Write(b) })
 			defer later.Stop()
 			if text := ask(); !strings.Contains(text, cure) || !strings.Contains(text, "robot1 is announced at 10.9.0.2") {

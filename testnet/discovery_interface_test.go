@@ -10,7 +10,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// changeEth0 changes the interface of a host.
+// changeEth0 changes the interface eth0 of a host.
 func (s *site) changeEth0(host string, change func(*netlink.Handle, netlink.Link) error) {
 	s.t.Helper()
 	pid, err := s.lab.PID(host)
@@ -36,7 +36,7 @@ func (s *site) changeEth0(host string, change func(*netlink.Handle, netlink.Link
 	}
 }
 
-// removeAddrs takes the addresses from an interface that are to go.
+// removeAddrs removes the addresses from an interface for which remove returns true.
 func removeAddrs(remove func(net.IP) bool) func(*netlink.Handle, netlink.Link) error {
 	return func(h *netlink.Handle, eth netlink.Link) error {
 		addrs, err := h.AddrList(eth, netlink.FAMILY_ALL)
@@ -56,12 +56,12 @@ func removeAddrs(remove func(net.IP) bool) func(*netlink.Handle, netlink.Link) e
 
 func isIPv4(ip net.IP) bool { return ip.To4() != nil }
 
-// Hosts meet by one kind of address, and by names of machines that DNS would not take.
+// Hosts link over one address family, also if their system names are not valid in DNS.
 func TestHostsWithOneAddressFamilyLink(t *testing.T) {
 	t.Parallel()
 	for family, c := range map[string]struct {
 		gone         func(net.IP) bool
-		system, name string // of the robot, and what it is called
+		system, name string // host name of the robot's system, and its name on the network
 	}{
 		"IPv4 only":       {func(ip net.IP) bool { return !isIPv4(ip) }, "Robot Nr 1", "Robot-Nr-1"},
 		"IPv6 only":       {isIPv4, "büro", "b--ro"},

@@ -12,18 +12,18 @@ import (
 	"achbridge/testnet/need"
 )
 
-// What discovery owes to a network of twenty hosts with fifty channels each; to
-// smaller ones their share of the packets.
+// Limits for discovery on a network of twenty hosts with fifty channels each. On
+// smaller networks each host has the same share of the packets.
 const (
 	foundWithin  = 2 * time.Second // after the last daemon has started
 	byeWithin    = time.Second
 	atFirst      = 5 * time.Second
-	firstPackets = 3000 / 20 // of each host
-	restingRate  = 20.0 / 20 // packets a second, of each host
+	firstPackets = 3000 / 20 // packets of each host
+	restingRate  = 20.0 / 20 // packets a second of each host
 	lsWithin     = 2500 * time.Millisecond
 )
 
-// tries is how often what the machine may have spoilt is tried.
+// tries is how often a step is repeated that a busy machine may have delayed.
 const tries = 3
 
 func TestManyHostsFindOneAnother(t *testing.T) {
@@ -31,7 +31,7 @@ func TestManyHostsFindOneAnother(t *testing.T) {
 	f := newManyHosts(t, 20)
 	f.checkFindOneAnother()
 	f.checkLs()
-	time.Sleep(15 * time.Second) // questions come ever more seldom
+	time.Sleep(15 * time.Second) // until queries are rare
 	f.checkIdleTraffic(20 * time.Second)
 	for _, way := range []outage{cutting, unplugging} {
 		f.checkReturnAfter(way)
@@ -39,7 +39,7 @@ func TestManyHostsFindOneAnother(t *testing.T) {
 	f.checkGoodbye()
 }
 
-// A host alone asks most: nobody asks for it.
+// A single host sends the most queries, since no other host sends any.
 func TestMulticastTrafficOfSingleHost(t *testing.T) {
 	need.Long(t)
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestMulticastTrafficOfSingleHost(t *testing.T) {
 	f.checkIdleTraffic(20 * time.Second)
 }
 
-// within tries what the machine may have spoilt until it takes no longer than most.
+// within repeats a step that a busy machine may have delayed until it takes no longer than most.
 func (f *manyHosts) within(most time.Duration, what string, try func() time.Duration) {
 	f.t.Helper()
 	var took time.Duration
@@ -61,10 +61,10 @@ func (f *manyHosts) within(most time.Duration, what string, try func() time.Dura
 	f.t.Errorf("%s took %v, want at most %v", what, took, most)
 }
 
-// reader links to all others: it wants a channel of each.
+// reader returns the host that links to all others, since it mirrors a channel of each.
 func (f *manyHosts) reader() string { return f.names[0] }
 
-// checkFindOneAnother starts all daemons, until all have found all in time.
+// checkFindOneAnother starts all daemons and checks that they find each other in time.
 func (f *manyHosts) checkFindOneAnother() {
 	f.t.Helper()
 	var began time.Time
@@ -86,11 +86,11 @@ func (f *manyHosts) checkFindOneAnother() {
 	}
 }
 
-// checkLs asks with filters, on hosts with a daemon, linked to all or
-// to none, and on one without. What the last cannot see it says.
+// checkLs runs ls with filters on hosts with a daemon that is linked to all or none,
+// and on one without a daemon, where ls reports what it cannot see.
 func (f *manyHosts) checkLs() {
 	f.t.Helper()
-	await.NoError(f.t, func() error { // the reader, which is linked to all, knows more than fits the announcements
+	await.NoError(f.t, func() error { // the reader is linked to all hosts and knows more channels than announcements hold
 		var list []listed
 		err := f.get(f.reader(), "/v1/channels", &list)
 		if want := (len(f.names) - 1) * channelsEach; err == nil && len(list) != want {
@@ -105,7 +105,7 @@ func (f *manyHosts) checkLs() {
 	}{
 		{f.reader(), "*/" + channelName(channelsEach-1), others},
 		{f.reader(), "*/*", others * channelsEach},
-		{unlinked, host + "/" + channelName(channelsEach-1), 1}, // its daemon has no wish
+		{unlinked, host + "/" + channelName(channelsEach-1), 1}, // its daemon has no mirror requests
 		{unlinked, "*/*", others * channelsEach},
 		{visitor, host + "/" + channelName(0), 1},
 		{visitor, "*/" + channelName(0), others + 1},
@@ -130,7 +130,7 @@ func (f *manyHosts) checkLs() {
 	}
 }
 
-// checkIdleTraffic counts what a network costs in which nothing happens.
+// checkIdleTraffic counts the packets on a network without changes.
 func (f *manyHosts) checkIdleTraffic(span time.Duration) {
 	f.t.Helper()
 	from := time.Now()
@@ -143,7 +143,7 @@ func (f *manyHosts) checkIdleTraffic(span time.Duration) {
 	}
 }
 
-// outage is what a switch can do to its hosts.
+// outage is a way in which a switch fails.
 type outage struct {
 	what string
 	set  func(f *manyHosts, host string, in bool) error
@@ -158,8 +158,8 @@ var (
 	}}
 )
 
-// checkReturnAfter takes the network away from all hosts at once and gives it
-// back.
+// checkReturnAfter disconnects all hosts at once and reconnects them. They must find
+// each other without a flood of packets.
 func (f *manyHosts) checkReturnAfter(o outage) {
 	f.t.Helper()
 	const gone, window = 10 * time.Second, atFirst
@@ -170,7 +170,7 @@ func (f *manyHosts) checkReturnAfter(o outage) {
 			}
 		}
 		if !in {
-			time.Sleep(gone) // the length of the outage is what is tried
+			time.Sleep(gone) // the length of the outage
 		}
 	}
 	back := time.Now()
@@ -184,7 +184,7 @@ func (f *manyHosts) checkReturnAfter(o outage) {
 	f.waitUntilAllKnow(f.names)
 }
 
-// checkGoodbye has the last host leave.
+// checkGoodbye stops the last host. The others must receive its goodbye.
 func (f *manyHosts) checkGoodbye() {
 	f.t.Helper()
 	last := len(f.names) - 1
@@ -199,7 +199,7 @@ func (f *manyHosts) checkGoodbye() {
 	})
 }
 
-// peers are the hosts that a daemon knows, without those that it misses.
+// peers returns the hosts that a daemon knows and that are up.
 func (f *manyHosts) peers(host string) (names []string, err error) {
 	var got struct {
 		Peers []struct{ Host, State string }
@@ -214,8 +214,8 @@ func (f *manyHosts) peers(host string) (names []string, err error) {
 	return names, err
 }
 
-// waitUntilAllKnow waits until every host that is there lists just the others, and
-// returns how long that took.
+// waitUntilAllKnow waits until each of the hosts lists exactly the others, and returns
+// how long that took.
 func (f *manyHosts) waitUntilAllKnow(there []string) time.Duration {
 	f.t.Helper()
 	begin := time.Now()

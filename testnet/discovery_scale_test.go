@@ -11,7 +11,7 @@ import (
 	"achbridge/testnet/hosts"
 )
 
-// manyHosts is a site of many hosts alike: host00, host01 ... each with fifty
+// manyHosts is a site of many similar hosts: host00, host01 ... Each has fifty
 // channels and, once started, a daemon.
 type manyHosts struct {
 	*site
@@ -20,17 +20,17 @@ type manyHosts struct {
 	air     *mdnsTraffic
 }
 
-// channelsEach is how many channels a host of a field has.
+// channelsEach is the number of channels of each host.
 const channelsEach = 50
 
-// channelName is a name as robots have them: fifty do not fit an announcement.
+// channelName returns a typical name of a robot's channel. Fifty do not fit into an announcement.
 func channelName(i int) string { return fmt.Sprintf("left_arm_joint%02d", i) }
 
-// visitor has achbridge and the key, and no daemon.
+// visitor is a host with achbridge and the key, but without a daemon.
 const visitor = "visitor"
 
-// newManyHosts makes n hosts with their channels, and a visitor without any, and no
-// daemon yet.
+// newManyHosts starts n hosts with channels, and the visitor without channels. It starts
+// no daemon.
 func newManyHosts(t *testing.T, n int) *manyHosts {
 	t.Helper()
 	f := &manyHosts{daemons: map[string]*process{}}
@@ -49,8 +49,8 @@ func newManyHosts(t *testing.T, n int) *manyHosts {
 	return f
 }
 
-// startAll starts a daemon on every host, those named with the arguments given,
-// and returns when all are up.
+// startAll starts a daemon on each host, with the arguments in args, and waits until
+// all are up.
 func (f *manyHosts) startAll(args map[string][]string) (began, up time.Time) {
 	f.t.Helper()
 	began = time.Now()
@@ -63,10 +63,10 @@ func (f *manyHosts) startAll(args map[string][]string) (began, up time.Time) {
 	return began, time.Now()
 }
 
-// mdnsTraffic counts the mDNS packets that hosts send, each once however many hear it.
+// mdnsTraffic records the mDNS packets that hosts send, each once.
 type mdnsTraffic struct {
 	mu   sync.Mutex
-	sent []mdnsPacket // by time
+	sent []mdnsPacket // sorted by time
 }
 
 type mdnsPacket struct {
@@ -88,7 +88,7 @@ func captureMDNS(l *hosts.Lab) *mdnsTraffic {
 	return a
 }
 
-// isMulticastDNS tells whether an Ethernet frame goes to a group and to UDP port
+// isMulticastDNS reports whether an Ethernet frame is multicast and for UDP port
 // 5353.
 func isMulticastDNS(frame []byte) bool {
 	const header, udp, port = 14, 17, 5353
@@ -107,7 +107,7 @@ func isMulticastDNS(frame []byte) bool {
 	return kind == udp && len(payload) >= 8 && binary.BigEndian.Uint16(payload[2:]) == port
 }
 
-// between counts packets and their bytes.
+// between returns the number of packets between two times, and their bytes.
 func (a *mdnsTraffic) between(from, to time.Time) (packets, bytes int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,7 +120,7 @@ func (a *mdnsTraffic) between(from, to time.Time) (packets, bytes int) {
 	return packets, bytes
 }
 
-// peak is the most packets in any second of a time.
+// peak returns the largest number of packets in a second between two times.
 func (a *mdnsTraffic) peak(from, to time.Time) (most int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	"achbridge/testnet/need"
 )
 
-// doctorLine is one line of achbridge doctor.
+// doctorLine is one line of the output of achbridge doctor.
 type doctorLine struct{ Check, State, Text, Cure string }
 
-// doctor has a host looked over, and returns the lines by their names.
+// doctor runs achbridge doctor on a host and returns its lines by name, and the exit code.
 func (s *site) doctor(host string) (map[string]doctorLine, int) {
 	s.t.Helper()
 	stdout, stderr, code := s.achbridge(host, "doctor", "--json")
@@ -30,7 +30,7 @@ func (s *site) doctor(host string) (map[string]doctorLine, int) {
 	return list, code
 }
 
-// A host that is good, and then one thing after the other that is not.
+// Checks a host without problems, then one problem after the other.
 func TestDoctorFindsProblems(t *testing.T) {
 	need.Long(t)
 	need.Program(t, "nft", "nftables")
@@ -65,8 +65,8 @@ func TestDoctorFindsProblems(t *testing.T) {
 
 	for _, c := range []struct {
 		name, comes, goes   string
-		holder              []string // what starts a program that sits on a channel of the daemon,
-		by                  string   // which is this
+		holder              []string // command that starts a program that holds a resource of the daemon
+		by                  string   // the part of the text that names that program
 		check, state, tells string
 	}{
 		{name: "no multicast", comes: "ip link set eth0 multicast off", goes: "ip link set eth0 multicast on", check: "multicast", state: "failure", tells: "no interface is up that can multicast"},

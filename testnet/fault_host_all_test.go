@@ -10,8 +10,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// One fault of a host comes after the other; the mirrors follow each time, and the
-// accounts of all of it close.
+// Injects one host fault after the other. The mirrors follow after each, and at the end
+// the counters add up.
 func TestMirrorsFollowAfterHostFaults(t *testing.T) {
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", imu, joints)
@@ -33,23 +33,23 @@ func TestMirrorsFollowAfterHostFaults(t *testing.T) {
 	o.finish("after all of that", now())
 }
 
-// stopTime is for how long a daemon is stopped: as long as a debugger, or a machine
+// stopTime returns how long a daemon is stopped: as long as a debugger, or a machine
 // that swaps, may stop it.
 func stopTime() time.Duration { return need.LongOr(5*time.Second, 500*time.Millisecond) }
 
 func (o *faultTest) stopDaemon(host string) {
 	o.t.Helper()
 	o.daemons[host].freeze()
-	time.Sleep(stopTime()) // the length of the stop is what is tried
+	time.Sleep(stopTime()) // the length of the stop
 	o.checkRecovery("daemon of "+host+" stopped", o.daemons[host].thaw())
 }
 
-// maxExtraLoad is by how much more of a processor a daemon may compute while it waits for
-// locks.
+// maxExtraLoad is the share of a CPU that a daemon may use in addition while it waits
+// for locks.
 const maxExtraLoad = 0.1
 
-// holdMirrorLock has a reader stopped with the lock of a mirror in hand: that mirror waits,
-// the others do not, and nobody burns a processor over it.
+// holdMirrorLock stops a reader that holds the lock of a mirror. Only that mirror must
+// wait, and no process may busy-wait.
 func (o *faultTest) holdMirrorLock() {
 	o.t.Helper()
 	pc, during := o.daemons["pc"], need.LongOr(5*time.Second, 200*time.Millisecond)
@@ -67,16 +67,15 @@ func (o *faultTest) holdMirrorLock() {
 	o.checkRecovery("reader stopped with the lock of a mirror", now())
 }
 
-// What lies in the shared memory of a host beside the channels: a program that
-// uses all of it.
+// A small /dev/shm, and shell commands that fill and free it.
 const (
 	shmSize = "24m"
 	fill    = `mount -o remount,size=` + shmSize + ` /dev/shm; ! head -c 1G /dev/zero >/dev/shm/filler 2>/dev/null; [ $(stat -fc %a /dev/shm) = 0 ]`
 	drain   = `rm /dev/shm/filler`
 )
 
-// fillPCMemory: a mirror that cannot be made is named; the others go on; it is made when
-// there is room, without anybody's help.
+// fillPCMemory fills the PC's shared memory. A mirror that cannot be created is reported,
+// and created as soon as there is room. Other mirrors are not affected.
 func (o *faultTest) fillPCMemory() {
 	o.t.Helper()
 	o.shell("pc", fill)
@@ -94,28 +93,28 @@ func (o *faultTest) fillPCMemory() {
 	o.checkRecovery("shared memory of the PC full", freed)
 }
 
-// fillRobotMemory: it cannot make channels then; those that it has go on.
+// fillRobotMemory fills the robot's shared memory. Existing channels must not be affected.
 func (o *faultTest) fillRobotMemory() {
 	o.t.Helper()
 	o.shell("robot", fill)
 	o.checkRecovery("shared memory of the robot full", now())
-	time.Sleep(2 * time.Second) // what goes wrong then, if anything
+	time.Sleep(2 * time.Second) // time for problems to appear
 	o.shell("robot", drain)
 	o.checkRecovery("shared memory of the robot free again", now())
 }
 
-// exhaustDescriptors: a daemon that may open nothing more keeps what it has and says what it
-// lacks; a channel that came meanwhile is there as soon as it may again.
+// exhaustDescriptors lets a daemon open no more files. It must keep its files, report the
+// problem, and offer a channel created meanwhile as soon as it may open files again.
 func (o *faultTest) exhaustDescriptors(host, channel string) {
 	o.t.Helper()
 	daemon := o.daemons[host]
-	daemon.limitFiles(3) // fewer than it has: those stay
+	daemon.limitFiles(3) // fewer than it has open; these stay open
 	late := o.publish("robot", channel+":20:5000")
 	line := daemon.awaitLog("too many open files")
 	if !strings.Contains(line, "level=WARN") && !strings.Contains(line, "level=ERROR") {
 		o.t.Errorf("got log line %q, want a warning", line)
 	}
-	time.Sleep(3 * time.Second) // for whatever else it may want to open
+	time.Sleep(3 * time.Second) // time in which the daemon may try to open other files
 	daemon.checkAlive()
 	o.readers[0].waitUntilFollowing(now(), resumeLimit, o.readers[0].views...)
 
@@ -127,7 +126,7 @@ func (o *faultTest) exhaustDescriptors(host, channel string) {
 	o.checkRecovery("no descriptors left to the daemon of "+host, mended)
 }
 
-// limitFiles changes how many descriptors a process may have.
+// limitFiles limits how many descriptors a process may have.
 func (p *process) limitFiles(n int) {
 	p.t.Helper()
 	out, err := exec.Command("prlimit", "--pid", strconv.Itoa(p.Process.Pid), "--nofile="+strconv.Itoa(n)+":").CombinedOutput()
@@ -136,7 +135,7 @@ func (p *process) limitFiles(n int) {
 	}
 }
 
-// startFaultTestOfTwo is startRobotAndPC, braced, with more arguments for both daemons.
+// startFaultTestOfTwo starts robot and PC, with more arguments for both daemons, and a fault test of them.
 func startFaultTestOfTwo(t *testing.T, args ...string) *faultTest {
 	t.Helper()
 	s := newSite(t, "robot", "pc")

@@ -9,11 +9,11 @@ import (
 	"achbridge/testnet/need"
 )
 
-// user is somebody who is not root, by number.
+// user is the id of a user who is not root.
 const user = "4711"
 
-// runAs starts the daemon of a host as a user without rights, who has what it
-// needs: a key, and directories for its socket and its state.
+// runAs starts the daemon of a host as an unprivileged user, with a key and directories
+// for its socket and state.
 func (s *site) runAs(host, user string, args ...string) *process {
 	s.t.Helper()
 	s.shell(host, `install -d -o "$1" -g "$1" "/run/$1"
@@ -30,8 +30,8 @@ func (s *site) chmod(host, mode, channel string) {
 	s.shell(host, `chmod "$0" "/dev/shm/achshm-$1"`, mode, channel)
 }
 
-// The daemon runs as somebody who may not use the robot's channel. It says what to
-// do, and goes on as soon as that is done; the other channels never notice.
+// The daemon's user may not use the robot's channel. The daemon reports a fix, and works
+// as soon as it is applied. Other channels are not affected.
 func TestMirrorsFollowAfterChmodOfChannel(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
@@ -58,7 +58,7 @@ func TestMirrorsFollowAfterChmodOfChannel(t *testing.T) {
 		s.chmod("robot", "666", "imu")
 		t.Logf("channel closed to the daemon and opened: followed after %v", readers.waitUntilFollowing(now(), resumeLimit, keeping, reopening))
 	}
-	for range 50 { // as fast as it comes
+	for range 50 { // as fast as possible
 		s.chmod("robot", "0", "imu")
 		s.chmod("robot", "666", "imu")
 	}
@@ -72,7 +72,7 @@ func TestMirrorsFollowAfterChmodOfChannel(t *testing.T) {
 	}
 }
 
-// The same with the file of a mirror, which the daemon finds when it starts.
+// The same for the file of a mirror, which exists when the daemon starts.
 func TestMirrorsFollowAfterChmodOfMirror(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
@@ -84,7 +84,7 @@ func TestMirrorsFollowAfterChmodOfMirror(t *testing.T) {
 	readers.waitUntilFollowing(now(), meetLimit, keeping, reopening, parts)
 
 	s.chmod("pc", "0", "robot.imu")
-	time.Sleep(500 * time.Millisecond) // the file that it has open goes on
+	time.Sleep(500 * time.Millisecond) // the daemon still uses the open file
 	readers.waitUntilFollowing(now(), resumeLimit, keeping, parts)
 	pc.kill()
 	pc = s.runAs("pc", user, "--mirror", "robot/*")

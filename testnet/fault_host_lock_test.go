@@ -8,8 +8,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// Readers are stopped with the locks of a robot's channels in hand: the robot's own writer
-// waits then, too.
+// Stops readers that hold the locks of a robot's channels, for which also the robot's own
+// writer waits.
 func TestStoppedReadersBlockOnlyTheirChannels(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
@@ -28,7 +28,7 @@ func TestStoppedReadersBlockOnlyTheirChannels(t *testing.T) {
 	usual := robot.cpuLoad(time.Second)
 	o.began = now()
 	robot.freeze()
-	time.Sleep(50 * time.Millisecond) // each channel gets a frame that the daemon has not seen
+	time.Sleep(50 * time.Millisecond) // until each channel has a frame that the daemon has not seen
 	var readers []*process
 	for _, name := range names {
 		readers = append(readers, s.startPeer("robot", name, "hold", "600000"))
@@ -45,7 +45,7 @@ func TestStoppedReadersBlockOnlyTheirChannels(t *testing.T) {
 		r.kill()
 	}
 	o.checkRecovery("readers stopped with the locks of four channels", now())
-	publisher.signal(syscall.SIGUSR1) // its puts have failed, as those of any writer would
+	publisher.signal(syscall.SIGUSR1) // its puts have failed, like those of any writer
 	o.checkLeaks()
 	o.checkCounters()
 	o.checkLateFrames()

@@ -9,9 +9,9 @@ import (
 	"achbridge/testnet/need"
 )
 
-// A file with holes gets its memory when they are written to. A put into one for
-// which there is none must not end the daemon, nor leave a channel dirty: neither a
-// mirror, nor a channel of somebody else that the daemon may write into.
+// A sparse file gets its memory when its holes are written. If there is no memory, a
+// put into a hole must not crash the daemon nor leave a channel dirty, neither a mirror
+// nor an adopted channel.
 func TestMirrorsWithHolesSurviveFullSharedMemory(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
@@ -29,7 +29,7 @@ func TestMirrorsWithHolesSurviveFullSharedMemory(t *testing.T) {
 		`+fill)
 	pc := s.run("pc", "--mirror", "robot/*", "--adopt", "robot.camera")
 	readers := s.observe("pc", keeping, reopening, "reopen:robot.camera")
-	readers.waitUntilFollowing(now(), meetLimit, keeping) // it is whole
+	readers.waitUntilFollowing(now(), meetLimit, keeping) // the mirror has all of its memory
 	for _, name := range []string{"robot.camera", "robot.joints"} {
 		line := pc.awaitLog("msg=\"mirror refused\" peer=robot channel=" + name)
 		if !strings.Contains(line, "no room in /dev/shm") {
@@ -39,7 +39,7 @@ func TestMirrorsWithHolesSurviveFullSharedMemory(t *testing.T) {
 	pc.checkAlive()
 	s.shell("pc", drain)
 	freed := now()
-	await.NoError(t, func() error { // before anybody looks: frames lay where the hole was
+	await.NoError(t, func() error { // frames are in the former hole
 		for _, m := range s.status("pc").Mirrors {
 			if m.Channel == "joints" && m.State == "live" && m.Delivered > 1 {
 				return nil

@@ -10,14 +10,13 @@ import (
 	"achbridge/testnet/await"
 )
 
-// suspendedFor is for how long the computer is suspended, far longer than the budget
-// below; the clocks that programs look at stand still meanwhile.
-const suspendedFor = "20" // s
+// suspendedFor is how long the computer is suspended, much longer than the budget
+// below. CLOCK_MONOTONIC stops meanwhile.
+const suspendedFor = "20" // seconds
 
-// Suspend to RAM: from s2idle qemu's clock does not wake the computer.
-//
-// A command stands in the socket of the robot, whose daemon does not get to it before the
-// computer is suspended. By CLOCK_MONOTONIC it is within its budget afterwards.
+// The robot's daemon is stopped while a command waits in its socket, and the computer is
+// suspended to RAM (qemu's clock cannot wake it from s2idle). Afterwards the command is
+// within its budget by CLOCK_MONOTONIC.
 func TestNoOldCommandIsPutAfterSuspend(t *testing.T) {
 	if os.Getenv("ACHBRIDGE_SUSPEND") == "" {
 		t.Skip("set ACHBRIDGE_SUSPEND=1 where the computer may be suspended; packaging/vm.sh makes one")

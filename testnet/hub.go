@@ -8,62 +8,62 @@ import (
 	"time"
 )
 
-// Hub is a hub in memory, best in a testing/synctest bubble: hosts reach one another through it, by
-// byte streams, and by the newest frame of each channel, as they do through a NATS server. Each
-// host has one connection, a line up and a line down with a delay and a rate, in which nothing is
-// lost and nothing is overtaken, as in TCP. It can lie: see Deceive. Safe for concurrent use.
+// Hub is a hub in memory, best in a testing/synctest bubble. Like a NATS server it passes byte
+// streams between hosts and keeps the newest frame of each channel. Each host has one connection: a
+// line up and a line down with a delay and a rate, which keep all messages in order, as TCP does. It
+// can deceive its hosts, see Deceive. A Hub is safe for concurrent use.
 type Hub struct {
 	mu           sync.Mutex
 	hosts        map[string]*HubHost
-	channels     map[string]*hubStored // by host/channel
+	channels     map[string]*hubStored // keyed by host/channel
 	maxFrame     int
 	deceit       Deceit
-	heldMessages map[string]hubMessage // what Reorders holds back, by stream and sender
-	routes       map[string]hubRoute   // of streams that were led astray, by id
-	delayed      hubLine               // what Delays holds up
+	heldMessages map[string]hubMessage // messages that Reorders holds back, by stream and sender
+	routes       map[string]hubRoute   // misrouted streams, by id
+	delayed      hubLine               // queue of the messages that Delays delays
 }
 
 const (
-	// hubOverhead is what a message takes on a line beside its bytes.
+	// hubOverhead is the size of a message on a line besides its data, in bytes.
 	hubOverhead = 100
-	// hubMaxUnacked is how many frames of a channel may be unacknowledged.
+	// hubMaxUnacked is the most frames of a channel that may be unacknowledged.
 	hubMaxUnacked = 2
-	// hubMaxFetches is how many messages a reader asks for that have not come.
+	// hubMaxFetches is the most fetches of a reader that may be unanswered.
 	hubMaxFetches = 3
 )
 
 var (
-	// ErrHubAway says that a host has no connection to the hub.
+	// ErrHubAway means that a host has no connection to the hub.
 	ErrHubAway = errors.New("not connected to the hub")
-	// ErrHubTooLarge says that a frame is larger than the hub takes.
+	// ErrHubTooLarge means that a frame is larger than the hub accepts.
 	ErrHubTooLarge = errors.New("larger than the hub takes")
 )
 
-// NewHub makes a hub without hosts; frames have at most maxFrame bytes.
+// NewHub returns a hub without hosts that accepts frames of at most maxFrame bytes.
 func NewHub(maxFrame int) *Hub {
 	h := &Hub{hosts: map[string]*HubHost{}, channels: map[string]*hubStored{}, heldMessages: map[string]hubMessage{}, routes: map[string]hubRoute{}, maxFrame: maxFrame}
 	h.delayed.hub = h
 	return h
 }
 
-// HubHost is one host's connection to a hub. It has the methods of hubway.Hub.
+// HubHost is one host's connection to a hub. It implements hubway.Hub.
 type HubHost struct {
 	hub  *Hub
 	name string
 
-	// Under hub.mu.
+	// Guarded by hub.mu.
 	up, down  hubLine
 	connected bool
-	connCount int           // counts the connections
-	changed   chan struct{} // closed when something changes here
+	connCount int           // number of connections so far
+	changed   chan struct{} // closed and replaced when the state below or of a channel changes
 	arrivals  []*HubStream
-	streams   map[string]*HubStream // by the other host and the id
-	readers   map[*HubChannel]bool  // with a connection
+	streams   map[string]*HubStream // keyed by the other host and the id
+	readers   map[*HubChannel]bool  // channels that are read over the current connection
 	unacked   map[*hubPut]bool
 	dialCount int
 }
 
-// Host connects a host by lines of these parameters, of which only Delay and Rate may be set.
+// Host adds a host and connects it by lines with these parameters. Only Delay and Rate may be set.
 func (h *Hub) Host(name string, up, down Params) *HubHost {
 	for _, p := range []Params{up, down} {
 		if p != (Params{Delay: p.Delay, Rate: p.Rate}) {
@@ -80,8 +80,8 @@ func (h *Hub) Host(name string, up, down Params) *HubHost {
 	return o
 }
 
-// Cut ends the connection of a host: its streams end at both ends, what is under way is lost, and
-// there is no other connection until Restore.
+// Cut ends the connection of a host until Restore. Its streams end at both ends, and messages in
+// flight are lost.
 func (h *Hub) Cut(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,7 +103,7 @@ func (h *Hub) Cut(name string) {
 	o.wake()
 }
 
-// Restore connects a host that was cut off.
+// Restore reconnects a host that was cut.
 func (h *Hub) Restore(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,11 +112,11 @@ func (h *Hub) Restore(name string) {
 	o.wake()
 }
 
-// Stall holds up all that a host sends and gets, until Resume, as a path does that is cut where
-// neither end notices.
+// Stall delays all messages from and to a host until Resume, like a path that is cut where neither
+// end notices.
 func (h *Hub) Stall(name string) { h.stall(name, true) }
 
-// Resume lets go what Stall has held up.
+// Resume ends a Stall. The delayed messages are delivered.
 func (h *Hub) Resume(name string) { h.stall(name, false) }
 
 func (h *Hub) stall(name string, on bool) {
@@ -127,7 +127,7 @@ func (h *Hub) stall(name string, on bool) {
 	o.down.stall(on)
 }
 
-// Forget restarts the hub with nothing in it: all connections end and begin anew.
+// Forget restarts the hub without its frames. All connections end and are restored.
 func (h *Hub) Forget() {
 	h.mu.Lock()
 	names := make([]string, 0, len(h.hosts))
@@ -148,14 +148,14 @@ func (h *Hub) Forget() {
 	}
 }
 
-// wake wakes whoever waits for a change at the host. Needs mu.
+// wake wakes all goroutines that wait for a change of the host. hub.mu must be held.
 func (o *HubHost) wake() {
 	close(o.changed)
 	o.changed = make(chan struct{})
 }
 
-// wait calls try, with mu held, at once and after each change, until it is done, or ctx or the
-// deadline end. What it returns, if anything, is when to look without a change.
+// wait calls try with hub.mu held, at once and after each change, until try returns true, ctx ends
+// or d passes. If try returns a time, wait also calls it again at that time.
 func (o *HubHost) wait(ctx context.Context, d *deadline, try func() (done bool, pollAt time.Time)) error {
 	for {
 		var passed, moved <-chan struct{}
@@ -199,5 +199,5 @@ func (o *HubHost) block(ctx context.Context, changed, passed, moved <-chan struc
 	return nil
 }
 
-// errAway is the error of a call that needs a connection.
+// errAway returns the error of a call that needs a connection.
 func (o *HubHost) errAway() error { return fmt.Errorf("host %s: %w", o.name, ErrHubAway) }

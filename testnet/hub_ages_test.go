@@ -9,15 +9,16 @@ import (
 	"achbridge/testnet/need"
 )
 
-// The ages of mirrors that are fed by a hub, with real programs on emulated hosts. The figures are
-// printed beside the bars of docs/performance.md: a busy machine is no failure.
+// These tests measure the ages of mirrors that are fed through a hub, with real programs on
+// emulated hosts. They print the figures with the bars of docs/performance.md, but do not fail,
+// since the machine may be busy.
 
 const (
-	settleHub  = 3 * time.Second // after the first frame: a reader is not bounded in its first second
+	settleHub  = 3 * time.Second // after the first frame, since a reader is not limited in its first second
 	measureHub = 4 * time.Second
 )
 
-// printBar prints whether a bar is met.
+// printBar prints a figure and whether it meets its bar.
 func printBar(t *testing.T, what string, got, bar float64) {
 	t.Helper()
 	met := "met"
@@ -27,7 +28,7 @@ func printBar(t *testing.T, what string, got, bar float64) {
 	t.Logf("%s: %.2f, bar %.2f: %s", what, got, bar, met)
 }
 
-// TestHubAges measures the first row in the long run, and all where it is named: go test -run TestHubAges.
+// The long run measures only the first row. go test -run TestHubAges measures all.
 func TestHubAges(t *testing.T) {
 	need.Long(t)
 	named := strings.Contains(flag.Lookup("test.run").Value.String(), "TestHubAges")
@@ -65,7 +66,7 @@ func ageOnAnIdlePath(t *testing.T) {
 	t.Logf("processor by the hub: %v; direct: %v", byHub.cpuTime, direct.cpuTime)
 }
 
-// thinRate is the rate of a thin link, in bits a second.
+// thinRate is the rate of a thin link in bits per second.
 const thinRate = 1e6
 
 func ageOverThinHops(t *testing.T) {
@@ -82,7 +83,7 @@ func ageOverThinHops(t *testing.T) {
 		pc := f.join("pc", "--mirror", "robot/*")
 		m := f.measure(settleHub, measureHub, map[string]*process{"hub": f.hub, "robot": robot, "pc": pc}, "pc:robot.imu")
 		got := m.views["pc:robot.imu"]
-		bytes := min(m.wire["robot>hub"], m.wire["hub>pc"]) / got.hz // not all that goes up comes down
+		bytes := min(m.wire["robot>hub"], m.wire["hub>pc"]) / got.hz // not all frames that go up are fetched
 		one := time.Duration(bytes * 8 / thinRate * 1e9)
 		least := 10*time.Millisecond + time.Duration(hops)*one + one/2
 		t.Logf("%d thin hops: %v; least %.1f ms, %.0f bytes a frame on the wire; processor %v", hops, got, inMs(least), bytes, m.cpuTime)
@@ -108,7 +109,7 @@ func ageBesideACamera(t *testing.T) {
 	}
 }
 
-// ageBesideASlowOperator has a second operator on 100 kbit/s read what the first one reads.
+// ageBesideASlowOperator adds a second operator on 100 kbit/s that reads the same channels.
 func ageBesideASlowOperator(t *testing.T) {
 	f := newFleet(t, "robot", "pc", "far")
 	f.link("", "delay=5ms,rate=20mbit")

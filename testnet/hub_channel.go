@@ -9,31 +9,31 @@ import (
 	"time"
 )
 
-// hubStored is what the hub has of a channel.
+// hubStored is the state of a channel at the hub.
 type hubStored struct {
 	frame     []byte
-	number    uint64 // of frame, counted from 1
+	number    uint64 // number of frame, from 1
 	history   [][]byte
-	reordered [][]byte // what Reorders holds back
+	reordered [][]byte // frames that Reorders holds back
 }
 
-// HubChannel is a host's view of one channel at the hub. It has the methods of hubway.Channel.
+// HubChannel is a host's view of one channel at the hub. It implements hubway.Channel.
 type HubChannel struct {
 	host   *HubHost
-	origin string // the host that the channel is of
+	origin string // host of the channel
 	name   string
 
-	// Under hub.mu.
+	// Guarded by hub.mu.
 	closed         bool
 	unacked        int
-	isReading      bool     // the hub knows the reader
-	openFetches    int      // pulls that have no answer here
-	waitingFetches int      // at the hub
+	isReading      bool     // the reader is registered at the hub
+	openFetches    int      // fetches that were sent and have no answer yet
+	waitingFetches int      // fetches that wait at the hub
 	lastServed     uint64   // number of the newest frame that the hub has sent
-	arrived        [][]byte // arrived, not taken
+	arrived        [][]byte // frames that Next has not returned
 }
 
-// hubPut is a frame that is not acknowledged.
+// hubPut is a frame that the hub has not acknowledged.
 type hubPut struct {
 	channel *HubChannel
 	acked   chan error
@@ -41,12 +41,12 @@ type hubPut struct {
 
 var errHubChannel = errors.New("channel closed")
 
-// Channel is the place of a channel's newest frame at the hub.
+// Channel returns this host's view of a channel of any host.
 func (o *HubHost) Channel(host, channel string) *HubChannel {
 	return &HubChannel{host: o, origin: host, name: channel}
 }
 
-// closedErr is why a call ends early, or nil. Needs mu.
+// closedErr returns an error if the channel is closed. hub.mu must be held.
 func (c *HubChannel) closedErr() error {
 	if c.closed {
 		return errors.Join(errHubChannel, net.ErrClosed)
@@ -54,7 +54,7 @@ func (c *HubChannel) closedErr() error {
 	return nil
 }
 
-// Room blocks until a frame would leave at once. It fails at once without a connection.
+// Room blocks until a frame could be sent at once. Without a connection it fails at once.
 func (c *HubChannel) Room(ctx context.Context, _ int) error {
 	var err error
 	if late := c.host.wait(ctx, nil, func() (bool, time.Time) {
@@ -67,7 +67,7 @@ func (c *HubChannel) Room(ctx context.Context, _ int) error {
 	return err
 }
 
-// hasRoom reports whether a frame would leave at once. Needs mu.
+// hasRoom reports whether a frame could be sent at once. hub.mu must be held.
 func (c *HubChannel) hasRoom() (bool, error) {
 	switch err := c.closedErr(); {
 	case err != nil:
@@ -78,7 +78,7 @@ func (c *HubChannel) hasRoom() (bool, error) {
 	return c.unacked < hubMaxUnacked && c.host.up.nextFree().IsZero(), nil
 }
 
-// Put sends b to the hub as soon as there is room. The hub's word follows in acked.
+// Put sends b to the hub as soon as there is room. The hub's acknowledgement, nil or an error, follows in the channel.
 func (c *HubChannel) Put(ctx context.Context, b []byte) (<-chan error, error) {
 	if c.origin != c.host.name {
 		return nil, fmt.Errorf("host %s: puts a frame of %s", c.host.name, c.origin)
@@ -103,7 +103,7 @@ func (c *HubChannel) Put(ctx context.Context, b []byte) (<-chan error, error) {
 	return f.acked, nil
 }
 
-// transmit sends a frame. Needs mu.
+// transmit sends a frame to the hub. hub.mu must be held.
 func (c *HubChannel) transmit(f *hubPut, b []byte) {
 	c.unacked++
 	c.host.unacked[f] = true
@@ -113,7 +113,7 @@ func (c *HubChannel) transmit(f *hubPut, b []byte) {
 	})
 }
 
-// acknowledge passes on the hub's word. Needs mu.
+// acknowledge ends f with the hub's answer. hub.mu must be held.
 func (f *hubPut) acknowledge(err error) {
 	o := f.channel.host
 	delete(o.unacked, f)
@@ -122,7 +122,7 @@ func (f *hubPut) acknowledge(err error) {
 	o.wake()
 }
 
-// store makes b the newest frame of a channel. Needs mu.
+// store makes b the newest frame of a channel and answers waiting fetches. h.mu must be held.
 func (h *Hub) store(key string, b []byte) {
 	p := h.channel(key)
 	p.frame = b
@@ -149,8 +149,8 @@ func (h *Hub) channel(key string) *hubStored {
 	return p
 }
 
-// Next waits for the next frame; of several that have come since the last call it is the newest.
-// It waits for a connection, too.
+// Next blocks until a frame arrives and returns it. If several have arrived since the last call, it
+// returns the newest. It also waits for a connection.
 func (c *HubChannel) Next(ctx context.Context) (b []byte, err error) {
 	if late := c.host.wait(ctx, nil, func() (bool, time.Time) {
 		if err = c.closedErr(); err != nil {
@@ -167,7 +167,7 @@ func (c *HubChannel) Next(ctx context.Context) (b []byte, err error) {
 	return b, err
 }
 
-// fetch sends pulls, as many as there may be. Needs mu.
+// fetch sends fetches up to hubMaxFetches. hub.mu must be held.
 func (c *HubChannel) fetch() {
 	if !c.host.connected {
 		return
@@ -184,7 +184,7 @@ func (c *HubChannel) fetch() {
 	}
 }
 
-// answer sends what the hub has, if a pull waits. Needs mu.
+// answer sends the channel's newest frame if a fetch waits and the reader does not have it. hub.mu must be held.
 func (c *HubChannel) answer() {
 	h, p := c.host.hub, c.host.hub.channel(c.origin+"/"+c.name)
 	if c.waitingFetches == 0 || c.lastServed == p.number || !c.host.readers[c] {
@@ -202,10 +202,10 @@ func (c *HubChannel) answer() {
 	}
 }
 
-// deliver hands a frame to the reader. Needs mu.
+// deliver stores a frame for Next. hub.mu must be held.
 func (c *HubChannel) deliver(b []byte) {
 	if !c.isReading {
-		return // of an earlier connection
+		return // the frame is from an earlier connection
 	}
 	c.openFetches = max(c.openFetches-1, 0)
 	if c.arrived = append(c.arrived, b); len(c.arrived) > hubMaxFetches {
@@ -214,13 +214,13 @@ func (c *HubChannel) deliver(b []byte) {
 	c.host.wake()
 }
 
-// reset forgets what the reader has at the hub. Needs mu.
+// reset forgets the reader's state at the hub. hub.mu must be held.
 func (c *HubChannel) reset() {
 	delete(c.host.readers, c)
 	c.isReading, c.openFetches, c.waitingFetches, c.lastServed, c.arrived = false, 0, 0, 0, nil
 }
 
-// Close ends calls that wait.
+// Close ends all calls that wait.
 func (c *HubChannel) Close() {
 	c.host.hub.mu.Lock()
 	defer c.host.hub.mu.Unlock()

@@ -12,33 +12,33 @@ type Lie uint8
 
 const (
 	Honest       Lie = iota
-	Replays          // after each message one from before comes again
-	Reorders         // of each two the second comes first
-	Doubles          // each comes twice
-	Forges           // in each some bit is another one
-	Withholds        // none comes any more
-	Delays           // each comes later, in order
-	Impersonates     // frames are those of another channel; a stream leads to another host
+	Replays          // delivers an earlier message again after each message
+	Reorders         // delivers the messages of each pair in reverse order
+	Doubles          // delivers each message twice
+	Forges           // flips one bit of each message
+	Withholds        // delivers no more messages
+	Delays           // delays each message and keeps their order
+	Impersonates     // delivers frames of another channel, and connects streams to another host
 )
 
 func (l Lie) String() string {
 	return [...]string{"honest", "replays", "reorders", "doubles", "forges", "withholds", "delays", "impersonates"}[l]
 }
 
-// Deceit is what a hub does with frames, and with the messages of streams.
+// Deceit is how a hub deceives readers of frames and the ends of streams.
 type Deceit struct {
 	Frames, Streams Lie
-	By              time.Duration // how much later, with Delays
+	By              time.Duration // delay of Delays
 }
 
-// Deceive has the hub lie from now on. It then keeps all frames, to replay them.
+// Deceive makes the hub deceive its hosts from now on. The hub then keeps all frames, for Replays.
 func (h *Hub) Deceive(d Deceit) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.deceit = d
 }
 
-// answers is what a reader gets for the newest frame of a place. Needs mu.
+// answers returns the frames that a reader gets instead of the newest one. h.mu must be held.
 func (h *Hub) answers(c *HubChannel, p *hubStored) [][]byte {
 	switch h.deceit.Frames {
 	case Replays:
@@ -70,7 +70,7 @@ func (h *Hub) answers(c *HubChannel, p *hubStored) [][]byte {
 	return [][]byte{p.frame}
 }
 
-// flipBit is b with one other bit; another one for each n.
+// flipBit returns b with one bit flipped, a different bit for each n.
 func flipBit(b []byte, n uint64) []byte {
 	b = bytes.Clone(b)
 	if len(b) > 0 {
@@ -80,7 +80,7 @@ func flipBit(b []byte, n uint64) []byte {
 	return b
 }
 
-// messages is what becomes of a message of a stream. Needs mu.
+// messages returns the messages that the other end of a stream gets instead of m. h.mu must be held.
 func (h *Hub) messages(m hubMessage) []hubMessage {
 	key := m.from + " " + m.id
 	switch lie := h.deceit.Streams; {
@@ -111,11 +111,11 @@ func (h *Hub) messages(m hubMessage) []hubMessage {
 	return []hubMessage{m}
 }
 
-// hubRoute is where a stream leads that was meant for another host.
+// hubRoute is a stream that leads to a third host instead of its addressee.
 type hubRoute struct{ dialler, addressee, third string }
 
-// misroute brings what the dialler says to a third host, and the answers back in the name of the one
-// that was meant. Needs mu.
+// misroute sends messages of the dialler to a third host, and returns its answers in the name of the
+// addressee. h.mu must be held.
 func (h *Hub) misroute(m hubMessage) hubMessage {
 	r, ok := h.routes[m.id]
 	if !ok && m.kind == hubOpen {
@@ -136,8 +136,8 @@ func (h *Hub) misroute(m hubMessage) hubMessage {
 	return m
 }
 
-// later calls do now, or when a hub that lies does: it says the nth answer to one pull some time
-// after the first, or a reader would see the last alone. Needs mu.
+// later calls do now, or later if the hub delays messages. The nth answer to one fetch is sent n ms
+// after the first, so that the reader sees all of them. h.mu must be held.
 func (h *Hub) later(lie Lie, nth int, do func()) {
 	wait := time.Duration(nth) * time.Millisecond
 	if lie == Delays {

@@ -2,24 +2,24 @@ package testnet
 
 import "time"
 
-// hubLine is one direction of a connection to a hub. Its state is under hub.mu.
+// hubLine is one direction of a connection to a hub. All fields are guarded by hub.mu.
 type hubLine struct {
 	hub         *Hub
 	params      Params
-	freeAt      time.Time // when all that was sent has left
-	lastArrival time.Time // when the last of it arrives
+	freeAt      time.Time // when all sent messages have been transmitted
+	lastArrival time.Time // when the last message arrives
 	queue       []hubParcel
 	timer       *time.Timer
 	isStalled   bool
 }
 
-// hubParcel is a message under way.
+// hubParcel is a message in flight.
 type hubParcel struct {
 	at     time.Time
 	arrive func()
 }
 
-// send has arrive called, with mu held, when size bytes have arrived behind those before.
+// send calls arrive with hub.mu held when a message of size bytes has arrived, after all earlier ones.
 func (l *hubLine) send(size int, arrive func()) {
 	now := time.Now()
 	if l.freeAt.Before(now) {
@@ -37,7 +37,7 @@ func (l *hubLine) send(size int, arrive func()) {
 	}
 }
 
-// nextFree is when a message can leave at once; zero: now.
+// nextFree returns when the next message can be transmitted. The zero Time means now.
 func (l *hubLine) nextFree() time.Time {
 	if !l.freeAt.After(time.Now()) {
 		return time.Time{}
@@ -45,7 +45,7 @@ func (l *hubLine) nextFree() time.Time {
 	return l.freeAt
 }
 
-// arm sets the timer for the first of the queue.
+// arm sets the timer for the first message in the queue.
 func (l *hubLine) arm() {
 	if l.timer != nil {
 		l.timer.Stop()
@@ -60,7 +60,7 @@ func (l *hubLine) arm() {
 	})
 }
 
-// deliver hands over what has arrived, in order.
+// deliver calls arrive for all messages that have arrived, in order.
 func (l *hubLine) deliver() {
 	for len(l.queue) > 0 && !l.isStalled && !l.queue[0].at.After(time.Now()) {
 		first := l.queue[0]
@@ -75,7 +75,7 @@ func (l *hubLine) stall(on bool) {
 	l.arm()
 }
 
-// clear loses what is under way.
+// clear drops all messages in flight.
 func (l *hubLine) clear() {
 	l.queue, l.freeAt = nil, time.Time{}
 	l.arm()

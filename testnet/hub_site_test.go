@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// fleet is a site whose hosts have no path to each other but by a hub, which is a host of its own.
+// fleet is a site whose hosts reach each other only through a hub, which is another host.
 type fleet struct {
 	*site
 	dir   string
@@ -19,7 +19,7 @@ type fleet struct {
 	views map[string]*observation
 }
 
-// newFleet makes the hosts and runs the hub. The hosts' links are perfect at first.
+// newFleet starts the hosts, with perfect links, and runs the hub.
 func newFleet(t *testing.T, names ...string) *fleet {
 	t.Helper()
 	all := append([]string{"hub"}, names...)
@@ -54,24 +54,24 @@ func (f *fleet) hubDir() string { return filepath.Join(f.dir, "hub") }
 
 func (f *fleet) credentials(host string) string { return filepath.Join(f.dir, host+".creds") }
 
-// join runs the daemon of a host that uses the hub.
+// join starts the daemon of a host with credentials for the hub.
 func (f *fleet) join(host string, args ...string) *process {
 	f.t.Helper()
 	return f.run(host, append([]string{"--hub-creds", f.credentials(host)}, args...)...)
 }
 
-// meet lets two hosts reach each other directly.
+// meet allows two hosts to reach each other directly.
 func (f *fleet) meet(a, b string) {
 	f.t.Helper()
 	f.link(a+">"+b, "up")
 	f.link(b+">"+a, "up")
 }
 
-// ageStats are how old the newest frame of a mirror was, over time, and what came.
+// ageStats are statistics of a mirror: the ages of its newest frame over time, and its frames.
 type ageStats struct {
 	mean, p50, p99, worst time.Duration
 	hz                    float64
-	size                  int // bytes of a frame
+	size                  int // size of a frame in bytes
 }
 
 func (f ageStats) String() string {
@@ -80,15 +80,15 @@ func (f ageStats) String() string {
 
 func inMs(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// measurement is one measurement: of each view, and of what went over the wire.
+// measurement has the statistics of each view, and the traffic.
 type measurement struct {
 	duration time.Duration
-	views    map[string]ageStats      // by HOST:CHANNEL
+	views    map[string]ageStats      // statistics by HOST:CHANNEL
 	wire     map[string]float64       // bytes a second, by FROM>TO
-	cpuTime  map[string]time.Duration // processor, by name of the process
+	cpuTime  map[string]time.Duration // CPU time by name of the process
 }
 
-// measure looks for so long at channels, each as HOST:CHANNEL, after so long a time to settle.
+// measure waits for settle and then measures channels, given as HOST:CHANNEL, for length.
 func (f *fleet) measure(settle, length time.Duration, processes map[string]*process, channels ...string) measurement {
 	f.t.Helper()
 	for _, name := range channels {
@@ -116,7 +116,7 @@ func (f *fleet) measure(settle, length time.Duration, processes map[string]*proc
 	for name, p := range processes {
 		m.cpuTime[name] += p.cpuTime()
 	}
-	time.Sleep(100 * time.Millisecond) // until the observers have told
+	time.Sleep(100 * time.Millisecond) // until the observers have printed their frames
 	for _, name := range channels {
 		_, channel, _ := strings.Cut(name, ":")
 		o := f.views[name]
@@ -127,7 +127,7 @@ func (f *fleet) measure(settle, length time.Duration, processes map[string]*proc
 	return m
 }
 
-// watch has an observer read a channel from now on.
+// watch starts an observer of a channel HOST:CHANNEL.
 func (f *fleet) watch(name string) {
 	f.t.Helper()
 	if f.views[name] == nil {
@@ -136,7 +136,7 @@ func (f *fleet) watch(name string) {
 	}
 }
 
-// ageBetween looks at the time between from and to, every tenth of a millisecond.
+// ageBetween samples the age between from and to, every 0.1 ms.
 func ageBetween(frames []observedFrame, from, to int64) (a ageStats) {
 	const step = 100_000
 	var ages []time.Duration

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	hubWindow   = 64 << 10 // bytes of a stream that nobody has read
-	hubPiece    = 16 << 10 // bytes of one message
-	hubArrivals = 64       // streams that wait for Accept
+	hubWindow   = 64 << 10 // most unread bytes of a stream
+	hubPiece    = 16 << 10 // most bytes of one message
+	hubArrivals = 64       // most streams that wait for Accept
 )
 
 var (
 	errDeadline = os.ErrDeadlineExceeded
-	// ErrHubBroken says that a stream has ended since a message was lost, doubled or forged.
+	// ErrHubBroken means that a stream has ended because a message was lost, doubled or forged.
 	ErrHubBroken = errors.New("stream broken: a message was lost, doubled or forged")
 )
 
@@ -33,7 +33,7 @@ const (
 	hubData
 	hubCredit
 	hubClose
-	hubReset // by the hub: there is no other end
+	hubReset // sent by the hub: the other end does not exist
 )
 
 // hubMessage is one message between the ends of a stream.
@@ -51,14 +51,14 @@ type HubStream struct {
 	peer, id    string
 	read, write *deadline
 
-	// Under hub.mu.
+	// Guarded by hub.mu.
 	accepted   bool
-	sent, got  uint64 // messages
+	sent, got  uint64 // number of messages sent and received
 	unread     bytes.Buffer
-	uncredited int // bytes read that the peer does not know of
+	uncredited int // bytes read for which the peer has got no credit
 	credit     int // bytes that may be sent
 	closed     bool
-	endErr     error // no more comes
+	endErr     error // why no more data arrives; nil while the stream is open
 }
 
 func (o *HubHost) newStream(peer, id string) *HubStream {
@@ -67,7 +67,7 @@ func (o *HubHost) newStream(peer, id string) *HubStream {
 	return s
 }
 
-// Dial begins a stream to a host, and waits until that host accepts it.
+// Dial opens a stream to a host and waits until that host accepts it.
 func (o *HubHost) Dial(ctx context.Context, host string) (net.Conn, error) {
 	o.hub.mu.Lock()
 	if !o.connected {
@@ -90,7 +90,7 @@ func (o *HubHost) Dial(ctx context.Context, host string) (net.Conn, error) {
 	return s, nil
 }
 
-// Accept takes a stream that another host began.
+// Accept returns the next stream that another host has opened.
 func (o *HubHost) Accept(ctx context.Context) (net.Conn, error) {
 	var s *HubStream
 	if late := o.wait(ctx, nil, func() (bool, time.Time) {
@@ -106,7 +106,7 @@ func (o *HubHost) Accept(ctx context.Context) (net.Conn, error) {
 	return s, nil
 }
 
-// send sends a message to the other end. Needs mu.
+// send sends a message to the other end. hub.mu must be held.
 func (s *HubStream) send(m hubMessage) {
 	if !s.host.connected {
 		return
@@ -116,7 +116,7 @@ func (s *HubStream) send(m hubMessage) {
 	s.host.up.send(len(m.data), func() { s.host.hub.forward(m) })
 }
 
-// forward is the hub's part: it brings a message on its way, or what it makes of it. Needs mu.
+// forward passes a message to its receiver, or what the hub's deceit makes of it. h.mu must be held.
 func (h *Hub) forward(m hubMessage) {
 	for _, m := range h.messages(m) {
 		to := h.hosts[m.to]
@@ -131,7 +131,7 @@ func (h *Hub) forward(m hubMessage) {
 	}
 }
 
-// receive takes a message of another host. Needs mu.
+// receive handles a message of another host. hub.mu must be held.
 func (o *HubHost) receive(m hubMessage) {
 	s := o.streams[m.from+" "+m.id]
 	switch {
@@ -170,7 +170,7 @@ func (s *HubStream) receive(m hubMessage) {
 	}
 }
 
-// end says why nothing more comes. Needs mu.
+// end ends the stream with the reason why. hub.mu must be held.
 func (s *HubStream) end(why error) {
 	if s.endErr == nil {
 		s.endErr = why
@@ -179,7 +179,7 @@ func (s *HubStream) end(why error) {
 	}
 }
 
-// reset ends both ends of a stream whose host has lost its connection. Needs mu.
+// reset ends both ends of a stream after its host has lost its connection. hub.mu must be held.
 func (s *HubStream) reset() {
 	s.end(ErrHubAway)
 	if other := s.host.hub.hosts[s.peer]; other != nil && other.connected {
@@ -244,7 +244,7 @@ func (s *HubStream) Write(b []byte) (written int, err error) {
 	return written, nil
 }
 
-// Close ends the stream: the other end reads what was written, then io.EOF.
+// Close ends the stream. The other end reads the data written before, then io.EOF.
 func (s *HubStream) Close() error {
 	s.host.hub.mu.Lock()
 	defer s.host.hub.mu.Unlock()
@@ -260,30 +260,32 @@ func (s *HubStream) Close() error {
 	return nil
 }
 
-// hubAddr is the name of a host.
+// hubAddr is the net.Addr of a host: its name.
 type hubAddr string
 
 func (hubAddr) Network() string  { return "hub" }
 func (a hubAddr) String() string { return string(a) }
 
-// LocalAddr is the name of this host.
+// LocalAddr returns the name of this host.
 func (s *HubStream) LocalAddr() net.Addr { return hubAddr(s.host.name) }
 
-// RemoteAddr is the host at the other end, as the hub says.
+// RemoteAddr returns the name of the other host, according to the hub.
 func (s *HubStream) RemoteAddr() net.Addr { return hubAddr(s.peer) }
 
-// SetDeadline implements net.Conn, like the next two.
+// SetDeadline implements net.Conn.
 func (s *HubStream) SetDeadline(t time.Time) error {
 	s.read.set(t)
 	s.write.set(t)
 	return nil
 }
 
+// SetReadDeadline implements net.Conn.
 func (s *HubStream) SetReadDeadline(t time.Time) error {
 	s.read.set(t)
 	return nil
 }
 
+// SetWriteDeadline implements net.Conn.
 func (s *HubStream) SetWriteDeadline(t time.Time) error {
 	s.write.set(t)
 	return nil

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// atHub runs do with a hub, a host robot that puts into imu and into odom, and the reader pc.
+// atHub runs do with a hub, a host robot that has put into imu and odom, and a reader pc.
 func atHub(t *testing.T, line Params, do func(t *testing.T, h *Hub, robot, pc *HubHost)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHub(1 << 20)
@@ -31,7 +31,7 @@ func putAt(t *testing.T, c *HubChannel, frame string) {
 	}
 }
 
-// gotWithin returns the frames that come within a second.
+// gotWithin returns the frames that arrive within a second.
 func gotWithin(t *testing.T, c *HubChannel) (frames []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -48,7 +48,7 @@ func gotWithin(t *testing.T, c *HubChannel) (frames []string) {
 func TestHubDeceivesReaders(t *testing.T) {
 	for _, c := range []struct {
 		lie  Lie
-		want string // what comes of three frames, each put when the one before was read
+		want string // what the reader gets of three frames, each put after the previous one was read
 	}{
 		{Honest, "[a][b][c]"},
 		{Replays, "[a][b a][c b]"},
@@ -114,13 +114,13 @@ func TestHubForgesDifferentBits(t *testing.T) {
 func TestHubDeceivesStreams(t *testing.T) {
 	for _, c := range []struct {
 		lie  Lie
-		want string // what the reader gets of "one", "two" and "three", and why no more
+		want string // what the reader gets of "one", "two" and "three", and why the stream ends
 	}{
 		{Honest, "onetwothree EOF"},
 		{Replays, "onetwo " + ErrHubBroken.Error()},
 		{Doubles, "one " + ErrHubBroken.Error()},
 		{Reorders, " " + ErrHubBroken.Error()},
-		{Withholds, " " + ErrHubBroken.Error()}, // by the close
+		{Withholds, " " + ErrHubBroken.Error()}, // because of the message that closes the stream
 		{Delays, "onetwothree EOF"},
 	} {
 		t.Run(c.lie.String(), func(t *testing.T) {

@@ -17,7 +17,7 @@ func params(t *testing.T, text string) Params {
 	return p
 }
 
-// arrivalTimes collects everything that arrives until the link is empty.
+// arrivalTimes receives all packets until the link is empty.
 func arrivalTimes(l *Link[int]) (at []time.Duration, payloads []int) {
 	for {
 		next, ok := l.Next()
@@ -80,7 +80,7 @@ func TestQueueDropsTailExceptPacketInTransmission(t *testing.T) {
 	}
 }
 
-// lossRuns sends n packets and returns the share lost and the mean run.
+// lossRuns sends n packets and returns the share of lost packets and the mean length of a burst.
 func lossRuns(p Params, n int) (share, run float64) {
 	l := NewLink[int](42, p)
 	lost, runs, before := 0, 0, false
@@ -194,7 +194,7 @@ func TestRateChangeAppliesToQueue(t *testing.T) {
 	for i := range 3 {
 		l.Send(0, 1000, i)
 	}
-	// At 12 ms packet 0 is out, packet 1 is half out: 4 ms remain at the old rate.
+	// At 12 ms packet 0 is transmitted and packet 1 half transmitted: 4 ms remain at the old rate.
 	l.Set(12*ms, params(t, "delay=1ms,rate=2mbit"))
 	at, _ := arrivalTimes(l)
 	for i, want := range []time.Duration{9 * ms, 15 * ms, 19 * ms} {

@@ -32,7 +32,7 @@ func send(t *testing.T, from, to *Conn, size int) {
 	}
 }
 
-// receive returns how long after start a datagram came.
+// receive waits for a datagram and returns the time since start.
 func receive(t *testing.T, c *Conn, start time.Time) time.Duration {
 	t.Helper()
 	if _, _, err := c.ReadFrom(make([]byte, 2000)); err != nil {
@@ -46,7 +46,7 @@ func TestNetworkDeliversAtModelTimes(t *testing.T) {
 		_, a, b := pair(t, 1, "delay=10ms,rate=1mbit")
 		start := time.Now()
 		for range 3 {
-			send(t, a, b, 972) // 1000 bytes with the headers
+			send(t, a, b, 972) // 1000 bytes including the headers
 		}
 		for i := range 3 {
 			if got, want := receive(t, b, start), time.Duration(i+1)*8*ms+10*ms; got != want {
@@ -192,18 +192,18 @@ func TestDeadlineAndCloseWakeReaders(t *testing.T) {
 func TestFullReceiveBufferDiscardsDatagrams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, a, b := pair(t, 1, "up")
-		var told int
+		var discarded int
 		n.Tap(func(e Event) {
 			if e.What == WhatDiscarded {
-				told++
+				discarded++
 			}
 		})
 		b.SetReadBuffer(10 * (100 + Overhead4))
 		for range 15 {
 			send(t, a, b, 100)
 		}
-		if got := b.Discarded(); got != 5 || told != 5 {
-			t.Errorf("got %d discarded, %d told, want 5", got, told)
+		if got := b.Discarded(); got != 5 || discarded != 5 {
+			t.Errorf("Discarded() = %d and %d events, want 5", got, discarded)
 		}
 		start := time.Now()
 		for range 10 {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// meshArrivals collects everything as "at from>to payload".
+// meshArrivals receives all packets and formats each as "at from>to payload".
 func meshArrivals(m *Mesh[int]) (all []string) {
 	for {
 		at, ok := m.Next()
@@ -82,7 +82,7 @@ func TestCountsAddUpThroughAllChanges(t *testing.T) {
 			}
 			if random.IntN(20) == 0 {
 				p, err := l.Params().With(changes[random.IntN(len(changes))])
-				if err == nil { // a rate goes not with a trace, for example
+				if err == nil { // some changes conflict, such as a rate and a trace
 					l.Set(now, p)
 				}
 			}

@@ -13,17 +13,17 @@ import (
 	"achbridge/testnet/need"
 )
 
-// Real daemons on two hosts, and what happens to robots. Whatever it is, the
-// mirror follows again without anyone's help within resumed, and no reader ever
-// sees an older frame after a newer one (site.observe checks that).
+// resumeLimit is the longest time until a mirror follows again, without help, after
+// any fault in these tests of real daemons on two hosts. No reader may ever see an
+// older frame after a newer one (site.observe checks that).
 const resumeLimit = 2 * time.Second
 
-// meetLimit is how long two daemons may take to find each other by multicast: up to
-// a second until the announcement has gone through its probes, and the first
-// question is asked again after one, two, four seconds.
+// meetLimit is how long two daemons may take to find each other by multicast: the
+// announcement follows its probes after up to a second, and the first query is
+// repeated after one, two and four seconds.
 const meetLimit = 5 * time.Second
 
-// robotAndPC is a robot that publishes and a PC that mirrors all it has.
+// robotAndPC is a robot that publishes and a PC that mirrors all of its channels.
 type robotAndPC struct {
 	*site
 	robot, pc, publisher *process
@@ -36,13 +36,13 @@ const (
 	parts     = "keep:robot.joints" // frames larger than a datagram
 )
 
-// The channels of a robot: frames of one datagram, and of several.
+// Channels of a robot, with frames of one datagram and of several.
 var (
 	imu    = need.LongOr("imu:200:64", "imu:50:64")
 	joints = need.LongOr("joints:50:3000", "joints:20:3000")
 )
 
-// startRobotAndPC returns when the mirrors follow.
+// startRobotAndPC starts both and waits until the mirrors follow.
 func startRobotAndPC(t *testing.T) *robotAndPC {
 	t.Helper()
 	w := &robotAndPC{site: newSite(t, "robot", "pc")}
@@ -54,21 +54,21 @@ func startRobotAndPC(t *testing.T) *robotAndPC {
 	return w
 }
 
-// checkFollows checks that all readers get what is put from now on.
+// checkFollows checks that all readers get frames that are put from now on.
 func (w *robotAndPC) checkFollows(after string) {
 	w.t.Helper()
 	took := w.readers.waitUntilFollowing(now(), resumeLimit, keeping, reopening, parts)
 	w.t.Logf("%s: followed again after %v", after, took)
 }
 
-// One thing after the other happens, as it does in the life of a robot.
+// Injects one fault after the other.
 func TestMirrorsFollowWhateverHappensToTheHosts(t *testing.T) {
 	w := startRobotAndPC(t)
 	w.linkedOver("pc", "quic")
 	outage := need.LongOr(3*time.Second, 600*time.Millisecond)
 
 	w.link("robot", "cut")
-	time.Sleep(outage) // its length is what is tried
+	time.Sleep(outage) // the length of the outage
 	w.link("robot", "up")
 	w.checkFollows("cable cut")
 
@@ -106,7 +106,7 @@ func TestMirrorsFollowWhateverHappensToTheHosts(t *testing.T) {
 	w.checkFollows("robot's daemon aborted, and restarted by a clock that is years ahead")
 }
 
-// waitUntilForgotten waits until the PC lists nothing of a host that has left.
+// waitUntilForgotten waits until the PC no longer lists a host that has left.
 func (w *robotAndPC) waitUntilForgotten(host string) {
 	w.t.Helper()
 	left := time.Now()
@@ -119,13 +119,13 @@ func (w *robotAndPC) waitUntilForgotten(host string) {
 	checkPromise(w.t, "forgetting a host that left", time.Since(left), time.Second)
 }
 
-// abortDaemon has the robot's daemon aborted. The service manager's watchdog ends a daemon that does
-// not answer by SIGABRT. Go then exits with 2, as for a panic, which is our code for wrong
-// arguments: the unit does not start a daemon again that ended so.
+// abortDaemon ends the robot's daemon with SIGABRT, as the service manager's watchdog does if a daemon
+// does not answer. Go would exit with 2, our code for wrong arguments, after which the unit does not
+// restart a daemon. So the daemon must be ended by the signal.
 func (w *robotAndPC) abortDaemon() {
 	w.t.Helper()
 	w.robot.signal(syscall.SIGABRT)
-	_ = w.robot.Wait() // that it did not leave in peace is what it says
+	_ = w.robot.Wait() // the error is that it was aborted
 	if got := w.robot.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() {
 		w.t.Errorf("aborted: got %v, want that a signal ended it", w.robot.ProcessState)
 	}

@@ -7,7 +7,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// waitForName waits until the daemon of a host reports want as the name of the host.
+// waitForName waits until the daemon of a host reports want as the host's name.
 func (s *site) waitForName(host, want string) {
 	s.t.Helper()
 	await.NoError(s.t, func() error {
@@ -19,7 +19,7 @@ func (s *site) waitForName(host, want string) {
 	})
 }
 
-// At boot the daemon may begin before the system has its name.
+// At boot the daemon may start before the system has its name.
 func TestDaemonUsesHostNameSetAfterStart(t *testing.T) {
 	s := newSite(t, "robot", "pc", "named")
 	s.shell("robot", "hostname localhost")
@@ -40,5 +40,5 @@ func TestDaemonUsesHostNameSetAfterStart(t *testing.T) {
 	s.shell("robot", "hostname arm")
 	robot.awaitLog("which this host takes when the daemon is started again")
 	s.waitForName("robot", "robot")
-	s.waitForName("named", "localhost") // as its configuration says
+	s.waitForName("named", "localhost") // the name in its configuration
 }

@@ -11,8 +11,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// observation is what an observer on a host tells, as it comes. That no view
-// ever sees an older frame after a newer one is checked in all tests.
+// observation collects the output of an observer on a host. When the test ends it
+// checks that no view has seen an older frame after a newer one.
 type observation struct {
 	t     *testing.T
 	host  string
@@ -20,7 +20,7 @@ type observation struct {
 	work  sync.WaitGroup
 
 	mu     sync.Mutex
-	frames map[string][]observedFrame // by view
+	frames map[string][]observedFrame // frames by view
 }
 
 // observe starts an observer on a host.
@@ -57,7 +57,7 @@ func (s *site) observe(host string, views ...string) *observation {
 	return o
 }
 
-// checkOrder fails the test for every disorder.
+// checkOrder fails the test for each disorder.
 func (o *observation) checkOrder() {
 	o.t.Helper()
 	for view, list := range o.frames {
@@ -67,8 +67,8 @@ func (o *observation) checkOrder() {
 	}
 }
 
-// disorders are the places where a view has seen an older frame after a newer
-// one, or the same frame put twice.
+// disorders returns the places where a view has seen an older frame after a newer
+// one, or the same frame twice.
 func disorders(list []observedFrame) (found []string) {
 	var last observedFrame
 	for _, s := range list {
@@ -103,7 +103,7 @@ func TestObservationFindsDisorder(t *testing.T) {
 	}
 }
 
-// waitForFrame waits for the first sighting of a view that match accepts.
+// waitForFrame waits for the first frame of a view that match accepts, and returns it.
 func (o *observation) waitForFrame(view, what string, match func(observedFrame) bool) (found observedFrame) {
 	o.t.Helper()
 	next := 0
@@ -125,9 +125,9 @@ func (o *observation) waitForFrame(view, what string, match func(observedFrame) 
 	return found
 }
 
-// waitUntilFollowing waits until every view named has seen a frame that was put after a
-// moment, and returns how long after it the last of them did. In the long run
-// more than limit is a failure.
+// waitUntilFollowing waits until all views have seen a frame that was put after a
+// moment, and returns how long after it the last of them did. In the long run, more
+// than limit fails the test.
 func (o *observation) waitUntilFollowing(since moment, limit time.Duration, views ...string) time.Duration {
 	o.t.Helper()
 	var took time.Duration
@@ -139,7 +139,7 @@ func (o *observation) waitUntilFollowing(since moment, limit time.Duration, view
 	return took.Round(time.Millisecond)
 }
 
-// last is what a view saw last.
+// last returns the last frame that a view has seen.
 func (o *observation) last(view string) observedFrame {
 	o.t.Helper()
 	o.mu.Lock()
@@ -151,7 +151,7 @@ func (o *observation) last(view string) observedFrame {
 	return list[len(list)-1]
 }
 
-// moment is a time of the clock that publishers and observers share.
+// moment is a time of CLOCK_MONOTONIC, in ns, which publishers and observers share.
 type moment int64
 
 func now() moment { return moment(monotonic()) }

@@ -12,14 +12,14 @@ import (
 	"achbridge/testnet/await"
 )
 
-// usage is what a process takes of its host: memory in bytes, descriptors, threads.
+// usage is the resources of a process: memory in bytes, descriptors and threads.
 type usage struct{ resident, descriptors, threads int }
 
 func (u usage) String() string {
 	return fmt.Sprintf("%.1f MiB, %d descriptors, %d threads", float64(u.resident)/(1<<20), u.descriptors, u.threads)
 }
 
-// usage reads what the kernel counts of a process that runs.
+// usage reads the resources of a running process.
 func (p *process) usage() (u usage, err error) {
 	dir := fmt.Sprintf("/proc/%d/", p.Process.Pid)
 	text, err := os.ReadFile(dir + "statm")
@@ -35,7 +35,7 @@ func (p *process) usage() (u usage, err error) {
 	return usage{pages * os.Getpagesize(), len(open), len(p.tasks())}, err
 }
 
-// usages are the usages of the daemons that live through a soak.
+// usages returns the resources of the daemons that run during the whole soak.
 func (w *soak) usages() map[string]usage {
 	w.t.Helper()
 	levels := map[string]usage{}
@@ -49,8 +49,8 @@ func (w *soak) usages() map[string]usage {
 	return levels
 }
 
-// waitUntilBackAt waits until the daemons have no more descriptors than they had, and
-// hardly more threads: Go keeps those that it once needed.
+// waitUntilBackAt waits until the daemons have no more descriptors than before, and at
+// most moreThreads more threads, since Go keeps threads that it once needed.
 func (w *soak) waitUntilBackAt(before map[string]usage) {
 	w.t.Helper()
 	await.NoError(w.t, func() error {
@@ -65,20 +65,20 @@ func (w *soak) waitUntilBackAt(before map[string]usage) {
 
 const moreThreads = 8
 
-// thirds are what a soak consists of.
+// thirds is the number of equal parts of a soak.
 const thirds = 3
 
-// memoryHistory is the memory of processes, taken every second.
+// memoryHistory records the memory of processes every second.
 type memoryHistory struct {
 	t      *testing.T
 	names  []string
 	memory [][thirds][]int
-	third  atomic.Int32 // which it is now
+	third  atomic.Int32 // index of the current third
 	stop   chan struct{}
 	done   chan struct{}
 }
 
-// sample watches the daemons of robot and PC until the end.
+// sample records the memory of the daemons of robot and PC until end is called.
 func sample(t *testing.T, robot, pc *process) *memoryHistory {
 	t.Helper()
 	h := &memoryHistory{t: t, names: []string{"robot", "pc"}, memory: make([][thirds][]int, 2), stop: make(chan struct{}), done: make(chan struct{})}
@@ -107,7 +107,7 @@ func sample(t *testing.T, robot, pc *process) *memoryHistory {
 	return h
 }
 
-// begin says which third begins.
+// begin begins a third.
 func (h *memoryHistory) begin(third int) { h.third.Store(int32(third)) }
 
 func (h *memoryHistory) end() {
@@ -119,10 +119,10 @@ func (h *memoryHistory) end() {
 	<-h.done
 }
 
-// minComparableSoak is the least soak whose thirds can be compared.
+// minComparableSoak is the shortest soak whose thirds can be compared.
 const minComparableSoak = 5 * time.Minute
 
-// check looks at what was sampled. A soak that was long enough must not have grown.
+// check logs the memory of each third, and fails the test if it grew in a soak of minComparableSoak or more.
 func (h *memoryHistory) check(length time.Duration) {
 	h.t.Helper()
 	for i, parts := range h.memory {
@@ -138,15 +138,15 @@ func (h *memoryHistory) check(length time.Duration) {
 	}
 }
 
-// What memory may grow by from the middle third to the last. A leak lifts the peak and the
-// floor. When Go collects late, on a machine with other work, that lifts the peak alone.
+// Limits for the growth of memory from the middle third to the last. A leak raises both the
+// peak and the floor. Garbage that is collected late, on a busy machine, raises only the peak.
 const (
-	mostPeak  = 1.05 // if the floor has grown too
+	mostPeak  = 1.05 // growth of the peak if the floor has grown too
 	mostFloor = 1.02
-	mostBurst = 1.25 // of the peak, whatever the floor
+	mostBurst = 1.25 // growth of the peak in any case
 )
 
-// checkGrowth reports memory of which the last third has more than the middle one.
+// checkGrowth returns an error if the last third has more memory than the middle one.
 func checkGrowth(middle, last []int) error {
 	top := float64(slices.Max(last)) / float64(slices.Max(middle))
 	floor := float64(slices.Min(last)) / float64(slices.Min(middle))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// randomFaults is what happens to the hosts of a soak, one thing after the other. Its
-// draw depends on nothing but the seed.
+// randomFaults injects random faults into the hosts of a soak, one after the other. They
+// depend only on the seed.
 type randomFaults struct {
 	*soak
 	random     *rand.Rand
@@ -16,7 +16,7 @@ type randomFaults struct {
 	counts     counts
 }
 
-// counts is how often each thing happened.
+// counts is the number of faults of each kind.
 type counts struct{ cuts, links, subscriptions, restarts int }
 
 func (c counts) String() string {
@@ -24,10 +24,10 @@ func (c counts) String() string {
 		c.cuts, c.links, c.subscriptions, c.restarts)
 }
 
-// fine is a link as the lab made it.
+// fine has the initial parameters of a link.
 const fine = "up,delay=5ms,jitter=0,rate=none,queue=none,loss=0,burst=none,dup=0,reorder=0"
 
-// inject lets one thing happen, and time pass.
+// inject injects one fault and waits until it is over.
 func (s *randomFaults) inject() {
 	s.t.Helper()
 	host := []string{"robot", "pc", "operator"}[s.random.IntN(3)]
@@ -63,12 +63,12 @@ func (s *randomFaults) inject() {
 	s.sleepBetween(0, 500)
 }
 
-// sleepBetween waits for a time drawn, in milliseconds: as long as the fault is to be.
+// sleepBetween sleeps for a random number of milliseconds, the length of a fault.
 func (s *randomFaults) sleepBetween(least, most int) {
 	time.Sleep(time.Duration(least+s.random.IntN(most-least+1)) * time.Millisecond)
 }
 
-// subscribe ends the PC's mirror of a channel, or makes it again.
+// subscribe ends the PC's mirror of a channel, or begins it again.
 func (s *randomFaults) subscribe(channel string) {
 	s.t.Helper()
 	switch remove := s.random.IntN(2) == 0; {
@@ -84,7 +84,7 @@ func (s *randomFaults) subscribe(channel string) {
 	s.unmirrored[channel] = !s.unmirrored[channel]
 }
 
-// restore makes everything as it was before.
+// restore ends all faults.
 func (s *randomFaults) restore() {
 	s.t.Helper()
 	for _, host := range []string{"robot", "pc", "operator"} {

@@ -12,7 +12,7 @@ func TestStallPausesTransmission(t *testing.T) {
 	for i := range 4 {
 		got = append(got, l.Send(0, 1000, i).Departs) // 8 ms each
 	}
-	// From 5 ms on; the third is half out at 25 ms.
+	// The first is sent from 5 ms on. The third is half transmitted at 25 ms.
 	if want := []time.Duration{13 * ms, 21 * ms, 34 * ms, 42 * ms}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -53,7 +53,7 @@ func TestStallMayBeginWhilePacketsWait(t *testing.T) {
 	l.Set(4*ms, params(t, "rate=1mbit,stall=6ms/100ms"))
 	l.Set(7*ms, params(t, "rate=2mbit,stall=6ms/100ms"))
 	at, _ := arrivalTimes(l)
-	// Half is out at 4 ms, and 5/8 at 7 ms; the rest takes 1.5 ms at the new rate.
+	// At 4 ms half is transmitted, and 5/8 at 7 ms. The rest takes 1.5 ms at the new rate.
 	if want := []time.Duration{8500 * time.Microsecond, 12500 * time.Microsecond}; !slices.Equal(at, want) {
 		t.Errorf("got %v, want %v", at, want)
 	}

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// station is what sends a link's packets over the air.
+// station sends a link's packets over the air.
 type station[T any] struct {
 	link       *Link[T]
 	air        *air
 	model      *wifiModel
 	conditions *conditions
 	rand       *rand.Rand
-	wantsAir   bool          // the air, for an attempt
-	attemptAt  time.Duration // when
-	isSending  bool          // an aggregate
-	endsAt     time.Duration // when
-	inAir      []*packet[T]  // of the aggregate
-	retry      []*packet[T]  // that failed, in order
-	window     []*packet[T]  // taken from the queue and not yet handed over, in order
-	lastSentAt time.Duration // it sent then
+	wantsAir   bool          // an attempt is scheduled
+	attemptAt  time.Duration // time of the scheduled attempt
+	isSending  bool          // an aggregate is in the air
+	endsAt     time.Duration // end of the aggregate in the air
+	inAir      []*packet[T]  // packets of the aggregate in the air
+	retry      []*packet[T]  // packets whose last attempt failed, in order
+	window     []*packet[T]  // packets taken from the queue and not delivered yet, in order
+	lastSentAt time.Duration // beginning of the last aggregate
 	fill       func(now time.Duration, room int) (size int, payload T, ok bool)
 }
 
@@ -28,13 +28,13 @@ const (
 	slotTime  = 9 * time.Microsecond // 802.11, at 20 MHz
 	difs      = 34 * time.Microsecond
 	slots     = 16
-	maxFrames = 64 // of an aggregate
-	maxBytes  = 65535
-	mpduBytes = 50 // headers of a packet in an aggregate
-	maxTries  = 10
+	maxFrames = 64    // most packets in an aggregate
+	maxBytes  = 65535 // largest aggregate
+	mpduBytes = 50    // size of the headers of a packet in an aggregate
+	maxTries  = 10    // attempts per packet
 )
 
-// addStation gives the link a station.
+// addStation adds a station for the link to its air.
 func (l *Link[T]) addStation(now time.Duration) {
 	a := l.airs.of(l.params.Air, l.seed)
 	a.run(now)
@@ -48,7 +48,7 @@ func (l *Link[T]) addStation(now time.Duration) {
 	}
 }
 
-// removeStation takes the station away; all that has not been handed over waits again.
+// removeStation removes the link's station. Packets that were not delivered return to the queue.
 func (l *Link[T]) removeStation() {
 	s := l.station
 	s.air.stations = slices.DeleteFunc(s.air.stations, func(c contender) bool { return c == contender(s) })
@@ -60,20 +60,21 @@ func (l *Link[T]) removeStation() {
 	l.queue, l.station = append(back, l.queue...), nil
 }
 
-// Fill lets f choose packets at the moment at which an aggregate is made, as no real
-// sender can: behind what waits in the queue, one a call, of room bytes at most.
-// F is asked after Want, and as long as it has something. For links with Wifi only.
+// Fill makes the link, which must have Wifi, call f when it forms an aggregate, so that
+// f can choose the newest packets as no real sender can. Each call returns one packet of
+// at most room bytes, which is sent after the queued ones. f is called after Want, and
+// until it returns false.
 func (l *Link[T]) Fill(f func(now time.Duration, room int) (size int, payload T, ok bool)) {
 	l.station.fill = f
 }
 
-// Want tells that the function of Fill has something to send.
+// Want reports that the function of Fill has packets to send.
 func (l *Link[T]) Want(now time.Duration) {
 	l.advance(now)
 	l.station.requestAir(now)
 }
 
-// requestAir has the station want the air.
+// requestAir schedules an attempt unless there is one.
 func (s *station[T]) requestAir(now time.Duration) {
 	if !s.wantsAir && !s.isSending {
 		s.schedule(now)
@@ -97,8 +98,8 @@ func (s *station[T]) act(now time.Duration) {
 	}
 }
 
-// schedule draws when the station tries next: after standstill, transmission, back-off
-// and the turns of others.
+// schedule draws the time of the next attempt: after the stall, the transmission in the
+// air, the back-off and the transmissions of others.
 func (s *station[T]) schedule(now time.Duration) {
 	at := max(s.conditions.stallEnd(now), s.air.busyUntil)
 	mean := s.model.otherTurns[0]
@@ -112,12 +113,12 @@ func (s *station[T]) schedule(now time.Duration) {
 	s.wantsAir, s.attemptAt = true, at
 }
 
-// clear forgets all packets. What is in the air stays a transmission of nothing.
+// clear drops all packets. A transmission in the air continues without packets.
 func (s *station[T]) clear() {
 	s.inAir, s.retry, s.window = nil, nil, nil
 }
 
-// begin sends an aggregate, if the air is free.
+// begin sends an aggregate if the air is free.
 func (s *station[T]) begin(now time.Duration) {
 	s.wantsAir = false
 	if s.air.busyUntil > now || s.conditions.stallEnd(now) > now {
@@ -134,7 +135,7 @@ func (s *station[T]) begin(now time.Duration) {
 	s.air.busyUntil = s.endsAt
 }
 
-// aggregate takes packets: those that failed before all others. One fits always.
+// aggregate fills inAir with failed packets, then new ones. The first packet always fits.
 func (s *station[T]) aggregate(now time.Duration, room int) (bytes int) {
 	l := s.link
 	s.inAir = s.inAir[:0]
@@ -167,7 +168,7 @@ func (s *station[T]) aggregate(now time.Duration, room int) (bytes int) {
 	return bytes
 }
 
-// finish draws what has become of the aggregate, and hands over in order.
+// finish draws which packets of the aggregate failed, and delivers packets in order.
 func (s *station[T]) finish(now time.Duration) {
 	s.isSending = false
 	whole := s.rand.Float64() < s.model.wholeLoss

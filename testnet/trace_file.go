@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-const maxTrace = 128 << 20 // bytes, unpacked
+const maxTrace = 128 << 20 // largest trace in bytes, uncompressed
 
-// ReadTrace reads the trace in a file, plain or packed with gzip, and that of
-// the way back, if there is one: the name's ".up" is ".down" there.
+// ReadTrace reads the trace in a file, which may be compressed by gzip. It also
+// reads the trace of the reverse direction, if there is a file with ".down" instead
+// of ".up" in its name, or vice versa.
 func ReadTrace(file string) (*Trace, error) {
 	t, err := readTrace(file)
 	if err != nil {
@@ -27,7 +28,7 @@ func ReadTrace(file string) (*Trace, error) {
 	return t, nil
 }
 
-// reverseName is the name of the file of the other direction, or "".
+// reverseName returns the name of the file for the reverse direction, or "".
 func reverseName(file string) string {
 	name, packed := strings.CutSuffix(file, ".gz")
 	end := ""

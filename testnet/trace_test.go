@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// short.up has chances at 0, 10, 10 and 40 ms, and begins again then.
+// short.up has chances at 0, 10, 10 and 40 ms, and then repeats.
 func TestTraceSendsPacketAtEachChance(t *testing.T) {
 	l := NewLink[int](1, params(t, "trace=testdata/short.up,delay=1ms"))
 	for i := range 6 {
@@ -38,9 +38,9 @@ func TestTracePacketsMaySpanAndShareChances(t *testing.T) {
 	for i, size := range []int{900, 600, 900, 900, 1201} {
 		got = append(got, l.Send(5*ms, size, i).Departs)
 	}
-	// 900 + 600, then 900 + 600 of the next 900, whose rest takes 300 of the third chance;
-	// the fourth, at the loop's end, is not enough for the last packet, but at the same
-	// time the next loop begins.
+	// The first chance sends 900 and 600 bytes, the second 900 and 600 of the next 900, whose
+	// last 300 use the third chance. The fourth chance is not enough for the last packet, but
+	// the next repetition begins at the same time.
 	if want := []time.Duration{10 * ms, 10 * ms, 10 * ms, 40 * ms, 40 * ms}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

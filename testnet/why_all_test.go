@@ -11,26 +11,26 @@ import (
 	"achbridge/testnet/need"
 )
 
-// whyAllCase is one thing that is wrong with all of a PC's mirrors, and what the first line of why
-// without a channel has to say.
+// whyAllCase is a problem of all mirrors of a PC, and the first line that why without a channel must
+// print.
 type whyAllCase struct {
-	name  string
-	comes func(*whySite)
-	cause string
-	tells []string
-	goes  func(*whySite)
+	name     string
+	comes    func(*whySite)
+	cause    string
+	wantText []string
+	goes     func(*whySite)
 }
 
 var whyAllCases = []whyAllCase{
 	{name: "thin link with cameras", comes: func(c *whySite) { c.link("", "rate=2mbit") },
-		cause: "link_rate", tells: []string{"link from robot carries ", " Mbit/s that ", " mirrors need: camera-", " max_rate or compress for camera-"},
+		cause: "link_rate", wantText: []string{"link from robot carries ", " Mbit/s that ", " mirrors need: camera-", " max_rate or compress for camera-"},
 		goes: func(c *whySite) { c.link("", "rate=none") }},
 	{name: "full /dev/shm", comes: func(c *whySite) {
 		c.shell("pc", fill)
 		c.other = c.publish("robot", "gps:20:5000", "map:20:5000")
 		c.shell("robot", "chmod 0666 /dev/shm/achshm-*")
 	},
-		cause: "shm_full", tells: []string{"/dev/shm is full: 2 mirrors have no room for it", "robot.gps and robot.map", "mount -o remount"},
+		cause: "shm_full", wantText: []string{"/dev/shm is full: 2 mirrors have no room for it", "robot.gps and robot.map", "mount -o remount"},
 		goes: func(c *whySite) { c.shell("pc", drain) }},
 	{name: "busy processor", comes: func(c *whySite) {
 		c.robot.kill()
@@ -40,10 +40,10 @@ var whyAllCases = []whyAllCase{
 			c.t.Cleanup(func() { _ = burner.Process.Kill() })
 		}
 	},
-		cause: "host_busy", tells: []string{"the daemon on robot gets too little processor time", "its threads waited for a processor ", "more processor time"}},
+		cause: "host_busy", wantText: []string{"the daemon on robot gets too little processor time", "its threads waited for a processor ", "more processor time"}},
 }
 
-// why without a channel names what is wrong with all mirrors in its first line.
+// The first line of why without a channel must name the problem of all mirrors.
 func TestWhyWithoutChannelNamesCauseFirst(t *testing.T) {
 	need.Long(t)
 	c := &whySite{site: newSite(t, "robot", "pc")}
@@ -62,7 +62,7 @@ func TestWhyWithoutChannelNamesCauseFirst(t *testing.T) {
 	}
 }
 
-// waitForFirstLine asks until the first line is about the cause; "" is that all is well.
+// waitForFirstLine runs why until the first line has the cause. "" means that there is no problem.
 func (c *whySite) waitForFirstLine(x whyAllCase) {
 	c.t.Helper()
 	var line string
@@ -87,9 +87,9 @@ func (c *whySite) waitForFirstLine(x whyAllCase) {
 		return nil
 	})
 	c.t.Logf("%s, after %v: %s", x.name, time.Since(begin).Round(10*time.Millisecond), line)
-	for _, text := range x.tells {
+	for _, text := range x.wantText {
 		if !strings.Contains(line, text) {
-			c.t.Errorf("%s: %q is not told in\n%s", x.name, text, line)
+			c.t.Errorf("%s: %q is missing in\n%s", x.name, text, line)
 		}
 	}
 }

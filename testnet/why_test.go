@@ -11,7 +11,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// whyReport is what achbridge why tells programs.
+// whyReport is the output of achbridge why --json.
 type whyReport struct {
 	Cause    string
 	Text     string
@@ -23,19 +23,19 @@ func (v whyReport) String() string {
 	return strings.Join(append([]string{v.Cause + ": " + v.Text, "cure: " + v.Cure}, v.Evidence...), "\n")
 }
 
-// whyCase is one thing that goes wrong between a robot and a PC, and what is said of it.
+// whyCase is a problem between a robot and a PC, and the expected diagnosis.
 type whyCase struct {
 	name      string
 	comes     func(*whySite)
-	askedHost string // the host that is asked; "" is the PC
-	subject   string // what it is asked about; "" is robot/imu
+	askedHost string // host on which why runs; "" means the PC
+	subject   string // argument of why; "" means robot/imu
 	cause     string
-	wantText  []string // in text, evidence or cure
+	wantText  []string // texts in the text, evidence or fix
 	goes      func(*whySite)
 }
 
-// whySite is a robot and a PC that mirrors it. Their daemons run as nobody, so that the
-// modes of files count.
+// whySite is a robot and a PC that mirrors it. Their daemons run as nobody, so that file
+// modes apply.
 type whySite struct {
 	*site
 	publisher, robot, pc *process
@@ -53,13 +53,13 @@ func newWhySite(t *testing.T) *whySite {
 	return c
 }
 
-// asNobody starts a daemon as a user that may do nothing special.
+// asNobody starts a daemon as an unprivileged user.
 func (c *whySite) asNobody(host string, args ...string) *process {
 	c.t.Helper()
 	return c.asNobodyUnder(host, nil, args...)
 }
 
-// asNobodyUnder starts it with the command of a wrapper before it.
+// asNobodyUnder starts a daemon as an unprivileged user through a wrapper.
 func (c *whySite) asNobodyUnder(host string, wrapper []string, args ...string) *process {
 	c.t.Helper()
 	c.shell(host, "chown -R 65534:65534 /etc/achbridge; mkdir -p /run/achbridge /var/lib/achbridge; chown 65534:65534 /run/achbridge /var/lib/achbridge")
@@ -69,7 +69,7 @@ func (c *whySite) asNobodyUnder(host string, wrapper []string, args ...string) *
 	return p
 }
 
-// why asks a host once.
+// why runs achbridge why once on a host.
 func (c *whySite) why(host, of string) (v whyReport, code int) {
 	c.t.Helper()
 	stdout, stderr, code := c.achbridge(host, "why", of, "--json", "--window", "1s")
@@ -102,7 +102,7 @@ var whyCases = []whyCase{
 	{
 		name: "permission of the channel", comes: func(c *whySite) {
 			c.shell("robot", "chmod 0600 /dev/shm/achshm-imu")
-			c.robot.kill() // it has the channel open
+			c.robot.kill() // the daemon has the channel open
 			c.robot = c.asNobody("robot")
 		},
 		cause: "file_mode", wantText: []string{"robot does not offer imu", "no permission", "on robot: give the channel a group"},
@@ -185,7 +185,7 @@ var whyCases = []whyCase{
 	{
 		name: "multicast blocked on the way", comes: func(c *whySite) {
 			c.robot.terminate()
-			c.robot = c.asNobody("robot", "--discovery", "off") // as one whose announcements do not pass
+			c.robot = c.asNobody("robot", "--discovery", "off") // as if its announcements were filtered
 			c.pc = c.asNobody("pc", "--mirror", "robot/imu")
 		},
 		cause: "multicast_blocked", wantText: []string{"robot answers at", "nothing of it comes by multicast", "--peer robot"},
@@ -200,7 +200,7 @@ func TestWhyNamesTheTrueCause(t *testing.T) {
 	}
 }
 
-// check has an ailment come and go, and asks for it meanwhile.
+// check causes a problem, runs why, and ends the problem.
 func (c *whySite) check(a whyCase) {
 	c.t.Helper()
 	if a.comes != nil {
@@ -228,7 +228,7 @@ func (c *whySite) check(a whyCase) {
 	c.t.Logf("%s, after %v: %v", a.name, time.Since(begin).Round(10*time.Millisecond), v)
 	for _, text := range a.wantText {
 		if !strings.Contains(v.String(), text) {
-			c.t.Errorf("%s: %q is not told in\n%v", a.name, text, v)
+			c.t.Errorf("%s: %q is missing in\n%v", a.name, text, v)
 		}
 	}
 	if a.goes != nil {

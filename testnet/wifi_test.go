@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// saturate keeps a few packets of 1200 bytes waiting on each link for so long, and
-// returns what arrived on each.
+// saturate keeps a few packets of 1200 bytes waiting on each link for length, and
+// returns the packets that arrived on each.
 func saturate(links []*Link[int], length time.Duration) (got [][]int) {
 	got, sent := make([][]int, len(links)), make([]int, len(links))
 	now := time.Duration(0)
@@ -48,7 +48,7 @@ func TestWifiKeepsOrder(t *testing.T) {
 	}
 }
 
-// The rates are what the parameters come to; a change of the model shows here.
+// The expected rates follow from the models' parameters.
 func TestWifiModelRates(t *testing.T) {
 	for model, want := range map[string]float64{"good": 41, "busy": 12.4, "edge": 8.7} {
 		sum := 0.0
@@ -90,13 +90,13 @@ func TestAirsAreIndependent(t *testing.T) {
 	}
 }
 
-// What two links of one air do does not depend on which of them is asked first.
+// The behaviour of two links of one air must not depend on which of them is asked first.
 func TestAirKeepsOrderOfTime(t *testing.T) {
 	run := func(first, second int) (all []string) {
 		airs := NewAirs(3)
 		links := []*Link[int]{NewLinkIn[int](airs, 1, params(t, "wifi=busy,air=a")), NewLinkIn[int](airs, 2, params(t, "wifi=busy,air=a"))}
 		for i := range 300 {
-			now := time.Duration(i) * 20 * ms // many transmissions go by in between
+			now := time.Duration(i) * 20 * ms // so long that there are many transmissions in between
 			links[0].Send(now, 1200, i)
 			links[1].Send(now, 1200, i)
 			for _, l := range []int{first, second} {
