@@ -17,7 +17,7 @@ import (
 // packages link an unchanged program once. Several processes may build at once: they take
 // turns.
 func Build(dir string, packages ...string) error {
-	kept, err := keptPrograms()
+	kept, err := programCache()
 	if err != nil {
 		return err
 	}
@@ -45,13 +45,13 @@ func Build(dir string, packages ...string) error {
 	return nil
 }
 
-// unusedFor is how long the programs of a copy of the repository are kept that nobody builds.
-const unusedFor = 7 * 24 * time.Hour
+// maxUnused is how long the programs of a copy of the repository are kept that nobody builds.
+const maxUnused = 7 * 24 * time.Hour
 
-// keptPrograms is the folder for the programs of this copy of the repository: two copies whose
+// programCache is the folder for the programs of this copy of the repository: two copies whose
 // tests run at once would else link them again and again. It removes folders that are no longer
 // used.
-func keptPrograms() (string, error) {
+func programCache() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -77,7 +77,7 @@ func keptPrograms() (string, error) {
 	}
 	entries, err := os.ReadDir(all)
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > unusedFor {
+		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > maxUnused {
 			os.RemoveAll(filepath.Join(all, e.Name()))
 		}
 	}

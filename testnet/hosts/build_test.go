@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-func TestProgramIsLinkedOnceAndEachTestHasItsOwn(t *testing.T) {
+func TestBuildLinksProgramOnce(t *testing.T) {
 	goCache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("GOCACHE", strings.TrimSpace(string(goCache)))
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	kept, err := keptPrograms()
+	kept, err := programCache()
 	if err != nil {
 		t.Fatal(err)
 	}

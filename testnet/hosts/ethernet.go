@@ -20,10 +20,10 @@ type ethernet struct {
 
 	mu        sync.Mutex
 	mesh      *testnet.Mesh[[]byte]
-	learnt    map[hardware]int
-	rebound   map[int]mapping
+	ports     map[hardware]int
+	mappings  map[int]mapping
 	listeners []*Listener
-	armed     time.Duration // when the timer fires; 0 is never
+	armedFor  time.Duration // when the timer fires; 0 is never
 	closed    bool
 }
 
@@ -44,9 +44,9 @@ func startEthernet(seed uint64, names []string, p testnet.Params, taps []*os.Fil
 		closeAll(taps)
 		return nil, err
 	}
-	e := &ethernet{start: time.Now(), names: names, taps: taps, timer: timer, mesh: testnet.NewMesh[[]byte](seed), learnt: map[hardware]int{}, rebound: map[int]mapping{}}
+	e := &ethernet{start: time.Now(), names: names, taps: taps, timer: timer, mesh: testnet.NewMesh[[]byte](seed), ports: map[hardware]int{}, mappings: map[int]mapping{}}
 	for i, name := range names {
-		e.learnt[hardwareOf(i)] = e.mesh.AddHost(name, p)
+		e.ports[hardwareOf(i)] = e.mesh.AddHost(name, p)
 		if i == 0 {
 			p = p.Back()
 		}
@@ -85,7 +85,7 @@ func (e *ethernet) readFrom(port int) {
 func (e *ethernet) keepTime() {
 	for e.timer.wait() == nil {
 		e.mu.Lock()
-		e.armed = 0
+		e.armedFor = 0
 		e.deliver()
 		e.mu.Unlock()
 	}
@@ -94,10 +94,10 @@ func (e *ethernet) keepTime() {
 func (e *ethernet) forward(from int, frame []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.tell(from, frame)
+	e.notifyListeners(from, frame)
 	to := testnet.Everyone
-	e.learnt[hardware(frame[6:12])] = from
-	if port, known := e.learnt[hardware(frame[:6])]; known && frame[0]&1 == 0 {
+	e.ports[hardware(frame[6:12])] = from
+	if port, known := e.ports[hardware(frame[:6])]; known && frame[0]&1 == 0 {
 		to = port
 	}
 	if to == from {
@@ -130,10 +130,10 @@ func (e *ethernet) deliver() {
 		e.write(a.To, a.Payload)
 	}
 	at, ok := e.mesh.Next()
-	if !ok || at == e.armed || e.closed {
+	if !ok || at == e.armedFor || e.closed {
 		return
 	}
-	e.armed = at
+	e.armedFor = at
 	e.timer.set(at - e.now())
 }
 

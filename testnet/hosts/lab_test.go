@@ -64,8 +64,8 @@ func echo(t *testing.T, l *Lab, host string) {
 // send sends a number; a refusal of an earlier one is no failure.
 func send(conn net.Conn, number int) { conn.Write(binary.BigEndian.AppendUint32(nil, uint32(number))) }
 
-// heard returns the next number that comes.
-func heard(t *testing.T, conn net.Conn) int {
+// nextNumber returns the next number that comes.
+func nextNumber(t *testing.T, conn net.Conn) int {
 	t.Helper()
 	conn.SetReadDeadline(await.Deadline())
 	buf := make([]byte, 4)
@@ -95,7 +95,7 @@ const (
 
 // Never early. How late is the machine's affair: on an idle one the best of many round trips is
 // about what was set.
-func TestLinkHasTheDelayThatIsSet(t *testing.T) {
+func TestLinkAppliesDelay(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}, Link: "delay=10ms"})
 	echo(t, l, "robot")
 	check := func(to string, want time.Duration) {
@@ -104,7 +104,7 @@ func TestLinkHasTheDelayThatIsSet(t *testing.T) {
 		for i := range need.LongOr(20, 5) {
 			begin := time.Now()
 			send(conn, i)
-			heard(t, conn)
+			nextNumber(t, conn)
 			best = min(best, time.Since(begin))
 		}
 		if best < want || need.IsLong() && best > want+5*time.Millisecond {
@@ -120,7 +120,7 @@ func TestLinkHasTheDelayThatIsSet(t *testing.T) {
 }
 
 // What was sent while a host was cut off never comes: what is sent later would come after it.
-func TestCutSilencesAHostUntilItIsUp(t *testing.T) {
+func TestCutHostIsSilentUntilUp(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}})
 	echo(t, l, "robot")
 	conn := dial(t, l, "pc", robot4+":7")
@@ -137,7 +137,7 @@ func TestCutSilencesAHostUntilItIsUp(t *testing.T) {
 			await.True(t, "the datagram has not reached the switch", func() bool { return sent(l) > before })
 			continue
 		}
-		if got := heard(t, conn); got != i {
+		if got := nextNumber(t, conn); got != i {
 			t.Errorf("%q %s: answer to number %d came, want the one to %d alone", c.target, c.text, got, i)
 		}
 	}
@@ -155,7 +155,7 @@ func sent(l *Lab) (packets uint64) {
 }
 
 // What answers from another port than it was asked at is not heard.
-func TestReboundPortIsReachedWhereItAppears(t *testing.T) {
+func TestRebindChangesOutsidePort(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}})
 	echo(t, l, "robot")
 	inside := dial(t, l, "pc", robot4+":7")
@@ -169,7 +169,7 @@ func TestReboundPortIsReachedWhereItAppears(t *testing.T) {
 			conn := dial(t, l, "pc", fmt.Sprint(addr, ":", outside))
 			number++
 			send(conn, number)
-			if got := heard(t, conn); got != number {
+			if got := nextNumber(t, conn); got != number {
 				t.Errorf("%s:%d: answer = %d, want %d", addr, outside, got, number)
 			}
 		}
@@ -180,7 +180,7 @@ func TestReboundPortIsReachedWhereItAppears(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(inside, 0)
-	if got := heard(t, inside); got != 0 {
+	if got := nextNumber(t, inside); got != 0 {
 		t.Errorf("port 7: answer = %d, want none but that to 0", got)
 	}
 	former.SetReadDeadline(time.Now().Add(time.Millisecond))
@@ -193,7 +193,7 @@ func TestReboundPortIsReachedWhereItAppears(t *testing.T) {
 }
 
 // A datagram of 1000 B takes 8 ms, ten wait beside the one in transmission, and the rest overflow.
-func TestLinkHasTheRateAndQueueThatAreSet(t *testing.T) {
+func TestLinkAppliesRateAndQueue(t *testing.T) {
 	const each, queue, total = 8 * time.Millisecond, 10, 100
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}, Link: "rate=1mbit,queue=10000"})
 	sink, conn := listen(t, l, "robot", 9), dial(t, l, "pc", robot4+":9")
@@ -244,7 +244,7 @@ func TestMulticastReachesEveryHost(t *testing.T) {
 	}
 }
 
-func TestHostsKeepTheirFilesAndNamesApart(t *testing.T) {
+func TestHostsHaveSeparateFilesAndNames(t *testing.T) {
 	before, _ := filepath.Glob("/etc/achbridge*")
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}})
 	const script = `set -e
@@ -270,7 +270,7 @@ func TestHostsKeepTheirFilesAndNamesApart(t *testing.T) {
 	}
 }
 
-func TestCommandsReportStatusAndCanBeKilled(t *testing.T) {
+func TestCommandReportsStatusAndCanBeKilled(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot"}})
 	var exit *exec.ExitError
 	if err := l.Command("robot", "sh", "-c", "exit 42").Run(); !errors.As(err, &exit) || exit.ExitCode() != 42 {
@@ -292,7 +292,7 @@ func TestCommandsReportStatusAndCanBeKilled(t *testing.T) {
 	}
 }
 
-func TestCloseEndsWhatWasLeftRunning(t *testing.T) {
+func TestCloseEndsRunningPrograms(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}})
 	c := l.Command("pc", "sh", "-c", "sleep 1000 & exec sleep 1000")
 	if err := c.Start(); err != nil {
@@ -308,7 +308,7 @@ func TestCloseEndsWhatWasLeftRunning(t *testing.T) {
 	}
 }
 
-func TestBadConfigurationIsNamedAtOnce(t *testing.T) {
+func TestStartReportsBadConfiguration(t *testing.T) {
 	_, err := Start(Config{Hosts: []string{"ro bot", "pc", "pc", "cut"}, Link: "rate=fast"})
 	for _, want := range []string{`"ro bot" is not a host name`, `"pc" is named twice`, `"cut" has a meaning`, `rate: "fast"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {

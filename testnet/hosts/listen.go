@@ -24,8 +24,8 @@ func (e *ethernet) listen(f Listener) (stop func()) {
 	}
 }
 
-// tell has the listeners hear a frame; e.mu is held.
-func (e *ethernet) tell(from int, frame []byte) {
+// notifyListeners has the listeners hear a frame; e.mu is held.
+func (e *ethernet) notifyListeners(from int, frame []byte) {
 	for _, f := range e.listeners {
 		(*f)(e.names[from], frame)
 	}

@@ -10,7 +10,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-func TestListenerHearsWhatIsSentAndLost(t *testing.T) {
+func TestListenerGetsLostFrames(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}, Link: "loss=100%"})
 	var heard atomic.Int32
 	stop := l.Listen(func(host string, frame []byte) {
@@ -31,7 +31,7 @@ func TestListenerHearsWhatIsSentAndLost(t *testing.T) {
 }
 
 // Linux tells of a carrier up to a second late.
-func TestHostNoticesThatItsCableIsPulledAndKeepsItsAddresses(t *testing.T) {
+func TestPulledCableEndsCarrierAndKeepsAddresses(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot"}})
 	for _, c := range []struct {
 		to   Cable

@@ -23,9 +23,9 @@ func (l *Lab) Rebind(host string, inside, outside uint16) error {
 	}
 	l.net.mu.Lock()
 	defer l.net.mu.Unlock()
-	delete(l.net.rebound, i)
+	delete(l.net.mappings, i)
 	if outside != 0 {
-		l.net.rebound[i] = mapping{inside, outside}
+		l.net.mappings[i] = mapping{inside, outside}
 	}
 	return nil
 }
@@ -38,10 +38,10 @@ func (e *ethernet) translate(from, to int, frame []byte) bool {
 		return true
 	}
 	source, target := udp[0:2], udp[2:4]
-	if m, ok := e.rebound[from]; ok && binary.BigEndian.Uint16(source) == m.inside {
+	if m, ok := e.mappings[from]; ok && binary.BigEndian.Uint16(source) == m.inside {
 		rewrite(udp, source, m.outside)
 	}
-	if m, ok := e.rebound[to]; ok {
+	if m, ok := e.mappings[to]; ok {
 		switch binary.BigEndian.Uint16(target) {
 		case m.outside:
 			rewrite(udp, target, m.inside)

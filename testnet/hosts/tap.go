@@ -72,7 +72,7 @@ func configure(number, hosts int) error {
 			return fmt.Errorf("%s: add address %v: %w", interface0, address.IPNet, err)
 		}
 	}
-	if err := takesFor(testnet.HostAddr6(number)); err != nil {
+	if err := waitForRoute(testnet.HostAddr6(number)); err != nil {
 		return err
 	}
 	// No default route: what is not in the lab fails at once instead of waiting
@@ -81,12 +81,12 @@ func configure(number, hosts int) error {
 	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: multicast, Scope: netlink.SCOPE_LINK}); err != nil {
 		return fmt.Errorf("%s: add multicast route: %w", interface0, err)
 	}
-	return meetOthers(eth.Attrs().Index, number, hosts)
+	return addNeighbours(eth.Attrs().Index, number, hosts)
 }
 
-// takesFor waits until this host takes what comes for its IPv6 address. Even without detection of duplicates a worker of the
+// waitForRoute waits until this host takes what comes for its IPv6 address. Even without detection of duplicates a worker of the
 // kernel has to add the route for that, and until then the packets are dropped.
-func takesFor(address netip.Addr) error {
+func waitForRoute(address netip.Addr) error {
 	local := netlink.Route{Table: unix.RT_TABLE_LOCAL}
 	for range 5000 {
 		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &local, netlink.RT_FILTER_TABLE)
@@ -101,10 +101,10 @@ func takesFor(address netip.Addr) error {
 	return fmt.Errorf("%s: after 5 s there is no local route for %v", interface0, address)
 }
 
-// meetOthers makes the other hosts known as neighbours for good, so that no
+// addNeighbours makes the other hosts known as neighbours for good, so that no
 // measurement begins with waiting for ARP, whose queue would drop the rest of a
 // burst. An interface that was down forgets them, and ARP takes over.
-func meetOthers(link, number, hosts int) error {
+func addNeighbours(link, number, hosts int) error {
 	for other := range hosts {
 		if other == number {
 			continue

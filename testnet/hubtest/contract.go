@@ -68,8 +68,8 @@ var Contract = []Scenario{
 	{Name: "TooLargeFrameIsAnError", Run: tooLarge},
 	{Name: "RoomIsThereForTwo", Run: roomForTwo},
 	{Name: "ChannelCallsEndWithContextAndClose", Run: channelCallsEnd},
-	{Name: "NothingIsKeptToBeSentLater", Run: nothingIsKept, Cuts: true},
-	{Name: "ReaderGoesOnAfterACut", Run: readerGoesOn, Cuts: true},
+	{Name: "NothingIsKeptToBeSentLater", Run: framesWithoutConnectionAreNotKept, Cuts: true},
+	{Name: "ReaderGoesOnAfterACut", Run: readerResumes, Cuts: true},
 }
 
 // Adapt makes a Hub of one whose channels have a type of their own.
@@ -97,5 +97,5 @@ func (a adapted[C]) Channel(host, channel string) Channel {
 	return a.hub.Channel(host, channel)
 }
 
-// moment is how long a test looks for what must not come.
-const moment = 100 * time.Millisecond
+// quietTime is how long a test looks for what must not come.
+const quietTime = 100 * time.Millisecond

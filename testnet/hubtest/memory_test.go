@@ -20,7 +20,7 @@ func memory(p testnet.Params) *Lab {
 	}
 }
 
-func TestHubInMemoryKeepsTheContract(t *testing.T) {
+func TestMemoryHubContract(t *testing.T) {
 	for name, p := range map[string]testnet.Params{
 		"at once":   {},
 		"10 ms":     {Delay: 10 * time.Millisecond},

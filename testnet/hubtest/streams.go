@@ -151,14 +151,14 @@ func closeEndsBlockedCalls(t *testing.T, l *Lab) {
 			}
 			select {
 			case <-stop:
-			case <-time.After(moment):
+			case <-time.After(quietTime):
 			}
 		}
 	}()
 	select {
 	case err := <-blocked:
 		t.Errorf("before close: got %v, want to wait", err)
-	case <-time.After(moment):
+	case <-time.After(quietTime):
 	}
 	a.Close()
 	close(stop)
@@ -180,7 +180,7 @@ func writerWaits(t *testing.T, l *Lab) {
 	select {
 	case err := <-written:
 		t.Fatalf("write of %d bytes that nobody reads: got %v, want to wait", size, err)
-	case <-time.After(moment):
+	case <-time.After(quietTime):
 	}
 	got := make([]byte, size)
 	if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, pattern(size, 1)) {
@@ -194,7 +194,7 @@ func writerWaits(t *testing.T, l *Lab) {
 func deadlinesEndCalls(t *testing.T, l *Lab) {
 	a, _ := stream(t, l.Host("robot"), l.Host("pc"), "pc")
 	for name, set := range map[string]func(time.Time) error{"read": a.SetReadDeadline, "both": a.SetDeadline} {
-		set(time.Now().Add(moment))
+		set(time.Now().Add(quietTime))
 		if _, err := a.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: read: got %v, want os.ErrDeadlineExceeded", name, err)
 		}
@@ -203,7 +203,7 @@ func deadlinesEndCalls(t *testing.T, l *Lab) {
 		}
 		set(time.Time{})
 	}
-	a.SetWriteDeadline(time.Now().Add(moment))
+	a.SetWriteDeadline(time.Now().Add(quietTime))
 	if n, err := a.Write(make([]byte, 10<<20)); !errors.Is(err, os.ErrDeadlineExceeded) || n == 10<<20 {
 		t.Errorf("write: got %d, %v, want os.ErrDeadlineExceeded", n, err)
 	}
@@ -216,7 +216,7 @@ func deadlinesEndCalls(t *testing.T, l *Lab) {
 func deadlineMoves(t *testing.T, l *Lab) {
 	a, b := stream(t, l.Host("robot"), l.Host("pc"), "pc")
 	a.SetReadDeadline(time.Now().Add(time.Hour))
-	time.AfterFunc(moment, func() { a.SetReadDeadline(time.Now()) })
+	time.AfterFunc(quietTime, func() { a.SetReadDeadline(time.Now()) })
 	if _, err := a.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read: got %v, want os.ErrDeadlineExceeded", err)
 	}
@@ -244,7 +244,7 @@ func dialOfAbsentHost(t *testing.T, l *Lab) {
 
 func acceptEnds(t *testing.T, l *Lab) {
 	robot := l.Host("robot")
-	ctx, cancel := context.WithTimeout(context.Background(), moment)
+	ctx, cancel := context.WithTimeout(context.Background(), quietTime)
 	defer cancel()
 	if c, err := robot.Accept(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("accept: got %v, %v, want context.DeadlineExceeded", c, err)

@@ -17,9 +17,9 @@ import (
 // request is what `lab exec|link|addr` ask of `lab run`: one JSON object each
 // way on a unix socket without a file.
 type request struct {
-	Verb   string // exec, link, addr
-	Target string `json:",omitempty"`
-	Change string `json:",omitempty"`
+	Command string // exec, link, addr
+	Target  string `json:",omitempty"`
+	Change  string `json:",omitempty"`
 }
 
 type reply struct {
@@ -106,7 +106,7 @@ func sameUser(conn *net.UnixConn) error {
 
 func (c *control) answer(q request) (r reply) {
 	var err error
-	switch q.Verb {
+	switch q.Command {
 	case "exec":
 		r.PID, err = c.lab.PID(q.Target)
 	case "addr":
@@ -122,7 +122,7 @@ func (c *control) answer(q request) (r reply) {
 			r.Links = append(r.Links, setting{s.Target, s.Params.String(), n.Sent, n.Lost, n.Overflow, n.CutOff, n.TooBig})
 		}
 	default:
-		err = fmt.Errorf("%q: no such verb", q.Verb)
+		err = fmt.Errorf("%q: no such verb", q.Command)
 	}
 	if err != nil {
 		return reply{Error: err.Error()}
@@ -134,11 +134,11 @@ func (c *control) answer(q request) (r reply) {
 func ask(q request) (reply, error) {
 	name := os.Getenv(socketEnv)
 	if name == "" {
-		return reply{}, usageError{fmt.Errorf("%s works inside a lab only: run it from the SCRIPT of `lab run --hosts … -- SCRIPT` (%s is not set)", q.Verb, socketEnv)}
+		return reply{}, usageError{fmt.Errorf("%s works inside a lab only: run it from the SCRIPT of `lab run --hosts … -- SCRIPT` (%s is not set)", q.Command, socketEnv)}
 	}
 	conn, err := net.Dial("unix", name)
 	if err != nil {
-		return reply{}, fmt.Errorf("%s: the lab is not there: it has ended, or this runs on one of its hosts (%w)", q.Verb, err)
+		return reply{}, fmt.Errorf("%s: the lab is not there: it has ended, or this runs on one of its hosts (%w)", q.Command, err)
 	}
 	defer conn.Close()
 	if err := json.NewEncoder(conn).Encode(q); err != nil {
@@ -146,7 +146,7 @@ func ask(q request) (reply, error) {
 	}
 	var r reply
 	if err := json.NewDecoder(conn).Decode(&r); err != nil {
-		return reply{}, fmt.Errorf("%s: the lab ended: %w", q.Verb, err)
+		return reply{}, fmt.Errorf("%s: the lab ended: %w", q.Command, err)
 	}
 	if r.Error != "" {
 		return r, usageError{errors.New(r.Error)}

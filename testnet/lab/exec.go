@@ -31,7 +31,7 @@ signal, all that CMD has started ends too.`,
 }
 
 func execOn(host string, command []string) error {
-	r, err := ask(request{Verb: "exec", Target: host})
+	r, err := ask(request{Command: "exec", Target: host})
 	if err != nil {
 		return err
 	}

@@ -23,10 +23,10 @@ import (
 const guardName = "achbridge-lab-guard"
 
 type guard struct {
-	cmd   *exec.Cmd
-	pipe  *os.File
-	stop  func()
-	asked int // to end; only for pass
+	cmd         *exec.Cmd
+	pipe        *os.File
+	stop        func()
+	endRequests int // to end; only for pass
 }
 
 func startGuard(socket string, script []string) (*guard, error) {
@@ -66,7 +66,7 @@ func startGuard(socket string, script []string) (*guard, error) {
 // pass sends a signal on to the script; who asks it twice to end means it.
 func (g *guard) pass(s syscall.Signal) {
 	if asksToEnd(s) {
-		if g.asked++; g.asked > 1 {
+		if g.endRequests++; g.endRequests > 1 {
 			g.pipe.Close()
 		}
 	}

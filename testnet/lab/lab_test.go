@@ -164,7 +164,7 @@ robot 0 0 0 0 0 delay=10ms,loss=5%
 	s.wantNothingLeft(t)
 }
 
-func TestRadioLinksAreThereAndBack(t *testing.T) {
+func TestRadioLinksUseBothDirections(t *testing.T) {
 	needHosts(t)
 	dir := t.TempDir()
 	for name, text := range map[string]string{"Way.up": "10\n20\n", "Way.down": "10\n15\n20\n"} {
@@ -183,7 +183,7 @@ func TestRadioLinksAreThereAndBack(t *testing.T) {
 	s.wantNothingLeft(t)
 }
 
-func TestKilledLabLeavesNothingBehind(t *testing.T) {
+func TestKilledLabLeavesNoProcesses(t *testing.T) {
 	needHosts(t)
 	const script = `
 		setsid sh -c 'trap "" TERM INT HUP; sleep 1000' &
@@ -211,7 +211,7 @@ func TestKilledLabLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestSignalsReachTheCommandOnTheHost(t *testing.T) {
+func TestExecPassesSignals(t *testing.T) {
 	needHosts(t)
 	const script = `
 		lab exec robot sh -c 'trap "exit 9" TERM; echo ready >&2; while :; do sleep 0.01; done' 2>$TMPDIR/out &
@@ -225,7 +225,7 @@ func TestSignalsReachTheCommandOnTheHost(t *testing.T) {
 	s.wantNothingLeft(t)
 }
 
-func TestKilledExecEndsWhatTheCommandHasStarted(t *testing.T) {
+func TestKilledExecEndsProcessesOfCommand(t *testing.T) {
 	needHosts(t)
 	for _, sig := range need.LongOr([]string{"KILL", "TERM"}, []string{"KILL"}) {
 		script := `
@@ -240,7 +240,7 @@ func TestKilledExecEndsWhatTheCommandHasStarted(t *testing.T) {
 	}
 }
 
-func TestWhatACommandLeavesGoesOnAfterIt(t *testing.T) {
+func TestBackgroundProcessesOutliveExec(t *testing.T) {
 	needHosts(t)
 	s := lab(t, "run", "--hosts", "robot", "--", "sh", "-c", `lab exec robot sh -c 'sleep 1000 >/dev/null & echo $! >/dev/shm/pid'; lab exec robot sh -c 'kill -0 $(cat /dev/shm/pid)'`)
 	if got := s.run(t); got != 0 {
@@ -262,7 +262,7 @@ func TestPromptShowsTheLabAndTheHost(t *testing.T) {
 	s.wantNothingLeft(t)
 }
 
-func TestWorkingDirectoryThatTheHostLacksIsNamed(t *testing.T) {
+func TestExecReportsMissingWorkingDirectory(t *testing.T) {
 	needHosts(t)
 	s := lab(t, "run", "--hosts", "robot", "--", "sh", "-c", "lab exec robot true")
 	dir, err := os.MkdirTemp("/dev/shm", "lab-test-")
@@ -276,7 +276,7 @@ func TestWorkingDirectoryThatTheHostLacksIsNamed(t *testing.T) {
 	}
 }
 
-func TestMistakesAreNamedWithStatusTwo(t *testing.T) {
+func TestUsageErrorsExitWithTwo(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		want []string
@@ -303,7 +303,7 @@ func TestMistakesAreNamedWithStatusTwo(t *testing.T) {
 	}
 }
 
-func TestWithoutRootItSaysWhatToDo(t *testing.T) {
+func TestWithoutRootErrorSuggestsFix(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("to give root away it takes root: run it with sudo")
 	}

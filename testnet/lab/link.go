@@ -30,7 +30,7 @@ sent, lost at random, dropped by a full queue, cut off, and above the mtu.`,
 }
 
 func link(args []string) error {
-	q := request{Verb: "link"}
+	q := request{Command: "link"}
 	if len(args) > 0 && !isChange(args[0]) {
 		q.Target, args = args[0], args[1:]
 		if len(args) == 0 {

@@ -63,10 +63,10 @@ type options struct {
 
 // parseOptions reads the command line; what is wrong with it is written to
 // complaints.
-func parseOptions(args []string, complaints io.Writer) (options, error) {
+func parseOptions(args []string, stderr io.Writer) (options, error) {
 	opts := options{dir: localach.Shm}
 	flags := flag.NewFlagSet("publisher", flag.ContinueOnError)
-	flags.SetOutput(complaints)
+	flags.SetOutput(stderr)
 	flags.Func("channel", "publish `NAME:HZ:BYTES`; again for more channels", func(text string) error {
 		s, err := parseStream(text)
 		opts.channels = append(opts.channels, s)
@@ -86,7 +86,7 @@ func parseOptions(args []string, complaints io.Writer) (options, error) {
 			s, err := parseStream(text)
 			if err != nil {
 				err = fmt.Errorf("PUBLISHER_CHANNELS: %w", err)
-				fmt.Fprintln(complaints, err)
+				fmt.Fprintln(stderr, err)
 				return opts, err
 			}
 			opts.channels = append(opts.channels, s)

@@ -89,7 +89,7 @@ func (f *feed) run(ctx context.Context, log *slog.Logger) error {
 
 	writer := f.channel.Writer()
 	frame := make([]byte, f.Size)
-	next, told, result := f.channel.LastSeq()+1, time.Time{}, tally{}
+	next, warnedAt, result := f.channel.LastSeq()+1, time.Time{}, putCounts{}
 	for ctx.Err() == nil {
 		if err := beat.wait(); errors.Is(err, os.ErrDeadlineExceeded) {
 			break
@@ -102,22 +102,22 @@ func (f *feed) run(ctx context.Context, log *slog.Logger) error {
 		result.add(time.Since(begin), err)
 		if err == nil {
 			next = seq + 1
-		} else if time.Since(told) > time.Second {
+		} else if time.Since(warnedAt) > time.Second {
 			log.Warn("put failed", "channel", f.Name, "err", err, "count", result.failed)
-			told = time.Now()
+			warnedAt = time.Now()
 		}
 	}
 	log.Info("published", "channel", f.Name, "count", result.count, "failed", result.failed, "worst_put", result.worst)
 	return writer.Close()
 }
 
-// tally is what became of a feed's puts.
-type tally struct {
+// putCounts is what became of a feed's puts.
+type putCounts struct {
 	count, failed int
 	worst         time.Duration // that a put took, failed or not
 }
 
-func (t *tally) add(took time.Duration, err error) {
+func (t *putCounts) add(took time.Duration, err error) {
 	t.count++
 	if err != nil {
 		t.failed++

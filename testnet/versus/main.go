@@ -86,13 +86,13 @@ func run(args []string, stdout, stderr io.Writer) error {
 }
 
 // parse reads the command line; what is wrong with it is told on complaints too.
-func parse(args []string, complaints io.Writer) (options, error) {
+func parse(args []string, stderr io.Writer) (options, error) {
 	own := scenario{name: "own", about: "as --link and --load say"}
 	var links []string
 	opts := options{tools: tools, repeat: 1}
 	length := 20 * time.Second
 	flags := flag.NewFlagSet("versus", flag.ContinueOnError)
-	flags.SetOutput(complaints)
+	flags.SetOutput(stderr)
 	flags.Func("link", "`TEXT` of the link between the hosts, as the lab's (default delay=200us); one run for each", func(text string) error {
 		links = append(links, text)
 		_, err := testnet.ParseParams(text)
@@ -111,15 +111,15 @@ func parse(args []string, complaints io.Writer) (options, error) {
 	})
 	flags.BoolVar(&opts.json, "json", false, "print the result of each run as JSON")
 	flags.Usage = func() {
-		fmt.Fprintln(complaints, "usage: versus [options] [SCENARIO...]\n       versus ipc [options]\n\noptions:")
+		fmt.Fprintln(stderr, "usage: versus [options] [SCENARIO...]\n       versus ipc [options]\n\noptions:")
 		flags.PrintDefaults()
-		fmt.Fprintln(complaints, "\nscenarios (default: the one that --link and --load describe):")
+		fmt.Fprintln(stderr, "\nscenarios (default: the one that --link and --load describe):")
 		for _, s := range scenarios {
-			fmt.Fprintf(complaints, "  %-10s %s\n", s.name, s.about)
+			fmt.Fprintf(stderr, "  %-10s %s\n", s.name, s.about)
 		}
-		fmt.Fprintln(complaints, "\ntools:")
+		fmt.Fprintln(stderr, "\ntools:")
 		for _, t := range tools {
-			fmt.Fprintf(complaints, "  %-16s %s\n", t.name, t.about)
+			fmt.Fprintf(stderr, "  %-16s %s\n", t.name, t.about)
 		}
 	}
 	if err := flags.Parse(args); err != nil {

@@ -12,19 +12,19 @@ import (
 
 // result is one run of one tool.
 type result struct {
-	Scenario  string    `json:"scenario"`
-	Link      string    `json:"link"`
-	Tool      string    `json:"tool"`
-	Turn      int       `json:"turn"`
-	Err       string    `json:"error,omitempty"`
-	Groups    []figures `json:"groups,omitempty"`
-	Processor []float64 `json:"processor_ms_per_s,omitempty"` // of the robot, of the PC
+	Scenario string     `json:"scenario"`
+	Link     string     `json:"link"`
+	Tool     string     `json:"tool"`
+	Turn     int        `json:"turn"`
+	Err      string     `json:"error,omitempty"`
+	Groups   []ageStats `json:"groups,omitempty"`
+	CPU      []float64  `json:"processor_ms_per_s,omitempty"` // of the robot, of the PC
 }
 
-// figures are those of the channels of one kind. Age is the age of information: how
+// ageStats are those of the channels of one kind. Age is the age of information: how
 // old the newest frame on the PC was, on average over time. Delay is how old a frame
 // was when the reader had it. All in milliseconds.
-type figures struct {
+type ageStats struct {
 	Load     string  `json:"load"`
 	Age      float64 `json:"age_mean_ms"`
 	AgeP99   float64 `json:"age_p99_ms"`
@@ -62,10 +62,10 @@ func readFrames(path string) (list []frame, err error) {
 }
 
 // summarize makes the figures of what was read from begin to end.
-func summarize(load []group, frames []frame, begin, end time.Duration) (list []figures) {
+func summarize(load []group, frames []frame, begin, end time.Duration) (list []ageStats) {
 	number := 0 // of a channel
 	for _, g := range load {
-		sum, delays := figures{Load: g.String()}, []time.Duration(nil)
+		sum, delays := ageStats{Load: g.String()}, []time.Duration(nil)
 		first := number
 		for range g.Count {
 			own := of(frames, number)

@@ -107,11 +107,11 @@ func (c *scene) perform(r *result) (err error) {
 	}
 	time.Sleep(warmUp)
 
-	begin, used := monotonic(), c.processor()
-	if err := c.pass(); err != nil {
+	begin, used := monotonic(), c.cpuTime()
+	if err := c.waitAndCut(); err != nil {
 		return err
 	}
-	end, after := monotonic(), c.processor()
+	end, after := monotonic(), c.cpuTime()
 	if err := reader.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (c *scene) perform(r *result) (err error) {
 	}
 	r.Groups = summarize(c.scenario.load, frames, begin, end)
 	for _, host := range []string{"robot", "pc"} {
-		r.Processor = append(r.Processor, float64((after[host]-used[host]).Milliseconds())/(end-begin).Seconds())
+		r.CPU = append(r.CPU, float64((after[host]-used[host]).Milliseconds())/(end-begin).Seconds())
 	}
 	return nil
 }
@@ -149,8 +149,8 @@ func (c *scene) ends() (write, read []string, err error) {
 	return write, read, err
 }
 
-// pass lets the time of the measurement pass, with what befalls the cable in it.
-func (c *scene) pass() error {
+// waitAndCut lets the time of the measurement pass, with what befalls the cable in it.
+func (c *scene) waitAndCut() error {
 	if c.scenario.cut == 0 {
 		time.Sleep(c.scenario.length)
 		return nil
@@ -234,18 +234,18 @@ func (c *scene) output(host, program string, args ...string) ([]byte, error) {
 
 func (c *scene) path(name string) string { return filepath.Join(c.dir, name) }
 
-// processor is the time that the tool's processes and their children have used so far,
+// cpuTime is the time that the tool's processes and their children have used so far,
 // for each host.
-func (c *scene) processor() map[string]time.Duration {
+func (c *scene) cpuTime() map[string]time.Duration {
 	used := map[string]time.Duration{}
 	for _, p := range c.carriers {
-		used[p.host] += processorOf(p.cmd.Process.Pid)
+		used[p.host] += cpuTimeOf(p.cmd.Process.Pid)
 	}
 	return used
 }
 
-// processorOf adds up a process and all below it.
-func processorOf(pid int) (used time.Duration) {
+// cpuTimeOf adds up a process and all below it.
+func cpuTimeOf(pid int) (used time.Duration) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
@@ -262,7 +262,7 @@ func processorOf(pid int) (used time.Duration) {
 		children, _ := os.ReadFile(list)
 		for _, child := range strings.Fields(string(children)) {
 			if id, err := strconv.Atoi(child); err == nil {
-				used += processorOf(id)
+				used += cpuTimeOf(id)
 			}
 		}
 	}

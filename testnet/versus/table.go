@@ -34,7 +34,7 @@ func row(group int, base, tool string, results []result) []string {
 	if len(all(func(result) float64 { return 0 })) == 0 {
 		return []string{reason(tool, results), "", "", "", "", "", "", ""}
 	}
-	cell := func(format string, value func(figures) float64) string {
+	cell := func(format string, value func(ageStats) float64) string {
 		return fmt.Sprintf(format, median(all(func(r result) float64 { return value(r.Groups[group]) })))
 	}
 	share := "-"
@@ -42,14 +42,14 @@ func row(group int, base, tool string, results []result) []string {
 		share = fmt.Sprintf("%.2f", median(ratios))
 	}
 	return []string{
-		cell("%.2f", func(f figures) float64 { return f.Age }),
+		cell("%.2f", func(f ageStats) float64 { return f.Age }),
 		share,
-		cell("%.2f", func(f figures) float64 { return f.AgeP99 }),
-		cell("%.2f", func(f figures) float64 { return f.DelayP50 }),
-		cell("%.2f", func(f figures) float64 { return f.DelayP99 }),
-		cell("%.1f", func(f figures) float64 { return f.DelayMax }),
-		cell("%.1f %%", func(f figures) float64 { return 100 * f.Lost }),
-		fmt.Sprintf("%.0f + %.0f", median(all(func(r result) float64 { return r.Processor[0] })), median(all(func(r result) float64 { return r.Processor[1] }))),
+		cell("%.2f", func(f ageStats) float64 { return f.AgeP99 }),
+		cell("%.2f", func(f ageStats) float64 { return f.DelayP50 }),
+		cell("%.2f", func(f ageStats) float64 { return f.DelayP99 }),
+		cell("%.1f", func(f ageStats) float64 { return f.DelayMax }),
+		cell("%.1f %%", func(f ageStats) float64 { return 100 * f.Lost }),
+		fmt.Sprintf("%.0f + %.0f", median(all(func(r result) float64 { return r.CPU[0] })), median(all(func(r result) float64 { return r.CPU[1] }))),
 	}
 }
 

@@ -30,10 +30,10 @@ var tools = []tool{
 	{name: "udp-last", about: "achd -t udp -l: the newest frame as one datagram, and nothing else", largest: 65507, mirror: same, start: achd("udp", "1")},
 	{name: "achbridge-quic", about: "this project over QUIC", mirror: fromRobot, start: achbridge("quic")},
 	{name: "achbridge-sctp", about: "this project over SCTP", mirror: fromRobot, start: achbridge("sctp")},
-	{name: "zeromq", about: "ZeroMQ over TCP, CONFLATE at both ends", mirror: same, start: carried(""), library: "zmq", packages: []string{"libzmq3-dev"}},
-	{name: "mosquitto", about: "MQTT with QoS 0, its broker on the robot", mirror: same, start: carried("mosquitto -c %s"), library: "mosquitto", packages: []string{"mosquitto", "libmosquitto-dev"}},
-	{name: "nats", about: "NATS, its server on the robot", mirror: same, start: carried("nats-server"), library: "nats", packages: []string{"nats-server", "libnats-dev"}},
-	{name: "cyclonedds", about: "DDS by CycloneDDS, best effort, keep last 1", mirror: same, start: carried(""), library: "ddsc", idl: "octets", packages: []string{"cyclonedds-dev", "cyclonedds-tools"}},
+	{name: "zeromq", about: "ZeroMQ over TCP, CONFLATE at both ends", mirror: same, start: startCarry(""), library: "zmq", packages: []string{"libzmq3-dev"}},
+	{name: "mosquitto", about: "MQTT with QoS 0, its broker on the robot", mirror: same, start: startCarry("mosquitto -c %s"), library: "mosquitto", packages: []string{"mosquitto", "libmosquitto-dev"}},
+	{name: "nats", about: "NATS, its server on the robot", mirror: same, start: startCarry("nats-server"), library: "nats", packages: []string{"nats-server", "libnats-dev"}},
+	{name: "cyclonedds", about: "DDS by CycloneDDS, best effort, keep last 1", mirror: same, start: startCarry(""), library: "ddsc", idl: "octets", packages: []string{"cyclonedds-dev", "cyclonedds-tools"}},
 	{name: "quic-ping", about: "bare datagrams of quic-go without channels or any tool", bare: true, ends: "quicping", start: func(*scene) error { return nil }},
 	{name: "udp-ping", about: "bare datagrams without channels or any tool: the least there is", bare: true, largest: 65507, start: func(*scene) error { return nil }},
 }
@@ -77,17 +77,17 @@ func achbridge(transport string) func(*scene) error {
 		if _, err := s.output("robot", "achbridge", "key", "new", "--key", key); err != nil {
 			return err
 		}
-		var wishes []string
+		var mirrors []string
 		for _, g := range s.scenario.load {
 			for _, c := range g.channels() {
-				wishes = append(wishes, "--mirror", strings.TrimSuffix("robot/"+c+","+s.scenario.options, ","))
+				mirrors = append(mirrors, "--mirror", strings.TrimSuffix("robot/"+c+","+s.scenario.options, ","))
 			}
 		}
 		common := []string{"run", "--key", key, "--transport", transport}
 		if err := s.run("robot", "achbridge", common...); err != nil {
 			return err
 		}
-		return s.run("pc", "achbridge", append(common, wishes...)...)
+		return s.run("pc", "achbridge", append(common, mirrors...)...)
 	}
 }
 
@@ -121,8 +121,8 @@ set_tcp_nodelay true
 max_queued_messages 1
 `
 
-// carried starts c/NAME.c on both hosts, and the broker beside the writers.
-func carried(broker string) func(*scene) error {
+// startCarry starts c/NAME.c on both hosts, and the broker beside the writers.
+func startCarry(broker string) func(*scene) error {
 	return func(s *scene) error {
 		robot, err := s.lab.Addr("robot")
 		if err != nil {

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(await.Main(m))
 }
 
-func TestLoadIsRead(t *testing.T) {
+func TestParseLoad(t *testing.T) {
 	list, err := parseLoad("imu:1000:64,joint:200:3000*2")
 	if err != nil || len(list) != 2 || list[1].Count != 2 {
 		t.Fatalf("got %v, %v", list, err)
@@ -39,7 +39,7 @@ func TestLoadIsRead(t *testing.T) {
 
 // A frame each 10 ms, 2 ms on its way, of which one is lost: the age runs from 2 to 12
 // ms, and once to 22 ms.
-func TestAgesAreThoseOfTheNewestFrame(t *testing.T) {
+func TestAges(t *testing.T) {
 	const ms = time.Millisecond
 	var frames []frame
 	for n := range uint64(100) {
@@ -62,7 +62,7 @@ func TestAgesAreThoseOfTheNewestFrame(t *testing.T) {
 	}
 }
 
-func TestWrongUseIsNamed(t *testing.T) {
+func TestParseReportsUsageErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                   "nothing to carry",
 		"nowhere":            `"nowhere"`,
@@ -76,7 +76,7 @@ func TestWrongUseIsNamed(t *testing.T) {
 	}
 }
 
-func TestEachLinkIsARun(t *testing.T) {
+func TestEachLinkIsOneScenario(t *testing.T) {
 	opts, err := parse(strings.Fields("--load imu:200:64 --link wifi=busy --link rate=1mbit --mirror budget=2s"), io.Discard)
 	if err != nil || len(opts.scenarios) != 2 {
 		t.Fatalf("got %v, %v; want two scenarios", opts.scenarios, err)
