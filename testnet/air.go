@@ -17,9 +17,9 @@ type Airs struct {
 // NewAirs returns airs whose randomness depends only on seed and their names.
 func NewAirs(seed uint64) *Airs { return &Airs{seed: seed, byName: map[string]*air{}} }
 
-// of returns the air of that name. Without a name it returns an air that no other
+// get returns the air of that name. Without a name it returns an air that no other
 // link has, whose randomness depends on the link's seed.
-func (a *Airs) of(name string, link uint64) *air {
+func (a *Airs) get(name string, link uint64) *air {
 	if name == "" {
 		return newAir(link)
 	}

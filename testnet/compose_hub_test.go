@@ -18,8 +18,8 @@ var hubMirrors = mirrors{
 	"operator": {"robot.camera", "atlas.legs"},
 }
 
-// without returns the mirrors without those of a host.
-func (m mirrors) without(host string) mirrors {
+// except returns the mirrors without those of a host.
+func (m mirrors) except(host string) mirrors {
 	left := mirrors{}
 	for service, names := range m {
 		for _, name := range names {
@@ -71,7 +71,7 @@ func composeWithAHub(t *testing.T) {
 			}
 			return nil
 		})
-		c.follow(hubMirrors.without("atlas"))
+		c.follow(hubMirrors.except("atlas"))
 	})
 }
 

@@ -60,7 +60,7 @@ func isIPv4(ip net.IP) bool { return ip.To4() != nil }
 func TestHostsWithOneAddressFamilyLink(t *testing.T) {
 	t.Parallel()
 	for family, c := range map[string]struct {
-		gone         func(net.IP) bool
+		remove       func(net.IP) bool
 		system, name string // host name of the robot's system, and its name on the network
 	}{
 		"IPv4 only":       {func(ip net.IP) bool { return !isIPv4(ip) }, "Robot Nr 1", "Robot-Nr-1"},
@@ -74,7 +74,7 @@ func TestHostsWithOneAddressFamilyLink(t *testing.T) {
 			s := newSite(t, "robot", "pc")
 			s.shell("robot", `printf %s "$0" >/proc/sys/kernel/hostname`, c.system)
 			for _, host := range []string{"robot", "pc"} {
-				s.changeEth0(host, removeAddrs(c.gone))
+				s.changeEth0(host, removeAddrs(c.remove))
 			}
 			s.publish("robot", imu)
 			s.run("robot")

@@ -76,7 +76,7 @@ func TestNothingIsPutTwiceAfterKillsAtRandomMoments(t *testing.T) {
 	for _, m := range onceEach {
 		name := mirrorName(m.channel)
 		frames, lost := 0, 0
-		for _, o := range watched[name] { // each observation checks that no frame came twice or in the wrong order
+		for _, o := range watched[name] { // each observation checks that no frame is seen twice or in the wrong order
 			n, gone := o.counts("keep:" + name)
 			frames, lost = frames+n, lost+gone
 		}

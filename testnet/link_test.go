@@ -62,14 +62,14 @@ func TestLinkAppliesRateAndDelay(t *testing.T) {
 
 func TestQueueDropsTailExceptPacketInTransmission(t *testing.T) {
 	l := NewLink[int](1, params(t, "rate=1mbit,queue=2000"))
-	var fates []Outcome
+	var outcomes []Outcome
 	for i := range 5 {
-		fates = append(fates, l.Send(0, 1000, i).Outcome)
+		outcomes = append(outcomes, l.Send(0, 1000, i).Outcome)
 	}
 	want := []Outcome{Arrives, Arrives, Arrives, Overflow, Overflow}
 	for i := range want {
-		if fates[i] != want[i] {
-			t.Errorf("packet %d: got %v, want %v", i, fates[i], want[i])
+		if outcomes[i] != want[i] {
+			t.Errorf("packet %d: got %v, want %v", i, outcomes[i], want[i])
 		}
 	}
 	if got := l.Send(8*ms, 1000, 5).Outcome; got != Arrives {

@@ -36,7 +36,7 @@ const (
 
 // addStation adds a station for the link to its air.
 func (l *Link[T]) addStation(now time.Duration) {
-	a := l.airs.of(l.params.Air, l.seed)
+	a := l.airs.get(l.params.Air, l.seed)
 	a.run(now)
 	a.joinCount++
 	m := wifiModels[l.params.Wifi]

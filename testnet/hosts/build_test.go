@@ -34,7 +34,7 @@ func TestBuildLinksProgramOnce(t *testing.T) {
 		}
 		return at
 	}
-	if first := linked(); !os.SameFile(first, linked()) { // Go puts another file there when it links
+	if first := linked(); !os.SameFile(first, linked()) { // Go replaces the file when it links
 		t.Error("linked twice, want once")
 	}
 }

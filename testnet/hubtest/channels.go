@@ -12,7 +12,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// put puts a frame and waits for the hub's word.
+// put puts a frame and waits for the hub's acknowledgement.
 func put(t testing.TB, c Channel, frame string) {
 	t.Helper()
 	acked, err := c.Put(await.Context(t), []byte(frame))
@@ -24,7 +24,7 @@ func put(t testing.TB, c Channel, frame string) {
 	}
 }
 
-// awaitAck waits for the hub's word on a frame.
+// awaitAck waits for the hub's acknowledgement of a frame and returns it.
 func awaitAck(t testing.TB, acked <-chan error) error {
 	t.Helper()
 	return await.Receive(t, "the hub says nothing", acked)
@@ -39,7 +39,7 @@ func next(t testing.TB, c Channel) string {
 	return string(b)
 }
 
-// wantNothing checks that no further frame comes.
+// wantNothing checks that no further frame arrives.
 func wantNothing(t testing.TB, c Channel) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), quietTime)
@@ -49,7 +49,7 @@ func wantNothing(t testing.TB, c Channel) {
 	}
 }
 
-// channel is a channel of robot, as robot writes and others read it.
+// channel returns a channel of robot, for robot to write and for the readers to read.
 func channel(t *testing.T, robot Hub, readers ...Hub) (out Channel, in []Channel) {
 	t.Helper()
 	out = robot.Channel("robot", "imu")
@@ -82,11 +82,11 @@ func readerKeepsUp(t *testing.T, l *Lab) {
 	}
 }
 
-// A reader that asks for little gets little: what was replaced at the hub it never sees.
+// A slow reader does not get frames that were replaced at the hub.
 func slowReader(t *testing.T, l *Lab) {
 	out, in := channel(t, l.Host("robot"), l.Host("pc"))
 	put(t, out, "0")
-	next(t, in[0]) // its pulls wait at the hub now
+	next(t, in[0]) // its fetches now wait at the hub
 	const frames = 200
 	for i := range frames {
 		put(t, out, strconv.Itoa(i+1))
@@ -204,7 +204,7 @@ func tooLarge(t *testing.T, l *Lab) {
 	}
 }
 
-// Two frames may be under way; the order of the calls is that at the hub.
+// Two frames may be in flight. They arrive at the hub in the order of the calls.
 func roomForTwo(t *testing.T, l *Lab) {
 	out, in := channel(t, l.Host("robot"), l.Host("pc"))
 	var words []<-chan error
@@ -282,7 +282,7 @@ func framesWithoutConnectionAreNotKept(t *testing.T, l *Lab) {
 	}
 }
 
-// The first frame after a cut may be one that came before.
+// The first frame after a cut may be one that arrived before.
 func readerResumes(t *testing.T, l *Lab) {
 	pc := l.Host("pc")
 	out, in := channel(t, l.Host("robot"), pc)

@@ -10,7 +10,7 @@ import (
 
 const maxFrame = 1 << 20
 
-// memory is a lab with the hub in memory.
+// memory returns a lab with the hub in memory.
 func memory(p testnet.Params) *Lab {
 	hub := testnet.NewHub(maxFrame)
 	return &Lab{

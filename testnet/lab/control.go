@@ -14,8 +14,8 @@ import (
 	"achbridge/testnet/hosts"
 )
 
-// request is what `lab exec|link|addr` ask of `lab run`: one JSON object each
-// way on a unix socket without a file.
+// request is sent by `lab exec|link|addr` to `lab run`, and answered by a reply: one
+// JSON object each, on an abstract unix socket.
 type request struct {
 	Command string // exec, link, addr
 	Target  string `json:",omitempty"`
@@ -35,7 +35,7 @@ type setting struct {
 	Sent, Lost, Overflow, Cut, Big uint64
 }
 
-// control answers the commands of the script.
+// control serves requests of commands in the script.
 type control struct {
 	name     string
 	lab      *hosts.Lab
@@ -44,7 +44,7 @@ type control struct {
 }
 
 func listen(lab *hosts.Lab) (*control, error) {
-	// "@": the abstract namespace of this network namespace. It vanishes with us.
+	// "@" is the abstract namespace. The socket exists only as long as this process.
 	name := fmt.Sprintf("@achbridge-lab-%d", os.Getpid())
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
 	if err != nil {
@@ -64,11 +64,11 @@ func (c *control) serve() {
 	for {
 		conn, err := c.listener.AcceptUnix()
 		if err != nil {
-			return // closed
+			return // the listener is closed
 		}
 		c.done.Go(func() {
 			defer conn.Close()
-			// A caller that says nothing must not keep us.
+			// A client that sends nothing must not block this goroutine.
 			conn.SetDeadline(time.Now().Add(2 * time.Second))
 			var q request
 			var r reply
@@ -84,7 +84,7 @@ func (c *control) serve() {
 	}
 }
 
-// sameUser refuses others: abstract sockets have no file mode.
+// sameUser returns an error if the peer is another user, since abstract sockets have no file mode.
 func sameUser(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *control) answer(q request) (r reply) {
 	return r
 }
 
-// ask sends one request to the lab around us.
+// ask sends one request to the lab in which this process runs.
 func ask(q request) (reply, error) {
 	name := os.Getenv(socketEnv)
 	if name == "" {

@@ -18,8 +18,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// The test binary is the program lab, too: with asProgram in its environment,
-// and where it starts itself as a host, a guard or a command.
+// asProgram is the environment variable that makes the test binary the program lab. The
+// binary is also lab where it starts itself as a host, a guard or a command.
 const asProgram = "LAB_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -36,8 +36,8 @@ type session struct {
 	tmp      string
 }
 
-// lab prepares a call of the program. All its processes hold s.tmp in their
-// environment.
+// lab returns a session that runs the program with args. All of its processes have s.tmp
+// in their environment.
 func lab(t *testing.T, args ...string) *session {
 	t.Helper()
 	exe, err := os.Executable()
@@ -58,7 +58,7 @@ func lab(t *testing.T, args ...string) *session {
 	return s
 }
 
-// needHosts skips the test where there can be none.
+// needHosts skips the test if this machine cannot emulate hosts.
 func needHosts(t *testing.T) {
 	t.Helper()
 	if err := hosts.Permitted(); err != nil {
@@ -80,7 +80,7 @@ func (s *session) run(t *testing.T) int {
 	return s.ProcessState.ExitCode()
 }
 
-// left lists the processes of the session that still run.
+// left returns the processes of the session that still run.
 func (s *session) left() (processes []string) {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range environs {
@@ -93,8 +93,8 @@ func (s *session) left() (processes []string) {
 	return processes
 }
 
-// wantNothingLeft waits until all processes of the session are gone. With them
-// go the namespaces, their mounts and their devices: nothing else holds these.
+// wantNothingLeft waits until all processes of the session have ended. Their namespaces,
+// mounts and devices then end too.
 func (s *session) wantNothingLeft(t *testing.T) {
 	t.Helper()
 	await.NoError(t, func() error {
@@ -108,7 +108,7 @@ func (s *session) wantNothingLeft(t *testing.T) {
 	}
 }
 
-// waitFor waits until the output holds text. Out is a pipe from the program.
+// waitFor waits until out, a pipe from the program, contains text.
 func waitFor(t *testing.T, out io.Reader, text string) {
 	t.Helper()
 	var got []byte
@@ -307,7 +307,7 @@ func TestWithoutRootErrorSuggestsFix(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("to give root away it takes root: run it with sudo")
 	}
-	// A folder and a program that anybody can reach.
+	// A folder and a program that all users can access.
 	dir, err := os.MkdirTemp("", "lab")
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func link(args []string) error {
 	}
 	q.Change = strings.Join(args, ",")
 	if q.Change != "" {
-		// Better here than by the lab: it needs no lab to be right.
+		// Check the syntax here too, so that errors do not depend on the lab.
 		if _, err := (testnet.Params{}).With(q.Change); err != nil && !strings.HasPrefix(err.Error(), "burst: ") {
 			return usageError{err}
 		}
@@ -56,7 +56,7 @@ func link(args []string) error {
 	return w.Flush()
 }
 
-// isChange tells a change from the name of a host.
+// isChange reports whether arg is a change and not the name of a host.
 func isChange(arg string) bool {
 	return strings.Contains(arg, "=") || strings.EqualFold(arg, "cut") || strings.EqualFold(arg, "up")
 }

@@ -52,7 +52,7 @@ func TestFramesHaveSequenceAndTime(t *testing.T) {
 	}
 }
 
-// publishing runs the options until do returns, and returns what run has returned, and the log.
+// publishing runs the options until do returns, and returns the log and the error of run.
 func publishing(t *testing.T, opts options, do func()) (string, error) {
 	t.Helper()
 	var log strings.Builder
@@ -65,7 +65,7 @@ func publishing(t *testing.T, opts options, do func()) (string, error) {
 	return log.String(), err
 }
 
-// imu returns the options for one channel in a directory of its own; put waits until it has frames.
+// imu returns options for one channel in a private directory. put waits until the channel has frames.
 func imu(t *testing.T) (opts options, put func()) {
 	opts = options{dir: privateDir(t), channels: []stream{{Name: "imu", Rate: 1000, Size: 64}}}
 	return opts, func() {
@@ -95,7 +95,7 @@ func TestPublisherLogsPutsAndRemovesChannels(t *testing.T) {
 	}
 }
 
-// The child looks until the channel does not change any more.
+// The child waits until the channel no longer changes.
 func TestSIGUSR1StopsPutsAndKeepsChannels(t *testing.T) {
 	opts, _ := imu(t)
 	opts.child = []string{"sh", "-c", `kill -USR1 "$PPID"; for i in $(seq 500); do cp "$0" "$0.rests"; sleep 0.05; cmp -s "$0" "$0.rests" && exit 0; done; exit 1`,
@@ -184,7 +184,7 @@ func TestParseOptionsRefusesInvalid(t *testing.T) {
 	}
 }
 
-// privateDir is on shared memory and met by no other program.
+// privateDir returns a directory in shared memory that no other program uses.
 func privateDir(t *testing.T) localach.Dir {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "publisher-test-")

@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// claim is what a paper says of Ach's delays, as a ratio of typical delays that we can
-// look for on any machine.
+// claim is a paper's statement about Ach's delays, as a ratio of typical delays that can be
+// measured on any machine.
 type claim struct {
 	paper, says string
-	ratio       func(of func(setup) float64, rate int) float64 // of one turn
-	least, most float64                                        // at which it is reproduced
-	once        bool                                           // it is about both rates
+	ratio       func(of func(setup) float64, rate int) float64 // the ratio in one turn
+	least, most float64                                        // range of the ratio in which the claim is reproduced
+	once        bool                                           // the claim is about both rates together
 }
 
-// about is how far two delays may be apart to be about the same.
+// about is the largest ratio of two delays that are about the same.
 const about = 1.5
 
-// claims are those of Dantam and Stilman, Ach: IPC for Real-Time Robot Control (2011),
-// Robust and Efficient Communication for Real-Time Multi-Process Robot Software (Humanoids
-// 2012), and of Dantam et al., Unix Philosophy and the Real World (Frontiers in Robotics and
-// AI, 2016). What they say of the worst case is not judged: they had real-time kernels.
+// claims are from Dantam and Stilman, Ach: IPC for Real-Time Robot Control (2011), and Robust
+// and Efficient Communication for Real-Time Multi-Process Robot Software (Humanoids 2012), and
+// from Dantam et al., Unix Philosophy and the Real World (Frontiers in Robotics and AI, 2016).
+// Their claims about the worst case are not compared, since they used real-time kernels.
 var claims = []claim{
 	{"2012, Fig. 5", "Ach is about as fast as a pipe (Ach / pipe)", func(of func(setup) float64, rate int) float64 {
 		return of(setup{"ach", rate, 1, 1}) / of(setup{"pipe", rate, 1, 1})
@@ -49,7 +49,7 @@ var claims = []claim{
 	}, 0, about, false},
 }
 
-// writeClaims prints what became of each claim, at each rate.
+// writeClaims prints for each claim and rate whether it is reproduced.
 func writeClaims(w io.Writer, all []delays) {
 	fmt.Fprintln(w, "| paper | claim | Hz | measured | reproduced |\n|---|---|---|---|---|")
 	for _, c := range claims {
@@ -68,7 +68,7 @@ func writeClaims(w io.Writer, all []delays) {
 	fmt.Fprintln(w, "\nMeasured are ratios of typical delays, medians of those of each turn.")
 }
 
-// compare is the median of the ratios of the turns, and whether that is what the paper says.
+// compare returns the median of the ratios of all turns, and whether it reproduces the claim.
 func (c claim) compare(all []delays, rate int) (ratio float64, reproduced bool) {
 	var ratios []float64
 	for turn := 0; ; turn++ {

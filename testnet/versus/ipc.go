@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// The benchmark of Ach's own papers: how long a time stamp takes from process to process
-// on one host, by Ach and by what POSIX has. The programs are in c/ipc.c.
+// This file has the benchmark of Ach's own papers: how long a time stamp takes from process
+// to process on one host, with Ach and with the IPC of POSIX. The programs are in c/ipc.c.
 
-// setup is one way to send stamps.
+// setup is one way to send stamps: the kind of IPC, the rate and the number of processes.
 type setup struct {
 	Means     string `json:"means"`
 	Rate      int    `json:"hz"`
@@ -23,7 +23,7 @@ type setup struct {
 	Receivers int    `json:"receivers"`
 }
 
-// delays are those of one run of a course, in microseconds.
+// delays has the delays of one run of a setup, in microseconds.
 type delays struct {
 	setup
 	Turn    int     `json:"turn"`
@@ -37,7 +37,7 @@ type delays struct {
 var (
 	ipcMeans = []string{"ach", "pipe", "local", "udp", "tcp", "mq"}
 	ipcRates = []int{1000, 8000}
-	several  = [][2]int{{1, 2}, {1, 4}, {2, 1}, {2, 2}} // senders, receivers
+	several  = [][2]int{{1, 2}, {1, 4}, {2, 1}, {2, 2}} // pairs of senders and receivers
 )
 
 func setups() (list []setup) {
@@ -107,7 +107,7 @@ func (c setup) measure(p programs, length time.Duration) (delays, error) {
 	return delays{setup: c, Count: len(list), Typical: at(0.5), Mean: sum / float64(len(list)), P99: at(0.99), Max: at(1)}, nil
 }
 
-// writeDelays prints the medians of the turns.
+// writeDelays prints the medians of all turns.
 func writeDelays(w io.Writer, all []delays) {
 	fmt.Fprintln(w, "| means | Hz | senders x receivers | typical | mean | 99 % | max |\n|---|---|---|---|---|---|---|")
 	for _, c := range setups() {

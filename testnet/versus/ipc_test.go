@@ -10,12 +10,12 @@ import (
 	"achbridge/testnet/need"
 )
 
-// What the papers show is judged as reproduced, and the opposite of it is not.
+// Delays like those in the papers reproduce the claims, and opposite delays do not.
 func TestClaimsAreComparedByRatios(t *testing.T) {
 	made := func(delay func(c setup) float64) (all []delays) {
 		for turn := range 3 {
 			for _, c := range setups() {
-				all = append(all, delays{setup: c, Turn: turn, Typical: delay(c) * float64(turn+1)}) // a machine that gets slower
+				all = append(all, delays{setup: c, Turn: turn, Typical: delay(c) * float64(turn+1)}) // the machine gets slower with each turn
 			}
 		}
 		return all
@@ -48,7 +48,7 @@ func TestIPCReportsUsageErrors(t *testing.T) {
 	}
 }
 
-// Every course runs; how long stamps take is a question of the machine, and not asked here.
+// The test checks only that stamps arrive, since their delays depend on the machine.
 func TestEverySetupCarriesStamps(t *testing.T) {
 	need.Long(t)
 	var out bytes.Buffer

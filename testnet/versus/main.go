@@ -1,15 +1,14 @@
-// Versus carries the same channels between the same two emulated hosts with achbridge
-// and with what is used beside it, one after the other, and prints how old the newest
-// frame was, as a Markdown table:
+// Versus compares achbridge with other tools. It carries the same channels between two
+// emulated hosts with each tool, one after the other, and prints the ages of the newest
+// frames as a Markdown table:
 //
 //	go run ./testnet/versus [--link TEXT]... [--load NAME:HZ:BYTES[*N],...] [--for 20s] [--repeat 3] [--tools LIST] [--json] [SCENARIO...]
 //	go run ./testnet/versus ipc [--for 2s] [--repeat 3] [--json]
 //
-// The second form is the benchmark of Ach's own papers, without a network: see ipc.go.
+// The second form runs the benchmark of Ach's own papers, without a network (see ipc.go).
 //
-// Writer and reader are the same C program in all runs (c/ends.c); the hosts share a
-// clock, so that ages are exact. It needs root, a C compiler, and to be run inside the
-// repository.
+// Writer and reader are the same C program in all runs (c/ends.c). The hosts share a clock,
+// so that ages are exact. Run it as root inside the repository. It needs a C compiler.
 package main
 
 import (
@@ -63,7 +62,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	for _, s := range opts.scenarios {
 		var results []result
 		for turn := range opts.repeat {
-			for _, t := range opts.tools { // in turn, so that what else the machine does befalls all
+			for _, t := range opts.tools { // alternate, so that other load of the machine affects all tools alike
 				fmt.Fprintf(stderr, "%s: %s, %d of %d\n", s.name, t.name, turn+1, opts.repeat)
 				r := measure(programs, s, t, turn)
 				if r.Err != "" {
@@ -85,7 +84,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// parse reads the command line; what is wrong with it is told on complaints too.
+// parse parses the command line. It also writes errors to stderr.
 func parse(args []string, stderr io.Writer) (options, error) {
 	own := scenario{name: "own", about: "as --link and --load say"}
 	var links []string

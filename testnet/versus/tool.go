@@ -13,17 +13,17 @@ import (
 // tool is one way to carry channels from the robot to the PC.
 type tool struct {
 	name, about string
-	largest     int                         // bytes of a frame; 0: any
-	bare        bool                        // no channel at either end: the ends send datagrams themselves
-	ends        string                      // the program that is both ends; "": ends
-	mirror      func(channel string) string // the name of the channel on the PC
-	start       func(s *scene) error        // starts it on both hosts
-	library     string                      // of c/NAME.c, which c/carry.c drives; "": it is no such tool
-	idl         string                      // what idlc makes a type of
-	packages    []string                    // of Debian that it needs
+	largest     int                         // largest frame in bytes; 0 means no limit
+	bare        bool                        // the ends send datagrams themselves, without channels
+	ends        string                      // program at both ends; "" means ends
+	mirror      func(channel string) string // returns the name of the channel on the PC
+	start       func(s *scene) error        // starts the tool on both hosts
+	library     string                      // NAME of c/NAME.c, which c/carry.c drives; "" for other tools
+	idl         string                      // input of idlc
+	packages    []string                    // Debian packages that the tool needs
 }
 
-// tools are those that are compared; the first is what the others' ages are divided by.
+// tools are the tools to compare. Ratios are relative to the first one.
 var tools = []tool{
 	{name: "achd-tcp", about: "what achd does: TCP, every frame, one process per channel on each host", mirror: same, start: achd("tcp", "0")},
 	{name: "achd-tcp-last", about: "achd -l: TCP, the newest frame each time", mirror: same, start: achd("tcp", "1")},
@@ -38,13 +38,13 @@ var tools = []tool{
 	{name: "udp-ping", about: "bare datagrams without channels or any tool: the least there is", bare: true, largest: 65507, start: func(*scene) error { return nil }},
 }
 
-// program is what runs at both ends.
+// program returns the program at both ends.
 func (t tool) program() string { return cmp.Or(t.ends, "ends") }
 
 func same(channel string) string      { return channel }
 func fromRobot(channel string) string { return "robot." + channel }
 
-// chosen are the tools of a comma separated list.
+// chosen returns the tools of a comma separated list.
 func chosen(text string) (list []tool, err error) {
 	for name := range strings.SplitSeq(text, ",") {
 		i := slices.IndexFunc(tools, func(t tool) bool { return t.name == name })
@@ -60,7 +60,7 @@ func chosen(text string) (list []tool, err error) {
 	return list, nil
 }
 
-// missing are the packages that are not installed.
+// missing returns the packages that are not installed.
 func (t tool) missing() (list []string) {
 	for _, name := range t.packages {
 		out, err := exec.Command("dpkg-query", "-W", "-f", "${db:Status-Abbrev}", name).Output()
@@ -103,7 +103,7 @@ func achd(way, last string) func(*scene) error {
 		}
 		for _, g := range s.scenario.load {
 			for _, c := range g.channels() {
-				script := `while ! "$0" pull "$@"; do sleep 0.25; done` // as achd -r
+				script := `while ! "$0" pull "$@"; do sleep 0.25; done` // like achd -r
 				args := []string{"-c", script, s.programs.path("achd"), robot.String(), port, c, channelFile(c), way, last}
 				if err := s.run("pc", "/bin/sh", args...); err != nil {
 					return err
@@ -121,7 +121,7 @@ set_tcp_nodelay true
 max_queued_messages 1
 `
 
-// startCarry starts c/NAME.c on both hosts, and the broker beside the writers.
+// startCarry starts c/NAME.c on both hosts, and the broker on the writers' host.
 func startCarry(broker string) func(*scene) error {
 	return func(s *scene) error {
 		robot, err := s.lab.Addr("robot")

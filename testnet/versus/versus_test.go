@@ -37,8 +37,8 @@ func TestParseLoad(t *testing.T) {
 	}
 }
 
-// A frame each 10 ms, 2 ms on its way, of which one is lost: the age runs from 2 to 12
-// ms, and once to 22 ms.
+// A frame every 10 ms takes 2 ms, and one frame is lost: the age rises from 2 to 12 ms, and
+// once to 22 ms.
 func TestAges(t *testing.T) {
 	const ms = time.Millisecond
 	var frames []frame
@@ -48,7 +48,7 @@ func TestAges(t *testing.T) {
 		}
 	}
 	late := frames[20]
-	late.got += 55 * ms // a second copy, which makes nothing younger
+	late.got += 55 * ms // a second copy does not change the age
 	frames = append(frames[:26:26], append([]frame{late}, frames[26:]...)...)
 	got := summarize(load("imu:100:64"), frames, 102*ms, 902*ms)[0]
 	if want := (79*7.0 + 12 + 17 - 12) / 80; got.Age < want-0.01 || got.Age > want+0.2 {
@@ -88,7 +88,7 @@ func TestEachLinkIsOneScenario(t *testing.T) {
 	}
 }
 
-// Whoever compresses frames shall gain nothing by it.
+// A tool must gain nothing from compression.
 func TestFramesDoNotCompress(t *testing.T) {
 	p, err := build(func(p programs) [][]string { return [][]string{p.compile("ends")} })
 	if err != nil {
@@ -121,8 +121,8 @@ func TestFramesDoNotCompress(t *testing.T) {
 	}
 }
 
-// All tools carry frames between real hosts; which is the better one is a question of
-// the machine, and not asked here.
+// The test checks only that all tools carry frames between emulated hosts, since their
+// figures depend on the machine.
 func TestEveryToolCarriesFrames(t *testing.T) {
 	need.Long(t)
 	hosts.StartTest(t, hosts.Config{Hosts: []string{"try"}}).Close()
