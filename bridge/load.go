@@ -259,7 +259,7 @@ func (sub *subscription) frame(data []byte) wire.Frame {
 // sending records that a packet of the loaded frame leaves.
 func (sub *subscription) sending() {
 	if !sub.left {
-		sub.left = true
+		sub.left, sub.progressAt = true, sub.clock.Now()
 		sub.book.Sent++
 	}
 }
@@ -271,6 +271,7 @@ func (sub *subscription) delivered(p delivery.Piece) {
 		return
 	}
 	if !p.Whole {
+		sub.progressAt = sub.clock.Now()
 		if !sub.out.Arrived(p.Seq, p.Index) {
 			return
 		}

@@ -54,10 +54,10 @@ func (s *shares) sent(q *queue, spent [levels]int, size int) {
 	s[q.level] = max(0, s[q.level]-float64(rest))
 }
 
-// expire ends what is past its budget. A frame on its way is given up when a
+// expire ends what is past its budget, unless it finishes. A frame on its way is given up when a
 // newer one is there to send instead; otherwise it is the debt that is owed to
-// the mirror, and goes on as such. A command is never owed.
-func (sub *subscription) expire(now time.Duration) {
+// the mirror, and goes on as such. A command is never owed. rate is that of the path.
+func (sub *subscription) expire(now time.Duration, rate float64) {
 	newest, seen := sub.known.Seq, sub.known.CapturedAt
 	command := sub.qos.Class == rule.Command
 	if sub.shared != nil && sub.copies.Share.Evicted() {
@@ -66,11 +66,11 @@ func (sub *subscription) expire(now time.Duration) {
 	if sub.older.out.Active() && (sub.arrived > sub.older.out.Seq || sub.over(sub.older.captured, now)) {
 		sub.endOlder()
 	}
-	if sub.busy() && !sub.owed && sub.over(sub.captured, now) {
+	if sub.busy() && !sub.finishes(now, rate) && (sub.owed || sub.over(sub.captured, now)) {
 		sub.owed = true
-	}
-	if sub.busy() && sub.owed && (command || newest > sub.loaded) {
-		sub.giveUp()
+		if command || newest > sub.loaded {
+			sub.giveUp()
+		}
 	}
 	if command && !sub.busy() && newest > sub.loaded && sub.over(seen, now) {
 		sub.pass(newest, sub.arrivals.PassedOver())
@@ -78,6 +78,23 @@ func (sub *subscription) expire(now time.Duration) {
 		sub.loaded, sub.left = newest, false
 		sub.request.Forget()
 	}
+}
+
+// finishes reports that the large frame under way goes on although it is past its budget: a newer one would take longer
+// still. That is not so if nothing of it has arrived for as long as all of it takes at rate, or if the newer one has fewer
+// bytes than are left.
+func (sub *subscription) finishes(now time.Duration, rate float64) bool {
+	if !sub.out.Active() || !sub.left || sub.qos.EffectiveLate() == rule.LateDrop {
+		return false
+	}
+	if sub.known.Seq <= sub.loaded {
+		return true
+	}
+	if sub.measured != sub.known.Seq {
+		sub.measured = sub.known.Seq
+		sub.newestSize, _ = sub.ch.Reader().Last(nil) // the error is that it does not fit
+	}
+	return sub.out.Unsent() <= sub.newestSize && (now-sub.progressAt).Seconds() < float64(sub.size)/rate
 }
 
 // forgive offers the newest frame once more if it has expired as a command, now that the
@@ -107,7 +124,7 @@ func (sub *subscription) giveUp() {
 	case sub.again: // the mirror counts it
 	case !sub.left:
 		sub.book.Expired++
-	case sub.out.Active() && sub.out.Unsent():
+	case sub.out.Active() && sub.out.Unsent() > 0:
 		sub.book.Sent--
 		sub.book.Expired++
 	default:

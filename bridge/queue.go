@@ -59,12 +59,12 @@ func (l *link) fillQueue(q *queue, now time.Duration) {
 	l.rouseNews()
 	q.entries, q.waits = q.entries[:0], [levels]bool{}
 	still := l.active[:0]
-	early := !l.control.Drained()
+	early, rate := !l.control.Drained(), l.control.Rate()
 	for _, sub := range l.active {
 		if sub.ended {
 			continue
 		}
-		sub.expire(now)
+		sub.expire(now, rate)
 		sub.early = early
 		sub.waited = sub.waited || sub.known.Seq > sub.loaded && (sub.busy() || sub.request.Copying())
 		t, ok := sub.offer(now)

@@ -51,6 +51,9 @@ type subscription struct {
 	owed         bool          // it is sent as the debt to the newest frame, whatever its age
 	again        bool          // it has arrived, and is sent once more
 	out          delivery.Outgoing
+	progressAt   time.Duration // when the first part of a large frame left, or a part of one arrived last
+	measured     uint64        // the newer frame of which newestSize is the size in bytes
+	newestSize   int
 	early        bool          // to begin the next one: packets would wait for each other on the path
 	older        olderFrame    // the large frame before it, all of which has left
 	griped       bool          // of that, the log
