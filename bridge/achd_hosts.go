@@ -21,11 +21,11 @@ func (n *Node) newAchdHosts(ctx context.Context) *achdway.Hosts {
 
 // bindAchd makes and feeds the mirrors that are requested of hosts with achd.
 func (n *Node) bindAchd() {
-	for _, asked := range n.wishes() {
+	for _, asked := range n.requests.list() {
 		if !rule.IsAchd(asked.Host) {
 			continue
 		}
-		w, ok := n.wishFor(asked.Host, asked.Channel)
+		w, ok := n.requests.find(asked.Host, asked.Channel)
 		name := w.Name(asked.Host, asked.Channel)
 		if !ok || n.ending[name] {
 			continue // the former mirror of this name must put its safe frame first, or somebody writes it

@@ -34,7 +34,7 @@ func (n *Node) seekBetter(l *link) {
 // Such a link does not move while it works: a command that is put during the move is not sent.
 func (n *Node) carriesCommands(l *link) bool {
 	for _, in := range l.inbound {
-		if w, ok := n.wishFor(in.m.Host, in.m.Channel); ok && w.QoS.Class == rule.Command {
+		if w, ok := n.requests.find(in.m.Host, in.m.Channel); ok && w.QoS.Class == rule.Command {
 			return true
 		}
 	}

@@ -74,14 +74,14 @@ func (n *Node) view() peers.View {
 			v.Answering = append(v.Answering, endOf(l.s))
 		}
 	}
-	for _, w := range n.wishes() {
+	for _, w := range n.requests.list() {
 		v.Wanted = append(v.Wanted, w.Host)
 		v.Over = append(v.Over, peers.Choice{Host: w.Host, Over: w.Over})
 	}
 	for _, w := range n.cfg.Pushes {
 		v.Over = append(v.Over, peers.Choice{Host: w.Host, Over: w.Over})
 	}
-	for _, w := range n.peeks {
+	for _, w := range n.requests.temporary {
 		v.Wanted = append(v.Wanted, w.Host)
 	}
 	for _, w := range n.pushes.list {

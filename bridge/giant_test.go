@@ -78,10 +78,10 @@ func TestGiantsThatCameFirstLeaveRoom(t *testing.T) {
 func TestPushedChannelIsAsLargeAsItsHostSays(t *testing.T) {
 	n := &Node{links: map[trust.NodeID]*link{}}
 	n.links[trust.NodeID{1}] = &link{n: n, host: "robot", pushed: []pushed{{Mirror: rule.Mirror{Host: "robot", Channel: "goal"}}}}
-	n.asked = []rule.Mirror{{Host: "robot", Channel: "imu"}, {Host: "robot", Channel: "*"}}
-	n.cfg.Mirrors = rule.Mirrors{{Host: "robot", Channel: "map"}, {Host: "robot", Channel: "secret", Deny: true}}
+	n.requests.added = []rule.Mirror{{Host: "robot", Channel: "imu"}, {Host: "robot", Channel: "*"}}
+	n.requests.rules = rule.Mirrors{{Host: "robot", Channel: "map"}, {Host: "robot", Channel: "secret", Deny: true}}
 	for channel, want := range map[string]string{"imu": "", "map": "", "goal": "robot", "camera": "robot", "secret": "robot"} {
-		if got := n.broughtBy("robot", channel); got != want {
+		if got := n.requests.broughtBy("robot", channel); got != want {
 			t.Errorf("%s: got %q, want %q", channel, got, want)
 		}
 	}

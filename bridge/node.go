@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -19,7 +20,6 @@ import (
 	"achbridge/bridge/pacing"
 	"achbridge/bridge/peers"
 	"achbridge/bridge/ring"
-	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/trust"
 	"achbridge/localach"
@@ -47,7 +47,7 @@ type Node struct {
 	peers    *peers.Table
 	links    map[trust.NodeID]*link
 	spares   map[spareKey]*link // second links (link_silence.go); each of their nodes has a link too
-	asked    []rule.Mirror      // wishes of the API; those of the configuration are in cfg
+	requests mirrorRequests
 	pushes   pushTable
 	mirrors  map[string]*binding
 	ending   map[string]bool // names of ended mirrors that have not yet closed their files
@@ -71,8 +71,6 @@ type Node struct {
 	loads loadTests
 
 	events status.Journal
-	peeks  []*peek
-	peeked int // number of peeks in this run
 	wall   wallClock
 	asleep time.Duration // total time of suspension at the last look
 	slept  time.Duration // time of suspension since the last look at the wall clock
@@ -146,6 +144,7 @@ func New(cfg Config) (*Node, error) {
 	n.events.Log = n.log
 	n.warnings = n.newWarner()
 	n.locals = n.newLocals()
+	n.requests = mirrorRequests{rules: cfg.Mirrors, pushed: n.pushed, namePrefix: fmt.Sprintf("%s%.8s-", peekPrefix, cfg.Node)}
 	n.pushes = pushTable{channels: n.locals, isMirror: n.isMirror, changed: func() { n.changed = true }}
 	n.pushes.plan(cfg.Pushes)
 	return n, nil
@@ -165,7 +164,7 @@ func (n *Node) Run(ctx context.Context) error {
 	})
 	n.achd = n.newAchdHosts(ctx)
 	n.changed = true // what needs no link begins at once
-	n.sweepPeeks()
+	sweepTemporary(n.cfg.Dir, n.requests.namePrefix)
 	n.work.Go(func() { n.accept(ctx) })
 	n.work.Go(func() { n.watch(ctx) })
 	if n.cfg.Hub != nil {

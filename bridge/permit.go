@@ -66,7 +66,7 @@ func (n *Node) Apply(cfg Config) error {
 
 func (n *Node) apply(cfg Config) {
 	n.cfg.Export, n.cfg.Relay, n.cfg.Accept, n.cfg.Adopt = cfg.Export, cfg.Relay, cfg.Accept, cfg.Adopt
-	n.cfg.Mirrors, n.cfg.Pushes, n.cfg.NoLoadTest = cfg.Mirrors, cfg.Pushes, cfg.NoLoadTest
+	n.requests.rules, n.cfg.Pushes, n.cfg.NoLoadTest = cfg.Mirrors, cfg.Pushes, cfg.NoLoadTest
 	n.cfg.Layouts = cfg.Layouts
 	n.pushes.plan(cfg.Pushes)
 	for name := range n.locals.All() {
@@ -135,7 +135,7 @@ func (n *Node) CarriesCommands(channel string) (yes bool) {
 			yes = true
 		}
 		if m := n.mirrors[channel]; m != nil {
-			w, ok := n.wishFor(m.Host, m.Channel)
+			w, ok := n.requests.find(m.Host, m.Channel)
 			yes = yes || ok && w.QoS.Class == rule.Command
 		}
 		yes = yes || n.pushes.any(func(p *push) bool { return p.Channel == channel && p.QoS.Class == rule.Command })

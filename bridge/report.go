@@ -130,12 +130,12 @@ func (m *binding) silence(now time.Duration) string {
 func (n *Node) missing() []status.Mirror {
 	var list []status.Mirror
 	v, told := n.view(), map[string]bool{}
-	for _, w := range slices.Concat(n.wishes(), n.pushed()) {
+	for _, w := range n.requests.withPushed() {
 		name := w.Name(w.Host, w.Channel)
 		if rule.IsPattern(w.Host) || rule.IsPattern(w.Channel) || n.mirrors[name] != nil || told[name] {
 			continue
 		}
-		if found, ok := n.wishFor(w.Host, w.Channel); !ok || found.Name(w.Host, w.Channel) != name {
+		if found, ok := n.requests.find(w.Host, w.Channel); !ok || found.Name(w.Host, w.Channel) != name {
 			continue // another goes before it
 		}
 		told[name] = true
@@ -166,7 +166,7 @@ func (n *Node) Channels() []status.RemoteChannel {
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
 					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()}, Closed: c.Closed, Way: l.way(), CopyAt: n.copies[l.peer].report(n.now()),
 				}
-				if w, ok := n.wishFor(l.host, c.Name); ok && n.mirrors[w.Name(l.host, c.Name)] != nil {
+				if w, ok := n.requests.find(l.host, c.Name); ok && n.mirrors[w.Name(l.host, c.Name)] != nil {
 					r.MirroredAs = w.Name(l.host, c.Name)
 				}
 				list = append(list, r)

@@ -27,7 +27,7 @@ func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 
 // A giant that came first keeps out neither what is small nor what is named.
 func TestGiantsLeaveMemoryForLargeFramesOfOthers(t *testing.T) {
-	n := &Node{log: slog.New(slog.DiscardHandler), asked: []rule.Mirror{{Host: "robot", Channel: "*"}, {Host: "robot", Channel: "map"}}}
+	n := &Node{log: slog.New(slog.DiscardHandler), requests: mirrorRequests{added: []rule.Mirror{{Host: "robot", Channel: "*"}, {Host: "robot", Channel: "map"}}}}
 	l := &link{n: n, host: "robot", inbound: map[uint32]*inbound{}}
 	of := func(name string, size int) wire.Channel {
 		return wire.Channel{Name: name, FrameCount: 1, FrameSize: size, Epoch: 1}
