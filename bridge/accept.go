@@ -34,7 +34,7 @@ func (n *Node) offer(l *link, m wire.Offer) {
 		return
 	}
 	l.pushed = append(slices.DeleteFunc(l.pushed, w.again), w)
-	n.changed = true
+	n.loop.changed()
 	l.send(wire.Accepted{ID: m.ID})
 }
 

@@ -25,7 +25,7 @@ func (n *Node) seekBetter(l *link) {
 		ctx, cancel := context.WithTimeout(n.ctx, dialTimeout)
 		defer cancel()
 		if s, err := n.cfg.Endpoint.Dial(ctx, at); err == nil {
-			n.post(func() { n.try(l, s) })
+			n.loop.post(func() { n.try(l, s) })
 		}
 	})
 }

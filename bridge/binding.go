@@ -83,7 +83,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	if c.Origin == nil {
 		n.endDetours(m)
 	}
-	n.changed = true // peers may be offered the mirror from now on
+	n.loop.changed() // peers may be offered the mirror from now on
 	n.adopted(m)
 	in := &inbound{m: m, Inbound: send.Inbound{Mirror: m.Mirror, Feed: mirror.Feed{Epoch: c.Epoch, Run: l.run, Silent: l.silent}, Limit: mirror.LargestFrame(c)}}
 	have, counted := m.Subscribe(&in.Feed, w.QoS)
@@ -293,7 +293,7 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 			errs = append(errs, m.Remove())
 		}
 		later := func() {
-			n.post(func() { delete(n.ending, name); n.changed = true })
+			n.loop.post(func() { delete(n.ending, name); n.loop.changed() })
 		}
 		if !m.Close(later) {
 			n.ending[name] = true

@@ -32,7 +32,8 @@
 // stream, and three of send.Link the frames. Package mirror has the mirrors, each
 // with its own mutex. A binding holds a mirror and knows which link feeds it.
 //
-//	node.go             Node and its loop           config.go         Config
+//	node.go             Node and what it does       loop.go           its goroutine
+//	config.go           Config
 //	wishes.go           mirrors that users request  mirror_requests.go  all requests, and their precedence
 //	binding.go          requests -> mirrors and subscriptions
 //	local.go            what the node knows of a channel of this host

@@ -24,7 +24,7 @@ func (n *Node) Status() status.Report {
 	var s status.Report
 	var mirrors map[string]*binding
 	var localChecks, mirrorChecks map[string]layouts.SizeCheck
-	n.call(func() {
+	n.loop.call(func() {
 		s, mirrors = n.status(), maps.Clone(n.mirrors)
 		localChecks, mirrorChecks = n.sizeChecks()
 	})
@@ -49,12 +49,12 @@ func (n *Node) Status() status.Report {
 // StatusNow is Status but for what the ages were over time, which is most of its work, and for misfits.
 func (n *Node) StatusNow() status.Report {
 	var s status.Report
-	n.ask(func() { s = n.status() })
+	n.loop.ask(func() { s = n.status() })
 	return s
 }
 
 // Alive waits until the node answers; false means that it has ended.
-func (n *Node) Alive() bool { return n.call(func() {}) }
+func (n *Node) Alive() bool { return n.loop.call(func() {}) }
 
 func (n *Node) status() status.Report {
 	now := n.now()
@@ -156,7 +156,7 @@ func (n *Node) missing() []status.Mirror {
 // Channels are the channels that linked peers offer, ordered by host and name.
 func (n *Node) Channels() []status.RemoteChannel {
 	list := []status.RemoteChannel{}
-	n.ask(func() {
+	n.loop.ask(func() {
 		for _, l := range n.links {
 			if l.silent && n.now() > l.since+goneAfter {
 				continue
@@ -182,7 +182,7 @@ func (n *Node) Channels() []status.RemoteChannel {
 // Exported are the channels that this node offers to everybody, for discovery.
 func (n *Node) Exported() []status.Local {
 	list := []status.Local{}
-	n.call(func() {
+	n.loop.call(func() {
 		for _, c := range n.locals.All() {
 			if s := c.Status(); s.Exported {
 				list = append(list, s)
@@ -197,14 +197,14 @@ func (n *Node) Exported() []status.Local {
 // fs.ErrNotExist when there is no such mirror, or ctx's.
 func (n *Node) Age(ctx context.Context, name string, window time.Duration) (status.AgeReport, error) {
 	var m *binding
-	n.call(func() { m = n.mirrors[name] })
+	n.loop.call(func() { m = n.mirrors[name] })
 	if m == nil {
 		return status.AgeReport{}, fmt.Errorf("there is no mirror %s%.0w", name, fs.ErrNotExist)
 	}
 	watch := m.WatchAge(n.now())
 	pause(ctx, window)
 	var at mirror.Reading
-	n.call(func() { at = m.reading(n.now()) })
+	n.loop.call(func() { at = m.reading(n.now()) })
 	return m.EndWatch(watch, n.now(), at), ctx.Err()
 }
 
@@ -212,7 +212,7 @@ func (n *Node) Age(ctx context.Context, name string, window time.Duration) (stat
 // last: it is for one caller, who draws them over time. It takes a µs for each.
 func (n *Node) AgesSinceLast() []status.AgeLately {
 	var list []status.AgeLately
-	n.call(func() {
+	n.loop.call(func() {
 		for _, m := range n.mirrors {
 			list = append(list, m.Lately(n.now(), m.reading(n.now())))
 		}
@@ -236,7 +236,7 @@ func (n *Node) Events(ctx context.Context, after uint64) (status.EventList, erro
 		case <-more:
 		case <-ctx.Done():
 			return l, nil
-		case <-n.ended:
+		case <-n.loop.ended:
 			return l, fmt.Errorf("events: the daemon has ended: %w", net.ErrClosed)
 		}
 	}

@@ -62,7 +62,7 @@ func TestPeerHasOneSubscriptionToAChannel(t *testing.T) {
 		robot.channel("imu", 4, 64).put(1, 64)
 		pc.run(Config{}, robot)
 		w.within(time.Second, "the channel", func() bool { return len(pc.node.Channels()) == 1 })
-		pc.node.call(func() {
+		pc.node.loop.call(func() {
 			for _, l := range pc.node.links {
 				for i := range uint32(200) {
 					l.send(wire.Subscribe{ID: i + 1, Channel: "imu", Epoch: l.remote.channels["imu"].Epoch})

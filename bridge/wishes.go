@@ -16,7 +16,7 @@ import (
 // Wish returns the request because of which the node mirrors a channel of a host: a rule, a request
 // of the API, or a push. ok is false for a channel without a request or that a rule denies.
 func (n *Node) Wish(host, channel string) (w rule.Mirror, ok bool) {
-	n.ask(func() { w, ok = n.requests.find(host, channel) })
+	n.loop.ask(func() { w, ok = n.requests.find(host, channel) })
 	return w, ok
 }
 
@@ -39,7 +39,7 @@ func (n *Node) Mirror(m rule.Mirror) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
-	return n.change(func() error { return n.requests.add(m) })
+	return n.loop.change(func() error { return n.requests.add(m) })
 }
 
 // FilePolicy says what becomes of a mirror's file.
@@ -53,11 +53,11 @@ const (
 
 // Unmirror removes a request. Its mirrors stop. Their files stay, unless policy is Remove.
 func (n *Node) Unmirror(m rule.Mirror, policy FilePolicy) error {
-	return n.change(func() error { return n.unmirror(m, policy) })
+	return n.loop.change(func() error { return n.unmirror(m, policy) })
 }
 
 func (n *Node) unmirror(m rule.Mirror, policy FilePolicy) error {
-	n.changed = true // a wish of lower precedence may apply now
+	n.loop.changed() // a wish of lower precedence may apply now
 	if n.requests.remove(m) {
 		return n.dropUnwanted(policy)
 	}
@@ -97,13 +97,18 @@ func (n *Node) Peek(host, channel string) (end func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if !n.call(func() { err = n.requests.addTemporary(w); n.changed = n.changed || err == nil }) {
-		return nil, errEnded
+	ran := n.loop.call(func() {
+		if err = n.requests.addTemporary(w); err == nil {
+			n.loop.changed()
+		}
+	})
+	if !ran {
+		err = errEnded
 	}
 	if err != nil {
 		return nil, err
 	}
-	return sync.OnceFunc(func() { n.post(func() { n.requests.endTemporary(host, channel); n.changed = true }) }), nil
+	return sync.OnceFunc(func() { n.loop.post(func() { n.requests.endTemporary(host, channel); n.loop.changed() }) }), nil
 }
 
 // sweepTemporary removes temporary mirrors with this prefix that a killed daemon has left.
