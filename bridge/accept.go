@@ -14,7 +14,7 @@ import (
 const maxPushed = 256
 
 // offer answers a peer that wants to push a channel. If the accept rules allow it, the offer
-// becomes a wish for a mirror here.
+// becomes a request for a mirror here.
 func (n *Node) offer(l *link, m wire.Offer) {
 	if m.As == "" {
 		m.As = m.Channel
@@ -34,11 +34,11 @@ func (n *Node) offer(l *link, m wire.Offer) {
 		return
 	}
 	l.pushed = append(slices.DeleteFunc(l.pushed, w.again), w)
-	n.changed = true
+	n.loop.changed()
 	l.send(wire.Accepted{ID: m.ID})
 }
 
-// pushed is a wish that a peer's push has made here.
+// pushed is a request that a peer's push has made here.
 type pushed struct {
 	rule.Mirror
 	offer wire.Offer
@@ -47,14 +47,14 @@ type pushed struct {
 // again reports whether o is for the same channel and name.
 func (p pushed) again(o pushed) bool { return p.Same(o.Mirror) }
 
-// acceptable returns the wish that a peer's offer makes here, or an error if the rules refuse
+// acceptable returns the request that a peer's offer makes here, or an error if the rules refuse
 // it.
 func (n *Node) acceptable(l *link, m wire.Offer) (rule.Mirror, error) {
 	found, err := n.cfg.Accept.For(m.As, l.host)
 	if errors.Is(err, rule.ErrNoGrant) {
 		return rule.Mirror{}, fmt.Errorf("%w; start it with --accept %s", err, m.As)
 	}
-	if deny, ok := n.cfg.Mirrors.Denial(l.host, m.Channel); ok && err == nil {
+	if deny, ok := n.requests.rules.Denial(l.host, m.Channel); ok && err == nil {
 		err = rule.DeniedBy(deny.From)
 	}
 	if err != nil {
@@ -77,13 +77,13 @@ func (l *link) turnDown(m wire.Offer) {
 }
 
 // pushConflict says why w, which l's peer wants to push, cannot be accepted; text is empty if
-// it can. A wish of the operator that names the channel comes before a push, and a push before
-// wishes with patterns.
+// it can. A request of the operator that names the channel comes before a push, and a push before
+// requests with patterns.
 func (n *Node) pushConflict(l *link, w rule.Mirror) (code wire.Code, text string) {
 	if other := n.writerOf(w.As, w.Host, w.Channel); other != "" && !n.depose(w.As, l.host) {
 		return wire.CodeConflict, fmt.Sprintf("%s is written by %s already", w.As, other)
 	}
-	for _, known := range slices.Concat(n.wishes(), n.pushed()) {
+	for _, known := range n.requests.withPushed() {
 		if known.Host == w.Host && known.Channel == w.Channel && known.Name(w.Host, w.Channel) != w.As {
 			return wire.CodeConflict, fmt.Sprintf("%s has %s already, as %s", n.cfg.Host, w.Channel, known.Name(w.Host, w.Channel))
 		}

@@ -15,17 +15,17 @@ func (n *Node) newAchdHosts(ctx context.Context) *achdway.Hosts {
 	return achdway.NewHosts(ctx, achdway.Config{
 		Dir: n.cfg.Dir, Source: n.cfg.Source, Dial: n.cfg.dialAchd, Log: n.log, Now: n.now,
 		Backoff: func(failures int) time.Duration { return peers.Backoff(failures, peers.LastBackoff) }, Settled: settled,
-		Spawn: n.work.Go, Call: n.call, MayPublish: n.mayPublishByAchd, Warn: n.warnings.warn,
+		Spawn: n.work.Go, Call: n.loop.call, MayPublish: n.mayPublishByAchd, Warn: n.warnings.warn,
 	})
 }
 
 // bindAchd makes and feeds the mirrors that are requested of hosts with achd.
 func (n *Node) bindAchd() {
-	for _, asked := range n.wishes() {
+	for _, asked := range n.requests.list() {
 		if !rule.IsAchd(asked.Host) {
 			continue
 		}
-		w, ok := n.wishFor(asked.Host, asked.Channel)
+		w, ok := n.requests.find(asked.Host, asked.Channel)
 		name := w.Name(asked.Host, asked.Channel)
 		if !ok || n.ending[name] {
 			continue // the former mirror of this name must put its safe frame first, or somebody writes it
@@ -51,7 +51,7 @@ func (n *Node) mayPublishByAchd(channel string) (err error) {
 	if n.CarriesCommands(channel) {
 		return achdway.ErrCommand
 	}
-	n.call(func() {
+	n.loop.call(func() {
 		if m := n.mirrors[channel]; n.ending[channel] || m != nil && m.achd != nil {
 			err = achdway.ErrEcho
 		}
@@ -62,7 +62,7 @@ func (n *Node) mayPublishByAchd(channel string) (err error) {
 // AchdSource returns the address of the host that feeds a mirror by achd's protocol, or the zero address. That host must not
 // read the mirror by the same protocol: the frames would return to it again and again.
 func (n *Node) AchdSource(channel string) (from netip.Addr) {
-	n.call(func() {
+	n.loop.call(func() {
 		if m := n.mirrors[channel]; m != nil {
 			from = m.achd.From()
 		}

@@ -25,7 +25,7 @@ func (n *Node) seekBetter(l *link) {
 		ctx, cancel := context.WithTimeout(n.ctx, dialTimeout)
 		defer cancel()
 		if s, err := n.cfg.Endpoint.Dial(ctx, at); err == nil {
-			n.post(func() { n.try(l, s) })
+			n.loop.post(func() { n.try(l, s) })
 		}
 	})
 }
@@ -34,7 +34,7 @@ func (n *Node) seekBetter(l *link) {
 // Such a link does not move while it works: a command that is put during the move is not sent.
 func (n *Node) carriesCommands(l *link) bool {
 	for _, in := range l.inbound {
-		if w, ok := n.wishFor(in.m.Host, in.m.Channel); ok && w.QoS.Class == rule.Command {
+		if w, ok := n.requests.find(in.m.Host, in.m.Channel); ok && w.QoS.Class == rule.Command {
 			return true
 		}
 	}

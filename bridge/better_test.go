@@ -140,7 +140,7 @@ func TestAddressOfAnotherHostIsNoWayToThePeer(t *testing.T) {
 		for range 60 {
 			time.Sleep(500 * time.Millisecond)
 			spares := 0
-			pc.node.call(func() { spares = len(pc.node.spares) })
+			pc.node.loop.call(func() { spares = len(pc.node.spares) })
 			if spares > 0 || pc.linkedAt() != robot.addr().String() {
 				t.Fatalf("got %d spares and a link at %s, want the robot's link alone", spares, pc.linkedAt())
 			}

@@ -21,7 +21,7 @@ func TestMirrorFollowsAChannelThatWasAwayForAMoment(t *testing.T) {
 		pc.follows("robot.imu", 1, time.Second)
 
 		file := filepath.Join(string(robot.dir), "achshm-imu")
-		robot.node.call(func() {
+		robot.node.loop.call(func() {
 			for _, step := range [][2]string{{file, file + "-away"}, {file + "-away", file}} {
 				if err := os.Rename(step[0], step[1]); err != nil {
 					t.Error(err)
@@ -42,7 +42,7 @@ func TestChannelThatIsTakenBackAndOfferedAgainIsSubscribedAnew(t *testing.T) {
 		pc.follows("robot.imu", 1, time.Second)
 
 		var before, after uint32
-		pc.node.call(func() {
+		pc.node.loop.call(func() {
 			m := pc.node.mirrors["robot.imu"]
 			l := m.link
 			before = m.subID
@@ -51,7 +51,7 @@ func TestChannelThatIsTakenBackAndOfferedAgainIsSubscribedAnew(t *testing.T) {
 			pc.node.catalog(l, wire.Catalog{Channels: []wire.Channel{again}})
 		})
 		w.within(time.Second, "a subscription", func() bool {
-			pc.node.call(func() { after = pc.node.mirrors["robot.imu"].subID })
+			pc.node.loop.call(func() { after = pc.node.mirrors["robot.imu"].subID })
 			return after != 0
 		})
 		if after == before {

@@ -83,7 +83,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	if c.Origin == nil {
 		n.endDetours(m)
 	}
-	n.changed = true // peers may be offered the mirror from now on
+	n.loop.changed() // peers may be offered the mirror from now on
 	n.adopted(m)
 	in := &inbound{m: m, Inbound: send.Inbound{Mirror: m.Mirror, Feed: mirror.Feed{Epoch: c.Epoch, Run: l.run, Silent: l.silent}, Limit: mirror.LargestFrame(c)}}
 	have, counted := m.Subscribe(&in.Feed, w.QoS)
@@ -111,7 +111,7 @@ func (n *Node) addMirror(host, channel string, w rule.Mirror) *binding {
 	n.mirrorsOf[host]++
 	n.made++
 	m := &binding{id: n.made, Mirror: mirror.New(mirror.Config{
-		Name: name, Host: host, Channel: channel, Temporary: strings.HasPrefix(name, n.peekNames()), Unauthenticated: rule.IsAchd(host),
+		Name: name, Host: host, Channel: channel, Temporary: strings.HasPrefix(name, n.requests.namePrefix), Unauthenticated: rule.IsAchd(host),
 		Dir: n.cfg.Dir, Mode: w.FileMode, Space: n.space, Log: n.log, Events: &n.events, Spawn: n.work.Go, Clock: n.clock,
 	}, w.QoS, n.cfg.Adopt)}
 	n.mirrors[name] = m
@@ -223,7 +223,7 @@ func (n *Node) openMirror(m *binding, l *link, c wire.Channel, qos rule.QoS) err
 	if c.Origin != nil {
 		origin = c.Origin.Node
 	}
-	host := n.broughtBy(l.host, c.Name)
+	host := n.requests.broughtBy(l.host, c.Name)
 	if err := l.mayAssemble(c, host); err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func (n *Node) unsubscribe(l *link, id uint32) {
 func (n *Node) dropUnwanted(policy FilePolicy) error {
 	var errs []error
 	for name, m := range n.mirrors {
-		if n.stillWanted(m) {
+		if n.requests.isFor(m.Name, m.Host, m.Channel) {
 			m.parting = false
 			continue
 		}
@@ -293,7 +293,7 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 			errs = append(errs, m.Remove())
 		}
 		later := func() {
-			n.post(func() { delete(n.ending, name); n.changed = true })
+			n.loop.post(func() { delete(n.ending, name); n.loop.changed() })
 		}
 		if !m.Close(later) {
 			n.ending[name] = true

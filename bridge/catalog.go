@@ -209,7 +209,7 @@ func (l *link) changes(now map[string]wire.Channel) wire.Catalog {
 // learn handles a catalog message of l's peer. It leaves out channels over the limit, except
 // those that a wish names.
 func (n *Node) learn(l *link, channels []wire.Channel) {
-	named := n.named(l)
+	named := n.requests.named(l.host)
 	for _, c := range channels {
 		_, known := l.remote.channels[c.Name]
 		if room := len(l.remote.channels) < maxCatalog || named[c.Name] && len(l.remote.channels) < maxCatalog+maxNamed; !known && !room {
@@ -245,29 +245,13 @@ func (l *link) askFor(name string) {
 	l.send(wire.Query{ID: l.lastID, Channel: name})
 }
 
-// named are the channels of l's peer that a wish names exactly.
-func (n *Node) named(l *link) map[string]bool {
-	list := make(map[string]bool)
-	for _, w := range slices.Concat(n.wishes(), n.pushed()) {
-		if w.Host == l.host && !rule.IsPattern(w.Channel) {
-			list[w.Channel] = true
-		}
-	}
-	for _, p := range n.peeks {
-		if p.Host == l.host {
-			list[p.Channel] = true
-		}
-	}
-	return list
-}
-
 // seek asks once for each channel that a wish names and that was left out because no wish
 // named it when the peer listed it.
 func (n *Node) seek(l *link) {
 	if !l.remote.isReported {
 		return
 	}
-	for name := range n.named(l) {
+	for name := range n.requests.named(l.host) {
 		if _, known := l.remote.channels[name]; known || l.remote.requested[name] {
 			continue
 		}
@@ -283,7 +267,7 @@ func (n *Node) seek(l *link) {
 // those that a wish names, then the others by size. So huge channels do not take the room of
 // small ones.
 func (n *Node) inTurn(l *link) []wire.Channel {
-	named := n.named(l)
+	named := n.requests.named(l.host)
 	rank := func(c wire.Channel) int {
 		if named[c.Name] {
 			return 0

@@ -73,14 +73,6 @@ func (n *Node) lookAtClocks() {
 	}
 }
 
-// woke makes the node call lookAtSleep soon.
-func (n *Node) woke() {
-	select {
-	case n.do <- n.lookAtSleep:
-	default: // the queue is full: the next tick calls it
-	}
-}
-
 // lookAtSleep makes sure, after the host was suspended, that no frame from before counts as
 // new. The offsets of the peers' clocks are measured again, and commands from before that
 // have not left yet are not sent.

@@ -278,7 +278,7 @@ func TestSecondWriterIsRefusedByNameUntilTheFirstIsGone(t *testing.T) {
 			t.Errorf("got %q, want the name of the writer", reason)
 		}
 		c.pc.stop()
-		c.robot.node.call(func() {
+		c.robot.node.loop.call(func() {
 			offer := rule.Mirror{Host: "rival", Channel: "goal", As: "goal"}
 			if _, text := c.robot.node.pushConflict(c.robot.node.linkNamed("rival"), offer); !strings.Contains(text, "pc") {
 				t.Errorf("got %q before the safe frame was put, want a refusal", text)
@@ -314,7 +314,7 @@ func TestOfTwoWritersThatComeAtOnceOneIsRefused(t *testing.T) {
 			pc.node.SetPeers(asPeers([]*host{robot}))
 		}
 		w.within(5*time.Second, "links", func() bool { return len(robot.node.Status().Links) == 2 })
-		robot.node.call(func() { // the catalogs have no goal: nothing can be bound
+		robot.node.loop.call(func() { // the catalogs have no goal: nothing can be bound
 			for i, l := range []*link{robot.node.linkNamed("left"), robot.node.linkNamed("right")} {
 				robot.node.offer(l, wire.Offer{ID: uint32(i + 1), Channel: "goal", As: "goal"})
 			}

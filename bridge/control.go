@@ -89,7 +89,7 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 	l.askStamp(n.now())
 	n.challenge(l)
 	n.recognize(l)
-	n.changed = true // pushes wait for the Hello
+	n.loop.changed() // pushes wait for the Hello
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (n *Node) catalog(l *link, m wire.Catalog) {
 	if len(m.Gone) > 0 {
 		n.endGone(l) // at once: the next message may offer the same again
 	}
-	n.changed = true
+	n.loop.changed()
 }
 
 // subscribe starts to send a channel to the peer.
@@ -210,7 +210,7 @@ func (n *Node) subscribed(l *link, m wire.Subscribed) {
 		return
 	}
 	in.m.origin.Epoch = 0
-	n.changed = true
+	n.loop.changed()
 }
 
 func (n *Node) refused(l *link, m wire.Refused) {
@@ -223,7 +223,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		n.unsubscribe(l, m.ID)
 		in.m.retry = 0
 		if m.Code == wire.CodeEpoch {
-			n.changed = true // the catalog that tells the new epoch is on its way
+			n.loop.changed() // the catalog that tells the new epoch is on its way
 			return
 		}
 		if m.Code == wire.CodeForbidden || m.Code == wire.CodeMachine || m.Code == wire.CodeLimit {

@@ -80,8 +80,8 @@ func newRelay(t testing.TB, size int, options string) *relay {
 	origin, reader := start("robot", robot, source), start("pc", pc, &handSource{})
 	time.Sleep(time.Millisecond) // in virtual time the nodes' clocks still show 0, which means never
 	there, back := session.Pipe(trust.Peer{Node: origin.cfg.Node, Host: "robot"}, trust.Peer{Node: reader.cfg.Node, Host: "pc"})
-	origin.call(func() { origin.linkUp(there) })
-	reader.call(func() { reader.linkUp(back) })
+	origin.loop.call(func() { origin.linkUp(there) })
+	reader.loop.call(func() { reader.linkUp(back) })
 	m, err := rule.ParseMirror(strings.TrimSuffix("robot/imu,"+options, ","), nil)
 	if err == nil {
 		err = reader.Mirror(m)

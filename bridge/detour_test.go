@@ -51,7 +51,7 @@ func TestRelayOfARelayTellsWhoseTheChannelIs(t *testing.T) {
 		pc.follows("base.robot.imu", 1, 5*time.Second)
 		var got *wire.Origin
 		w.within(5*time.Second, "the relay's relay", func() bool {
-			pc.node.call(func() {
+			pc.node.loop.call(func() {
 				if c := pc.node.locals.Get("base.robot.imu"); c != nil {
 					got = pc.node.originOf(c)
 				}

@@ -33,9 +33,9 @@ const (
 // where to dial: a certificate proves which node answers. Existing links stay.
 func (n *Node) SetPeers(list []Peer) {
 	n.cfg.Endpoint.Expect(listedAddrs(list))
-	n.call(func() {
+	n.loop.call(func() {
 		n.peers.Set(list, n.view())
-		n.changed = true
+		n.loop.changed()
 	})
 }
 
@@ -52,13 +52,13 @@ func listedAddrs(list []Peer) (addrs []transport.Addrs) {
 // Proved returns the names of the nodes that are linked, or have been in the last hour, by
 // node id.
 func (n *Node) Proved() (names map[string]string) {
-	n.call(func() { names = n.peers.Names(n.now(), n.view()) })
+	n.loop.call(func() { names = n.peers.Names(n.now(), n.view()) })
 	return names
 }
 
 // ListedMissing reports whether a peer of the operator's list has no link or a silent one.
 func (n *Node) ListedMissing() (missing bool) {
-	n.call(func() { missing = n.peers.IsListedMissing(n.view()) })
+	n.loop.call(func() { missing = n.peers.IsListedMissing(n.view()) })
 	return missing
 }
 
@@ -74,14 +74,14 @@ func (n *Node) view() peers.View {
 			v.Answering = append(v.Answering, endOf(l.s))
 		}
 	}
-	for _, w := range n.wishes() {
+	for _, w := range n.requests.list() {
 		v.Wanted = append(v.Wanted, w.Host)
 		v.Over = append(v.Over, peers.Choice{Host: w.Host, Over: w.Over})
 	}
 	for _, w := range n.cfg.Pushes {
 		v.Over = append(v.Over, peers.Choice{Host: w.Host, Over: w.Over})
 	}
-	for _, w := range n.peeks {
+	for _, w := range n.requests.temporary {
 		v.Wanted = append(v.Wanted, w.Host)
 	}
 	for _, w := range n.pushes.list {
@@ -130,7 +130,7 @@ func (n *Node) begin(dials []*peers.Dial) {
 		n.work.Go(func() {
 			s, err := n.dial(ctx, d)
 			cancel()
-			n.post(func() { n.dialled(d, s, err) })
+			n.loop.post(func() { n.dialled(d, s, err) })
 		})
 	}
 }
@@ -201,7 +201,7 @@ func dialThroughHub(ctx context.Context, cfg *Config, host string) (*transport.S
 
 // dialled handles the result of a dial.
 func (n *Node) dialled(d *peers.Dial, s *transport.Session, err error) {
-	n.changed = true
+	n.loop.changed()
 	v := n.view()
 	var end *peers.End
 	if s != nil {

@@ -32,8 +32,10 @@
 // stream, and three of send.Link the frames. Package mirror has the mirrors, each
 // with its own mutex. A binding holds a mirror and knows which link feeds it.
 //
-//	node.go             Node and its loop           config.go         Config
-//	wishes.go           what is wished for          binding.go        wishes -> mirrors and subscriptions
+//	node.go             Node and what it does       loop.go           its goroutine
+//	config.go           Config
+//	wishes.go           mirrors that users request  mirror_requests.go  all requests, and their precedence
+//	binding.go          requests -> mirrors and subscriptions
 //	local.go            what the node knows of a channel of this host
 //	dial.go             dials that package peers wants
 //	link.go             a link's life               export.go          what a peer gets of a channel
@@ -47,7 +49,7 @@
 //	permit.go           rules for what runs; Apply  accept.go         pushes of peers
 //	push.go             a push and its phases       pushes.go         all of them
 //	report.go           what the node tells         limits.go         the table of all limits
-//	peek.go             mirrors for a while         clocks.go         clocks that were set, a host that slept
+//	clocks.go           clocks that were set, a host that slept
 //	mirror_look.go      mirrors' files, looked after
 //	machine.go          hosts that share an identity  better.go       another way that is tried
 //	hub_link.go         links through the hub       hub_frames.go     what package hubway needs of a link

@@ -13,7 +13,7 @@ import (
 
 // holds gives a host a channel directory with so much room for mirrors, in MiB.
 func (h *host) holds(mib int64) {
-	h.node.call(func() {
+	h.node.loop.call(func() {
 		h.node.space.Free = func(used int64) (int64, error) { return 2*mib<<20 - used, nil } // they may take half
 	})
 }
@@ -78,10 +78,10 @@ func TestGiantsThatCameFirstLeaveRoom(t *testing.T) {
 func TestPushedChannelIsAsLargeAsItsHostSays(t *testing.T) {
 	n := &Node{links: map[trust.NodeID]*link{}}
 	n.links[trust.NodeID{1}] = &link{n: n, host: "robot", pushed: []pushed{{Mirror: rule.Mirror{Host: "robot", Channel: "goal"}}}}
-	n.asked = []rule.Mirror{{Host: "robot", Channel: "imu"}, {Host: "robot", Channel: "*"}}
-	n.cfg.Mirrors = rule.Mirrors{{Host: "robot", Channel: "map"}, {Host: "robot", Channel: "secret", Deny: true}}
+	n.requests.added = []rule.Mirror{{Host: "robot", Channel: "imu"}, {Host: "robot", Channel: "*"}}
+	n.requests.rules = rule.Mirrors{{Host: "robot", Channel: "map"}, {Host: "robot", Channel: "secret", Deny: true}}
 	for channel, want := range map[string]string{"imu": "", "map": "", "goal": "robot", "camera": "robot", "secret": "robot"} {
-		if got := n.broughtBy("robot", channel); got != want {
+		if got := n.requests.broughtBy("robot", channel); got != want {
 			t.Errorf("%s: got %q, want %q", channel, got, want)
 		}
 	}

@@ -211,7 +211,7 @@ func TestLargeFramesThatComeFasterThanTheyAreCopiedArrive(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const size = 200_000
 		robot, pc, _ := besieged(w, rule.QoS{Compress: rule.CompressNone}, "map")
-		robot.node.call(func() { // a copy takes as long as ten frames
+		robot.node.loop.call(func() { // a copy takes as long as ten frames
 			robot.node.copying.Spawn = func(f func()) { time.AfterFunc(20*milli, f) }
 		})
 		large := robot.channel("map", 4, size)
@@ -230,7 +230,7 @@ func TestLargestIsRefusedWhenMemoryIsUsedUpAndComesBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const small, huge = 100_000, 500_000
 		robot, pc, imu := besieged(w, rule.QoS{Compress: rule.CompressNone}, "camera", "map")
-		robot.node.call(func() { robot.node.copying.Budget = ring.NewBudget(5 << 17) }) // 640 KiB
+		robot.node.loop.call(func() { robot.node.copying.Budget = ring.NewBudget(5 << 17) }) // 640 KiB
 		camera, large := robot.channel("camera", 4, small), robot.channel("map", 4, huge)
 		w.within(second, "the mirrors", func() bool { return len(robot.node.Status().Exports) == 3 })
 		large.put(1, huge)

@@ -14,7 +14,7 @@ import (
 // says has the PC's node send messages of its own to the robot, in the name of the
 // mirror.
 func (f *flow) says(make func(id uint32) wire.Message) {
-	f.pc.node.call(func() {
+	f.pc.node.loop.call(func() {
 		m := f.pc.node.mirrors[flowName]
 		m.link.send(make(m.subID))
 	})

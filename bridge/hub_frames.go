@@ -29,7 +29,7 @@ func (n *Node) admitOthers(channel string) {
 	for _, l := range n.links {
 		if l.overHub() && l.advertised.refused[channel] {
 			l.advertised.admit(channel)
-			n.changed = true
+			n.loop.changed()
 		}
 	}
 }

@@ -197,14 +197,14 @@ func TestWallClockStepRenewsHubKeys(t *testing.T) {
 		_, robot, pc, far, imu := w.hubThreeWithIMU()
 		step := func(by time.Duration) (before, after seal.ID) {
 			key := func() (id seal.ID) {
-				robot.node.call(func() {
+				robot.node.loop.call(func() {
 					told, _, _ := robot.node.publishers.Key("imu")
 					id = seal.ID(told.KeyID)
 				})
 				return id
 			}
 			before = key()
-			robot.node.call(func() { robot.node.wall.wall -= by }) // as if the wall clock had been set since the last look
+			robot.node.loop.call(func() { robot.node.wall.wall -= by }) // as if the wall clock had been set since the last look
 			time.Sleep(2 * tick)
 			return before, key()
 		}

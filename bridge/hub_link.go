@@ -55,7 +55,7 @@ func (l *link) stamped(m wire.Stamp, now time.Duration) {
 		return
 	}
 	l.frames.SampleClock(asked, heard, said, now)
-	l.n.post(func() { l.tookRound(asked, rtt) })
+	l.n.loop.post(func() { l.tookRound(asked, rtt) })
 }
 
 // tookRound handles the answer to a stamp that left at asked.

@@ -25,7 +25,7 @@ func (h *host) sealedFor(signer crypto.Signer, changes ...func(*seal.Frame)) []b
 		f     seal.Frame
 		count uint64
 	)
-	h.node.call(func() {
+	h.node.loop.call(func() {
 		told, newest, ok := h.node.publishers.Key("imu")
 		if !ok {
 			h.w.t.Fatal("imu is not at the hub")

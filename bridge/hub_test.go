@@ -284,12 +284,12 @@ func TestStampsThatCannotBeAreIgnored(t *testing.T) {
 		w.within(4*time.Second, "a link", func() bool { return pc.overNow() == via.Hub })
 		time.Sleep(2 * time.Second)
 		var l *link
-		pc.node.call(func() {
+		pc.node.loop.call(func() {
 			for _, l = range pc.node.links {
 			}
 		})
 		round := func() (rtt time.Duration) {
-			pc.node.call(func() { rtt = l.stamps.round })
+			pc.node.loop.call(func() { rtt = l.stamps.round })
 			return rtt
 		}
 		now, before := pc.node.now(), round()
@@ -313,7 +313,7 @@ func TestPatienceOverTheHubGrowsWithTheRoundTrip(t *testing.T) {
 		_, robot, pc := w.hubPair(rule.QoS{})
 		robot.channel("imu", 16, 64)
 		w.within(4*time.Second, "a link", func() bool { return pc.overNow() == via.Hub })
-		pc.node.call(func() {
+		pc.node.loop.call(func() {
 			for _, real := range pc.node.links {
 				for round, want := range map[time.Duration]time.Duration{
 					40 * time.Millisecond:  hubSilence,

@@ -27,7 +27,7 @@ const layoutTimeout = 2 * time.Second
 // layoutTimeout. The error is fs.ErrNotExist if there is no such channel, or that of ctx.
 func (n *Node) Layout(ctx context.Context, of string) (found Layout, err error) {
 	var q *layouts.Request
-	ok := n.call(func() {
+	ok := n.loop.call(func() {
 		var c *remoteChannel
 		if c, err = n.remoteChannel(of); err == nil {
 			found.Host, found.Channel = c.host, c.channel
@@ -49,7 +49,7 @@ func (n *Node) Layout(ctx context.Context, of string) (found Layout, err error) 
 		found.Why = "it does not answer"
 	case <-ctx.Done():
 		return found, ctx.Err()
-	case <-n.ended:
+	case <-n.loop.ended:
 		return found, errEnded
 	}
 	return found, nil

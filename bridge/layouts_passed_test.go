@@ -32,7 +32,7 @@ func TestHostBehindARelayKnowsTheLayoutOfTheOrigin(t *testing.T) {
 		imu.put(1, 64)
 		pc.follows("base.robot.imu", 1, 2*second)
 
-		base.node.call(func() {
+		base.node.loop.call(func() {
 			if n := base.node.layouts.Len(); n != 0 {
 				t.Errorf("the relay has %d layouts that nobody asked for", n)
 			}

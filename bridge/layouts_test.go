@@ -110,7 +110,7 @@ func TestReloadOfTheOriginChangesTheLayoutAndNothingElse(t *testing.T) {
 		imu.put(1, 64)
 		pc.follows("robot.imu", 1, second)
 		subscription := func() (id uint32) {
-			pc.node.call(func() { id = pc.node.mirrors["robot.imu"].subID })
+			pc.node.loop.call(func() { id = pc.node.mirrors["robot.imu"].subID })
 			return id
 		}
 		before := subscription()
@@ -196,7 +196,7 @@ func TestLayoutsThatNobodyAskedForAreLeftAlone(t *testing.T) {
 			evil.say(wire.Layout{ID: id + 1, Packed: good})
 		}
 		time.Sleep(second)
-		pc.node.call(func() {
+		pc.node.loop.call(func() {
 			if n := pc.node.layouts.Len(); n != 0 {
 				t.Errorf("%d layouts are kept, want none", n)
 			}

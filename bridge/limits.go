@@ -193,13 +193,6 @@ func (n *Node) mirrored() map[[2]string]bool {
 	return list
 }
 
-// restShare is how much longer than it took the node rests after it has made what
-// runs agree with what is wanted, so that no peer's catalogs take it a whole processor.
-const restShare = 4
-
-// rest is the pause after something that took a while.
-func rest(took time.Duration) time.Duration { return restShare * took }
-
 // maxAssembly bounds the memory in which one peer's large frames are put
 // together.
 const maxAssembly = 256 << 20

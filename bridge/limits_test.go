@@ -12,6 +12,7 @@ import (
 
 func TestPushesOfAllPeersAreLimited(t *testing.T) {
 	n := &Node{cfg: Config{Host: "robot"}, links: nil, mirrors: map[string]*binding{}}
+	n.requests.pushed = n.pushed
 	n.links = linksWith(maxAllPushed)
 	l := &link{n: n, host: "late"}
 	if code, text := n.pushConflict(l, rule.Mirror{Host: "late", Channel: "c", As: "c"}); code != wire.CodeLimit {

@@ -68,7 +68,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 	l.frames = send.NewLink(send.Config{
 		Session: s, Host: host, Source: n.cfg.Source, Clock: n.ringClock, Suspended: n.clock.Suspended, Copying: &n.copying, Spawn: n.work.Go, Log: n.log, Control: n.cfg.control,
 		Unsendable: func(channel string, err error) {
-			n.post(func() { l.refusal("frames cannot be sent", status.Event{Channel: channel, Text: err.Error()}) })
+			n.loop.post(func() { l.refusal("frames cannot be sent", status.Event{Channel: channel, Text: err.Error()}) })
 		},
 	}, l.up)
 	return l
@@ -98,7 +98,7 @@ func (l *link) serve() {
 			cancel(f(ctx))
 			cause := context.Cause(ctx) // the reason of the goroutine that ended first
 			l.s.Close(lastWord(cause))
-			l.n.post(func() { l.n.linkDown(l, cause) })
+			l.n.loop.post(func() { l.n.linkDown(l, cause) })
 		})
 	}
 }
@@ -120,7 +120,7 @@ func (n *Node) take(l *link) {
 	n.events.Tell(slog.LevelInfo, "link up", status.Event{Kind: status.EventLinkUp, Host: l.host, Text: "over " + l.s.Transport().String() + " with " + l.s.RemoteAddr().String()},
 		"node", l.peer.String(), "addr", l.s.RemoteAddr().String(), "dialled", l.s.Dialled())
 	close(l.taken)
-	n.changed = true
+	n.loop.changed()
 }
 
 // linkDown removes a link. A spare, if there is one, becomes the link. The goroutines of the
@@ -159,7 +159,7 @@ func (n *Node) drop(l *link, cause error) {
 	l.exports.dropAll()
 	l.layouts.Close()
 	n.pushes.unlink(l)
-	n.changed = true
+	n.loop.changed()
 }
 
 // closedByUs reports whether err only says that we closed the session.

@@ -62,7 +62,8 @@ func (n *Node) listen(l *link) {
 	if silent == l.silent {
 		return
 	}
-	l.silent, n.changed = silent, true
+	l.silent = silent
+	n.loop.changed()
 	for _, in := range l.inbound {
 		if silent {
 			in.m.FellSilent()

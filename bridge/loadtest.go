@@ -107,7 +107,7 @@ func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r stat
 	granted := make(chan wire.Refused, 1)
 	var l *link
 	var id uint32
-	n.call(func() {
+	n.loop.call(func() {
 		switch {
 		case n.linkOf(host) == nil:
 			err = fmt.Errorf("no link to %s; `achbridge status` tells of the peers%.0w", host, fs.ErrNotExist)
@@ -124,7 +124,7 @@ func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r stat
 	if l == nil {
 		return r, err
 	}
-	defer n.call(func() { delete(l.asked, id) })
+	defer n.loop.call(func() { delete(l.asked, id) })
 	if err := awaitGrant(ctx, l, granted); err != nil {
 		return r, err
 	}

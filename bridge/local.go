@@ -62,7 +62,7 @@ func restAfter(took time.Duration) time.Duration {
 
 // directoryChanged has the node handle an event, and returns how long that took it.
 func (n *Node) directoryChanged(e localach.Event) (took time.Duration) {
-	n.call(func() {
+	n.loop.call(func() {
 		began := n.now()
 		if !n.locals.Handle(e) {
 			n.localChanged(e.Name)
@@ -76,7 +76,9 @@ func (n *Node) directoryChanged(e localach.Event) (took time.Duration) {
 // see the new epoch in the catalog.
 func (n *Node) localChanged(name string) {
 	n.pushes.planFor(name)
-	n.changed = n.locals.Update(name) || n.changed
+	if n.locals.Update(name) {
+		n.loop.changed()
+	}
 	if c := n.locals.Get(name); c == nil || c.IsMirror {
 		n.pushes.unplan(name)
 	}

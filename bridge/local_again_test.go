@@ -14,7 +14,7 @@ func TestChannelThatWasSeenHalfCreatedHasAnotherLife(t *testing.T) {
 		robot.run(Config{})
 		robot.channel("map", 16, 64).put(1, 64)
 		life := func() (epoch uint64) {
-			robot.node.call(func() {
+			robot.node.loop.call(func() {
 				if c := robot.node.locals.Get("map"); c.IsOpen() {
 					epoch = c.Ring.Epoch()
 				}

@@ -219,12 +219,12 @@ func (n *Node) wentTo(l *link) {
 // AcceptMachine has commands and pushes go to the machine that a host runs on now. It fails
 // if the host is not linked.
 func (n *Node) AcceptMachine(host string) (err error) {
-	ran := n.call(func() {
+	ran := n.loop.call(func() {
 		for _, l := range n.links {
 			if l.host == host && l.greeted {
 				n.wentTo(l)
 				n.judgeExports(l)
-				n.changed = true
+				n.loop.changed()
 				return
 			}
 		}

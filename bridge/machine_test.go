@@ -309,7 +309,7 @@ func TestMachinesThatAreRememberedAreBounded(t *testing.T) {
 		pc.run(Config{}, robot)
 		w.within(2*time.Second, "a link", func() bool { return pc.links() != "" })
 		n := pc.node
-		n.call(func() {
+		n.loop.call(func() {
 			var real *link
 			for _, l := range n.links {
 				real = l
@@ -401,7 +401,7 @@ func TestChannelThatBecomesACommandHasItsMachine(t *testing.T) {
 		wish := rule.Mirror{Host: "pc", Channel: "goal"}
 		robot.run(Config{Mirrors: []rule.Mirror{wish}}, pc)
 		w.within(2*time.Second, "the mirror", func() bool { return robot.mirror("pc.goal").State == status.MirrorLive })
-		pc.node.call(func() {
+		pc.node.loop.call(func() {
 			if len(kept) != 0 {
 				t.Errorf("got machine %v for a channel of class state", kept)
 			}
@@ -411,7 +411,7 @@ func TestChannelThatBecomesACommandHasItsMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		pc.node.call(func() {
+		pc.node.loop.call(func() {
 			if kept["robot"] != robot.machine {
 				t.Errorf("got machines %v, want that of the robot", kept)
 			}

@@ -22,7 +22,7 @@ func (n *Node) mirrorLook(m *binding) {
 	}
 	if l == nil {
 		if m.retry != 0 && n.now() >= m.retry || m.parting {
-			n.changed = true
+			n.loop.changed()
 		}
 		return
 	}
@@ -47,5 +47,5 @@ func (n *Node) mirrorLook(m *binding) {
 		return
 	}
 	n.unsubscribe(l, m.subID)
-	n.changed = true
+	n.loop.changed()
 }

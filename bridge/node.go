@@ -2,7 +2,7 @@ package bridge
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -19,7 +19,6 @@ import (
 	"achbridge/bridge/pacing"
 	"achbridge/bridge/peers"
 	"achbridge/bridge/ring"
-	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/trust"
 	"achbridge/localach"
@@ -36,8 +35,7 @@ type Node struct {
 	clock     mirror.Clock
 	ringClock ring.Clock
 	run       uint64 // tells one life of this node from the next
-	do        chan func()
-	ended     chan struct{}
+	loop      loop
 
 	// The rest belongs to the goroutine of Run.
 	work     sync.WaitGroup
@@ -47,7 +45,7 @@ type Node struct {
 	peers    *peers.Table
 	links    map[trust.NodeID]*link
 	spares   map[spareKey]*link // second links (link_silence.go); each of their nodes has a link too
-	asked    []rule.Mirror      // wishes of the API; those of the configuration are in cfg
+	requests mirrorRequests
 	pushes   pushTable
 	mirrors  map[string]*binding
 	ending   map[string]bool // names of ended mirrors that have not yet closed their files
@@ -71,24 +69,13 @@ type Node struct {
 	loads loadTests
 
 	events status.Journal
-	peeks  []*peek
-	peeked int // number of peeks in this run
 	wall   wallClock
 	asleep time.Duration // total time of suspension at the last look
 	slept  time.Duration // time of suspension since the last look at the wall clock
 
 	waited *float64 // as status.Report.ProcessorWait
 
-	changed bool             // reconcile has to run: something that it uses has changed
-	rested  <-chan time.Time // when the node may reconcile again; nil: it may now
-	applied []chan struct{}  // closed after the next reconcile
-	changes int              // functions and ticks of this turn that may have changed something
-	next    chan struct{}    // closed after the next turn with changes; nil: nobody waits for it
 }
-
-// tick is how often a node checks for changes without an event: files that were damaged in
-// place, hung broadcasts, refused mirrors.
-const tick = 250 * time.Millisecond
 
 const (
 	// helloTimeout is how long a peer may take to send its Hello.
@@ -115,8 +102,7 @@ func New(cfg Config) (*Node, error) {
 		log:     cfg.Log,
 		start:   wallTime(),
 		run:     rand.Uint64(),
-		do:      make(chan func(), 64),
-		ended:   make(chan struct{}),
+		loop:    newLoop(),
 		links:   make(map[trust.NodeID]*link),
 		spares:  make(map[spareKey]*link),
 		mirrors: make(map[string]*binding),
@@ -133,7 +119,7 @@ func New(cfg Config) (*Node, error) {
 		space: mirror.NewSpace(cfg.Dir),
 	}
 	n.ringClock = ring.Clock{Now: n.now, Looked: func() time.Duration { return n.cfg.Source.Looked().Sub(n.start) }}
-	n.clock = mirror.Clock{Now: n.now, At: status.Monotonic(n.start), Suspended: cfg.suspended, Woke: n.woke}
+	n.clock = mirror.Clock{Now: n.now, At: status.Monotonic(n.start), Suspended: cfg.suspended, Woke: func() { n.loop.tryPost(n.lookAtSleep) }}
 	if n.clock.Suspended == nil {
 		n.clock.Suspended = localach.Suspended
 	}
@@ -146,7 +132,8 @@ func New(cfg Config) (*Node, error) {
 	n.events.Log = n.log
 	n.warnings = n.newWarner()
 	n.locals = n.newLocals()
-	n.pushes = pushTable{channels: n.locals, isMirror: n.isMirror, changed: func() { n.changed = true }}
+	n.requests = mirrorRequests{rules: cfg.Mirrors, pushed: n.pushed, namePrefix: fmt.Sprintf("%s%.8s-", peekPrefix, cfg.Node)}
+	n.pushes = pushTable{channels: n.locals, isMirror: n.isMirror, changed: n.loop.changed}
 	n.pushes.plan(cfg.Pushes)
 	return n, nil
 }
@@ -164,52 +151,17 @@ func (n *Node) Run(ctx context.Context) error {
 		Suspended: n.clock.Suspended, Spawn: n.work.Go, Freed: n.admitOthers,
 	})
 	n.achd = n.newAchdHosts(ctx)
-	n.changed = true // what needs no link begins at once
-	n.sweepPeeks()
+	n.loop.changed() // what needs no link begins at once
+	sweepTemporary(n.cfg.Dir, n.requests.namePrefix)
 	n.work.Go(func() { n.accept(ctx) })
 	n.work.Go(func() { n.watch(ctx) })
 	if n.cfg.Hub != nil {
 		n.work.Go(func() { n.acceptHub(ctx) })
 	}
 
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
-		select {
-		case f := <-n.do:
-			n.changes++
-			f()
-			n.drain()
-		case <-ticker.C:
-			n.changes++
-			n.look()
-		case <-n.rested:
-			n.rested = nil
-		case <-ctx.Done():
-		}
-		if n.changed && n.rested == nil {
-			n.changed = false
-			n.changes++
-			began := n.now()
-			n.reconcile()
-			if pause := rest(n.now() - began); pause > 0 {
-				n.rested = time.After(pause)
-			}
-		}
-		n.wakeAwaiting()
-	}
+	n.loop.run(ctx, n.check, n.reconcile)
 	n.leave(cancel)
 	return nil
-}
-
-// drain runs the functions that wait in the queue, so that one reconcile serves many changes.
-// Functions that arrive meanwhile wait: otherwise a steady stream of them would stop the
-// ticks.
-func (n *Node) drain() {
-	for range len(n.do) {
-		n.changes++
-		(<-n.do)()
-	}
 }
 
 // leave ends every link with a Bye and waits for all goroutines.
@@ -227,7 +179,7 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	}
 	byes.Wait()
 	cancel()
-	close(n.ended)
+	close(n.loop.ended)
 	for _, m := range n.mirrors {
 		if m.Temporary {
 			_ = m.Remove() // it is gone already, or goes now
@@ -241,50 +193,9 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	n.locals.Close()
 }
 
-// post hands f to the node's goroutine.
-func (n *Node) post(f func()) {
-	select {
-	case n.do <- f:
-	case <-n.ended:
-	}
-}
-
-// call hands f to the node's goroutine and waits until it has run; false means
-// the node has ended and f did not run.
-func (n *Node) call(f func()) bool {
-	done := make(chan struct{})
-	n.post(func() { f(); close(done) })
-	select {
-	case <-done:
-		return true
-	case <-n.ended:
-		return false
-	}
-}
-
-var errEnded = errors.New("the daemon has ended")
-
-// change hands f to the node's goroutine and waits until f has run. Unless f failed, it also
-// waits for the next reconcile. It does not wait for peers. The error is f's, or errEnded.
-func (n *Node) change(f func() error) (err error) {
-	done := make(chan struct{})
-	if !n.call(func() {
-		if err = f(); err != nil {
-			close(done)
-			return
-		}
-		n.changed = true
-		n.applied = append(n.applied, done)
-	}) {
-		return errEnded
-	}
-	select {
-	case <-done:
-		return err
-	case <-n.ended:
-		return errEnded
-	}
-}
+// Await calls done at once, and again after each turn of the node in which something may have changed, until done
+// returns true, ctx ends or the node does. done may ask the node: StatusNow, Channels and Wish change nothing.
+func (n *Node) Await(ctx context.Context, done func() bool) { n.loop.await(ctx, done) }
 
 // now is the node's clock: time since its start, never stepped.
 func (n *Node) now() time.Duration { return time.Since(n.start) }
@@ -300,18 +211,22 @@ func (n *Node) accept(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		n.post(func() { n.linkUp(s) })
+		n.loop.post(func() { n.linkUp(s) })
 	}
 }
 
-// look runs at every tick.
-func (n *Node) look() {
+// check runs at every tick.
+func (n *Node) check() {
 	n.lookAtProcessor()
 	n.lookAtClocks()
-	n.changed = n.changed || n.peers.Waits()
+	if n.peers.Waits() {
+		n.loop.changed()
+	}
 	n.locals.Check(n.localChanged)
 	for _, l := range n.links {
-		n.changed = n.changed || l.advertised.isPartial
+		if l.advertised.isPartial {
+			n.loop.changed()
+		}
 		if !l.greeted && n.now() > l.up+helloTimeout {
 			n.linkDown(l, unwelcome(l.host+" does not say Hello"))
 			continue
@@ -349,18 +264,4 @@ func (n *Node) reconcile() {
 	}
 	n.pushes.publish(n.achd)
 	n.bindMirrors()
-	for _, done := range n.applied {
-		close(done)
-	}
-	n.applied = nil
-}
-
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

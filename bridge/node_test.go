@@ -32,7 +32,7 @@ func TestMirrorFollowsAfterItsChannelWasOpenedAnew(t *testing.T) {
 		imu := robot.channel("imu", 16, 64)
 		imu.put(1, 64)
 		pc.follows("robot.imu", 1, time.Second)
-		robot.node.call(func() {
+		robot.node.loop.call(func() {
 			robot.node.locals.Get("imu").Ring.Close()
 			robot.node.localChanged("imu")
 		})
@@ -255,16 +255,16 @@ func TestDirtyChannelIsNamedAndFollowedWhenMadeAnew(t *testing.T) {
 
 // Whoever has work queued up for the node all the time does not stop its ticks.
 func TestNodeDoesNotWaitUntilNothingIsQueued(t *testing.T) {
-	n := &Node{do: make(chan func(), 2)}
+	l := newLoop()
 	done := 0
 	var more func()
 	more = func() {
 		if done++; done < 1000 {
-			n.do <- more
+			l.post(more)
 		}
 	}
-	n.do <- more
-	if n.drain(); done != 1 {
+	l.post(more)
+	if l.drain(); done != 1 {
 		t.Errorf("got %d pieces of work done, want the one that was there", done)
 	}
 }

@@ -61,12 +61,12 @@ func (n *Node) Apply(cfg Config) error {
 		return err
 	}
 	cfg.settle()
-	return n.change(func() error { n.apply(cfg); return nil })
+	return n.loop.change(func() error { n.apply(cfg); return nil })
 }
 
 func (n *Node) apply(cfg Config) {
 	n.cfg.Export, n.cfg.Relay, n.cfg.Accept, n.cfg.Adopt = cfg.Export, cfg.Relay, cfg.Accept, cfg.Adopt
-	n.cfg.Mirrors, n.cfg.Pushes, n.cfg.NoLoadTest = cfg.Mirrors, cfg.Pushes, cfg.NoLoadTest
+	n.requests.rules, n.cfg.Pushes, n.cfg.NoLoadTest = cfg.Mirrors, cfg.Pushes, cfg.NoLoadTest
 	n.cfg.Layouts = cfg.Layouts
 	n.pushes.plan(cfg.Pushes)
 	for name := range n.locals.All() {
@@ -130,12 +130,12 @@ func (n *Node) revocations(l *link, m wire.Revocations) error {
 // CarriesCommands reports whether a rule, a mirror or a peer treats a channel of this host as
 // class command: by what only a dated frame of a proved sender may be taken.
 func (n *Node) CarriesCommands(channel string) (yes bool) {
-	n.call(func() {
+	n.loop.call(func() {
 		if _, g, ok := n.cfg.Accept.About(channel); ok && g.QoS.Class == rule.Command {
 			yes = true
 		}
 		if m := n.mirrors[channel]; m != nil {
-			w, ok := n.wishFor(m.Host, m.Channel)
+			w, ok := n.requests.find(m.Host, m.Channel)
 			yes = yes || ok && w.QoS.Class == rule.Command
 		}
 		yes = yes || n.pushes.any(func(p *push) bool { return p.Channel == channel && p.QoS.Class == rule.Command })
@@ -150,7 +150,7 @@ func (n *Node) CarriesCommands(channel string) (yes bool) {
 // mirror of ours by its tag or one that adopt names, until release is called. No mirror takes
 // the name meanwhile. The error says why it may not.
 func (n *Node) Claim(channel string, tag localach.Tag) (release func(), err error) {
-	ran := n.call(func() {
+	ran := n.loop.call(func() {
 		_, meta := mirror.MetaOf(channel, tag)
 		m := n.mirrors[channel]
 		switch {
@@ -170,5 +170,5 @@ func (n *Node) Claim(channel string, tag localach.Tag) (release func(), err erro
 	if err != nil {
 		return nil, err
 	}
-	return func() { n.post(func() { delete(n.ending, channel); n.changed = true }) }, nil
+	return func() { n.loop.post(func() { delete(n.ending, channel); n.loop.changed() }) }, nil
 }

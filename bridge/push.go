@@ -23,7 +23,7 @@ func (n *Node) Push(ctx context.Context, p rule.Push) error {
 		return err
 	}
 	answer := make(chan error, 1)
-	if !n.call(func() { n.addPush(p, answer) }) {
+	if !n.loop.call(func() { n.addPush(p, answer) }) {
 		return errors.New("push: the daemon has ended")
 	}
 	t := time.NewTimer(pushAnswer)
@@ -36,7 +36,7 @@ func (n *Node) Push(ctx context.Context, p rule.Push) error {
 	case <-ctx.Done():
 		late = ctx.Err()
 	}
-	n.call(func() { n.pushes.forgetWaiter(answer) })
+	n.loop.call(func() { n.pushes.forgetWaiter(answer) })
 	select {
 	case err := <-answer:
 		return err // the answer came meanwhile
@@ -51,7 +51,7 @@ func (n *Node) addPush(p rule.Push, answer chan error) {
 		return
 	}
 	n.localChanged(p.Channel)
-	n.changed = true // even if the channel is as it was
+	n.loop.changed() // even if the channel is as it was
 	if n.locals.Get(p.Channel) == nil {
 		made.reply(nil) // nobody answers before there is a channel
 	}

@@ -131,7 +131,7 @@ func TestMirrorIsRefusedWithTheWordsOfItsOrigin(t *testing.T) {
 		robot, pc := w.pair(wire10ms)
 		robot.channel("imu", 4, 64).put(1, 64)
 		pc.follows("robot.imu", 1, time.Second)
-		pc.node.call(func() { // as a newer version would ask
+		pc.node.loop.call(func() { // as a newer version would ask
 			m := pc.node.mirrors["robot.imu"]
 			m.link.send(wire.Update{ID: m.subID, QoS: wire.QoS{Class: 7}})
 		})

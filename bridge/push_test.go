@@ -83,7 +83,7 @@ func TestPushThatWasReportedAsWaitingOutlivesARefusal(t *testing.T) {
 func TestPeerCannotAddAWishTwiceNorWithoutEnd(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pushing()
-		pc.node.call(func() {
+		pc.node.loop.call(func() {
 			for _, l := range pc.node.links {
 				for i := range uint32(2 * maxPushed) {
 					l.send(wire.Offer{ID: i + 1, Channel: "plan", As: "plan"})
@@ -93,7 +93,7 @@ func TestPeerCannotAddAWishTwiceNorWithoutEnd(t *testing.T) {
 		})
 		time.Sleep(5 * time.Second)
 		wishes := 0
-		robot.node.call(func() { wishes = len(robot.node.pushed()) })
+		robot.node.loop.call(func() { wishes = len(robot.node.pushed()) })
 		if wishes != maxPushed {
 			t.Errorf("%d wishes of a peer, want %d", wishes, maxPushed)
 		}
@@ -130,7 +130,7 @@ func TestPushThatEndedLetsNobodyRead(t *testing.T) {
 		export := rule.Grants{{Channels: []string{"goal"}, Hosts: []string{"base"}}}
 		_, pc, _ := w.pushingGoal(Config{Export: export, Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
 		slow := rule.Push{Channel: "goal", Host: "robot", QoS: rule.QoS{Budget: time.Second}}
-		pc.node.call(func() {
+		pc.node.loop.call(func() {
 			pc.node.apply(Config{Export: export, Pushes: rule.Pushes{slow}})
 			pc.node.apply(Config{Export: export})
 			for _, l := range pc.node.links {

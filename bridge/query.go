@@ -27,7 +27,7 @@ func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, str
 	answer := make(chan wire.Refused, 1)
 	var l *link
 	var id uint32
-	n.call(func() {
+	n.loop.call(func() {
 		if l = n.linkOf(host); l == nil || l.silent {
 			l = nil
 			return
@@ -38,7 +38,7 @@ func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, str
 	if l == nil {
 		return "", ""
 	}
-	defer n.call(func() { delete(l.asked, id) })
+	defer n.loop.call(func() { delete(l.asked, id) })
 	t := time.NewTimer(askedFor)
 	defer t.Stop()
 	select {
@@ -120,7 +120,7 @@ func (n *Node) query(l *link, m wire.Query) {
 		return
 	}
 	delete(l.advertised.channels, m.Channel)
-	n.changed = true
+	n.loop.changed()
 	l.send(wire.Accepted{ID: m.ID})
 }
 
@@ -160,7 +160,7 @@ type Pong struct {
 func (n *Node) Ping(ctx context.Context, host string) (p Pong, err error) {
 	var l *link
 	answer := make(chan time.Duration, 1)
-	n.call(func() {
+	n.loop.call(func() {
 		if l = n.linkOf(host); l == nil {
 			return
 		}

@@ -62,7 +62,7 @@ func TestOriginSaysWhyItDoesNotOfferAChannel(t *testing.T) {
 		if m := pc.mirror("robot.imu"); m.State != status.MirrorLive || len(pc.node.Status().Mirrors) != 1 {
 			t.Errorf("got %v and %d mirrors, want the mirror as it was", m.State, len(pc.node.Status().Mirrors))
 		}
-		pc.node.call(func() {
+		pc.node.loop.call(func() {
 			for _, l := range pc.node.links {
 				if len(l.asked) > 0 {
 					t.Errorf("%d questions are kept, want none", len(l.asked))

@@ -34,7 +34,7 @@ func TestMirrorThatIsRefusedLeavesNoFile(t *testing.T) {
 		robot.channel("imu", 4, 64).put(1, 64)
 		pc.run(Config{}, robot)
 		w.within(time.Second, "the channel", func() bool { return len(pc.node.Channels()) == 1 })
-		robot.node.call(func() { robot.node.cfg.Export = rule.Grants{{Channels: []string{"imu"}, Hosts: []string{"nobody"}}} })
+		robot.node.loop.call(func() { robot.node.cfg.Export = rule.Grants{{Channels: []string{"imu"}, Hosts: []string{"nobody"}}} })
 		if err := pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "imu", QoS: rule.QoS{Meta: true}}); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestRoomThatIsGoneWhenTheFileIsMadeIsWaitedFor(t *testing.T) {
 		pc.run(Config{})
 		var looks atomic.Int32
 		var free atomic.Int64
-		pc.node.call(func() {
+		pc.node.loop.call(func() {
 			pc.node.space.Free = func(int64) (int64, error) {
 				if looks.Add(1) == 1 {
 					return 1 << 30, nil // when it is planned

@@ -24,7 +24,7 @@ func (n *Node) Status() status.Report {
 	var s status.Report
 	var mirrors map[string]*binding
 	var localChecks, mirrorChecks map[string]layouts.SizeCheck
-	n.call(func() {
+	n.loop.call(func() {
 		s, mirrors = n.status(), maps.Clone(n.mirrors)
 		localChecks, mirrorChecks = n.sizeChecks()
 	})
@@ -49,12 +49,12 @@ func (n *Node) Status() status.Report {
 // StatusNow is Status but for what the ages were over time, which is most of its work, and for misfits.
 func (n *Node) StatusNow() status.Report {
 	var s status.Report
-	n.ask(func() { s = n.status() })
+	n.loop.ask(func() { s = n.status() })
 	return s
 }
 
 // Alive waits until the node answers; false means that it has ended.
-func (n *Node) Alive() bool { return n.call(func() {}) }
+func (n *Node) Alive() bool { return n.loop.call(func() {}) }
 
 func (n *Node) status() status.Report {
 	now := n.now()
@@ -130,12 +130,12 @@ func (m *binding) silence(now time.Duration) string {
 func (n *Node) missing() []status.Mirror {
 	var list []status.Mirror
 	v, told := n.view(), map[string]bool{}
-	for _, w := range slices.Concat(n.wishes(), n.pushed()) {
+	for _, w := range n.requests.withPushed() {
 		name := w.Name(w.Host, w.Channel)
 		if rule.IsPattern(w.Host) || rule.IsPattern(w.Channel) || n.mirrors[name] != nil || told[name] {
 			continue
 		}
-		if found, ok := n.wishFor(w.Host, w.Channel); !ok || found.Name(w.Host, w.Channel) != name {
+		if found, ok := n.requests.find(w.Host, w.Channel); !ok || found.Name(w.Host, w.Channel) != name {
 			continue // another goes before it
 		}
 		told[name] = true
@@ -156,7 +156,7 @@ func (n *Node) missing() []status.Mirror {
 // Channels are the channels that linked peers offer, ordered by host and name.
 func (n *Node) Channels() []status.RemoteChannel {
 	list := []status.RemoteChannel{}
-	n.ask(func() {
+	n.loop.ask(func() {
 		for _, l := range n.links {
 			if l.silent && n.now() > l.since+goneAfter {
 				continue
@@ -166,7 +166,7 @@ func (n *Node) Channels() []status.RemoteChannel {
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
 					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()}, Closed: c.Closed, Way: l.way(), CopyAt: n.copies[l.peer].report(n.now()),
 				}
-				if w, ok := n.wishFor(l.host, c.Name); ok && n.mirrors[w.Name(l.host, c.Name)] != nil {
+				if w, ok := n.requests.find(l.host, c.Name); ok && n.mirrors[w.Name(l.host, c.Name)] != nil {
 					r.MirroredAs = w.Name(l.host, c.Name)
 				}
 				list = append(list, r)
@@ -182,7 +182,7 @@ func (n *Node) Channels() []status.RemoteChannel {
 // Exported are the channels that this node offers to everybody, for discovery.
 func (n *Node) Exported() []status.Local {
 	list := []status.Local{}
-	n.call(func() {
+	n.loop.call(func() {
 		for _, c := range n.locals.All() {
 			if s := c.Status(); s.Exported {
 				list = append(list, s)
@@ -197,14 +197,14 @@ func (n *Node) Exported() []status.Local {
 // fs.ErrNotExist when there is no such mirror, or ctx's.
 func (n *Node) Age(ctx context.Context, name string, window time.Duration) (status.AgeReport, error) {
 	var m *binding
-	n.call(func() { m = n.mirrors[name] })
+	n.loop.call(func() { m = n.mirrors[name] })
 	if m == nil {
 		return status.AgeReport{}, fmt.Errorf("there is no mirror %s%.0w", name, fs.ErrNotExist)
 	}
 	watch := m.WatchAge(n.now())
 	pause(ctx, window)
 	var at mirror.Reading
-	n.call(func() { at = m.reading(n.now()) })
+	n.loop.call(func() { at = m.reading(n.now()) })
 	return m.EndWatch(watch, n.now(), at), ctx.Err()
 }
 
@@ -212,7 +212,7 @@ func (n *Node) Age(ctx context.Context, name string, window time.Duration) (stat
 // last: it is for one caller, who draws them over time. It takes a µs for each.
 func (n *Node) AgesSinceLast() []status.AgeLately {
 	var list []status.AgeLately
-	n.call(func() {
+	n.loop.call(func() {
 		for _, m := range n.mirrors {
 			list = append(list, m.Lately(n.now(), m.reading(n.now())))
 		}
@@ -236,7 +236,7 @@ func (n *Node) Events(ctx context.Context, after uint64) (status.EventList, erro
 		case <-more:
 		case <-ctx.Done():
 			return l, nil
-		case <-n.ended:
+		case <-n.loop.ended:
 			return l, fmt.Errorf("events: the daemon has ended: %w", net.ErrClosed)
 		}
 	}

@@ -87,7 +87,7 @@ func TestForgedRevocationsEndTheLink(t *testing.T) {
 		pc := w.host("pc", wire10ms).issued(a).run(Config{}, robot)
 		w.within(5*time.Second, "a link", func() bool { return pc.links() == "robot" })
 		forged := w.revoked(w.authority(), 9, robot).Bytes()
-		pc.node.call(func() {
+		pc.node.loop.call(func() {
 			for _, l := range pc.node.links {
 				l.send(wire.Revocations{List: forged})
 			}

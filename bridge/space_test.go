@@ -27,7 +27,7 @@ func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 
 // A giant that came first keeps out neither what is small nor what is named.
 func TestGiantsLeaveMemoryForLargeFramesOfOthers(t *testing.T) {
-	n := &Node{log: slog.New(slog.DiscardHandler), asked: []rule.Mirror{{Host: "robot", Channel: "*"}, {Host: "robot", Channel: "map"}}}
+	n := &Node{log: slog.New(slog.DiscardHandler), requests: mirrorRequests{added: []rule.Mirror{{Host: "robot", Channel: "*"}, {Host: "robot", Channel: "map"}}}}
 	l := &link{n: n, host: "robot", inbound: map[uint32]*inbound{}}
 	of := func(name string, size int) wire.Channel {
 		return wire.Channel{Name: name, FrameCount: 1, FrameSize: size, Epoch: 1}
@@ -62,7 +62,7 @@ func TestPeerHasOneSubscriptionToAChannel(t *testing.T) {
 		robot.channel("imu", 4, 64).put(1, 64)
 		pc.run(Config{}, robot)
 		w.within(time.Second, "the channel", func() bool { return len(pc.node.Channels()) == 1 })
-		pc.node.call(func() {
+		pc.node.loop.call(func() {
 			for _, l := range pc.node.links {
 				for i := range uint32(200) {
 					l.send(wire.Subscribe{ID: i + 1, Channel: "imu", Epoch: l.remote.channels["imu"].Epoch})

@@ -158,13 +158,13 @@ func (l *link) hear(ctx context.Context) error {
 		}
 		greeted = true
 		done := make(chan error, 1)
-		l.n.post(func() { done <- l.n.handle(l, m) })
+		l.n.loop.post(func() { done <- l.n.handle(l, m) })
 		// One message at a time: a peer cannot fill the node's queue.
 		select {
 		case err = <-done:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-l.n.ended:
+		case <-l.n.loop.ended:
 			return nil
 		}
 		if err != nil {

@@ -1,71 +1,26 @@
 package bridge
 
 import (
-	"cmp"
 	"fmt"
-	"io/fs"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/localach"
 	"achbridge/wire"
 )
 
-// wishes are the wishes of the API, then those of the configuration.
-func (n *Node) wishes() []rule.Mirror {
-	return slices.DeleteFunc(slices.Concat(n.asked, n.cfg.Mirrors), func(w rule.Mirror) bool { return w.Deny })
-}
-
-// without returns a copy of list without the wishes for which is returns true.
-func without(list []rule.Mirror, is func(rule.Mirror) bool) []rule.Mirror {
-	return slices.DeleteFunc(slices.Clone(list), is)
-}
-
-// Wish returns the wish because of which the node mirrors a channel of a host: a rule, a wish
-// of the API, or a push. ok is false for a channel without a wish or that a rule denies.
+// Wish returns the request because of which the node mirrors a channel of a host: a rule, a request
+// of the API, or a push. ok is false for a channel without a request or that a rule denies.
 func (n *Node) Wish(host, channel string) (w rule.Mirror, ok bool) {
-	n.ask(func() { w, ok = n.wishFor(host, channel) })
+	n.loop.ask(func() { w, ok = n.requests.find(host, channel) })
 	return w, ok
 }
 
-// wishFor returns the wish for a channel of a host; false if there is none or a rule denies it.
-// The order of precedence is: wishes that name the channel, pushes of the host, wishes with
-// patterns, temporary mirrors. Wishes of the API come before those of the configuration. Of the
-// configuration the first rule that matches applies.
-func (n *Node) wishFor(host, channel string) (rule.Mirror, bool) {
-	if _, no := n.cfg.Mirrors.Denial(host, channel); no {
-		return rule.Mirror{}, false
-	}
-	exactly := func(w rule.Mirror) bool { return w.Host == host && w.Channel == channel }
-	covers := func(w rule.Mirror) bool { return !w.Deny && w.Covers(host, channel) }
-	found, ruled := n.cfg.Mirrors.For(host, channel)
-	if w, ok := firstOf(n.asked, exactly); ok {
-		return w, true
-	}
-	if ruled && exactly(found) {
-		return found, true
-	}
-	if w, ok := firstOf(n.pushed(), exactly); ok {
-		return w, true
-	}
-	if w, ok := firstOf(n.asked, covers); ok {
-		return w, true
-	}
-	if ruled {
-		return found, true
-	}
-	return n.peekFor(host, channel)
-}
-
-func firstOf[T any](list []T, is func(T) bool) (first T, ok bool) {
-	i := slices.IndexFunc(list, is)
-	if i < 0 {
-		return first, false
-	}
-	return list[i], true
-}
-
-// pushed are the wishes that pushes of peers have made here.
+// pushed are the requests that pushes of peers have made here.
 func (n *Node) pushed() []rule.Mirror {
 	var list []rule.Mirror
 	for _, l := range n.links {
@@ -76,41 +31,15 @@ func (n *Node) pushed() []rule.Mirror {
 	return list
 }
 
-// broughtBy is "" if a wish of this host names the channel, and otherwise host. The memory of
-// such channels is limited for each host, since the host alone decides how large they are.
-func (n *Node) broughtBy(host, channel string) string {
-	names := func(w rule.Mirror) bool { return w.Host == host && w.Channel == channel }
-	if _, looked := n.peekFor(host, channel); looked || slices.ContainsFunc(n.wishes(), names) {
-		return ""
-	}
-	return host
-}
-
-func (n *Node) stillWanted(m *binding) bool {
-	w, ok := n.wishFor(m.Host, m.Channel)
-	return ok && w.Name(m.Host, m.Channel) == m.Name
-}
-
-// Mirror adds a wish. Channels that match it are mirrored as soon as a peer offers them. It
-// comes before an equal wish of the configuration. It replaces an earlier wish for the same
+// Mirror adds a request. Channels that match it are mirrored as soon as a peer offers them. It
+// comes before an equal request of the configuration. It replaces an earlier request for the same
 // host and channel: running mirrors get the new QoS without a gap, before Mirror returns, or
-// make way for a mirror with the new name. A wish that the configuration denies is an error.
+// make way for a mirror with the new name. A request that the configuration denies is an error.
 func (n *Node) Mirror(m rule.Mirror) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
-	return n.change(func() error {
-		if found, ok := n.cfg.Mirrors.Denial(m.Host, m.Channel); ok {
-			return fmt.Errorf("mirror %s/%s: %s denies it", m.Host, m.Channel, cmp.Or(found.From, "the configuration"))
-		}
-		again := func(w rule.Mirror) bool { return w.Host == m.Host && w.Channel == m.Channel }
-		if i := slices.IndexFunc(n.asked, again); i >= 0 {
-			n.asked[i] = m
-		} else {
-			n.asked = append(n.asked, m)
-		}
-		return nil
-	})
+	return n.loop.change(func() error { return n.requests.add(m) })
 }
 
 // FilePolicy says what becomes of a mirror's file.
@@ -122,32 +51,86 @@ const (
 	Remove
 )
 
-// Unmirror removes a wish. Its mirrors stop. Their files stay, unless policy is Remove.
+// Unmirror removes a request. Its mirrors stop. Their files stay, unless policy is Remove.
 func (n *Node) Unmirror(m rule.Mirror, policy FilePolicy) error {
-	return n.change(func() error { return n.unmirror(m, policy) })
+	return n.loop.change(func() error { return n.unmirror(m, policy) })
 }
 
 func (n *Node) unmirror(m rule.Mirror, policy FilePolicy) error {
-	n.changed = true // a wish of lower precedence may apply now
-	is := func(w rule.Mirror) bool { return !w.Deny && w.Host == m.Host && w.Channel == m.Channel }
-	if before := len(n.wishes()); before > 0 {
-		n.asked, n.cfg.Mirrors = without(n.asked, is), without(n.cfg.Mirrors, is)
-		if len(n.wishes()) < before {
-			return n.dropUnwanted(policy)
-		}
+	n.loop.changed() // a wish of lower precedence may apply now
+	if n.requests.remove(m) {
+		return n.dropUnwanted(policy)
 	}
+	is := isRequestFor(m)
 	for _, l := range n.links {
 		if i := slices.IndexFunc(l.pushed, func(p pushed) bool { return is(p.Mirror) }); i >= 0 {
 			l.pushed = slices.Delete(l.pushed, i, i+1)
 			return n.dropUnwanted(policy)
 		}
 	}
-	for _, w := range n.wishes() {
-		if w.Covers(m.Host, m.Channel) {
-			return fmt.Errorf("unmirror %s/%s: it is mirrored because of %s/%s; take that back instead", m.Host, m.Channel, w.Host, w.Channel)
+	return n.requests.whyNotRemoved(m)
+}
+
+// lowest is priority 0.
+const lowest rule.Priority = 1
+
+// peekPrefix begins the names of temporary mirrors; a part of the node's id follows.
+const peekPrefix = "peek-"
+
+// IsPeek reports whether a channel is a temporary mirror, which is removed with its last
+// viewer.
+func IsPeek(channel string, tag localach.Tag) bool {
+	return tag != (localach.Tag{}) && strings.HasPrefix(channel, peekPrefix)
+}
+
+// Peek makes a temporary mirror of a channel of another host, until end is called. end may be
+// called twice. The error says why there can be no such mirror.
+func (n *Node) Peek(host, channel string) (end func(), err error) {
+	w := rule.Mirror{Host: host, Channel: channel, QoS: rule.QoS{Priority: lowest, Budget: time.Hour}, From: "somebody who looks at it"}
+	if rule.IsAchd(host) {
+		w.QoS = rule.QoS{}
+	}
+	err = w.Check()
+	if err == nil && (rule.IsPattern(host) || rule.IsPattern(channel)) {
+		err = fmt.Errorf("%s/%s: one channel can be looked at, no pattern", host, channel)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ran := n.loop.call(func() {
+		if err = n.requests.addTemporary(w); err == nil {
+			n.loop.changed()
+		}
+	})
+	if !ran {
+		err = errEnded
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(func() { n.loop.post(func() { n.requests.endTemporary(host, channel); n.loop.changed() }) }), nil
+}
+
+// sweepTemporary removes temporary mirrors with this prefix that a killed daemon has left.
+func sweepTemporary(dir localach.Dir, prefix string) {
+	list, err := dir.List()
+	if err != nil {
+		return // Source.Changes reports the error of the directory
+	}
+	for _, c := range list {
+		if !strings.HasPrefix(c.Name, prefix) {
+			continue
+		}
+		ch, err := dir.TryOpen(c.Name)
+		if err != nil {
+			continue
+		}
+		ours := ch.Tag() != (localach.Tag{})
+		ch.Close()
+		if ours {
+			_ = dir.Unlink(c.Name)
 		}
 	}
-	return fmt.Errorf("%s/%s is not mirrored; `achbridge status` lists the mirrors%.0w", m.Host, m.Channel, fs.ErrNotExist)
 }
 
 // writerOf returns the host that feeds the mirror called name, or will as soon as it offers the
@@ -156,13 +139,7 @@ func (n *Node) writerOf(name, host, channel string) string {
 	if m := n.mirrors[name]; m != nil && (m.Host != host || m.Channel != channel) {
 		return m.Host
 	}
-	for _, w := range slices.Concat(n.wishes(), n.pushed()) {
-		exact := !rule.IsPattern(w.Host) && !rule.IsPattern(w.Channel)
-		if exact && w.Name(w.Host, w.Channel) == name && (w.Host != host || w.Channel != channel) {
-			return w.Host
-		}
-	}
-	return ""
+	return n.requests.writer(name, host, channel)
 }
 
 // depose takes a command channel away from a writer whose link is silent and that has sent
@@ -187,7 +164,7 @@ func (n *Node) depose(name, by string) bool {
 	return n.mirrors[name] == nil
 }
 
-// part keeps a mirror without a wish until its safe frame has been put: its writer is lost, but
+// part keeps a mirror without a request until its safe frame has been put: its writer is lost, but
 // may be back before the deadline.
 func (n *Node) part(m *binding) bool {
 	if m.parting = m.Owes(); !m.parting {
@@ -200,20 +177,20 @@ func (n *Node) part(m *binding) bool {
 	return true
 }
 
-// bindMirrors makes a mirror and a subscription for every channel that a peer offers and a wish
-// asks for. It ends mirrors without a wish.
+// bindMirrors makes a mirror and a subscription for every channel that a peer offers and a request
+// asks for. It ends mirrors without a request.
 func (n *Node) bindMirrors() {
 	n.dropUnwanted(Keep)
 	n.bindAchd()
 	mirrored := n.mirrored()
 	for _, l := range n.links {
 		n.seek(l)
-		named := n.named(l)
+		named := n.requests.named(l.host)
 		for _, c := range n.inTurn(l) {
 			if l.full && !named[c.Name] && !mirrored[[2]string{l.host, c.Name}] {
 				continue
 			}
-			w, ok := n.wishFor(l.host, c.Name)
+			w, ok := n.requests.find(l.host, c.Name)
 			exact := w.Host == l.host && w.Channel == c.Name
 			if !ok || c.Closed && !exact && !mirrored[[2]string{l.host, c.Name}] {
 				continue // only a wish that names the channel gets a mirror that says why it is refused

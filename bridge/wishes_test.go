@@ -60,7 +60,7 @@ func TestWishIsInTheStatusThoughTheNodeRests(t *testing.T) {
 		wish := rule.Mirror{Host: "robot", Channel: "imu"}
 		pc.run(Config{Mirrors: []rule.Mirror{wish}}, robot)
 		pc.follows("robot.imu", 1, time.Second)
-		rest := func() { pc.node.call(func() { pc.node.rested = time.After(time.Second) }) }
+		rest := func() { pc.node.loop.call(func() { pc.node.loop.restEnds = time.After(time.Second) }) }
 
 		rest()
 		wish.QoS.Budget = 20 * time.Millisecond

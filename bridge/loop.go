@@ -1,0 +1,186 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// tick is how often a node checks for changes without an event: files that were damaged in
+// place, hung broadcasts, refused mirrors.
+const tick = 250 * time.Millisecond
+
+// loop runs functions one after the other on one goroutine, which owns the node's tables. When they change something, the loop
+// reconciles, and then wakes those who wait for the outcome.
+type loop struct {
+	queue chan func()
+	ended chan struct{} // closed when no more functions run
+
+	// These belong to the goroutine of run.
+	isDue      bool             // reconcile has to run
+	restEnds   <-chan time.Time // when reconcile may run again; nil if it may now
+	applied    []chan struct{}  // closed after the next reconcile
+	changes    int              // functions and ticks of this turn that may have changed something
+	nextChange chan struct{}    // closed after the next turn with changes; nil if nobody waits for it
+}
+
+func newLoop() loop { return loop{queue: make(chan func(), 64), ended: make(chan struct{})} }
+
+// run works until ctx ends. It calls check at every tick, and reconcile after changes, but not all the time.
+func (l *loop) run(ctx context.Context, check, reconcile func()) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case f := <-l.queue:
+			l.changes++
+			f()
+			l.drain()
+		case <-ticker.C:
+			l.changes++
+			check()
+		case <-l.restEnds:
+			l.restEnds = nil
+		case <-ctx.Done():
+		}
+		if l.isDue && l.restEnds == nil {
+			l.changes++
+			l.reconcile(reconcile)
+		}
+		l.endTurn()
+	}
+}
+
+// drain runs the functions that wait in the queue, so that one reconcile serves many changes.
+// Functions that arrive meanwhile wait: otherwise a steady stream of them would stop the
+// ticks.
+func (l *loop) drain() {
+	for range len(l.queue) {
+		l.changes++
+		(<-l.queue)()
+	}
+}
+
+func (l *loop) reconcile(f func()) {
+	l.isDue = false
+	began := time.Now()
+	f()
+	for _, done := range l.applied {
+		close(done)
+	}
+	l.applied = nil
+	if pause := rest(time.Since(began)); pause > 0 {
+		l.restEnds = time.After(pause)
+	}
+}
+
+// endTurn wakes those who wait for a change, if there may have been one.
+func (l *loop) endTurn() {
+	if l.changes > 0 && l.nextChange != nil {
+		close(l.nextChange)
+		l.nextChange = nil
+	}
+	l.changes = 0
+}
+
+// changed makes reconcile run at the end of the turn: something that it uses has changed.
+func (l *loop) changed() { l.isDue = true }
+
+// post hands f to the loop's goroutine.
+func (l *loop) post(f func()) {
+	select {
+	case l.queue <- f:
+	case <-l.ended:
+	}
+}
+
+// tryPost is post if the queue has room; otherwise it does nothing.
+func (l *loop) tryPost(f func()) {
+	select {
+	case l.queue <- f:
+	default:
+	}
+}
+
+// call hands f to the loop's goroutine and waits until it has run; false means
+// the loop has ended and f did not run.
+func (l *loop) call(f func()) bool {
+	done := make(chan struct{})
+	l.post(func() { f(); close(done) })
+	select {
+	case <-done:
+		return true
+	case <-l.ended:
+		return false
+	}
+}
+
+// ask is call for an f that changes nothing, so that it wakes nobody who waits for a change.
+func (l *loop) ask(f func()) bool {
+	return l.call(func() { f(); l.changes-- })
+}
+
+var errEnded = errors.New("the daemon has ended")
+
+// change hands f to the loop's goroutine and waits until f has run. Unless f failed, it also
+// waits for the next reconcile. It does not wait for peers. The error is f's, or errEnded.
+func (l *loop) change(f func() error) (err error) {
+	done := make(chan struct{})
+	if !l.call(func() {
+		if err = f(); err != nil {
+			close(done)
+			return
+		}
+		l.changed()
+		l.applied = append(l.applied, done)
+	}) {
+		return errEnded
+	}
+	select {
+	case <-done:
+		return err
+	case <-l.ended:
+		return errEnded
+	}
+}
+
+// await calls done at once, and again after each turn in which something may have changed, until done
+// returns true, ctx ends or the loop does.
+func (l *loop) await(ctx context.Context, done func() bool) {
+	for {
+		var changed <-chan struct{}
+		l.ask(func() {
+			if l.nextChange == nil {
+				l.nextChange = make(chan struct{})
+			}
+			changed = l.nextChange
+		})
+		if done() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		case <-l.ended:
+			return
+		}
+	}
+}
+
+// restShare is how much longer than it took the loop rests after it has made what
+// runs agree with the requests, so that no peer's catalogs take it a whole CPU.
+const restShare = 4
+
+// rest is the pause after something that took a while.
+func rest(took time.Duration) time.Duration { return restShare * took }
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,199 @@
+package bridge
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"achbridge/bridge/rule"
+)
+
+// mirrorRequests has the requests for mirrors on this host. It belongs to the node's goroutine, and only its methods write it.
+type mirrorRequests struct {
+	added      []rule.Mirror // requests by Node.Mirror
+	rules      rule.Mirrors
+	pushed     func() []rule.Mirror // returns those that pushes of peers have made
+	temporary  []*temporaryRequest
+	namePrefix string // prefix of the names of this node's temporary mirrors
+	lastName   int    // number of the last one that was made
+}
+
+// temporaryRequest is the request of viewers such as achbridge echo for a temporary mirror. All other requests
+// come before it: if one of them has the channel mirrored, the viewers read that mirror.
+// Otherwise there is a mirror for them, with the lowest priority, so that it takes nothing
+// from others, and a budget that also the large frames of a slow link keep. Its file is removed
+// with its last viewer.
+type temporaryRequest struct {
+	rule.Mirror
+	viewers int
+}
+
+// list returns the requests of the API, then those of the configuration.
+func (r *mirrorRequests) list() []rule.Mirror {
+	return slices.DeleteFunc(slices.Concat(r.added, r.rules), func(w rule.Mirror) bool { return w.Deny })
+}
+
+// withPushed returns list, then the requests that pushes of peers have made.
+func (r *mirrorRequests) withPushed() []rule.Mirror { return append(r.list(), r.pushed()...) }
+
+// denied returns an error if a rule denies mirrors of a channel. what comes before its text.
+func (r *mirrorRequests) denied(what, host, channel string) error {
+	found, ok := r.rules.Denial(host, channel)
+	if !ok {
+		return nil
+	}
+	return fmt.Errorf("%s%s/%s: %s denies it", what, host, channel, cmp.Or(found.From, "the configuration"))
+}
+
+// find returns the request for a channel of a host; false if there is none or a rule denies it.
+// The order of precedence is: requests that name the channel, pushes of the host, requests with
+// patterns, temporary mirrors. Requests of the API come before those of the configuration. Of the
+// configuration the first rule that matches applies.
+func (r *mirrorRequests) find(host, channel string) (rule.Mirror, bool) {
+	if _, no := r.rules.Denial(host, channel); no {
+		return rule.Mirror{}, false
+	}
+	exactly := func(w rule.Mirror) bool { return w.Host == host && w.Channel == channel }
+	covers := func(w rule.Mirror) bool { return !w.Deny && w.Covers(host, channel) }
+	found, ruled := r.rules.For(host, channel)
+	if w, ok := firstOf(r.added, exactly); ok {
+		return w, true
+	}
+	if ruled && exactly(found) {
+		return found, true
+	}
+	if w, ok := firstOf(r.pushed(), exactly); ok {
+		return w, true
+	}
+	if w, ok := firstOf(r.added, covers); ok {
+		return w, true
+	}
+	if ruled {
+		return found, true
+	}
+	if t := r.findTemporary(host, channel); t != nil {
+		return t.Mirror, true
+	}
+	return rule.Mirror{}, false
+}
+
+func firstOf[T any](list []T, is func(T) bool) (first T, ok bool) {
+	i := slices.IndexFunc(list, is)
+	if i < 0 {
+		return first, false
+	}
+	return list[i], true
+}
+
+// isFor reports whether a request asks for a mirror of this name of a channel.
+func (r *mirrorRequests) isFor(name, host, channel string) bool {
+	w, ok := r.find(host, channel)
+	return ok && w.Name(host, channel) == name
+}
+
+// broughtBy is "" if a request of this host names the channel, and otherwise host. The memory of
+// such channels is limited for each host, since the host decides how large they are.
+func (r *mirrorRequests) broughtBy(host, channel string) string {
+	names := func(w rule.Mirror) bool { return w.Host == host && w.Channel == channel }
+	if r.findTemporary(host, channel) != nil || slices.ContainsFunc(r.list(), names) {
+		return ""
+	}
+	return host
+}
+
+// named returns the channels of a host that a request names exactly.
+func (r *mirrorRequests) named(host string) map[string]bool {
+	list := make(map[string]bool)
+	for _, w := range r.withPushed() {
+		if w.Host == host && !rule.IsPattern(w.Channel) {
+			list[w.Channel] = true
+		}
+	}
+	for _, t := range r.temporary {
+		if t.Host == host {
+			list[t.Channel] = true
+		}
+	}
+	return list
+}
+
+// writer returns the host that a request wants to feed the mirror called name, unless it is channel of host itself; "" for none.
+func (r *mirrorRequests) writer(name, host, channel string) string {
+	for _, w := range r.withPushed() {
+		exact := !rule.IsPattern(w.Host) && !rule.IsPattern(w.Channel)
+		if exact && w.Name(w.Host, w.Channel) == name && (w.Host != host || w.Channel != channel) {
+			return w.Host
+		}
+	}
+	return ""
+}
+
+// add adds a request of the API, in place of one for the same host and channel.
+func (r *mirrorRequests) add(m rule.Mirror) error {
+	if err := r.denied("mirror ", m.Host, m.Channel); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(r.added, isRequestFor(m)); i >= 0 {
+		r.added[i] = m
+	} else {
+		r.added = append(r.added, m)
+	}
+	return nil
+}
+
+// isRequestFor returns a function that reports whether a request has the host and the channel of m.
+func isRequestFor(m rule.Mirror) func(rule.Mirror) bool {
+	return func(w rule.Mirror) bool { return !w.Deny && w.Host == m.Host && w.Channel == m.Channel }
+}
+
+// remove removes the requests for the host and the channel of m. It returns false if there are none.
+func (r *mirrorRequests) remove(m rule.Mirror) bool {
+	before := len(r.added) + len(r.rules)
+	r.added = slices.DeleteFunc(slices.Clone(r.added), isRequestFor(m))
+	r.rules = slices.DeleteFunc(slices.Clone(r.rules), isRequestFor(m))
+	return len(r.added)+len(r.rules) < before
+}
+
+// whyNotRemoved returns the error for a request that does not exist.
+func (r *mirrorRequests) whyNotRemoved(m rule.Mirror) error {
+	if w, ok := firstOf(r.list(), func(w rule.Mirror) bool { return w.Covers(m.Host, m.Channel) }); ok {
+		return fmt.Errorf("unmirror %s/%s: it is mirrored because of %s/%s; take that back instead", m.Host, m.Channel, w.Host, w.Channel)
+	}
+	return fmt.Errorf("%s/%s is not mirrored; `achbridge status` lists the mirrors%.0w", m.Host, m.Channel, fs.ErrNotExist)
+}
+
+// addTemporary adds a viewer of a channel.
+func (r *mirrorRequests) addTemporary(w rule.Mirror) error {
+	if err := r.denied("", w.Host, w.Channel); err != nil {
+		return err
+	}
+	if _, ok := r.find(w.Host, w.Channel); !ok && rule.IsAchd(w.Host) {
+		return fmt.Errorf("%s/%s: achd has no authentication, so nothing is asked of it without a rule; mirror it first: achbridge mirror %s/%s", w.Host, w.Channel, w.Host, w.Channel)
+	}
+	if t := r.findTemporary(w.Host, w.Channel); t != nil {
+		t.viewers++
+		return nil
+	}
+	r.lastName++
+	w.As = fmt.Sprintf("%s%d", r.namePrefix, r.lastName)
+	r.temporary = append(r.temporary, &temporaryRequest{Mirror: w, viewers: 1})
+	return nil
+}
+
+// endTemporary removes a viewer of a channel.
+func (r *mirrorRequests) endTemporary(host, channel string) {
+	r.temporary = slices.DeleteFunc(r.temporary, func(t *temporaryRequest) bool {
+		if t.Host != host || t.Channel != channel {
+			return false
+		}
+		t.viewers--
+		return t.viewers == 0
+	})
+}
+
+// findTemporary returns the request for a temporary mirror of a channel, nil for none.
+func (r *mirrorRequests) findTemporary(host, channel string) *temporaryRequest {
+	t, _ := firstOf(r.temporary, func(t *temporaryRequest) bool { return t.Host == host && t.Channel == channel })
+	return t
+}
