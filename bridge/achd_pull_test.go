@@ -126,7 +126,7 @@ func (r *oldRobot) pulls(rules ...string) *host {
 		}
 		mirrors = append(mirrors, m)
 	}
-	return r.w.host("pc", wire10ms).run(Config{Mirrors: mirrors, dialAchd: r.dial})
+	return r.w.host("pc", wire10ms).run(Config{Mirrors: mirrors, testing: testConfig{dialAchd: r.dial}})
 }
 
 // A host that runs only achd has mirrors like any other; what its protocol does not tell is
@@ -315,7 +315,7 @@ func TestMirrorOfAHostWithAchdIsNotOfferedToOthers(t *testing.T) {
 		pc.channel("imu", 16, 64)
 		pc.run(Config{
 			Mirrors: rule.Mirrors{{Host: "achd://robot", Channel: "imu", As: "imu"}, {Host: "achd://robot", Channel: "imu2"}},
-			Adopt:   []string{"imu"}, Relay: []string{"*"}, dialAchd: robot.dial,
+			Adopt:   []string{"imu"}, Relay: []string{"*"}, testing: testConfig{dialAchd: robot.dial},
 		}, third)
 		robot.channel("imu2", 16, 64)
 		pc.channel("own", 4, 64)

@@ -49,9 +49,14 @@ type Config struct {
 	ProcessorWait func(now time.Duration) (share float64, known bool)
 	Log           *slog.Logger // nil: no log; it must never block, since frames wait for it (package logline)
 
-	suspended func() time.Duration // in tests, in place of localach.Suspended
-	dialAchd  achd.Dial            // in tests, in place of the network
-	control   newControl           // in tests, in place of pacing.NewPacer
+	testing testConfig
+}
+
+// testConfig is what tests replace; nil: they do not.
+type testConfig struct {
+	suspended func() time.Duration // in place of localach.Suspended
+	dialAchd  achd.Dial            // in place of the network
+	control   newControl           // in place of pacing.NewPacer
 }
 
 // newControl makes what decides when the packets of a link leave.

@@ -130,7 +130,7 @@ func (b *bench) connect() (channels []*channel) {
 	var mirrors []rule.Mirror
 	var peers []Peer
 	for i, h := range b.senders {
-		h.runAt(port+i, b.sources[i], Config{control: b.s.control})
+		h.runAt(port+i, b.sources[i], Config{testing: testConfig{control: b.s.control}})
 		for _, l := range b.s.loads {
 			if l.node == i {
 				mirrors = append(mirrors, rule.Mirror{Host: h.name, Channel: l.channel, QoS: l.qos})
@@ -164,7 +164,7 @@ func (h *host) runAt(port int, source Source, cfg Config) {
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
-	cfg.suspended = func() time.Duration { return time.Duration(h.slept.Load()) }
+	cfg.testing.suspended = func() time.Duration { return time.Duration(h.slept.Load()) }
 	cfg.Host, cfg.Node, cfg.Dir, cfg.Source, cfg.Endpoint, cfg.Log = h.name, h.id, h.dir, source, end, log
 	if h.node, err = New(cfg); err != nil {
 		h.w.t.Fatal(err)

@@ -66,7 +66,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 	}
 	l.layouts = layouts.NewRequests(&n.layouts, l.describeChannel)
 	l.frames = send.NewLink(send.Config{
-		Session: s, Host: host, Source: n.cfg.Source, Clock: n.ringClock, Suspended: n.clock.Suspended, Copying: &n.copying, Spawn: n.work.Go, Log: n.log, Control: n.cfg.control,
+		Session: s, Host: host, Source: n.cfg.Source, Clock: n.ringClock, Suspended: n.clock.Suspended, Copying: &n.copying, Spawn: n.work.Go, Log: n.log, Control: n.cfg.testing.control,
 		Unsendable: func(channel string, err error) {
 			n.loop.post(func() { l.refusal("frames cannot be sent", status.Event{Channel: channel, Text: err.Error()}) })
 		},

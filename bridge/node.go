@@ -91,8 +91,8 @@ func New(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	cfg.settle()
-	if cfg.control == nil {
-		cfg.control = pacing.NewPacer
+	if cfg.testing.control == nil {
+		cfg.testing.control = pacing.NewPacer
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -119,7 +119,7 @@ func New(cfg Config) (*Node, error) {
 		space: mirror.NewSpace(cfg.Dir),
 	}
 	n.ringClock = ring.Clock{Now: n.now, Looked: func() time.Duration { return n.cfg.Source.Looked().Sub(n.start) }}
-	n.clock = mirror.Clock{Now: n.now, At: status.Monotonic(n.start), Suspended: cfg.suspended, Woke: func() { n.loop.tryPost(n.lookAtSleep) }}
+	n.clock = mirror.Clock{Now: n.now, At: status.Monotonic(n.start), Suspended: cfg.testing.suspended, Woke: func() { n.loop.tryPost(n.lookAtSleep) }}
 	if n.clock.Suspended == nil {
 		n.clock.Suspended = localach.Suspended
 	}

@@ -134,7 +134,7 @@ func (h *host) run(cfg Config, peers ...*host) *host {
 	}
 	h.cfg, h.dials = cfg, peers
 	cfg.Machine = h.machine
-	cfg.suspended = func() time.Duration { return time.Duration(h.slept.Load()) }
+	cfg.testing.suspended = func() time.Duration { return time.Duration(h.slept.Load()) }
 	cfg.Host, cfg.Node, cfg.Dir, cfg.Source, cfg.Endpoint, cfg.Log = h.name, h.id, h.dir, h.source, end, log
 	if h.source == nil {
 		cfg.Source = pollSource{h.puts}

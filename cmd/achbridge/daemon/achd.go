@@ -35,7 +35,7 @@ func achdRules(c *config.Config) achd.Rules {
 
 // newAchd makes the server of the port; nil when it is off.
 func (d *Daemon) newAchd(c *config.Config, newData achd.NewData) *achd.Server {
-	if d.achdPort == nil {
+	if d.ports.achd == nil {
 		return nil
 	}
 	s := achd.New(achd.Config{Dir: d.dir, NewData: newData, Command: d.node.CarriesCommands, Claim: d.node.Claim, Source: d.node.AchdSource, Log: d.log})
@@ -46,17 +46,17 @@ func (d *Daemon) newAchd(c *config.Config, newData achd.NewData) *achd.Server {
 // serveAchd serves until ctx ends. The log says once what it means that it is on.
 func (d *Daemon) serveAchd(ctx context.Context) error {
 	d.log.Warn("achd's protocol is on: it has no authentication and no encryption, so whoever can use an address of from may read and write these channels",
-		"listen", d.achdPort.Addr().String(), "from", d.config().AchdFrom, "channels", d.config().AchdChannels, "accept", d.config().AchdAccept)
+		"listen", d.ports.achd.Addr().String(), "from", d.config().AchdFrom, "channels", d.config().AchdChannels, "accept", d.config().AchdAccept)
 	if achdRules(d.config()).Empty() {
 		d.log.Warn("achd serves nothing: the section achd of the configuration names no hosts (from) or no channels (channels, accept)")
 	}
-	return d.achd.Run(ctx, d.achdPort)
+	return d.achd.Run(ctx, d.ports.achd)
 }
 
 // answerAchd answers programs that search for a channel as achd does, unless discovery by multicast is off. They hear
 // only of what their host may use.
 func (d *Daemon) answerAchd(ctx context.Context) error {
-	at, ok := d.achdPort.Addr().(*net.TCPAddr)
+	at, ok := d.ports.achd.Addr().(*net.TCPAddr)
 	if !ok || !bool(d.config().Discovery) {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (d *Daemon) achdReport() *api.Achd {
 		return nil
 	}
 	r := d.achd.Report()
-	a := &api.Achd{Listen: d.achdPort.Addr().String(), Clients: []api.AchdClient{}, Waiting: r.Waiting, Frames: r.Frames, Refused: r.Refused}
+	a := &api.Achd{Listen: d.ports.achd.Addr().String(), Clients: []api.AchdClient{}, Waiting: r.Waiting, Frames: r.Frames, Refused: r.Refused}
 	for _, c := range r.Clients {
 		a.Clients = append(a.Clients, api.AchdClient{Addr: c.Addr.String(), Channel: c.Channel, Transport: c.Transport, Writes: c.Writes, Frames: c.Frames})
 	}

@@ -40,31 +40,45 @@ type Daemon struct {
 	node     *bridge.Node
 	dir      localach.Dir
 	seek     *announcer
-	listener net.Listener
-	http     net.Listener // nil: off
-	achdPort net.Listener // nil: off
+	ports    ports
 	achd     *achd.Server // nil: off
 	trust    *standing
 	machines *machineFile
 	about    api.DaemonInfo // without what changes, see info
 	more     *linkTo
-	hub      wayOut     // nil: no hub is used
-	hubCreds string     // the file with which it was opened, as digest says
-	dialMu   sync.Mutex // the node gets its peers in the order in which they were found
-	mu       sync.Mutex
-	peers    []discovery.Peer // what discovery found last
-	atHub    []string         // hosts at the hub
-	told     map[string]bool  // node ids of strangers that the log has named
+	hub      wayOut // nil: no hub is used
+	hubCreds string // digest of the file with which the hub was opened
+	network  network
+	settings settings
+}
 
-	load      func() (*config.Config, error) // reads the configuration again
-	level     *slog.LevelVar                 // of the log
-	reloading sync.Mutex
-	layouts   layouts.Rules // told to other hosts; under reloading
-	current   atomic.Pointer[config.Config]
+// ports are the listeners of a daemon; nil for those that are off.
+type ports struct {
+	control, http, achd net.Listener
+}
+
+// network is what the daemon knows of other hosts.
+type network struct {
+	dialMu sync.Mutex // the node gets its peers in the order in which they were found
+
+	mu        sync.Mutex       // guards the following fields
+	peers     []discovery.Peer // what discovery found last
+	atHub     []string         // hosts at the hub
+	strangers map[string]bool  // node ids of strangers that the log has named
+}
+
+// settings is the configuration of a daemon, which may be reloaded.
+type settings struct {
+	load    func() (*config.Config, error) // reads the configuration again
+	level   *slog.LevelVar                 // of the log
+	current atomic.Pointer[config.Config]
+
+	mu      sync.Mutex    // held by a reload
+	layouts layouts.Rules // sent to other hosts; guarded by mu
 }
 
 // config returns the current configuration. Callers do not change it.
-func (d *Daemon) config() *config.Config { return d.current.Load() }
+func (d *Daemon) config() *config.Config { return d.settings.current.Load() }
 
 // maxTold limits how many strangers are remembered.
 const maxTold = 1000
@@ -108,14 +122,15 @@ func (h Host) New(c *config.Config, log *slog.Logger) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{log: log, told: map[string]bool{}, level: h.Level, load: h.Load}
-	if d.load == nil {
-		d.load = func() (*config.Config, error) { return c, nil }
+	d := &Daemon{log: log, network: network{strangers: make(map[string]bool)}}
+	d.settings.level, d.settings.load = h.Level, h.Load
+	if d.settings.load == nil {
+		d.settings.load = func() (*config.Config, error) { return c, nil }
 	}
-	if d.level == nil {
-		d.level = &slog.LevelVar{}
+	if d.settings.level == nil {
+		d.settings.level = &slog.LevelVar{}
 	}
-	d.current.Store(c)
+	d.settings.current.Store(c)
 	if err := d.open(h, p); err != nil {
 		d.close()
 		return nil, err
@@ -124,13 +139,13 @@ func (h Host) New(c *config.Config, log *slog.Logger) (*Daemon, error) {
 }
 
 func (d *Daemon) open(h Host, p plan) (err error) {
-	if d.listener, err = service.ListenSocket(p.socket, service.Process{Called: "daemon", Second: "--control PATH --state DIR --listen :PORT"}); err != nil {
+	if d.ports.control, err = service.ListenSocket(p.socket, service.Process{Called: "daemon", Second: "--control PATH --state DIR --listen :PORT"}); err != nil {
 		return err
 	}
-	if d.http, err = service.ListenHTTP(p.HTTP); err != nil {
+	if d.ports.http, err = service.ListenHTTP(p.HTTP); err != nil {
 		return err
 	}
-	if d.achdPort, err = listenAchd(p.AchdListen); err != nil {
+	if d.ports.achd, err = listenAchd(p.AchdListen); err != nil {
 		return err
 	}
 	if d.udp, err = ListenUDP(p.Listen, p.Transport); err != nil {
@@ -150,7 +165,7 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	cfg := wanted(p.Config)
 	var wrong []string
 	cfg.Layouts, wrong = layoutsOf(p.Config)
-	d.layouts = cfg.Layouts
+	d.settings.layouts = cfg.Layouts
 	d.warnOfLayouts(wrong)
 	if d.hub, err = openHub(p.Config, d.log); err != nil {
 		return err
@@ -208,12 +223,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if !d.config().IsNamed() && d.trust.held().Host() == "" {
 		group.Go(func() error { return d.watchName(ctx) })
 	}
-	group.Go(func() error { return control.serve(ctx, d.listener) })
-	if d.http != nil {
+	group.Go(func() error { return control.serve(ctx, d.ports.control) })
+	if d.ports.http != nil {
 		f := newFeed(o, d.node)
 		group.Go(func() error { f.run(ctx); return nil })
 		group.Go(func() error {
-			return service.ServeHTTP(ctx, d.http, service.ForOurHosts(httpRoutes(d.node, d.info, o, f), d.httpNames), d.log)
+			return service.ServeHTTP(ctx, d.ports.http, service.ForOurHosts(httpRoutes(d.node, d.info, o, f), d.httpNames), d.log)
 		})
 	}
 	if d.achd != nil {
@@ -258,7 +273,7 @@ func (d *Daemon) explain(_ context.Context, query url.Values) (config.Explanatio
 // close is safe on a half-made daemon.
 func (d *Daemon) close() {
 	d.hangUp()
-	for _, ln := range []net.Listener{d.listener, d.http, d.achdPort} {
+	for _, ln := range []net.Listener{d.ports.control, d.ports.http, d.ports.achd} {
 		if ln != nil {
 			ln.Close()
 		}
@@ -280,34 +295,34 @@ func (d *Daemon) announced() []status.RemoteChannel {
 
 // members are the hosts of our network that discovery knows of, for people.
 func (d *Daemon) members() []discovery.Peer {
-	d.mu.Lock()
-	peers := Members(d.peers, d.membership())
-	d.mu.Unlock()
+	d.network.mu.Lock()
+	peers := Members(d.network.peers, d.membership())
+	d.network.mu.Unlock()
 	return discovery.Hosts(peers)
 }
 
 // found handles what discovery found. Hosts of other networks are logged once.
 func (d *Daemon) found(peers []discovery.Peer) {
-	d.mu.Lock()
+	d.network.mu.Lock()
 	for _, p := range Strangers(peers, d.membership()) {
-		if !d.told[p.Node] && len(d.told) < maxTold {
-			d.told[p.Node] = true
+		if !d.network.strangers[p.Node] && len(d.network.strangers) < maxTold {
+			d.network.strangers[p.Node] = true
 			d.log.Info("peer of another network left alone: it has another key", "peer", p.Host, "node", p.Node, "network", p.Network)
 		}
 	}
-	d.peers = slices.Clone(peers)
-	d.mu.Unlock()
+	d.network.peers = slices.Clone(peers)
+	d.network.mu.Unlock()
 	d.dial()
 }
 
 // dial gives the node the peers that discovery found, and those that it has to dial for
 // their channels.
 func (d *Daemon) dial() {
-	d.dialMu.Lock()
-	defer d.dialMu.Unlock()
-	d.mu.Lock()
-	found := d.peers // never changed, only replaced
-	d.mu.Unlock()
+	d.network.dialMu.Lock()
+	defer d.network.dialMu.Unlock()
+	d.network.mu.Lock()
+	found := d.network.peers // never changed, only replaced
+	d.network.mu.Unlock()
 	peers := append(dialable(found, d.membership()), d.hubPeers()...)
 	for i := range peers {
 		peers[i].Asked = d.more.wants(peers[i].Host)
@@ -322,8 +337,8 @@ func (d *Daemon) describe(h Host, socket string) {
 		Listen:  d.udp.At.String(),
 		Control: socket,
 	}
-	if d.http != nil {
-		d.about.HTTP = d.http.Addr().String()
+	if d.ports.http != nil {
+		d.about.HTTP = d.ports.http.Addr().String()
 	}
 }
 

@@ -29,17 +29,17 @@ func CheckHub(c *config.Config) error {
 
 // hubFound gives the node the hosts that are at the hub.
 func (d *Daemon) hubFound(hosts []string) {
-	d.mu.Lock()
-	d.atHub = slices.Clone(hosts)
-	d.mu.Unlock()
+	d.network.mu.Lock()
+	d.network.atHub = slices.Clone(hosts)
+	d.network.mu.Unlock()
 	d.dial()
 }
 
 // hubHosts are the hosts at the hub.
 func (d *Daemon) hubHosts() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.atHub // never changed, only replaced
+	d.network.mu.Lock()
+	defer d.network.mu.Unlock()
+	return d.network.atHub // never changed, only replaced
 }
 
 // hubPeers are the hosts at the hub, for the node.

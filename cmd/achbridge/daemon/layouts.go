@@ -36,11 +36,11 @@ func layoutsOf(c *config.Config) (list layouts.Rules, wrong []string) {
 // takeLayouts keeps the layouts that are in effect now. A file that has changed changes the key
 // which names it. The caller holds reloading.
 func (d *Daemon) takeLayouts(list layouts.Rules, r *api.ReloadReply) {
-	if !reflect.DeepEqual(list, d.layouts) && !slices.Contains(r.Changed, "types") {
+	if !reflect.DeepEqual(list, d.settings.layouts) && !slices.Contains(r.Changed, "types") {
 		r.Changed = append(r.Changed, "types")
 		slices.Sort(r.Changed)
 	}
-	d.layouts = list
+	d.settings.layouts = list
 }
 
 // warnOfLayouts tells the log of layouts that cannot be used.

@@ -22,11 +22,11 @@ func (d *Daemon) reload() (api.ReloadReply, error) {
 	manager := service.Manager{Log: d.log}
 	manager.Tell(reloading())
 	defer manager.Tell(daemon.SdNotifyReady)
-	d.reloading.Lock()
-	defer d.reloading.Unlock()
+	d.settings.mu.Lock()
+	defer d.settings.mu.Unlock()
 	r := api.ReloadReply{Changed: []string{}, Restart: []string{}, Warnings: []string{}}
 	var wrong []string
-	next, err := d.load()
+	next, err := d.settings.load()
 	if err == nil {
 		err = next.NameBy(d.trust.held())
 	}
@@ -55,8 +55,8 @@ func (d *Daemon) reload() (api.ReloadReply, error) {
 	if d.achd != nil {
 		d.achd.SetRules(achdRules(next))
 	}
-	d.level.Set(next.Log.Level)
-	d.current.Store(next)
+	d.settings.level.Set(next.Log.Level)
+	d.settings.current.Store(next)
 	d.warnOfLayouts(wrong)
 	r.Warnings = append(append(r.Warnings, next.Unreached()...), wrong...)
 	d.log.Info("configuration read again", "config", r.File, "changed", r.Changed, "restart", r.Restart)

@@ -169,9 +169,9 @@ func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surr
 
 // others are the hosts of other networks that discovery knows of.
 func (d *Daemon) others() []discovery.Peer {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return Strangers(d.peers, d.membership())
+	d.network.mu.Lock()
+	defer d.network.mu.Unlock()
+	return Strangers(d.network.peers, d.membership())
 }
 
 // multicastTroubles returns a text for each interface on which the daemon does not receive multicast. daemons are its memberships. If it

@@ -37,7 +37,7 @@ var (
 // lines. A value of most fills all of them, one beyond that has a mark at its top.
 func (m model) bars(values []float64, width, height int, most float64) []string {
 	levels := asciiLevels
-	if m.blocks {
+	if m.screen.blocks {
 		levels = blockLevels
 	}
 	full := len(levels) - 2

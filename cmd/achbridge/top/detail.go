@@ -45,13 +45,13 @@ func (m model) detailPage(r channelRow) []string {
 		lines = append(lines, m.linkLines(peer, r)...)
 	}
 	foot := m.apart("? keys   q quit   Esc back   up, down another channel", fmt.Sprintf("%d of %d", m.index()+1, len(m.rows)))
-	lines = append(lines, m.valueLines(r, m.height-len(lines)-1)...)
-	room := m.height - len(lines) - 1
+	lines = append(lines, m.valueLines(r, m.screen.height-len(lines)-1)...)
+	room := m.screen.height - len(lines) - 1
 	lines = append(lines, m.channelEvents(r, peer, room)...)
-	for len(lines) < m.height-1 {
+	for len(lines) < m.screen.height-1 {
 		lines = append(lines, "")
 	}
-	return append(lines[:max(0, m.height-1)], foot)
+	return append(lines[:max(0, m.screen.height-1)], foot)
 }
 
 func (r channelRow) about() string {
@@ -75,7 +75,7 @@ func (m model) mirrorLines(c status.Mirror, r channelRow) []string {
 		lines = append(lines, figuresLine("total", c.Age.Total)...)
 	}
 	lines = append(lines, framesLine(r, c.Bytes, c.Seq))
-	width := max(0, min(keptSamples-1, m.width-24))
+	width := max(0, min(keptSamples-1, m.screen.width-24))
 	scale := r.scale(width)
 	beyond := ""
 	if peak := slices.Max(append(slices.DeleteFunc(slices.Clone(r.ages[max(0, len(r.ages)-width):]), math.IsNaN), 0)); peak > scale*1.01 {
@@ -99,7 +99,7 @@ func framesLine(r channelRow, size int, seq uint64) string {
 
 // plusMinus is the sign before an uncertainty.
 func (m model) plusMinus() string {
-	if m.blocks {
+	if m.screen.blocks {
 		return "±"
 	}
 	return "+-"

@@ -32,7 +32,7 @@ func (m model) helpPage() []string {
 	lines = append(lines, "")
 	show(signs)
 	beyond := "^"
-	if m.blocks {
+	if m.screen.blocks {
 		beyond = "▲"
 	}
 	show([][2]string{{beyond, "a peak far above the other ages: the scale leaves it out"}})

@@ -18,10 +18,7 @@ import (
 // clock and does no I/O.
 type model struct {
 	sources
-	width, height int
-	color         ui.Color
-	blocks        bool // the terminal can show more than ASCII
-	deaf          bool // the terminal sends no keys
+	screen screen
 
 	status api.StatusReply
 	at     time.Time     // when the status was taken
@@ -41,6 +38,14 @@ type model struct {
 
 	inside  valuesMsg // what was in the newest frame of the channel whose detail was shown last
 	looking bool      // it is asked for
+}
+
+// screen describes the terminal.
+type screen struct {
+	width, height int
+	color         ui.Color
+	blocks        bool // it can show more than ASCII
+	deaf          bool // it sends no keys
 }
 
 // valuesMsg are the values in a frame of a channel, as lines; none when they are not known.
@@ -75,7 +80,7 @@ func (m model) Init() tea.Cmd { return tea.Batch(m.ask, m.follow) }
 func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+		m.screen.width, m.screen.height = msg.Width, msg.Height
 	case statusMsg:
 		m.take(msg)
 		look := m.lookInside()

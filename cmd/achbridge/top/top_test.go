@@ -74,7 +74,7 @@ func agesUpTo(second int, mean float64) (sum float64) {
 
 // topOf has looked at n channels for 30 s.
 func topOf(n, width, height int) model {
-	m := model{width: width, height: height, blocks: true}
+	m := model{screen: screen{width: width, height: height, blocks: true}}
 	m = m.after(eventsMsg{list: []status.Event{
 		{Seq: 1, Time: topDay, Kind: status.EventLinkUp, Host: "krang", Text: "over quic with 10.0.0.1:8076"},
 		{Seq: 2, Time: topDay.Add(time.Second), Kind: status.EventMirrorStale, Host: "krang", Mirror: "krang.joint-003", Text: "no frame for 1 s, its deadline is 1 s"},
@@ -137,7 +137,7 @@ func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
 		"none":       topOf(30, 80, 24).after("/ x y enter"),
 		"lost":       topOf(3, 80, 24).after(lost, later),
 		"small":      topOf(30, 40, 10),
-		"unanswered": {width: 80, height: 24},
+		"unanswered": {screen: screen{width: 80, height: 24}},
 		"by_name":    topOf(12, 80, 24).after("n"),
 		"keys":       topOf(30, 80, 24).after("?"),
 		"reason":     topOf(3, 80, 24).after(topRefused(3, 35)),
@@ -147,8 +147,8 @@ func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
 	} {
 		page := m.page()
 		for _, line := range page {
-			if got := ansi.StringWidth(line); got > m.width || len(page) > m.height {
-				t.Errorf("%s: a line of %d columns, %d lines, on %d x %d: %q", name, got, len(page), m.width, m.height, line)
+			if got := ansi.StringWidth(line); got > m.screen.width || len(page) > m.screen.height {
+				t.Errorf("%s: a line of %d columns, %d lines, on %d x %d: %q", name, got, len(page), m.screen.width, m.screen.height, line)
 			}
 		}
 		got, file := strings.Join(page, "\n")+"\n", filepath.Join("testdata", "top", name+".txt")
@@ -241,7 +241,7 @@ func TestTopTellsTheWholeReasonOfTheChosenChannel(t *testing.T) {
 		for range m.rows {
 			r, _ := m.shown()
 			page := m.page()
-			if r.rank() > 0 && !strings.Contains(closed(strings.Join(page, "")), closed(r.why())) || len(page) != m.height || !strings.Contains(page[m.height-1], "? keys") {
+			if r.rank() > 0 && !strings.Contains(closed(strings.Join(page, "")), closed(r.why())) || len(page) != m.screen.height || !strings.Contains(page[m.screen.height-1], "? keys") {
 				t.Errorf("%d columns: want %q on the page of %d lines:\n%s", width, r.why(), len(page), strings.Join(page, "\n"))
 			}
 			m = m.after("down")
@@ -281,7 +281,7 @@ func TestTopShowsItsKeys(t *testing.T) {
 
 func TestTopWithoutUnicodeOrColourIsPlainASCII(t *testing.T) {
 	m := topOf(30, 80, 24)
-	m.blocks = false
+	m.screen.blocks = false
 	for _, m := range []model{m, m.after("end up up up enter")} {
 		for _, r := range strings.Join(m.page(), "\n") {
 			if r > '~' || r < ' ' && r != '\n' {
@@ -294,7 +294,7 @@ func TestTopWithoutUnicodeOrColourIsPlainASCII(t *testing.T) {
 func TestTopColourMarksAndTellsNothingMore(t *testing.T) {
 	plain := topOf(30, 80, 24)
 	colour := plain
-	colour.color = true
+	colour.screen.color = true
 	page := strings.Join(colour.page(), "\n")
 	if !strings.Contains(page, "\x1b[31m") || ansi.Strip(page) != strings.Join(plain.page(), "\n") {
 		t.Errorf("with colour the page says something else:\n%s", page)
@@ -351,7 +351,7 @@ func TestTopLeavesSlowChannelsAlone(t *testing.T) {
 func TestTopSaysLateOfAMirrorThatGetsOnlyLateFrames(t *testing.T) {
 	look := topStatusAt(3, 5)
 	look.Mirrors[1].LateS = 4.2
-	m := model{width: 120, height: 24}.after(look)
+	m := model{screen: screen{width: 120, height: 24}}.after(look)
 	found := false
 	for _, r := range m.rows {
 		if r.name == look.Mirrors[1].Name {

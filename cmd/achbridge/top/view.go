@@ -27,7 +27,7 @@ const (
 func (m model) room() int { return max(1, m.space()-len(m.reasonLines(m.columns()))) }
 
 // space is the number of lines between head and foot.
-func (m model) space() int { return m.height - headLines - len(m.warning()) - footLines }
+func (m model) space() int { return m.screen.height - headLines - len(m.warning()) - footLines }
 
 // warning is lostLine, or what is most wrong with all that is shown, in as many lines as it needs;
 // a blank one while all is well.
@@ -37,7 +37,7 @@ func (m model) warning() []string {
 
 // red is a text in as many red lines as it needs.
 func (m model) red(text string) []string {
-	lines := wrapped(text, m.width)
+	lines := wrapped(text, m.screen.width)
 	for i, line := range lines {
 		lines[i] = m.paint("31", line)
 	}
@@ -58,9 +58,9 @@ func (m model) page() []string {
 	} else {
 		lines = m.listPage()
 	}
-	lines = lines[:min(len(lines), max(1, m.height))]
+	lines = lines[:min(len(lines), max(1, m.screen.height))]
 	for i, line := range lines {
-		lines[i] = m.fit(line, m.width)
+		lines[i] = m.fit(line, m.screen.width)
 	}
 	return lines
 }
@@ -88,7 +88,7 @@ func (m model) listPage() []string {
 	if len(m.rows) == 0 {
 		lines = append(lines, "  "+m.nothing())
 	}
-	for len(lines) < m.height-footLines {
+	for len(lines) < m.screen.height-footLines {
 		lines = append(lines, "")
 	}
 	return append(lines, m.eventLine(), m.keysLine())
@@ -175,8 +175,8 @@ const (
 )
 
 func (m model) columns() layout {
-	c := layout{wide: m.width >= wideFrom}
-	left := m.width - len(c.line([]string{"", "", "", "", "", "", "", "", "", ""})) // the rest is of a fixed width
+	c := layout{wide: m.screen.width >= wideFrom}
+	left := m.screen.width - len(c.line([]string{"", "", "", "", "", "", "", "", "", ""})) // the rest is of a fixed width
 	longest := leastName
 	for _, r := range m.rows {
 		longest = max(longest, ansi.StringWidth(r.name))
@@ -218,9 +218,9 @@ func (m model) reasonLines(c layout) []string {
 	if !c.hasRoom(r.word()) {
 		text = r.why()
 	}
-	lines := wrapped(text, m.width-len(indent))
+	lines := wrapped(text, m.screen.width-len(indent))
 	for i, line := range lines {
-		lines[i] = m.paint("7", pad(m.fit(indent+line, m.width), m.width))
+		lines[i] = m.paint("7", pad(m.fit(indent+line, m.screen.width), m.screen.width))
 	}
 	return lines[:max(0, min(len(lines), m.space()-1))]
 }
@@ -239,7 +239,7 @@ func (m model) rowLine(c layout, r channelRow) string {
 		marks + m.fit(r.name, c.name), r.way(), millisOr(r.age), millisOr(r.mean), millisOr(r.p99), millisOr(r.budget),
 		ui.Percent(r.used), ui.Hertz(r.rate), ui.PerSecond(r.drops), last,
 	})
-	line = pad(m.fit(line, m.width), m.width)
+	line = pad(m.fit(line, m.screen.width), m.screen.width)
 	switch {
 	case chosen:
 		return m.paint("7", line)
@@ -265,7 +265,7 @@ func eventText(e status.Event) string {
 }
 
 func (m model) keysLine() string {
-	if m.deaf {
+	if m.screen.deaf {
 		return "Ctrl-C quits"
 	}
 	if m.typing {
@@ -280,7 +280,7 @@ func (m model) keysLine() string {
 
 // apart puts one text at the left end of a line and one at the right end.
 func (m model) apart(left, right string) string {
-	gap := m.width - ansi.StringWidth(left) - ansi.StringWidth(right)
+	gap := m.screen.width - ansi.StringWidth(left) - ansi.StringWidth(right)
 	if gap < 2 {
 		return left
 	}
@@ -290,13 +290,13 @@ func (m model) apart(left, right string) string {
 // fit cuts text to a width. A text that was cut ends with … or ~.
 func (m model) fit(text string, width int) string {
 	tail := "~"
-	if m.blocks {
+	if m.screen.blocks {
 		tail = "…"
 	}
 	return ansi.Truncate(text, width, tail)
 }
 
-func (m model) paint(code, text string) string { return m.color.Paint(code, text) }
+func (m model) paint(code, text string) string { return m.screen.color.Paint(code, text) }
 
 func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-ansi.StringWidth(text)))

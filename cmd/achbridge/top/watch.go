@@ -43,13 +43,13 @@ func Watch(ctx context.Context, cfg Config) error {
 	if cfg.Values != nil {
 		m.values = func(channel string) []string { return cfg.Values(ctx, channel) }
 	}
-	m.width, m.height = ui.ScreenSize(out)
+	m.screen.width, m.screen.height = ui.ScreenSize(out)
 	first := m.ask().(statusMsg)
 	if first.err != nil {
 		return first.err // before the full-screen view hides it
 	}
 	m.take(first)
-	if m.deaf = env("TERM") == "dumb"; m.deaf {
+	if m.screen.deaf = env("TERM") == "dumb"; m.screen.deaf {
 		return m.showPages(ctx, t)
 	}
 	return ui.Show(ctx, "top", m, cfg.In, out)
