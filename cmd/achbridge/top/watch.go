@@ -39,7 +39,7 @@ func Watch(ctx context.Context, cfg Config) error {
 	if !ok || !ui.IsTerminal(out) {
 		return ui.Usage(errors.New("top: stdout is not a terminal"), "achbridge status --watch")
 	}
-	m := model{color: t.Color, blocks: ui.IsUTF8(env), sources: askDaemon(ctx, cfg.Client)}
+	m := model{screen: screen{color: t.Color, blocks: ui.IsUTF8(env)}, sources: askDaemon(ctx, cfg.Client)}
 	if cfg.Values != nil {
 		m.values = func(channel string) []string { return cfg.Values(ctx, channel) }
 	}
