@@ -10,6 +10,7 @@ import (
 
 	"achbridge/bridge/achd"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/peers"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -124,7 +125,7 @@ func (n *Node) keepPulling(ctx context.Context, m *binding, p *achdPull, pull ac
 // begins anew when the last one was settled. once returns since when it was up (0: never) and why it ended; ended is
 // told why, in the node's goroutine.
 func (n *Node) keepConnecting(ctx context.Context, once func() (up time.Duration, err error), ended func(error)) {
-	for failures := 0; ctx.Err() == nil; pause(ctx, backoff(failures, lastBackoff)) {
+	for failures := 0; ctx.Err() == nil; pause(ctx, peers.Backoff(failures, peers.LastBackoff)) {
 		up, err := once()
 		failures++
 		if up != 0 && n.now() >= up+settled {

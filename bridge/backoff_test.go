@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"achbridge/bridge/status"
-	"achbridge/testnet/need"
 )
 
 // Discovery forgets a host that is cut off, and hears of it again some time after
@@ -21,24 +20,6 @@ func TestMirrorIsFreshSoonAfterItsPeerWasForgotten(t *testing.T) {
 		t.Logf("fresh again after %v", pc.freshWithin(2*time.Second, "robot.imu"))
 		if got := pc.link().Node; got != robot.id.String() {
 			t.Errorf("linked to %v, want %v", got, robot.id)
-		}
-	})
-}
-
-func TestPeerThatDoesNotComeBackIsForgotten(t *testing.T) {
-	need.Long(t)
-	inWorld(t, func(w *world) {
-		_, pc := w.streaming(pcDials, 64)
-		w.change("robot", "cut")
-		time.Sleep(20 * time.Second)
-		pc.node.SetPeers(nil)
-		time.Sleep(provedFor - time.Minute)
-		if got := pc.node.Status().Peers; len(got) != 1 || got[0].State != "missed" {
-			t.Errorf("after %v: got peers %+v, want one that is missed", provedFor-time.Minute, got)
-		}
-		time.Sleep(time.Minute)
-		if got := pc.node.Status().Peers; len(got) != 0 {
-			t.Errorf("after %v: got peers %+v, want none", provedFor, got)
 		}
 	})
 }
@@ -75,38 +56,4 @@ func TestNodeThatHasSaidGoodbyeTakesNoLink(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Where the missed peer was another node lives now.
-func TestPeerWhoseAddressHasAnotherNodeIsNotMissed(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.streaming(pcDials, 64)
-		before := robot.id.String()
-		robot.vanish()
-		robot.id[0] ^= 1
-		robot.run(robot.cfg)
-		pc.node.SetPeers(nil)
-		w.within(20*time.Second, "no peer but the new one", func() bool {
-			list := pc.node.Status().Peers
-			return len(list) == 1 && list[0].Node == robot.id.String() && list[0].Node != before
-		})
-	})
-}
-
-func TestBackoffGrowsWithTheTimeThatAPeerIsGone(t *testing.T) {
-	inWorld(t, func(w *world) {
-		n := w.host("pc", wire10ms)
-		n.run(Config{})
-		time.Sleep(31 * time.Minute) // longer than anybody is gone below
-		for gone, most := range map[time.Duration]time.Duration{
-			time.Second: returnBackoff, 50 * time.Second: returnBackoff, 2 * time.Minute: 1200 * time.Millisecond, 30 * time.Minute: lastBackoff,
-		} {
-			n.node.call(func() {
-				p := &peer{failures: 100, linked: true, ended: n.node.now() - gone}
-				if got := n.node.backoff(p, nil); got > most || got < most*2/3 {
-					t.Errorf("gone for %v: got %v, want %v or up to a third less", gone, got, most)
-				}
-			})
-		}
-	})
 }

@@ -148,63 +148,6 @@ func TestAddressOfAnotherHostIsNoWayToThePeer(t *testing.T) {
 	})
 }
 
-// A trial costs a handshake.
-func TestTrialsWithOnePeerAreAMinuteApart(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		radio := w.radios(robot, pc, wire10ms)
-		robot.run(Config{})
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}})
-		peers := asPeers([]*host{robot})
-		peers[0].Addrs = append(peers[0].Addrs, transport.Addrs{QUIC: radio})
-		pc.node.SetPeers(peers)
-		var begun []time.Duration
-		for range 5 * 60 * 4 {
-			time.Sleep(250 * time.Millisecond)
-			pc.node.call(func() {
-				for _, l := range pc.node.spares {
-					if trial := l.trial; trial != nil && (len(begun) == 0 || begun[len(begun)-1] != trial.began) {
-						begun = append(begun, trial.began)
-					}
-				}
-			})
-		}
-		if len(begun) < 2 {
-			t.Fatalf("got %d trials in 5 minutes, want some", len(begun))
-		}
-		for i := range begun[1:] {
-			if apart := begun[i+1] - begun[i]; apart < tryEvery {
-				t.Errorf("two trials are %v apart, want %v at least", apart, tryEvery)
-			}
-		}
-	})
-}
-
-func TestAnnouncedWaysAreBounded(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.run(Config{})
-		pc.run(allOfTheRobot, robot)
-		w.within(2*time.Second, "a link", func() bool { return pc.linkedAt() != "" })
-		peers := asPeers([]*host{robot})
-		listed := transport.Addrs{QUIC: &net.UDPAddr{IP: net.IPv4(10, 1, 1, 1), Port: 1}}
-		peers[0].Addrs = append(peers[0].Addrs, listed)
-		for i := range 100 {
-			forged := Peer{Host: "robot", Node: robot.id.String(), Source: "anybody"}
-			forged.Addrs = []transport.Addrs{{QUIC: &net.UDPAddr{IP: net.IPv4(10, 2, 2, 2), Port: i + 1}}}
-			peers = append(peers, forged)
-		}
-		pc.node.SetPeers(peers)
-		pc.node.call(func() {
-			l := pc.node.links[robot.id]
-			ways := pc.node.otherWays(l, pc.node.proof(robot.id.String()))
-			if len(ways) != mostWays || !ways[0].Equal(listed) {
-				t.Errorf("got %d ways, %v first; want %d, %v first", len(ways), ways[0], mostWays, listed)
-			}
-		})
-	})
-}
-
 // A command that is put during the move would not be sent.
 func TestLinkThatCarriesCommandsDoesNotMove(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -243,34 +186,10 @@ func TestWayThatFailsIsLeftAlone(t *testing.T) {
 		w.change("robot", "cut")
 		w.within(10*time.Second, "a link over the radio", func() bool { return pc.linkedAt() == radio.String() })
 		w.change("robot", "up")
-		time.Sleep(tryLater / 2)
+		time.Sleep(time.Hour / 2)
 		if at := pc.linkedAt(); at != radio.String() {
 			t.Errorf("after half an hour the link is at %s again", at)
 		}
-		w.within(tryLater, "a link over the cable", func() bool { return pc.linkedAt() == robot.addr().String() })
+		w.within(time.Hour, "a link over the cable", func() bool { return pc.linkedAt() == robot.addr().String() })
 	})
-}
-
-func TestTrialIsWon(t *testing.T) {
-	ms := func(list ...int) (times []time.Duration) {
-		for _, x := range list {
-			times = append(times, time.Duration(x)*time.Millisecond)
-		}
-		return times
-	}
-	for what, c := range map[string]struct {
-		link, way []time.Duration
-		want      bool
-	}{
-		"half":                   {ms(20, 20, 20), ms(10, 10, 10), true},
-		"not half":               {ms(20, 20, 20), ms(11, 11, 11), false},
-		"one lost":               {ms(20, 20, 20), ms(2, 2), false},
-		"none came":              {nil, nil, false},
-		"one late":               {ms(20, 20, 20), ms(2, 2, 21), false},
-		"the link was slow once": {ms(10, 10, 400), ms(6, 6, 6), false},
-	} {
-		if got := (&wayTrial{count: len(c.link), link: c.link, rounds: c.way}).isBetter(); got != c.want {
-			t.Errorf("%s: got %v", what, got)
-		}
-	}
 }

@@ -17,7 +17,6 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
-	"achbridge/bridge/via"
 	"achbridge/localach"
 	"achbridge/wire"
 )
@@ -57,25 +56,6 @@ type Config struct {
 
 // newControl makes what decides when the packets of a link leave.
 type newControl func(*delivery.Flight, pacing.Transport) pacing.Control
-
-// Peer is another node that may be dialled, as the operator lists it or a host announces it.
-// It says where to dial. Only a certificate proves which node answers there.
-type Peer struct {
-	Host   string            // announced or listed name; empty: not known
-	Node   string            // announced node id in hex; empty: not known
-	Addrs  []transport.Addrs // best first
-	Static bool              // listed by the operator: always dialled, and not subject to maxLinks
-	// Source identifies the announcing host; several sources may claim the same node or name.
-	// Empty: the operator or a domain's zone lists the peer. Announced peers are dialled
-	// within a budget (claim.go).
-	Source string
-	// Asked: a user asked for the peer's channels, so it is dialled although no wish needs it.
-	Asked bool
-	// Hub: the host is at the hub, by which alone this peer is dialled; it has no addresses.
-	Hub bool
-	// Over is the only transport that a link with the peer may use; the zero value allows all.
-	Over via.Kind
-}
 
 // Source tells a node about changes of the channels in its directory. ShmSource is the real
 // one; tests in virtual time use one that polls.

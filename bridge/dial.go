@@ -1,189 +1,241 @@
 package bridge
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
+	"log/slog"
 	"time"
 
-	"achbridge/bridge/rule"
+	"achbridge/bridge/hubway"
+	"achbridge/bridge/pacing"
+	"achbridge/bridge/peers"
+	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
-	"achbridge/bridge/trust"
+	"achbridge/bridge/via"
 )
 
-// wanted reports whether the node has a reason to dial p: it is listed, or a wish is for a
-// host of the name that p has proved or announces.
-func (n *Node) wanted(p *peer) bool {
-	if p.Static || p.Asked || n.wishedFor(p.Host, p.Node) {
-		return true
-	}
-	if !p.proved {
-		q := n.proof(p.node())
-		return q != nil && n.wishedFor(q.Host, q.Node)
-	}
-	return n.awaited(p) && slices.ContainsFunc(n.toldOf(p), func(q *peer) bool { return q.Static || q.Asked })
-}
+// Package peers decides about dials. The node reports changes of links to it (Linked, Unlinked, FellSilent,
+// Recovered), begins the dials that it returns, and hands their results back.
 
-// wishedFor reports whether a wish is for a host of that name, or of that name with a part of
-// the node's id after it, which a host gets when two have the same name.
-func (n *Node) wishedFor(host, node string) bool {
-	is := func(pattern string) bool {
-		return rule.Match(pattern, host) || isTwin(pattern, host) || node != "" && rule.Match(pattern, longName(host, node[:min(len(node), nameDigits)]))
-	}
-	return slices.ContainsFunc(n.wishes(), func(w rule.Mirror) bool { return is(w.Host) }) ||
-		slices.ContainsFunc(n.peeks, func(w *peek) bool { return is(w.Host) }) ||
-		slices.ContainsFunc(n.pushes, func(w *push) bool { return is(w.Host) })
-}
+// Peer is another node that may be dialled.
+type Peer = peers.Peer
 
-// dialling reports whether p need not be dialled now, since another peer that is, or may be,
-// the same node is being dialled, and only at addresses of p. So a node that is both listed
-// and announced is dialled once. If that peer is dialled at other addresses too, p does not
-// wait: otherwise a forged announcement with many addresses could delay it.
-func (n *Node) dialling(p *peer) bool {
-	if p.proved {
-		return false
-	}
-	for _, other := range n.peers {
-		if other.stop == nil || other.proved || other.Hub || p.apartFrom(other) || p.node() != "" && other.node() != "" && p.node() != other.node() {
-			continue
-		}
-		if !slices.ContainsFunc(other.Addrs, func(a transport.Addrs) bool { return !p.shares(a) }) {
-			return true
-		}
-	}
-	return false
-}
+const (
+	dialTimeout = 1500 * time.Millisecond // for one address
+	// hubDialTime is how long a dial through the hub may take, which is some round trips.
+	hubDialTime = 5 * time.Second
+	// settled is how long a link must have lasted for its peer to be dialled at once when the link ends.
+	settled = peers.Settled
+)
 
-// leftOver returns the addresses at which to dial p. It leaves out the address where its node
-// has proved itself, which is dialled separately, addresses where a link shows another
-// node, and the address of a copy of its node. elsewhere is the reason for the last address of these two
-// kinds that was left out. proved are the peers of provedPeers.
-func (n *Node) leftOver(p *peer, addrs []transport.Addrs, proved []*peer) (list []transport.Addrs, elsewhere error) {
-	for _, a := range addrs {
-		if l := n.linkAt(a); l != nil && p.node() != "" && p.node() != l.peer.String() {
-			elsewhere = answersThere(l.s)
-			continue
-		}
-		if p.node() != "" && n.isCopyAt(p.node(), a) {
-			elsewhere = errCopied
-			continue
-		}
-		if !p.proved && n.dialledAsProved(p, a, proved) {
-			continue
-		}
-		list = append(list, a)
-	}
-	return list, elsewhere
-}
-
-// linkAt is a link to an address whose peer is heard, nil for none.
-func (n *Node) linkAt(a transport.Addrs) *link {
-	for _, l := range n.links {
-		if !l.silent && a.Include(l.s.RemoteAddr()) {
-			return l
-		}
-	}
-	return nil
-}
-
-// provedPeers are the peers that are dialled at the address where their node has proved itself. They are collected once for all
-// peers: anybody can announce thousands of hosts, and each of those is compared only with these few.
-func (n *Node) provedPeers() (list []*peer) {
-	for _, p := range n.peers {
-		if p.proved && n.awaited(p) && n.wanted(p) {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// dialledAsProved reports whether a is the address where p's node has proved itself, so that
-// it is dialled there already.
-func (n *Node) dialledAsProved(p *peer, a transport.Addrs, proved []*peer) bool {
-	return slices.ContainsFunc(proved, func(q *peer) bool {
-		isSame := (p.node() == "" || p.node() == q.Node) && slices.ContainsFunc(q.Addrs, a.Equal)
-		return isSame && slices.ContainsFunc(n.dialAddrs(q), a.Equal)
+// SetPeers replaces the list of nodes that may be dialled. The node uses the list only to know
+// where to dial: a certificate proves which node answers. Existing links stay.
+func (n *Node) SetPeers(list []Peer) {
+	n.cfg.Endpoint.Expect(listedAddrs(list))
+	n.call(func() {
+		n.peers.Set(list, n.view())
+		n.changed = true
 	})
 }
 
-func answersThere(s *transport.Session) error {
-	return fmt.Errorf("%s, node %s, answers there", s.Peer().Host, s.Peer().Node)
-}
-
-// needless reports whether to close s, a session from dialling p, since a working link to the
-// same node exists. Without such a link s is kept, even if it is with another node than p:
-// p's host may have come back as that node.
-func (n *Node) needless(p *peer, old *link, s *transport.Session) bool {
-	id := s.Peer().Node
-	l := n.links[id]
-	if l == nil || l == old || l.overHub() && !overHub(s) {
-		return false
-	}
-	if n.isSilent(l) {
-		return false
-	}
-	return p.Node != "" && p.Node != id.String() || !p.moved && n.takes(p, l.s) && n.stays(l)
-}
-
-const (
-	firstBackoff = 100 * time.Millisecond
-	lastBackoff  = 5 * time.Second
-	// A peer that was linked before is dialled more often at first, so that the time to notice
-	// a network's return is short against the time that it was gone.
-	returnBackoff = 500 * time.Millisecond // longest wait until the peer is gone for a hundred times as long
-)
-
-// backoff is how long to wait before p is dialled again. silent is the silent link to p, nil
-// for none.
-func (n *Node) backoff(p *peer, silent *link) time.Duration {
-	most := lastBackoff
-	switch now := n.now(); {
-	case silent != nil:
-		most = returnBackoff
-	case p.linked:
-		most = min(max(returnBackoff, (now-p.ended)/100), lastBackoff)
-	}
-	return backoff(p.failures, most)
-}
-
-// backoff grows with failures from 0.1 s to most. A third of it is random, so that hosts which
-// lost the same switch do not all dial in the same millisecond.
-func backoff(failures int, most time.Duration) time.Duration {
-	if failures == 0 {
-		return 0
-	}
-	d := min(firstBackoff<<min(failures-1, 10), most)
-	return d - time.Duration(rand.Int64N(int64(d)/3))
-}
-
-// unlinked handles the end of a link: the peer is dialled again, at once if the link had
-// lasted (settled), otherwise after a longer back-off. So a peer whose links end at once is
-// not dialled at the pace of round trips.
-func (n *Node) unlinked(l *link, cause error) {
-	if l.overHub() {
-		n.hubLinkEnded(l)
-		return
-	}
-	good := l.greeted && n.now() >= l.up+settled
-	for _, p := range n.peers {
-		switch {
-		case p.node() != l.peer.String():
-		case !good:
-			p.failures++
-			p.linked, p.ended = false, n.now()
-			p.err = cause
-		case p.proved || p.Static || p.lists(l.s.RemoteAddr()):
-			p.failures, p.linked, p.ended = 0, true, n.now()
+// listedAddrs returns the addresses that the operator has listed.
+func listedAddrs(list []Peer) (addrs []transport.Addrs) {
+	for _, p := range list {
+		if p.Static {
+			addrs = append(addrs, p.Addrs...)
 		}
 	}
+	return addrs
 }
 
-// leaving delays the next dial to a node that said goodbye. While that node closes its last
-// links, it begins handshakes that it does not complete.
-func (n *Node) leaving(id trust.NodeID) {
-	for _, p := range n.peers {
-		if p.node() == id.String() {
-			p.failures, p.linked, p.left = max(p.failures, 1), false, true
+// Proved returns the names of the nodes that are linked, or have been in the last hour, by
+// node id.
+func (n *Node) Proved() (names map[string]string) {
+	n.call(func() { names = n.peers.Names(n.now(), n.view()) })
+	return names
+}
+
+// ListedMissing reports whether a peer of the operator's list has no link or a silent one.
+func (n *Node) ListedMissing() (missing bool) {
+	n.call(func() { missing = n.peers.IsListedMissing(n.view()) })
+	return missing
+}
+
+// view returns the state that the table of peers decides by.
+func (n *Node) view() peers.View {
+	v := peers.View{Linked: make(map[string]*peers.Link, len(n.links))}
+	for _, l := range n.links {
+		k := l.known()
+		v.Linked[k.Node] = k
+	}
+	for key, l := range n.spares {
+		if key.dialled && !l.greeted && l.trial == nil && n.now() < l.up+max(500*time.Millisecond, 4*l.s.RTT()) {
+			v.Answering = append(v.Answering, endOf(l.s))
+		}
+	}
+	for _, w := range n.wishes() {
+		v.Wanted = append(v.Wanted, w.Host)
+		v.Over = append(v.Over, peers.Choice{Host: w.Host, Over: w.Over})
+	}
+	for _, w := range n.cfg.Pushes {
+		v.Over = append(v.Over, peers.Choice{Host: w.Host, Over: w.Over})
+	}
+	for _, w := range n.peeks {
+		v.Wanted = append(v.Wanted, w.Host)
+	}
+	for _, w := range n.pushes {
+		v.Wanted = append(v.Wanted, w.Host)
+	}
+	return v
+}
+
+// known returns the link as the table of peers knows it.
+func (l *link) known() *peers.Link {
+	if l.entry == nil {
+		l.entry = &peers.Link{End: endOf(l.s), Name: l.host, Network: l.s.Network(), UpAt: l.up, OnTrial: l.trial != nil}
+	}
+	k, n := l.entry, l.n
+	k.At, k.RTT, k.IsSilent, k.SilentSince = addrOf(l.s), l.rtt(), l.silent, l.since
+	k.WrongMachine, k.CopyAt = n.otherMachine(l) != nil, transport.Addrs{}
+	if c, isCopied := n.copies[l.peer]; isCopied && !l.isGone(n.now()) {
+		k.CopyAt.QUIC = c.at
+	}
+	return k
+}
+
+// endOf describes the other end of a session.
+func endOf(s *transport.Session) peers.End {
+	return peers.End{Node: s.Peer().Node.String(), Host: s.Peer().Host, At: addrOf(s), Via: s.Transport(), Dialled: s.Dialled()}
+}
+
+// addrOf returns where the peer of a session is now.
+func addrOf(s *transport.Session) transport.Addrs {
+	if s.Transport() == via.SCTP {
+		return transport.Addrs{SCTP: s.RemoteAddr()}
+	}
+	return transport.Addrs{QUIC: s.RemoteAddr()}
+}
+
+// dialWanted dials the wanted peers that have no link, or a silent one.
+func (n *Node) dialWanted() {
+	n.begin(n.peers.Next(n.now(), n.view()))
+	n.logUnreachable()
+}
+
+func (n *Node) begin(dials []*peers.Dial) {
+	for _, d := range dials {
+		ctx, cancel := context.WithCancel(n.ctx)
+		d.Cancel = cancel
+		n.work.Go(func() {
+			s, err := n.dial(ctx, d)
+			cancel()
+			n.post(func() { n.dialled(d, s, err) })
+		})
+	}
+}
+
+// dial makes a session with the peer of a dial. If only other nodes answer, it returns a session with one of them.
+func (n *Node) dial(ctx context.Context, d *peers.Dial) (*transport.Session, error) {
+	if d.Host != "" {
+		ctx, cancel := context.WithTimeout(ctx, hubDialTime)
+		defer cancel()
+		return dialThroughHub(ctx, &n.cfg, d.Host)
+	}
+	pause(ctx, d.Wait)
+	s, err := dialAddrs(ctx, n.cfg.Endpoint, d)
+	if s != nil && d.Silent != nil {
+		pause(ctx, 2*pacing.ProbeInterval+s.RTT()) // the path is back: the silent link may recover any moment
+	}
+	return s, err
+}
+
+// dialAddrs tries the addresses of a peer one after the other until the node of d answers.
+func dialAddrs(ctx context.Context, endpoint *transport.Endpoint, d *peers.Dial) (other *transport.Session, err error) {
+	for _, a := range d.Addrs {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+			break
+		}
+		dctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		s, failure := endpoint.Dial(dctx, a)
+		cancel()
+		switch {
+		case failure != nil:
+			err = failure
+		case d.Node == "" || d.Node == s.Peer().Node.String():
+			if other != nil {
+				other.Close("it is not you that is wanted")
+			}
+			return s, nil
+		case other == nil:
+			other = s
+		default:
+			s.Close("it is not you that is wanted")
+		}
+	}
+	if other != nil {
+		return other, nil
+	}
+	return nil, err
+}
+
+// dialThroughHub returns a session with the host of that name and no other, wherever the hub has
+// led the stream.
+func dialThroughHub(ctx context.Context, cfg *Config, host string) (*transport.Session, error) {
+	conn, err := cfg.Hub.Dial(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	s, err := cfg.Endpoint.DialOver(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if s.Peer().Host != host {
+		err := fmt.Errorf("the hub leads to another host: %w", peers.AnswersThere(endOf(s)))
+		s.Close("it is not you that is wanted")
+		return nil, err
+	}
+	return s, nil
+}
+
+// dialled handles the result of a dial.
+func (n *Node) dialled(d *peers.Dial, s *transport.Session, err error) {
+	n.changed = true
+	v := n.view()
+	var end *peers.End
+	if s != nil {
+		e := endOf(s)
+		end = &e
+		if l := n.links[s.Peer().Node]; l != nil {
+			v.Linked[e.Node].IsSilent = l.isSilent()
+		}
+	}
+	outcome := n.peers.Dialled(n.now(), d, end, err, v)
+	n.logUnreachable()
+	switch outcome {
+	case peers.Accepted:
+		n.linkUp(s)
+	case peers.Needless, peers.WrongNode:
+		n.work.Go(func() { s.Close("there is a link already") })
+	case peers.NoRoom:
+		n.turnAway(s)
+	case peers.Recovered:
+		n.listen(n.links[s.Peer().Node])
+		n.work.Go(func() { s.Close("the link that there is was heard again") })
+	}
+}
+
+// logUnreachable logs which peers cannot be reached. It does not name each host at a hub to which there is no connection.
+func (n *Node) logUnreachable() {
+	for _, u := range n.peers.Unreachable() {
+		e := status.Event{Kind: status.EventPeerUnreachable, Host: u.Host, Text: u.Err.Error()}
+		switch {
+		case !u.ByHub:
+			n.events.Tell(slog.LevelWarn, "peer cannot be reached, trying again", e, "addr", u.Addr, "err", u.Err)
+		case !errors.Is(u.Err, hubway.ErrAway):
+			e.Text = hubName + ": " + e.Text
+			n.events.Tell(slog.LevelWarn, "peer cannot be reached through the hub, trying again", e, "err", u.Err)
 		}
 	}
 }

@@ -35,13 +35,12 @@
 //	node.go             Node and its loop           config.go         Config
 //	wishes.go           what is wished for          binding.go        wishes -> mirrors and subscriptions
 //	local.go            a channel of this host      locals.go         all of them
-//	peer.go             who is dialled              dial.go           why, and how often
-//	claim.go            those only announced        proved.go         what nodes have proved
+//	dial.go             dials that package peers wants
 //	link.go             a link's life               export.go          what a peer gets of a channel
 //	loadtest.go         what a link carries, measured
 //	stream.go           its control stream          control.go        what control messages do
 //	link_silence.go     links that are not heard, or carry less; which of two links stays
-//	transport_choice.go QUIC or SCTP, by peer       hostname.go       what a peer is called here
+//	hostname.go         what a peer is called here
 //	catalog.go          what is told of channels    query.go          why a channel is not offered; pings
 //	layouts.go          the layouts of frames: other hosts' and ours
 //	exchange.go         accounts and facts that both ends tell each other
@@ -50,8 +49,7 @@
 //	peek.go             mirrors for a while         clocks.go         clocks that were set, a host that slept
 //	mirror_look.go      mirrors' files, looked after
 //	machine.go          hosts that share an identity  better.go       another way that is tried
-//	hub_dial.go         who is dialled by the hub     hub_link.go     links through it
-//	hub_frames.go       what package hubway needs of a link
+//	hub_link.go         links through the hub       hub_frames.go     what package hubway needs of a link
 //	achd_pull.go        mirrors of hosts that have achd alone            achd_push.go      pushes to them
 //
 //	mirror/  one mirror                             lock/    the order of locks
@@ -60,7 +58,7 @@
 //	status/  reports, states, causes, events        via/     the kinds of transport
 //	send/    frames over a link                     hubway/  frames through a hub
 //	ring/    copies of local channels
-//	layouts/ layouts of frames
+//	layouts/ layouts of frames                      peers/   who is dialled: pure
 //	pacing/, delivery/, age/, clock/: pure          transport/, trust/, logline/
 //
 // # Rules that hold whatever happens

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/peers"
 	"achbridge/bridge/send"
 	"achbridge/bridge/status"
 	"achbridge/testnet/need"
@@ -207,13 +208,13 @@ func TestLinksBeyondTheirNumberAreTurnedAwayButForListedPeers(t *testing.T) {
 	inSiege(t, func(s *siege) {
 		h := s.host("evil", siegeWire)
 		s.withstand(10*time.Second, func() {
-			for i := range byte(maxLinks + 20) {
+			for i := range byte(peers.MaxLinks + 20) {
 				h.name = fmt.Sprintf("evil%d", i)
 				h.tries(s.robot, i)
 			}
 		})
-		if n := len(s.robot.node.Status().Links); n != maxLinks {
-			t.Errorf("%d links, want %d", n, maxLinks)
+		if n := len(s.robot.node.Status().Links); n != peers.MaxLinks {
+			t.Errorf("%d links, want %d", n, peers.MaxLinks)
 		}
 		s.robot.logged("too many links", 12)
 		friend := s.host("friend", siegeWire)

@@ -2,8 +2,8 @@ package bridge
 
 import (
 	"errors"
-	"strings"
 
+	"achbridge/bridge/peers"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -16,6 +16,13 @@ import (
 // the newcomer.
 func (n *Node) hostName(s *transport.Session) string {
 	id, name := s.Peer().Node, s.Peer().Host
+	distinct := func() string {
+		taken := map[string]bool{n.cfg.Host: true}
+		for _, other := range n.links {
+			taken[other.host] = taken[other.host] || other.peer != id
+		}
+		return peers.DistinctName(name, id.String(), taken)
+	}
 	if n.cfg.Endpoint.NamesBind() {
 		return name
 	}
@@ -23,20 +30,20 @@ func (n *Node) hostName(s *transport.Session) string {
 		if other.host != name || other.peer == id {
 			continue
 		}
-		if n.isSilent(other) {
+		if other.isSilent() {
 			n.endLinks(other, errors.New("its host is node "+id.String()+" now"))
 			continue
 		}
 		n.log.Warn("two hosts have the same name; start one with another --name", "peer", name, "node", id.String(), "other", other.peer.String())
-		if lower(id, other.peer) != id {
-			return n.ownName(name, id)
+		if other.peer.Less(id) {
+			return distinct()
 		}
 		n.endLinks(other, errors.New("it comes back under a name of its own"))
 	}
 	if name == n.cfg.Host {
 		n.log.Warn("a linked host has the name of this one; start one of them with another --name", "peer", name, "node", id.String())
-		if lower(id, n.cfg.Node) != id {
-			return n.ownName(name, id)
+		if n.cfg.Node.Less(id) {
+			return distinct()
 		}
 	}
 	return name
@@ -48,38 +55,6 @@ func (n *Node) endLinks(l *link, cause error) {
 		n.dropSpare(spare, cause)
 	}
 	n.linkDown(l, cause)
-}
-
-const (
-	maxHostName = 63 // bytes
-	nameDigits  = 4  // of a node's id, behind the name, if they are enough
-)
-
-// ownName is name with as many digits of the node's id after it as make it differ from the
-// names of this host and of all linked hosts. Four digits may not do, since ids can be forged.
-func (n *Node) ownName(name string, id trust.NodeID) string {
-	taken := map[string]bool{n.cfg.Host: true}
-	for _, other := range n.links {
-		taken[other.host] = taken[other.host] || other.peer != id
-	}
-	digits := nameDigits
-	for taken[longName(name, id.String()[:digits])] && digits < len(id.String()) {
-		digits += nameDigits
-	}
-	return longName(name, id.String()[:digits])
-}
-
-// longName is a name with some digits of a node's id after it, shortened to the greatest
-// length of a host's name.
-func longName(name, digits string) string {
-	cut := name[:min(len(name), maxHostName-1-len(digits))]
-	return strings.ToValidUTF8(cut, "") + "-" + digits
-}
-
-// isTwin reports whether long is the name short with a part of a node's id after it.
-func isTwin(long, short string) bool {
-	digits, ok := strings.CutPrefix(long, short+"-")
-	return ok && len(digits) >= nameDigits && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // maxPins bounds how many names are remembered.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"achbridge/bridge/rule"
-	"achbridge/bridge/trust"
 )
 
 func TestHostThatComesBackAsAnotherNodeKeepsItsMirrors(t *testing.T) {
@@ -105,12 +104,4 @@ func linked(h *host) (list []string) {
 		list = append(list, l.Peer+" "+l.Node)
 	}
 	return list
-}
-
-// A host may itself be called what its peer would be called that has another's name.
-func TestNoPeerGetsTheNameOfThisHost(t *testing.T) {
-	n := &Node{cfg: Config{Host: "krang-ab12"}}
-	if got := n.ownName("krang", trust.NodeID{0xab, 0x12, 0xcd, 0x34}); got != "krang-ab12cd34" {
-		t.Errorf("got %s, want krang-ab12cd34", got)
-	}
 }

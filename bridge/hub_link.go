@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
@@ -62,7 +63,7 @@ func (l *link) tookRound(asked, rtt time.Duration) {
 	l.stamps.round = cmp.Or(l.stamps.round, rtt)
 	l.stamps.round += (rtt - l.stamps.round) / stampShare
 	if l.trial != nil {
-		l.trial.rounds = append(l.trial.rounds, rtt)
+		l.trial.Answered(rtt)
 	}
 	if ping := l.stamps.pings[asked]; ping != nil {
 		ping <- rtt
@@ -96,6 +97,18 @@ func (n *Node) listenHub(l *link) {
 	}
 }
 
+// acceptHub takes the streams that hosts begin through the hub. Their sessions come to accept.
+func (n *Node) acceptHub(ctx context.Context) {
+	for ctx.Err() == nil {
+		conn, err := n.cfg.Hub.Accept(ctx)
+		if err != nil {
+			pause(ctx, tick)
+			continue
+		}
+		n.cfg.Endpoint.AcceptOver(conn)
+	}
+}
+
 // errRenewed ends a session through the hub whose peer would check the frames of this host by the
 // certificate that it had when the session began.
 const errRenewed = unwelcome("this host has another certificate now")
@@ -114,7 +127,7 @@ func (n *Node) lookAtHub() {
 		l.askStamp(now)
 		l.tellPulls(now)
 	}
-	n.dialHub(now)
+	n.begin(n.peers.NextByHub(now, n.view()))
 }
 
 // tellPulls reports to the origin what came, once a second while something does, and tells of

@@ -10,6 +10,7 @@ import (
 	"achbridge/bridge/delivery"
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/peers"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
@@ -23,12 +24,12 @@ import (
 //
 //	what                                           limit             where
 //	links                                          128; listed peers and their addresses always
-//	                                                                 limits.go
+//	                                                                 peers/view.go
 //	dials to what is only announced                8 at once, then 4 a second, by turns of those
 //	                                               who announce it; one address each
-//	                                                                 claim.go
+//	                                                                 peers/claims.go
 //	dials through the hub, which names hosts       16 at once; of a host that never answered ever more
-//	                                               seldom            hub_dial.go
+//	                                               seldom            peers/hub.go
 //	frames at the hub without its word             2 of a channel    hubway/publisher.go
 //	frames from the hub that wait for a key        1 of a channel    hubway/consumer.go
 //	handshakes in progress                         128 without a whole ClientHello and 128 with one;
@@ -37,7 +38,7 @@ import (
 //	                                               or had a session within a day; over QUIC, from
 //	                                               the 8th on, the address must be proved
 //	                                                                 transport/handshakes.go
-//	nodes remembered by what they proved           256, for an hour  proved.go
+//	nodes remembered by what they proved           256, for an hour  peers/proved.go
 //	time to say Hello                              5 s               node.go
 //	control message                                1 MiB, 2048 entries
 //	                                                                 wire/message.go
@@ -87,7 +88,6 @@ import (
 //	load tests, whoever asks                       one at a time, 10 s a minute in all, 375 MB each
 //	                                                                 loadtest.go
 const (
-	maxLinks         = 128
 	maxSubscriptions = 1024 // of a peer to our channels, and mirrors that we have of its channels
 	maxMirrors       = 4096
 	maxAllPushed     = 1024
@@ -137,29 +137,15 @@ func (l *link) refusal(message string, e status.Event) {
 	l.warn(message, e, "cause", e.Text)
 }
 
-var errTooManyLinks = errors.New("too many links")
-
-// crowded reports that there is no room for the link that s would become. Peers that
-// the operator has listed always find room.
-func (n *Node) crowded(s *transport.Session) bool {
-	if len(n.links) < maxLinks {
-		return false
-	}
-	for _, p := range n.peers {
-		if p.Static && p.isListedAt(s) {
-			return false
-		}
-	}
-	return true
-}
-
 // turnAway ends a session for which there is no room.
 func (n *Node) turnAway(s *transport.Session) {
 	if count, due := n.newcomers.Cause(n.now()); due {
 		n.events.Tell(slog.LevelWarn, "session refused: too many links",
 			status.Event{Kind: status.EventRefused, Host: s.Peer().Host, Text: "session: too many links", Count: count}, "addr", s.RemoteAddr().String(), "count", count)
 	}
-	n.work.Go(func() { s.Close(fmt.Sprintf("%s has %d links already; list this peer there", n.cfg.Host, maxLinks)) })
+	n.work.Go(func() {
+		s.Close(fmt.Sprintf("%s has %d links already; list this peer there", n.cfg.Host, peers.MaxLinks))
+	})
 }
 
 // keptFree: a 16th of the room for mirrors is kept for wishes that name their channel.

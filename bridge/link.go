@@ -8,6 +8,7 @@ import (
 
 	"achbridge/bridge/layouts"
 	"achbridge/bridge/logline"
+	"achbridge/bridge/peers"
 	"achbridge/bridge/send"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
@@ -34,7 +35,7 @@ type link struct {
 	run           uint64              // the life of the peer's daemon, from its Hello
 	machine       Machine             // the peer's machine, from its Hello
 	hello         bool                // this node has sent its Hello
-	trial         *wayTrial           // set for a spare on trial, and for the link that it becomes
+	trial         *peers.Trial        // set for a spare on trial, and for the link that it becomes
 	other         string              // why the link does not move to another way, for people; empty if unknown
 	remote        remoteCatalog       // the peer's channels
 	advertised    advertisedChannels  // to the peer
@@ -50,14 +51,11 @@ type link struct {
 	theirs        *wire.Path          // the peer's last facts about the path from it to us; nil: none
 	layouts       *layouts.Requests   // to the peer
 	layoutAnswers layouts.AnswerLimit // to the peer
+	entry         *peers.Link         // of the table of peers; see known
 	silence
 	pathTold pathTeller
 	stamps   stamps // over the hub
 }
-
-// settled is how long a link must have lasted for its peer to be dialled at once when the
-// link ends.
-const settled = 3 * time.Second
 
 // newLink makes a link of a session with host. It does nothing before serve.
 func (n *Node) newLink(s *transport.Session, host string) *link {
@@ -117,10 +115,7 @@ func (n *Node) take(l *link) {
 		n.drop(old, errors.New("a newer link takes its place"))
 	}
 	n.links[l.peer] = l
-	if !l.overHub() {
-		n.prove(l)
-	}
-	n.arrived(l)
+	n.peers.Linked(n.now(), l.known(), n.view())
 	n.pin(l)
 	n.recognize(l)
 	n.events.Tell(slog.LevelInfo, "link up", status.Event{Kind: status.EventLinkUp, Host: l.host, Text: "over " + l.s.Transport().String() + " with " + l.s.RemoteAddr().String()},
@@ -153,11 +148,9 @@ func (n *Node) drop(l *link, cause error) {
 		cause = err // the session's error is more exact than that of the goroutine which ended first
 	}
 	n.events.Tell(slog.LevelInfo, "link down", status.Event{Kind: status.EventLinkDown, Host: l.host, Text: cause.Error()}, "err", cause)
-	n.failed(l)
-	n.unlinked(l, cause)
-	if closed, ok := errors.AsType[*transport.CloseError](cause); ok && closed.Remote || errors.Is(cause, errBye) {
-		n.leaving(l.peer)
-	}
+	closed, ok := errors.AsType[*transport.CloseError](cause)
+	saidGoodbye := ok && closed.Remote || errors.Is(cause, errBye)
+	n.peers.Unlinked(n.now(), l.known(), peers.LinkEnd{Greeted: l.greeted, SaidGoodbye: saidGoodbye, Cause: cause})
 	for id, in := range l.inbound {
 		m := in.m
 		l.endInbound(id)

@@ -11,7 +11,6 @@ import (
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
 	"achbridge/bridge/unit"
-	"achbridge/bridge/via"
 )
 
 // silence says whether a link is silent: nothing is heard on it although something should
@@ -73,7 +72,7 @@ func (n *Node) listen(l *link) {
 	}
 	if silent {
 		n.tellSilent(l)
-		n.failed(l)
+		n.peers.FellSilent(n.now(), l.known())
 		n.succeed(l)
 		return
 	}
@@ -81,11 +80,7 @@ func (n *Node) listen(l *link) {
 		l.noted = false
 		n.events.Tell(slog.LevelInfo, "link heard again", status.Event{Kind: status.EventLinkHeard, Host: l.host, Text: "heard again"}, "node", l.peer.String())
 	}
-	for _, p := range n.peers {
-		if p.node() == l.peer.String() {
-			p.again()
-		}
-	}
+	n.peers.Recovered(l.known())
 }
 
 // Limits of the events about a link that is silent again and again: so many at once, then one
@@ -123,20 +118,6 @@ func (n *Node) succeed(l *link) {
 	}
 }
 
-// ListedMissing reports whether a peer of the operator's list has no link or a silent one.
-func (n *Node) ListedMissing() (missing bool) {
-	n.call(func() {
-		for _, p := range n.peers {
-			here := false
-			for _, l := range n.links {
-				here = here || !l.silent && !l.overHub() && p.isListedAt(l.s)
-			}
-			missing = missing || p.Static && !here
-		}
-	})
-	return missing
-}
-
 // With both transports the largest packet of a link is fixed when the link begins. When the
 // path later carries only smaller packets, these still arrive, and all large ones are lost.
 // Only that loss shows the change.
@@ -149,7 +130,7 @@ func (n *Node) narrowed(l *link) (ended bool) {
 		l.narrow = false
 		return false
 	}
-	if n.mayUseSCTP(l) {
+	if n.peers.MayUseSCTP(l.known(), n.view()) {
 		n.linkDown(l, unwelcome(fmt.Sprintf("the path carries no packets of %d bytes any more", l.s.MaxDatagram())))
 		return true
 	}
@@ -160,24 +141,8 @@ func (n *Node) narrowed(l *link) (ended bool) {
 	return false
 }
 
-// mayUseSCTP reports whether the next link to the same peer may run over SCTP, as far
-// as is known.
-func (n *Node) mayUseSCTP(l *link) bool {
-	if l.s.Transport() == via.SCTP {
-		return true
-	}
-	for _, p := range n.peers {
-		if p.node() != l.peer.String() {
-			continue
-		}
-		for _, a := range n.dialAddrs(p) {
-			if a.SCTP != nil {
-				return true
-			}
-		}
-	}
-	return false
-}
+// errDirect ends a session through the hub.
+const errDirect = unwelcome("there is a direct link")
 
 // Two nodes may get a second session: both dialled at once, one was restarted, or one hears
 // nothing on their link and dials again. Both ends must keep the same session, although each
@@ -188,7 +153,7 @@ func (n *Node) mayUseSCTP(l *link) bool {
 
 // linkUp makes a new session the link to its peer, or a spare.
 func (n *Node) linkUp(s *transport.Session) {
-	if !n.allows(s) {
+	if !n.peers.Allows(endOf(s), n.view()) {
 		n.log.Info("session refused: its peer is to be linked over another transport", "peer", s.Peer().Host,
 			"addr", s.RemoteAddr().String(), "transport", s.Transport())
 		n.work.Go(func() { s.Close("not over " + s.Transport().String() + ": this node wants the other transport") })
@@ -199,11 +164,11 @@ func (n *Node) linkUp(s *transport.Session) {
 		n.endLinks(old, errors.New("its host is called "+s.Peer().Host+" now")) // a name holds as long as a daemon
 		old = nil
 	}
-	if n.givesWay(s, old) {
+	if overHub(s) && old != nil && !old.overHub() && !old.isSilent() {
 		n.work.Go(func() { s.Close(string(errDirect)) })
 		return
 	}
-	if old == nil && n.crowded(s) {
+	if old == nil && !n.peers.HasRoom(endOf(s), n.view()) {
 		n.turnAway(s)
 		return
 	}
@@ -251,10 +216,8 @@ func (n *Node) challenge(l *link) {
 	switch {
 	case n.isCopy(l, old):
 		n.refuseCopy(l, old)
-	case l.trial != nil && l.isSameMachine(old) && !n.isSilent(old):
-		if n.goOn(l, old) {
-			n.take(l)
-		}
+	case l.trial != nil && l.isSameMachine(old) && !old.isSilent():
+		n.goOn(l, old)
 	case n.replaces(l, old):
 		n.take(l)
 	case l.s.Dialled() && l.isSameMachine(old):
@@ -263,8 +226,8 @@ func (n *Node) challenge(l *link) {
 }
 
 // isSilent reports whether a link is silent now (quiet).
-func (n *Node) isSilent(l *link) bool {
-	_, silent := l.quiet(n.now())
+func (l *link) isSilent() bool {
+	_, silent := l.quiet(l.n.now())
 	return silent
 }
 
@@ -279,7 +242,7 @@ func (n *Node) replaces(l, old *link) bool {
 	if old.overHub() && !l.overHub() {
 		return true
 	}
-	if n.isSilent(old) || !n.allows(old.s) {
+	if old.isSilent() || !n.peers.Allows(endOf(old.s), n.view()) {
 		return true
 	}
 	if old.greeted && l.run != old.run {
@@ -288,25 +251,5 @@ func (n *Node) replaces(l, old *link) bool {
 	if l.overHub() && !old.overHub() {
 		return false
 	}
-	first := n.dialler(l.s)
-	return first == n.dialler(old.s) || first == lower(n.cfg.Node, l.peer)
-}
-
-// stays reports whether no dial of ours can replace a working link: the node with the lower
-// id dialled it, or we did.
-func (n *Node) stays(l *link) bool { return l.s.Dialled() || lower(n.cfg.Node, l.peer) == l.peer }
-
-// dialler is the node that dialled a session of ours.
-func (n *Node) dialler(s *transport.Session) trust.NodeID {
-	if s.Dialled() {
-		return n.cfg.Node
-	}
-	return s.Peer().Node
-}
-
-func lower(a, b trust.NodeID) trust.NodeID {
-	if a.String() < b.String() {
-		return a
-	}
-	return b
+	return l.s.Dialled() == old.s.Dialled() || l.s.Dialled() == n.cfg.Node.Less(l.peer)
 }

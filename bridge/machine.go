@@ -8,8 +8,8 @@ import (
 	"net"
 	"time"
 
+	"achbridge/bridge/peers"
 	"achbridge/bridge/status"
-	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
@@ -104,7 +104,7 @@ func (n *Node) refuseCopy(l, old *link) {
 	n.work.Go(func() {
 		pause(n.ctx, refusalTime)
 		l.bye("another machine with this node id is linked")
-		l.cancel(errCopied)
+		l.cancel(peers.ErrCopied)
 	})
 }
 
@@ -112,8 +112,6 @@ func (n *Node) refuseCopy(l, old *link) {
 func sameID(l *link) string {
 	return "the machine at " + l.s.RemoteAddr().String() + " has the same node id"
 }
-
-var errCopied = errors.New("another machine with its node id is linked")
 
 // foundCopy records that a second machine, at the given address, has the node id of l's peer. It
 // records an event too, unless a copy of that peer is known already.
@@ -144,17 +142,6 @@ func (c copied) report(now time.Duration) string {
 		return ""
 	}
 	return c.text
-}
-
-// isCopyAt reports whether an address must not be dialled for the node with that id: a copy of
-// the node was heard there, and the link to the node is not gone.
-func (n *Node) isCopyAt(id string, a transport.Addrs) bool {
-	for node, l := range n.links {
-		if c, known := n.copies[node]; known && node.String() == id && a.Include(c.at) && !l.isGone(n.now()) {
-			return true
-		}
-	}
-	return false
 }
 
 // replaced is called when l takes the place of old. It remembers the run of old: if that run is

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/peers"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
@@ -366,7 +367,7 @@ func TestRobotThatComesBackGetsItsCommands(t *testing.T) {
 		robot, twin, _, goal := w.commandedCopies()
 		w.change("robot", "up")
 		goal.put(2, 64)
-		robot.follows("goal", 2, 2*tryTime)
+		robot.follows("goal", 2, 2*peers.TrialTime)
 		if number, _ := twin.newest("goal"); number != 0 {
 			t.Errorf("the copy got command %d", number)
 		}

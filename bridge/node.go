@@ -15,6 +15,7 @@ import (
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/pacing"
+	"achbridge/bridge/peers"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
@@ -45,7 +46,7 @@ type Node struct {
 	warnings logline.Limit // limits warnings about local channels
 	// noInotify is why the kernel does not report changes of the channel directory, which is polled; empty: it does.
 	noInotify string
-	peers     map[string]*peer
+	peers     *peers.Table
 	links     map[trust.NodeID]*link
 	spares    map[spareKey]*link // second links (link_silence.go); each of their nodes has a link too
 	asked     []rule.Mirror      // wishes of the API; those of the configuration are in cfg
@@ -64,7 +65,6 @@ type Node struct {
 	copied    copied                    // a machine that has the node id of this host too
 	former    map[trust.NodeID][]former // runs of a peer that another run has replaced
 	mirrorsOf map[string]int            // number of mirrors by host
-	dials     claimDials                // the budget of dials to peers that are only announced
 	newcomers logline.Limit             // lines in the log about sessions that are turned away
 
 	publishers *hubway.Publishers // of channels at the hub
@@ -96,8 +96,8 @@ const tick = 250 * time.Millisecond
 const (
 	// helloTimeout is how long a peer may take to send its Hello.
 	helloTimeout = 5 * time.Second
-	// spareTime is how long a spare waits to become the link: the peer may have it on trial for tryTime.
-	spareTime = tryTime + helloTimeout
+	// spareTime is how long a spare waits to become the link: the peer may have it on trial for peers.TrialTime.
+	spareTime = peers.TrialTime + helloTimeout
 )
 
 // New checks cfg and returns a node that Run starts. It reports every problem
@@ -123,7 +123,6 @@ func New(cfg Config) (*Node, error) {
 		locals:   make(map[string]*local),
 		mayOpen:  maxLocals,
 		warnings: warnings(),
-		peers:    make(map[string]*peer),
 		links:    make(map[trust.NodeID]*link),
 		spares:   make(map[spareKey]*link),
 		mirrors:  make(map[string]*binding),
@@ -134,7 +133,6 @@ func New(cfg Config) (*Node, error) {
 		copies:    make(map[trust.NodeID]copied),
 		former:    make(map[trust.NodeID][]former),
 		mirrorsOf: make(map[string]int),
-		dials:     newClaimDials(),
 		newcomers: logline.Limit{Period: logPeriod},
 
 		books: make(map[bookKey]*ledger.Book),
@@ -163,6 +161,7 @@ func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n.ctx = ctx
+	n.peers = peers.New(peers.Config{Node: n.cfg.Node.String(), Listen: n.cfg.Endpoint.LocalAddrs(), Cause: causeOf})
 	n.publishers = hubway.NewPublishers(ctx, hubway.Config{
 		Hub: n.cfg.Hub, Host: n.cfg.Host, Node: n.cfg.Node, Signer: n.cfg.Endpoint.Signer, Source: n.cfg.Source, Clock: n.ringClock,
 		Suspended: n.clock.Suspended, Spawn: n.work.Go, Freed: n.admitOthers,
@@ -313,7 +312,7 @@ func (n *Node) accept(ctx context.Context) {
 func (n *Node) look() {
 	n.lookAtProcessor()
 	n.lookAtClocks()
-	n.changed = n.changed || n.dials.waiting
+	n.changed = n.changed || n.peers.Waits()
 	n.lookAtLocals()
 	for _, l := range n.links {
 		n.changed = n.changed || l.advertised.isPartial
@@ -333,7 +332,6 @@ func (n *Node) look() {
 			n.dropSpare(l, unwelcome("there is a link already"))
 		}
 	}
-	n.forgetProved()
 	n.lookAtHub()
 	for _, m := range n.mirrors {
 		n.mirrorLook(m)

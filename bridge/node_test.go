@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/bridge/transport"
 	"achbridge/localach"
 	"achbridge/testnet"
 )
@@ -217,41 +215,6 @@ func TestRemovedMirrorComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		pc.follows("robot.imu", 1, 2*time.Second)
-	})
-}
-
-func TestPeerThatIsListedTwiceIsLinkedOnce(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.run(Config{})
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}})
-		discovered := asPeers([]*host{robot})[0]
-		discovered.Static = false
-		pc.node.SetPeers([]Peer{discovered, {Addrs: discovered.Addrs, Static: true}})
-		time.Sleep(10 * time.Second)
-		if n := strings.Count(pc.log.String(), "link up"); n > 2 {
-			t.Errorf("the link came up %d times", n)
-		}
-		if n := len(pc.node.Status().Links); n != 1 {
-			t.Errorf("got %d links, want one", n)
-		}
-	})
-}
-
-func TestNodeThatMovedIsDialledAtOnce(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.run(Config{})
-		robot.channel("imu", 4, 64).put(1, 64)
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}})
-		peer := asPeers([]*host{robot})
-		right := peer[0].Addrs
-		peer[0].Addrs = []transport.Addrs{{QUIC: &net.UDPAddr{IP: net.IPv4(10, 80, 76, 99), Port: 1}}}
-		pc.node.SetPeers(peer)
-		time.Sleep(time.Minute) // the back-off is at its longest
-		peer[0].Addrs = right
-		pc.node.SetPeers(peer)
-		pc.follows("robot.imu", 1, time.Second)
 	})
 }
 

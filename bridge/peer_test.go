@@ -1,16 +1,13 @@
 package bridge
 
 import (
-	"errors"
 	"net"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
-	"achbridge/bridge/trust"
 )
 
 // The robot roams to another address and has no time to say so: its new place
@@ -34,64 +31,5 @@ func TestLinkedPeerThatMovedIsDialledAtOnce(t *testing.T) {
 		peers[0].Addrs = append(slices.Clone(peers[0].Addrs), transport.Addrs{QUIC: &net.UDPAddr{IP: net.IPv6loopback, Port: port}})
 		pc.node.SetPeers(peers)
 		pc.follows("robot.imu", 2, 500*time.Millisecond)
-	})
-}
-
-// Another robot has got the address under which a robot is still listed.
-func TestAddressOfAnotherDisturbsNoLink(t *testing.T) {
-	inWorld(t, func(w *world) {
-		krang, pc := w.host("krang", wire10ms), w.host("pc", wire10ms)
-		krang.run(Config{})
-		krang.channel("imu", 16, 64).streams(64)
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "*", Channel: "*"}}}, krang)
-		pc.freshWithin(time.Second, "krang.imu")
-		listed := asPeers([]*host{krang, krang})
-		listed[1].Host, listed[1].Node = "robot", trust.NodeID{1}.String()
-		pc.node.SetPeers(listed)
-		time.Sleep(10 * time.Second)
-		if got, want := strings.Count(pc.log.String(), "link up"), 1; got != want {
-			t.Errorf("got %d links one after the other, want %d:\n%s", got, want, pc.log)
-		}
-		if want := "krang, node " + krang.id.String() + ", answers there"; !strings.Contains(pc.log.String(), want) {
-			t.Errorf("log: got\n%s\nwant %q", pc.log, want)
-		}
-		pc.freshWithin(0, "krang.imu")
-	})
-}
-
-// A robot has moved and its former address, which is still listed, has gone to
-// another one.
-func TestRobotIsFoundBehindTheAddressOfAnother(t *testing.T) {
-	inWorld(t, func(w *world) {
-		krang, robot, pc := w.host("krang", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
-		krang.run(Config{})
-		robot.run(Config{})
-		krang.channel("imu", 16, 64).streams(64)
-		robot.channel("imu", 16, 64).streams(64)
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "*", Channel: "*"}}}, krang)
-		pc.freshWithin(time.Second, "krang.imu")
-		listed := asPeers([]*host{krang, robot})
-		listed[1].Addrs = slices.Concat(listed[0].Addrs, listed[1].Addrs)
-		pc.node.SetPeers(listed)
-		pc.freshWithin(500*time.Millisecond, "robot.imu")
-		time.Sleep(10 * time.Second)
-		if got, want := strings.Count(pc.log.String(), "link up"), 2; got != want {
-			t.Errorf("got %d links one after the other, want %d:\n%s", got, want, pc.log)
-		}
-		pc.freshWithin(0, "krang.imu")
-	})
-}
-
-// Discovery may take a peer's last address away while the dial of it is ending.
-func TestPeerThatLostItsAddressesCannotBeReached(t *testing.T) {
-	inWorld(t, func(w *world) {
-		pc := w.host("pc", wire10ms).run(Config{})
-		pc.node.call(func() {
-			p := &peer{Peer: Peer{Host: "robot", Static: true}}
-			pc.node.dialled(p, nil, nil, errors.New("no answer"))
-		})
-		if pc.said("peer cannot be reached") != 1 {
-			t.Errorf("got log\n%s\nwant that the robot cannot be reached", pc.log)
-		}
 	})
 }

@@ -164,7 +164,7 @@ func (n *Node) Ping(ctx context.Context, host string) (p Pong, err error) {
 		if l = n.linkOf(host); l == nil {
 			return
 		}
-		p.Why = n.whyOver(l)
+		p.Why = n.peers.WhyOver(l.known(), n.view())
 		p.Link, _ = l.status(n.now())
 		if l.overHub() {
 			l.pingHub(answer)

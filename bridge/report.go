@@ -15,7 +15,6 @@ import (
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/bridge/transport"
 )
 
 // Status tells what the node does at this moment. What the ages were over time is
@@ -62,7 +61,7 @@ func (n *Node) status() status.Report {
 	s := status.Report{
 		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), ProcessorWait: n.waited, NoInotify: n.noInotify, Copied: n.copied.report(now),
 		Links: []status.Link{}, Mirrors: []status.Mirror{}, Exports: []status.Subscription{},
-		Pushes: []status.Push{}, Locals: []status.Local{}, Peers: []status.Peer{}, Events: n.events.Counted(),
+		Pushes: []status.Push{}, Locals: []status.Local{}, Peers: n.peers.Status(now, n.view()), Events: n.events.Counted(),
 	}
 	for _, l := range n.links {
 		link, exports := l.status(now)
@@ -83,15 +82,12 @@ func (n *Node) status() status.Report {
 	for _, l := range n.locals {
 		s.Locals = append(s.Locals, l.status())
 	}
-	s.Peers = append(s.Peers, n.peersStatus()...)
 	slices.SortFunc(s.Links, func(a, b status.Link) int { return cmp.Compare(a.Peer, b.Peer) })
 	slices.SortFunc(s.Mirrors, func(a, b status.Mirror) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(s.Exports, func(a, b status.Subscription) int {
 		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Peer, b.Peer))
 	})
 	slices.SortFunc(s.Locals, func(a, b status.Local) int { return cmp.Compare(a.Channel, b.Channel) })
-	slices.SortStableFunc(s.Peers, func(a, b status.Peer) int { return cmp.Compare(a.Host, b.Host) })
-	s.Peers = onePerHost(s.Peers)
 	return s
 }
 
@@ -136,7 +132,7 @@ func (m *binding) silence(now time.Duration) string {
 // missing are the wishes for one exact channel that nothing serves yet.
 func (n *Node) missing() []status.Mirror {
 	var list []status.Mirror
-	told := map[string]bool{}
+	v, told := n.view(), map[string]bool{}
 	for _, w := range slices.Concat(n.wishes(), n.pushed()) {
 		name := w.Name(w.Host, w.Channel)
 		if rule.IsPattern(w.Host) || rule.IsPattern(w.Channel) || n.mirrors[name] != nil || told[name] {
@@ -146,7 +142,10 @@ func (n *Node) missing() []status.Mirror {
 			continue // another goes before it
 		}
 		told[name] = true
-		cause, reason := status.CausePeerMissing, "no link to "+w.Host+n.otherwise(w.Host)
+		cause, reason := status.CausePeerMissing, "no link to "+w.Host
+		if name := n.peers.NameOfListed(w.Host, v); name != "" {
+			reason += ": the peer listed as " + w.Host + " is " + name + ", use that name"
+		}
 		for _, l := range n.links {
 			if l.host == w.Host {
 				cause, reason = status.CauseNoChannel, w.Host+" does not offer it"
@@ -157,85 +156,11 @@ func (n *Node) missing() []status.Mirror {
 	return list
 }
 
-// otherwise says under which name the host is linked that is listed as host; it begins
-// with a colon, and is empty when there is none.
-func (n *Node) otherwise(host string) string {
-	for _, p := range n.peers {
-		for _, l := range n.links {
-			if p.Static && p.Host == host && l.host != host && p.isListedAt(l.s) {
-				return ": the peer listed as " + host + " is " + l.host + ", use that name"
-			}
-		}
-	}
-	return ""
-}
-
 func (l *local) status() status.Local {
 	s := status.Local{Channel: l.name, Exported: l.ch != nil && l.reason == "", Reason: l.reason, Cause: l.cause}
 	if l.ch != nil {
 		g := l.ch.Geometry()
 		s.FrameCount, s.FrameSize, s.Seq = g.FrameCount, g.FrameSize, l.ch.LastSeq()
-	}
-	return s
-}
-
-// peersStatus are the nodes that have proved themselves, each with all that is listed or
-// announced of it, and then what else is.
-func (n *Node) peersStatus() []status.Peer {
-	var list []status.Peer
-	told := map[*peer]bool{}
-	for _, p := range n.peers {
-		if !p.proved || !n.awaited(p) {
-			continue
-		}
-		about := n.toldOf(p)
-		if len(about) == 0 && n.linkTo(p) == nil && !n.wanted(p) {
-			continue // nobody misses it
-		}
-		for _, q := range about {
-			told[q] = true
-		}
-		list = append(list, n.peerStatus(append([]*peer{p}, about...)))
-	}
-	for _, p := range n.peers {
-		if p.Hub && n.toldBesides(p) {
-			continue
-		}
-		if !p.proved && !told[p] {
-			list = append(list, n.peerStatus([]*peer{p}))
-		}
-	}
-	return list
-}
-
-// peerStatus tells of one node, of which several things are known; the first counts most.
-func (n *Node) peerStatus(about []*peer) status.Peer {
-	p := about[0]
-	if p.Hub {
-		return n.hubPeerStatus(p)
-	}
-	s := status.Peer{Host: n.nameOf(p), Node: p.Node, Addrs: []string{}, State: status.PeerKnown}
-	for _, q := range about {
-		for _, a := range addrStrings(q.Addrs) {
-			if !slices.Contains(s.Addrs, a) {
-				s.Addrs = append(s.Addrs, a)
-			}
-		}
-		if q.stop != nil {
-			s.State = status.PeerDialling
-		}
-		if s.Error == "" && q.err != nil {
-			setError(&s, q.err)
-		}
-		if q.Static && q.Host != s.Host {
-			s.ListedAs = q.Host
-		}
-	}
-	switch l := n.linkTo(p); {
-	case l != nil:
-		s.State, s.Error, s.Cause, s.Network = status.PeerLinked, "", "", l.s.Network()
-	case p.proved && len(about) == 1:
-		s.State = status.PeerMissed
 	}
 	return s
 }
@@ -277,14 +202,6 @@ func (n *Node) Exported() []status.Local {
 		}
 	})
 	slices.SortFunc(list, func(a, b status.Local) int { return cmp.Compare(a.Channel, b.Channel) })
-	return list
-}
-
-func addrStrings(addrs []transport.Addrs) []string {
-	list := make([]string, 0, len(addrs))
-	for _, a := range addrs {
-		list = append(list, a.String())
-	}
 	return list
 }
 

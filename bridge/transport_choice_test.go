@@ -3,7 +3,6 @@ package bridge
 import (
 	"net"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -173,26 +172,20 @@ func TestSessionOverTheTransportNotWantedIsRefused(t *testing.T) {
 	})
 }
 
-func TestPeerWithoutACommonTransportIsToldWithTheCure(t *testing.T) {
-	for _, c := range []struct{ theirs, ours, over, want string }{
-		{overQUIC, overSCTP, "", "listens on quic only, this node on sctp: start one of them with --transport=auto"},
-		{overSCTP, overQUIC, "", "listens on sctp only, this node on quic"},
-		{overQUIC, "auto", overSCTP, "to be linked over sctp, and listens on quic only: start it with --transport=auto"},
+func TestChangedRuleMovesTheLinkToItsTransport(t *testing.T) {
+	all := []rule.Mirror{{Host: "robot", Channel: "*"}}
+	for what, cfg := range map[string]Config{
+		"mirror": {Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", Over: overSCTP}}},
+		"push":   {Mirrors: all, Pushes: rule.Pushes{{Channel: "plan", Host: "robot", Over: overSCTP}}},
 	} {
-		t.Run(c.theirs+" "+c.ours+" "+c.over, func(t *testing.T) {
+		t.Run(what, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-				robot.over, pc.over = c.theirs, c.ours
-				robot.run(Config{})
-				pc.run(Config{})
-				pc.node.SetPeers([]Peer{robot.asPeer(c.over)})
-				time.Sleep(20 * time.Second)
-				if list := pc.node.Status().Peers; len(list) != 1 || !strings.Contains(list[0].Error, c.want) {
-					t.Errorf("got %+v, want %q", list, c.want)
+				_, pc, _ := streamingOverBoth(w)
+				pc.live(overQUIC, time.Second)
+				if err := pc.node.Apply(cfg); err != nil {
+					t.Fatal(err)
 				}
-				if n := pc.said("peer cannot be reached"); n != 1 {
-					t.Errorf("logged %d times, want once", n)
-				}
+				pc.live(overSCTP, time.Second)
 			})
 		})
 	}

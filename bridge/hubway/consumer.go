@@ -10,6 +10,7 @@ import (
 
 	"achbridge/bridge/lock"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/phases"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/seal"
 	"achbridge/wire"
@@ -28,15 +29,31 @@ type Consumer struct {
 	reported tally         // by Report; the node's goroutine
 
 	mu           lock.Mutex[lock.Consumer] // guards what follows
-	key          *openingKey
+	phase        consumerPhase
+	key          *openingKey   // nil while keyless
 	named        uint64        // newest frame that the origin has named
 	unkeyed      []byte        // a frame whose key may be on its way; nil: none
-	held         *heldFrame    // an opened frame that waits for information from the origin; nil: none
+	held         heldFrame     // while holding
 	unknownKeys  int           // frames of another key since the present one was set
 	repeats      *rate.Limiter // of the newest frame
 	tally        tally
 	opened       []byte // memory of the frame that was opened last
 	decompressor ring.Decompressor
+}
+
+// consumerPhase is what happens to a frame from the hub.
+type consumerPhase int
+
+const (
+	keyless consumerPhase = iota // its key has not come from the origin yet: the newest frame is kept sealed
+	opening                      // it is opened, and goes to the mirror
+	holding                      // the frame that was opened last waits for information from the origin
+)
+
+var consumerTransitions = phases.Transitions[consumerPhase]{
+	keyless: {opening},
+	opening: {holding},
+	holding: {opening},
 }
 
 // ConsumerConfig has what a Consumer needs of the node and of the link with the origin.
@@ -147,6 +164,9 @@ func (c *Consumer) SetKey(m wire.Key) {
 	defer c.mu.Unlock()
 	c.key = &openingKey{key.ID, m.From, seal.NewOpener(seal.Origin{Key: key, Node: c.cfg.Origin}, c.cfg.SignedBy, m.From)}
 	c.unknownKeys = 0
+	if c.phase == keyless {
+		consumerTransitions.Move(&c.phase, opening)
+	}
 	if b := c.unkeyed; b != nil {
 		c.unkeyed = nil
 		c.accept(b)
@@ -170,9 +190,8 @@ func (c *Consumer) ClockKnown() {
 
 // retry requires c.mu.
 func (c *Consumer) retry() {
-	if f := c.held; f != nil {
-		c.held = nil
-		c.put(f)
+	if c.phase == holding {
+		c.put(c.held)
 	}
 }
 
@@ -210,7 +229,7 @@ func (c *Consumer) accept(b []byte) {
 	case err != nil, len(b) > c.cfg.Limit+maxSealed:
 		c.tally.forged++
 		return
-	case c.key == nil || id != c.key.id:
+	case c.phase == keyless || id != c.key.id:
 		if c.unknownKeys++; c.unknownKeys > MaxUnknownKeys {
 			c.tally.forged++
 		}
@@ -229,8 +248,7 @@ func (c *Consumer) accept(b []byte) {
 		c.tally.received++
 		c.tally.replaced += c.key.Last() - before - 1
 		c.replaced.Store(c.tally.replaced)
-		c.held = nil
-		c.put(&heldFrame{f, len(b)})
+		c.put(heldFrame{f, len(b)})
 	}
 }
 
@@ -247,13 +265,16 @@ func (c *Consumer) repeated(last uint64) {
 
 // put puts a frame into the mirror, or holds it until the origin's clock is known, or until the origin has named it as the
 // newest. c.mu must be held.
-func (c *Consumer) put(f *heldFrame) {
+func (c *Consumer) put(f heldFrame) {
 	at := c.cfg.ReadClock()
 	if f.Owed && f.Seq > c.named || !at.Known && f.Captured != 0 {
-		c.held = &heldFrame{f.Frame, f.sent}
+		consumerTransitions.Move(&c.phase, holding)
+		c.held = f
 		c.held.Data = bytes.Clone(f.Data)
 		return
 	}
+	consumerTransitions.Move(&c.phase, opening)
+	c.held = heldFrame{}
 	data, err := c.decompressor.Decompress(f.Codec, f.RawSize, c.cfg.Limit, f.Data)
 	if err != nil {
 		c.cfg.Mirror.RefuseFrame(c.cfg.Feed, err)

@@ -12,17 +12,18 @@ import (
 type sealingKey struct {
 	seal.Key
 	*seal.Sealer
+	used uint64 // counter of the newest frame that has left, or could not; under the publisher's mu
 }
 
 // newSealingKey makes a random key for frames of this node.
 func newSealingKey(node [16]byte, signer crypto.Signer) *sealingKey {
 	key := seal.NewKey()
-	return &sealingKey{key, seal.NewSealer(seal.Origin{Key: key, Node: node}, signer)}
+	return &sealingKey{Key: key, Sealer: seal.NewSealer(seal.Origin{Key: key, Node: node}, signer)}
 }
 
-// message returns the message that gives a reader the key. The reader's frames have counters above after.
-func (k *sealingKey) message(sub uint32, after uint64) wire.Key {
-	return wire.Key{Sub: sub, KeyID: k.ID[:], Key: k.Secret[:], From: after + 1}
+// message returns the message that gives a reader the key, for the frames from now on.
+func (k *sealingKey) message(sub uint32) wire.Key {
+	return wire.Key{Sub: sub, KeyID: k.ID[:], Key: k.Secret[:], From: k.used + 1}
 }
 
 // RekeyStep is how far the wall clock may move against the monotonic clock before channels at the hub take another key. A
@@ -38,7 +39,7 @@ func (t *Publishers) WallClockMoved(step time.Duration) {
 	}
 	for _, p := range t.byChannel {
 		p.mu.Lock()
-		if p.key != nil && !p.ended {
+		if p.phase == publishing {
 			p.renewKey()
 		}
 		p.mu.Unlock()

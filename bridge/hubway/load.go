@@ -16,20 +16,20 @@ const never = time.Hour
 func (p *publisher) due(now time.Duration) (size int, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.size, p.wait(p.arrivals.Collect(), now)
+	return p.newest.size, p.wait(p.channel.arrivals.Collect(), now)
 }
 
 // wait is when a frame may be put, 0 for now. p.mu must be held.
 func (p *publisher) wait(at ring.Arrival, now time.Duration) (again time.Duration) {
 	switch {
-	case p.ended || len(p.subscriptions) == 0 || p.credit == 0 || at.Seq <= p.loaded && !p.again:
+	case p.phase != publishing || p.nextPut.credit == 0 || at.Seq <= p.newest.seq && !p.newest.again:
 		return now + never
-	case now < p.retryAt:
-		return p.retryAt
-	case at.Seq <= p.loaded && now < p.repeatAt:
-		return p.repeatAt
-	case now < max(at.SlotAt, p.freeAt):
-		return max(at.SlotAt, p.freeAt)
+	case now < p.nextPut.retryAt:
+		return p.nextPut.retryAt
+	case at.Seq <= p.newest.seq && now < p.newest.repeatAt:
+		return p.newest.repeatAt
+	case now < max(at.SlotAt, p.nextPut.freeAt):
+		return max(at.SlotAt, p.nextPut.freeAt)
 	}
 	return 0
 }
@@ -41,14 +41,14 @@ func (p *publisher) load(now time.Duration) (f *sealable, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.slept()
-	at := p.arrivals.Collect()
+	at := p.channel.arrivals.Collect()
 	at.NextCapturedAt = next
 	if again := p.wait(at, now); again > 0 {
 		return nil, again
 	}
-	if p.command && (at.Seq <= p.undated || p.over(at.CapturedAt, now)) {
-		p.pass(at.Seq, p.arrivals.PassedOver(), expired)
-		p.again = false
+	if p.command && (at.Seq <= p.sleep.undated || p.over(at.CapturedAt, now)) {
+		p.pass(at.Seq, p.channel.arrivals.PassedOver(), expired)
+		p.newest.again = false
 		return nil, now + never
 	}
 	return p.copy(at, now)
@@ -56,19 +56,19 @@ func (p *publisher) load(now time.Duration) (f *sealable, again time.Duration) {
 
 // copy takes the frame from the snapshots that links share. p.mu must be held.
 func (p *publisher) copy(at ring.Arrival, now time.Duration) (f *sealable, again time.Duration) {
-	s, at, err := p.request.Take(p.copies, at, p.wakeUp)
+	s, at, err := p.channel.request.Take(p.channel.copies, at, p.wakeUp)
 	if s == nil && err == nil {
 		return nil, now + never // the frame is being copied
 	}
 	if no, ok := errors.AsType[*ring.Refusal](err); ok {
-		p.pass(no.Seq, p.arrivals.PassedOver(), refused)
-		p.trouble, p.again = no, false
+		p.pass(no.Seq, p.channel.arrivals.PassedOver(), refused)
+		p.trouble, p.newest.again = no, false
 		return nil, now + never
 	}
 	if err != nil {
 		return nil, p.failed(err, now)
 	}
-	if s.Seq < p.loaded || s.Seq == p.loaded && !p.again {
+	if s.Seq < p.newest.seq || s.Seq == p.newest.seq && !p.newest.again {
 		s.Release()
 		return nil, now + RetryAfter // the ring runs backwards: the node will find out
 	}
@@ -78,26 +78,26 @@ func (p *publisher) copy(at ring.Arrival, now time.Duration) (f *sealable, again
 // begin uses credit for s. p.mu must be held.
 func (p *publisher) begin(s *ring.Snapshot, at ring.Arrival, now time.Duration) *sealable {
 	captured := s.CapturedFor(p.command, at)
-	_, passed := p.arrivals.UseSlot(now, p.slot())
-	p.credit--
+	_, passed := p.channel.arrivals.UseSlot(now, p.slot())
+	p.nextPut.credit--
 	return &sealable{Snapshot: s, key: p.key, captured: captured, owed: !p.command && p.over(captured, now), passed: passed}
 }
 
 // failed records why the channel could not be read, and returns when to try again. p.mu must be held.
 func (p *publisher) failed(err error, now time.Duration) time.Duration {
-	p.trouble, p.retryAt = err, now+RetryAfter
+	p.trouble, p.nextPut.retryAt = err, now+RetryAfter
 	switch {
 	case errors.Is(err, ring.ErrNoMemory):
-		p.retryAt = now + ring.AfterNoMemory
+		p.nextPut.retryAt = now + ring.AfterNoMemory
 	case ring.IsBusy(err):
-		p.retryAt = now + ring.AfterBusy
+		p.nextPut.retryAt = now + ring.AfterBusy
 	}
-	return p.retryAt
+	return p.nextPut.retryAt
 }
 
 // slept sees to it that no command of before the host was suspended is put. p.mu must be held.
 func (p *publisher) slept() {
-	if total := p.cfg.Suspended(); clock.Slept(p.suspended, total) {
-		p.suspended, p.undated = total, p.arrivals.Newest().Seq
+	if total := p.cfg.Suspended(); clock.Slept(p.sleep.suspended, total) {
+		p.sleep.suspended, p.sleep.undated = total, p.channel.arrivals.Newest().Seq
 	}
 }

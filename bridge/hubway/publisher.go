@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"achbridge/bridge/lock"
+	"achbridge/bridge/phases"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/seal"
@@ -18,43 +19,78 @@ import (
 // publisher publishes one channel of this host to the hub, once for all subscribers there. The ring is its queue, as for links:
 // it copies the newest frame when the hub has acknowledged enough of those before, seals it and puts it. Its goroutine is run.
 type publisher struct {
-	cfg      *Config
-	all      *Publishers
+	cfg     *Config
+	all     *Publishers
+	channel channel
+	at      Channel
+	cancel  context.CancelFunc
+	wake    chan struct{}
+	outbox  outbox
+
+	mu            lock.Mutex[lock.Publisher] // guards what follows, and channel.request
+	phase         publisherPhase
+	subscriptions []*Subscription
+	key           *sealingKey
+	command       bool // the one subscriber takes commands
+	newest        newestFrame
+	nextPut       nextPut
+	puts          putLog
+	trouble       error // why the last try to put a frame failed
+	sleep         sleepWatch
+}
+
+// publisherPhase is how far a publisher has come.
+type publisherPhase int
+
+const (
+	starting   publisherPhase = iota // nobody has subscribed, and there is no key
+	publishing                       // there is a key, and at least one subscription
+	ended                            // the last subscription has stopped
+)
+
+var publisherTransitions = phases.Transitions[publisherPhase]{
+	starting:   {publishing},
+	publishing: {ended},
+}
+
+// channel is the local channel that a publisher reads.
+type channel struct {
 	name     string
 	epoch    uint64
 	copies   *ring.Snapshots
 	user     *ring.User
 	arrivals *ring.Arrivals
-	at       Channel
-	cancel   context.CancelFunc
-	wake     chan struct{}
+	request  ring.SnapshotRequest
+}
 
-	// These belong to run.
+// outbox is what is known of frames while they are sealed and sent. It belongs to run.
+type outbox struct {
 	sealed   []byte
 	tooLarge int   // bytes of the smallest frame that the hub refused for its size; 0: none
 	refusal  error // of that frame
 	wasNamed bool  // the subscribers believe that the last named frame is owed
+}
 
-	mu            lock.Mutex[lock.Publisher] // guards what follows
-	subscriptions []*Subscription
-	ended         bool
-	key           *sealingKey
-	used          uint64        // counter of the newest frame that key has sealed and that has left, or could not
-	command       bool          // the one subscriber takes commands
-	credit        int           // frames that may be put before the hub acknowledges one
-	again         bool          // the newest frame is put once more
-	repeatAt      time.Duration // not before then
-	loaded        uint64        // number of the newest frame that was put, or given up
-	outcome       outcome       // of that frame
-	freeAt        time.Duration // when the rate of the subscribers lets the next frame leave
-	retryAt       time.Duration
-	request       ring.SnapshotRequest
-	size          int   // bytes of the frame that was put last
-	trouble       error // why the last try to put a frame failed
-	sent          int64 // number of frames put
-	puts          putLog
-	suspended     time.Duration // for how long the host had been suspended at the last look
-	undated       uint64        // of commands: frames up to this one may be of any age
+// newestFrame is the newest frame that was put, or given up. It is under the publisher's mu.
+type newestFrame struct {
+	seq      uint64
+	outcome  outcome
+	again    bool          // it is put once more
+	repeatAt time.Duration // not before then
+	size     int           // bytes of the frame that was put last
+}
+
+// nextPut says when the next frame may leave. It is under the publisher's mu.
+type nextPut struct {
+	credit  int           // frames that may be put before the hub acknowledges one
+	freeAt  time.Duration // when the rate of the subscribers lets it leave
+	retryAt time.Duration // when it is tried again after it could not be put
+}
+
+// sleepWatch notices that the host was suspended. It is under the publisher's mu.
+type sleepWatch struct {
+	suspended time.Duration // for how long the host had been suspended at the last look
+	undated   uint64        // of commands: frames up to this one may be of any age
 }
 
 const (
@@ -69,22 +105,22 @@ const (
 func (t *Publishers) publish(ch *localach.Channel, copies *ring.Snapshots, loaded uint64) *publisher {
 	ctx, cancel := context.WithCancel(t.ctx)
 	p := &publisher{
-		cfg: &t.cfg, all: t, name: ch.Name(), epoch: ch.Epoch(), copies: copies, at: t.cfg.Hub.Channel(t.cfg.Host, ch.Name()), cancel: cancel,
-		arrivals: ring.NewArrivals(ch, t.cfg.Clock), wake: make(chan struct{}, 1), credit: maxCredit, loaded: loaded,
-		suspended: t.cfg.Suspended(),
+		cfg: &t.cfg, all: t, at: t.cfg.Hub.Channel(t.cfg.Host, ch.Name()), cancel: cancel, wake: make(chan struct{}, 1),
+		channel: channel{name: ch.Name(), epoch: ch.Epoch(), copies: copies, arrivals: ring.NewArrivals(ch, t.cfg.Clock)},
+		newest:  newestFrame{seq: loaded}, nextPut: nextPut{credit: maxCredit}, sleep: sleepWatch{suspended: t.cfg.Suspended()},
 	}
-	p.user = copies.Join(p.wakeUp)
-	p.arrivals.Watch(t.cfg.Source, p.wakeUp)
+	p.channel.user = copies.Join(p.wakeUp)
+	p.channel.arrivals.Watch(t.cfg.Source, p.wakeUp)
 	t.cfg.Spawn(func() { p.run(ctx) })
 	return p
 }
 
 // end stops the publisher. Nothing reads the channel any more when it returns. p.mu must be held.
 func (p *publisher) end() {
-	p.ended = true
+	publisherTransitions.Move(&p.phase, ended)
 	p.cancel()
-	p.arrivals.Stop()
-	p.copies.Leave(p.user)
+	p.channel.arrivals.Stop()
+	p.channel.copies.Leave(p.channel.user)
 }
 
 func (p *publisher) wakeUp() {
@@ -139,9 +175,9 @@ type sealable struct {
 // a newer one may take its place before the next try.
 func (p *publisher) put(ctx context.Context, f *sealable) {
 	defer f.Release()
-	if f.owed || p.wasNamed { // what was owed is not any more: the hub may bring it still
+	if f.owed || p.outbox.wasNamed { // what was owed is not any more: the hub may bring it still
 		p.nameNewest(f.Seq)
-		p.wasNamed = f.owed
+		p.outbox.wasNamed = f.owed
 	}
 	acked, err := p.send(ctx, f)
 	p.left(f, err)
@@ -161,17 +197,17 @@ func (p *publisher) put(ctx context.Context, f *sealable) {
 // send seals f and has it leave. A frame that the hub would refuse for its size costs nothing: the limit
 // stays what it is as long as the connection, and so the readers.
 func (p *publisher) send(ctx context.Context, f *sealable) (acked <-chan error, err error) {
-	if p.tooLarge > 0 && len(f.Data) >= p.tooLarge {
-		return nil, p.refusal
+	if p.outbox.tooLarge > 0 && len(f.Data) >= p.outbox.tooLarge {
+		return nil, p.outbox.refusal
 	}
-	room := slices.Grow(p.sealed[:0], len(f.Data)+f.key.Overhead())
-	p.sealed, err = f.key.Seal(room, seal.Frame{Epoch: p.epoch, Seq: f.Seq, Captured: f.captured, Owed: f.owed, Data: f.Data})
+	room := slices.Grow(p.outbox.sealed[:0], len(f.Data)+f.key.Overhead())
+	p.outbox.sealed, err = f.key.Seal(room, seal.Frame{Epoch: p.channel.epoch, Seq: f.Seq, Captured: f.captured, Owed: f.owed, Data: f.Data})
 	if err != nil {
 		return nil, err
 	}
-	acked, err = p.at.Put(ctx, p.sealed)
+	acked, err = p.at.Put(ctx, p.outbox.sealed)
 	if errors.Is(err, ErrTooLarge) {
-		p.tooLarge, p.refusal, p.sealed = len(f.Data), err, nil
+		p.outbox.tooLarge, p.outbox.refusal, p.outbox.sealed = len(f.Data), err, nil
 	}
 	return acked, err
 }
@@ -181,28 +217,26 @@ func (p *publisher) left(f *sealable, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.cfg.Clock.Now()
-	if f.key == p.key {
-		p.used = f.key.Last()
-	}
+	f.key.used = f.key.Last()
 	if errors.Is(err, ErrTooLarge) {
 		p.pass(f.Seq, f.passed, refused)
-		p.trouble = fmt.Errorf("%s: %w; or have its publisher put smaller frames", p.name, err)
-		p.credit, p.again = p.credit+1, false
+		p.trouble = fmt.Errorf("%s: %w; or have its publisher put smaller frames", p.channel.name, err)
+		p.nextPut.credit, p.newest.again = p.nextPut.credit+1, false
 		return
 	}
 	if err != nil {
 		p.untaken(err, now)
-		p.credit++
+		p.nextPut.credit++
 		return
 	}
-	if f.Seq > p.loaded {
+	if f.Seq > p.newest.seq {
 		p.pass(f.Seq, f.passed, sent)
-		p.sent++
-		p.puts.add(f.Seq, p.sent)
+		p.puts.total++
+		p.puts.add(f.Seq)
 	}
-	p.again = f.key != p.key && !p.command // nobody has that key any more
-	p.size = len(f.Data)
-	p.freeAt = max(p.freeAt, now) + p.interval()
+	p.newest.again = f.key != p.key && !p.command // nobody has that key any more
+	p.newest.size = len(f.Data)
+	p.nextPut.freeAt = max(p.nextPut.freeAt, now) + p.interval()
 }
 
 // unreached records that the hub cannot be reached, and returns when to try again.
@@ -214,8 +248,8 @@ func (p *publisher) unreached(err error) (again time.Duration) {
 
 // untaken needs p.mu.
 func (p *publisher) untaken(err error, now time.Duration) (again time.Duration) {
-	p.trouble, p.retryAt = fmt.Errorf("%s: the hub does not take it: %w", p.name, err), now+RetryAfter
-	return p.retryAt
+	p.trouble, p.nextPut.retryAt = fmt.Errorf("%s: the hub does not take it: %w", p.channel.name, err), now+RetryAfter
+	return p.nextPut.retryAt
 }
 
 // acknowledged takes the hub's word on frame seq. The newest frame is put once more if it may
@@ -223,13 +257,13 @@ func (p *publisher) untaken(err error, now time.Duration) (again time.Duration) 
 func (p *publisher) acknowledged(seq uint64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.credit++
+	p.nextPut.credit++
 	switch {
 	case err == nil:
 		p.trouble = nil
-	case seq == p.loaded && !p.command:
-		p.again, p.repeatAt = true, p.cfg.Clock.Now()+RetryAfter
-		p.trouble = fmt.Errorf("%s: the hub does not acknowledge it: %w", p.name, err)
+	case seq == p.newest.seq && !p.command:
+		p.newest.again, p.newest.repeatAt = true, p.cfg.Clock.Now()+RetryAfter
+		p.trouble = fmt.Errorf("%s: the hub does not acknowledge it: %w", p.channel.name, err)
 	}
 	p.wakeUp()
 }
@@ -237,13 +271,13 @@ func (p *publisher) acknowledged(seq uint64, err error) {
 // pass counts the outcome of frame seq, and the frames before it that were passed over: those up to passed, before their slot.
 // p.mu must be held.
 func (p *publisher) pass(seq, passed uint64, o outcome) {
-	if seq <= p.loaded {
+	if seq <= p.newest.seq {
 		return
 	}
 	for _, s := range p.subscriptions {
-		s.counts.add(max(p.loaded, s.from), seq, passed, o)
+		s.counts.add(max(p.newest.seq, s.from), seq, passed, o)
 	}
-	p.loaded, p.outcome = seq, o
+	p.newest.seq, p.newest.outcome = seq, o
 }
 
 // nameNewest sends the number of the newest frame to the subscribers over their control streams. They put a frame past its

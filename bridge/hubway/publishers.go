@@ -111,5 +111,5 @@ func (t *Publishers) Key(channel string) (key wire.Key, newest uint64, ok bool) 
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.key.message(0, p.used), p.loaded, true
+	return p.key.message(0), p.newest.seq, true
 }

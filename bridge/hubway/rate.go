@@ -69,7 +69,7 @@ func (s *Subscription) Pulled(m wire.Pulled) {
 	before := p.interval()
 	s.bound.add(m, now)
 	if every := p.interval(); every < before {
-		p.freeAt = min(p.freeAt, now+every)
+		p.nextPut.freeAt = min(p.nextPut.freeAt, now+every)
 		p.wakeUp()
 	}
 }

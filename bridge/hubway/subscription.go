@@ -27,7 +27,7 @@ type Subscription struct {
 	qos        rule.QoS
 	from       uint64 // frames up to this one are not counted
 	counts     counts
-	sentBefore int64 // publisher.sent at the beginning of the subscription
+	sentBefore int64 // publisher.puts.total at the beginning of the subscription
 	bound      bound
 }
 
@@ -61,16 +61,17 @@ func (c *counts) add(base, seq, passed uint64, o outcome) {
 
 // putLog remembers of the latest frames how many had been put by then.
 type putLog struct {
-	seq  [putLogged]uint64
-	sent [putLogged]int64
-	next int
+	total int64 // frames put
+	seq   [putLogged]uint64
+	sent  [putLogged]int64 // total at that time
+	next  int
 }
 
 // putLogged is more than are put between two reports of a reader, at some 500 a second.
 const putLogged = 1024
 
-func (g *putLog) add(seq uint64, sent int64) {
-	g.seq[g.next%putLogged], g.sent[g.next%putLogged] = seq, sent
+func (g *putLog) add(seq uint64) {
+	g.seq[g.next%putLogged], g.sent[g.next%putLogged] = seq, g.total
 	g.next++
 }
 
@@ -88,10 +89,11 @@ func (g *putLog) upTo(seq uint64) (sent int64, ok bool) {
 func (p *publisher) join(r *Subscription, have, last uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.from, r.sentBefore, r.bound = last, p.sent, newBound(p.cfg.Clock.Now())
+	r.from, r.sentBefore, r.bound = last, p.puts.total, newBound(p.cfg.Clock.Now())
 	p.subscriptions = append(p.subscriptions, r)
 	p.requalified()
-	if p.key == nil {
+	if p.phase == starting {
+		publisherTransitions.Move(&p.phase, publishing)
 		p.key = newSealingKey(p.cfg.Node, p.cfg.Signer())
 	}
 	r.tellKey()
@@ -100,27 +102,27 @@ func (p *publisher) join(r *Subscription, have, last uint64) {
 		return
 	}
 	r.from = last - 1 // the newest frame is owed to a new subscriber
-	if p.command || p.loaded < last {
+	if p.command || p.newest.seq < last {
 		return
 	}
 	// The frame is at the hub, or would be if the hub had not refused it. The peer may not get it from there any more.
-	p.again = true
-	if p.outcome == refused {
+	p.newest.again = true
+	if p.newest.outcome == refused {
 		r.counts.by[refused]++
 		return
 	}
 	r.counts.by[sent]++
 	r.sentBefore--
 	if _, known := p.puts.upTo(last); !known {
-		p.puts.add(p.loaded, p.sent)
+		p.puts.add(p.newest.seq)
 	}
 }
 
 // requalified takes what the readers want now. p.mu must be held.
 func (p *publisher) requalified() {
 	p.command = p.carriesCommands()
-	p.arrivals.SetInterval(p.cfg.Clock.Now(), p.slot())
-	p.arrivals.SetCommand(p.command)
+	p.channel.arrivals.SetInterval(p.cfg.Clock.Now(), p.slot())
+	p.channel.arrivals.SetCommand(p.command)
 }
 
 // Requalify serves the subscription by another quality of service.
@@ -138,8 +140,8 @@ func (r *Subscription) Owe(have uint64) {
 	p := r.publisher
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if have < p.loaded && !p.command {
-		p.again = true
+	if have < p.newest.seq && !p.command {
+		p.newest.again = true
 		p.wakeUp()
 	}
 }
@@ -154,12 +156,12 @@ func (r *Subscription) Stop() {
 	defer p.mu.Unlock()
 	p.subscriptions = slices.DeleteFunc(p.subscriptions, func(o *Subscription) bool { return o == r })
 	if r.qos.Class == rule.Command {
-		p.cfg.Freed(p.name)
+		p.cfg.Freed(p.channel.name)
 	}
-	if len(p.subscriptions) == 0 && !p.ended {
+	if len(p.subscriptions) == 0 && p.phase == publishing {
 		p.end()
-		if p.all.byChannel[p.name] == p {
-			delete(p.all.byChannel, p.name)
+		if p.all.byChannel[p.channel.name] == p {
+			delete(p.all.byChannel, p.channel.name)
 		}
 		return
 	}
@@ -169,22 +171,22 @@ func (r *Subscription) Stop() {
 
 // renewKey makes another key for the next frames, and sends it to the readers. p.mu must be held.
 func (p *publisher) renewKey() {
-	p.key, p.used = newSealingKey(p.cfg.Node, p.cfg.Signer()), 0
+	p.key = newSealingKey(p.cfg.Node, p.cfg.Signer())
 	for _, r := range p.subscriptions {
 		r.tellKey()
 	}
-	p.again = !p.command // what is at the hub is sealed with the former key
+	p.newest.again = !p.command // what is at the hub is sealed with the former key
 	p.wakeUp()
 }
 
 // tellKey sends the key that the next frames are sealed with. Needs publisher.mu.
-func (r *Subscription) tellKey() { r.peer.Send(r.publisher.key.message(r.id, r.publisher.used)) }
+func (r *Subscription) tellKey() { r.peer.Send(r.publisher.key.message(r.id)) }
 
 // newest returns the number of the newest frame that is known.
 func (r *Subscription) newest() uint64 {
 	r.publisher.mu.Lock()
 	defer r.publisher.mu.Unlock()
-	return max(r.publisher.arrivals.Newest().Seq, r.publisher.loaded)
+	return max(r.publisher.channel.arrivals.Newest().Seq, r.publisher.newest.seq)
 }
 
 // Accounts returns the frame counters, and the newest frame that they include.
@@ -199,8 +201,8 @@ func (r *Subscription) Show(s *status.Subscription) {
 	p := r.publisher
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.AgeMs, s.PeriodMs, s.DueMs = p.arrivals.Due(p.cfg.Clock.Now(), r.qos.MaxRate.Interval())
-	s.Seq, s.Bytes, s.AtHub = r.arrived, p.size, r.replaced
+	s.AgeMs, s.PeriodMs, s.DueMs = p.channel.arrivals.Due(p.cfg.Clock.Now(), r.qos.MaxRate.Interval())
+	s.Seq, s.Bytes, s.AtHub = r.arrived, p.newest.size, r.replaced
 }
 
 // Trouble returns why the last try to put a frame failed, nil if none did.

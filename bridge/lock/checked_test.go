@@ -16,7 +16,7 @@ func TestWrongOrderOfLocksIsFound(t *testing.T) {
 	l.Unlock()
 	m.Unlock()
 	defer func() {
-		if text, _ := recover().(string); !strings.Contains(text, "mirror.mu is taken under link.mu") {
+		if text, _ := recover().(string); !strings.Contains(text, "mirror.mu is taken under send.Link.mu") {
 			t.Errorf("got %q, want both locks named", text)
 		}
 		l.Unlock()

@@ -12,7 +12,7 @@ import (
 func (m *Mirror) WatchAge(now time.Duration) *age.Watch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.ages.Watch(now)
+	return m.frames.ages.Watch(now)
 }
 
 // EndWatch tells what the age was since watchAge; at is what is known of the peer's clock.
@@ -20,12 +20,12 @@ func (m *Mirror) EndWatch(watch *age.Watch, now time.Duration, at Reading) statu
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.learn(at)
-	age := m.ages.now(now)
-	period, known := m.pace.Period(m.qos.MaxRate.Interval())
+	age := m.frames.ages.now(now)
+	period, known := m.frames.pace.Period(m.qos.MaxRate.Interval())
 	periodMs, _ := status.Due(age, period, known)
 	return status.AgeReport{
 		Host: m.Host, Channel: m.Channel, Name: m.Name, BudgetMs: status.Ms(m.qos.EffectiveBudget()), AgeMs: age, PeriodMs: periodMs,
-		UncertaintyMs: status.Ms(m.ages.uncertainty), Window: ageFigures(m.ages.End(watch, now)),
+		UncertaintyMs: status.Ms(m.frames.ages.uncertainty), Window: ageFigures(m.frames.ages.End(watch, now)),
 	}
 }
 
@@ -40,21 +40,21 @@ type ages struct {
 func (m *Mirror) age(captured time.Duration, at Reading) {
 	m.learn(at)
 	if captured == 0 || !at.Known {
-		m.ages.Lapse(at.Now, m.overAt(at.Now))
+		m.frames.ages.Lapse(at.Now, m.overAt(at.Now))
 		return
 	}
-	m.ages.Put(at.Now, captured-at.Offset, m.overAt(at.Now))
-	m.ages.uncertainty = at.Uncertainty
+	m.frames.ages.Put(at.Now, captured-at.Offset, m.overAt(at.Now))
+	m.frames.ages.uncertainty = at.Uncertainty
 }
 
 // overAt is the age at which a mirror goes over its budget: its next frame has then been
 // due for that long. While the period is not known it never does; while only late frames
 // come it always is. Needs m.mu.
 func (m *Mirror) overAt(now time.Duration) time.Duration {
-	if m.lateness.only(now) {
+	if m.frames.lateness.only(now) {
 		return 0
 	}
-	period, known := m.pace.Period(m.qos.MaxRate.Interval())
+	period, known := m.frames.pace.Period(m.qos.MaxRate.Interval())
 	if budget := m.qos.EffectiveBudget(); known && budget <= math.MaxInt64-period {
 		return budget + period
 	}
@@ -64,8 +64,8 @@ func (m *Mirror) overAt(now time.Duration) time.Duration {
 // learn needs m.mu. It tells the age of a frame that came before the peer's clock
 // was known.
 func (m *Mirror) learn(at Reading) {
-	if at.Known && m.captured != 0 && m.ages.Learn(m.captured-at.Offset) {
-		m.ages.uncertainty = at.Uncertainty
+	if at.Known && m.frames.capturedAt != 0 && m.frames.ages.Learn(m.frames.capturedAt-at.Offset) {
+		m.frames.ages.uncertainty = at.Uncertainty
 	}
 }
 
@@ -83,7 +83,7 @@ func (a *ages) now(now time.Duration) *float64 {
 func (m *Mirror) Ages(now time.Duration) *status.Age {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := &m.ages
+	a := &m.frames.ages
 	total, under := a.Total(now)
 	if total.Span == 0 {
 		return nil
@@ -100,8 +100,8 @@ func (m *Mirror) Lately(now time.Duration, at Reading) status.AgeLately {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.learn(at)
-	s := m.ages.Lately(now)
-	return status.AgeLately{Name: m.Name, State: m.stateNow(), MeanMs: status.Ms(s.Mean), PeakMs: status.Ms(s.Peak), Known: s.Span > 0}
+	s := m.frames.ages.Lately(now)
+	return status.AgeLately{Name: m.Name, State: m.state(), MeanMs: status.Ms(s.Mean), PeakMs: status.Ms(s.Peak), Known: s.Span > 0}
 }
 
 func ageFigures(s age.Stat) *status.AgeFigures {
@@ -117,6 +117,6 @@ func ageFigures(s age.Stat) *status.AgeFigures {
 // asOf is the reading when the frame came, as of now.
 func (k *kept) asOf(now time.Duration) Reading {
 	at := k.at
-	at.Now += now - k.kept
+	at.Now += now - k.keptAt
 	return at
 }

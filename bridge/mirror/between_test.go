@@ -55,8 +55,8 @@ func TestNoOldCommandComesOverAStream(t *testing.T) {
 	m.feedFrom(in)
 	at := Reading{Now: 10 * time.Second, Known: true}
 	m.putNext(Arrival{From: in, Epoch: 1, Seq: 5, Captured: 9 * time.Second, At: at, Data: frame(5, 64)})
-	if got := newestSeq(t, dir, "m"); got != 0 || m.count.Late != 1 {
-		t.Errorf("got frame %d, 1 s old, and %d late; want none put and it late", got, m.count.Late)
+	if got := newestSeq(t, dir, "m"); got != 0 || m.counters.own.Late != 1 {
+		t.Errorf("got frame %d, 1 s old, and %d late; want none put and it late", got, m.counters.own.Late)
 	}
 	m.putNext(Arrival{From: in, Epoch: 1, Seq: 6, Captured: 10 * time.Second, At: at, Data: frame(6, 64)})
 	if got := newestSeq(t, dir, "m"); got != 6 {
@@ -90,8 +90,8 @@ func TestMirrorOfModeEveryNeverGoesBack(t *testing.T) {
 	if want := []uint64{1, 2, 5, 6}; !slices.Equal(got, want) {
 		t.Errorf("got frames %v, want %v", got, want)
 	}
-	if m.count.Duplicate != 3 {
-		t.Errorf("got %d duplicates, want 3", m.count.Duplicate)
+	if m.counters.own.Duplicate != 3 {
+		t.Errorf("got %d duplicates, want 3", m.counters.own.Duplicate)
 	}
 }
 
@@ -107,8 +107,8 @@ func TestFrameThatTheFileHoldsIsNotPutAgain(t *testing.T) {
 	if got := lastPut(t, dir, "m"); got != 1 {
 		t.Errorf("%d frames were put, want frame 7 once", got)
 	}
-	if m.count.Superseded != 1 || m.count.Delivered != 1 {
-		t.Errorf("got %+v, want one frame delivered and one superseded", m.count)
+	if m.counters.own.Superseded != 1 || m.counters.own.Delivered != 1 {
+		t.Errorf("got %+v, want one frame delivered and one superseded", m.counters.own)
 	}
 }
 
@@ -154,8 +154,8 @@ func TestMirrorWithANewFileNoticesAnotherLife(t *testing.T) {
 	m := testMirror(t, dir, "m")
 	m.Put(came(5, frame(5, 64)))
 	damage.MakeDirty(t, dir, "m")
-	if _, _, err := m.Look(); err != nil || m.replaced != 1 {
-		t.Fatalf("got %v, %d times replaced, want a new file", err, m.replaced)
+	if _, _, err := m.Look(); err != nil || m.file.replaced != 1 {
+		t.Fatalf("got %v, %d times replaced, want a new file", err, m.file.replaced)
 	}
 	have, _ := m.expect(1, rule.QoS{})
 	if ok, err := m.Begin(1, 3, have); ok || err != nil {
@@ -173,10 +173,13 @@ func TestMirrorWithANewFileNoticesAnotherLife(t *testing.T) {
 func TestWriterWhoseSafeFrameIsOwedIsNotLostYet(t *testing.T) {
 	m := testMirror(t, testDir(t), "goal")
 	m.qos = rule.QoS{Class: rule.Command, Deadline: time.Second, OnStale: rule.OnStale{File: "stop", Frame: "stop"}}
-	for _, c := range []struct{ stale, armed, lost bool }{{true, true, false}, {true, false, true}, {false, false, false}} {
-		m.vigil.stale, m.vigil.armed = c.stale, c.armed
+	for _, c := range []struct {
+		phase       timeliness
+		armed, lost bool
+	}{{stale, true, false}, {stale, false, true}, {timely, false, false}} {
+		m.vigil.phase, m.vigil.armed = c.phase, c.armed
 		if got := m.Lost(); got != c.lost {
-			t.Errorf("stale %v, safe frame owed %v: lost %v, want %v", c.stale, c.armed, got, c.lost)
+			t.Errorf("phase %v, safe frame owed %v: lost %v, want %v", c.phase, c.armed, got, c.lost)
 		}
 	}
 }
@@ -188,8 +191,8 @@ func TestStreamIntoANewFileBeginsWithTheFrameThatItLacks(t *testing.T) {
 	m := testMirror(t, dir, "m")
 	m.Put(came(5, frame(5, 64)))
 	damage.MakeDirty(t, dir, "m")
-	if _, _, err := m.Look(); err != nil || m.replaced != 1 {
-		t.Fatalf("got %v, %d times replaced, want a new file", err, m.replaced)
+	if _, _, err := m.Look(); err != nil || m.file.replaced != 1 {
+		t.Fatalf("got %v, %d times replaced, want a new file", err, m.file.replaced)
 	}
 	m.expect(1, rule.QoS{Mode: rule.Every})
 	for seq := range uint64(5) {

@@ -86,17 +86,17 @@ func (m *Mirror) removeMeta() {
 // addMeta opens the companion, unless it is open. A mirror whose file is only planned gets
 // its companion together with the file. Needs m.mu.
 func (m *Mirror) addMeta() error {
-	if m.meta != nil {
+	if m.file.meta != nil {
 		return nil
 	}
-	if err := rule.CheckMetaName(m.Name); err != nil || m.planned != nil {
+	if err := rule.CheckMetaName(m.Name); err != nil || m.file.planned != nil {
 		return err
 	}
 	c := &companion{name: m.Name + rule.MetaSuffix, blank: true, buf: make([]byte, status.MetaSize)}
 	if err := m.openMeta(c); err != nil {
 		return err
 	}
-	m.meta = c
+	m.file.meta = c
 	m.tell()
 	return nil
 }
@@ -126,7 +126,7 @@ func (m *Mirror) openMeta(c *companion) error {
 	m.Space.add(FileBytes(ch.Geometry()), "")
 	c.ch, c.w = ch, ch.Writer()
 	if n, err := ch.Reader().TryNext(c.buf); err == nil {
-		if last, err := status.ParseMeta(c.buf[:n]); err == nil && last.Epoch == m.tag.Epoch && last.Seq == m.tag.Seq && last.MirrorSeq == m.putSeq {
+		if last, err := status.ParseMeta(c.buf[:n]); err == nil && last.Epoch == m.file.tag.Epoch && last.Seq == m.file.tag.Seq && last.MirrorSeq == m.file.putSeq {
 			c.frame, c.told, c.blank = last, last, false
 		}
 	}
@@ -143,11 +143,11 @@ func (m *Mirror) replaceMeta(c *companion) error {
 }
 
 func (m *Mirror) makeMeta(c *companion, cfg localach.CreateConfig) error {
-	g := localach.Geometry{FrameCount: min(max(m.ch.Geometry().FrameCount, leastMetaFrames), mostMetaFrames), FrameSize: status.MetaSize}.Grow()
+	g := localach.Geometry{FrameCount: min(max(m.file.ch.Geometry().FrameCount, leastMetaFrames), mostMetaFrames), FrameSize: status.MetaSize}.Grow()
 	if err := m.Space.take(FileBytes(g), ""); err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
-	cfg.Geometry, cfg.Like, cfg.Tag = g, m.ch, localach.Tag{Node: m.tag.Node, Channel: metaMark(m.Name)}
+	cfg.Geometry, cfg.Like, cfg.Tag = g, m.file.ch, localach.Tag{Node: m.file.tag.Node, Channel: metaMark(m.Name)}
 	ch, err := m.Dir.Create(c.name, cfg)
 	if err != nil {
 		m.Space.add(-FileBytes(g), "")
@@ -159,11 +159,11 @@ func (m *Mirror) makeMeta(c *companion, cfg localach.CreateConfig) error {
 
 // tellPut tells of the frame that was just put. Needs m.mu.
 func (m *Mirror) tellPut(captured time.Duration, at Reading) {
-	if m.meta == nil {
+	if m.file.meta == nil {
 		return
 	}
-	f := &m.meta.frame
-	f.Epoch, f.Seq, f.MirrorSeq, f.Safe = m.tag.Epoch, m.tag.Seq, m.putSeq, false
+	f := &m.file.meta.frame
+	f.Epoch, f.Seq, f.MirrorSeq, f.Safe = m.file.tag.Epoch, m.file.tag.Seq, m.file.putSeq, false
 	f.Put = m.Clock.of(m.vigil.last)
 	m.tellCaptured(captured, at)
 	m.tell()
@@ -171,7 +171,7 @@ func (m *Mirror) tellPut(captured time.Duration, at Reading) {
 
 // tellCaptured needs m.mu, and that there is a companion.
 func (m *Mirror) tellCaptured(captured time.Duration, at Reading) {
-	f := &m.meta.frame
+	f := &m.file.meta.frame
 	f.Captured, f.Uncertainty = 0, 0
 	if captured != 0 && at.Known {
 		f.Captured, f.Uncertainty = m.Clock.of(captured-at.Offset), at.Uncertainty
@@ -180,19 +180,19 @@ func (m *Mirror) tellCaptured(captured time.Duration, at Reading) {
 
 // tellSafe tells that the safe frame was put. Needs m.mu.
 func (m *Mirror) tellSafe(now time.Duration) {
-	if m.meta == nil {
+	if m.file.meta == nil {
 		return
 	}
-	f := &m.meta.frame
-	f.MirrorSeq, f.Safe, f.Captured, f.Uncertainty = m.putSeq, true, 0, 0
+	f := &m.file.meta.frame
+	f.MirrorSeq, f.Safe, f.Captured, f.Uncertainty = m.file.putSeq, true, 0, 0
 	f.Put = m.Clock.of(now)
 	m.tell()
 }
 
 // tellEmpty tells that the mirror has a new file, without a frame. Needs m.mu.
 func (m *Mirror) tellEmpty() {
-	if m.meta != nil {
-		m.meta.frame = status.Meta{Epoch: m.tag.Epoch}
+	if m.file.meta != nil {
+		m.file.meta.frame = status.Meta{Epoch: m.file.tag.Epoch}
 		m.tell()
 	}
 }
@@ -201,7 +201,7 @@ func (m *Mirror) tellEmpty() {
 func (m *Mirror) FellSilent() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.silent = true
+	m.source.silent = true
 	m.tell()
 }
 
@@ -209,18 +209,18 @@ func (m *Mirror) FellSilent() {
 func (m *Mirror) HeardAgain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.silent = false
+	m.source.silent = false
 	m.tell()
 }
 
 // tell tells what has changed. It waits for nobody: when the companion's lock is
 // taken, the next call that comes later tells it. Needs m.mu.
 func (m *Mirror) tell() {
-	c := m.meta
+	c := m.file.meta
 	if c == nil {
 		return
 	}
-	c.frame.Link, c.frame.Stale, c.frame.Deadline = m.metaLink(), m.vigil.stale, m.qos.Deadline
+	c.frame.Link, c.frame.Stale, c.frame.Deadline = m.metaLink(), m.vigil.isStale(), m.qos.Deadline
 	if c.frame == c.told && !c.blank || c.retry != 0 && m.Clock.now() < c.retry {
 		return
 	}
@@ -236,13 +236,13 @@ func (m *Mirror) tell() {
 // metaLink needs m.mu, and that there is a companion.
 func (m *Mirror) metaLink() status.MetaLink {
 	switch {
-	case m.meta.ended:
+	case m.file.meta.ended:
 		return status.MetaDown
-	case m.state == status.MirrorRefused, m.state == status.MirrorLive && m.refusesAll(m.Clock.now()):
+	case m.health.phase == refused, m.health.phase == live && m.health.refusesAll(m.Clock.now()):
 		return status.MetaRefused
-	case m.state != status.MirrorLive:
+	case m.health.phase != live:
 		return status.MetaDown
-	case m.silent:
+	case m.source.silent:
 		return status.MetaSilent
 	}
 	return status.MetaUp
@@ -253,16 +253,16 @@ func (m *Mirror) metaLink() status.MetaLink {
 func (m *Mirror) Tend(at Reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lately.Keep(at.Now, m.accounts())
-	c := m.meta
+	m.counters.recent.Keep(at.Now, m.accounts())
+	c := m.file.meta
 	if c == nil {
 		return
 	}
 	if err := c.ch.Check(); err != nil || c.w.Stuck() > wedgedAfter {
 		m.renewMeta(err)
 	}
-	if c.frame.Captured == 0 && m.captured != 0 && !c.frame.Safe && c.frame.Seq == m.tag.Seq {
-		m.tellCaptured(m.captured, at)
+	if c.frame.Captured == 0 && m.frames.capturedAt != 0 && !c.frame.Safe && c.frame.Seq == m.file.tag.Seq {
+		m.tellCaptured(m.frames.capturedAt, at)
 	}
 	m.tell()
 }
@@ -270,8 +270,8 @@ func (m *Mirror) Tend(at Reading) {
 // renewMeta replaces the companion's file, unless another program has put one in its place.
 // err is what is wrong with the file; nil means that its waiters cannot be woken. Needs m.mu.
 func (m *Mirror) renewMeta(err error) {
-	c := m.meta
-	if m.ch == nil {
+	c := m.file.meta
+	if m.file.ch == nil {
 		return
 	}
 	old, oldWriter := c.ch, c.w
@@ -296,24 +296,24 @@ func (m *Mirror) renewMeta(err error) {
 
 // endMeta takes the companion away, file and all. Needs m.mu.
 func (m *Mirror) endMeta() {
-	if m.meta == nil {
+	if m.file.meta == nil {
 		return
 	}
-	if m.meta.ch.Check() == nil {
-		_ = m.Dir.Unlink(m.meta.name)
+	if m.file.meta.ch.Check() == nil {
+		_ = m.Dir.Unlink(m.file.meta.name)
 	}
 	m.closeMeta()
 }
 
 // closeMeta leaves the companion with the word that nobody feeds the mirror. Needs m.mu.
 func (m *Mirror) closeMeta() {
-	c := m.meta
+	c := m.file.meta
 	if c == nil {
 		return
 	}
 	c.ended, c.retry = true, 0
 	m.tell()
-	m.meta = nil
+	m.file.meta = nil
 	m.Space.add(-FileBytes(c.ch.Geometry()), "")
 	m.letGo(c.ch, c.w)
 }

@@ -13,9 +13,10 @@ import (
 // contest is that somebody else writes into the file of a mirror while we do: another
 // daemon, or a program. Readers then get the frames of both. It is under the mirror's mu.
 type contest struct {
-	seen uint64        // last_seq, as far as it is accounted for
-	last time.Duration // when another's frame was noticed last; 0: there is no contest
-	ours uint64        // frames that we have put since
+	seen    uint64        // last_seq, as far as it is accounted for
+	last    time.Duration // when another's frame was noticed last; 0: there is no contest
+	ours    uint64        // frames that we have put since
+	foreign uint64        // frames that somebody else has put, in all contests
 }
 
 // A contest is over when for a while we have put several frames and nobody else has put
@@ -29,12 +30,12 @@ const (
 // lookForOthers notes that the file has come to frame seq, of which we have put ours since
 // the last look. Needs m.mu.
 func (m *Mirror) lookForOthers(seq, ours uint64) {
-	c := &m.contest
+	c := &m.file.contest
 	others := seq - min(seq, c.seen+ours)
 	c.seen = seq
 	switch {
 	case others > 0:
-		m.foreign += others
+		m.file.contest.foreign += others
 		if c.last == 0 {
 			m.Events.Tell(slog.LevelWarn, "somebody else writes into a mirror", m.event(status.EventForeignWriter, contestText))
 		}
@@ -49,28 +50,28 @@ func (m *Mirror) lookForOthers(seq, ours uint64) {
 
 // lookAtFile is lookForOthers between our own puts. Needs m.mu.
 func (m *Mirror) lookAtFile() {
-	if m.w != nil {
-		m.lookForOthers(m.ch.LastSeq(), 0)
+	if m.file.w != nil {
+		m.lookForOthers(m.file.ch.LastSeq(), 0)
 	}
 }
 
 // beginContest has only what comes from now on count as a contest: we begin to write.
 // Needs m.mu.
 func (m *Mirror) beginContest() {
-	if m.w == nil {
+	if m.file.w == nil {
 		return
 	}
-	seq := m.ch.LastSeq()
-	m.foreign += seq - min(seq, m.contest.seen)
-	m.contest.seen = seq
+	seq := m.file.ch.LastSeq()
+	m.file.contest.foreign += seq - min(seq, m.file.contest.seen)
+	m.file.contest.seen = seq
 }
 
 // endContest needs m.mu.
 func (m *Mirror) endContest(why string) {
-	if m.contest.last == 0 {
+	if m.file.contest.last == 0 {
 		return
 	}
-	m.contest.last = 0
+	m.file.contest.last = 0
 	m.Events.Tell(slog.LevelInfo, "nobody else writes into a mirror", m.event(status.EventForeignGone, why))
 }
 
@@ -79,10 +80,10 @@ const contestText = "somebody else writes into it too: another achbridge, or a p
 
 // showContest needs m.mu.
 func (m *Mirror) showContest(s *status.Mirror) {
-	if m.contest.last == 0 {
+	if m.file.contest.last == 0 {
 		return
 	}
-	text := fmt.Sprintf("%s; %d frames in all, the last %s ago", contestText, m.foreign, unit.Time((m.Clock.now() - m.contest.last).Round(100*time.Millisecond)))
+	text := fmt.Sprintf("%s; %d frames in all, the last %s ago", contestText, m.file.contest.foreign, unit.Time((m.Clock.now() - m.file.contest.last).Round(100*time.Millisecond)))
 	if s.State == status.MirrorLive {
 		s.State = status.MirrorContested
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"achbridge/bridge/phases"
 	"achbridge/bridge/status"
 	"achbridge/bridge/unit"
 )
@@ -16,16 +17,32 @@ type vigil struct {
 	wake   chan struct{} // there is something to judge
 	done   chan struct{} // closed when the mirror is; nil: nobody watches yet
 	last   time.Duration // when a frame was put in time last; before the first, when the mirror was made
-	stale  bool
-	told   bool          // that it is stale, as the events have it
+	phase  timeliness
 	toldAt time.Duration // that it is stale or fresh, or how often it missed its deadline
 	event  uint64        // the event that tells of missed deadlines; 0: none since it was told stale
 	misses int           // that event's count
-	ended  time.Duration // when it was fresh again, if told is not so any more
+	ended  time.Duration // when it began to recover last
 	calm   time.Duration // for how long it must be fresh to be told so
 	lapses int           // times it became stale since toldAt
 	armed  bool          // the newest frame of the file is, for all we know, a command
 	safe   uint64        // safe frames put
+}
+
+// timeliness is whether frames come in time for the deadline, and what the events have of that.
+type timeliness int
+
+const (
+	timely     timeliness = iota
+	missed                // no frame came in time, and no event says so yet
+	stale                 // no frame comes in time
+	recovering            // frames come in time again; the events still have the mirror as stale
+)
+
+var timelinessTransitions = phases.Transitions[timeliness]{
+	timely:     {missed},
+	missed:     {stale},
+	stale:      {recovering},
+	recovering: {stale, timely},
 }
 
 const (
@@ -84,11 +101,10 @@ func (m *Mirror) judge(now time.Duration) time.Duration {
 	switch {
 	case left > 0:
 		v.refresh(now)
-	case !v.stale:
-		v.stale = true
-		v.lapses++
+	case !v.isStale():
+		v.miss()
 	}
-	if v.stale {
+	if v.isStale() {
 		left = m.putSafe()
 	}
 	m.tell()
@@ -103,16 +119,29 @@ func (m *Mirror) fed(inTime bool) {
 		return
 	}
 	v.last = m.Clock.now()
-	if v.stale {
+	if v.isStale() {
 		v.refresh(v.last)
 		wakeUp(v.wake)
 	}
 }
 
+func (v *vigil) isStale() bool { return v.phase == missed || v.phase == stale }
+
+// miss notes that no frame came in time.
+func (v *vigil) miss() {
+	v.lapses++
+	next := missed
+	if v.phase == recovering {
+		next = stale
+	}
+	timelinessTransitions.Move(&v.phase, next)
+}
+
 // refresh notes that it is not stale at now.
 func (v *vigil) refresh(now time.Duration) {
-	if v.stale {
-		v.stale, v.ended = false, now
+	if v.isStale() {
+		timelinessTransitions.Move(&v.phase, recovering)
+		v.ended = now
 	}
 }
 
@@ -120,20 +149,21 @@ func (v *vigil) refresh(now time.Duration) {
 // that goes to and fro is stale until it has been fresh for a while. Needs m.mu.
 func (m *Mirror) tellStale(now time.Duration) time.Duration {
 	v := &m.vigil
-	switch {
-	case !v.told && !v.stale:
+	switch v.phase {
+	case timely:
 		return longWait
-	case !v.told:
+	case missed:
 		if v.calm *= 2; v.toldAt == 0 || now-v.toldAt > mostCalm {
 			v.calm = leastCalm
 		}
 		v.calm = min(v.calm, mostCalm)
 		m.Events.Tell(slog.LevelWarn, "mirror stale", m.event(status.EventMirrorStale, m.staleText(now)), "deadline", m.qos.Deadline, "on_stale", m.qos.OnStale.String())
-		v.told, v.toldAt, v.lapses, v.event, v.misses = true, now, 0, 0, 0
+		timelinessTransitions.Move(&v.phase, stale)
+		v.toldAt, v.lapses, v.event, v.misses = now, 0, 0, 0
 		return longWait
 	}
 	fresh := v.ended + v.calm - now
-	if v.stale {
+	if v.phase == stale {
 		fresh = longWait
 	}
 	misses := v.toldAt + countEvery - now
@@ -151,7 +181,8 @@ func (m *Mirror) tellStale(now time.Duration) time.Duration {
 			m.Events.Ended(v.event, now-v.ended)
 		}
 		m.Events.Tell(slog.LevelInfo, "mirror fresh", m.event(status.EventMirrorFresh, text))
-		v.told, v.toldAt = false, now
+		timelinessTransitions.Move(&v.phase, timely)
+		v.toldAt = now
 		return longWait
 	}
 	return min(fresh, misses)
@@ -181,17 +212,17 @@ func (m *Mirror) putSafe() time.Duration {
 	if !m.owesSafe() {
 		return longWait
 	}
-	if m.w == nil {
+	if m.file.w == nil {
 		return safeAgain // its file is in trouble, which the node tells and heals
 	}
-	switch err := m.tryPut(m.tag.Seq, []byte(m.qos.OnStale.Frame)); {
+	switch err := m.tryPut(m.file.tag.Seq, []byte(m.qos.OnStale.Frame)); {
 	case isBusy(err):
 		return busyRetry
 	case err != nil:
 		m.failed("safe frame cannot be put", err)
 		return safeAgain
 	}
-	m.vigil.armed, m.captured = false, 0
+	m.vigil.armed, m.frames.capturedAt = false, 0
 	m.vigil.safe++
 	m.tellSafe(m.Clock.now())
 	return longWait
@@ -200,7 +231,7 @@ func (m *Mirror) putSafe() time.Duration {
 // endsSafe reports whether the newest frame of the file is the safe frame: it needs no
 // other. Needs m.mu.
 func (m *Mirror) endsSafe() bool {
-	r := m.ch.Reader()
+	r := m.file.ch.Reader()
 	frame := make([]byte, len(m.qos.OnStale.Frame)+1)
 	n, err := r.TryNext(frame)
 	return err == nil && string(frame[:n]) == m.qos.OnStale.Frame
@@ -211,8 +242,9 @@ func (m *Mirror) endsSafe() bool {
 func (m *Mirror) putLast() (busy bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ending, m.pending.seq = true, 0
-	return m.w != nil && m.putSafe() == busyRetry
+	transitions.Move(&m.health.phase, closed)
+	m.frames.pending.seq = 0
+	return m.file.w != nil && m.putSafe() == busyRetry
 }
 
 // endVigil needs m.mu.
@@ -220,7 +252,7 @@ func (m *Mirror) endVigil() {
 	if m.vigil.done != nil {
 		close(m.vigil.done)
 		m.vigil.done = nil
-		if m.vigil.told && m.vigil.event != 0 {
+		if m.vigil.phase != timely && m.vigil.event != 0 {
 			m.Events.Ended(m.vigil.event, 0)
 		}
 	}
@@ -229,7 +261,7 @@ func (m *Mirror) endVigil() {
 // staleText says what a stale mirror lacks. Needs m.mu.
 func (m *Mirror) staleText(now time.Duration) string {
 	what := "no frame"
-	if m.lateness.frames > 0 {
+	if m.frames.lateness.frames > 0 {
 		what = "no frame in time"
 	}
 	text := fmt.Sprintf("%s for %s, its deadline is %s", what, unit.Time((now - m.vigil.last).Round(10*time.Millisecond)), unit.Time(m.qos.Deadline))

@@ -52,13 +52,13 @@ func TestMirrorPutsNoOldCommandWhateverItsOriginSays(t *testing.T) {
 		"perhaps too old":      {Seq: 3, Captured: now.Now - 40*time.Millisecond, At: now},
 		"by a clock not known": {Seq: 4, Captured: now.Now, At: Reading{Now: now.Now}},
 	} {
-		a.Epoch, a.Data = m.tag.Epoch, frame(a.Seq, 64)
+		a.Epoch, a.Data = m.file.tag.Epoch, frame(a.Seq, 64)
 		m.Put(a)
 		if got := newestSeq(t, dir, "goal"); got != 0 {
 			t.Errorf("a command that is %s was put", what)
 		}
 	}
-	m.Put(Arrival{Epoch: m.tag.Epoch, Seq: 9, Captured: now.Now - 20*time.Millisecond, At: now, Data: frame(9, 64)})
+	m.Put(Arrival{Epoch: m.file.tag.Epoch, Seq: 9, Captured: now.Now - 20*time.Millisecond, At: now, Data: frame(9, 64)})
 	if got := newestSeq(t, dir, "goal"); got != 9 {
 		t.Errorf("a command in time: got frame %d, want 9", got)
 	}

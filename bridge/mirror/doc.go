@@ -21,5 +21,6 @@
 //	putrecord.go  frames in an adopted channel     space.go      memory that mirrors may take
 //	ages.go       ages over time                   status.go     the mirror's status
 //	clock.go      the node's and the peer's clock  cause.go      the cause of an error
-//	late.go       which frames are late
+//	late.go       which frames are late            health.go     the phases, why no frame is put
+//	counters.go   the frames by outcome
 package mirror

@@ -13,6 +13,30 @@ import (
 	"achbridge/wire"
 )
 
+// file is a mirror's file, with those beside it, and what achbridge knows of its frames. It is under the mirror's mu.
+type file struct {
+	adopt      []string               // existing channels, not made by achbridge, that it may be
+	planned    *localach.CreateConfig // of the file, until it is made; nil: there is one, or is to be none
+	ch         *localach.Channel      // nil: it is not open
+	w          *localach.Writer       // of ch
+	tag        localach.Tag           // Seq is the newest frame that the file holds
+	putSeq     uint64                 // what our last put returned
+	least      uint64                 // newest frame of a file that was replaced: older ones are not put
+	owned      bool                   // we made it and may replace it
+	countedFor string                 // as whose its memory is counted, as for Space.take
+	puts       *putRecord             // what was put into a file that is not ours; nil: none was opened yet
+	meta       *companion             // nil: none
+	contest    contest
+	replaced   uint64        // files that were replaced
+	healedAt   time.Duration // when the last damaged one was, by Clock; 0: never
+}
+
+// open begins to use ch.
+func (f *file) open(ch *localach.Channel) {
+	f.ch, f.w, f.putSeq = ch, ch.Writer(), ch.LastSeq()
+	f.contest.seen = f.putSeq
+}
+
 // Open prepares the mirror's file, and its companion's if qos asks for one, for the frames of
 // channel c, which host node puts first. The file's memory counts as that of wide, as for
 // space.take. An error says why there can be no file.
@@ -30,14 +54,14 @@ func (m *Mirror) Open(c wire.Channel, node [16]byte, wide string, qos rule.QoS) 
 func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ch != nil {
-		err := m.ch.Check()
+	if m.file.ch != nil {
+		err := m.file.ch.Check()
 		if err == nil {
-			m.tag.Node = node
+			m.file.tag.Node = node
 			return nil
 		}
-		if m.puts != nil && errors.Is(err, localach.ErrReinitialised) {
-			m.puts.forget()
+		if m.file.puts != nil && errors.Is(err, localach.ErrReinitialised) {
+			m.file.puts.forget()
 		}
 		if damaged := m.damage(err); damaged != nil {
 			if !m.mayHeal() {
@@ -46,7 +70,7 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 			if err := m.heal(damaged); err != nil {
 				return err
 			}
-			m.tag.Node = node
+			m.file.tag.Node = node
 			return nil
 		}
 	}
@@ -58,7 +82,7 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 	ch, err := m.Dir.TryOpen(m.Name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		m.owned, m.tag, m.putSeq = true, id, 0
+		m.file.owned, m.file.tag, m.file.putSeq = true, id, 0
 		if m.planFor(geometryFor(c)) == nil {
 			return nil
 		}
@@ -67,8 +91,8 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 		ch.Close()
 		return fmt.Errorf("%s: it is the companion of another mirror, which has meta; give this one another name with --as", m.Name)
 	case err == nil && !madeByUs(ch):
-		m.owned = false
-		if !rule.Matches(m.adopt, m.Name) {
+		m.file.owned = false
+		if !rule.Matches(m.file.adopt, m.Name) {
 			whose := strangeness(ch)
 			ch.Close()
 			return fmt.Errorf("%s: there is a channel of that name that %s; choose another name with --as, or allow writing into it with --adopt %s", m.Name, whose, m.Name)
@@ -90,8 +114,8 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 			ch.Close()
 			return err
 		}
-		m.owned = true
-		m.Space.add(FileBytes(ch.Geometry()), m.wide)
+		m.file.owned = true
+		m.Space.add(FileBytes(ch.Geometry()), m.file.countedFor)
 	case errors.Is(err, localach.ErrCorrupt):
 		err = fmt.Errorf("%s: %w; end the programs that use it, then `achbridge channel rm %s`", m.Name, err, m.Name)
 	case errors.Is(err, localach.ErrForeign):
@@ -129,33 +153,32 @@ func fill(ch *localach.Channel) error {
 func (m *Mirror) planFor(g localach.Geometry) error {
 	cfg := localach.CreateConfig{Geometry: g.Grow(), Mode: fs.FileMode(m.Mode)}
 	size := FileBytes(cfg.Geometry)
-	if err := m.Space.take(size, m.wide); err != nil {
+	if err := m.Space.take(size, m.file.countedFor); err != nil {
 		return fmt.Errorf("%s: %w", m.Name, err)
 	}
-	m.Space.add(-size, m.wide)
-	m.planned = &cfg
+	m.Space.add(-size, m.file.countedFor)
+	m.file.planned = &cfg
 	return nil
 }
 
 // make makes the file that was planned: a channel that may not be read is to leave
 // none behind. Needs m.mu.
 func (m *Mirror) make() error {
-	if m.planned == nil {
+	if m.file.planned == nil {
 		return nil
 	}
-	cfg := *m.planned
-	cfg.Tag = m.tag
-	m.planned = nil // if it cannot be made, the node's next look opens it anew
+	cfg := *m.file.planned
+	cfg.Tag = m.file.tag
+	m.file.planned = nil // if it cannot be made, the node's next look opens it anew
 	ch, err := m.create(cfg)
 	if err != nil {
 		return err
 	}
-	m.ch, m.w, m.putSeq = ch, ch.Writer(), ch.LastSeq()
-	m.contest.seen = m.putSeq
+	m.file.open(ch)
 	if err := m.attend(m.qos); err != nil {
 		_ = m.Dir.Unlink(m.Name) // made a moment ago: the user wants no mirror without its companion
 		m.closeFile()
-		m.planned = &cfg
+		m.file.planned = &cfg
 		return err
 	}
 	return nil
@@ -164,31 +187,30 @@ func (m *Mirror) make() error {
 // create makes a file if there is room for it. Needs m.mu.
 func (m *Mirror) create(cfg localach.CreateConfig) (*localach.Channel, error) {
 	size := FileBytes(cfg.Geometry)
-	if err := m.Space.take(size, m.wide); err != nil {
+	if err := m.Space.take(size, m.file.countedFor); err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	ch, err := m.Dir.Create(m.Name, cfg)
 	if err != nil {
-		m.Space.add(-size, m.wide)
+		m.Space.add(-size, m.file.countedFor)
 	}
 	return ch, err
 }
 
 // use needs m.mu.
 func (m *Mirror) use(ch *localach.Channel, id localach.Tag) {
-	m.ch, m.w = ch, ch.Writer()
-	m.tag, m.putSeq = ch.Tag(), ch.LastSeq()
-	m.contest.seen = m.putSeq
-	ours := m.owned && m.putSeq > 0
-	if !m.owned {
-		m.tag, ours = m.puts.recall(ch)
+	m.file.open(ch)
+	m.file.tag = ch.Tag()
+	ours := m.file.owned && m.file.putSeq > 0
+	if !m.file.owned {
+		m.file.tag, ours = m.file.puts.recall(ch)
 	}
-	if m.tag.Channel != id.Channel {
-		m.tag, ours = id, m.owned && ours
+	if m.file.tag.Channel != id.Channel {
+		m.file.tag, ours = id, m.file.owned && ours
 	}
-	m.tag.Node = id.Node
-	if m.owned {
-		m.mark()
+	m.file.tag.Node = id.Node
+	if m.file.owned {
+		m.file.mark()
 	}
 	if ours && !m.endsSafe() {
 		m.vigil.armed = true // a command of our last life, maybe
@@ -198,31 +220,31 @@ func (m *Mirror) use(ch *localach.Channel, id localach.Tag) {
 // remember opens the record of what was put into a channel that is not ours. Without
 // one a frame might be put twice, so that there is no mirror then. Needs m.mu.
 func (m *Mirror) remember() error {
-	if m.puts != nil {
+	if m.file.puts != nil {
 		return nil
 	}
 	r, err := openPutRecord(m.Dir, m.Name)
 	if err != nil {
 		return fmt.Errorf("%s: what is put into it cannot be remembered: %w", m.Name, err)
 	}
-	m.puts = r
+	m.file.puts = r
 	return nil
 }
 
-// mark writes down what the newest frame of the file is. Needs m.mu.
-func (m *Mirror) mark() { m.markNext(m.tag.Seq, 0) }
+// mark writes down what the newest frame of the file is.
+func (f *file) mark() { f.markNext(f.tag.Seq, 0) }
 
 // markNext writes down which frame of the origin the newest of the file is after that
 // many more puts, of which a crash may leave out one: in a file of ours, or in the
-// record of one that is not. Needs m.mu.
-func (m *Mirror) markNext(seq, puts uint64) {
-	if !m.owned {
-		m.puts.note(m.ch, m.tag, seq)
+// record of one that is not.
+func (f *file) markNext(seq, puts uint64) {
+	if !f.owned {
+		f.puts.note(f.ch, f.tag, seq)
 		return
 	}
-	tag := m.tag
+	tag := f.tag
 	tag.Seq = seq
-	m.ch.SetTag(tag, puts)
+	f.ch.SetTag(tag, puts)
 }
 
 // Remove takes the mirror's file away. What lies under the name and is not ours
@@ -234,7 +256,7 @@ func (m *Mirror) Remove() error {
 	switch gone := m.gone(); {
 	case gone:
 		return nil
-	case m.ch == nil || !m.owned || m.ch.Tag() == (localach.Tag{}) || errors.Is(m.ch.Check(), localach.ErrReplaced):
+	case m.file.ch == nil || !m.file.owned || m.file.ch.Tag() == (localach.Tag{}) || errors.Is(m.file.ch.Check(), localach.ErrReplaced):
 		return fmt.Errorf("%s is not mirrored any more, but its file stays: achbridge did not make it", m.Name)
 	}
 	return m.Dir.Unlink(m.Name)
@@ -242,8 +264,8 @@ func (m *Mirror) Remove() error {
 
 // gone reports that there is no file under the mirror's name. Needs m.mu.
 func (m *Mirror) gone() bool {
-	if m.ch != nil {
-		return errors.Is(m.ch.Check(), localach.ErrUnlinked)
+	if m.file.ch != nil {
+		return errors.Is(m.file.ch.Check(), localach.ErrUnlinked)
 	}
 	ch, err := m.Dir.TryOpen(m.Name)
 	if err == nil {
@@ -254,14 +276,14 @@ func (m *Mirror) gone() bool {
 
 // closeFile needs m.mu.
 func (m *Mirror) closeFile() {
-	m.planned = nil
-	if m.w == nil {
+	m.file.planned = nil
+	if m.file.w == nil {
 		return
 	}
-	w, ch := m.w, m.ch
-	m.w, m.ch = nil, nil
-	if m.owned {
-		m.Space.add(-FileBytes(ch.Geometry()), m.wide)
+	w, ch := m.file.w, m.file.ch
+	m.file.w, m.file.ch = nil, nil
+	if m.file.owned {
+		m.Space.add(-FileBytes(ch.Geometry()), m.file.countedFor)
 	}
 	m.letGo(ch, w)
 }
@@ -311,9 +333,9 @@ func (m *Mirror) shut() {
 	m.endVigil()
 	m.closeMeta()
 	m.closeFile()
-	if m.puts != nil {
-		m.puts.close()
-		m.puts = nil
+	if m.file.puts != nil {
+		m.file.puts.close()
+		m.file.puts = nil
 	}
 }
 
@@ -322,8 +344,8 @@ func (m *Mirror) shut() {
 func (m *Mirror) countFor(host string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ch == nil {
-		m.wide = host
+	if m.file.ch == nil {
+		m.file.countedFor = host
 	}
 }
 

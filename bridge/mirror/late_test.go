@@ -40,8 +40,8 @@ func TestLateFrameIsPutIfItIsTheNewest(t *testing.T) {
 				t.Errorf("%+v: after arrival %d: got frame %d in the file, want %d", c.qos, i, got, c.seqs[i])
 			}
 		}
-		if m.count != c.want {
-			t.Errorf("%+v: got %+v, want %+v", c.qos, m.count, c.want)
+		if m.counters.own != c.want {
+			t.Errorf("%+v: got %+v, want %+v", c.qos, m.counters.own, c.want)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestLateFrameIsPutIfItIsTheNewest(t *testing.T) {
 func TestMirrorThatGetsOnlyLateFramesSaysSo(t *testing.T) {
 	for _, late := range []rule.Late{rule.LateNewest, rule.LateDrop} {
 		m := testMirror(t, testDir(t), "m")
-		m.qos.Late, m.state = late, status.MirrorLive
+		m.qos.Late, m.health.phase = late, live
 		at := time.Minute
 		for _, step := range []struct {
 			seq  uint64
@@ -82,7 +82,7 @@ func TestMirrorThatGetsOnlyLateFramesSaysSo(t *testing.T) {
 
 func TestOtherBudgetForgetsWhatTheFormerOneCalledLate(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
-	m.state = status.MirrorLive
+	m.health.phase = live
 	m.Put(arrival(1, time.Minute, 120*milli))
 	m.Put(arrival(2, time.Minute, 120*milli))
 	m.Requalify(rule.QoS{Budget: time.Second})

@@ -211,7 +211,7 @@ func TestLocalReadersKilledWhileTheyWaitStallNoMirror(t *testing.T) {
 	}
 	eventually(t, "the wedged mirror gets a new file", 5*time.Second, func() bool {
 		put()
-		return m.replaced > 0
+		return m.file.replaced > 0
 	})
 	put()
 	if got := newestSeq(t, dir, "m"); got != seq {
@@ -220,7 +220,7 @@ func TestLocalReadersKilledWhileTheyWaitStallNoMirror(t *testing.T) {
 	if worst > 500*time.Millisecond {
 		t.Errorf("the longest put took %v", worst)
 	}
-	t.Logf("%d readers killed, file replaced %d times, longest put %v", kills, m.replaced, worst)
+	t.Logf("%d readers killed, file replaced %d times, longest put %v", kills, m.file.replaced, worst)
 }
 
 // cPeer is localach's C peer, compiled for this run.

@@ -1,14 +1,27 @@
 package mirror
 
 import (
-	"math"
 	"time"
 
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/wire"
 )
+
+// frames is what is known of the frames that came for a mirror. It is under the mirror's mu.
+type frames struct {
+	capturedAt time.Duration // of the newest frame in the file, by the peer's clock; 0: unknown
+	putAt      time.Duration // of that frame, by the node's clock; 0: none was put
+	size       int           // bytes that the frame which came last took on its way
+	transit    time.Duration // age at arrival of the last frame whose age was known; 0: none was
+	ages       ages
+	pace       ledger.Pace
+	recent     delivery.Recent // of those that the present subscription brought
+	lateness   lateness
+	lacking    lacking
+	pending    pending
+}
 
 // Arrival is a frame that has come for a mirror.
 type Arrival struct {
@@ -30,34 +43,34 @@ type Arrival struct {
 func (m *Mirror) Put(a Arrival) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if a.From != m.feed {
+	if a.From != m.source.feed {
 		return
 	}
-	first := m.recent.Add(a.Seq)
+	first := m.frames.recent.Add(a.Seq)
 	m.measure(a, first)
-	again := !first && a.Seq == m.lacking.seq // it came before, and the file lacks it
+	again := !first && a.Seq == m.frames.lacking.seq // it came before, and the file lacks it
 	late := m.late(a)
-	stray := !m.ready() || a.Epoch != m.tag.Epoch
-	old := a.Seq <= max(m.tag.Seq, m.pending.seq) || a.Seq < m.least
+	stray := !m.ready() || a.Epoch != m.file.tag.Epoch
+	old := a.Seq <= max(m.file.tag.Seq, m.frames.pending.seq) || a.Seq < m.file.least
 	drop := late && !m.lateIsPut(a)
 	switch {
 	case !first && (!again || stray || old || drop):
-		m.count.Duplicate++
+		m.counters.own.Duplicate++
 	case stray:
-		m.count.Refused++
+		m.counters.own.Refused++
 	case old:
-		m.count.Superseded++ // a newer one has overtaken it
+		m.counters.own.Superseded++ // a newer one has overtaken it
 	case drop:
-		m.count.Late++
-		m.without(a.Seq, &m.count.Late)
-		m.lateness.add(a.Seq, a.At.Now)
-		m.ages.Limit(a.At.Now, m.overAt(a.At.Now))
+		m.counters.own.Late++
+		m.without(a.Seq, &m.counters.own.Late)
+		m.frames.lateness.add(a.Seq, a.At.Now)
+		m.frames.ages.Limit(a.At.Now, m.overAt(a.At.Now))
 	default:
-		if again && m.lacking.counted != nil {
-			*m.lacking.counted-- // it counts as what becomes of it now
+		if again && m.frames.lacking.counted != nil {
+			*m.frames.lacking.counted-- // it counts as what becomes of it now
 		}
-		if a.Seq >= m.lacking.seq {
-			m.lacking = lacking{}
+		if a.Seq >= m.frames.lacking.seq {
+			m.frames.lacking = lacking{}
 		}
 		m.keepOrWrite(a, late)
 	}
@@ -68,10 +81,10 @@ func (m *Mirror) Put(a Arrival) {
 func (m *Mirror) Came(from *Feed, seq uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if from != m.feed || seq == m.lacking.seq || !m.recent.Has(seq) {
+	if from != m.source.feed || seq == m.frames.lacking.seq || !m.frames.recent.Has(seq) {
 		return false
 	}
-	m.count.Duplicate++
+	m.counters.own.Duplicate++
 	return true
 }
 
@@ -81,27 +94,27 @@ func (m *Mirror) ready() bool {
 	if err := m.make(); err != nil {
 		m.failed("mirror cannot be made", err)
 	}
-	return m.w != nil && !m.ending
+	return m.file.w != nil && m.health.phase != closed
 }
 
 // measure notes how large a frame is that came, how long it took, and how often such
 // come. Needs m.mu.
 func (m *Mirror) measure(a Arrival, first bool) {
-	m.bytes = a.Sent
-	if first && a.Epoch == m.tag.Epoch {
-		m.pace.Add(a.Seq, a.Captured)
+	m.frames.size = a.Sent
+	if first && a.Epoch == m.file.tag.Epoch {
+		m.frames.pace.Add(a.Seq, a.Captured)
 	}
 	if first && a.Captured != 0 && a.At.Known {
-		m.transit = max(a.At.Now-(a.Captured-a.At.Offset), 1)
+		m.frames.transit = max(a.At.Now-(a.Captured-a.At.Offset), 1)
 	}
 }
 
-// transitMs needs m.mu.
-func (m *Mirror) transitMs() *float64 {
-	if m.transit == 0 {
+// transitMs returns the transit, nil if it is not known.
+func (f *frames) transitMs() *float64 {
+	if f.transit == 0 {
 		return nil
 	}
-	v := status.Ms(m.transit)
+	v := status.Ms(f.transit)
 	return &v
 }
 
@@ -109,24 +122,24 @@ func (m *Mirror) transitMs() *float64 {
 // origin may send it once more, as a debt.
 type lacking struct {
 	seq     uint64
-	counted *uint64 // where it is counted, nil if in no account of this subscription
+	counted *uint64 // where it is counted; nil: in no counter of this subscription
+	owed    bool    // the origin is to be asked for it
 }
 
 // without notes that the mirror lacks frame seq, unless one that is newer still
 // is lacking.
 func (m *Mirror) without(seq uint64, counted *uint64) {
-	if seq < m.lacking.seq {
+	if seq < m.frames.lacking.seq {
 		return
 	}
-	m.lacking = lacking{seq, counted}
-	m.owed = m.qos.Class != rule.Command && m.qos.Mode == rule.Newest
+	m.frames.lacking = lacking{seq, counted, m.qos.Class != rule.Command && m.qos.Mode == rule.Newest}
 }
 
 // keepOrWrite needs m.mu.
 func (m *Mirror) keepOrWrite(a Arrival, late bool) {
-	if m.waiting {
-		if m.pending.seq != 0 {
-			m.count.Superseded++
+	if m.frames.pending.isRetried {
+		if m.frames.pending.seq != 0 {
+			m.counters.own.Superseded++
 		}
 		m.keep(a, late)
 		return
@@ -134,71 +147,12 @@ func (m *Mirror) keepOrWrite(a Arrival, late bool) {
 	switch err := m.write(incoming{a.Seq, a.Captured, a.At, late, a.Data}); {
 	case isBusy(err):
 		m.keep(a, late)
-		m.waiting = true
-		m.waits.Start(a.At.Now)
+		m.frames.pending.isRetried = true
+		m.frames.pending.waits.Start(a.At.Now)
 		m.Spawn(m.retryPut)
 	case err != nil:
 		m.fail(a.Seq, err)
 	default:
-		m.counted(late)
+		m.counters.put(late)
 	}
-}
-
-// counted counts a frame that was put.
-func (m *Mirror) counted(late bool) {
-	m.held = &m.count.Delivered
-	if late {
-		m.held = &m.count.LateKept
-	}
-	*m.held++
-}
-
-// Since is what became of the frames that the present subscription brought.
-func (m *Mirror) Since() ledger.Accounts {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.count.Minus(m.base)
-}
-
-// Hear takes over the origin's ledger. It ignores an account with more frames than a channel can
-// have, whose sums would wrap around. The account's cause is the reason why the origin
-// cannot read the channel; empty: it can.
-func (m *Mirror) Hear(a wire.Account) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.originCause = status.Cause(a.Cause)
-	told := ledger.FromWire(a)
-	if told.Most() > ledger.MostFrames {
-		return
-	}
-	m.told, m.heard, m.toldUpTo = told, m.count, a.Newest
-	m.pace.Hear(told)
-}
-
-// AddTo adds to an account what only this host knows of the mirror.
-func (m *Mirror) AddTo(a wire.Account, now time.Duration) wire.Account {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	a.Waited, a.Transit = uint64(m.waits.Total(now)), uint64(m.transit)
-	period, known := m.pace.Period(m.qos.MaxRate.Interval())
-	switch {
-	case m.failure != "" || m.state == status.MirrorRefused:
-		a.Cause = string(m.cause)
-	case known && m.qos.Deadline > 0 && period > m.qos.Deadline:
-		a.Cause = string(status.CausePublisherSlow) // only this host knows the deadline
-	case m.lateness.only(now):
-		a.Cause = string(status.CauseBudget)
-	}
-	return a
-}
-
-// accounts is the ledger: what the origin told last, and what came since. Needs
-// m.mu.
-func (m *Mirror) accounts() ledger.Accounts {
-	put := uint64(math.MaxUint64) // an older origin does not tell up to which frame it counts
-	if m.toldUpTo != 0 {
-		newest := max(m.tag.Seq, m.lacking.seq, m.pending.seq)
-		put = newest - min(newest, m.toldUpTo)
-	}
-	return m.told.With(m.count, m.heard, put)
 }

@@ -29,16 +29,16 @@ func (m *Mirror) PutInOrder(a Arrival, still func() (Reading, bool)) bool {
 func (m *Mirror) putNext(a Arrival) (busy bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if a.From != m.feed {
+	if a.From != m.source.feed {
 		return false
 	}
 	switch {
-	case !m.ready() || a.Epoch != m.tag.Epoch:
-		m.count.Refused++
-	case a.Seq <= m.tag.Seq || a.Seq < m.least:
-		m.count.Duplicate++
+	case !m.ready() || a.Epoch != m.file.tag.Epoch:
+		m.counters.own.Refused++
+	case a.Seq <= m.file.tag.Seq || a.Seq < m.file.least:
+		m.counters.own.Duplicate++
 	case m.late(a) && !m.lateIsPut(a): // no stream of ours has a budget: whatever changes, no old command is put
-		m.count.Late++
+		m.counters.own.Late++
 	default:
 		m.measure(a, true)
 		err := m.write(incoming{a.Seq, a.Captured, a.At, false, a.Data})
@@ -49,7 +49,7 @@ func (m *Mirror) putNext(a Arrival) (busy bool) {
 			m.fail(a.Seq, err)
 			return false
 		}
-		m.count.Delivered++
+		m.counters.own.Delivered++
 	}
 	return false
 }

@@ -29,7 +29,7 @@ func bareAdopted(dir localach.Dir, name string, adopted bool) (*Mirror, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	m := New(Config{Name: name, Host: "robot", Channel: name, Dir: dir, Space: NewSpace(dir), Log: quiet, Events: &status.Journal{Log: quiet}, Spawn: work.Go, Clock: Clock{Now: sinceStart}}, rule.QoS{}, nil)
 	if adopted {
-		m.adopt = []string{name}
+		m.file.adopt = []string{name}
 	}
 	if err := m.openFile(wire.Channel{Name: name, FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}); err != nil {
 		return nil, err
@@ -162,19 +162,19 @@ func TestAdoptedChannelThatWasInitialisedAgainIsBegunAnew(t *testing.T) {
 	anothersChannel(t, dir, "goal")
 	m := adoptedMirror(t, dir, "goal")
 	for seq := range uint64(5) {
-		m.Put(Arrival{From: m.feed, Epoch: 1, Seq: seq + 1, Data: frame(seq+1, 64)})
+		m.Put(Arrival{From: m.source.feed, Epoch: 1, Seq: seq + 1, Data: frame(seq+1, 64)})
 	}
 	lastSeq := func(n uint64) { damage.Write(t, dir, "goal", lastSeqWord, binary.NativeEndian.AppendUint64(nil, n)) }
 	lastSeq(1)
-	if err := m.ch.Check(); !errors.Is(err, localach.ErrReinitialised) {
+	if err := m.file.ch.Check(); !errors.Is(err, localach.ErrReinitialised) {
 		t.Fatalf("got %v, want that it was initialised again", err)
 	}
 	lastSeq(20)
 	if err := m.openFile(wire.Channel{Name: "goal", FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}); err != nil {
 		t.Fatal(err)
 	}
-	if m.tag.Seq != 0 {
-		t.Errorf("got frame %d remembered of what is gone, want none", m.tag.Seq)
+	if m.file.tag.Seq != 0 {
+		t.Errorf("got frame %d remembered of what is gone, want none", m.file.tag.Seq)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestNotingAPutAllocatesNothing(t *testing.T) {
 	if got := testing.AllocsPerRun(1000, func() {
 		seq++
 		m.mu.Lock()
-		m.markNext(seq, 1)
+		m.file.markNext(seq, 1)
 		m.mu.Unlock()
 	}); got != 0 {
 		t.Errorf("got %v allocations for a note, want none", got)
@@ -297,10 +297,10 @@ func TestFrameThatWaitsForTheLockIsNotRemembered(t *testing.T) {
 		damage.TakeLock(t, dir, "goal")
 		m.Put(came(5, frame(5, 64)))
 		m.mu.Lock() // it is tried again all the time
-		got := m.ch.Tag().Seq
+		got := m.file.ch.Tag().Seq
 		if adopted {
 			damage.Write(t, dir, "goal", lastSeqWord, binary.NativeEndian.AppendUint64(nil, 2))
-			tag, _ := m.puts.recall(m.ch)
+			tag, _ := m.file.puts.recall(m.file.ch)
 			got = tag.Seq
 		}
 		m.mu.Unlock()
@@ -317,7 +317,7 @@ func TestSafeFrameIsOwedToAnAdoptedChannelAfterARestart(t *testing.T) {
 	ch := anothersChannel(t, dir, "goal")
 	qos := rule.QoS{Class: rule.Command, Deadline: time.Second, OnStale: rule.OnStale{File: "stop", Frame: "stop"}}
 	killed := adoptedMirror(t, dir, "goal")
-	killed.putNext(Arrival{From: killed.feed, Epoch: 1, Seq: 1, Data: frame(1, 64)})
+	killed.putNext(Arrival{From: killed.source.feed, Epoch: 1, Seq: 1, Data: frame(1, 64)})
 	owes := func() bool {
 		m := adoptedMirror(t, dir, "goal")
 		m.mu.Lock()

@@ -32,8 +32,8 @@ func TestLateFramesThatOvertakeEachOtherAreCountedOnce(t *testing.T) {
 	m.Put(lateFor(2, false))
 	m.Put(lateFor(1, false))
 	m.Put(lateFor(2, true))
-	if want := (ledger.Accounts{LateKept: 1, Late: 1}); m.count != want {
-		t.Errorf("got %+v, want %+v", m.count, want)
+	if want := (ledger.Accounts{LateKept: 1, Late: 1}); m.counters.own != want {
+		t.Errorf("got %+v, want %+v", m.counters.own, want)
 	}
 }
 
@@ -45,8 +45,8 @@ func TestOlderFrameInTimeDoesNotPayTheDebt(t *testing.T) {
 		t.Errorf("got owed %v, %v; frame 2 came late and nothing replaced it: want it owed", owed, err)
 	}
 	m.Put(lateFor(2, true))
-	if want := (ledger.Accounts{Delivered: 1, LateKept: 1}); m.count != want {
-		t.Errorf("got %+v, want %+v", m.count, want)
+	if want := (ledger.Accounts{Delivered: 1, LateKept: 1}); m.counters.own != want {
+		t.Errorf("got %+v, want %+v", m.counters.own, want)
 	}
 }
 
@@ -56,8 +56,8 @@ func TestStrayFrameThatComesTwiceIsCountedOnce(t *testing.T) {
 	stray.Epoch = 9
 	m.Put(stray)
 	m.Put(stray)
-	if want := (ledger.Accounts{Refused: 1, Duplicate: 1}); m.count != want {
-		t.Errorf("got %+v, want %+v", m.count, want)
+	if want := (ledger.Accounts{Refused: 1, Duplicate: 1}); m.counters.own != want {
+		t.Errorf("got %+v, want %+v", m.counters.own, want)
 	}
 }
 

@@ -27,27 +27,27 @@ func (m *Mirror) Look() (lacks uint64, owed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case m.planned != nil:
-		return m.lacking.seq, false, nil
-	case m.w == nil:
-		return m.lacking.seq, false, errors.New("it is not open")
+	case m.file.planned != nil:
+		return m.frames.lacking.seq, false, nil
+	case m.file.w == nil:
+		return m.frames.lacking.seq, false, errors.New("it is not open")
 	}
-	err = m.ch.Check() // first: a file that is not there any more is not to be replaced
+	err = m.file.ch.Check() // first: a file that is not there any more is not to be replaced
 	if err == nil || errors.Is(err, localach.ErrDirty) {
 		m.lookAtFile() // the number of a damaged one says nothing
 	}
 	switch damaged := m.damage(err); {
-	case m.owned && errors.Is(err, localach.ErrDirty):
+	case m.file.owned && errors.Is(err, localach.ErrDirty):
 		err = m.replace("somebody died while writing into it", 0)
 	case damaged != nil && m.mayHeal():
 		err = m.heal(damaged)
 	case damaged != nil:
-		return m.lacking.seq, false, nil // its frames are refused until then
-	case err == nil && m.owned && m.w.Stuck() > wedgedAfter:
+		return m.frames.lacking.seq, false, nil // its frames are refused until then
+	case err == nil && m.file.owned && m.file.w.Stuck() > wedgedAfter:
 		m.Log.Warn("mirror wedged: a local reader was killed while it waited", "channel", m.Name)
 		err = m.replace("wedged", 0)
 	}
-	return m.lacking.seq, m.owed && !m.waiting, err
+	return m.frames.lacking.seq, m.frames.lacking.owed && !m.frames.pending.isRetried, err
 }
 
 // healAgain is how long a damaged file stays after the last one was replaced: a program that damages each of them is not
@@ -59,11 +59,11 @@ const healAgain = 10 * time.Second
 // count as damaged. Needs m.mu.
 func (m *Mirror) damage(err error) error {
 	switch {
-	case !m.owned || errors.Is(err, localach.ErrReinitialised) || errors.Is(err, localach.ErrDirty) || !m.ownsName():
+	case !m.file.owned || errors.Is(err, localach.ErrReinitialised) || errors.Is(err, localach.ErrDirty) || !m.ownsName():
 	case errors.Is(err, localach.ErrCorrupt):
 		return err
-	case err == nil && m.cause == status.CauseCorrupt && m.refusesAll(m.Clock.now()):
-		return errors.New(m.reason)
+	case err == nil && m.health.cause == status.CauseCorrupt && m.health.refusesAll(m.Clock.now()):
+		return errors.New(m.health.reason)
 	}
 	return nil
 }
@@ -76,12 +76,12 @@ func (m *Mirror) ownsName() bool {
 
 // mayHeal needs m.mu.
 func (m *Mirror) mayHeal() bool {
-	return m.healedAt == 0 || m.Clock.now()-m.healedAt >= healAgain
+	return m.file.healedAt == 0 || m.Clock.now()-m.file.healedAt >= healAgain
 }
 
 // heal puts a new file into the place of a damaged one. Needs m.mu.
 func (m *Mirror) heal(damage error) error {
-	m.healedAt = m.Clock.now()
+	m.file.healedAt = m.Clock.now()
 	return m.replace("its file was damaged: "+damage.Error(), 0)
 }
 
@@ -91,22 +91,22 @@ func (m *Mirror) heal(damage error) error {
 // empty, and open to whom the old one was. What somebody else has put under the name is left alone. In mode every the new
 // file goes on where the old one ended.
 func (m *Mirror) replace(why string, size int) error {
-	if !m.owned && size > 0 {
-		g := m.ch.Geometry()
+	if !m.file.owned && size > 0 {
+		g := m.file.ch.Geometry()
 		larger := localach.Geometry{FrameCount: g.FrameCount, FrameSize: size}.Grow()
 		return fmt.Errorf("%s: a frame of %d bytes %w, it holds %d; achbridge did not make it, so make it anew, larger: %v", m.Name, size, errFrameSize, dataBytes(g), larger)
 	}
-	if !m.owned {
+	if !m.file.owned {
 		return fmt.Errorf("%s: %s, and achbridge did not make it: make it anew", m.Name, why)
 	}
-	old, oldWriter := m.ch, m.w
+	old, oldWriter := m.file.ch, m.file.w
 	err := old.Check()
 	if errors.Is(err, localach.ErrReplaced) || errors.Is(err, localach.ErrReinitialised) {
 		return err
 	}
 	g := old.Geometry()
 	g.FrameSize = max(g.FrameSize, size)
-	tag := m.tag
+	tag := m.file.tag
 	if m.qos.Mode == rule.Newest {
 		tag.Seq = 0 // it lacks the newest frame
 	}
@@ -117,12 +117,12 @@ func (m *Mirror) replace(why string, size int) error {
 	if err != nil {
 		return err
 	}
-	m.Space.add(-FileBytes(old.Geometry()), m.wide)
-	m.least = max(m.least, m.tag.Seq)
-	m.ch, m.w, m.putSeq, m.contest.seen = ch, ch.Writer(), 0, 0
-	m.without(m.tag.Seq, m.held)
-	m.tag = tag
-	m.replaced++
+	m.Space.add(-FileBytes(old.Geometry()), m.file.countedFor)
+	m.file.least = max(m.file.least, m.file.tag.Seq)
+	m.file.open(ch)
+	m.without(m.file.tag.Seq, m.counters.newest)
+	m.file.tag = tag
+	m.file.replaced++
 	m.tellEmpty()
 	m.Events.Tell(slog.LevelWarn, "mirror replaced", m.event(status.EventMirrorReplaced, why), "cause", why)
 	m.discard(old, oldWriter)
@@ -132,9 +132,8 @@ func (m *Mirror) replace(why string, size int) error {
 // fail needs m.mu. The node's next look asks for the frame again, and opens the
 // file anew if that is what is wrong.
 func (m *Mirror) fail(seq uint64, err error) {
-	m.count.Refused++
-	m.without(seq, &m.count.Refused)
-	m.reason, m.cause = err.Error(), CauseOf(err) // waiting frames leave reasons of their own
+	m.counters.own.Refused++
+	m.without(seq, &m.counters.own.Refused)
 	m.failed("put into mirror failed", err)
 }
 
@@ -142,64 +141,37 @@ func (m *Mirror) fail(seq uint64, err error) {
 func (m *Mirror) RefuseFrame(from *Feed, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if from != m.feed {
+	if from != m.source.feed {
 		return
 	}
-	m.count.Refused++
+	m.counters.own.Refused++
 	m.failed("frame refused", err)
 }
 
-// failed says once what is wrong now. Needs m.mu.
-func (m *Mirror) failed(message string, err error) {
-	if m.refusing == 0 {
-		m.refusing = m.Clock.now()
-	}
-	text := err.Error()
-	m.reason, m.cause = text, CauseOf(err)
-	if m.failure != text {
-		m.failure = text
-		m.complain(message, err)
-	}
+// pending is the newest frame that came while the lock of the mirror's file was taken.
+type pending struct {
+	kept
+	isRetried bool            // retryPut works on it
+	waits     clock.Stopwatch // for how long frames have waited so in all
 }
 
-// refusedAfter is for how long no frame could be put before a mirror is refused: what
-// the node can heal it heals sooner.
-const refusedAfter = time.Second
-
-// refusesAll reports whether every frame that comes is refused. Needs m.mu.
-func (m *Mirror) refusesAll(now time.Duration) bool {
-	return m.refusing != 0 && now-m.refusing >= refusedAfter
-}
-
-const complainEvery = time.Second
-
-// complain logs what is wrong with frames, at most once a second: a peer can have
-// every frame be wrong in another way. Needs m.mu.
-func (m *Mirror) complain(message string, err error) {
-	now := m.Clock.now()
-	if m.complained != 0 && now-m.complained < complainEvery {
-		return
-	}
-	m.complained = now
-	m.Events.Tell(slog.LevelError, message, m.event(status.EventRefused, message+": "+err.Error()), "err", err)
-}
-
-// kept is the newest frame that came while the mirror's lock was taken.
+// kept is a frame that waits to be put.
 type kept struct {
 	frame    []byte
 	seq      uint64 // 0: none
 	captured time.Duration
 	at       Reading       // when it came,
-	kept     time.Duration // when it was kept
+	keptAt   time.Duration // by the node's clock
 	late     bool
 	until    time.Duration // then it becomes late; 0: nobody knows
 }
 
 // keep needs m.mu.
 func (m *Mirror) keep(a Arrival, late bool) {
-	m.pending = kept{frame: append(m.pending.frame[:0], a.Data...), seq: a.Seq, captured: a.Captured, at: a.At, kept: m.Clock.now(), late: late}
+	p := &m.frames.pending
+	p.kept = kept{frame: append(p.frame[:0], a.Data...), seq: a.Seq, captured: a.Captured, at: a.At, keptAt: m.Clock.now(), late: late}
 	if !late && a.Captured != 0 && a.At.Known {
-		m.pending.until = max(1, m.Clock.now()+m.left(a))
+		p.until = max(1, m.Clock.now()+m.left(a))
 	}
 }
 
@@ -222,31 +194,29 @@ func (m *Mirror) retryPut() {
 func (m *Mirror) putPending() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if p := &m.pending; p.until != 0 && m.Clock.now() > p.until {
+	p := &m.frames.pending
+	now := m.Clock.now()
+	if p.until != 0 && now > p.until || p.seq != 0 && m.qos.Class == rule.Command && m.Clock.slept(p.at) {
 		p.late = true
 	}
-	if m.pending.seq != 0 && m.qos.Class == rule.Command && m.Clock.slept(m.pending.at) {
-		m.pending.late = true
-	}
 	switch {
-	case m.w == nil || m.pending.seq == 0:
-	case m.pending.late && m.qos.Class == rule.Command:
-		m.count.Late++
-		m.without(m.pending.seq, &m.count.Late)
-		m.lateness.add(m.pending.seq, m.Clock.now())
+	case m.file.w == nil || p.seq == 0:
+	case p.late && m.qos.Class == rule.Command:
+		m.counters.own.Late++
+		m.without(p.seq, &m.counters.own.Late)
+		m.frames.lateness.add(p.seq, now)
 	default:
-		p := &m.pending
-		err := m.write(incoming{p.seq, p.captured, p.asOf(m.Clock.now()), p.late, p.frame})
+		err := m.write(incoming{p.seq, p.captured, p.asOf(now), p.late, p.frame})
 		if isBusy(err) {
 			return true
 		}
 		if err != nil {
-			m.fail(m.pending.seq, err)
+			m.fail(p.seq, err)
 		} else {
-			m.counted(m.pending.late)
+			m.counters.put(p.late)
 		}
 	}
-	m.pending.seq, m.waiting = 0, false
-	m.waits.Stop(m.pending.asOf(m.Clock.now()).Now)
+	p.seq, p.isRetried = 0, false
+	p.waits.Stop(p.asOf(m.Clock.now()).Now)
 	return false
 }

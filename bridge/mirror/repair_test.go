@@ -76,8 +76,8 @@ func TestNewFileOfModeEveryGoesOnWhereTheOldOneEnded(t *testing.T) {
 		m.putNext(came(seq+1, frame(seq+1, 64)))
 	}
 	damage.MakeDirty(t, dir, "m")
-	if _, _, err := m.Look(); err != nil || m.replaced != 1 {
-		t.Fatalf("got %v, %d times replaced, want a new file", err, m.replaced)
+	if _, _, err := m.Look(); err != nil || m.file.replaced != 1 {
+		t.Fatalf("got %v, %d times replaced, want a new file", err, m.file.replaced)
 	}
 	if have, _ := m.expect(1, rule.QoS{Mode: rule.Every}); have != 3 {
 		t.Errorf("after another link: asks behind frame %d, want 3", have)
@@ -95,8 +95,8 @@ func TestNewFileOfModeEveryGoesOnWhereTheOldOneEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.abandon()
-	if again.tag.Seq != 0 {
-		t.Errorf("in mode newest: asks behind frame %d, want 0, since the file is empty", again.tag.Seq)
+	if again.file.tag.Seq != 0 {
+		t.Errorf("in mode newest: asks behind frame %d, want 0, since the file is empty", again.file.tag.Seq)
 	}
 	again.Put(came(2, frame(2, 64)))
 	again.Put(came(3, frame(3, 64)))
@@ -120,8 +120,8 @@ func TestNewFileIsOpenToWhomTheOldOneWas(t *testing.T) {
 	if err := m.accompany(rule.QoS{Meta: true}); err != nil {
 		t.Fatal(err)
 	}
-	if m.replaced != 1 {
-		t.Fatalf("the file was replaced %d times, want 1", m.replaced)
+	if m.file.replaced != 1 {
+		t.Fatalf("the file was replaced %d times, want 1", m.file.replaced)
 	}
 	for _, name := range []string{"m", "m.meta"} {
 		var st unix.Stat_t

@@ -13,42 +13,42 @@ func (m *Mirror) Status(now time.Duration, at Reading, silence string) status.Mi
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := status.Mirror{
-		Host: m.Host, Channel: m.Channel, Name: m.Name, State: m.stateNow(), Reason: m.reason, Cause: m.cause,
-		Bytes: m.bytes, TransitMs: m.transitMs(), OriginCause: m.originCause, LockWaitS: m.waits.Total(now).Seconds(),
-		QoS: m.qos.WithoutFrame(), Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign, Safe: m.vigil.safe, Temporary: m.Temporary,
+		Host: m.Host, Channel: m.Channel, Name: m.Name, State: m.state(), Reason: m.health.reason, Cause: m.health.cause,
+		Bytes: m.frames.size, TransitMs: m.frames.transitMs(), OriginCause: m.counters.originCause, LockWaitS: m.frames.pending.waits.Total(now).Seconds(),
+		QoS: m.qos.WithoutFrame(), Seq: m.file.tag.Seq, Accounts: m.accounts(), Replaced: m.file.replaced, Foreign: m.file.contest.foreign, Safe: m.vigil.safe, Temporary: m.Temporary,
 	}
-	if share, ok := m.lately.Growth(s.Accounts).LostRatio(); ok {
+	if share, ok := m.counters.recent.Growth(s.Accounts).LostRatio(); ok {
 		s.LostShare = &share
 	}
 	m.showStale(&s)
-	if m.state == status.MirrorRefused {
-		s.RefusedBy = m.refusedBy
+	if m.health.phase == refused {
+		s.RefusedBy = m.health.refusedBy
 	}
-	if m.state == status.MirrorLive && m.lateness.only(now) {
-		s.LateS = (now - m.lateness.since).Seconds()
+	if m.health.phase == live && m.frames.lateness.only(now) {
+		s.LateS = (now - m.frames.lateness.since).Seconds()
 	}
-	if silence != "" && m.state == status.MirrorLive {
+	if silence != "" && m.health.phase == live {
 		s.Reason, s.Cause = silence, status.CausePeerSilent
 	}
 	m.learn(at)
 	m.showContest(&s)
-	s.AgeMs = m.ages.now(now)
+	s.AgeMs = m.frames.ages.now(now)
 	m.showUnauthenticated(&s, now)
-	period, known := m.pace.Period(m.qos.MaxRate.Interval())
+	period, known := m.frames.pace.Period(m.qos.MaxRate.Interval())
 	s.PeriodMs, s.DueMs = status.Due(s.AgeMs, period, known)
 	return s
 }
 
-// stateNow needs m.mu.
-func (m *Mirror) stateNow() status.MirrorState {
+// state needs m.mu.
+func (m *Mirror) state() status.MirrorState {
 	switch {
-	case m.state != status.MirrorLive:
-		return cmp.Or(m.state, status.MirrorWaiting)
-	case m.silent:
-		return status.MirrorWaiting
-	case m.refusesAll(m.Clock.now()):
+	case m.health.phase == refused:
 		return status.MirrorRefused
-	case m.vigil.stale:
+	case m.health.phase != live, m.source.silent:
+		return status.MirrorWaiting
+	case m.health.refusesAll(m.Clock.now()):
+		return status.MirrorRefused
+	case m.vigil.isStale():
 		return status.MirrorStale
 	}
 	return status.MirrorLive
@@ -56,7 +56,7 @@ func (m *Mirror) stateNow() status.MirrorState {
 
 // showStale needs m.mu.
 func (m *Mirror) showStale(s *status.Mirror) {
-	if !m.vigil.stale {
+	if !m.vigil.isStale() {
 		return
 	}
 	now := m.Clock.now()
@@ -69,8 +69,8 @@ func (m *Mirror) showStale(s *status.Mirror) {
 // showUnauthenticated tells what there is in place of the age at the origin and of the origin's account. Needs m.mu.
 func (m *Mirror) showUnauthenticated(s *status.Mirror, now time.Duration) {
 	s.Unauthenticated, s.OneSided = m.Unauthenticated, m.Unauthenticated
-	if m.Unauthenticated && m.arrived != 0 {
-		since := status.Ms(max(0, now-m.arrived))
+	if m.Unauthenticated && m.frames.putAt != 0 {
+		since := status.Ms(max(0, now-m.frames.putAt))
 		s.SinceArrivalMs = &since
 	}
 }

@@ -79,7 +79,7 @@ func (s *everySender) stop() {
 func (l *Link) openStream(sub *Subscription) {
 	s, err := l.session.OpenStream()
 	if err != nil {
-		sub.trouble, sub.every.err = err, err
+		sub.source.trouble, sub.every.err = err, err
 		return
 	}
 	sub.every.stream = s
@@ -88,7 +88,7 @@ func (l *Link) openStream(sub *Subscription) {
 			l.mu.Lock()
 			sub.every.busy, sub.every.err = false, err
 			if err != nil {
-				sub.trouble = err
+				sub.source.trouble = err
 			}
 			l.mu.Unlock()
 			l.Wake()
@@ -98,10 +98,10 @@ func (l *Link) openStream(sub *Subscription) {
 
 // offerInOrder is offer for mode every. Its urgency is the age of the frame it sends next.
 func (sub *Subscription) offerInOrder(now time.Duration) (t queued, ok bool) {
-	if sub.every.busy || sub.every.err != nil || !sub.every.waits() && (sub.known.Seq <= sub.loaded || now < sub.retry || sub.every.large.reading()) {
+	if sub.every.busy || sub.every.err != nil || !sub.every.waits() && (sub.known.Seq <= sub.loaded || now < sub.source.retryAt || sub.every.large.reading()) {
 		return queued{}, false
 	}
-	gain := (now - sub.captured).Seconds()
+	gain := (now - sub.current.captured).Seconds()
 	return queued{sub: sub, level: sub.qos.Priority.Level(), urgency: gain * gain / float64(sub.size+entryOverhead)}, true
 }
 
@@ -135,7 +135,7 @@ func (s *everySender) waits() bool { return len(s.rest) > 0 || len(s.tail) > 0 }
 // nextRecord encodes the next frame of the ring after the bytes that wait to be granted. A
 // large frame is read in a goroutine, which wakes the pump afterwards.
 func (l *Link) nextRecord(sub *Subscription, now time.Duration) bool {
-	if sub.arrivals.Newest().Seq <= sub.loaded || now < sub.retry || sub.every.large.reading() {
+	if sub.source.arrivals.Newest().Seq <= sub.loaded || now < sub.source.retryAt || sub.every.large.reading() {
 		return false
 	}
 	s := sub.every
@@ -180,21 +180,21 @@ func (sub *Subscription) played(err error, size int, now time.Duration) bool {
 	r := sub.every.r
 	if _, ok := errors.AsType[*ring.Refusal](err); ok {
 		sub.book.Passed(r.Seq(), r.Missed())
-		sub.loaded, sub.copied, sub.trouble = r.Seq(), r.Seq(), err
+		sub.loaded, sub.copied, sub.source.trouble = r.Seq(), r.Seq(), err
 		return false
 	}
 	if sub.failed(err, now) {
 		return false
 	}
 	sub.book.Recorded(r.Seq(), r.Missed())
-	sub.captured, sub.loaded, sub.copied, sub.size = sub.arrivals.CapturedAt(r.Seq()), r.Seq(), r.Seq(), size
+	sub.current.captured, sub.loaded, sub.copied, sub.size = sub.source.arrivals.CapturedAt(r.Seq()), r.Seq(), r.Seq(), size
 	return true
 }
 
 // addRecord appends r, of size bytes, to what waits to be granted.
 func (sub *Subscription) addRecord(r wire.Record, size int) {
 	s := sub.every
-	r.Seq, r.Captured, r.Missed = s.r.Seq(), sub.captured, s.r.Missed()
+	r.Seq, r.Captured, r.Missed = s.r.Seq(), sub.current.captured, s.r.Missed()
 	s.record = s.record[:copy(s.record, s.rest)]
 	s.record = append(wire.AppendRecordHead(s.record, r, size), r.Data...)
 	s.rest = s.record

@@ -52,7 +52,6 @@ type Link struct {
 	clock    peerClock
 	control  pacing.Control
 	box      outbox
-	look     time.Duration // when the send loop looks without new data; 0: it does not wait
 	shares   shares
 	wholeAt  [levels]time.Duration // when a whole frame left last, by priority; 0: never
 	traffic  traffic
@@ -114,15 +113,14 @@ func (l *Link) Subscribe(r Request) *Subscription {
 	sub := newSubscription(r, l.cfg.Clock)
 	sub.link = l
 	sub.compression = ring.NewCompression(r.QoS.Compress, l.compressor, l.now)
-	sub.suspended = l.cfg.Suspended
-	sub.asleep = sub.suspended()
+	sub.source.suspended, sub.source.asleep = l.cfg.Suspended, l.cfg.Suspended()
 	l.subs[sub.id] = sub
 	l.rouse(sub)
 	if sub.every != nil {
 		l.openStream(sub)
 	}
 	l.mu.Unlock()
-	sub.arrivals.Watch(l.cfg.Source, func() {
+	sub.source.arrivals.Watch(l.cfg.Source, func() {
 		if l.news.add(sub) {
 			l.Wake()
 		}

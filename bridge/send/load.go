@@ -5,77 +5,67 @@ import (
 	"io"
 	"time"
 
-	"achbridge/bridge/clock"
-	"achbridge/bridge/delivery"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/localach"
 	"achbridge/wire"
 )
 
-// load makes sure that what is to be sent next is in data: the newest frame of
-// the ring, unless a frame of several parts is under way. That one is finished
-// first, so that ever newer frames do not starve it.
+// load makes the newest frame of the ring the current one, unless a large frame is on its way. That one is finished first, so
+// that ever newer frames do not starve it. load reports whether something is to be sent.
 func (l *Link) load(sub *Subscription, now time.Duration, room int) bool {
 	sub.wake()
-	if sub.codecPending != wire.CodecNone {
+	f, source := &sub.current, &sub.source
+	if f.phase == packing {
 		l.pack(sub, room)
 	}
-	if sub.older.out.Pending() {
+	if sub.older.phase == waiting {
 		return true
 	}
-	if sub.out.Active() && !sub.overlaps() || sub.codecPending != wire.CodecNone {
-		return sub.out.Pending()
+	if p := f.phase; p == packing || f.isBusy() && !f.isWhole && !sub.overlaps() {
+		return p == waiting
 	}
 	next := now
 	if sub.qos.Class == rule.Command {
-		next = sub.clock.UnseenSince(now) // before arrivals are read: a frame that comes in between is newer than this
+		next = source.clock.UnseenSince(now) // before arrivals are read: a frame that comes in between is newer than this
 	}
-	at := sub.arrivals.Newest()
+	at := source.arrivals.Newest()
 	at.NextCapturedAt = next
-	if !sub.request.Copying() && (at.Seq <= sub.loaded || now < sub.retry || now < at.SlotAt) {
-		return sub.todo
+	if !source.request.Copying() && (at.Seq <= sub.loaded || now < source.retryAt || now < at.SlotAt) {
+		return f.phase == waiting
 	}
-	if sub.raw+wire.MaxFrameOverhead > room || !sub.copy(at, now, room, l.control.Rate()) {
+	if f.rawSize+wire.MaxFrameOverhead > room || !sub.copy(at, now, room, l.control.Rate()) {
 		l.share(sub, at, now, room)
 	}
 	l.reportTrouble(sub)
-	return sub.todo || sub.out.Pending()
+	return f.phase == waiting
+}
+
+// wake records, for a command channel, that its present frames may be from before the host was suspended. Needs the link's mu.
+func (sub *Subscription) wake() {
+	if sub.qos.Class == rule.Command && sub.source.slept() {
+		sub.current.captured = 0
+	}
 }
 
 // reportTrouble tells the node, once a subscription, that frames of sub's channel cannot be sent.
 func (l *Link) reportTrouble(sub *Subscription) {
-	if sub.isReported || !isUnsendable(sub.trouble) {
-		return
+	if err := sub.source.unsendable(); err != nil {
+		l.cfg.Spawn(func() { l.cfg.Unsendable(sub.source.ch.Name(), err) }) // the node may be waiting for our lock
 	}
-	sub.isReported = true
-	channel, err := sub.ch.Name(), sub.trouble
-	l.cfg.Spawn(func() { l.cfg.Unsendable(channel, err) }) // the node may be waiting for our lock
 }
 
-// isUnsendable reports whether err, the error of loading a frame, will not go away by itself.
-func isUnsendable(err error) bool {
-	return errors.Is(err, localach.ErrHole) || errors.Is(err, ring.ErrTooLarge) || errors.Is(err, ring.ErrNoMemory)
-}
-
-// How soon a channel is tried again, beside ring.AfterBusy and ring.AfterNoMemory: one that stays busy, and one that could
-// not be read. It goes on by itself, or the node finds what is wrong.
-const (
-	trySeldom = 10 * time.Millisecond
-	tryAgain  = 100 * time.Millisecond
-)
-
-// copy takes a small newest frame out of the ring. It reads into a buffer of its
-// own, so that a frame that may have to be sent again stays whole when this
-// fails. False means that the frame is not small.
+// copy takes a small newest frame out of the ring. It reads into a buffer of its own, so that a frame that may have to be sent
+// again stays whole when this fails. False means that the frame is not small.
 func (sub *Subscription) copy(at ring.Arrival, now time.Duration, room int, rate float64) bool {
-	n, err := sub.r.TryNext(sub.spare)
+	s := &sub.source
+	n, err := s.reader.TryNext(s.spare)
 	for tries := 0; errors.Is(err, io.ErrShortBuffer) && tries < 3; tries++ { // they may grow meanwhile
 		if n+wire.MaxFrameOverhead > room {
 			return false
 		}
-		sub.spare = make([]byte, n)
-		n, err = sub.r.TryNext(sub.spare)
+		s.spare = make([]byte, n)
+		n, err = s.reader.TryNext(s.spare)
 	}
 	if errors.Is(err, localach.ErrHole) {
 		return false
@@ -83,21 +73,22 @@ func (sub *Subscription) copy(at ring.Arrival, now time.Duration, room int, rate
 	if sub.failed(err, now) {
 		return true
 	}
-	if sub.r.Seq() > at.Seq {
+	seq := s.reader.Seq()
+	if seq > at.Seq {
 		at.CapturedAt = at.NextCapturedAt // put after the watcher looked
 	}
-	if !sub.begin(sub.r.Seq(), n, at.CapturedAt, now) {
+	if !sub.begin(seq, n, at.CapturedAt, now) {
 		return true
 	}
-	sub.buf, sub.spare = sub.spare, sub.buf
-	data, codec := sub.compression.Compress(sub.buf[:n], rate)
-	sub.send(data, codec, room)
+	s.buf, s.spare = s.spare, s.buf
+	data, codec := sub.compression.Compress(s.buf[:n], rate)
+	sub.ready(data, codec, room)
 	return true
 }
 
 // share takes a large newest frame from the snapshots that all links share.
 func (l *Link) share(sub *Subscription, at ring.Arrival, now time.Duration, room int) {
-	s, at, err := sub.request.Take(sub.copies, at, l.awake)
+	s, at, err := sub.source.request.Take(sub.source.copies, at, l.awake)
 	if s == nil && err == nil {
 		return // the frame is being copied
 	}
@@ -112,127 +103,101 @@ func (l *Link) share(sub *Subscription, at ring.Arrival, now time.Duration, room
 		s.Release()
 		return
 	}
-	sub.shared, sub.codecPending = s, sub.compression.Plan(len(s.Data), l.control.Rate())
-	if sub.codecPending == wire.CodecNone {
-		sub.send(s.Data, wire.CodecNone, room)
+	f := &sub.current
+	f.shared = s
+	if !f.pack(sub.compression.Plan(len(s.Data), l.control.Rate())) {
+		sub.ready(s.Data, wire.CodecNone, room)
 		return
 	}
 	l.pack(sub, room)
 }
 
-// pack goes on with the shared frame if it is packed by now; else the pump is
-// woken when it is.
+// pack makes the current frame ready if it is compressed by now; else the send loop is woken when it is.
 func (l *Link) pack(sub *Subscription, room int) {
-	f, ready := sub.shared.Compressed(sub.codecPending, l.awake)
-	if !ready {
+	f := &sub.current
+	packed, done := f.shared.Compressed(f.packing, l.awake)
+	if !done {
 		return
 	}
-	sub.compression.Learn(sub.codecPending, len(sub.shared.Data), f)
-	codec := sub.codecPending
-	sub.codecPending = wire.CodecNone
-	if f.Data == nil {
-		sub.send(sub.shared.Data, wire.CodecNone, room)
+	sub.compression.Learn(f.packing, len(f.shared.Data), packed)
+	if packed.Data == nil {
+		sub.ready(f.shared.Data, wire.CodecNone, room)
 		return
 	}
-	sub.send(f.Data, codec, room)
+	sub.ready(packed.Data, f.packing, room)
 }
 
-// failed records why the channel could not be read, and when to try again.
+// ready has data leave as the current frame.
+func (sub *Subscription) ready(data []byte, codec wire.Codec, room int) {
+	sub.size = len(data)
+	if !sub.current.ready(data, codec, room) {
+		sub.book.Refused++ // larger than the wire allows; offered() keeps such channels out
+	}
+}
+
+// failed handles the result of a try to read the channel, and reports whether the try failed.
 func (sub *Subscription) failed(err error, now time.Duration) bool {
-	if sub.trouble = err; err == nil {
-		sub.busyFor = 0
-		return false
-	}
-	sub.waited = true
-	sub.retry = now + tryAgain
-	if errors.Is(err, ring.ErrNoMemory) {
-		sub.retry = now + ring.AfterNoMemory
-	}
-	if ring.IsBusy(err) {
-		sub.busyFor = clock.Longer(sub.busyFor, ring.AfterBusy, trySeldom)
-		sub.retry = now + sub.busyFor
-	}
-	return true
+	failed := sub.source.failed(err, now)
+	sub.waited = sub.waited || failed
+	return failed
 }
 
 // refuse settles a frame that cannot be sent.
 func (sub *Subscription) refuse(no *ring.Refusal, now time.Duration) {
 	if sub.begin(no.Seq, no.Size, now, now) {
 		sub.book.Refused++
-		sub.data, sub.trouble = nil, no
+		sub.source.trouble = no
 	}
 }
 
-// letGo gives up the large frame that sub has when its memory is wanted for others, and
-// has it loaded once more, when there is memory again.
+// letGo gives up the large frame that sub has when its memory is wanted for others, and has it loaded once more, when there is
+// memory again.
 func (sub *Subscription) letGo(now time.Duration) {
-	if sub.busy() {
+	f := &sub.current
+	if f.isBusy() {
 		sub.abandon()
 	}
 	sub.endOlder()
-	if sub.shared != nil {
-		sub.shared.Release()
-	}
-	sub.shared, sub.data, sub.whole = nil, nil, false
-	sub.request.Forget()
-	sub.trouble, sub.retry = ring.ErrNoMemory, now+ring.AfterNoMemory
+	f.settle()
+	f.release()
+	f.isWhole = false
+	sub.source.request.Forget()
+	sub.source.failed(ring.ErrNoMemory, now)
 }
 
-// abandon takes back that the loaded frame is being sent.
+// abandon takes back that the current frame is being sent.
 func (sub *Subscription) abandon() {
-	if !sub.again { // then the mirror counts it
-		if sub.left {
+	f := &sub.current
+	if !f.isRepeat { // then the mirror counts it
+		if f.hasLeft {
 			sub.book.Sent--
 		}
 		sub.loaded--
 	}
-	sub.todo, sub.left, sub.codecPending = false, false, wire.CodecNone
-	sub.out.Abort()
+	f.hasLeft = false
+	f.settle()
 }
 
-// begin makes frame seq the loaded one. False means that the ring runs backwards:
-// the node will find out.
+// begin makes frame seq the current one. False means that the ring runs backwards: the node will find out.
 func (sub *Subscription) begin(seq uint64, size int, captured, now time.Duration) bool {
 	if seq <= sub.loaded {
-		sub.retry = now + tryAgain
+		sub.source.retryAt = now + tryAgain
 		return false
 	}
-	slot, passed := sub.arrivals.UseSlot(now, sub.qos.MaxRate.Interval())
+	slot, passed := sub.source.arrivals.UseSlot(now, sub.qos.MaxRate.Interval())
 	sub.known.SlotAt = slot
 	sub.pass(seq, passed)
 	sub.growOlder()
-	if sub.shared != nil {
-		sub.shared.Release()
-		sub.shared = nil
-	}
-	if seq <= sub.undated {
+	if seq <= sub.source.undated {
 		captured = 0
 	}
-	sub.before, sub.captured = sub.captured, captured
-	sub.loaded, sub.copied, sub.raw, sub.left, sub.again = seq, seq, size, false, false
-	sub.request.Forget()
-	sub.owed = sub.over(captured, now)
+	sub.current.begin(seq, size, captured, sub.over(captured, now))
+	sub.loaded, sub.copied = seq, seq
+	sub.source.request.Forget()
 	return true
 }
 
-// send has data sent as the loaded frame.
-func (sub *Subscription) send(data []byte, codec wire.Codec, room int) {
-	sub.data, sub.codec, sub.size = data, codec, len(data)
-	sub.whole = len(data)+wire.MaxFrameOverhead <= room
-	sub.todo = sub.whole
-	if sub.whole {
-		return
-	}
-	count := wire.PartCount(len(data), room-wire.MaxPartOverhead)
-	if count == 0 {
-		sub.book.Refused++ // larger than the wire allows; offered() keeps such channels out
-		return
-	}
-	sub.out.Begin(sub.loaded, len(data), count)
-}
-
-// pass settles what the new frame seq means for those before it: those up to
-// passed were there before the slot of max_rate.
+// pass settles what the new frame seq means for those before it: those up to passed were there before the slot of max_rate.
 func (sub *Subscription) pass(seq, passed uint64) {
 	skipped := seq - sub.loaded - 1
 	limited := min(max(passed, sub.loaded)-sub.loaded, skipped)
@@ -242,66 +207,11 @@ func (sub *Subscription) pass(seq, passed uint64) {
 		sub.book.WithRoom += skipped - limited
 	}
 	sub.waited = false
-	switch {
-	case sub.again: // the mirror counts it
-	case sub.todo && sub.left:
+	switch f := &sub.current; {
+	case !f.isWhole || f.phase != waiting || f.isRepeat: // the mirror counts what is repeated
+	case f.hasLeft:
 		sub.book.Lost++
-	case sub.todo:
-		sub.book.Superseded++
-	}
-	sub.todo, sub.lost = false, false
-}
-
-// frame is an entry with data of the loaded frame.
-func (sub *Subscription) frame(data []byte) wire.Frame {
-	return wire.Frame{Sub: sub.id, Epoch: uint32(sub.epoch), Seq: sub.loaded, Captured: sub.captured, Owed: sub.owed, Codec: sub.codec, RawSize: sub.raw, Data: data}
-}
-
-// sending records that a packet of the loaded frame leaves.
-func (sub *Subscription) sending() {
-	if !sub.left {
-		sub.left = true
-		sub.book.Sent++
-	}
-}
-
-// delivered records that a piece has arrived.
-func (sub *Subscription) delivered(p delivery.Piece) {
-	if !p.Whole && sub.older.out.Active() && p.Seq == sub.older.out.Seq {
-		sub.deliveredOlder(p)
-		return
-	}
-	if !p.Whole {
-		if !sub.out.Arrived(p.Seq, p.Index) {
-			return
-		}
-	}
-	sub.arrived = max(sub.arrived, p.Seq)
-	if !sub.book.Acks.Add(p.Seq) {
-		return
-	}
-	sub.book.Arrived++
-	if p.Seq != sub.loaded {
-		return
-	}
-	if sub.lost {
-		sub.book.Repaired++
-	}
-	sub.todo, sub.lost = false, false
-}
-
-// missing records that a piece is lost. It is sent again, unless something
-// newer has taken its place.
-func (sub *Subscription) missing(p delivery.Piece) {
-	switch {
-	case !p.Whole && sub.older.out.Lost(p.Seq, p.Index):
-		sub.older.lost = true
-	case !p.Whole:
-		sub.lost = sub.out.Lost(p.Seq, p.Index) || sub.lost
-	case sub.whole && p.Seq == sub.loaded && sub.arrived < p.Seq:
-		sub.todo, sub.lost = true, true
-	case sub.book.Acks.Saw(p.Seq): // another copy has come
 	default:
-		sub.book.Lost++
+		sub.book.Superseded++
 	}
 }

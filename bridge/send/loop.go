@@ -20,6 +20,7 @@ type outbox struct {
 	cargo  pacing.Cargo
 	sentAt time.Duration // when frames or a probe left last; 0: never
 	asked  time.Duration // when the peer's clock was asked for; 0: never
+	look   time.Duration // when the send loop looks without new data; 0: it does not wait
 }
 
 // Send sends what the peer has subscribed to, newest first, and feedback for what the peer sends,
@@ -90,10 +91,10 @@ func (l *Link) fill(now time.Duration) (packet []byte, again time.Duration) {
 		if box.sentAt != 0 && now-box.sentAt < flowing {
 			again = min(again, delivery.LeastTimeout)
 		}
-		l.look = now + again
+		box.look = now + again
 		return nil, again
 	}
-	l.look = 0
+	box.look = 0
 	if !probe && (due && report <= now || quiet || l.receipts.News(now)) {
 		l.addFeedback(box, now)
 	}
@@ -121,7 +122,7 @@ func (l *Link) next(box *outbox, now time.Duration) (cargo pacing.Cargo, size in
 		level = -1 // a load test is less than the lowest priority
 	case t.sub.small():
 		return pacing.Whole, pacing.SmallFrame
-	case t.sub.whole:
+	case t.sub.current.isWhole:
 		return pacing.Whole, wire.MaxDatagram
 	}
 	if l.urgent(level, now) {
@@ -182,46 +183,24 @@ func (l *Link) addFrames(box *outbox, now time.Duration) (waits bool) {
 // addTurn reports whether the datagram may take more.
 func (l *Link) addTurn(box *outbox, sub *Subscription, now time.Duration, room int) (more bool) {
 	switch {
-	case len(box.body) > 0 && (sub.every != nil || sub.out.Active() || sub.older.out.Pending() || len(box.body)+sub.size+wire.MaxFrameOverhead > room):
+	case len(box.body) > 0 && (sub.every != nil || !sub.current.isWhole && sub.current.isBusy() || sub.older.phase == waiting || len(box.body)+sub.size+wire.MaxFrameOverhead > room):
 		return false // it stays in the ring
 	case sub.every != nil:
 		l.addPiece(box, sub, now)
 		return box.stream == 0
-	case sub.older.out.Pending():
-		l.addRepair(box, sub, now)
+	case sub.older.phase == waiting:
+		l.addPart(box, sub, &sub.older, now)
 		return false
 	case !l.load(sub, now, room):
 		// It had nothing for us after all; it is tried again later.
-	case !sub.whole && len(box.body) == 0:
-		l.addPart(box, sub, now)
+	case !sub.current.isWhole && len(box.body) == 0:
+		l.addPart(box, sub, &sub.current, now)
 		return false
-	case sub.whole && len(box.body)+sub.size+wire.MaxFrameOverhead <= room:
+	case sub.current.isWhole && len(box.body)+sub.size+wire.MaxFrameOverhead <= room:
 		l.addWhole(box, sub, now)
 		l.wholeAt[sub.qos.Priority.Level()] = now
 	}
 	return true
-}
-
-func (l *Link) addWhole(box *outbox, sub *Subscription, now time.Duration) {
-	sub.todo = false
-	sub.sending()
-	box.body = wire.AppendFrame(box.body, now, sub.frame(sub.data))
-	box.pieces = append(box.pieces, delivery.Piece{Sub: sub.id, Seq: sub.loaded, Whole: true})
-}
-
-func (l *Link) addPart(box *outbox, sub *Subscription, now time.Duration) {
-	index, ok := sub.out.Next()
-	if !ok {
-		return
-	}
-	box.cargo = pacing.Parts
-	sub.sending()
-	from := index * wire.PartLen(sub.out.Size, sub.out.Count, 0)
-	to := from + wire.PartLen(sub.out.Size, sub.out.Count, index)
-	box.body = wire.AppendPart(box.body, now, wire.Part{
-		Frame: sub.frame(sub.data[from:to]), Size: sub.out.Size, Index: index, Count: sub.out.Count,
-	})
-	box.pieces = append(box.pieces, delivery.Piece{Sub: sub.id, Seq: sub.out.Seq, Index: index})
 }
 
 // flowing is for how long after a packet left the send loop looks often enough that it need not be woken for a packet that may
@@ -230,11 +209,11 @@ const flowing = time.Second
 
 // idles reports whether the waiting send loop has nothing to send, and looks again soon enough. l.mu must be held.
 func (l *Link) idles(now time.Duration) bool {
-	if l.look == 0 || l.filler.on(now) {
+	if l.box.look == 0 || l.filler.on(now) {
 		return false
 	}
 	l.fillQueue(&l.box.queue, now)
-	return len(l.box.queue.entries) == 0 && now+l.nextLook(l.look, now) >= l.look
+	return len(l.box.queue.entries) == 0 && now+l.nextLook(l.box.look, now) >= l.box.look
 }
 
 // askClock returns when to ask for the peer's clock, at once for a datagram that

@@ -58,40 +58,43 @@ func (s *shares) sent(q *queue, spent [levels]int, size int) {
 // newer one is there to send instead; otherwise it is the debt that is owed to
 // the mirror, and goes on as such. A command is never owed.
 func (sub *Subscription) expire(now time.Duration) {
-	newest, seen := sub.known.Seq, sub.known.CapturedAt
-	command := sub.qos.Class == rule.Command
-	if sub.shared != nil && sub.copies.Share.Evicted() {
+	f, command := &sub.current, sub.qos.Class == rule.Command
+	if f.shared != nil && sub.source.copies.Share.Evicted() {
 		sub.letGo(now)
 	}
-	if sub.older.out.Active() && (sub.arrived > sub.older.out.Seq || sub.over(sub.older.captured, now)) {
+	if sub.older.isBusy() && (sub.arrived > sub.older.seq || sub.over(sub.older.captured, now)) {
 		sub.endOlder()
 	}
-	if sub.busy() && !sub.owed && sub.over(sub.captured, now) {
-		sub.owed = true
+	if f.isBusy() {
+		f.isOwed = f.isOwed || sub.over(f.captured, now)
+		if f.isOwed && (command || sub.isNewer()) {
+			sub.giveUp()
+		}
 	}
-	if sub.busy() && sub.owed && (command || newest > sub.loaded) {
-		sub.giveUp()
+	if command && !f.isBusy() && sub.isNewer() && sub.over(sub.known.CapturedAt, now) {
+		sub.skip()
 	}
-	if command && !sub.busy() && newest > sub.loaded && sub.over(seen, now) {
-		sub.pass(newest, sub.arrivals.PassedOver())
-		sub.book.Expired++
-		sub.loaded, sub.left = newest, false
-		sub.request.Forget()
-	}
+}
+
+// isNewer reports whether the ring has a newer frame than the one that was loaded last.
+func (sub *Subscription) isNewer() bool { return sub.known.Seq > sub.loaded }
+
+// skip counts the newest frame, a command past its budget, as expired.
+func (sub *Subscription) skip() {
+	sub.pass(sub.known.Seq, sub.source.arrivals.PassedOver())
+	sub.book.Expired++
+	sub.loaded = sub.known.Seq
+	sub.current.skipTo(sub.loaded)
+	sub.source.request.Forget()
 }
 
 // forgive offers the newest frame once more if it has expired as a command, now that the
 // channel carries none: a mirror of states is owed the newest frame, however late.
 func (sub *Subscription) forgive() {
-	if !sub.left && !sub.busy() && sub.arrived < sub.loaded && sub.loaded == sub.known.Seq && sub.book.Expired > 0 {
+	if f := &sub.current; !f.hasLeft && !f.isBusy() && sub.arrived < sub.loaded && sub.loaded == sub.known.Seq && sub.book.Expired > 0 {
 		sub.book.Expired--
 		sub.loaded--
 	}
-}
-
-// busy reports whether the frame that was loaded last is not settled yet.
-func (sub *Subscription) busy() bool {
-	return sub.todo || sub.out.Active() || sub.codecPending != wire.CodecNone
 }
 
 // over reports that a frame captured then is past its budget. One that was put
@@ -103,18 +106,17 @@ func (sub *Subscription) over(captured, now time.Duration) bool {
 // giveUp ends a frame that is past its budget. If all of it has left, it may
 // still arrive.
 func (sub *Subscription) giveUp() {
-	switch {
-	case sub.again: // the mirror counts it
-	case !sub.left:
+	switch f := &sub.current; {
+	case f.isRepeat: // the mirror counts it
+	case !f.hasLeft:
 		sub.book.Expired++
-	case sub.out.Active() && sub.out.Unsent():
+	case f.parts.Unsent():
 		sub.book.Sent--
 		sub.book.Expired++
 	default:
 		sub.book.Lost++
 	}
-	sub.todo, sub.codecPending = false, wire.CodecNone
-	sub.out.Abort()
+	sub.current.settle()
 }
 
 // offer reports whether there is something to send, at which priority, and how urgent
@@ -125,24 +127,25 @@ func (sub *Subscription) offer(now time.Duration) (t queued, ok bool) {
 	if sub.every != nil {
 		return sub.offerInOrder(now)
 	}
-	newest, seen, slot := sub.known.Seq, sub.known.CapturedAt, sub.known.SlotAt
-	had, owed := sub.before, sub.owed // of the frame that the mirror has, or will have
+	f, source := &sub.current, &sub.source
+	had, owed := f.before, f.isOwed // of the frame that the mirror has, or will have
+	phase := f.phase
 	switch {
-	case sub.older.out.Pending():
+	case sub.older.phase == waiting:
 		ok = true
-	case sub.codecPending != wire.CodecNone:
-		ok = sub.shared.IsCompressed(sub.codecPending)
-	case sub.out.Active() && !sub.overlaps():
-		ok = sub.out.Pending()
-	case sub.request.Copying() && !sub.todo:
-		ok = sub.request.Ready(sub.copies)
-	case newest > sub.loaded && now >= sub.retry && now >= slot:
-		ok, owed = true, sub.over(seen, now)
-		if !sub.todo {
-			had = sub.captured
+	case phase == packing:
+		ok = f.shared.IsCompressed(f.packing)
+	case !f.isWhole && (phase == waiting || phase == sent && !sub.overlaps()):
+		ok = phase == waiting
+	case source.request.Copying() && phase != waiting:
+		ok = source.request.Ready(source.copies)
+	case sub.isNewer() && now >= source.retryAt && now >= sub.known.SlotAt:
+		ok, owed = true, sub.over(sub.known.CapturedAt, now)
+		if phase != waiting {
+			had = f.captured
 		}
 	default:
-		ok = sub.todo
+		ok = phase == waiting
 	}
 	if !ok {
 		return queued{}, false
@@ -162,9 +165,9 @@ const entryOverhead = 25
 // does.
 func (sub *Subscription) nextLook(now time.Duration) time.Duration {
 	next := now + time.Hour
-	if sub.known.Seq > sub.loaded {
-		over := sub.captured + sub.qos.EffectiveBudget()
-		for _, at := range [...]time.Duration{sub.retry, sub.known.SlotAt, over} {
+	if sub.isNewer() {
+		over := sub.current.captured + sub.qos.EffectiveBudget()
+		for _, at := range [...]time.Duration{sub.source.retryAt, sub.known.SlotAt, over} {
 			if at > now {
 				next = min(next, at)
 			}
@@ -174,32 +177,26 @@ func (sub *Subscription) nextLook(now time.Duration) time.Duration {
 }
 
 // small reports that what comes next is likely to take little of a datagram.
-func (sub *Subscription) small() bool { return sub.size < pacing.SmallFrame && !sub.out.Active() }
+func (sub *Subscription) small() bool {
+	return sub.size < pacing.SmallFrame && (sub.current.isWhole || !sub.current.isBusy())
+}
 
 // owe needs the link's mu; see Owe.
 func (sub *Subscription) owe(have uint64) {
-	newest := sub.arrivals.Newest().Seq
-	if have >= sub.loaded || newest > sub.loaded || sub.busy() || sub.qos.Class == rule.Command || sub.every != nil {
+	f, newest := &sub.current, sub.source.arrivals.Newest().Seq
+	if have >= sub.loaded || newest > sub.loaded || f.isBusy() || sub.qos.Class == rule.Command || sub.every != nil {
 		return
 	}
-	if sub.left && sub.data == nil { // its memory was wanted for others
+	switch {
+	case f.hasLeft && f.data == nil: // its memory was wanted for others
 		sub.book.Sent--
-		sub.left, sub.loaded, sub.arrived = false, newest-1, have
-		return
+		f.hasLeft, sub.loaded, sub.arrived = false, newest-1, have
+	case f.hasLeft:
+		f.repeat(sub.arrived >= sub.loaded)
+		sub.arrived = min(sub.arrived, have)
+	case sub.book.Reopen(newest): // the mirror had it when it subscribed, and has lost it since
+		sub.loaded, sub.arrived = newest-1, have
 	}
-	if !sub.left {
-		if sub.book.Reopen(newest) { // the mirror had it when it subscribed, and has lost it since
-			sub.loaded, sub.arrived = newest-1, have
-		}
-		return
-	}
-	sub.owed, sub.again = true, sub.arrived >= sub.loaded
-	sub.arrived = min(sub.arrived, have)
-	if sub.whole {
-		sub.todo = true
-		return
-	}
-	sub.out.Begin(sub.loaded, sub.size, sub.out.Count)
 }
 
 // urgent reports that whole frames of a priority above level have left lately.

@@ -21,7 +21,7 @@ const ms = time.Millisecond
 func waits(level, size int, had time.Duration) *Subscription {
 	return &Subscription{
 		qos: rule.QoS{Priority: rule.Priority(level + 1)}, book: &ledger.Book{},
-		size: size, captured: had, loaded: 1, known: ring.Arrival{Seq: 2, CapturedAt: time.Second},
+		size: size, current: frame{captured: had}, loaded: 1, known: ring.Arrival{Seq: 2, CapturedAt: time.Second},
 	}
 }
 
@@ -66,7 +66,7 @@ func TestTurnsGoByPriorityAndThenByAgeSquaredPerByte(t *testing.T) {
 
 func names(list []*Subscription) (names []string) {
 	for _, sub := range list {
-		names = append(names, fmt.Sprintf("%v of %d bytes from %v", sub.qos.Priority, sub.size, sub.captured))
+		names = append(names, fmt.Sprintf("%v of %d bytes from %v", sub.qos.Priority, sub.size, sub.current.captured))
 	}
 	return names
 }
@@ -155,7 +155,7 @@ func TestEqualsShareByTheRootOfTheirSize(t *testing.T) {
 		sub := inLine(l, now)[0]
 		frames[sub.size+entryOverhead]++
 		now += time.Duration(sub.size+entryOverhead) * time.Microsecond
-		sub.captured = now
+		sub.current.captured = now
 		for _, sub := range l.active {
 			sub.known.CapturedAt = now
 		}
@@ -178,9 +178,9 @@ func TestChannelWhoseMemoryIsWantedForOthersOffersNothing(t *testing.T) {
 	if _, err := ch.Writer().Put(make([]byte, 100_000)); err != nil {
 		t.Fatal(err)
 	}
-	sub.copies = ring.NewSnapshots(ch, &ring.Resources{Budget: ring.NewBudget(ring.DefaultBudget), Spawn: func(f func()) { go f() }, Now: func() time.Duration { return now }})
+	sub.source.copies = ring.NewSnapshots(ch, &ring.Resources{Budget: ring.NewBudget(ring.DefaultBudget), Spawn: func(f func()) { go f() }, Now: func() time.Duration { return now }})
 	copied := make(chan struct{})
-	if _, _, err := sub.request.Take(sub.copies, ring.Arrival{Seq: 1}, func() { close(copied) }); err != nil {
+	if _, _, err := sub.source.request.Take(sub.source.copies, ring.Arrival{Seq: 1}, func() { close(copied) }); err != nil {
 		t.Fatal(err)
 	}
 	<-copied

@@ -24,8 +24,8 @@ func (n *news) add(sub *Subscription) (wake bool) {
 
 // rouse has the pump look at sub, which may have something to send. Needs l.mu.
 func (l *Link) rouse(sub *Subscription) {
-	if !sub.active && !sub.ended {
-		sub.active = true
+	if sub.activity == idle {
+		sub.activity = active
 		l.active = append(l.active, sub)
 	}
 }
@@ -35,7 +35,7 @@ func (l *Link) rouseNews() {
 	l.news.mu.Lock()
 	defer l.news.mu.Unlock()
 	for _, sub := range l.news.of {
-		sub.known = sub.arrivals.Collect()
+		sub.known = sub.source.arrivals.Collect()
 		l.rouse(sub)
 	}
 	clear(l.news.of)
@@ -59,22 +59,24 @@ func (l *Link) fillQueue(q *queue, now time.Duration) {
 	l.rouseNews()
 	q.entries, q.waits = q.entries[:0], [levels]bool{}
 	still := l.active[:0]
-	early := !l.control.Drained()
+	isDrained := l.control.Drained()
 	for _, sub := range l.active {
-		if sub.ended {
+		if sub.activity == ended {
 			continue
 		}
 		sub.expire(now)
-		sub.early = early
-		sub.waited = sub.waited || sub.known.Seq > sub.loaded && (sub.busy() || sub.request.Copying())
+		sub.isDrained = isDrained
+		sub.waited = sub.waited || sub.isNewer() && (sub.current.isBusy() || sub.source.request.Copying())
 		t, ok := sub.offer(now)
 		if ok {
 			q.entries = append(q.entries, t)
 			q.waits[t.level] = true
 		}
-		if sub.active = ok || sub.busy() || sub.every != nil || sub.older.out.Active() || sub.known.Seq > sub.loaded; sub.active {
-			still = append(still, sub)
+		if !ok && !sub.isNewer() && !sub.current.isBusy() && !sub.older.isBusy() && sub.every == nil {
+			sub.activity = idle
+			continue
 		}
+		still = append(still, sub)
 	}
 	clear(l.active[len(still):])
 	l.active = still

@@ -119,7 +119,7 @@ func (l *Link) take(d wire.Datagram, size int, now time.Duration) {
 	}
 	l.receiver.reading = l.clock.reading(now)
 	report, due := l.receipts.Due(l.reportDelay())
-	wake := reported && !l.idles(now) || due && report < l.look
+	wake := reported && !l.idles(now) || due && report < l.box.look
 	l.mu.Unlock()
 	if wake {
 		l.Wake()

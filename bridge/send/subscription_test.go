@@ -72,17 +72,17 @@ func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 		clock := testClock(now)
 		clock.Looked = func() time.Duration { return c.looked }
 		sub := newSubscription(testRequest(ch, rule.QoS{Class: c.class}, clock), clock)
-		sub.arrivals.Watch(lateSource{ch.Writer()}, func() {})
-		if got := sub.arrivals.Newest().CapturedAt; got != c.want {
+		sub.source.arrivals.Watch(lateSource{ch.Writer()}, func() {})
+		if got := sub.source.arrivals.Newest().CapturedAt; got != c.want {
 			t.Errorf("%v, looked at last at %v: got capture time %v, want %v", c.class, c.looked, got, c.want)
 		}
-		sub.known = sub.arrivals.Newest()
+		sub.known = sub.source.arrivals.Newest()
 		if _, err := ch.Writer().Put([]byte("not noted yet")); err != nil {
 			t.Fatal(err)
 		}
 		linkOf().load(sub, now, wire.MaxDatagram)
-		if sub.loaded != ch.LastSeq() || sub.captured != c.want {
-			t.Errorf("%v, looked at last at %v: got frame %d captured at %v, want %d at %v", c.class, c.looked, sub.loaded, sub.captured, ch.LastSeq(), c.want)
+		if sub.loaded != ch.LastSeq() || sub.current.captured != c.want {
+			t.Errorf("%v, looked at last at %v: got frame %d captured at %v, want %d at %v", c.class, c.looked, sub.loaded, sub.current.captured, ch.LastSeq(), c.want)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func loaded(t *testing.T) (*Subscription, *ledger.Book) {
 	t.Cleanup(func() { ch.Close() })
 	clock := testClock(time.Second)
 	sub := newSubscription(testRequest(ch, rule.QoS{}, clock), clock)
-	sub.arrivals.Watch(lateSource{ch.Writer()}, func() {})
+	sub.source.arrivals.Watch(lateSource{ch.Writer()}, func() {})
 	if _, err := ch.Writer().Put([]byte("not noticed yet")); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,9 @@ func loaded(t *testing.T) (*Subscription, *ledger.Book) {
 // The ring may hold a frame that the watcher has not seen yet.
 func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
 	sub, b := loaded(t)
-	sub.sending()
+	box := &outbox{}
+	sub.link.addWhole(box, sub, time.Second)
+	sub.link.flight.Sent(time.Second, sub.link.flight.NextNumber(time.Second), len(box.body), len(box.body), box.pieces)
 	a, _ := sub.Accounts()
 	if want := (ledger.Accounts{Offered: 2, Superseded: 1, InFlight: 1}); a != want {
 		t.Errorf("got %+v, want %+v", a, want)
@@ -126,8 +128,7 @@ func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
 // A packet that was late and given up is sent again; when both come to an end, one arrived.
 func TestSecondCopyThatIsLostIsNoLoss(t *testing.T) {
 	sub, b := loaded(t)
-	sub.whole = true
-	sub.sending()
+	sub.leave(&sub.current)
 	p := delivery.Piece{Sub: 1, Seq: sub.loaded, Whole: true}
 	sub.missing(p)
 	sub.delivered(p)

@@ -117,9 +117,20 @@ func (a Addrs) Equal(b Addrs) bool {
 	return session.SameAddr(a.QUIC, b.QUIC) && session.SameAddr(a.SCTP, b.SCTP)
 }
 
-// Include reports whether addr is one of them.
-func (a Addrs) Include(addr net.Addr) bool {
+// Overlaps reports whether a and b have an address in common.
+func (a Addrs) Overlaps(b Addrs) bool {
+	return b.QUIC != nil && a.include(b.QUIC) || b.SCTP != nil && a.include(b.SCTP)
+}
+
+func (a Addrs) include(addr net.Addr) bool {
 	return session.SameAddr(a.QUIC, addr) || session.SameAddr(a.SCTP, addr)
+}
+
+// IsOneMachine reports whether both addresses are UDP's and have one IP address.
+func (a Addrs) IsOneMachine() bool {
+	x, ok := a.QUIC.(*net.UDPAddr)
+	y, both := a.SCTP.(*net.UDPAddr)
+	return ok && both && x.IP.Equal(y.IP) && x.Zone == y.Zone
 }
 
 // String returns the one that is tried first.

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"bytes"
 	"crypto/x509"
 	"encoding/hex"
 	"errors"
@@ -17,6 +18,9 @@ type NodeID [16]byte
 
 // String returns 32 hexadecimal digits.
 func (n NodeID) String() string { return hex.EncodeToString(n[:]) }
+
+// Less reports whether n is the lower one of two ids.
+func (n NodeID) Less(o NodeID) bool { return bytes.Compare(n[:], o[:]) < 0 }
 
 // ParseNodeID parses what String returns.
 func ParseNodeID(s string) (NodeID, error) {

@@ -56,10 +56,11 @@ var fences = []fence{
 	{From: "bridge/via", Not: ours, Why: "via only names the protocols", Tests: true},
 	{From: "bridge/rule", Not: ours + "/bridge", But: []string{ours + "/bridge/via"}, Why: "rules know nothing of the node", Tests: true},
 	{From: "bridge/layout", Not: ours, Why: "a layout is of bytes, not of channels", Tests: true},
-	{From: "bridge/hubway", Not: ours, But: []string{ours + "/bridge/clock", ours + "/bridge/ledger", ours + "/bridge/lock", ours + "/bridge/mirror", ours + "/bridge/ring", ours + "/bridge/rule", ours + "/bridge/seal", ours + "/bridge/status", ours + "/localach", ours + "/wire"}, Why: "the way through a hub knows no link"},
+	{From: "bridge/hubway", Not: ours, But: []string{ours + "/bridge/clock", ours + "/bridge/ledger", ours + "/bridge/lock", ours + "/bridge/mirror", ours + "/bridge/phases", ours + "/bridge/ring", ours + "/bridge/rule", ours + "/bridge/seal", ours + "/bridge/status", ours + "/localach", ours + "/wire"}, Why: "the way through a hub knows no link"},
 	{From: "bridge/send", Not: ours, But: []string{ours + "/bridge/clock", ours + "/bridge/delivery", ours + "/bridge/ledger", ours + "/bridge/lock", ours + "/bridge/mirror", ours + "/bridge/pacing", ours + "/bridge/ring", ours + "/bridge/rule", ours + "/bridge/status", ours + "/bridge/transport/session", ours + "/localach", ours + "/wire"}, Why: "frames over a link know neither the node nor the hub"},
 	{From: "bridge/ring", Not: ours, But: []string{ours + "/bridge/ledger", ours + "/bridge/lock", ours + "/bridge/rule", ours + "/bridge/status", ours + "/localach", ours + "/wire"}, Why: "a ring knows no link"},
 	{From: "bridge/layouts", Not: ours, But: []string{ours + "/bridge/layout", ours + "/bridge/rule", ours + "/bridge/status", ours + "/wire"}, Why: "layouts are asked for without the node", Tests: true},
+	{From: "bridge/peers", Not: ours, But: []string{ours + "/bridge/logline", ours + "/bridge/rule", ours + "/bridge/status", ours + "/bridge/transport", ours + "/bridge/trust", ours + "/bridge/via"}, Why: "who is dialled is decided without the node", Tests: true},
 	{From: main + "debuginfo", Not: ours, But: []string{ours + "/bridge/layout"}, Why: "debuginfo reads files of anybody, and makes layouts", Tests: true},
 	{From: main + "ros1msg", Not: ours, But: []string{ours + "/bridge/layout"}, Why: "ros1msg writes layouts in other words"},
 	{From: main + "plot", Not: ours, But: []string{room + "values", room + "ui"}, Why: "a plot is of numbers, not of channels", Tests: true},
@@ -68,12 +69,13 @@ var fences = []fence{
 	{From: main + "migrate", Not: "os", Why: "migrate runs nothing and writes no file"},
 	{From: "bridge/ledger", Not: ours + "/bridge", But: []string{ours + "/bridge/age", ours + "/bridge/delivery"}, Why: "the ledger counts, and knows nothing of the node", Tests: true},
 	{From: "bridge/status", Not: ours + "/bridge", But: []string{ours + "/bridge/via", ours + "/bridge/ledger", ours + "/bridge/rule", ours + "/bridge/age"}, Why: "status is told by the node, and does not ask it", Tests: true},
-	{From: "bridge/mirror", Not: ours + "/bridge", But: []string{ours + "/bridge/status", ours + "/bridge/ledger", ours + "/bridge/rule", ours + "/bridge/age", ours + "/bridge/clock", ours + "/bridge/delivery", ours + "/bridge/lock", ours + "/bridge/unit"}, Why: "a mirror is told what it needs of the node", Tests: true},
+	{From: "bridge/mirror", Not: ours + "/bridge", But: []string{ours + "/bridge/status", ours + "/bridge/ledger", ours + "/bridge/rule", ours + "/bridge/age", ours + "/bridge/clock", ours + "/bridge/delivery", ours + "/bridge/lock", ours + "/bridge/phases", ours + "/bridge/unit"}, Why: "a mirror is told what it needs of the node", Tests: true},
 	{From: "bridge/achd", Not: ours, But: []string{ours + "/localach", ours + "/bridge/rule"}, Why: "achd's clients see channels, not the node", Tests: true},
 	{From: "bridge/hub", Not: ours, But: []string{ours + "/bridge/logline", ours + "/bridge/unit"}, Why: "a hub carries bytes of anybody"},
 	{From: main + "hub", Not: command, But: []string{room + "config", room + "service", room + "ui"}, Why: "the hub is no node", Tests: true},
 	{From: main + "hub", Not: ours + "/bridge", But: []string{ours + "/bridge/hub", ours + "/bridge/logline", ours + "/bridge/unit"}, Why: "the hub is no node", Tests: true},
 	{From: "bridge/lock", Not: ours, Why: "locks know nothing of what they guard", Tests: true},
+	{From: "bridge/phases", Not: ours, Why: "phases know nothing of what goes through them", Tests: true},
 	{From: main + "ui", Not: ours, But: []string{ours + "/bridge/logline", ours + "/bridge/unit"}, Why: "ui prints, and knows nothing of channels", Tests: true},
 	{From: main + "page", Not: ours, Why: "the page is files alone", Tests: true},
 	{From: main + "config", Not: command, But: []string{room + "ui"}, Why: "config stands below the other rooms", Tests: true},
@@ -94,6 +96,7 @@ var fences = []fence{
 	{From: main + "demo", Not: command, But: []string{room + "daemon", room + "config", room + "ui"}, Why: "the demo is two nodes", Tests: true},
 	{From: "testnet/await", Not: ours, Why: "every test may import await", Tests: true},
 	{From: "testnet/need", Not: ours, Why: "every test may import need", Tests: true},
+	{From: "testnet/walk", Not: ours, Why: "every test may import walk", Tests: true},
 	{From: ".", Not: ours + "/testnet", Why: "testnet is imported by tests and its own programs only"},
 }
 
@@ -101,7 +104,7 @@ var fences = []fence{
 var cgoPackages = []string{"localach"}
 
 // forTests may be imported by every test: they import nothing of ours.
-var forTests = []string{ours + "/testnet/await", ours + "/testnet/need"}
+var forTests = []string{ours + "/testnet/await", ours + "/testnet/need", ours + "/testnet/walk"}
 
 // reserved is what only some packages may import, tests of others too.
 var reserved = []struct {

@@ -104,7 +104,7 @@ func (l *link) skip(packet []byte, now time.Time) {
 	defer l.mu.Unlock()
 	f := &l.forward
 	missed := f.gaps || now.Sub(f.came) > tailSilence
-	if !missed || f.held || l.cause != nil || now.Sub(f.sent) < l.srtt {
+	if !missed || f.held || l.cause != nil || now.Sub(f.sent) < l.trip.smoothed {
 		return
 	}
 	f.held = true

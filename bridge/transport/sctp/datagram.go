@@ -10,6 +10,16 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
+// datagrams is what a link needs for datagrams.
+type datagrams struct {
+	stream   *sctp.Stream
+	received chan []byte
+
+	// Guarded by the link's mu.
+	queued int // datagrams that SCTP has not sent yet
+	bytes  int // of those
+}
+
 func (l *link) SendDatagram(b []byte) error {
 	if most := l.MaxDatagram(); len(b) > most {
 		return fmt.Errorf("%w: %d bytes, at most %d", session.ErrTooLarge, len(b), most)
@@ -20,17 +30,17 @@ func (l *link) SendDatagram(b []byte) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.queued >= shortQueue && l.cause == nil {
+	for l.datagrams.queued >= shortQueue && l.cause == nil {
 		l.changed.Wait()
 	}
 	if l.cause != nil {
 		return l.cause
 	}
-	if _, err := l.datagrams.WriteSCTP(b, format); err != nil {
+	if _, err := l.datagrams.stream.WriteSCTP(b, format); err != nil {
 		return fmt.Errorf("association: %w", err)
 	}
-	l.queued++
-	l.inQueue += len(b)
+	l.datagrams.queued++
+	l.datagrams.bytes += len(b)
 	return nil
 }
 
@@ -39,7 +49,7 @@ func (l *link) SendDatagram(b []byte) error {
 func (l *link) receive() {
 	b := make([]byte, largestPacket)
 	for {
-		n, format, err := l.datagrams.ReadSCTP(b)
+		n, format, err := l.datagrams.stream.ReadSCTP(b)
 		if err != nil {
 			l.broke(err)
 			return
@@ -49,14 +59,14 @@ func (l *link) receive() {
 			d = d[:0]
 		}
 		select {
-		case l.received <- d:
+		case l.datagrams.received <- d:
 		default:
 		}
 	}
 }
 
 func (l *link) ReceiveDatagram(ctx context.Context) ([]byte, error) {
-	return session.NextOrQueued(ctx, l.received, l.ending, l.fault)
+	return session.NextOrQueued(ctx, l.datagrams.received, l.ending, l.fault)
 }
 
 func (l *link) MaxDatagram() int { return (l.mtu - commonHeader - dataHeader) &^ 3 }
@@ -65,7 +75,7 @@ func (l *link) MaxDatagram() int { return (l.mtu - commonHeader - dataHeader) &^
 // bytes that wait in SCTP already.
 func (l *link) Window() int {
 	l.mu.Lock()
-	waiting := l.inQueue
+	waiting := l.datagrams.bytes
 	l.mu.Unlock()
 	flying := l.assoc.BufferedAmount() - waiting
 	return max(0, min(int(l.assoc.CWND()), int(l.assoc.RWND())+flying)-l.mtu-waiting)
@@ -82,9 +92,9 @@ func (l *link) sent(chunk []byte) {
 		l.streams.sent(binary.BigEndian.Uint32(chunk[4:]))
 		return
 	}
-	l.queued--
-	l.inQueue -= len(chunk) - dataHeader
-	if l.queued == shortQueue-1 {
+	l.datagrams.queued--
+	l.datagrams.bytes -= len(chunk) - dataHeader
+	if l.datagrams.queued == shortQueue-1 {
 		l.changed.Broadcast()
 	}
 }
@@ -94,9 +104,9 @@ func (l *link) sent(chunk []byte) {
 // the next acknowledgement.
 func (l *link) urge() {
 	l.mu.Lock()
-	waiting := l.queued > 0
+	waiting := l.datagrams.queued > 0
 	l.mu.Unlock()
 	if waiting {
-		l.datagrams.Write(nil)
+		l.datagrams.stream.Write(nil)
 	}
 }

@@ -164,7 +164,7 @@ func (m *handshake) shake(ctx context.Context, conn *dtls.Conn, do greeter, rtt 
 	if err != nil {
 		return nil, err
 	}
-	return session.New(session.Params{Carrier: l, Control: l.control, Done: l.done, Peer: m.peer, Proof: m.proof, Dialled: m.place == nil}), nil
+	return session.New(session.Params{Carrier: l, Control: l.streams.control, Done: l.done, Peer: m.peer, Proof: m.proof, Dialled: m.place == nil}), nil
 }
 
 // askHello is the dialler's side.

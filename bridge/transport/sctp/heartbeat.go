@@ -11,6 +11,21 @@ import (
 // ourselves: the library sends none by itself, and those that it can be told to send are
 // empty, so that no peer answers them.
 
+// heard is what has come from the peer. It is under the link's mu.
+type heard struct {
+	packets uint64
+	lastAt  time.Time
+}
+
+// roundTrip measures the round trip by heartbeats. It is under the link's mu.
+type roundTrip struct {
+	smoothed time.Duration   // before the first answer, that of the handshake
+	measured bool            // a heartbeat was answered
+	nonce    [nonceSize]byte // of the last heartbeat
+	sentAt   time.Time
+	underWay bool // its answer has not come
+}
+
 // rttPeriod is how often the round trip is measured on a busy path.
 const rttPeriod = time.Second
 
@@ -26,7 +41,7 @@ func (l *link) watch() {
 		case <-timer.C:
 		}
 		l.mu.Lock()
-		silent, sampled := time.Since(l.lastCame), time.Since(l.beatAt)
+		silent, sampled := time.Since(l.heard.lastAt), time.Since(l.trip.sentAt)
 		l.mu.Unlock()
 		if silent >= l.p.cfg.IdleTimeout {
 			l.end(session.ErrSilent)
@@ -45,8 +60,8 @@ func (l *link) watch() {
 func (l *link) hear(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lastCame = now
-	l.packets++
+	l.heard.lastAt = now
+	l.heard.packets++
 }
 
 // beat sends a heartbeat.
@@ -54,7 +69,7 @@ func (l *link) beat() {
 	var nonce [nonceSize]byte
 	rand.Read(nonce[:]) // never fails
 	l.mu.Lock()
-	l.beatNonce, l.beatAt, l.beating = nonce, time.Now(), true
+	l.trip.nonce, l.trip.sentAt, l.trip.underWay = nonce, time.Now(), true
 	l.mu.Unlock()
 	l.write(l.heartbeat(nonce), nil)
 }
@@ -65,13 +80,14 @@ func (l *link) beat() {
 func (l *link) beaten(chunk []byte, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.beating || len(chunk) != heartbeatNonce+nonceSize || [nonceSize]byte(chunk[heartbeatNonce:]) != l.beatNonce {
+	t := &l.trip
+	if !t.underWay || len(chunk) != heartbeatNonce+nonceSize || [nonceSize]byte(chunk[heartbeatNonce:]) != t.nonce {
 		return
 	}
-	rtt := now.Sub(l.beatAt)
-	if !l.timed {
-		l.srtt = rtt
+	rtt := now.Sub(t.sentAt)
+	if !t.measured {
+		t.smoothed = rtt
 	}
-	l.beating, l.timed = false, true
-	l.srtt += (rtt - l.srtt) / 4
+	t.underWay, t.measured = false, true
+	t.smoothed += (rtt - t.smoothed) / 4
 }

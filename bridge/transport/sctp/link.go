@@ -26,11 +26,7 @@ type link struct {
 	header [commonHeader]byte // of our packets
 	token  proof              // the peer sends it when it has forgotten the session
 
-	datagrams *sctp.Stream
-	words     *sctp.Stream // see stream.go
-	received  chan []byte
-	control   controlStream
-	arrivals  chan *receiveStream // has room for all that the peer may open
+	datagrams datagrams
 	backlog   backlog
 	writing   sync.Mutex // held while a packet is written
 
@@ -38,20 +34,13 @@ type link struct {
 	done   chan struct{} // closed when nothing of the link runs any more
 	wg     sync.WaitGroup
 
-	mu        sync.Mutex
-	changed   sync.Cond // L is mu: anything below
-	cause     error
-	packets   uint64 // that have come
-	lastCame  time.Time
-	srtt      time.Duration
-	timed     bool            // by a heartbeat
-	beatNonce [nonceSize]byte // of the last heartbeat
-	beatAt    time.Time
-	beating   bool // it is under way
-	queued    int  // datagrams that SCTP has not sent yet
-	inQueue   int  // their bytes
-	streams   streams
-	forward   ackState
+	mu      sync.Mutex
+	changed sync.Cond // L is mu: anything below, or datagrams.queued
+	cause   error
+	heard   heard
+	trip    roundTrip
+	streams streams
+	forward ackState
 }
 
 const (
@@ -128,12 +117,11 @@ func associationOptions(conn net.Conn, mtu int) []sctp.ClientOption {
 func newLink(m *handshake, conn *dtls.Conn, h hello, rtt time.Duration) (*link, error) {
 	l := &link{
 		p: m.p, path: m.path, conn: conn, mtu: m.mtu,
-		header:   headerTo(h.init),
-		token:    h.reset,
-		received: make(chan []byte, linkQueue),
-		arrivals: make(chan *receiveStream, session.MaxStreams),
-		ending:   make(chan struct{}), done: make(chan struct{}),
-		lastCame: time.Now(), srtt: rtt,
+		header:    headerTo(h.init),
+		token:     h.reset,
+		datagrams: datagrams{received: make(chan []byte, linkQueue)},
+		ending:    make(chan struct{}), done: make(chan struct{}),
+		heard: heard{lastAt: time.Now()}, trip: roundTrip{smoothed: rtt},
 	}
 	l.changed.L = &l.mu
 	tap := &tap{Conn: conn, link: l}
@@ -160,13 +148,13 @@ func (l *link) begin() error {
 	for _, s := range []struct {
 		number uint16
 		stream **sctp.Stream
-	}{{controlNumber, &control}, {datagramNumber, &l.datagrams}, {wordsNumber, &l.words}} {
+	}{{controlNumber, &control}, {datagramNumber, &l.datagrams.stream}, {wordsNumber, &l.streams.words}} {
 		var err error
 		if *s.stream, err = l.assoc.OpenStream(s.number, 0); err != nil {
 			return fmt.Errorf("association: %w", err)
 		}
 	}
-	l.datagrams.SetReliabilityParams(true, sctp.ReliabilityTypeRexmit, 0)
+	l.datagrams.stream.SetReliabilityParams(true, sctp.ReliabilityTypeRexmit, 0)
 	if err := l.p.enter(l); err != nil {
 		return err
 	}
@@ -234,13 +222,13 @@ func (l *link) Kind() via.Kind { return via.SCTP }
 func (l *link) RTT() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.srtt
+	return l.trip.smoothed
 }
 
 func (l *link) Heard() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.packets
+	return l.heard.packets
 }
 
 func (l *link) RemoteAddr() net.Addr { return l.path.peerAddr() }

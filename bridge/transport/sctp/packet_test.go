@@ -175,12 +175,10 @@ func FuzzWordsAboutStreams(f *testing.F) {
 	f.Add(append(message(255, 0, appendWord(nil, word{wordOpen, 1, 0})...), message(1, 5, 0)...))
 	f.Add(message(255, 0, appendWord(nil, word{wordCredit, 0, 1 << 31})...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l := &link{
-			arrivals: make(chan *receiveStream, session.MaxStreams), ending: make(chan struct{}),
-			words: &sctp.Stream{},
-		}
+		l := &link{ending: make(chan struct{})}
 		l.changed.L = &l.mu
 		l.streams.init(l)
+		l.streams.words = &sctp.Stream{}
 		for len(b) >= 3 {
 			n := min(int(b[0]), len(b)-3)
 			body := b[3:][:n]
@@ -194,8 +192,8 @@ func FuzzWordsAboutStreams(f *testing.F) {
 			}
 			b = b[3+n:]
 		}
-		if l.streams.unread < 0 || len(l.arrivals) > session.MaxStreams {
-			t.Errorf("unread: got %d bytes, and %d arrivals", l.streams.unread, len(l.arrivals))
+		if l.streams.unread < 0 || len(l.streams.arrivals) > session.MaxStreams {
+			t.Errorf("unread: got %d bytes, and %d arrivals", l.streams.unread, len(l.streams.arrivals))
 		}
 	})
 }

@@ -58,6 +58,9 @@ func parseWord(b []byte) (w word, ok bool) {
 // streams is the streams of a link, under its mu.
 type streams struct {
 	link            *link
+	words           *sctp.Stream
+	control         controlStream
+	arrivals        chan *receiveStream // has room for all that the peer may open
 	tracks          [1 + session.MaxStreams]track
 	uncreditedBytes int // bytes that we sent without control, for which the peer has given no credit yet
 	unread          int // bytes that the peer sent without control, and that were not read yet
@@ -81,13 +84,14 @@ type track struct {
 
 func (s *streams) init(l *link) {
 	s.link, s.flight = l, newFlight()
+	s.arrivals = make(chan *receiveStream, session.MaxStreams)
 	for i := range s.tracks {
 		s.tracks[i].index = uint16(i)
 	}
 	control := &s.tracks[0]
 	control.out = &sendStream{s: s, track: control, credit: session.StreamWindow}
 	control.in = &receiveStream{s: s, track: control, opened: true}
-	l.control = controlStream{control.in, control.out}
+	s.control = controlStream{control.in, control.out}
 }
 
 // attach gives a track its stream of the association, and begins to read it. Needs mu.
@@ -100,11 +104,11 @@ func (s *streams) attach(t *track, stream *sctp.Stream) {
 
 // say sends a word. Needs mu.
 func (s *streams) say(w word) {
-	if s.link.words.BufferedAmount() > maxWords {
+	if s.words.BufferedAmount() > maxWords {
 		s.link.violated("it does not take in what is said about streams")
 		return
 	}
-	s.send(s.link.words, appendWord(nil, w), wordFormat)
+	s.send(s.words, appendWord(nil, w), wordFormat)
 }
 
 // send gives a message to SCTP. It ignores the error: that can only be the end of the
@@ -117,13 +121,13 @@ func (s *streams) send(stream *sctp.Stream, b []byte, format sctp.PayloadProtoco
 
 // flying returns the bytes that SCTP has and the peer has not acknowledged.
 func (s *streams) flying() int {
-	return s.link.assoc.BufferedAmount() - int(s.link.datagrams.BufferedAmount())
+	return s.link.assoc.BufferedAmount() - int(s.link.datagrams.stream.BufferedAmount())
 }
 
 // sent notes a chunk that leaves. Needs mu.
 func (s *streams) sent(tsn uint32) {
 	if s.began && int32(tsn-s.tsn) <= 0 {
-		s.flight.lost(time.Now(), s.link.srtt)
+		s.flight.lost(time.Now(), s.link.trip.smoothed)
 		return
 	}
 	s.began, s.tsn = true, tsn
@@ -175,7 +179,7 @@ func (l *link) OpenStream() (session.SendStream, error) {
 }
 
 func (l *link) AcceptStream(ctx context.Context) (session.ReceiveStream, error) {
-	s, err := session.NextUnlessOver(ctx, l.arrivals, l.ending, l.fault) // what nobody accepted ends with the session
+	s, err := session.NextUnlessOver(ctx, l.streams.arrivals, l.ending, l.fault) // what nobody accepted ends with the session
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +206,7 @@ func (l *link) accept() {
 func (l *link) listen() {
 	b := make([]byte, largestPacket)
 	for {
-		n, _, err := l.words.ReadSCTP(b)
+		n, _, err := l.streams.words.ReadSCTP(b)
 		if err != nil {
 			l.broke(err)
 			return
@@ -230,7 +234,7 @@ func (s *streams) heard(w word) bool {
 			return false
 		}
 		in.opened = true
-		s.link.arrivals <- in // there is room for one of each index
+		s.arrivals <- in // there is room for one of each index
 	case wordCredit:
 		if uint64(out.credit)+uint64(w.n) > session.StreamWindow {
 			return false

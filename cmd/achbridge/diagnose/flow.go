@@ -15,33 +15,43 @@ import (
 // flow says what happened to a channel on a link between two reports. Both ends can make one.
 type flow struct {
 	what    string // NAME for people
-	to      string // the link: "from robot", "to pc"
 	s       float64
 	hz      float64 // frames put
 	frames  ledger.Accounts
+	spared  uint64 // frames that were superseded though the link had room; 0 if not known here
+	atHub   uint64 // frames that a newer one replaced at the hub, of those superseded
 	qos     rule.QoS
 	bytes   int     // of a frame, as far as known
 	transit float64 // s from capture to arrival; 0: not known
-	way     float64 // s one way
-	loss    float64 // share of the packets that were lost
-	packets float64 // number of packets that loss is a share of
-	mbit    float64 // Mbit/s that the link carried, all channels together
-	path    float64 // measured capacity of the link, Mbit/s; 0: not known
-	origin  string  // the host that sends
-	here    string  // this host
-	load    string  // the load of this host
-	spared  uint64  // frames that were superseded though the link had room; 0 if not known here
-	full    float64 // share of the time in which frames waited for the link; -1: not known here
-	waits   waits
-	hub     bool   // frames go through a hub
-	atHub   uint64 // of the superseded frames, those that a newer one replaced there
+	link    linkUse
+	hosts   flowHosts
 
-	reader string       // the host that has the mirror
 	lock   float64      // share of the time in which frames waited for the mirror's lock
 	cause  status.Cause // why the mirror takes no frames, or budget: all are late; empty: neither
 	unread status.Cause // why the channel cannot be read at its origin; empty: it can
 	why    string       // the reason for cause or unread as text, if known
-	off    float64      // uncertainty of the clocks' offset, s
+}
+
+// linkUse is the link of a flow between the two reports.
+type linkUse struct {
+	to         string  // as text: "from robot", "to pc"
+	isHub      bool    // frames go through a hub
+	oneWay     float64 // s one way
+	clockError float64 // uncertainty of the clocks' offset, s
+	loss       float64 // share of the packets that were lost
+	packets    float64 // number of packets that loss is a share of
+	mbit       float64 // Mbit/s that it carried, all channels together
+	capacity   float64 // as measured, Mbit/s; 0: not known
+	full       float64 // share of the time in which frames waited for it; -1: not known here
+}
+
+// flowHosts are the hosts of a flow.
+type flowHosts struct {
+	origin string // that sends
+	reader string // that has the mirror
+	here   string // this one
+	load   string // of this one
+	waits  waits
 }
 
 const (
@@ -113,20 +123,20 @@ func (f *flow) allLate() bool { return f.cause == status.CauseBudget }
 // sending is how long the link takes to send a frame, in s; 0 when unknown.
 func (f *flow) sending() float64 {
 	switch {
-	case f.path > 0:
-		return float64(f.bytes) * 8 / (f.path * 1e6)
+	case f.link.capacity > 0:
+		return float64(f.bytes) * 8 / (f.link.capacity * 1e6)
 	case f.transit > 0:
-		return max(0, f.transit-f.way)
+		return max(0, f.transit-f.link.oneWay)
 	}
 	return 0
 }
 
 // busy reports whether the link was full.
 func (f *flow) busy() bool {
-	if f.full >= 0 {
-		return f.full >= fullMuch
+	if f.link.full >= 0 {
+		return f.link.full >= fullMuch
 	}
-	return f.hz*f.sending() >= nearlyAll || f.hz*float64(f.bytes)*8/1e6 > 1.1*f.mbit
+	return f.hz*f.sending() >= nearlyAll || f.hz*float64(f.bytes)*8/1e6 > 1.1*f.link.mbit
 }
 
 // verdict says what is wrong; false means nothing. Each end uses its own measurements and
@@ -134,21 +144,21 @@ func (f *flow) busy() bool {
 func (f *flow) verdict() (Finding, bool) {
 	switch {
 	case f.lock >= lockMuch:
-		return Finding{Cause: status.CauseReceiverSlow, Text: "a program on " + f.reader + " holds the lock of the mirror of " + f.what,
+		return Finding{Cause: status.CauseReceiverSlow, Text: "a program on " + f.hosts.reader + " holds the lock of the mirror of " + f.what,
 			Evidence: []string{fmt.Sprintf("frames waited for it %.0f %% of the time", 100*min(1, f.lock))}, Cure: f.onReader("let the process that holds the lock go on, or end it")}, true
 	case f.unread == status.CauseBadFrame || f.unread == status.CauseLimit:
 		return Finding{Cause: f.unread, Text: "frames of " + f.what + " cannot be sent" + f.why, Evidence: []string{f.fateText()},
-			Cure: "on " + f.origin + ": have its publisher put smaller frames"}, true
+			Cure: "on " + f.hosts.origin + ": have its publisher put smaller frames"}, true
 	case f.unread != "":
-		return Finding{Cause: f.unread, Text: f.what + " cannot be read on " + f.origin + f.why,
-			Cure: "on " + f.origin + ": let the process that holds its lock go on, or end it"}, true
+		return Finding{Cause: f.unread, Text: f.what + " cannot be read on " + f.hosts.origin + f.why,
+			Cure: "on " + f.hosts.origin + ": let the process that holds its lock go on, or end it"}, true
 	case f.frames.Refused > 0 && f.cause != "" && f.cause != status.CausePublisherSlow && !f.allLate(),
 		float64(f.frames.Refused) >= shortfall*float64(max(1, f.frames.Offered)):
-		return Finding{Cause: cmp.Or(f.cause, status.CauseOther), Text: f.reader + " cannot put what comes of " + f.what, Evidence: []string{f.fateText()},
+		return Finding{Cause: cmp.Or(f.cause, status.CauseOther), Text: f.hosts.reader + " cannot put what comes of " + f.what, Evidence: []string{f.fateText()},
 			Cure: f.onReader("achbridge why its mirror")}, true
 	case f.cause == status.CausePublisherSlow:
-		return Finding{Cause: f.cause, Text: f.what + " is put less often than the deadline of " + f.reader + " asks for",
-			Evidence: []string{f.rateText()}, Cure: "look at the publisher on " + f.origin + ", or give the mirror a longer deadline"}, true
+		return Finding{Cause: f.cause, Text: f.what + " is put less often than the deadline of " + f.hosts.reader + " asks for",
+			Evidence: []string{f.rateText()}, Cure: "look at the publisher on " + f.hosts.origin + ", or give the mirror a longer deadline"}, true
 	}
 	if r, ok := f.unclear(); ok {
 		return r, true
@@ -158,20 +168,20 @@ func (f *flow) verdict() (Finding, bool) {
 
 // onReader adds the host on which to apply a cure.
 func (f *flow) onReader(cure string) string {
-	if f.reader == f.here {
+	if f.hosts.reader == f.hosts.here {
 		return cure
 	}
-	return "on " + f.reader + ": " + cure
+	return "on " + f.hosts.reader + ": " + cure
 }
 
 // unclear is the finding that the clocks' offset is too uncertain for the budget of a
 // command; false when it is not.
 func (f *flow) unclear() (Finding, bool) {
-	if f.waits.starves() || f.qos.Class != rule.Command || f.frames.Late == 0 || f.transit <= 0 || f.transit > f.budget() || f.transit+f.off <= f.budget() {
+	if f.hosts.waits.starves() || f.qos.Class != rule.Command || f.frames.Late == 0 || f.transit <= 0 || f.transit > f.budget() || f.transit+f.link.clockError <= f.budget() {
 		return Finding{}, false
 	}
-	return Finding{Cause: status.CauseClock, Text: fmt.Sprintf("the clocks of %s and %s are known to each other to ± %s only, and the budget of %s is %s", f.origin, f.reader, ui.Millis(1000*f.off), f.what, unit.Time(f.qos.EffectiveBudget())),
-		Evidence: []string{f.rateText(), f.fateText(), fmt.Sprintf("the round trip is %s: half of it is the uncertainty at best", ui.Millis(2000*f.way))},
+	return Finding{Cause: status.CauseClock, Text: fmt.Sprintf("the clocks of %s and %s are known to each other to ± %s only, and the budget of %s is %s", f.hosts.origin, f.hosts.reader, ui.Millis(1000*f.link.clockError), f.what, unit.Time(f.qos.EffectiveBudget())),
+		Evidence: []string{f.rateText(), f.fateText(), fmt.Sprintf("the round trip is %s: half of it is the uncertainty at best", ui.Millis(2000*f.link.oneWay))},
 		Cure:     "a longer budget, or a link with a shorter round trip"}, true
 }
 
@@ -197,15 +207,15 @@ func (f *flow) fateText() string {
 
 // lateText says that only late frames come.
 func (f *flow) lateText() string {
-	return fmt.Sprintf("late: every frame that comes to %s is past its budget of %s", f.reader, unit.Time(f.qos.EffectiveBudget()))
+	return fmt.Sprintf("late: every frame that comes to %s is past its budget of %s", f.hosts.reader, unit.Time(f.qos.EffectiveBudget()))
 }
 
 // notes are further findings, which do not explain the verdict.
 func (f *flow) notes(verdict status.Cause) (list []Finding) {
-	if f.packets >= fewest && f.loss >= lossSome && verdict != status.CauseLoss {
-		list = append(list, Finding{Cause: status.CauseLoss, Text: fmt.Sprintf("the way %s loses %.1f %% of the packets", f.to, 100*f.loss)})
+	if f.link.packets >= fewest && f.link.loss >= lossSome && verdict != status.CauseLoss {
+		list = append(list, Finding{Cause: status.CauseLoss, Text: fmt.Sprintf("the way %s loses %.1f %% of the packets", f.link.to, 100*f.link.loss)})
 	}
-	if need := f.way + f.sending(); need > f.budget() && verdict != status.CauseBudget && verdict != Well && !f.waits.starves() {
+	if need := f.link.oneWay + f.sending(); need > f.budget() && verdict != status.CauseBudget && verdict != Well && !f.hosts.waits.starves() {
 		list = append(list, f.tooTight())
 	}
 	if f.spared >= fewFrames && float64(f.spared) >= sparedSome*float64(f.frames.Offered) && verdict != status.CauseHostBusy {
@@ -219,11 +229,11 @@ func (f *flow) notes(verdict status.Cause) (list []Finding) {
 
 // replaced is the note about frames that were superseded though the link had room.
 func (f *flow) replaced() Finding {
-	text := fmt.Sprintf("%s: %d of %d frames were replaced before they left, though the link %s has room", f.what, f.spared, f.frames.Offered, f.to)
+	text := fmt.Sprintf("%s: %d of %d frames were replaced before they left, though the link %s has room", f.what, f.spared, f.frames.Offered, f.link.to)
 	if f.hz > seesMost {
 		return Finding{Cause: status.CauseSeldomWatched, Text: fmt.Sprintf("%s: %.3g a second are more than are seen one by one", text, f.hz)}
 	}
-	return Finding{Cause: status.CauseHostBusy, Text: text + ": " + f.origin + " was busy"}
+	return Finding{Cause: status.CauseHostBusy, Text: text + ": " + f.hosts.origin + " was busy"}
 }
 
 // less is a - b, or 0 if b is greater.

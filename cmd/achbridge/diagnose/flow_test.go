@@ -19,7 +19,7 @@ func TestFramesThatTheLinkHadRoomForAreANoteWithTheirCause(t *testing.T) {
 		"busy host":     {1000, 50, status.CauseHostBusy},
 		"looks too few": {4000, 800, status.CauseSeldomWatched},
 	} {
-		f := flow{what: "imu", origin: "robot", to: "to pc", s: 1, hz: float64(c.hz), spared: c.spared}
+		f := flow{what: "imu", hosts: flowHosts{origin: "robot"}, link: linkUse{to: "to pc"}, s: 1, hz: float64(c.hz), spared: c.spared}
 		f.frames.Offered, f.frames.Delivered, f.frames.Superseded, f.qos.Budget = c.hz, c.hz-c.spared, c.spared, time.Second
 		got := status.Cause("")
 		for _, n := range f.notes(Well) {

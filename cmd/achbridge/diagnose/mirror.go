@@ -23,15 +23,15 @@ func (s *Snapshot) mirrorFlow(m status.Mirror) []Finding {
 
 func (s *Snapshot) flowFrom(before, m status.Mirror, link status.Link) flow {
 	f := flow{
-		what: m.Name, to: "from " + s.Host, s: s.Apart.Seconds(), frames: m.Accounts.GrownBy(before.Accounts), qos: m.QoS, bytes: m.Bytes,
-		way: link.RTTms / 2000, full: -1, origin: s.Host, here: s.After.Host, load: s.Load,
+		what: m.Name, s: s.Apart.Seconds(), frames: m.Accounts.GrownBy(before.Accounts), qos: m.QoS, bytes: m.Bytes,
+		link:  linkUse{to: "from " + s.Host, isHub: link.Way == status.WayHub, oneWay: link.RTTms / 2000, clockError: link.ClockUncertaintyMs / 1000, full: -1},
+		hosts: flowHosts{origin: s.Host, reader: s.After.Host, here: s.After.Host, load: s.Load, waits: waitsOf(s.After, link, false)},
+		lock:  (m.LockWaitS - before.LockWaitS) / s.Apart.Seconds(), unread: m.OriginCause, atHub: less(m.AtHub, before.AtHub),
 	}
 	f.hz = float64(max(f.frames.Offered, less(m.Seq, before.Seq))) / f.s
 	if m.TransitMs != nil {
 		f.transit = *m.TransitMs / 1000
 	}
-	f.reader, f.off = s.After.Host, link.ClockUncertaintyMs/1000
-	f.lock, f.unread = (m.LockWaitS-before.LockWaitS)/f.s, m.OriginCause
 	if m.Cause != "" && f.frames.Refused > 0 {
 		f.cause = m.Cause
 	}
@@ -43,12 +43,10 @@ func (s *Snapshot) flowFrom(before, m status.Mirror, link status.Link) flow {
 	}
 	old, _ := LinkOf(s.Before, s.Host)
 	missed, came := less(link.Missed, old.Missed), less(link.Received, old.Received)
-	f.packets = float64(missed + came)
-	f.loss = float64(missed) / max(1, f.packets)
-	f.mbit = float64(less(link.ReceivedBytes, old.ReceivedBytes)) * 8 / 1e6 / f.s
+	f.link.packets = float64(missed + came)
+	f.link.loss = float64(missed) / max(1, f.link.packets)
+	f.link.mbit = float64(less(link.ReceivedBytes, old.ReceivedBytes)) * 8 / 1e6 / f.s
 	f.take(old.Inbound, link.Inbound)
-	f.waits = waitsOf(s.After, link, false)
-	f.hub, f.atHub = link.Way == status.WayHub, less(m.AtHub, before.AtHub)
 	return f
 }
 
@@ -57,14 +55,14 @@ func (f *flow) take(before, after *status.InboundPath) {
 	if before == nil || after == nil || after.AtS < before.AtS {
 		return
 	}
-	f.full = 0
+	f.link.full = 0
 	if span := after.AtS - before.AtS; span > 0 {
-		f.full = min(1, max(0, after.FullS-before.FullS)/span)
-		f.packets = float64(less(after.Sent, before.Sent))
-		f.loss = float64(less(after.Lost, before.Lost)) / max(1, f.packets)
+		f.link.full = min(1, max(0, after.FullS-before.FullS)/span)
+		f.link.packets = float64(less(after.Sent, before.Sent))
+		f.link.loss = float64(less(after.Lost, before.Lost)) / max(1, f.link.packets)
 	}
 	if after.PathMbit != nil {
-		f.path = *after.PathMbit
+		f.link.capacity = *after.PathMbit
 	}
 }
 
@@ -81,7 +79,7 @@ func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.L
 		}
 	}
 	unclear, ageless := s.unknownAge(f, m, link)
-	if ageless && !f.waits.starves() { // else it is why the clock is not known
+	if ageless && !f.hosts.waits.starves() { // else it is why the clock is not known
 		return unclear
 	}
 	if r, ok := f.verdict(); ok {
@@ -96,7 +94,7 @@ func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.L
 		return s.stopped(m, link)
 	case overdue(m.DueMs, m.QoS):
 		return f.stalled()
-	case over && f.waits.starves():
+	case over && f.hosts.waits.starves():
 		return f.starved()
 	case over:
 		return Finding{Cause: status.CausePublisherSlow, Text: s.Name() + " rests now and then for longer than usual",
@@ -109,13 +107,13 @@ func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.L
 // linkText says how the way of the frames is.
 func linkText(f *flow, link status.Link) string {
 	rest := fmt.Sprintf("clock ± %s", ui.Millis(link.ClockUncertaintyMs))
-	if f.hub {
+	if f.link.isHub {
 		return fmt.Sprintf("link: through the hub, round trip %s, %s", ui.Millis(link.RTTms), rest)
 	}
 	if link.OtherWay != "" {
 		rest += "; " + link.OtherWay
 	}
-	return fmt.Sprintf("link: round trip %s, %.1f %% lost, %s", ui.Millis(link.RTTms), 100*f.loss, rest)
+	return fmt.Sprintf("link: round trip %s, %.1f %% lost, %s", ui.Millis(link.RTTms), 100*f.link.loss, rest)
 }
 
 // known adds facts about the mirror that only this host has.
@@ -139,7 +137,7 @@ func (s *Snapshot) known(f *flow, r Finding, m status.Mirror) Finding {
 // unknownAge is the finding that ages are unknown, since the origin's clock is not known well
 // enough yet; false when ages are known.
 func (s *Snapshot) unknownAge(f *flow, m status.Mirror, link status.Link) (Finding, bool) {
-	if f.frames.Delivered == 0 || m.AgeMs != nil && f.off <= f.budget() {
+	if f.frames.Delivered == 0 || m.AgeMs != nil && f.link.clockError <= f.budget() {
 		return Finding{}, false
 	}
 	r := Finding{Cause: status.CauseClock, Text: "how old the frames of " + s.Name() + " are is not known: the clock of " + s.Host + " is not",

@@ -211,17 +211,18 @@ func (s *Snapshot) flowTo(e, old status.Subscription, hz float64) flow {
 	link, _ := LinkOf(s.After, e.Peer)
 	was, _ := LinkOf(s.Before, e.Peer)
 	f := flow{
-		what: e.Channel, to: "to " + e.Peer, s: s.Apart.Seconds(), hz: hz, frames: e.Accounts.GrownBy(old.Accounts), qos: e.QoS, bytes: e.Bytes,
-		origin: s.Host, here: s.After.Host, load: s.Load,
-		way: link.RTTms / 2000, full: min(1, max(0, link.FullS-was.FullS)/s.Apart.Seconds()),
+		what: e.Channel, s: s.Apart.Seconds(), hz: hz, frames: e.Accounts.GrownBy(old.Accounts), qos: e.QoS, bytes: e.Bytes,
+		link: linkUse{
+			to: "to " + e.Peer, isHub: link.Way == status.WayHub, oneWay: link.RTTms / 2000, clockError: link.ClockUncertaintyMs / 1000,
+			full: min(1, max(0, link.FullS-was.FullS)/s.Apart.Seconds()),
+		},
+		hosts: flowHosts{origin: s.Host, reader: e.Peer, here: s.After.Host, load: s.Load, waits: waitsOf(s.After, link, true)},
+		lock:  (e.ReaderWaitS - old.ReaderWaitS) / s.Apart.Seconds(), cause: e.ReaderCause,
+		spared: less(e.WithRoom, old.WithRoom), atHub: less(e.AtHub, old.AtHub),
 	}
-	f.spared, f.waits = less(e.WithRoom, old.WithRoom), waitsOf(s.After, link, true)
-	f.hub, f.atHub = link.Way == status.WayHub, less(e.AtHub, old.AtHub)
 	if link.PathMbit != nil {
-		f.path = *link.PathMbit
+		f.link.capacity = *link.PathMbit
 	}
-	f.reader, f.off = e.Peer, link.ClockUncertaintyMs/1000
-	f.lock, f.cause = (e.ReaderWaitS-old.ReaderWaitS)/f.s, e.ReaderCause
 	if e.Reason != "" {
 		f.unread, f.why = cmp.Or(e.Cause, status.CauseOther), ": "+e.Reason
 	}
@@ -229,9 +230,9 @@ func (s *Snapshot) flowTo(e, old status.Subscription, hz float64) flow {
 		f.transit = *e.TransitMs / 1000
 	}
 	lost, sent := less(link.Lost, was.Lost), less(link.Sent, was.Sent)
-	f.packets = float64(sent)
-	f.loss = float64(lost) / max(1, f.packets)
-	f.mbit = float64(less(link.SentBytes, was.SentBytes)) * 8 / 1e6 / f.s
+	f.link.packets = float64(sent)
+	f.link.loss = float64(lost) / max(1, f.link.packets)
+	f.link.mbit = float64(less(link.SentBytes, was.SentBytes)) * 8 / 1e6 / f.s
 	return f
 }
 

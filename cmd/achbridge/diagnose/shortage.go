@@ -11,25 +11,25 @@ import (
 
 // short is the finding why frames are missing or late; false when enough come in time.
 func (f *flow) short() (Finding, bool) {
-	lossy := f.packets >= fewest && f.loss >= lossMuch // then even a few missing frames count
+	lossy := f.link.packets >= fewest && f.link.loss >= lossMuch // then even a few missing frames count
 	if f.missing() < shortfall && f.late() < shortfall && !(lossy && f.gone() >= shortfall) && !f.allLate() {
 		return Finding{}, false
 	}
-	tight := f.way+f.sending() > f.budget()
+	tight := f.link.oneWay+f.sending() > f.budget()
 	alone := tight && f.missing() < shortfall && f.hz*f.sending() < nearlyAll && !f.crowded() // frames would be late on a link without other channels too
 	if lossy && !(alone && f.allLate()) {
-		return Finding{Cause: status.CauseLoss, Text: fmt.Sprintf("the way %s loses %.0f %% of the packets", f.to, 100*f.loss),
+		return Finding{Cause: status.CauseLoss, Text: fmt.Sprintf("the way %s loses %.0f %% of the packets", f.link.to, 100*f.link.loss),
 			Evidence: []string{f.rateText(), f.fateText()},
 			Cure:     "mend the radio link or cable; for large frames --transport sctp on both hosts helps: it does not slow down for loss"}, true
 	}
 	switch {
-	case f.waits.starves(): // what it took for the capacity of the link was its own delay
+	case f.hosts.waits.starves(): // what it took for the capacity of the link was its own delay
 		return f.starved(), true
 	case alone && (f.late() >= shortfall || f.allLate()):
 		return f.tooTight(), true
-	case f.hub && f.missing() >= shortfall:
+	case f.link.isHub && f.missing() >= shortfall:
 		return f.slowHub(), true
-	case f.busy() || f.missing() >= shortfall && f.full < 0 && f.crowded():
+	case f.busy() || f.missing() >= shortfall && f.link.full < 0 && f.crowded():
 		return f.tooMuch(), true
 	case f.missing() >= shortfall:
 		return f.starved(), true
@@ -44,12 +44,12 @@ func (f *flow) short() (Finding, bool) {
 // crowded reports whether most of the link's traffic is of other channels. Then the time that
 // a frame of this channel took says nothing about the link's capacity.
 func (f *flow) crowded() bool {
-	return f.path == 0 && f.mbit > crowdMbit && f.mbit > 2*f.hz*float64(f.bytes)*8/1e6
+	return f.link.capacity == 0 && f.link.mbit > crowdMbit && f.link.mbit > 2*f.hz*float64(f.bytes)*8/1e6
 }
 
 // stalled is the finding about frames that are late although few of them are missing.
 func (f *flow) stalled() Finding {
-	if f.busy() && !f.waits.starves() {
+	if f.busy() && !f.hosts.waits.starves() {
 		return f.tooMuch()
 	}
 	return f.starved()
@@ -59,18 +59,18 @@ func (f *flow) stalled() Finding {
 func (f *flow) slowHub() Finding {
 	return Finding{
 		Cause: status.CauseLinkRate, Text: fmt.Sprintf("%s: the way through the hub takes %.3g frames a second, of %.3g that are put", f.what, f.arrived(), f.hz),
-		Evidence: []string{f.rateText(), f.fateText(), fmt.Sprintf("two frames may be on their way to the hub at once; the round trip between the hosts is %s", ui.Millis(2000*f.way))},
+		Evidence: []string{f.rateText(), f.fateText(), fmt.Sprintf("two frames may be on their way to the hub at once; the round trip between the hosts is %s", ui.Millis(2000*f.link.oneWay))},
 		Cure:     "nothing where the newest frames are enough; else smaller frames, a hub that is nearer, or a direct link",
 	}
 }
 
 // tooTight is the finding that no frame can meet the budget.
 func (f *flow) tooTight() Finding {
-	need := f.way + f.sending()
+	need := f.link.oneWay + f.sending()
 	return Finding{
-		Cause: status.CauseBudget, Text: fmt.Sprintf("the budget of %s, %s, is too short: a frame takes %s %s", f.what, unit.Time(f.qos.EffectiveBudget()), ui.Millis(1000*need), f.to),
+		Cause: status.CauseBudget, Text: fmt.Sprintf("the budget of %s, %s, is too short: a frame takes %s %s", f.what, unit.Time(f.qos.EffectiveBudget()), ui.Millis(1000*need), f.link.to),
 		Evidence: []string{
-			fmt.Sprintf("a frame of %s takes %s to send and %s on its way", ui.AboutBytes(f.bytes), ui.Millis(1000*f.sending()), ui.Millis(1000*f.way)),
+			fmt.Sprintf("a frame of %s takes %s to send and %s on its way", ui.AboutBytes(f.bytes), ui.Millis(1000*f.sending()), ui.Millis(1000*f.link.oneWay)),
 			f.rateText(), f.fateText(),
 		},
 		Cure: fmt.Sprintf("a budget of %s at least; or smaller frames, compress zstd, a faster link", unit.Time(roundUp(need))),
@@ -90,15 +90,15 @@ func roundUp(s float64) time.Duration {
 
 // tooMuch is the finding that the link cannot carry what is put.
 func (f *flow) tooMuch() Finding {
-	r := Finding{Cause: status.CauseLinkRate, Text: fmt.Sprintf("the link %s carries less than %s needs", f.to, f.what)}
+	r := Finding{Cause: status.CauseLinkRate, Text: fmt.Sprintf("the link %s carries less than %s needs", f.link.to, f.what)}
 	if demand := f.hz * float64(f.bytes) * 8; demand > 0 {
-		r.Evidence = append(r.Evidence, fmt.Sprintf("%s, %s; the link carried %s in all", f.rateText(), ui.BitRate(demand), ui.BitRate(max(1, f.mbit*1e6))))
+		r.Evidence = append(r.Evidence, fmt.Sprintf("%s, %s; the link carried %s in all", f.rateText(), ui.BitRate(demand), ui.BitRate(max(1, f.link.mbit*1e6))))
 	}
-	if f.full > 0 {
-		r.Evidence = append(r.Evidence, fmt.Sprintf("frames waited for the link %.0f %% of the time", 100*f.full))
+	if f.link.full > 0 {
+		r.Evidence = append(r.Evidence, fmt.Sprintf("frames waited for the link %.0f %% of the time", 100*f.link.full))
 	}
-	if f.path > 0 {
-		r.Evidence = append(r.Evidence, fmt.Sprintf("measured when it was full: %s", ui.BitRate(f.path*1e6)))
+	if f.link.capacity > 0 {
+		r.Evidence = append(r.Evidence, fmt.Sprintf("measured when it was full: %s", ui.BitRate(f.link.capacity*1e6)))
 	}
 	r.Evidence = append(r.Evidence, f.fateText())
 	r.Cure = "max_rate or compress for the channels that take most; a higher priority for " + f.what + "; or a faster link"

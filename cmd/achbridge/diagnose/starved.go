@@ -48,18 +48,18 @@ func (w waits) host(origin, reader string) string {
 
 // starved is the finding that a daemon does not get the processor in time: the kernel says so, or the link has room.
 func (f *flow) starved() Finding {
-	host := f.waits.host(f.origin, f.reader)
+	host := f.hosts.waits.host(f.hosts.origin, f.hosts.reader)
 	r := Finding{Cause: status.CauseHostBusy, Evidence: []string{f.rateText(), f.fateText()}}
-	if f.waits.starves() {
+	if f.hosts.waits.starves() {
 		r.Text = "frames of " + f.what + " are late or missing: the daemon on " + host + " gets too little processor time"
-		r.Evidence = append([]string{fmt.Sprintf("its threads waited for a processor %.0f %% of the time", 100*max(f.waits.origin, f.waits.reader))}, r.Evidence...)
+		r.Evidence = append([]string{fmt.Sprintf("its threads waited for a processor %.0f %% of the time", 100*max(f.hosts.waits.origin, f.hosts.waits.reader))}, r.Evidence...)
 	} else {
-		host = f.origin
-		r.Text = "frames of " + f.what + " leave late or not at all, though the link " + f.to + " has room"
+		host = f.hosts.origin
+		r.Text = "frames of " + f.what + " leave late or not at all, though the link " + f.link.to + " has room"
 	}
 	r.Cure = "give the daemon on " + host + " more processor time: look at the load there (top), and at the daemon's nice level"
-	if f.load != "" && (host == f.here || !f.waits.starves()) {
-		r.Evidence = append(r.Evidence, "load of "+f.here+": "+f.load)
+	if f.hosts.load != "" && (host == f.hosts.here || !f.hosts.waits.starves()) {
+		r.Evidence = append(r.Evidence, "load of "+f.hosts.here+": "+f.hosts.load)
 	}
 	return r
 }

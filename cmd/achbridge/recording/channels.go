@@ -62,8 +62,8 @@ func (r *recorder) changed(e localach.Event) {
 
 // refuse notes once why a channel is not recorded.
 func (r *recorder) refuse(name, why string) {
-	if r.failed[name] != why {
-		r.failed[name] = why
+	if r.names.refusals[name] != why {
+		r.names.refusals[name] = why
 		r.Note("%s is not recorded: %s", name, why)
 	}
 }
@@ -74,19 +74,19 @@ func (r *recorder) begin(name string) {
 		r.refuse(name, err.Error())
 		return
 	}
-	if r.present[name] {
+	if r.names.atStart[name] {
 		s.skipToNewest()
 	}
-	delete(r.failed, name)
-	delete(r.present, name) // a later channel of that name is another one
-	s.topic.Origin = r.origins[name]
+	delete(r.names.refusals, name)
+	delete(r.names.atStart, name) // a later channel of that name is another one
+	s.topic.Origin = r.mirrors.origins[name]
 	kind, known := r.typeFor(s.topic, s.ch.Tag())
 	s.topic.Type = kind
 	r.streams[name] = s
 	s.due.Store(true)
 	if !known {
-		r.byOther[name], s.held = true, true
-		r.ask(s)
+		r.types.onlyByOrigin[name], s.held = true, true
+		r.types.ask(s)
 	}
 	s.notice = r.watcher.Watch(s.ch, func(uint64) {
 		s.due.Store(true)
@@ -115,7 +115,7 @@ func (r *recorder) end(s *stream, err error) {
 		return
 	}
 	if !errors.Is(err, localach.ErrUnlinked) {
-		r.failed[name] = err.Error()
+		r.names.refusals[name] = err.Error()
 		r.Note("%s is not recorded any more: %v", name, err)
 	}
 }
@@ -134,7 +134,7 @@ func (r *recorder) check() {
 			r.end(s, err)
 		}
 	}
-	for name := range r.failed {
+	for name := range r.names.refusals {
 		if r.streams[name] == nil {
 			r.begin(name)
 		}

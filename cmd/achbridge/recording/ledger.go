@@ -6,8 +6,18 @@ import (
 	"slices"
 	"time"
 
+	"achbridge/bridge/ledger"
 	"achbridge/bridge/status"
 )
+
+// mirrors is what the daemon has told of its mirrors. It belongs to the goroutine that reads.
+type mirrors struct {
+	fates    map[string]map[string]uint64 // last counts of the ledger, by mirror and cause
+	accounts map[string]ledger.Accounts   // by mirror
+	origins  map[string]string            // HOST/CHANNEL, by mirror
+	drops    map[[2]string]uint64         // in all, by channel and cause
+	answers  chan []status.Mirror
+}
 
 // askLedger reads the accounts of the daemon's mirrors once a second, if a daemon runs.
 func (r *recorder) askLedger(ctx context.Context) {
@@ -16,7 +26,7 @@ func (r *recorder) askLedger(ctx context.Context) {
 	for {
 		if list, err := r.Mirrors(ctx); err == nil {
 			select {
-			case r.ledger <- list:
+			case r.mirrors.answers <- list:
 			case <-ctx.Done():
 				return
 			}
@@ -38,15 +48,15 @@ func (r *recorder) account(list []status.Mirror) {
 		for _, drop := range m.Drops() {
 			fates[drop.Name] = drop.Count
 		}
-		before, known := r.fates[m.Name]
-		if was := r.accounts[m.Name]; m.Offered < was.Offered && m.Delivered < was.Delivered {
+		before, known := r.mirrors.fates[m.Name]
+		if was := r.mirrors.accounts[m.Name]; m.Offered < was.Offered && m.Delivered < was.Delivered {
 			before = nil // the daemon or the mirror began anew, and counts from nothing
 		}
-		r.accounts[m.Name] = m.Accounts
+		r.mirrors.accounts[m.Name] = m.Accounts
 		if known && r.streams[m.Name] == nil {
 			continue // a mirror that appears later counts from its beginning
 		}
-		r.fates[m.Name] = fates
+		r.mirrors.fates[m.Name] = fates
 		if !known {
 			continue
 		}
@@ -61,17 +71,17 @@ func (r *recorder) account(list []status.Mirror) {
 
 func (r *recorder) originOf(m status.Mirror) {
 	origin := m.Host + "/" + m.Channel
-	if r.origins[m.Name] == origin {
+	if r.mirrors.origins[m.Name] == origin {
 		return
 	}
-	r.origins[m.Name] = origin
+	r.mirrors.origins[m.Name] = origin
 	if s := r.streams[m.Name]; s != nil && s.topic.Origin != origin {
 		topic := *s.topic
 		topic.Origin = origin
 		if kind, known := r.typeFor(&topic, s.ch.Tag()); known {
 			topic.Type = kind
 		} else if !s.held {
-			r.types[origin] = topic.Type // it has been asked for
+			r.types.byName[origin] = topic.Type // it has been asked for
 		}
 		s.topic = &topic
 	}

@@ -3,7 +3,6 @@ package recording
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -51,24 +50,19 @@ type recorder struct {
 	mono    time.Duration // CLOCK_MONOTONIC at begun
 
 	// The fields below belong to the goroutine that reads.
-	streams  map[string]*stream
-	seen     map[string]bool // channels that had a frame
-	failed   map[string]string
-	present  map[string]bool              // channels that existed when the recording began
-	fates    map[string]map[string]uint64 // last counts of the ledger, by mirror and cause
-	accounts map[string]ledger.Accounts   // by mirror
-	totals   map[[2]string]uint64         // drops by channel and cause
-	origins  map[string]string            // origins of the mirrors, by name
-	types    map[string]*Type             // of the channels, by what they are called
-	told     map[string]string            // which layouts the origins of mirrors tell, by name
-	byOther  map[string]bool              // mirrors whose type only their origin can tell
-	misfits  map[string]bool              // channels of which a frame did not fit its type
-	ask      func(*stream)                // has the type of a stream asked for
-	asking   sync.WaitGroup
-	answers  chan answer
-	ledger   chan []status.Mirror
-	events   chan localach.Event
-	report   Report
+	streams map[string]*stream
+	names   names
+	mirrors mirrors
+	types   types
+	events  chan localach.Event
+	report  Report
+}
+
+// names tells channels apart by what happened to them. It belongs to the goroutine that reads.
+type names struct {
+	withFrames map[string]bool
+	refusals   map[string]string // why a channel is not recorded
+	atStart    map[string]bool   // channels that existed when the recording began
 }
 
 // Run records until ctx ends or a file cannot be written. It reads channels as any reader of
@@ -83,10 +77,16 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	}
 	r := &recorder{
 		Config: cfg, queue: newQueue(), watcher: watcher, wake: make(chan struct{}, 1),
-		streams: map[string]*stream{}, seen: map[string]bool{}, failed: map[string]string{}, fates: map[string]map[string]uint64{}, accounts: map[string]ledger.Accounts{},
-		totals: map[[2]string]uint64{}, present: map[string]bool{}, origins: map[string]string{},
-		types: map[string]*Type{}, told: map[string]string{}, byOther: map[string]bool{}, misfits: map[string]bool{},
-		answers: make(chan answer), ledger: make(chan []status.Mirror), events: make(chan localach.Event),
+		streams: map[string]*stream{}, events: make(chan localach.Event),
+		names: names{withFrames: map[string]bool{}, refusals: map[string]string{}, atStart: map[string]bool{}},
+		mirrors: mirrors{
+			fates: map[string]map[string]uint64{}, accounts: map[string]ledger.Accounts{}, origins: map[string]string{},
+			drops: map[[2]string]uint64{}, answers: make(chan []status.Mirror),
+		},
+		types: types{
+			byName: map[string]*Type{}, layouts: map[string]string{}, onlyByOrigin: map[string]bool{}, misfits: map[string]bool{},
+			answers: make(chan answer),
+		},
 	}
 	r.begun = time.Now()
 	r.mono = status.Monotonic(r.begun)
@@ -98,7 +98,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		return Report{}, err
 	}
 	err = r.run(ctx, out)
-	r.report.Files, r.report.Took, r.report.Channels = out.made, time.Since(r.begun), len(r.seen)
+	r.report.Files, r.report.Took, r.report.Channels = out.made, time.Since(r.begun), len(r.names.withFrames)
 	return r.report, err
 }
 
@@ -110,7 +110,7 @@ func (r *recorder) lookAround(ctx context.Context) error {
 	}
 	some := false
 	for _, c := range list {
-		r.present[c.Name] = true
+		r.names.atStart[c.Name] = true
 		some = some || r.wanted(c.Name)
 	}
 	if !some {
@@ -173,9 +173,9 @@ func (r *recorder) read(ctx context.Context) {
 		for _, s := range r.streams {
 			s.close()
 		}
-		r.asking.Wait()
+		r.types.asks.Wait()
 	}()
-	r.ask = r.askers(ctx)
+	r.types.ask = r.askers(ctx)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	retry := time.NewTimer(time.Hour)
@@ -187,9 +187,9 @@ func (r *recorder) read(ctx context.Context) {
 		case <-retry.C:
 		case e := <-r.events:
 			r.changed(e)
-		case a := <-r.answers:
+		case a := <-r.types.answers:
 			r.answered(a)
-		case list := <-r.ledger:
+		case list := <-r.mirrors.answers:
 			r.account(list)
 		case <-tick.C:
 			r.check()
@@ -243,7 +243,7 @@ func (r *recorder) drainOne(s *stream) error {
 			r.report.Missed += missed
 			r.drop(now, s.topic.Channel, "missed", missed)
 		}
-		r.seen[s.topic.Channel] = true
+		r.names.withFrames[s.topic.Channel] = true
 		r.report.Frames++
 		seq := s.r.Seq()
 		r.queue.add(item{topic: r.topicFor(s, frame), seq: seq, log: now, publish: r.published(s, seq, now)}, frame)
@@ -271,6 +271,6 @@ func (r *recorder) published(s *stream, seq uint64, now int64) int64 {
 
 func (r *recorder) drop(now int64, channel, cause string, count uint64) {
 	key := [2]string{channel, cause}
-	r.totals[key] += count
-	r.queue.add(item{log: now, drop: Drop{channel, cause, count, r.totals[key]}}, nil)
+	r.mirrors.drops[key] += count
+	r.queue.add(item{log: now, drop: Drop{channel, cause, count, r.mirrors.drops[key]}}, nil)
 }

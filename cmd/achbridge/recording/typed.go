@@ -3,6 +3,7 @@ package recording
 import (
 	"cmp"
 	"context"
+	"sync"
 
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -11,10 +12,21 @@ import (
 // maxAsked is how many origins are asked at the same time.
 const maxAsked = 8
 
+// types is what is known of the types of frames. It belongs to the goroutine that reads.
+type types struct {
+	byName       map[string]*Type  // HOST/CHANNEL of mirrors, or the channel's name; nil: there is none
+	layouts      map[string]string // hash of the layout that the origin of a mirror has told, by the mirror's name
+	onlyByOrigin map[string]bool   // mirrors whose type only their origin can tell
+	misfits      map[string]bool   // channels of which a frame did not fit its type
+	ask          func(*stream)     // asks the origin for the type of a stream
+	asks         sync.WaitGroup
+	answers      chan answer
+}
+
 // typeFor finds the type of a channel's frames. known is false if only its origin can tell.
 func (r *recorder) typeFor(topic *Topic, tag localach.Tag) (t *Type, known bool) {
 	name := cmp.Or(topic.Origin, topic.Channel)
-	if t, ok := r.types[name]; ok {
+	if t, ok := r.types.byName[name]; ok {
 		return t, true
 	}
 	var err error
@@ -25,7 +37,7 @@ func (r *recorder) typeFor(topic *Topic, tag localach.Tag) (t *Type, known bool)
 	}
 	known = err != nil || t != nil || r.OriginType == nil || tag == localach.Tag{}
 	if known {
-		r.types[name] = t
+		r.types.byName[name] = t
 	}
 	return t, known
 }
@@ -48,7 +60,7 @@ func (r *recorder) askers(ctx context.Context) func(*stream) {
 	return func(s *stream) {
 		s.asking = true
 		name := s.topic.Channel
-		r.asking.Go(func() {
+		r.types.asks.Go(func() {
 			select {
 			case free <- struct{}{}:
 			case <-ctx.Done():
@@ -57,7 +69,7 @@ func (r *recorder) askers(ctx context.Context) func(*stream) {
 			kind, err := r.OriginType(ctx, name)
 			<-free
 			select {
-			case r.answers <- answer{s, kind, err}:
+			case r.types.answers <- answer{s, kind, err}:
 			case <-ctx.Done():
 			}
 		})
@@ -70,7 +82,7 @@ func (r *recorder) answered(a answer) {
 	a.s.asking, a.s.held = false, false
 	a.s.due.Store(true)
 	if a.err != nil {
-		r.told[a.s.topic.Channel] = "" // it is asked again
+		r.types.layouts[a.s.topic.Channel] = "" // it is asked again
 	}
 	switch {
 	case a.err != nil && (first || now != nil):
@@ -80,24 +92,24 @@ func (r *recorder) answered(a answer) {
 	case a.kind != nil && !first:
 		r.Note("%s: its frames have another type from now on: %s", a.s.topic.Channel, a.kind.Name)
 	}
-	r.types[cmp.Or(a.s.topic.Origin, a.s.topic.Channel)] = a.kind
+	r.types.byName[cmp.Or(a.s.topic.Origin, a.s.topic.Channel)] = a.kind
 	topic := *a.s.topic
 	topic.Type = a.kind
 	a.s.topic = &topic
-	delete(r.misfits, topic.Channel)
+	delete(r.types.misfits, topic.Channel)
 }
 
 // retype has the origin of a mirror asked again when it tells another layout than before. What was
 // known stays if it tells none.
 func (r *recorder) retype(m status.Mirror) {
-	before, known := r.told[m.Name]
+	before, known := r.types.layouts[m.Name]
 	s := r.streams[m.Name]
 	if s != nil && s.asking || known && (m.TypeHash == "" || before == m.TypeHash) {
 		return
 	}
-	r.told[m.Name] = m.TypeHash
-	if known && s != nil && r.byOther[m.Name] {
-		r.ask(s)
+	r.types.layouts[m.Name] = m.TypeHash
+	if known && s != nil && r.types.onlyByOrigin[m.Name] {
+		r.types.ask(s)
 	}
 }
 
@@ -111,8 +123,8 @@ func (r *recorder) topicFor(s *stream, frame []byte) *Topic {
 	if why == nil {
 		return s.topic
 	}
-	if name := s.topic.Channel; !r.misfits[name] {
-		r.misfits[name] = true
+	if name := s.topic.Channel; !r.types.misfits[name] {
+		r.types.misfits[name] = true
 		r.Note("%s: frames are recorded without a type: %v", name, why)
 	}
 	topic := *s.topic

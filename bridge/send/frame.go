@@ -1,0 +1,246 @@
+package send
+
+import (
+	"time"
+
+	"achbridge/bridge/delivery"
+	"achbridge/bridge/pacing"
+	"achbridge/bridge/ring"
+	"achbridge/wire"
+)
+
+// frame is a frame of a channel on its way to the peer. A small frame travels whole, in one
+// datagram beside others; a large one travels in parts. The link's mu guards it.
+//
+// Its phases, and what leads from one to the next:
+//
+//	           loaded          compressed   last packet left  packet lost  complete, or given up
+//	settled    packing|waiting
+//	packing                    waiting                                     settled
+//	waiting                                 sent              waiting      settled
+//	sent       packing|waiting                                waiting      settled
+//
+// A whole frame that was sent makes room for the next one at once: feedback finds it by its
+// number. A large one does so only if it may become the older of two (Subscription.overlaps).
+type frame struct {
+	phase    phase // only the methods of frame change it
+	seq      uint64
+	captured time.Duration // 0: unknown
+	before   time.Duration // capture time of the frame that was loaded before it
+	isOwed   bool          // it is sent although it is past its budget, since the mirror has nothing newer
+	isRepeat bool          // the peer had it before: the mirror counts it, not the book
+	hasLeft  bool          // a packet of it has left
+	hasLost  bool          // a packet of it was lost
+
+	data    []byte // as it is sent; nil: its memory was wanted for others
+	codec   wire.Codec
+	rawSize int               // bytes, as it is in the ring
+	shared  *ring.Snapshot    // holds data; nil: the subscription's own buffer does
+	packing wire.Codec        // in phase packing: by which shared is being compressed
+	isWhole bool              // before ready: the frame before it was
+	parts   delivery.Outgoing // a whole frame is its only part
+}
+
+// phase is the phase of a frame.
+type phase int
+
+const (
+	settled phase = iota // nothing is left to do: there is no frame, or it arrived, or was given up
+	packing              // it is being compressed
+	waiting              // packets of it wait to leave
+	sent                 // all of it has left, and feedback is missing
+)
+
+// isBusy reports whether no other frame may take the place of f yet.
+func (f *frame) isBusy() bool {
+	return f.phase == packing || f.phase == waiting || f.phase == sent && !f.isWhole
+}
+
+// begin makes f frame seq, of size bytes in the ring. It keeps the memory of parts, and takes f to be as large as the frame
+// before it until ready tells.
+func (f *frame) begin(seq uint64, size int, captured time.Duration, isOwed bool) {
+	f.settle()
+	f.release()
+	*f = frame{seq: seq, rawSize: size, before: f.captured, captured: captured, isOwed: isOwed, isWhole: f.isWhole, parts: f.parts}
+}
+
+// skipTo makes f stand for frame seq, which is not sent.
+func (f *frame) skipTo(seq uint64) {
+	f.settle()
+	f.seq, f.hasLeft = seq, false
+}
+
+// pack has shared compressed by a codec; false means that it leaves as it is.
+func (f *frame) pack(by wire.Codec) bool {
+	if by == wire.CodecNone {
+		return false
+	}
+	f.phase, f.packing = packing, by
+	return true
+}
+
+// ready makes data the bytes that leave, in a datagram with room for so many bytes. It returns
+// false if the wire carries no frame of this size.
+func (f *frame) ready(data []byte, codec wire.Codec, room int) bool {
+	f.phase, f.data, f.codec = settled, data, codec
+	f.isWhole = len(data)+wire.MaxFrameOverhead <= room
+	count := 1
+	if !f.isWhole {
+		count = wire.PartCount(len(data), room-wire.MaxPartOverhead)
+	}
+	if count == 0 {
+		return false
+	}
+	f.parts.Begin(f.seq, len(data), count)
+	f.phase = waiting
+	return true
+}
+
+// repeat sends the whole of f once more. isRepeat: the peer had it.
+func (f *frame) repeat(isRepeat bool) {
+	f.phase, f.isOwed, f.isRepeat = waiting, true, isRepeat
+	f.parts.Begin(f.seq, len(f.data), f.parts.Count)
+}
+
+// arrived records that a part has arrived; index is 0 for a whole frame. It reports whether f is
+// complete now.
+func (f *frame) arrived(index int) (complete bool) {
+	if complete = f.parts.Arrived(f.seq, index); complete {
+		f.phase = settled
+	}
+	return complete
+}
+
+// lost records that a packet was lost, and reports whether it will be sent again.
+func (f *frame) lost(index int) bool {
+	if !f.parts.Lost(f.seq, index) {
+		return false
+	}
+	f.phase, f.hasLost = waiting, true
+	return true
+}
+
+// settle ends the work on f.
+func (f *frame) settle() {
+	f.phase = settled
+	f.parts.Abort()
+}
+
+// release gives the memory of f back.
+func (f *frame) release() {
+	if f.shared != nil {
+		f.shared.Release()
+	}
+	f.shared, f.data = nil, nil
+}
+
+// entry returns the entry of a datagram that has data of f.
+func (sub *Subscription) entry(f *frame, data []byte) wire.Frame {
+	return wire.Frame{
+		Sub: sub.id, Epoch: uint32(sub.epoch), Seq: f.seq, Captured: f.captured, Owed: f.isOwed, Codec: f.codec, RawSize: f.rawSize, Data: data,
+	}
+}
+
+// leave returns the part of f that leaves now.
+func (sub *Subscription) leave(f *frame) (index int, ok bool) {
+	if f.phase != waiting {
+		return 0, false
+	}
+	if index, ok = f.parts.Next(); !f.parts.Pending() {
+		f.phase = sent
+	}
+	if ok && !f.hasLeft {
+		f.hasLeft = true
+		sub.book.Sent++
+	}
+	return index, ok
+}
+
+// addWhole puts the current frame into the datagram.
+func (l *Link) addWhole(box *outbox, sub *Subscription, now time.Duration) {
+	f := &sub.current
+	sub.leave(f)
+	box.body = wire.AppendFrame(box.body, now, sub.entry(f, f.data))
+	box.pieces = append(box.pieces, delivery.Piece{Sub: sub.id, Seq: f.seq, Whole: true})
+}
+
+// addPart puts the next part of f into the datagram.
+func (l *Link) addPart(box *outbox, sub *Subscription, f *frame, now time.Duration) {
+	index, ok := sub.leave(f)
+	if !ok {
+		return
+	}
+	box.cargo = pacing.Parts
+	p := &f.parts
+	from := index * wire.PartLen(p.Size, p.Count, 0)
+	part := wire.Part{Frame: sub.entry(f, f.data[from:from+wire.PartLen(p.Size, p.Count, index)]), Size: p.Size, Index: index, Count: p.Count}
+	box.body = wire.AppendPart(box.body, now, part)
+	box.pieces = append(box.pieces, delivery.Piece{Sub: sub.id, Seq: f.seq, Index: index})
+}
+
+// delivered records that a piece has arrived.
+func (sub *Subscription) delivered(p delivery.Piece) {
+	f := sub.frameOf(p)
+	if complete := f != nil && f.arrived(p.Index); !p.Whole && !complete {
+		return
+	}
+	sub.arrived = max(sub.arrived, p.Seq)
+	if f == &sub.older {
+		f.release()
+	}
+	if !sub.book.Acks.Add(p.Seq) {
+		return
+	}
+	sub.book.Arrived++
+	if f != nil && f.hasLost {
+		f.hasLost = false
+		sub.book.Repaired++
+	}
+}
+
+// missing records that a piece is lost. It is sent again, unless something newer has taken the
+// place of its frame.
+func (sub *Subscription) missing(p delivery.Piece) {
+	if f := sub.frameOf(p); f != nil && f.lost(p.Index) {
+		return
+	}
+	if p.Whole && !sub.book.Acks.Saw(p.Seq) { // no other copy has come
+		sub.book.Lost++
+	}
+}
+
+// frameOf returns the frame on its way that a piece belongs to, nil if its place was taken.
+func (sub *Subscription) frameOf(p delivery.Piece) *frame {
+	for _, f := range [...]*frame{&sub.older, &sub.current} {
+		if f.seq == p.Seq && f.isWhole == p.Whole && f.hasLeft {
+			return f
+		}
+	}
+	return nil
+}
+
+// overlaps reports whether the next frame may begin although feedback on the current one is missing:
+// all of that has left, and what leaves now waits behind nothing.
+func (sub *Subscription) overlaps() bool {
+	f := &sub.current
+	return sub.isDrained && f.phase == sent && !f.isWhole && !f.isRepeat && !f.isOwed && f.shared != nil && f.parts.Size <= delivery.MostOverlapping
+}
+
+// growOlder makes the current frame the older of two, if it is a large one on its way. All of it has left; lost
+// parts of it go first, for as long as it is in time and the mirror has nothing newer. A third frame ends the oldest.
+func (sub *Subscription) growOlder() {
+	if sub.current.isWhole || sub.current.phase != sent {
+		return
+	}
+	sub.endOlder()
+	sub.older, sub.current = sub.current, sub.older
+}
+
+// endOlder gives the older frame up, if there is one.
+func (sub *Subscription) endOlder() {
+	if sub.older.isBusy() {
+		sub.book.Lost++
+	}
+	sub.older.settle()
+	sub.older.release()
+}
