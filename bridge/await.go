@@ -31,13 +31,13 @@ func (n *Node) nextChange() (next <-chan struct{}) {
 	return next
 }
 
-// ask is call for an f that changes nothing, so that it wakes nobody who waits for a change.
+// ask is call for an f that changes nothing, so that it wakes no caller of Await.
 func (n *Node) ask(f func()) bool {
 	return n.call(func() { f(); n.changes-- })
 }
 
-// tellChange ends a turn of the node: it wakes those who wait for a change, if there may have been one.
-func (n *Node) tellChange() {
+// wakeAwaiting ends a turn of the node. It wakes the callers of Await if the turn may have changed something.
+func (n *Node) wakeAwaiting() {
 	if n.changes > 0 && n.next != nil {
 		close(n.next)
 		n.next = nil

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"achbridge/bridge/achdway"
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/ledger"
-	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/send"
@@ -19,9 +19,9 @@ import (
 // has a mutex of its own; the other fields belong to the node's goroutine.
 type binding struct {
 	*mirror.Mirror
-	id      uint32    // among all the mirrors of this run of the daemon
-	link    *link     // that feeds the mirror now; nil: none
-	achd    *achdPull // that feeds it in place of links; nil: its host has achbridge
+	id      uint32            // among all the mirrors of this run of the daemon
+	link    *link             // that feeds the mirror now; nil: none
+	achd    *achdway.Consumer // feeds it in place of links; nil if its host has achbridge
 	subID   uint32
 	origin  wire.Channel // the channel in the link's catalog
 	from    source       // where the frames were first put; zero before the first subscription
@@ -166,7 +166,7 @@ func (m *binding) reading(now time.Duration) mirror.Reading {
 }
 
 // rival logs, once for each channel, that the name for the channel's mirror is taken.
-func (n *Node) rival(limit *logline.Limit, m *binding, of rule.Address) {
+func (n *Node) rival(warnings *warner, m *binding, of rule.Address) {
 	other := of.String()
 	if m.rivals[other] {
 		return
@@ -176,7 +176,7 @@ func (n *Node) rival(limit *logline.Limit, m *binding, of rule.Address) {
 	}
 	m.rivals[other] = true
 	text := m.Host + "/" + m.Channel + " has it; give " + other + " another name with --as"
-	n.warn(limit, "two channels want the same mirror", status.Event{Kind: status.EventRefused, Host: of.Host, Channel: of.Channel, Mirror: m.Name, Text: text}, "cause", text)
+	warnings.warn("two channels want the same mirror", status.Event{Kind: status.EventRefused, Host: of.Host, Channel: of.Channel, Mirror: m.Name, Text: text}, "cause", text)
 }
 
 // source identifies the channel and the node where frames were first put.
@@ -286,9 +286,7 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 		if m.link != nil {
 			n.unsubscribe(m.link, m.subID)
 		}
-		if m.achd != nil {
-			m.achd.end()
-		}
+		m.achd.Stop()
 		if m.Temporary {
 			_ = m.Remove() // no caller waits for the error
 		} else if policy == Remove {

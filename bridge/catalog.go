@@ -84,6 +84,95 @@ func (a *advertisedChannels) admit(channel string) {
 	delete(a.channels, channel)
 }
 
+// sendCatalog sends the peer the changes in the channels that it may read.
+func (n *Node) sendCatalog(l *link) {
+	now := n.offered(l)
+	l.endUntold(now)
+	msg := l.changes(now)
+	for _, part := range splitCatalog(msg) {
+		l.send(part)
+	}
+}
+
+// endUntold tells the peer which of its subscriptions ended here without a change in the
+// catalog, since the channel was opened again and is the same. The peer then subscribes again.
+func (l *link) endUntold(now map[string]wire.Channel) {
+	for name, ids := range l.advertised.ended {
+		before, told := l.advertised.channels[name]
+		if c, still := now[name]; !told || !still || !sameChannel(before, c) {
+			continue
+		}
+		for _, id := range ids {
+			l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: wire.Text(name + ": the channel was opened anew")})
+		}
+	}
+	clear(l.advertised.ended)
+}
+
+// catalogPart is how many channels one catalog message carries at most: far
+// below 1 MiB with the longest names.
+const catalogPart = 1000
+
+func splitCatalog(c wire.Catalog) []wire.Catalog {
+	if !c.Full && len(c.Channels) == 0 && len(c.Gone) == 0 {
+		return nil
+	}
+	var parts []wire.Catalog
+	for len(c.Channels) > catalogPart || len(c.Gone) > catalogPart {
+		k, g := min(len(c.Channels), catalogPart), min(len(c.Gone), catalogPart)
+		parts = append(parts, wire.Catalog{Full: c.Full, Channels: c.Channels[:k], Gone: c.Gone[:g]})
+		c = wire.Catalog{Channels: c.Channels[k:], Gone: c.Gone[g:]}
+	}
+	return append(parts, c)
+}
+
+// sameChannel reports whether a peer's subscriptions have no reason to begin anew.
+func sameChannel(a, b wire.Channel) bool {
+	if (a.Origin == nil) != (b.Origin == nil) || a.Origin != nil && *a.Origin != *b.Origin {
+		return false
+	}
+	return a.Closed == b.Closed && a.Epoch == b.Epoch && a.FrameCount == b.FrameCount && a.FrameSize == b.FrameSize && a.Largest == b.Largest
+}
+
+// offered returns the channels that the peer may read, by name. It also returns, marked, the
+// channels that only other hosts may read, so that users there see why they lack them.
+func (n *Node) offered(l *link) map[string]wire.Channel {
+	channels := make(map[string]wire.Channel)
+	for name, c := range n.locals.All() {
+		if !c.IsOpen() || c.Reason != "" && n.pushes.to(l, name) == nil {
+			continue
+		}
+		origin := n.originOf(c)
+		if origin != nil && origin.Node == l.peer {
+			continue // it is the peer's own
+		}
+		if origin != nil && !n.knowsSource(name) {
+			continue // without its origin the peer could not detect a loop
+		}
+		g := c.Ring.Geometry()
+		_, denied := n.permit(l, name, rule.QoS{})
+		told := wire.Channel{
+			Name: name, FrameCount: g.FrameCount, FrameSize: g.FrameSize,
+			Epoch: c.Ring.Epoch(), Origin: origin, Closed: denied != nil, Largest: c.LargestFrame(n.now()),
+		}
+		if denied == nil {
+			told.Layout = n.layoutHash(c)
+		}
+		channels[name] = told
+	}
+	return channels
+}
+
+// takeBack tells the peer that a channel is no longer offered. The peer needs to know that
+// its subscription has ended, even if the next catalog lists the channel again in the same
+// life.
+func (l *link) takeBack(name string) {
+	if _, ok := l.advertised.channels[name]; ok {
+		delete(l.advertised.channels, name)
+		l.send(wire.Catalog{Gone: []string{name}})
+	}
+}
+
 // changes returns the difference between what l's peer was told and now, the channels that it
 // may read, sorted by name. It records the result as told. If there is too much at once, the
 // rest follows at the next tick, or when the peer has read the first part.

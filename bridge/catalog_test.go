@@ -3,12 +3,10 @@ package bridge
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"achbridge/bridge/rule"
-	"achbridge/bridge/status"
 	"achbridge/wire"
 )
 
@@ -144,36 +142,4 @@ func TestCatalogIsToldInOrderAndAsFastAsItIsRead(t *testing.T) {
 	if msg := l.changes(now); len(msg.Gone) != 1 || l.advertised.isPartial {
 		t.Errorf("got %d gone, want one", len(msg.Gone))
 	}
-}
-
-func TestChannelAboveTheLimitIsLeftOutUntilThereIsRoom(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot := w.host("robot", siegeWire).run(Config{})
-		const most = 5
-		robot.node.call(func() { robot.node.mayOpen = most })
-		for i := range most {
-			robot.channel(fmt.Sprint("evil", i), 1, 16)
-		}
-		locals := func() (offered int, imu status.Local) {
-			for _, l := range robot.node.Status().Locals {
-				if l.Exported {
-					offered++
-				}
-				if l.Channel == "imu" {
-					imu = l
-				}
-			}
-			return offered, imu
-		}
-		w.within(second, "the channels", func() bool { n, _ := locals(); return n == most })
-		robot.channel("imu", 1, 16)
-		w.within(second, "word of the one that is too many", func() bool { return robot.said("channel left out") == 1 })
-		if n, imu := locals(); n != most || imu.Exported || imu.Cause != status.CauseLimit || !strings.Contains(imu.Reason, "too many channels") {
-			t.Errorf("got %d channels and %+v, want %d and imu left out, and why", n, imu, most)
-		}
-		if err := robot.dir.Unlink("evil0"); err != nil {
-			t.Fatal(err)
-		}
-		w.within(10*second, "the room that there is again to be used", func() bool { _, imu := locals(); return imu.Exported })
-	})
 }

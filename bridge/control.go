@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"achbridge/bridge/achd"
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/ring"
@@ -48,7 +47,7 @@ func (n *Node) handle(l *link, m wire.Message) error {
 		n.offer(l, m)
 	case wire.Accepted:
 		if !l.answered(wire.Refused{ID: m.ID}) {
-			n.pushAnswered(l, m.ID, "", "")
+			n.pushes.answered(l, m.ID, "", "")
 		}
 	case wire.Refused:
 		n.refused(l, m)
@@ -127,7 +126,7 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 		n.forbid(l, m.ID, m.Channel, err)
 		return
 	}
-	ch := local.ch
+	ch := local.Ring
 	if m.Epoch != ch.Epoch() {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: m.Channel + ": the channel was made anew"})
 		return
@@ -233,7 +232,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		in.m.RefusedBy(l.host, causeOfRefusal(m), fmt.Sprintf("%s refuses: %s", l.host, m.Text))
 		l.refusal("subscription refused", status.Event{Channel: in.m.Channel, Mirror: in.m.Name, Text: m.Text})
 	case wire.TypeOffer:
-		n.pushAnswered(l, m.ID, m.Text, causeOfRefusal(m))
+		n.pushes.answered(l, m.ID, m.Text, causeOfRefusal(m))
 	case wire.TypeLoad, wire.TypeQuery:
 		l.answered(m)
 	case wire.TypeDescribe:
@@ -264,10 +263,6 @@ func causeOf(err error) status.Cause {
 		return status.CauseLimit
 	case errors.Is(err, errMachine):
 		return status.CauseOtherMachine
-	case errors.Is(err, achd.ErrNoChannel):
-		return status.CauseNoChannel
-	case errors.Is(err, achd.ErrRefused):
-		return status.CauseExportRule
 	}
 	return mirror.CauseOf(err)
 }

@@ -52,7 +52,7 @@ func TestRelayOfARelayTellsWhoseTheChannelIs(t *testing.T) {
 		var got *wire.Origin
 		w.within(5*time.Second, "the relay's relay", func() bool {
 			pc.node.call(func() {
-				if c := pc.node.locals["base.robot.imu"]; c != nil {
+				if c := pc.node.locals.Get("base.robot.imu"); c != nil {
 					got = pc.node.originOf(c)
 				}
 			})

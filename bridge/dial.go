@@ -84,7 +84,7 @@ func (n *Node) view() peers.View {
 	for _, w := range n.peeks {
 		v.Wanted = append(v.Wanted, w.Host)
 	}
-	for _, w := range n.pushes {
+	for _, w := range n.pushes.list {
 		v.Wanted = append(v.Wanted, w.Host)
 	}
 	return v

@@ -34,7 +34,7 @@
 //
 //	node.go             Node and its loop           config.go         Config
 //	wishes.go           what is wished for          binding.go        wishes -> mirrors and subscriptions
-//	local.go            a channel of this host      locals.go         all of them
+//	local.go            what the node knows of a channel of this host
 //	dial.go             dials that package peers wants
 //	link.go             a link's life               export.go          what a peer gets of a channel
 //	loadtest.go         what a link carries, measured
@@ -44,21 +44,24 @@
 //	catalog.go          what is told of channels    query.go          why a channel is not offered; pings
 //	layouts.go          the layouts of frames: other hosts' and ours
 //	exchange.go         accounts and facts that both ends tell each other
-//	permit.go           rules for what runs; Apply  push.go           offers, accept, rules -> pushes
+//	permit.go           rules for what runs; Apply  accept.go         pushes of peers
+//	push.go             a push and its phases       pushes.go         all of them
 //	report.go           what the node tells         limits.go         the table of all limits
 //	peek.go             mirrors for a while         clocks.go         clocks that were set, a host that slept
 //	mirror_look.go      mirrors' files, looked after
 //	machine.go          hosts that share an identity  better.go       another way that is tried
 //	hub_link.go         links through the hub       hub_frames.go     what package hubway needs of a link
-//	achd_pull.go        mirrors of hosts that have achd alone            achd_push.go      pushes to them
+//	achd_hosts.go       hosts that have only achd, for package achdway
 //
 //	mirror/  one mirror                             lock/    the order of locks
 //	achd/    achd's protocol, both ends
 //	rule/    rules and quality of service           ledger/  what became of frames
 //	status/  reports, states, causes, events        via/     the kinds of transport
 //	send/    frames over a link                     hubway/  frames through a hub
+//	achdway/ frames from and to hosts with achd alone
 //	ring/    copies of local channels
 //	layouts/ layouts of frames                      peers/   who is dialled: pure
+//	locals/  channels of this host
 //	pacing/, delivery/, age/, clock/: pure          transport/, trust/, logline/
 //
 // # Rules that hold whatever happens

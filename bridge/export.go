@@ -5,6 +5,7 @@ import (
 
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/locals"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/send"
 	"achbridge/bridge/status"
@@ -85,7 +86,7 @@ func (l *link) dropExports(channel string) {
 
 // addExport starts an export to the peer, in place of one with the same id or of the same channel: a peer has no more of them
 // than we offer channels.
-func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
+func (l *link) addExport(m wire.Subscribe, p permitted, c *locals.Channel) {
 	l.exports.drop(m.ID)
 	for _, old := range slices.Clone(l.exports.order) {
 		if old.channel == m.Channel {
@@ -94,11 +95,11 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
 	}
 	b := l.n.book(l.peer, m.Channel)
 	b.Settle(ledger.Reader{Run: l.run, ID: m.Held.ID, Held: ledger.FromWire(m.Held)})
-	x := &export{id: m.ID, channel: c.ch.Name(), qos: p.granted, asked: p.asked, book: b}
+	x := &export{id: m.ID, channel: c.Ring.Name(), qos: p.granted, asked: p.asked, book: b}
 	if l.overHub() {
-		x.plane = l.n.publishers.Subscribe(c.ch, hubway.Request{ID: m.ID, Peer: hubPeer{l}, QoS: p.granted, Have: m.HaveSeq, Book: b, Copies: c.copies})
+		x.plane = l.n.publishers.Subscribe(c.Ring, hubway.Request{ID: m.ID, Peer: hubPeer{l}, QoS: p.granted, Have: m.HaveSeq, Book: b, Copies: c.Copies})
 	} else {
-		x.plane = l.frames.Subscribe(send.Request{ID: m.ID, Channel: c.ch, Copies: c.copies, QoS: p.granted, Have: m.HaveSeq, Book: b})
+		x.plane = l.frames.Subscribe(send.Request{ID: m.ID, Channel: c.Ring, Copies: c.Copies, QoS: p.granted, Have: m.HaveSeq, Book: b})
 	}
 	l.exports.byID[x.id] = x
 	l.exports.order = append(l.exports.order, x)

@@ -207,7 +207,7 @@ func (b *bench) tap(begin time.Time) {
 		if at := e.At + offset; e.What == testnet.WhatArrived && e.To.Addr() == pc && at >= warmUp && at < warmUp+b.s.span() && int(e.From.Port()) < port+len(b.shares) {
 			b.shares[int(e.From.Port())-port] += len(e.Payload) + testnet.Overhead4
 		}
-		if e.What == testnet.WhatSent && e.From.Addr() == from && e.Sent.Fate == testnet.Lost {
+		if e.What == testnet.WhatSent && e.From.Addr() == from && e.Sent.Outcome == testnet.Lost {
 			b.losses = append(b.losses, loss{e.At + offset, len(e.Payload)})
 		}
 	})

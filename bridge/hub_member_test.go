@@ -31,7 +31,7 @@ func (h *host) sealedFor(signer crypto.Signer, changes ...func(*seal.Frame)) []b
 			h.w.t.Fatal("imu is not at the hub")
 		}
 		key, count = seal.Key{ID: seal.ID(told.KeyID), Secret: [seal.SecretSize]byte(told.Key)}, told.From+50
-		f = seal.Frame{Epoch: h.node.locals["imu"].ch.Epoch(), Seq: newest + 50, Captured: h.node.now(), Data: frame(lieNumber, 64)}
+		f = seal.Frame{Epoch: h.node.locals.Get("imu").Ring.Epoch(), Seq: newest + 50, Captured: h.node.now(), Data: frame(lieNumber, 64)}
 	})
 	for _, change := range changes {
 		change(&f)

@@ -8,6 +8,7 @@ import (
 
 	"achbridge/bridge/layout"
 	"achbridge/bridge/layouts"
+	"achbridge/bridge/locals"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/wire"
@@ -125,24 +126,24 @@ func (n *Node) layout(l *link, m wire.Layout) {
 }
 
 // layoutHash returns the hash of a channel's layout for the catalog. A mirror has that of its origin.
-func (n *Node) layoutHash(c *local) wire.Hash {
-	if m := n.mirrors[c.name]; c.mirror && m != nil {
+func (n *Node) layoutHash(c *locals.Channel) wire.Hash {
+	if m := n.mirrors[c.Name]; c.IsMirror && m != nil {
 		return m.remoteChannel().layout
 	}
-	return c.layout.Hash()
+	return c.Layout.Hash()
 }
 
 // describe answers a peer's request for the layout of a channel. The answer is the same for a channel without a layout and for
 // one that the peer may not read.
 func (n *Node) describe(l *link, m wire.Describe) {
-	c, told := n.locals[m.Channel], l.advertised.channels[m.Channel].Layout
+	c, told := n.locals.Get(m.Channel), l.advertised.channels[m.Channel].Layout
 	switch {
 	case told == wire.Hash{} || c == nil || n.layoutHash(c) != told:
 		l.refuseLayout(m, wire.CodeAbsent, m.Channel+": it has no layout, or another one by now")
 	case !l.layoutAnswers.Allows(time.Now()) || l.out.unread() > maxControlBacklog/4:
 		l.refuseLayout(m, wire.CodeLimit, fmt.Sprintf("%s gives no more layouts at once: ask again in some seconds", n.cfg.Host))
-	case c.layout != nil:
-		l.sendLayout(m, c.layout.Packed)
+	case c.Layout != nil:
+		l.sendLayout(m, c.Layout.Packed)
 	default:
 		n.relayLayout(l, m, n.mirrors[m.Channel])
 	}
@@ -180,11 +181,11 @@ func (l *link) refuseLayout(m wire.Describe, code wire.Code, text string) {
 
 // sizeChecks returns the checks of the channels and the mirrors of this host whose layouts are known, by name. This host's own
 // configuration comes before the origin's layout.
-func (n *Node) sizeChecks() (locals, mirrors map[string]layouts.SizeCheck) {
-	locals, mirrors = map[string]layouts.SizeCheck{}, map[string]layouts.SizeCheck{}
-	for name, l := range n.locals {
-		if fit := l.layout.Fit(); l.ch != nil && fit != nil {
-			locals[name] = layouts.SizeCheck{Fit: fit, From: status.TypeFromFile, Newest: l.ch.Reader().TryNext}
+func (n *Node) sizeChecks() (ours, mirrors map[string]layouts.SizeCheck) {
+	ours, mirrors = map[string]layouts.SizeCheck{}, map[string]layouts.SizeCheck{}
+	for name, c := range n.locals.All() {
+		if fit := c.Layout.Fit(); c.IsOpen() && fit != nil {
+			ours[name] = layouts.SizeCheck{Fit: fit, From: status.TypeFromFile, Newest: c.Ring.Reader().TryNext}
 		}
 	}
 	for name, m := range n.mirrors {
@@ -192,7 +193,7 @@ func (n *Node) sizeChecks() (locals, mirrors map[string]layouts.SizeCheck) {
 			mirrors[name] = layouts.SizeCheck{Fit: fit, From: from, Newest: m.Newest}
 		}
 	}
-	return locals, mirrors
+	return ours, mirrors
 }
 
 // fitOfMirror returns which frames fit a mirror's layout, or nil if the layout is not known here.

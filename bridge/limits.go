@@ -52,11 +52,11 @@ import (
 //	subscriptions of a peer                        1024, one for each channel
 //	                                                                 limits.go, link.go
 //	connections to hosts with achd alone           one for each mirror and push that a rule or wish
-//	                                               names            achd_pull.go, achd_push.go
+//	                                               names            achd_hosts.go
 //	mirrors of one host's channels                 1024, of which patterns leave 64 to what is
 //	                                               named exactly     limits.go
 //	mirrors of all hosts                           4096, likewise    limits.go
-//	pushes of a peer                               256               push.go
+//	pushes of a peer                               256               accept.go
 //	pushes of all peers                            1024              limits.go
 //	frame                                          64 MiB, 65536 parts
 //	                                                                 wire/frame.go, part.go
@@ -79,7 +79,7 @@ import (
 //	                                                                 layouts/answers.go
 //	local channels                                 40000, and 131072 names are watched; later ones
 //	                                               are left out
-//	                                                                 locals.go, localach/dirwatch.go
+//	                                                                 locals/table.go, localach/dirwatch.go
 //	memory for frames of local channels
 //	                                               256 MiB, by whatever they claim; over it
 //	                                               the largest are refused
@@ -109,26 +109,34 @@ var errTooMuch = errors.New("too much")
 // of that for all else. It is no hard limit: a daemon that is killed puts no safe frame.
 const MemoryGoal = 3 * ring.DefaultBudget
 
-// warn tells of trouble that the peer of l has caused, not too often.
+// warn logs trouble that the peer of l has caused, not too often.
 func (l *link) warn(message string, e status.Event, args ...any) {
 	e.Host = l.host
-	l.n.warn(&l.warnings, message, e, args...)
+	l.warnings.warn(message, e, args...)
 }
 
-// warn tells of trouble, as often as limit allows.
-func (n *Node) warn(limit *logline.Limit, message string, e status.Event, args ...any) {
-	causes, due := limit.Cause(n.now())
+// warner logs trouble that one peer, or the users of this host, have caused, not too often. It belongs to the node's goroutine.
+type warner struct {
+	events *status.Journal
+	now    func() time.Duration
+	limit  logline.Limit
+}
+
+func (n *Node) newWarner() warner {
+	return warner{&n.events, n.now, logline.Limit{Burst: logBurst, Period: logPeriod}}
+}
+
+// warn logs a warning and keeps e among the events, unless there were too many.
+func (w *warner) warn(message string, e status.Event, args ...any) {
+	causes, due := w.limit.Cause(w.now())
 	if !due {
 		return
 	}
 	if causes > 1 {
 		args = append(args, "left_out", causes-1)
 	}
-	n.events.Tell(slog.LevelWarn, message, e, args...)
+	w.events.Tell(slog.LevelWarn, message, e, args...)
 }
-
-// warnings limits the lines that one peer, or the users of this host, bring into the log.
-func warnings() logline.Limit { return logline.Limit{Burst: logBurst, Period: logPeriod} }
 
 // refusal tells that something of the peer of l, or for it, was refused; why is in
 // the text of e.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"achbridge/bridge/layouts"
-	"achbridge/bridge/logline"
 	"achbridge/bridge/peers"
 	"achbridge/bridge/send"
 	"achbridge/bridge/status"
@@ -47,7 +46,7 @@ type link struct {
 	asked         map[uint32]chan wire.Refused // calls of Ask that wait for an answer
 	full          bool                         // it was logged that there is no room for more mirrors
 	narrow        bool                         // it was logged that only small packets arrive
-	warnings      logline.Limit
+	warnings      warner
 	theirs        *wire.Path          // the peer's last facts about the path from it to us; nil: none
 	layouts       *layouts.Requests   // to the peer
 	layoutAnswers layouts.AnswerLimit // to the peer
@@ -62,7 +61,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 	l := &link{
 		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heard: n.now()}, taken: make(chan struct{}), out: newControlQueue(),
 		advertised: advertisedChannels{ended: make(map[string][]uint32), refused: make(map[string]bool)}, asked: make(map[uint32]chan wire.Refused),
-		layoutAnswers: layouts.NewAnswerLimit(), warnings: warnings(),
+		layoutAnswers: layouts.NewAnswerLimit(), warnings: n.newWarner(),
 		inbound: make(map[uint32]*inbound), exports: exports{byID: make(map[uint32]*export)},
 	}
 	l.layouts = layouts.NewRequests(&n.layouts, l.describeChannel)
@@ -159,9 +158,7 @@ func (n *Node) drop(l *link, cause error) {
 	}
 	l.exports.dropAll()
 	l.layouts.Close()
-	for _, p := range n.pushes {
-		p.linkDown(l)
-	}
+	n.pushes.unlink(l)
 	n.changed = true
 }
 

@@ -15,8 +15,8 @@ func TestChannelThatWasSeenHalfCreatedHasAnotherLife(t *testing.T) {
 		robot.channel("map", 16, 64).put(1, 64)
 		life := func() (epoch uint64) {
 			robot.node.call(func() {
-				if l := robot.node.locals["map"]; l != nil && l.ch != nil {
-					epoch = l.ch.Epoch()
+				if c := robot.node.locals.Get("map"); c.IsOpen() {
+					epoch = c.Ring.Epoch()
 				}
 			})
 			return epoch

@@ -17,7 +17,7 @@ func (n *Node) mirrorLook(m *binding) {
 	l := m.link
 	m.Tend(m.reading(n.now()))
 	if m.achd != nil {
-		n.lookAtAchd(m)
+		m.achd.CheckFile()
 		return
 	}
 	if l == nil {

@@ -9,9 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"achbridge/bridge/achdway"
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/layouts"
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/locals"
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/pacing"
@@ -40,24 +42,20 @@ type Node struct {
 	// The rest belongs to the goroutine of Run.
 	work     sync.WaitGroup
 	ctx      context.Context
-	locals   map[string]*local
-	opened   int           // number of open local channels
-	mayOpen  int           // limit of opened
-	warnings logline.Limit // limits warnings about local channels
-	// noInotify is why the kernel does not report changes of the channel directory, which is polled; empty: it does.
-	noInotify string
-	peers     *peers.Table
-	links     map[trust.NodeID]*link
-	spares    map[spareKey]*link // second links (link_silence.go); each of their nodes has a link too
-	asked     []rule.Mirror      // wishes of the API; those of the configuration are in cfg
-	pushes    []*push
-	mirrors   map[string]*binding
-	ending    map[string]bool // names of ended mirrors that have not yet closed their files
-	made      uint32          // number of mirrors made in this run
-	books     map[bookKey]*ledger.Book
-	copying   ring.Resources // of copies of local channels' frames
-	space     *mirror.Space
-	layouts   layouts.Cache
+	locals   *locals.Table
+	warnings warner // of trouble that users of this host have caused
+	peers    *peers.Table
+	links    map[trust.NodeID]*link
+	spares   map[spareKey]*link // second links (link_silence.go); each of their nodes has a link too
+	asked    []rule.Mirror      // wishes of the API; those of the configuration are in cfg
+	pushes   pushTable
+	mirrors  map[string]*binding
+	ending   map[string]bool // names of ended mirrors that have not yet closed their files
+	made     uint32          // number of mirrors made in this run
+	books    map[bookKey]*ledger.Book
+	copying  ring.Resources // of copies of local channels' frames
+	space    *mirror.Space
+	layouts  layouts.Cache
 
 	pins      map[string]pinned         // the node that last had a host name, by that name
 	machines  map[string]Machine        // the machines to which commands and pushes went last, by host name
@@ -68,6 +66,7 @@ type Node struct {
 	newcomers logline.Limit             // lines in the log about sessions that are turned away
 
 	publishers *hubway.Publishers // of channels at the hub
+	achd       *achdway.Hosts     // that have achd alone
 
 	loads loadTests
 
@@ -77,8 +76,6 @@ type Node struct {
 	wall   wallClock
 	asleep time.Duration // total time of suspension at the last look
 	slept  time.Duration // time of suspension since the last look at the wall clock
-
-	toldAchd bool // the log has said what achd's protocol lacks
 
 	waited *float64 // as status.Report.ProcessorWait
 
@@ -114,19 +111,16 @@ func New(cfg Config) (*Node, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{
-		cfg:      cfg,
-		log:      cfg.Log,
-		start:    wallTime(),
-		run:      rand.Uint64(),
-		do:       make(chan func(), 64),
-		ended:    make(chan struct{}),
-		locals:   make(map[string]*local),
-		mayOpen:  maxLocals,
-		warnings: warnings(),
-		links:    make(map[trust.NodeID]*link),
-		spares:   make(map[spareKey]*link),
-		mirrors:  make(map[string]*binding),
-		ending:   make(map[string]bool),
+		cfg:     cfg,
+		log:     cfg.Log,
+		start:   wallTime(),
+		run:     rand.Uint64(),
+		do:      make(chan func(), 64),
+		ended:   make(chan struct{}),
+		links:   make(map[trust.NodeID]*link),
+		spares:  make(map[spareKey]*link),
+		mirrors: make(map[string]*binding),
+		ending:  make(map[string]bool),
 
 		pins:      make(map[string]pinned),
 		machines:  make(map[string]Machine),
@@ -150,7 +144,10 @@ func New(cfg Config) (*Node, error) {
 		Spawn: ring.NewWorkers(&n.work).Start, Now: n.now,
 	}
 	n.events.Log = n.log
-	n.planPushes()
+	n.warnings = n.newWarner()
+	n.locals = n.newLocals()
+	n.pushes = pushTable{channels: n.locals, isMirror: n.isMirror, changed: func() { n.changed = true }}
+	n.pushes.plan(cfg.Pushes)
 	return n, nil
 }
 
@@ -166,6 +163,7 @@ func (n *Node) Run(ctx context.Context) error {
 		Hub: n.cfg.Hub, Host: n.cfg.Host, Node: n.cfg.Node, Signer: n.cfg.Endpoint.Signer, Source: n.cfg.Source, Clock: n.ringClock,
 		Suspended: n.clock.Suspended, Spawn: n.work.Go, Freed: n.admitOthers,
 	})
+	n.achd = n.newAchdHosts(ctx)
 	n.changed = true // what needs no link begins at once
 	n.sweepPeeks()
 	n.work.Go(func() { n.accept(ctx) })
@@ -198,7 +196,7 @@ func (n *Node) Run(ctx context.Context) error {
 				n.rested = time.After(pause)
 			}
 		}
-		n.tellChange()
+		n.wakeAwaiting()
 	}
 	n.leave(cancel)
 	return nil
@@ -240,9 +238,7 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	for _, l := range n.links {
 		l.exports.dropAll()
 	}
-	for _, l := range n.locals {
-		l.close()
-	}
+	n.locals.Close()
 }
 
 // post hands f to the node's goroutine.
@@ -313,7 +309,7 @@ func (n *Node) look() {
 	n.lookAtProcessor()
 	n.lookAtClocks()
 	n.changed = n.changed || n.peers.Waits()
-	n.lookAtLocals()
+	n.locals.Check(n.localChanged)
 	for _, l := range n.links {
 		n.changed = n.changed || l.advertised.isPartial
 		if !l.greeted && n.now() > l.up+helloTimeout {
@@ -351,7 +347,7 @@ func (n *Node) reconcile() {
 		n.offerPushes(l)
 		n.sendCatalog(l)
 	}
-	n.pushByAchd()
+	n.pushes.publish(n.achd)
 	n.bindMirrors()
 	for _, done := range n.applied {
 		close(done)

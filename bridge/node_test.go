@@ -33,7 +33,7 @@ func TestMirrorFollowsAfterItsChannelWasOpenedAnew(t *testing.T) {
 		imu.put(1, 64)
 		pc.follows("robot.imu", 1, time.Second)
 		robot.node.call(func() {
-			robot.node.locals["imu"].ch.Close()
+			robot.node.locals.Get("imu").Ring.Close()
 			robot.node.localChanged("imu")
 		})
 		imu.put(2, 64)

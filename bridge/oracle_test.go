@@ -145,7 +145,7 @@ func (o *oracle) send() {
 	}
 	size := (o.l.size + parts - 1) / parts
 	sent := o.link.Send(o.now, size+oracleOverhead, part{o.begun})
-	if sent.Fate != testnet.Lost || parts == 1 {
+	if sent.Outcome != testnet.Lost || parts == 1 {
 		o.sent++
 	}
 }

@@ -27,13 +27,13 @@ func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error)
 // whatever machine the peer runs on. The peer may always read a channel that this node pushes to
 // it, as far as the push allows.
 func (n *Node) granted(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
-	if p := n.pushTo(l, channel); p != nil {
+	if p := n.pushes.to(l, channel); p != nil {
 		return rule.Grant{QoS: p.QoS, From: p.From}.Limit(asked)
 	}
 	if err := n.cfg.Export.Denied(channel, l.host); err != nil {
 		return rule.QoS{}, err
 	}
-	if c := n.locals[channel]; c != nil && c.mirror {
+	if c := n.locals.Get(channel); c != nil && c.IsMirror {
 		return asked, nil // relayed
 	}
 	found, err := n.cfg.Export.For(channel, l.host)
@@ -68,8 +68,8 @@ func (n *Node) apply(cfg Config) {
 	n.cfg.Export, n.cfg.Relay, n.cfg.Accept, n.cfg.Adopt = cfg.Export, cfg.Relay, cfg.Accept, cfg.Adopt
 	n.cfg.Mirrors, n.cfg.Pushes, n.cfg.NoLoadTest = cfg.Mirrors, cfg.Pushes, cfg.NoLoadTest
 	n.cfg.Layouts = cfg.Layouts
-	n.planPushes()
-	for name := range n.locals {
+	n.pushes.plan(cfg.Pushes)
+	for name := range n.locals.All() {
 		n.localChanged(name)
 	}
 	for _, m := range n.mirrors {
@@ -99,30 +99,6 @@ func (n *Node) judgeExports(l *link) {
 		} else if granted != x.qos {
 			x.requalify(permitted{x.asked, granted})
 		}
-	}
-}
-
-// judgePushes applies the rules, which may have changed, to the pushes of l's peer, also to
-// those that were refused.
-func (n *Node) judgePushes(l *link) {
-	kept := l.pushed[:0:0]
-	for _, p := range l.pushed {
-		wish, err := n.acceptable(l, p.offer)
-		if err != nil {
-			n.offer(l, p.offer) // which refuses it
-			continue
-		}
-		kept = append(kept, pushed{wish, p.offer})
-	}
-	l.pushed = kept
-	turned := l.turned
-	l.turned = nil
-	for _, m := range turned {
-		if _, err := n.acceptable(l, m); err != nil {
-			l.turnDown(m) // the peer knows already
-			continue
-		}
-		n.offer(l, m)
 	}
 }
 
@@ -162,9 +138,7 @@ func (n *Node) CarriesCommands(channel string) (yes bool) {
 			w, ok := n.wishFor(m.Host, m.Channel)
 			yes = yes || ok && w.QoS.Class == rule.Command
 		}
-		for _, p := range n.pushes {
-			yes = yes || p.Channel == channel && p.QoS.Class == rule.Command
-		}
+		yes = yes || n.pushes.any(func(p *push) bool { return p.Channel == channel && p.QoS.Class == rule.Command })
 		for _, l := range n.links {
 			yes = yes || l.exports.hasCommands(channel)
 		}

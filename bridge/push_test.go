@@ -220,3 +220,39 @@ func TestWhoWaitsForAPushIsToldOfTheRuleThatEndsIt(t *testing.T) {
 		}
 	})
 }
+
+func TestPushPhasesFollowTheirEvents(t *testing.T) {
+	const none = pushPhase(255)
+	for phase, want := range map[pushPhase][4]pushPhase{ // by event: offer, accept, refuse, reset
+		pushUnoffered: {pushOffered, none, none, pushUnoffered},
+		pushOffered:   {pushOffered, pushAccepted, pushRefused, pushUnoffered},
+		pushAccepted:  {pushOffered, pushAccepted, pushRefused, pushUnoffered},
+		pushRefused:   {pushOffered, pushAccepted, pushRefused, pushUnoffered},
+	} {
+		for event, next := range want {
+			p := push{phase: phase, reason: "before"}
+			ok := p.become(pushEvent(event), "after", status.CauseRule)
+			if next == none && (ok || p.phase != phase || p.reason != "before") || next != none && (!ok || p.phase != next || p.reason != "after") {
+				t.Errorf("phase %d, event %d: got %v, phase %d, reason %q, want phase %d", phase, event, ok, p.phase, p.reason, next)
+			}
+		}
+	}
+}
+
+// An answer that was on its way when the push changed belongs to the offer of before.
+func TestAnswerToAVoidOfferIsIgnored(t *testing.T) {
+	l := &link{}
+	p := &push{link: l, offerID: 7, phase: pushAccepted}
+	table := pushTable{list: []*push{p}, changed: func() {}}
+	p.renew(rule.Push{QoS: rule.QoS{Priority: 3}})
+	table.answered(l, 7, "", "")
+	if p.phase != pushUnoffered || table.to(l, "") != p {
+		t.Errorf("phase %d, want %d, with the grant of before", p.phase, pushUnoffered)
+	}
+	p.become(pushOffer, "", "")
+	p.become(pushRefuse, "no", status.CauseAcceptRule)
+	p.renew(p.Push)
+	if table.to(l, "") != nil {
+		t.Error("a push that was refused grants something before it is offered again")
+	}
+}

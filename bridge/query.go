@@ -127,17 +127,17 @@ func (n *Node) query(l *link, m wire.Query) {
 // withheld says why l's peer is not offered a channel. If the rules refuse the channel to the
 // peer, it does not say whether the channel exists.
 func (n *Node) withheld(l *link, name string) (wire.Code, string) {
-	if _, err := n.cfg.Export.For(name, l.host); err != nil && n.pushTo(l, name) == nil {
+	if _, err := n.cfg.Export.For(name, l.host); err != nil && n.pushes.to(l, name) == nil {
 		return wire.CodeForbidden, forbidden(l, name, err)
 	}
-	c := n.locals[name]
+	c := n.locals.Get(name)
 	switch {
 	case c == nil:
 		return wire.CodeAbsent, name + ": there is no such channel"
-	case refusalCodes[c.cause] != 0:
-		return refusalCodes[c.cause], name + ": " + c.reason
-	case c.reason != "":
-		return wire.CodeFailed, name + ": " + c.reason
+	case refusalCodes[c.Cause] != 0:
+		return refusalCodes[c.Cause], name + ": " + c.Reason
+	case c.Reason != "":
+		return wire.CodeFailed, name + ": " + c.Reason
 	}
 	return wire.CodeAbsent, name + ": it is not offered"
 }

@@ -59,9 +59,9 @@ func (n *Node) Alive() bool { return n.call(func() {}) }
 func (n *Node) status() status.Report {
 	now := n.now()
 	s := status.Report{
-		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), ProcessorWait: n.waited, NoInotify: n.noInotify, Copied: n.copied.report(now),
+		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), ProcessorWait: n.waited, NoInotify: n.locals.NoInotify(), Copied: n.copied.report(now),
 		Links: []status.Link{}, Mirrors: []status.Mirror{}, Exports: []status.Subscription{},
-		Pushes: []status.Push{}, Locals: []status.Local{}, Peers: n.peers.Status(now, n.view()), Events: n.events.Counted(),
+		Pushes: n.pushes.status(), Locals: []status.Local{}, Peers: n.peers.Status(now, n.view()), Events: n.events.Counted(),
 	}
 	for _, l := range n.links {
 		link, exports := l.status(now)
@@ -76,11 +76,8 @@ func (n *Node) status() status.Report {
 		s.Mirrors = append(s.Mirrors, told)
 	}
 	s.Mirrors = append(s.Mirrors, n.missing()...)
-	for _, p := range n.pushes {
-		s.Pushes = append(s.Pushes, status.Push{Push: p.Push, State: cmp.Or(p.state, status.PushWaiting), Reason: cmp.Or(p.reason, n.whyPushWaits(p)), Cause: p.cause, Unauthenticated: rule.IsAchd(p.Host)})
-	}
-	for _, l := range n.locals {
-		s.Locals = append(s.Locals, l.status())
+	for _, c := range n.locals.All() {
+		s.Locals = append(s.Locals, c.Status())
 	}
 	slices.SortFunc(s.Links, func(a, b status.Link) int { return cmp.Compare(a.Peer, b.Peer) })
 	slices.SortFunc(s.Mirrors, func(a, b status.Mirror) int { return cmp.Compare(a.Name, b.Name) })
@@ -156,15 +153,6 @@ func (n *Node) missing() []status.Mirror {
 	return list
 }
 
-func (l *local) status() status.Local {
-	s := status.Local{Channel: l.name, Exported: l.ch != nil && l.reason == "", Reason: l.reason, Cause: l.cause}
-	if l.ch != nil {
-		g := l.ch.Geometry()
-		s.FrameCount, s.FrameSize, s.Seq = g.FrameCount, g.FrameSize, l.ch.LastSeq()
-	}
-	return s
-}
-
 // Channels are the channels that linked peers offer, ordered by host and name.
 func (n *Node) Channels() []status.RemoteChannel {
 	list := []status.RemoteChannel{}
@@ -195,8 +183,8 @@ func (n *Node) Channels() []status.RemoteChannel {
 func (n *Node) Exported() []status.Local {
 	list := []status.Local{}
 	n.call(func() {
-		for _, l := range n.locals {
-			if s := l.status(); s.Exported {
+		for _, c := range n.locals.All() {
+			if s := c.Status(); s.Exported {
 				list = append(list, s)
 			}
 		}

@@ -10,20 +10,20 @@ import (
 	"achbridge/testnet/need"
 )
 
-// A host with achd has avahi announce its channels.
-func TestHostsWithAchdAreListedWhenAsked(t *testing.T) {
+// Hosts with achd announce their channels through avahi.
+func TestLsFindsHostsWithAchd(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	s.startAvahi("robot")
-	s.offers("robot", "imu", "_ach._tcp", "8076")
-	s.offers("robot", "an imu", "_ach._tcp", "8076") // no channel has that name
-	s.offers("robot", "joints", "_ach._tcp", "9000")
+	s.publishService("robot", "imu", "_ach._tcp", "8076")
+	s.publishService("robot", "an imu", "_ach._tcp", "8076") // not a valid channel name
+	s.publishService("robot", "joints", "_ach._tcp", "9000")
 	at := s.addr("robot")
 	want := []string{"achd://" + at + "/imu by robot.local", "achd://" + at + ":9000/joints by robot.local"}
 	await.NoError(t, func() error {
-		out, complaint, code := s.verb("pc", "ls", "--achd", "--json")
+		out, stderr, code := s.achbridge("pc", "ls", "--achd", "--json")
 		if code != codeOK {
-			return fmt.Errorf("ls: exit code %d: %s", code, complaint)
+			return fmt.Errorf("ls: exit code %d: %s", code, stderr)
 		}
 		var list []struct {
 			Host, Channel string
@@ -42,7 +42,7 @@ func TestHostsWithAchdAreListedWhenAsked(t *testing.T) {
 		return nil
 	})
 	for pattern, want := range map[string]bool{"robot.local/imu": true, "*/imu": true, "achd://" + at + "/imu": true, "other/imu": false, "*/goal": false} {
-		out, _, _ := s.verb("pc", "ls", "--achd", pattern)
+		out, _, _ := s.achbridge("pc", "ls", "--achd", pattern)
 		if got := strings.Contains(out, "achd://"+at+"/imu "); got != want {
 			t.Errorf("%s: got %s, want imu: %v", pattern, out, want)
 		}

@@ -11,9 +11,9 @@ import (
 	"achbridge/testnet/need"
 )
 
-// A daemon mirrors what another serves by achd's protocol, over TCP and over UDP, and the robot is cut off without a
-// word: the kernel notices that nothing is heard. Frames come again by themselves, none twice or out of order.
-func TestHostWithAchdThatIsCutOffIsWaitedFor(t *testing.T) {
+// A daemon mirrors channels over achd's protocol, over TCP and UDP, and the robot's link is cut. The kernel detects
+// that the peer is silent. After the cut, frames arrive again, none twice or out of order.
+func TestMirrorOfAchdResumesAfterCut(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	file := filepath.Join(t.TempDir(), "robot.yaml")
@@ -36,10 +36,10 @@ func TestHostWithAchdThatIsCutOffIsWaitedFor(t *testing.T) {
 	}
 	all(status.MirrorLive)
 	o := s.observe("pc", "keep:tcp", "keep:udp")
-	o.follows(now(), resumed, "keep:tcp", "keep:udp")
+	o.waitUntilFollowing(now(), resumeLimit, "keep:tcp", "keep:udp")
 	s.link("robot", "loss=100%")
 	all(status.MirrorWaiting)
 	s.link("robot", "loss=0%")
 	all(status.MirrorLive)
-	o.follows(now(), resumed, "keep:tcp", "keep:udp")
+	o.waitUntilFollowing(now(), resumeLimit, "keep:tcp", "keep:udp")
 }

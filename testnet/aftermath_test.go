@@ -17,77 +17,77 @@ import (
 	"achbridge/testnet/need"
 )
 
-// ordeal is a set of hosts over which a fault comes. Whatever it is: all mirrors
-// follow again within resumed once it is over, nothing past its budget is put but
-// what is counted as late_kept, the accounts of both ends close and agree with
-// shared memory, no writer was held up, and nothing leaks.
+// faultTest injects a fault into a set of hosts and checks that, whatever the fault
+// is, all mirrors follow within resumeLimit after it, all late frames that were put
+// are counted as late_kept, the counters of both ends add up and agree with shared
+// memory, no writer was delayed, and nothing leaks.
 //
-//	o := s.brace(ordeal{publishers: …, daemons: …, readers: …})
+//	o := s.startFaultTest(faultTest{publishers: …, daemons: …, readers: …})
 //	s.link("robot", "cut")
 //	time.Sleep(time.Second)
 //	s.link("robot", "up")
-//	o.aftermath("cut for 1 s", now())
+//	o.finish("cut for 1 s", now())
 //
-// A fault that comes more than once calls recovers after each time.
-type ordeal struct {
+// For several faults, call checkRecovery after each of them except the last.
+type faultTest struct {
 	*site
 	publishers []*process          // the robot's writers
-	daemons    map[string]*process // by host; a fault that replaces one puts the new one here
+	daemons    map[string]*process // daemons by host; a fault that replaces a daemon stores the new one here
 	readers    []*observation
-	restarted  bool          // a daemon was replaced, and has forgotten what was in its accounts
-	replaced   bool          // a mirror's file was replaced, and with it the number of frames put into it
-	backlog    time.Duration // that frames of mode=every may take which were put during the fault, and come before newer ones
+	restarted  bool          // a daemon was replaced and has lost its counters
+	replaced   bool          // a mirror's file was replaced, which resets the number of frames in it
+	backlog    time.Duration // extra time for frames of mode=every that were put during the fault
 
-	began  moment
-	before map[string]footprint
-	kept   uint64 // late_kept of all mirrors before the fault
+	began          moment
+	before         map[string]footprint
+	lateKeptBefore uint64 // late_kept of all mirrors before the fault
 }
 
-// brace returns when all readers follow and the hosts are at rest.
-func (s *site) brace(o ordeal) *ordeal {
+// startFaultTest waits until all readers follow, and measures the hosts before the fault.
+func (s *site) startFaultTest(o faultTest) *faultTest {
 	s.t.Helper()
 	o.site, o.before = s, map[string]footprint{}
 	for _, r := range o.readers {
-		r.follows(now(), met, r.views...)
+		r.waitUntilFollowing(now(), meetLimit, r.views...)
 	}
 	for host := range o.daemons {
-		o.before[host] = o.usual(host)
-		o.kept += lateKept(s.status(host))
+		o.before[host] = o.peakFootprint(host)
+		o.lateKeptBefore += lateKept(s.status(host))
 	}
 	o.began = now()
 	return &o
 }
 
-// recovers checks that every view follows within resumed of the moment when the
-// fault was over, that no frame in it was older than the fault explains, and
-// tells both; the next fault begins now.
-func (o *ordeal) recovers(fault string, over moment) {
+// checkRecovery checks that every view follows within resumeLimit after the fault was
+// over, and that no frame was older than the fault explains. It logs both figures.
+// The next fault begins now.
+func (o *faultTest) checkRecovery(fault string, over moment) {
 	o.t.Helper()
 	var took, worst time.Duration
 	for _, r := range o.readers {
-		took = max(took, r.follows(over, resumed+o.backlog, r.views...))
+		took = max(took, r.waitUntilFollowing(over, resumeLimit+o.backlog, r.views...))
 		worst = max(worst, r.worstAge(o.began))
 	}
 	long := time.Duration(over - o.began)
-	promised(o.t, fault+": the oldest frame in a mirror", worst, long+resumed+o.backlog+lateness)
+	checkPromise(o.t, fault+": the oldest frame in a mirror", worst, long+resumeLimit+o.backlog+machineDelay)
 	o.t.Logf("fault %-48s lasted %7v  followed after %6v  worst age %7v", fault, long.Round(time.Millisecond), took, worst.Round(time.Millisecond))
 	o.began = now()
 }
 
-// aftermath is recovers for the last fault, and checks all the rest. It ends the
-// publishers' work: their channels stay, and rest.
-func (o *ordeal) aftermath(fault string, over moment) {
+// finish checks the recovery from the last fault, leaks, writers, counters and late
+// frames. It stops the publishers, whose channels stay.
+func (o *faultTest) finish(fault string, over moment) {
 	o.t.Helper()
-	o.recovers(fault, over)
-	o.leaksNothing()
-	o.heldUpNoWriter()
-	o.ledgerCloses()
-	o.putsNothingLate()
+	o.checkRecovery(fault, over)
+	o.checkLeaks()
+	o.checkWriters()
+	o.checkCounters()
+	o.checkLateFrames()
 }
 
-// leaksNothing waits until every host is as it was: sessions that the fault has
-// left behind may live for a while.
-func (o *ordeal) leaksNothing() {
+// checkLeaks waits until every daemon has its footprint from before the fault.
+// Sessions from the fault may exist for a while.
+func (o *faultTest) checkLeaks() {
 	o.t.Helper()
 	begin, first := now(), error(nil)
 	for host, before := range o.before {
@@ -102,19 +102,20 @@ func (o *ordeal) leaksNothing() {
 	}
 }
 
-// lockLimit is after how long a put fails that cannot have the lock.
+// lockLimit is the time after which a put fails if it cannot get the lock.
 const lockLimit = 100 * time.Millisecond
 
-// heldUpNoWriter ends the publishers' work and looks how long their puts took. A
-// lock that somebody sat on would make one fail after 100 ms, as may a busy machine;
-// a condition variable whose waiter was killed would never let it return.
-func (o *ordeal) heldUpNoWriter() {
+// checkWriters stops the publishers and checks the duration of their puts. If a
+// process held the lock, a put would fail after 100 ms, as it may on a busy machine.
+// If a process was killed while it waited on the condition variable, a put would
+// never return.
+func (o *faultTest) checkWriters() {
 	o.t.Helper()
 	for _, p := range o.publishers {
 		p.signal(syscall.SIGUSR1)
-		for _, r := range p.published() {
+		for _, r := range p.putStats() {
 			o.t.Logf("channel %s: %d puts, %d failed, worst %v", r.channel, r.count, r.failed, r.worst)
-			promised(o.t, "a put into "+r.channel, r.worst, lockLimit)
+			checkPromise(o.t, "a put into "+r.channel, r.worst, lockLimit)
 			if r.failed != 0 && need.IsLong() {
 				o.t.Errorf("channel %s: %d puts failed, want none", r.channel, r.failed)
 			}
@@ -122,8 +123,8 @@ func (o *ordeal) heldUpNoWriter() {
 	}
 }
 
-// ledgerCloses waits until the accounts of both ends have come to rest.
-func (o *ordeal) ledgerCloses() {
+// checkCounters waits until the counters of all mirrors add up and agree at both ends.
+func (o *faultTest) checkCounters() {
 	o.t.Helper()
 	await.NoError(o.t, func() error {
 		said := map[string]daemonStatus{}
@@ -133,21 +134,21 @@ func (o *ordeal) ledgerCloses() {
 		var errs []error
 		for host := range said {
 			for _, m := range said[host].Mirrors {
-				errs = append(errs, o.audit(said, host, m))
+				errs = append(errs, o.auditMirror(said, host, m))
 			}
 		}
 		return errors.Join(errs...)
 	})
 }
 
-// audit holds the account of a mirror on a host against the identity, against
-// what the origin says, and against what is in shared memory.
-func (o *ordeal) audit(said map[string]daemonStatus, host string, m status.Mirror) error {
+// auditMirror checks that the counters of a mirror add up, and agree with those of its
+// origin and with the number of frames in shared memory.
+func (o *faultTest) auditMirror(said map[string]daemonStatus, host string, m status.Mirror) error {
 	if m.State == "refused" {
-		return nil // there is none: it would have been a loop, for instance
+		return nil // it gets no frames, for example because it would be a loop
 	}
 	name := fmt.Sprintf("%s on %s", m.Name, host)
-	if m.State != "live" || m.InFlight != 0 || settledFrames(m.Accounts) != m.Offered {
+	if m.State != "live" || m.InFlight != 0 || decidedFrames(m.Accounts) != m.Offered {
 		return fmt.Errorf("%s: got %s and %+v, want it live and closed", name, m.State, m.Accounts)
 	}
 	if origin, ours := said[m.Host]; ours {
@@ -162,24 +163,24 @@ func (o *ordeal) audit(said map[string]daemonStatus, host string, m status.Mirro
 	if o.restarted || o.replaced {
 		return nil
 	}
-	if put := o.putsInto(host, m.Name); put != m.Delivered+m.LateKept {
+	if put := o.putCount(host, m.Name); put != m.Delivered+m.LateKept {
 		return fmt.Errorf("%s: %d frames were put into it, and %d are accounted for: %+v", name, put, m.Delivered+m.LateKept, m.Accounts)
 	}
 	return nil
 }
 
-// settledFrames are the frames whose fate an account knows.
-func settledFrames(a ledger.Accounts) uint64 {
+// decidedFrames returns the number of frames whose outcome is known.
+func decidedFrames(a ledger.Accounts) uint64 {
 	return a.Delivered + a.LateKept + a.Superseded + a.RateLimited + a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
 }
 
-// putsNothingLate holds the frames that were seen late against late_kept, where a busy
-// machine makes none late between the mirror's decision and its put.
-func (o *ordeal) putsNothingLate() {
+// checkLateFrames checks that no more frames were late than late_kept counts. On a
+// busy machine a frame may become late between the mirror's decision and its put.
+func (o *faultTest) checkLateFrames() {
 	o.t.Helper()
 	seen, kept := 0, uint64(0)
 	if o.restarted {
-		kept = o.kept + 2 // nobody knows any more what was counted in between
+		kept = o.lateKeptBefore + 2 // the replaced daemon's counts are lost
 	}
 	for host := range o.daemons {
 		kept += lateKept(o.status(host))
@@ -187,7 +188,7 @@ func (o *ordeal) putsNothingLate() {
 	for _, r := range o.readers {
 		for _, view := range r.views {
 			if strings.HasPrefix(view, "keep:") {
-				seen += r.late(view, rule.DefaultBudget+lateness)
+				seen += r.late(view, rule.DefaultBudget+machineDelay)
 			}
 		}
 	}
@@ -196,10 +197,10 @@ func (o *ordeal) putsNothingLate() {
 	}
 }
 
-// lateness is what this machine, busy with other things, may add to the age of a
-// frame where no budget can see it: between a put and the watcher, and between
-// the mirror's decision and its put.
-const lateness = 100 * time.Millisecond
+// machineDelay is the delay that a busy machine may add to the age of a frame outside
+// of the budget: between a put and the watcher, and between the mirror's decision and
+// its put.
+const machineDelay = 100 * time.Millisecond
 
 func lateKept(s daemonStatus) (sum uint64) {
 	for _, m := range s.Mirrors {
@@ -212,7 +213,7 @@ func lateKept(s daemonStatus) (sum uint64) {
 func (o *observation) late(view string, limit time.Duration) (count int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, s := range o.seen[view] {
+	for _, s := range o.frames[view] {
 		if s.Err == "" && s.Since-s.Put > int64(limit) {
 			count++
 		}
@@ -220,13 +221,13 @@ func (o *observation) late(view string, limit time.Duration) (count int) {
 	return count
 }
 
-// worstAge is the greatest age since a moment of the newest frame that a view had:
-// just before it got a newer one.
+// worstAge returns the greatest age of a view's newest frame, just before the view got
+// a newer one, since a moment.
 func (o *observation) worstAge(since moment) (worst time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, view := range o.views {
-		list := o.seen[view]
+		list := o.frames[view]
 		for i := 1; i < len(list); i++ {
 			if list[i].Time > int64(since) && list[i-1].Err == "" {
 				worst = max(worst, time.Duration(list[i].Time-list[i-1].Put))
@@ -237,16 +238,16 @@ func (o *observation) worstAge(since moment) (worst time.Duration) {
 }
 
 func TestObservationFindsLateFrames(t *testing.T) {
-	o := &observation{views: []string{"v"}, seen: map[string][]sighting{"v": {
+	o := &observation{views: []string{"v"}, frames: map[string][]observedFrame{"v": {
 		{Put: 10, Since: 9, Time: 15}, {Put: 20, Since: 28, Time: 40}, {Put: 50, Since: 90, Time: 91}, {Put: 60, Since: 59, Time: 300},
 	}}}
 	if got := o.late("v", 20); got != 1 {
-		t.Errorf("got %d late frames, want 1: that the last one was seen late is the observer's fault", got)
+		t.Errorf("got %d late frames, want 1: the observer was late for the last one", got)
 	}
 	if got, want := o.worstAge(40), 250*time.Nanosecond; got != want {
 		t.Errorf("worst age: got %v, want %v", got, want)
 	}
 	if got, want := o.worstAge(300), time.Duration(0); got != want {
-		t.Errorf("worst age of what came later: got %v, want %v", got, want)
+		t.Errorf("worst age after the last frame: got %v, want %v", got, want)
 	}
 }

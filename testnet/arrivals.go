@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The random numbers drawn for each packet.
+// Indexes of the random numbers that are drawn for each packet.
 const (
 	drawLoss = iota
 	drawJitter
@@ -22,21 +22,21 @@ type packet[T any] struct {
 	size          int
 	start, depart time.Duration
 	draws         [draws]float64
-	fate          Fate // Arrives, Twice or Lost
-	late          bool // held back on the wire
-	tries         int  // in the air
-	through       bool // the air, after one of them
-	gone          bool // lost in the air
+	outcome       Outcome // Arrives, Twice or Lost
+	reordered     bool    // delayed on the wire, so that later packets overtake it
+	tries         int     // attempts in the air
+	passedAir     bool    // an attempt in the air succeeded
+	lostInAir     bool    // all attempts in the air failed
 	payload       T
 }
 
 type arrival[T any] struct {
 	at     time.Duration
 	packet *packet[T]
-	copy   bool // the second of a duplicated packet
+	copy   bool // the second copy of a duplicated packet
 }
 
-// arrivals is a heap in the order of time, then of sending.
+// arrivals is a heap ordered by time, then by order of sending.
 type arrivals[T any] []arrival[T]
 
 func (a arrivals[T]) Len() int      { return len(a) }
@@ -56,7 +56,7 @@ func (a *arrivals[T]) Pop() any {
 	return x
 }
 
-// departed returns the heap without what has not left the transmitter by now.
+// departed returns the heap without packets that have not left the transmitter by now.
 func (a arrivals[T]) departed(now time.Duration) arrivals[T] {
 	kept := a[:0]
 	for _, x := range a {

@@ -11,25 +11,25 @@ import (
 	"achbridge/testnet/await"
 )
 
-// mirrors are the names of channels by the service where they are read.
+// mirrors maps services to the names of channels that are read there.
 type mirrors map[string][]string
 
-// inside is the path of a container's file, seen from outside: a look at it costs nothing, where
-// `docker exec` takes seconds of a busy machine.
-func (c *compose) inside(service, path string) string {
+// hostPath returns the path on this machine of a container's file. Reading it costs nothing, while
+// `docker exec` takes seconds on a busy machine.
+func (c *compose) hostPath(service, path string) string {
 	var pid int
 	c.inspect(service, "{{json .State.Pid}}", &pid)
 	return filepath.Join(fmt.Sprintf("/proc/%d/root", pid), path)
 }
 
-// follow waits until each of the mirrors has got two frames more than it has now, and logs and
-// returns how long that took.
+// follow waits until each of the mirrors has received two more frames. It logs and returns how long
+// that took.
 func (c *compose) follow(list mirrors) time.Duration {
 	c.t.Helper()
 	begin := time.Now()
 	last := ""
 	for service, channels := range list {
-		memory := localach.Dir(c.inside(service, "/dev/shm"))
+		memory := localach.Dir(c.hostPath(service, "/dev/shm"))
 		before := map[string]uint64{}
 		for _, channel := range channels {
 			await.NoError(c.t, func() error {
@@ -37,7 +37,7 @@ func (c *compose) follow(list mirrors) time.Duration {
 				if err != nil {
 					return fmt.Errorf("%s: %w", service, err)
 				}
-				if at, known := before[channel]; !known || frame < at { // in another file
+				if at, known := before[channel]; !known || frame < at { // the file was replaced
 					before[channel] = frame
 				}
 				if frame < before[channel]+2 {
@@ -53,7 +53,7 @@ func (c *compose) follow(list mirrors) time.Duration {
 	return took
 }
 
-// newestFrame is the number of the newest frame of a channel.
+// newestFrame returns the number of the newest frame of a channel.
 func newestFrame(dir localach.Dir, name string) (uint64, error) {
 	ch, err := dir.Open(name)
 	if err != nil {
@@ -63,12 +63,12 @@ func newestFrame(dir localach.Dir, name string) (uint64, error) {
 	return ch.LastSeq(), nil
 }
 
-// readable checks that a program in the container reads a frame of publisher from each of the mirrors.
-func (c *compose) readable(list mirrors) {
+// checkReadable checks that a program in the container can read a frame from each of the mirrors.
+func (c *compose) checkReadable(list mirrors) {
 	c.t.Helper()
 	for service, channels := range list {
 		for _, channel := range channels {
-			frame, err := c.ask(service, "achbridge", "channel", "cat", channel, "--last", "--count", "1")
+			frame, err := c.output(service, "achbridge", "channel", "cat", channel, "--last", "--count", "1")
 			if err != nil || len(frame) < 16 || binary.LittleEndian.Uint64(frame[8:]) == 0 {
 				c.t.Errorf("%s: %s: got a frame of %d bytes, %v, want one of publisher", service, channel, len(frame), err)
 			}
@@ -76,33 +76,33 @@ func (c *compose) readable(list mirrors) {
 	}
 }
 
-// witness is for each service another that has a link to it.
-var witness = map[string]string{"robot": "planner", "planner": "robot", "operator": "robot"}
+// observerOf maps each service to another that has a link to it.
+var observerOf = map[string]string{"robot": "planner", "planner": "robot", "operator": "robot"}
 
-// missed waits until another service has noticed that one is away: the link to it is
-// silent, or gone.
-func (c *compose) missed(service string) {
+// waitUntilMissed waits until another service has noticed that a service does not answer: the link
+// to it is silent, or gone.
+func (c *compose) waitUntilMissed(service string) {
 	c.t.Helper()
 	begin := time.Now()
 	await.NoError(c.t, func() error {
-		if up := c.linked(witness[service], service); len(up) > 0 {
-			return fmt.Errorf("%s: its link to %s is up", witness[service], service)
+		if up := c.linked(observerOf[service], service); len(up) > 0 {
+			return fmt.Errorf("%s: its link to %s is up", observerOf[service], service)
 		}
 		return nil
 	})
-	c.t.Logf("%s misses %s after %v", witness[service], service, time.Since(begin).Round(10*time.Millisecond))
+	c.t.Logf("%s misses %s after %v", observerOf[service], service, time.Since(begin).Round(10*time.Millisecond))
 }
 
-// status is what the daemon of a service tells.
+// status returns the status of a service's daemon.
 func (c *compose) status(service string) (got daemonStatus) {
 	c.t.Helper()
-	socket := c.inside(service, "/run/achbridge/control.sock")
-	await.NoError(c.t, func() error { return ask(socket, "/v1/status", &got) })
+	socket := c.hostPath(service, "/run/achbridge/control.sock")
+	await.NoError(c.t, func() error { return getFromSocket(socket, "/v1/status", &got) })
 	return got
 }
 
-// linked are the hosts whose name begins with prefix to which a service has a link
-// that is not silent.
+// linked returns the hosts with names that begin with prefix to which a service has a
+// link that is not silent.
 func (c *compose) linked(service, prefix string) (hosts []string) {
 	c.t.Helper()
 	for _, l := range c.status(service).Links {
@@ -113,8 +113,8 @@ func (c *compose) linked(service, prefix string) (hosts []string) {
 	return hosts
 }
 
-// healthy waits for the verdict of the service's health check.
-func (c *compose) healthy(service string) {
+// waitUntilHealthy waits until the service's health check passes.
+func (c *compose) waitUntilHealthy(service string) {
 	c.t.Helper()
 	await.NoError(c.t, func() error {
 		var health struct{ Status string }

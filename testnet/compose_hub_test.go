@@ -9,17 +9,17 @@ import (
 	"achbridge/testnet/await"
 )
 
-// hubFile has two robots and two operators, each on a network of its own, and a hub.
+// hubFile has two robots, two operators and a hub. Each host is on a network of its own.
 const hubFile = "testnet/compose/hub.yml"
 
-// byHub are the mirrors of hub.yml.
-var byHub = mirrors{
+// hubMirrors are the mirrors of hub.yml.
+var hubMirrors = mirrors{
 	"planner":  {"robot.imu", "robot.joints", "robot.camera", "atlas.imu", "atlas.legs"},
 	"operator": {"robot.camera", "atlas.legs"},
 }
 
-// without are the mirrors but those of a host.
-func (m mirrors) without(host string) mirrors {
+// except returns the mirrors without those of a host.
+func (m mirrors) except(host string) mirrors {
 	left := mirrors{}
 	for service, names := range m {
 		for _, name := range names {
@@ -31,33 +31,33 @@ func (m mirrors) without(host string) mirrors {
 	return left
 }
 
-// composeWithAHub has hosts on separate networks meet at a hub, as a user starts them, and
-// what may happen to the hub and to a host.
+// composeWithAHub starts hosts on separate networks that meet at a hub, and injects faults of the
+// hub and of a host.
 func composeWithAHub(t *testing.T) {
 	c := startCompose(t, hubFile)
 	c.step("start", func(c *compose) {
-		c.follow(byHub)
-		c.readable(byHub)
+		c.follow(hubMirrors)
+		c.checkReadable(hubMirrors)
 		for service := range c.ids {
-			c.healthy(service)
+			c.waitUntilHealthy(service)
 		}
-		c.onlyByHub("planner")
+		c.checkOnlyThroughHub("planner")
 	})
 	c.step("the hub is killed and started again", func(c *compose) {
 		c.docker("kill", c.ids["hub"])
 		time.Sleep(time.Second)
 		c.docker("start", c.ids["hub"])
-		c.follow(byHub)
+		c.follow(hubMirrors)
 	})
 	c.step("an operator is away for a while", func(c *compose) {
 		join := c.cut("operator", "operator")
 		time.Sleep(5 * time.Second)
-		c.follow(mirrors{"planner": byHub["planner"]})
+		c.follow(mirrors{"planner": hubMirrors["planner"]})
 		join()
-		c.follow(byHub)
+		c.follow(hubMirrors)
 	})
 	c.step("a robot that is removed is cut off", func(c *compose) {
-		c.must("hub", "achbridge", "hub", "remove", "atlas", "--dir", "/hub")
+		c.mustRun("hub", "achbridge", "hub", "remove", "atlas", "--dir", "/hub")
 		await.NoError(c.t, func() error {
 			if up := c.linked("planner", "atlas"); len(up) > 0 {
 				return fmt.Errorf("planner: its link to atlas is up")
@@ -65,18 +65,18 @@ func composeWithAHub(t *testing.T) {
 			return nil
 		})
 		await.NoError(c.t, func() error {
-			out, _ := c.ask("atlas", "achbridge", "status")
+			out, _ := c.output("atlas", "achbridge", "status")
 			if want := "the hub refuses the credentials of atlas"; !strings.Contains(string(out), want) {
 				return fmt.Errorf("atlas: status does not say %q:\n%s", want, out)
 			}
 			return nil
 		})
-		c.follow(byHub.without("atlas"))
+		c.follow(hubMirrors.except("atlas"))
 	})
 }
 
-// onlyByHub wants all links of a host to be by the hub.
-func (c *compose) onlyByHub(service string) {
+// checkOnlyThroughHub checks that all links of a host are through the hub.
+func (c *compose) checkOnlyThroughHub(service string) {
 	c.t.Helper()
 	got := c.status(service)
 	if len(got.Links) == 0 {

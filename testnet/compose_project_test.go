@@ -24,11 +24,11 @@ type compose struct {
 	t       *testing.T
 	project string
 	command []string          // docker-compose with our files and project
-	ids     map[string]string // containers by service, or by the name they were started under
+	ids     map[string]string // containers by service, or by the name given to start
 }
 
 // startCompose builds the image and starts the services of files, with a robot that publishes
-// little; at the end of the test it removes all that it made, and shows what was logged when it failed.
+// little. When the test ends it removes them, and prints their logs if the test has failed.
 func startCompose(t *testing.T, files ...string) *compose {
 	t.Helper()
 	need.Processes(t)
@@ -41,7 +41,7 @@ func startCompose(t *testing.T, files ...string) *compose {
 	if err := buildImage(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.end)
+	t.Cleanup(c.tearDown)
 	c.compose("up", "--build", "--detach")
 	for _, service := range strings.Fields(c.compose("config", "--services")) {
 		c.ids[service] = strings.TrimSpace(c.compose("ps", "-q", service))
@@ -49,7 +49,7 @@ func startCompose(t *testing.T, files ...string) *compose {
 	return c
 }
 
-// buildImage makes what the services need: the programs, the keys, and a hub's directory.
+// buildImage creates the files that the services need: the programs, the keys, and a hub's directory.
 var buildImage = sync.OnceValue(func() error {
 	out, err := exec.Command("bash", "compose/build.sh").CombinedOutput()
 	if err != nil {
@@ -58,7 +58,7 @@ var buildImage = sync.OnceValue(func() error {
 	return nil
 })
 
-// composeCommand is docker-compose or docker compose.
+// composeCommand returns the command docker-compose or docker compose.
 func composeCommand(t *testing.T) []string {
 	t.Helper()
 	if out, err := exec.Command("docker", "info").CombinedOutput(); err != nil {
@@ -73,9 +73,8 @@ func composeCommand(t *testing.T) []string {
 	return nil
 }
 
-// projects is how the names of our projects begin. What the file of services is called
-// follows, the process id of the test, and a random part. Nobody's containers but those are
-// touched.
+// projects is the prefix of our projects' names. The name of the services' file, the process
+// id of the test and a random part follow. The tests change no containers of other projects.
 const projects = "achbridge-test-"
 
 func projectOf(file string) string {
@@ -83,7 +82,7 @@ func projectOf(file string) string {
 	return fmt.Sprintf("%s%s-%d-%08x", projects, name, os.Getpid(), rand.Uint32())
 }
 
-// removeLeftovers removes what tests left behind that did not live to do it.
+// removeLeftovers removes the containers of tests that were killed.
 func removeLeftovers(t *testing.T, command []string) {
 	t.Helper()
 	out, err := exec.Command("docker", "ps", "-a", "--format", `{{.Label "com.docker.compose.project"}}`).Output()
@@ -98,7 +97,7 @@ func removeLeftovers(t *testing.T, command []string) {
 		}
 		if pid, _ := strconv.Atoi(found[1]); syscall.Kill(pid, 0) == syscall.ESRCH {
 			done[project] = true
-			for _, file := range []string{"../docker-compose.yml", "../" + hubFile} { // whichever it was
+			for _, file := range []string{"../docker-compose.yml", "../" + hubFile} { // one of them is the project's file
 				c := &compose{t: t, project: project, command: append(command[:len(command):len(command)], "-f", file, "-p", project)}
 				c.down()
 			}
@@ -106,8 +105,8 @@ func removeLeftovers(t *testing.T, command []string) {
 	}
 }
 
-// end takes the project down and sees to it that nothing of it is left.
-func (c *compose) end() {
+// tearDown removes the project and checks that no part of it is left.
+func (c *compose) tearDown() {
 	if c.t.Failed() {
 		for name, id := range c.ids {
 			out, _ := exec.Command("docker", "logs", "--tail", "60", id).CombinedOutput()
@@ -135,7 +134,7 @@ func (c *compose) down() {
 	c.compose("down", "--rmi", "local", "--volumes", "--timeout", "5")
 }
 
-// step is a part of the test; those behind it need that it went well.
+// step runs a part of the test. If it fails, the test ends, since later parts depend on it.
 func (c *compose) step(name string, f func(*compose)) {
 	c.t.Helper()
 	ok := c.t.Run(name, func(t *testing.T) {
@@ -148,8 +147,8 @@ func (c *compose) step(name string, f func(*compose)) {
 	}
 }
 
-// startRobot runs one more robot, called host on the network, beside those of
-// docker-compose.yml.
+// startRobot starts a robot besides those of docker-compose.yml. Its name on the network
+// is host.
 func (c *compose) startRobot(name, host string) {
 	c.t.Helper()
 	c.start(name, "publisher", "--", "achbridge", "run", "--key", "/run/secrets/network_key", "--accept", "plan", "--name", host)
@@ -163,10 +162,10 @@ func (c *compose) start(name string, command ...string) {
 	c.ids[name] = container
 }
 
-// remove ends a host that start has started, and forgets it.
+// remove removes a host that start has started.
 func (c *compose) remove(name string) {
 	c.t.Helper()
-	if c.ids[name] != "" && !c.t.Failed() { // else its log is still to be shown
+	if c.ids[name] != "" && !c.t.Failed() { // tearDown prints the log of a failed test
 		c.docker("rm", "--force", c.ids[name])
 		delete(c.ids, name)
 	}
@@ -179,14 +178,14 @@ func (c *compose) disconnect(name string) {
 	c.docker("network", "disconnect", c.network(), c.ids[name])
 }
 
-// connect takes back disconnect; docker-compose, too, makes the service's name one
-// that can be looked up.
+// connect reverts disconnect. Like docker-compose it makes the service's name
+// resolvable.
 func (c *compose) connect(name string) {
 	c.t.Helper()
 	c.docker("network", "connect", "--alias", name, c.network(), c.ids[name])
 }
 
-// cut takes a host off a network that is its own, until join.
+// cut disconnects a host from its own network until join is called.
 func (c *compose) cut(name, network string) (join func()) {
 	c.t.Helper()
 	whole := c.project + "_" + network
@@ -223,17 +222,17 @@ func (c *compose) docker(args ...string) string {
 	return c.run("docker", args...)
 }
 
-// must runs a command in a container.
-func (c *compose) must(name string, command ...string) {
+// mustRun runs a command in a container and fails the test if the command fails.
+func (c *compose) mustRun(name string, command ...string) {
 	c.t.Helper()
 	c.docker(append([]string{"exec", c.ids[name]}, command...)...)
 }
 
-// run runs a command that has to work and returns what it printed.
+// run runs a command and returns its output. It fails the test if the command fails.
 func (c *compose) run(name string, args ...string) string {
 	c.t.Helper()
 	cmd := exec.Command(name, args...)
-	cmd.Env = append(os.Environ(), "COMPOSE_HTTP_TIMEOUT=600") // s, for a busy engine
+	cmd.Env = append(os.Environ(), "COMPOSE_HTTP_TIMEOUT=600") // in seconds, for a busy engine
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		c.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
@@ -241,16 +240,16 @@ func (c *compose) run(name string, args ...string) string {
 	return string(out)
 }
 
-// ask runs a command in a container and returns its standard output.
-func (c *compose) ask(name string, command ...string) ([]byte, error) {
+// output runs a command in a container and returns its standard output.
+func (c *compose) output(name string, command ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), await.Limit)
 	defer cancel()
-	var complaint strings.Builder
+	var errOut strings.Builder
 	cmd := exec.CommandContext(ctx, "docker", append([]string{"exec", c.ids[name]}, command...)...)
-	cmd.Stderr = &complaint
+	cmd.Stderr = &errOut
 	out, err := cmd.Output()
 	if err != nil {
-		err = fmt.Errorf("%s: %s: %w: %s", name, strings.Join(command, " "), err, strings.TrimSpace(complaint.String()))
+		err = fmt.Errorf("%s: %s: %w: %s", name, strings.Join(command, " "), err, strings.TrimSpace(errOut.String()))
 	}
 	return out, err
 }

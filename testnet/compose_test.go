@@ -12,22 +12,21 @@ import (
 
 var services = []string{"robot", "planner", "operator"}
 
-// copied are the mirrors of docker-compose.yml: by service, as a reader there
-// names them.
-var copied = mirrors{
+// composeMirrors are the mirrors of docker-compose.yml, by service.
+var composeMirrors = mirrors{
 	"robot":    {"plan"},
 	"planner":  {"robot.imu", "robot.joints", "robot.camera"},
 	"operator": {"robot.camera", "robot.joints", "planner.plan"},
 }
 
-// ofRobot are the mirrors that the planner has of a robot.
-func ofRobot(name string) mirrors {
+// mirrorsOfRobot returns the mirrors that the planner has of a robot.
+func mirrorsOfRobot(name string) mirrors {
 	return mirrors{"planner": {name + ".imu", name + ".joints", name + ".camera"}}
 }
 
-// The hosts of docker-compose.yml as a user starts them, with and without multicast, and those of
-// hub.yml; and what the network of a robot does to them. One after the other: so many containers
-// take a machine of two cores.
+// Starts the hosts of docker-compose.yml, with and without multicast, and those of hub.yml, and
+// injects network faults. The parts run one after the other, since their containers need both cores
+// of a small machine.
 func TestCompose(t *testing.T) {
 	need.Long(t)
 	t.Run("multicast", composeByMulticast)
@@ -45,8 +44,8 @@ func composeByMulticast(t *testing.T) {
 		c.step("partition "+service, func(c *compose) { c.partition(service) })
 	}
 	c.step("pause for longer than a link lives", func(c *compose) { c.pause("robot", 12*time.Second) })
-	c.step("a robot joins and takes the address of another", func(c *compose) { c.join() })
-	c.step("names collide", func(c *compose) { c.collide() })
+	c.step("a robot joins and takes the address of another", func(c *compose) { c.addRobot() })
+	c.step("names collide", func(c *compose) { c.checkNameConflict() })
 }
 
 func composeWithListedPeers(t *testing.T) {
@@ -60,100 +59,99 @@ func composeWithListedPeers(t *testing.T) {
 }
 
 func started(c *compose) {
-	c.follow(copied)
-	c.readable(copied)
+	c.follow(composeMirrors)
+	c.checkReadable(composeMirrors)
 	for _, service := range services {
-		c.healthy(service)
+		c.waitUntilHealthy(service)
 	}
 }
 
-// kill ends a service as a power cut does and starts it again once the others have
-// noticed.
+// kill kills a service and starts it again once the others have noticed.
 func (c *compose) kill(service string) {
 	c.t.Helper()
 	c.docker("kill", c.ids[service])
-	c.missed(service)
+	c.waitUntilMissed(service)
 	c.docker("start", c.ids[service])
-	c.follow(copied)
+	c.follow(composeMirrors)
 }
 
 func (c *compose) restart(service string) {
 	c.t.Helper()
 	c.compose("restart", "--timeout", "5", service)
-	c.follow(copied)
+	c.follow(composeMirrors)
 }
 
-// pause stops the processes of a service until the others have noticed, and for as
-// long as least.
+// pause stops the processes of a service until the others have noticed, and at least
+// for the given time.
 func (c *compose) pause(service string, least time.Duration) {
 	c.t.Helper()
 	c.docker("pause", c.ids[service])
 	begin := time.Now()
-	c.missed(service)
+	c.waitUntilMissed(service)
 	time.Sleep(least - time.Since(begin))
 	c.docker("unpause", c.ids[service])
-	c.follow(copied)
+	c.follow(composeMirrors)
 }
 
-// partition takes a service off the network until the others have noticed.
+// partition disconnects a service from the network until the others have noticed.
 func (c *compose) partition(service string) {
 	c.t.Helper()
 	c.disconnect(service)
-	c.missed(service)
+	c.waitUntilMissed(service)
 	c.connect(service)
-	c.follow(copied)
+	c.follow(composeMirrors)
 }
 
-// move gives a service another address, its former one to a stranger.
+// move gives a service another address, and its former address to another container.
 func (c *compose) move(service string) {
 	c.t.Helper()
 	before := c.address(service)
 	c.disconnect(service)
-	c.missed(service)
+	c.waitUntilMissed(service)
 	c.start("stranger", "publisher", "--channel", "noise:10:64")
 	defer c.remove("stranger")
 	c.connect(service)
 	if after := c.address(service); after == before {
 		c.t.Fatalf("%s: got its former address %s, want another", service, after)
 	}
-	c.soon(c.follow(copied))
+	c.checkMoveTime(c.follow(composeMirrors))
 }
 
-// soon is what a new address must not take longer than: less than the half minute
-// after which names are looked up, and hosts announced, anyway.
-func (c *compose) soon(took time.Duration) {
+// checkMoveTime checks that a new address was found in less than the half minute after
+// which names are looked up and hosts announced anyway.
+func (c *compose) checkMoveTime(took time.Duration) {
 	c.t.Helper()
 	if limit := 15 * time.Second; took > limit {
 		c.t.Errorf("got %v until a new address was used, want %v at most", took, limit)
 	}
 }
 
-// join has a robot come that docker-compose.yml does not name, at the address that
-// the other one had before.
-func (c *compose) join() {
+// addRobot starts a robot that docker-compose.yml does not list, at the former address
+// of the other robot.
+func (c *compose) addRobot() {
 	c.t.Helper()
 	before := c.address("robot")
 	c.disconnect("robot")
-	c.missed("robot")
+	c.waitUntilMissed("robot")
 	c.startRobot("krang2", "krang2")
 	defer c.remove("krang2")
 	if got := c.address("krang2"); got != before {
 		c.t.Fatalf("krang2: got the address %s, want that of robot, %s", got, before)
 	}
 	c.connect("robot")
-	c.soon(c.follow(copied))
-	c.follow(ofRobot("krang2"))
-	c.must("planner", "achbridge", "push", "plan", "krang2")
+	c.checkMoveTime(c.follow(composeMirrors))
+	c.follow(mirrorsOfRobot("krang2"))
+	c.mustRun("planner", "achbridge", "push", "plan", "krang2")
 	c.follow(mirrors{"krang2": {"plan"}})
 }
 
-// collide has two robots of one name: both can be used, and the log of one says
-// what to do. Doing that helps.
-func (c *compose) collide() {
+// checkNameConflict starts a second robot with the name of the first. Both can be used,
+// the log of one suggests a fix, and the fix works.
+func (c *compose) checkNameConflict() {
 	c.t.Helper()
 	c.startRobot("first", "krang")
 	defer c.remove("first")
-	c.follow(ofRobot("krang"))
+	c.follow(mirrorsOfRobot("krang"))
 	c.startRobot("second", "krang")
 	defer c.remove("second")
 	var both []string
@@ -165,11 +163,11 @@ func (c *compose) collide() {
 		return nil
 	})
 	for _, name := range both {
-		c.follow(ofRobot(name))
+		c.follow(mirrorsOfRobot(name))
 	}
-	c.follow(copied)
+	c.follow(composeMirrors)
 	const advice = "another node announces this host's name: hosts linked with both show this one under a longer name; start one of the two with --name"
-	var advised string // the one whose name is not kept for it: the other is krang for all
+	var advised string // the robot that gets a disambiguated name; the other one is krang for all
 	await.NoError(c.t, func() error {
 		for _, name := range []string{"first", "second"} {
 			if strings.Contains(c.logs(name), advice) {
@@ -183,6 +181,6 @@ func (c *compose) collide() {
 	c.docker("stop", c.ids[advised])
 	c.remove(advised)
 	c.startRobot(advised, "lakota")
-	c.follow(ofRobot("krang"))
-	c.follow(ofRobot("lakota"))
+	c.follow(mirrorsOfRobot("krang"))
+	c.follow(mirrorsOfRobot("lakota"))
 }

@@ -14,14 +14,14 @@ import (
 	"achbridge/testnet/await"
 )
 
-// api asks the daemon of a host what its control socket tells, without the cost
-// of a process: the socket is reached through the file system of the host.
-func (s *site) api(host, path string, v any) error {
-	return ask(s.inside(host, "/run/achbridge/control.sock"), path, v)
+// get requests path from the control socket of a host's daemon. It starts no process,
+// since it reaches the socket through the host's file system.
+func (s *site) get(host, path string, v any) error {
+	return getFromSocket(s.inside(host, "/run/achbridge/control.sock"), path, v)
 }
 
-// ask asks the daemon that listens on a control socket.
-func ask(socket, path string, v any) error {
+// getFromSocket requests path from a control socket.
+func getFromSocket(socket, path string, v any) error {
 	client := http.Client{Timeout: await.Limit, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -40,20 +40,20 @@ func ask(socket, path string, v any) error {
 	return json.NewDecoder(answer.Body).Decode(v)
 }
 
-// daemonStatus is what `achbridge status --json` tells.
+// daemonStatus is the output of `achbridge status --json`.
 type daemonStatus struct {
 	Goroutines int `json:"goroutines"`
 	status.Report
 }
 
-// status asks the daemon of a host, and waits for one that starts.
+// status returns the status of a host's daemon. It waits for a daemon that starts.
 func (s *site) status(host string) (got daemonStatus) {
 	s.t.Helper()
-	await.NoError(s.t, func() error { return s.api(host, "/v1/status", &got) })
+	await.NoError(s.t, func() error { return s.get(host, "/v1/status", &got) })
 	return got
 }
 
-// linkedOver waits until a host has one link, over a transport.
+// linkedOver waits until a host has one link, over the given transport.
 func (s *site) linkedOver(host, transport string) {
 	s.t.Helper()
 	await.NoError(s.t, func() error {
@@ -65,18 +65,18 @@ func (s *site) linkedOver(host, transport string) {
 	})
 }
 
-// memory is where a host has its channels, seen from outside the host: to be
-// looked at and never to be locked, for the lock of a channel names its owner as
-// the host's own processes know it.
-func (s *site) memory(host string) localach.Dir {
+// shmDir returns the directory of a host's channels as a path on this machine. Only
+// read them without their locks: a lock stores the thread id of its owner, which is
+// valid only inside the host.
+func (s *site) shmDir(host string) localach.Dir {
 	s.t.Helper()
 	return localach.Dir(s.inside(host, "/dev/shm"))
 }
 
-// channel opens a channel of a host, to be looked at.
+// channel opens a channel of a host, for reading without its lock.
 func (s *site) channel(host, name string) *localach.Channel {
 	s.t.Helper()
-	ch, err := s.memory(host).Open(name)
+	ch, err := s.shmDir(host).Open(name)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -84,10 +84,10 @@ func (s *site) channel(host, name string) *localach.Channel {
 	return ch
 }
 
-// channels are the names of a host's channels.
+// channels returns the names of a host's channels.
 func (s *site) channels(host string) (names []string) {
 	s.t.Helper()
-	files, err := os.ReadDir(string(s.memory(host)))
+	files, err := os.ReadDir(string(s.shmDir(host)))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -99,10 +99,10 @@ func (s *site) channels(host string) (names []string) {
 	return names
 }
 
-// putsInto is how many frames were ever put into a channel of a host.
-func (s *site) putsInto(host, name string) uint64 {
+// putCount returns how many frames were ever put into a channel of a host.
+func (s *site) putCount(host, name string) uint64 {
 	s.t.Helper()
-	ch, err := s.memory(host).Open(name)
+	ch, err := s.shmDir(host).Open(name)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// deadline is a moment that can be moved while others wait for it.
+// deadline is a time that can be changed while goroutines wait for it.
 type deadline struct {
-	mu    sync.Mutex
-	timer *time.Timer
-	past  chan struct{} // closed once the moment has come
-	moved chan struct{} // closed when it is set anew
+	mu      sync.Mutex
+	timer   *time.Timer
+	passed  chan struct{} // closed when the deadline has passed
+	changed chan struct{} // closed when the deadline is changed
 }
 
 func newDeadline() *deadline {
-	return &deadline{past: make(chan struct{}), moved: make(chan struct{})}
+	return &deadline{passed: make(chan struct{}), changed: make(chan struct{})}
 }
 
-// set moves the deadline; the zero time takes it away.
+// set changes the deadline. The zero time removes it.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -25,12 +25,12 @@ func (d *deadline) set(t time.Time) {
 		d.timer.Stop()
 		d.timer = nil
 	}
-	close(d.moved)
-	d.past, d.moved = make(chan struct{}), make(chan struct{})
+	close(d.changed)
+	d.passed, d.changed = make(chan struct{}), make(chan struct{})
 	if t.IsZero() {
 		return
 	}
-	past := d.past
+	past := d.passed
 	if wait := time.Until(t); wait > 0 {
 		d.timer = time.AfterFunc(wait, func() { close(past) })
 		return
@@ -38,10 +38,10 @@ func (d *deadline) set(t time.Time) {
 	close(past)
 }
 
-// signals returns the channels that close when the deadline passes and when it
-// is moved.
+// signals returns the channels that are closed when the deadline passes and when it
+// is changed.
 func (d *deadline) signals() (past, moved <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.past, d.moved
+	return d.passed, d.changed
 }

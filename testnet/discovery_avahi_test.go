@@ -11,8 +11,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// startAvahi runs an avahi-daemon on a host, as Debian does beside everything
-// else: it has the mDNS port and the host's name.
+// startAvahi starts an avahi-daemon on a host, as Debian does. It uses the mDNS port
+// and announces the host's name.
 func (s *site) startAvahi(host string, options ...string) {
 	s.t.Helper()
 	bus := need.Program(s.t, "dbus-daemon", "dbus")
@@ -27,15 +27,15 @@ func (s *site) startAvahi(host string, options ...string) {
 	s.start(host, daemon, append([]string{"--no-drop-root", "--no-chroot", "--no-rlimits"}, options...)...).awaitLog("Server startup complete")
 }
 
-// offers has avahi announce a service of a host.
-func (s *site) offers(host, instance, service, port string) {
+// publishService announces a service of a host through avahi.
+func (s *site) publishService(host, instance, service, port string) {
 	s.t.Helper()
 	s.start(host, need.Program(s.t, "avahi-publish", "avahi-utils"), "--service", instance, service, port)
 }
 
-// avahiSees waits until avahi-browse on a host resolves a service, and returns
-// what it says of it: fields of a line.
-func (s *site) avahiSees(host, service, instance, family string) (fields []string) {
+// resolveWithAvahi waits until avahi-browse on a host resolves a service, and returns
+// the fields of avahi-browse's line.
+func (s *site) resolveWithAvahi(host, service, instance, family string) (fields []string) {
 	s.t.Helper()
 	await.NoError(s.t, func() error {
 		out, err := s.lab.Command(host, "avahi-browse", "--resolve", "--parsable", "--terminate", service).CombinedOutput()
@@ -53,18 +53,18 @@ func (s *site) avahiSees(host, service, instance, family string) (fields []strin
 	return fields
 }
 
-func TestAvahiReadsWhatWeAnnounceAndBothWork(t *testing.T) {
+func TestDiscoveryWorksWithAvahi(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	s.publish("robot", imu)
-	before := s.run("pc") // the daemon before avahi
+	before := s.run("pc") // starts before avahi
 	s.startAvahi("robot")
 	s.startAvahi("pc")
-	robot := s.run("robot") // avahi before the daemon
+	robot := s.run("robot") // starts after avahi
 
 	for _, host := range []string{"robot", "pc"} {
 		for _, family := range []string{"IPv4", "IPv6"} {
-			f := s.avahiSees(host, "_achbridge._udp", "robot", family)
+			f := s.resolveWithAvahi(host, "_achbridge._udp", "robot", family)
 			if f[8] != "8076" || !strings.HasPrefix(f[6], "achbridge-") || !strings.Contains(f[9], `"ch.imu=16x`) {
 				t.Errorf("avahi on %s by %s: got %v, want port 8076, our own host name and the channel", host, family, f)
 			}
@@ -75,7 +75,7 @@ func TestAvahiReadsWhatWeAnnounceAndBothWork(t *testing.T) {
 		for _, of := range [][2]string{{"robot", "pc"}, {"pc", "robot"}} {
 			await.NoError(t, func() error {
 				var got struct{ Peers []struct{ Host string } }
-				err := s.api(of[0], "/v1/status", &got)
+				err := s.get(of[0], "/v1/status", &got)
 				if err == nil && (len(got.Peers) != 1 || got.Peers[0].Host != of[1]) {
 					err = fmt.Errorf("%s: %s knows %v, want %s", when, of[0], got.Peers, of[1])
 				}
@@ -86,13 +86,13 @@ func TestAvahiReadsWhatWeAnnounceAndBothWork(t *testing.T) {
 	checkBothFound("beside avahi")
 
 	// Avahi keeps its own name and services.
-	s.offers("robot", "printer", "_ipp._tcp", "631")
-	if f := s.avahiSees("pc", "_ipp._tcp", "printer", "IPv4"); f[6] != "robot.local" || f[8] != "631" {
+	s.publishService("robot", "printer", "_ipp._tcp", "631")
+	if f := s.resolveWithAvahi("pc", "_ipp._tcp", "printer", "IPv4"); f[6] != "robot.local" || f[8] != "631" {
 		t.Errorf("a service of avahi: got %v, want it at robot.local, port 631", f)
 	}
 	checkBothFound("after avahi published")
 
-	robot.leave()
+	robot.terminate()
 	await.NoError(t, func() error {
 		out, err := s.lab.Command("pc", "avahi-browse", "--parsable", "--terminate", "_achbridge._udp").Output()
 		if err == nil && strings.Contains(string(out), ";robot;") {
@@ -100,11 +100,11 @@ func TestAvahiReadsWhatWeAnnounceAndBothWork(t *testing.T) {
 		}
 		return err
 	})
-	before.leave()
+	before.terminate()
 }
 
 // With disallow-other-stacks avahi opens the port so that no other program can share it.
-func TestDoctorNamesAvahiThatKeepsThePort(t *testing.T) {
+func TestDoctorReportsAvahiThatKeepsThePort(t *testing.T) {
 	s := newSite(t, "pc")
 	file := filepath.Join(t.TempDir(), "avahi.conf")
 	if err := os.WriteFile(file, []byte("[server]\ndisallow-other-stacks=yes\n"), 0o644); err != nil {
@@ -118,7 +118,7 @@ func TestDoctorNamesAvahiThatKeepsThePort(t *testing.T) {
 	if got.State != "failure" || !strings.Contains(got.Cure, "disallow-other-stacks=no") || strings.Contains(got.Cure, "firewall") {
 		t.Errorf("got %+v, want the cure for avahi alone", got)
 	}
-	if why, _, _ := s.verb("pc", "why", "robot/imu", "--window", "3s"); !strings.Contains(why, "address already in use") {
+	if why, _, _ := s.achbridge("pc", "why", "robot/imu", "--window", "3s"); !strings.Contains(why, "address already in use") {
 		t.Errorf("why: got %s, want the cause", why)
 	}
 	if count := strings.Count(pc.log.String(), "cannot browse"); count > 2 {

@@ -11,15 +11,14 @@ import (
 
 const domain = "robots.example.com"
 
-// nameServer is a dnsmasq on a host of a lab, whose zone lists robots.
+// nameServer is a dnsmasq on a host, whose zone lists robots.
 type nameServer struct {
 	*site
 	host string
 	run  *process
 }
 
-// serve starts the name server, in the place of an earlier one, with the options
-// given.
+// serve starts the name server with the given options. It replaces an earlier one.
 func (n *nameServer) serve(options ...string) {
 	n.t.Helper()
 	if n.run != nil {
@@ -31,14 +30,14 @@ func (n *nameServer) serve(options ...string) {
 	n.run.awaitLog("started")
 }
 
-// use has a host ask the name server.
+// use makes a host query the name server.
 func (n *nameServer) use(host string) {
 	n.t.Helper()
 	n.shell(host, `echo "nameserver $0" >/etc/resolv.conf`, n.addr(n.host))
 }
 
-// listing are the records of a robot at a host's address.
-func (n *nameServer) listing(robot, host string, port int, txt ...string) []string {
+// records returns the options for the records of a robot at a host's address.
+func (n *nameServer) records(robot, host string, port int, txt ...string) []string {
 	n.t.Helper()
 	instance := fmt.Sprintf("%s._achbridge._udp.%s", robot, domain)
 	records := []string{
@@ -52,30 +51,30 @@ func (n *nameServer) listing(robot, host string, port int, txt ...string) []stri
 	return records
 }
 
-func TestHostsOfADomainAreFoundWithoutMulticast(t *testing.T) {
+func TestDomainFindsHostsWithoutMulticast(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc", "names")
-	air := listenToAir(s.lab)
+	air := captureMDNS(s.lab)
 	ns := &nameServer{site: s, host: "names"}
 	ns.use("pc")
 	s.publish("robot", imu, joints)
 	robot := s.run("robot", "--no-discovery", "--name", "krang")
 
-	// The daemon is there before the name server.
+	// The daemon starts before the name server.
 	pc := s.run("pc", "--no-discovery", "--domain", domain, "--mirror", "krang/*")
 	pc.awaitLog("domain cannot be read")
-	ns.serve(ns.listing("krang", "robot", 8076)...)
+	ns.serve(ns.records("krang", "robot", 8076)...)
 	readers := s.observe("pc", "keep:krang.imu")
-	t.Logf("found and mirrored after %v", readers.follows(now(), 2*met, "keep:krang.imu"))
+	t.Logf("found and mirrored after %v", readers.waitUntilFollowing(now(), 2*meetLimit, "keep:krang.imu"))
 
 	robot.kill()
 	s.run("robot", "--no-discovery", "--name", "krang", "--listen", ":9000")
-	ns.serve(ns.listing("krang", "robot", 9000)...)
-	t.Logf("followed to another port after %v", readers.follows(now(), 2*met, "keep:krang.imu"))
+	ns.serve(ns.records("krang", "robot", 9000)...)
+	t.Logf("followed to another port after %v", readers.waitUntilFollowing(now(), 2*meetLimit, "keep:krang.imu"))
 
 	ns.run.kill()
-	time.Sleep(3 * time.Second) // a name server that is down for some of its records' lives is what is tried
-	readers.follows(now(), resumed, "keep:krang.imu")
+	time.Sleep(3 * time.Second) // keep the name server down for several TTLs of its records
+	readers.waitUntilFollowing(now(), resumeLimit, "keep:krang.imu")
 	if n, _ := air.between(pc.began, time.Now()); n != 0 {
 		t.Errorf("got %d multicast packets, want none", n)
 	}
@@ -85,9 +84,9 @@ func TestLsSearchesADomain(t *testing.T) {
 	s := newSite(t, "robot", "pc", "names")
 	ns := &nameServer{site: s, host: "names"}
 	ns.use("pc")
-	told := ns.listing("krang", "robot", 8076, "v=1", "net="+s.network, "node="+strings.Repeat("a1", 16), "ch.imu=16x64", "more=3")
-	ns.serve(append(told, ns.listing("arm", "robot", 8080)...)...)
-	stdout, stderr, code := s.verb("pc", "ls", "--domain", domain)
+	withTXT := ns.records("krang", "robot", 8076, "v=1", "net="+s.network, "node="+strings.Repeat("a1", 16), "ch.imu=16x64", "more=3")
+	ns.serve(append(withTXT, ns.records("arm", "robot", 8080)...)...)
+	stdout, stderr, code := s.achbridge("pc", "ls", "--domain", domain)
 	if code != codeOK || !strings.Contains(stdout, "krang/imu") || !strings.Contains(stdout, s.addr("robot")+":8076") {
 		t.Errorf("ls --domain = %q and exit code %d, want krang/imu at %s", stdout, code, s.addr("robot"))
 	}

@@ -14,7 +14,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// announcement is what robot1 says on a network of its own, where it has the address at.
+// announcement returns an announcement of robot1 from another network, where its address is at.
 func (s *site) announcement(at net.IP) []byte {
 	s.t.Helper()
 	const service, name, machine = "_achbridge._udp.local.", "robot1._achbridge._udp.local.", "robot1.local."
@@ -37,8 +37,8 @@ func (s *site) announcement(at net.IP) []byte {
 	return b
 }
 
-// multicasts opens the mDNS port on a host, to send to the group from.
-func (s *site) multicasts(host string) *net.UDPConn {
+// mdnsSocket opens a socket on the mDNS port of a host, to send to the group.
+func (s *site) mdnsSocket(host string) *net.UDPConn {
 	s.t.Helper()
 	out, err := hosts.In(s.lab, host, func() (*net.UDPConn, error) {
 		return net.DialUDP("udp4", &net.UDPAddr{Port: 5353}, &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: 5353})
@@ -50,22 +50,25 @@ func (s *site) multicasts(host string) *net.UDPConn {
 	return out
 }
 
-// Announcements come through a reflector, of hosts that are on no network of this one.
-func TestHostBehindAReflectorIsToldWithTheCure(t *testing.T) {
+// A reflector passes on announcements of hosts that are on other networks.
+func TestHostBehindReflectorIsReportedWithFix(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "pc", "visitor", "reflector")
 	b := s.announcement(net.IPv4(10, 9, 0, 2))
-	out := s.multicasts("reflector")
+	out := s.mdnsSocket("reflector")
 	s.run("pc", "--mirror", "robot1/*").awaitLog("msg=running")
 	const cure = "--peer 10.9.0.2"
 	for what, ask := range map[string]func() string{
-		"ls":                  func() string { _, stderr, _ := s.verb("pc", "ls", "robot1", "--timeout", "200ms"); return stderr },
-		"ls without a daemon": func() string { _, stderr, _ := s.verb("visitor", "ls", "robot1"); return stderr },
-		"why":                 func() string { stdout, _, _ := s.verb("pc", "why", "robot1/imu", "--window", "100ms"); return stdout },
-		"doctor":              func() string { list, _ := s.doctor("visitor"); return list["hosts"].Text + "\n" + list["hosts"].Cure },
+		"ls":                  func() string { _, stderr, _ := s.achbridge("pc", "ls", "robot1", "--timeout", "200ms"); return stderr },
+		"ls without a daemon": func() string { _, stderr, _ := s.achbridge("visitor", "ls", "robot1"); return stderr },
+		"why": func() string {
+			stdout, _, _ := s.achbridge("pc", "why", "robot1/imu", "--window", "100ms")
+			return stdout
+		},
+		"doctor": func() string { list, _ := s.doctor("visitor"); return list["hosts"].Text + "\n" + list["hosts"].Cure },
 	} {
 		await.NoError(t, func() error {
-			go out.Write(b) // while it is asked, too: who looks by himself hears nothing else
+			go out.Write(b) // also while ls runs, which receives only announcements of that time
 			later := time.AfterFunc(500*time.Millisecond, func() { out.Write(b) })
 			defer later.Stop()
 			if text := ask(); !strings.Contains(text, cure) || !strings.Contains(text, "robot1 is announced at 10.9.0.2") {

@@ -10,8 +10,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// eth0 changes the interface of a host.
-func (s *site) eth0(host string, change func(*netlink.Handle, netlink.Link) error) {
+// changeEth0 changes the interface eth0 of a host.
+func (s *site) changeEth0(host string, change func(*netlink.Handle, netlink.Link) error) {
 	s.t.Helper()
 	pid, err := s.lab.PID(host)
 	if err != nil {
@@ -36,15 +36,15 @@ func (s *site) eth0(host string, change func(*netlink.Handle, netlink.Link) erro
 	}
 }
 
-// without takes the addresses from an interface that are to go.
-func without(gone func(net.IP) bool) func(*netlink.Handle, netlink.Link) error {
+// removeAddrs removes the addresses from an interface for which remove returns true.
+func removeAddrs(remove func(net.IP) bool) func(*netlink.Handle, netlink.Link) error {
 	return func(h *netlink.Handle, eth netlink.Link) error {
 		addrs, err := h.AddrList(eth, netlink.FAMILY_ALL)
 		if err != nil {
 			return err
 		}
 		for _, a := range addrs {
-			if gone(a.IP) {
+			if remove(a.IP) {
 				if err := h.AddrDel(eth, &a); err != nil {
 					return err
 				}
@@ -56,12 +56,12 @@ func without(gone func(net.IP) bool) func(*netlink.Handle, netlink.Link) error {
 
 func isIPv4(ip net.IP) bool { return ip.To4() != nil }
 
-// Hosts meet by one kind of address, and by names of machines that DNS would not take.
-func TestHostsWithOneAddressFamilyMeet(t *testing.T) {
+// Hosts link over one address family, also if their system names are not valid in DNS.
+func TestHostsWithOneAddressFamilyLink(t *testing.T) {
 	t.Parallel()
 	for family, c := range map[string]struct {
-		gone         func(net.IP) bool
-		system, name string // of the robot, and what it is called
+		remove       func(net.IP) bool
+		system, name string // host name of the robot's system, and its name on the network
 	}{
 		"IPv4 only":       {func(ip net.IP) bool { return !isIPv4(ip) }, "Robot Nr 1", "Robot-Nr-1"},
 		"IPv6 only":       {isIPv4, "büro", "b--ro"},
@@ -74,13 +74,13 @@ func TestHostsWithOneAddressFamilyMeet(t *testing.T) {
 			s := newSite(t, "robot", "pc")
 			s.shell("robot", `printf %s "$0" >/proc/sys/kernel/hostname`, c.system)
 			for _, host := range []string{"robot", "pc"} {
-				s.eth0(host, without(c.gone))
+				s.changeEth0(host, removeAddrs(c.remove))
 			}
 			s.publish("robot", imu)
 			s.run("robot")
 			s.run("pc", "--mirror", c.name+"/imu")
 			view := "keep:" + c.name + ".imu"
-			t.Logf("mirrored after %v", s.observe("pc", view).follows(now(), met, view))
+			t.Logf("mirrored after %v", s.observe("pc", view).waitUntilFollowing(now(), meetLimit, view))
 		})
 	}
 }

@@ -12,45 +12,45 @@ import (
 	"achbridge/testnet/need"
 )
 
-// What discovery owes to a network of twenty hosts with fifty channels each; to
-// smaller ones their share of the packets.
+// Limits for discovery on a network of twenty hosts with fifty channels each. On
+// smaller networks each host has the same share of the packets.
 const (
 	foundWithin  = 2 * time.Second // after the last daemon has started
 	byeWithin    = time.Second
 	atFirst      = 5 * time.Second
-	firstPackets = 3000 / 20 // of each host
-	restingRate  = 20.0 / 20 // packets a second, of each host
+	firstPackets = 3000 / 20 // packets of each host
+	restingRate  = 20.0 / 20 // packets a second of each host
 	lsWithin     = 2500 * time.Millisecond
 )
 
-// tries is how often what the machine may have spoilt is tried.
+// tries is how often a step is repeated that a busy machine may have delayed.
 const tries = 3
 
 func TestManyHostsFindOneAnother(t *testing.T) {
 	need.Long(t)
-	f := newField(t, 20)
-	f.findOneAnother()
-	f.lsIsQuickAndHonest()
-	time.Sleep(15 * time.Second) // questions come ever more seldom
-	f.restsFor(20 * time.Second)
+	f := newManyHosts(t, 20)
+	f.checkFindOneAnother()
+	f.checkLs()
+	time.Sleep(15 * time.Second) // until queries are rare
+	f.checkIdleTraffic(20 * time.Second)
 	for _, way := range []outage{cutting, unplugging} {
-		f.returnsWithoutAStorm(way)
+		f.checkReturnAfter(way)
 	}
-	f.goodbyeIsHeard()
+	f.checkGoodbye()
 }
 
-// A host alone asks most: nobody asks for it.
-func TestMulticastCostOfAHostAlone(t *testing.T) {
+// A single host sends the most queries, since no other host sends any.
+func TestMulticastTrafficOfSingleHost(t *testing.T) {
 	need.Long(t)
 	t.Parallel()
-	f := newField(t, 1)
-	f.findOneAnother()
+	f := newManyHosts(t, 1)
+	f.checkFindOneAnother()
 	time.Sleep(15 * time.Second)
-	f.restsFor(20 * time.Second)
+	f.checkIdleTraffic(20 * time.Second)
 }
 
-// within tries what the machine may have spoilt until it takes no longer than most.
-func (f *field) within(most time.Duration, what string, try func() time.Duration) {
+// within repeats a step that a busy machine may have delayed until it takes no longer than most.
+func (f *manyHosts) within(most time.Duration, what string, try func() time.Duration) {
 	f.t.Helper()
 	var took time.Duration
 	for range tries {
@@ -61,20 +61,20 @@ func (f *field) within(most time.Duration, what string, try func() time.Duration
 	f.t.Errorf("%s took %v, want at most %v", what, took, most)
 }
 
-// reader links to all others: it wants a channel of each.
-func (f *field) reader() string { return f.names[0] }
+// reader returns the host that links to all others, since it mirrors a channel of each.
+func (f *manyHosts) reader() string { return f.names[0] }
 
-// findOneAnother starts all daemons, until all have found all in time.
-func (f *field) findOneAnother() {
+// checkFindOneAnother starts all daemons and checks that they find each other in time.
+func (f *manyHosts) checkFindOneAnother() {
 	f.t.Helper()
 	var began time.Time
 	f.within(foundWithin, "finding all others", func() time.Duration {
 		for _, d := range f.daemons {
-			d.leave()
+			d.terminate()
 		}
 		var up time.Time
 		began, up = f.startAll(map[string][]string{f.reader(): {"--mirror", "*/" + channelName(0)}})
-		found := f.allKnow(f.names)
+		found := f.waitUntilAllKnow(f.names)
 		f.t.Logf("%d hosts: all up %v after the first was started, all found by all %v later", len(f.names), up.Sub(began), found)
 		return found
 	})
@@ -86,13 +86,13 @@ func (f *field) findOneAnother() {
 	}
 }
 
-// lsIsQuickAndHonest asks with filters, on hosts with a daemon, linked to all or
-// to none, and on one without. What the last cannot see it says.
-func (f *field) lsIsQuickAndHonest() {
+// checkLs runs ls with filters on hosts with a daemon that is linked to all or none,
+// and on one without a daemon, where ls reports what it cannot see.
+func (f *manyHosts) checkLs() {
 	f.t.Helper()
-	await.NoError(f.t, func() error { // the reader, which is linked to all, knows more than fits the announcements
+	await.NoError(f.t, func() error { // the reader is linked to all hosts and knows more channels than announcements hold
 		var list []listed
-		err := f.api(f.reader(), "/v1/channels", &list)
+		err := f.get(f.reader(), "/v1/channels", &list)
 		if want := (len(f.names) - 1) * channelsEach; err == nil && len(list) != want {
 			err = fmt.Errorf("%s lists %d channels, want %d", f.reader(), len(list), want)
 		}
@@ -105,7 +105,7 @@ func (f *field) lsIsQuickAndHonest() {
 	}{
 		{f.reader(), "*/" + channelName(channelsEach-1), others},
 		{f.reader(), "*/*", others * channelsEach},
-		{unlinked, host + "/" + channelName(channelsEach-1), 1}, // its daemon has no wish
+		{unlinked, host + "/" + channelName(channelsEach-1), 1}, // its daemon has no mirror requests
 		{unlinked, "*/*", others * channelsEach},
 		{visitor, host + "/" + channelName(0), 1},
 		{visitor, "*/" + channelName(0), others + 1},
@@ -122,7 +122,7 @@ func (f *field) lsIsQuickAndHonest() {
 		})
 	}
 
-	stdout, stderr, _ := f.verb(visitor, "ls", host)
+	stdout, stderr, _ := f.achbridge(visitor, "ls", host)
 	seen := strings.Count(stdout, host+"/")
 	want := fmt.Sprintf("%s has %d more channels", host, channelsEach-seen)
 	if seen == 0 || seen == channelsEach || !strings.Contains(stderr, want) || strings.Count(stderr, "more channels") != 1 {
@@ -130,8 +130,8 @@ func (f *field) lsIsQuickAndHonest() {
 	}
 }
 
-// restsFor counts what a network costs in which nothing happens.
-func (f *field) restsFor(span time.Duration) {
+// checkIdleTraffic counts the packets on a network without changes.
+func (f *manyHosts) checkIdleTraffic(span time.Duration) {
 	f.t.Helper()
 	from := time.Now()
 	time.Sleep(span)
@@ -143,24 +143,24 @@ func (f *field) restsFor(span time.Duration) {
 	}
 }
 
-// outage is what a switch can do to its hosts.
+// outage is a way in which a switch fails.
 type outage struct {
 	what string
-	set  func(f *field, host string, in bool) error
+	set  func(f *manyHosts, host string, in bool) error
 }
 
 var (
-	cutting = outage{"all cut", func(f *field, host string, in bool) error {
+	cutting = outage{"all cut", func(f *manyHosts, host string, in bool) error {
 		return f.lab.Change(host, map[bool]string{true: "up", false: "cut"}[in])
 	}}
-	unplugging = outage{"all without carrier", func(f *field, host string, in bool) error {
+	unplugging = outage{"all without carrier", func(f *manyHosts, host string, in bool) error {
 		return f.lab.Plug(host, map[bool]hosts.Cable{true: hosts.Plugged, false: hosts.Pulled}[in])
 	}}
 )
 
-// returnsWithoutAStorm takes the network away from all hosts at once and gives it
-// back.
-func (f *field) returnsWithoutAStorm(o outage) {
+// checkReturnAfter disconnects all hosts at once and reconnects them. They must find
+// each other without a flood of packets.
+func (f *manyHosts) checkReturnAfter(o outage) {
 	f.t.Helper()
 	const gone, window = 10 * time.Second, atFirst
 	for _, in := range []bool{false, true} {
@@ -170,7 +170,7 @@ func (f *field) returnsWithoutAStorm(o outage) {
 			}
 		}
 		if !in {
-			time.Sleep(gone) // the length of the outage is what is tried
+			time.Sleep(gone) // the length of the outage
 		}
 	}
 	back := time.Now()
@@ -181,30 +181,30 @@ func (f *field) returnsWithoutAStorm(o outage) {
 	if limit := firstPackets * len(f.names); packets > limit {
 		f.t.Errorf("%s: got %d multicast packets in the %v after it, want at most %d", o.what, packets, window, limit)
 	}
-	f.allKnow(f.names)
+	f.waitUntilAllKnow(f.names)
 }
 
-// goodbyeIsHeard has the last host leave.
-func (f *field) goodbyeIsHeard() {
+// checkGoodbye stops the last host. The others must receive its goodbye.
+func (f *manyHosts) checkGoodbye() {
 	f.t.Helper()
 	last := len(f.names) - 1
 	leaving, staying := f.names[last], f.names[:last]
 	f.within(byeWithin, "hearing a goodbye", func() time.Duration {
-		f.daemons[leaving].leave()
-		took := f.allKnow(staying)
+		f.daemons[leaving].terminate()
+		took := f.waitUntilAllKnow(staying)
 		f.t.Logf("%s has left and was gone everywhere %v later", leaving, took)
 		f.daemons[leaving] = f.run(leaving)
-		f.allKnow(f.names)
+		f.waitUntilAllKnow(f.names)
 		return took
 	})
 }
 
-// peers are the hosts that a daemon knows, without those that it misses.
-func (f *field) peers(host string) (names []string, err error) {
+// peers returns the hosts that a daemon knows and that are up.
+func (f *manyHosts) peers(host string) (names []string, err error) {
 	var got struct {
 		Peers []struct{ Host, State string }
 	}
-	err = f.api(host, "/v1/status", &got)
+	err = f.get(host, "/v1/status", &got)
 	for _, p := range got.Peers {
 		if p.State != "missed" {
 			names = append(names, p.Host)
@@ -214,9 +214,9 @@ func (f *field) peers(host string) (names []string, err error) {
 	return names, err
 }
 
-// allKnow waits until every host that is there lists just the others, and
-// returns how long that took.
-func (f *field) allKnow(there []string) time.Duration {
+// waitUntilAllKnow waits until each of the hosts lists exactly the others, and returns
+// how long that took.
+func (f *manyHosts) waitUntilAllKnow(there []string) time.Duration {
 	f.t.Helper()
 	begin := time.Now()
 	for _, host := range there {

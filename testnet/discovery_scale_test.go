@@ -11,34 +11,34 @@ import (
 	"achbridge/testnet/hosts"
 )
 
-// field is a site of many hosts alike: host00, host01 ... each with fifty
+// manyHosts is a site of many similar hosts: host00, host01 ... Each has fifty
 // channels and, once started, a daemon.
-type field struct {
+type manyHosts struct {
 	*site
 	names   []string
 	daemons map[string]*process
-	air     *air
+	air     *mdnsTraffic
 }
 
-// channelsEach is how many channels a host of a field has.
+// channelsEach is the number of channels of each host.
 const channelsEach = 50
 
-// channelName is a name as robots have them: fifty do not fit an announcement.
+// channelName returns a typical name of a robot's channel. Fifty do not fit into an announcement.
 func channelName(i int) string { return fmt.Sprintf("left_arm_joint%02d", i) }
 
-// visitor has achbridge and the key, and no daemon.
+// visitor is a host with achbridge and the key, but without a daemon.
 const visitor = "visitor"
 
-// newField makes n hosts with their channels, and a visitor without any, and no
-// daemon yet.
-func newField(t *testing.T, n int) *field {
+// newManyHosts starts n hosts with channels, and the visitor without channels. It starts
+// no daemon.
+func newManyHosts(t *testing.T, n int) *manyHosts {
 	t.Helper()
-	f := &field{daemons: map[string]*process{}}
+	f := &manyHosts{daemons: map[string]*process{}}
 	for i := range n {
 		f.names = append(f.names, fmt.Sprintf("host%02d", i))
 	}
 	f.site = siteOf(t, "delay=1ms", append(slices.Clone(f.names), visitor)...)
-	f.air = listenToAir(f.lab)
+	f.air = captureMDNS(f.lab)
 	var channels []string
 	for i := range channelsEach {
 		channels = append(channels, channelName(i)+":0.1:64")
@@ -49,9 +49,9 @@ func newField(t *testing.T, n int) *field {
 	return f
 }
 
-// startAll starts a daemon on every host, those named with the arguments given,
-// and returns when all are up.
-func (f *field) startAll(args map[string][]string) (began, up time.Time) {
+// startAll starts a daemon on each host, with the arguments in args, and waits until
+// all are up.
+func (f *manyHosts) startAll(args map[string][]string) (began, up time.Time) {
 	f.t.Helper()
 	began = time.Now()
 	for _, host := range f.names {
@@ -63,32 +63,32 @@ func (f *field) startAll(args map[string][]string) (began, up time.Time) {
 	return began, time.Now()
 }
 
-// air counts the mDNS packets that hosts send, each once however many hear it.
-type air struct {
+// mdnsTraffic records the mDNS packets that hosts send, each once.
+type mdnsTraffic struct {
 	mu   sync.Mutex
-	sent []packetInAir // by time
+	sent []mdnsPacket // sorted by time
 }
 
-type packetInAir struct {
+type mdnsPacket struct {
 	at   time.Time
 	host string
 	size int
 }
 
-func listenToAir(l *hosts.Lab) *air {
-	a := &air{}
+func captureMDNS(l *hosts.Lab) *mdnsTraffic {
+	a := &mdnsTraffic{}
 	l.Listen(func(host string, frame []byte) {
 		if !isMulticastDNS(frame) {
 			return
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.sent = append(a.sent, packetInAir{time.Now(), host, len(frame)})
+		a.sent = append(a.sent, mdnsPacket{time.Now(), host, len(frame)})
 	})
 	return a
 }
 
-// isMulticastDNS tells whether an Ethernet frame goes to a group and to UDP port
+// isMulticastDNS reports whether an Ethernet frame is multicast and for UDP port
 // 5353.
 func isMulticastDNS(frame []byte) bool {
 	const header, udp, port = 14, 17, 5353
@@ -107,8 +107,8 @@ func isMulticastDNS(frame []byte) bool {
 	return kind == udp && len(payload) >= 8 && binary.BigEndian.Uint16(payload[2:]) == port
 }
 
-// between counts packets and their bytes.
-func (a *air) between(from, to time.Time) (packets, bytes int) {
+// between returns the number of packets between two times, and their bytes.
+func (a *mdnsTraffic) between(from, to time.Time) (packets, bytes int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range a.sent {
@@ -120,8 +120,8 @@ func (a *air) between(from, to time.Time) (packets, bytes int) {
 	return packets, bytes
 }
 
-// peak is the most packets in any second of a time.
-func (a *air) peak(from, to time.Time) (most int) {
+// peak returns the largest number of packets in a second between two times.
+func (a *mdnsTraffic) peak(from, to time.Time) (most int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var window []time.Time

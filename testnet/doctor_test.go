@@ -12,26 +12,26 @@ import (
 	"achbridge/testnet/need"
 )
 
-// checkup is one line of achbridge doctor.
-type checkup struct{ Check, State, Text, Cure string }
+// doctorLine is one line of the output of achbridge doctor.
+type doctorLine struct{ Check, State, Text, Cure string }
 
-// doctor has a host looked over, and returns the lines by their names.
-func (s *site) doctor(host string) (map[string]checkup, int) {
+// doctor runs achbridge doctor on a host and returns its lines by name, and the exit code.
+func (s *site) doctor(host string) (map[string]doctorLine, int) {
 	s.t.Helper()
-	stdout, stderr, code := s.verb(host, "doctor", "--json")
-	var report struct{ Checks []checkup }
+	stdout, stderr, code := s.achbridge(host, "doctor", "--json")
+	var report struct{ Checks []doctorLine }
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
 		s.t.Fatalf("doctor on %s: %v\n%s%s", host, err, stdout, stderr)
 	}
-	list := map[string]checkup{}
+	list := map[string]doctorLine{}
 	for _, c := range report.Checks {
 		list[c.Check] = c
 	}
 	return list, code
 }
 
-// A host that is good, and then one thing after the other that is not.
-func TestDoctorFindsWhatIsWrongWithAHost(t *testing.T) {
+// Checks a host without problems, then one problem after the other.
+func TestDoctorFindsProblems(t *testing.T) {
 	need.Long(t)
 	need.Program(t, "nft", "nftables")
 	s := newSite(t, "robot", "pc")
@@ -48,15 +48,15 @@ func TestDoctorFindsWhatIsWrongWithAHost(t *testing.T) {
 	if out, err := exec.Command("cc", "-O2", "-pthread", "-static", "-o", static, "../localach/testdata/peer/channel.c", "../localach/testdata/peer/main.c").CombinedOutput(); err != nil {
 		t.Fatalf("cc -static: %v\n%s", err, out)
 	}
-	s.observe("pc", keeping).follows(now(), met, keeping)
+	s.observe("pc", keeping).waitUntilFollowing(now(), meetLimit, keeping)
 
 	good, code := s.doctor("pc")
-	for name, tells := range map[string]string{
+	for name, wantText := range map[string]string{
 		"daemon": "as host pc", "key": "network ", "shared memory": "are free in /dev/shm", "channels": "2 channels, 1 of them mirrors",
 		"libc": "2 processes share 2 channels", "ports": "the daemon listens at", "multicast": "works on eth0", "hosts": "there are robot", "paths": "to robot 1195 in a datagram over quic",
 	} {
-		if c := good[name]; c.State != "ok" || !strings.Contains(c.Text, tells) {
-			t.Errorf("%s: got %+v, want it good, and that it tells %q", name, c, tells)
+		if c := good[name]; c.State != "ok" || !strings.Contains(c.Text, wantText) {
+			t.Errorf("%s: got %+v, want it good with %q in its text", name, c, wantText)
 		}
 	}
 	if code != 0 {
@@ -64,23 +64,23 @@ func TestDoctorFindsWhatIsWrongWithAHost(t *testing.T) {
 	}
 
 	for _, c := range []struct {
-		name, comes, goes   string
-		holder              []string // what starts a program that sits on a channel of the daemon,
-		by                  string   // which is this
-		check, state, tells string
+		name, comes, goes      string
+		holder                 []string // command that starts a program that holds a resource of the daemon
+		by                     string   // the part of the text that names that program
+		check, state, wantText string
 	}{
-		{name: "no multicast", comes: "ip link set eth0 multicast off", goes: "ip link set eth0 multicast on", check: "multicast", state: "failure", tells: "no interface is up that can multicast"},
+		{name: "no multicast", comes: "ip link set eth0 multicast off", goes: "ip link set eth0 multicast on", check: "multicast", state: "failure", wantText: "no interface is up that can multicast"},
 		{name: "firewall", comes: "nft add table ip t; nft 'add chain ip t in { type filter hook input priority 0; }'; nft add rule ip t in udp dport 5353 drop", goes: "nft delete table ip t",
-			check: "multicast", state: "warning", tells: "eth0 (IPv4): this host does not hear what it sends to the group"},
-		{name: "full shared memory", comes: fill, goes: drain, check: "shared memory", state: "failure", tells: "it is full"},
-		{name: "little room", comes: "mount -o remount,size=8m /dev/shm", goes: "mount -o remount,size=64m /dev/shm", check: "shared memory", state: "warning", tells: "mirrors may take half"},
-		{name: "small path", comes: "ip link set eth0 mtu 1200", goes: "ip link set eth0 mtu 1500", check: "paths", state: "failure", tells: "eth0 carries 1200 bytes"},
+			check: "multicast", state: "warning", wantText: "eth0 (IPv4): this host does not hear what it sends to the group"},
+		{name: "full shared memory", comes: fill, goes: drain, check: "shared memory", state: "failure", wantText: "it is full"},
+		{name: "little room", comes: "mount -o remount,size=8m /dev/shm", goes: "mount -o remount,size=64m /dev/shm", check: "shared memory", state: "warning", wantText: "mirrors may take half"},
+		{name: "small path", comes: "ip link set eth0 mtu 1200", goes: "ip link set eth0 mtu 1500", check: "paths", state: "failure", wantText: "eth0 carries 1200 bytes"},
 		{
 			name: "another PID namespace", holder: []string{"unshare", "--pid", "--fork", "--kill-child"}, by: peer,
-			check: "libc", state: "failure", tells: "different PID namespaces",
+			check: "libc", state: "failure", wantText: "different PID namespaces",
 		},
-		{name: "no C library", holder: []string{"setsid"}, by: static, check: "libc", state: "warning", tells: "has an unknown C library"},
-		{name: "read-only", comes: "mount -t tmpfs -o ro tmpfs /dev/shm", goes: "umount /dev/shm", check: "shared memory", state: "failure", tells: "read-only"},
+		{name: "no C library", holder: []string{"setsid"}, by: static, check: "libc", state: "warning", wantText: "has an unknown C library"},
+		{name: "read-only", comes: "mount -t tmpfs -o ro tmpfs /dev/shm", goes: "umount /dev/shm", check: "shared memory", state: "failure", wantText: "read-only"},
 	} {
 		var holder *process
 		if c.comes != "" {
@@ -92,8 +92,8 @@ func TestDoctorFindsWhatIsWrongWithAHost(t *testing.T) {
 		await.NoError(t, func() error {
 			list, code := s.doctor("pc")
 			got := list[c.check]
-			if got.State != c.state || !strings.Contains(got.Text+"\n"+got.Cure, c.tells) || got.Cure == "" || (code == 1) != (c.state == "failure") {
-				return fmt.Errorf("%s: exit code %d and %+v, want %s that tells %q", c.name, code, got, c.state, c.tells)
+			if got.State != c.state || !strings.Contains(got.Text+"\n"+got.Cure, c.wantText) || got.Cure == "" || (code == 1) != (c.state == "failure") {
+				return fmt.Errorf("%s: exit code %d and %+v, want %s that tells %q", c.name, code, got, c.state, c.wantText)
 			}
 			t.Logf("%s: %s: %s\n  cure: %s", c.name, got.State, got.Text, got.Cure)
 			return nil

@@ -10,74 +10,73 @@ import (
 	"achbridge/testnet/need"
 )
 
-// One fault of a host comes after the other; the mirrors follow each time, and the
-// accounts of all of it close.
-func TestMirrorsFollowAfterFaultsOfAHost(t *testing.T) {
+// Injects one host fault after the other. The mirrors follow after each, and at the end
+// the counters add up.
+func TestMirrorsFollowAfterHostFaults(t *testing.T) {
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", imu, joints)
 	robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/*")
-	o := s.brace(ordeal{
+	o := s.startFaultTest(faultTest{
 		publishers: []*process{publisher}, daemons: map[string]*process{"robot": robot, "pc": pc},
 		readers: []*observation{s.observe("pc", keeping, reopening, parts)},
 	})
-	o.recovers("cut for 1 s", cut("robot", time.Second)(o))
-	o.stops("robot")
-	o.holdsALock()
-	o.fillsMemoryOfThePC()
+	o.checkRecovery("cut for 1 s", cut("robot", time.Second)(o))
+	o.stopDaemon("robot")
+	o.holdMirrorLock()
+	o.fillPCMemory()
 	if need.IsLong() {
-		o.stops("pc")
-		o.fillsMemoryOfTheRobot()
-		o.hasNoDescriptors("robot", "battery")
-		o.hasNoDescriptors("pc", "compass")
+		o.stopDaemon("pc")
+		o.fillRobotMemory()
+		o.exhaustDescriptors("robot", "battery")
+		o.exhaustDescriptors("pc", "compass")
 	}
-	o.aftermath("after all of that", now())
+	o.finish("after all of that", now())
 }
 
-// pause is for how long a daemon is stopped: as long as a debugger, or a machine
+// stopTime returns how long a daemon is stopped: as long as a debugger, or a machine
 // that swaps, may stop it.
-func pause() time.Duration { return need.LongOr(5*time.Second, 500*time.Millisecond) }
+func stopTime() time.Duration { return need.LongOr(5*time.Second, 500*time.Millisecond) }
 
-func (o *ordeal) stops(host string) {
+func (o *faultTest) stopDaemon(host string) {
 	o.t.Helper()
 	o.daemons[host].freeze()
-	time.Sleep(pause()) // the length of the stop is what is tried
-	o.recovers("daemon of "+host+" stopped", o.daemons[host].thaw())
+	time.Sleep(stopTime()) // the length of the stop
+	o.checkRecovery("daemon of "+host+" stopped", o.daemons[host].thaw())
 }
 
-// idle is by how much more of a processor a daemon may compute while it waits for
-// locks.
-const idle = 0.1
+// maxExtraLoad is the share of a CPU that a daemon may use in addition while it waits
+// for locks.
+const maxExtraLoad = 0.1
 
-// holdsALock has a reader stopped with the lock of a mirror in hand: that mirror waits,
-// the others do not, and nobody burns a processor over it.
-func (o *ordeal) holdsALock() {
+// holdMirrorLock stops a reader that holds the lock of a mirror. Only that mirror must
+// wait, and no process may busy-wait.
+func (o *faultTest) holdMirrorLock() {
 	o.t.Helper()
 	pc, during := o.daemons["pc"], need.LongOr(5*time.Second, 200*time.Millisecond)
-	usual := pc.load(during)
+	usual := pc.cpuLoad(during)
 	o.began = now()
 	reader := o.startPeer("pc", "robot.imu", "hold", "600000")
 	awaitOwner(o.t, o.channel("pc", "robot.imu"))
-	busy := pc.load(during)
+	busy := pc.cpuLoad(during)
 	o.t.Logf("processor of the PC's daemon: %.3f, and %.3f while the lock of a mirror was held", usual, busy)
-	if busy > usual+idle && need.IsLong() {
+	if busy > usual+maxExtraLoad && need.IsLong() {
 		o.t.Errorf("processor: got %.3f while a lock is held, want about %.3f as before", busy, usual)
 	}
-	o.readers[0].follows(now(), resumed, parts)
+	o.readers[0].waitUntilFollowing(now(), resumeLimit, parts)
 	reader.kill()
-	o.recovers("reader stopped with the lock of a mirror", now())
+	o.checkRecovery("reader stopped with the lock of a mirror", now())
 }
 
-// What lies in the shared memory of a host beside the channels: a program that
-// uses all of it.
+// A small /dev/shm, and shell commands that fill and free it.
 const (
 	shmSize = "24m"
 	fill    = `mount -o remount,size=` + shmSize + ` /dev/shm; ! head -c 1G /dev/zero >/dev/shm/filler 2>/dev/null; [ $(stat -fc %a /dev/shm) = 0 ]`
 	drain   = `rm /dev/shm/filler`
 )
 
-// fillsMemoryOfThePC: a mirror that cannot be made is named; the others go on; it is made when
-// there is room, without anybody's help.
-func (o *ordeal) fillsMemoryOfThePC() {
+// fillPCMemory fills the PC's shared memory. A mirror that cannot be created is reported,
+// and created as soon as there is room. Other mirrors are not affected.
+func (o *faultTest) fillPCMemory() {
 	o.t.Helper()
 	o.shell("pc", fill)
 	late := o.publish("robot", "gps:20:5000")
@@ -85,49 +84,49 @@ func (o *ordeal) fillsMemoryOfThePC() {
 	if !strings.Contains(line, "channel=robot.gps") || !strings.Contains(line, "no room in /dev/shm") {
 		o.t.Errorf("got log line %q, want that /dev/shm is full", line)
 	}
-	o.readers[0].follows(now(), resumed, o.readers[0].views...)
+	o.readers[0].waitUntilFollowing(now(), resumeLimit, o.readers[0].views...)
 	gps := o.observe("pc", "keep:robot.gps")
 	o.shell("pc", drain)
 	freed := now()
-	o.t.Logf("mirror made and fed %v after there was room", gps.follows(freed, resumed, "keep:robot.gps"))
-	o.grew(late, "gps")
-	o.recovers("shared memory of the PC full", freed)
+	o.t.Logf("mirror made and fed %v after there was room", gps.waitUntilFollowing(freed, resumeLimit, "keep:robot.gps"))
+	o.addPublisher(late, "gps")
+	o.checkRecovery("shared memory of the PC full", freed)
 }
 
-// fillsMemoryOfTheRobot: it cannot make channels then; those that it has go on.
-func (o *ordeal) fillsMemoryOfTheRobot() {
+// fillRobotMemory fills the robot's shared memory. Existing channels must not be affected.
+func (o *faultTest) fillRobotMemory() {
 	o.t.Helper()
 	o.shell("robot", fill)
-	o.recovers("shared memory of the robot full", now())
-	time.Sleep(2 * time.Second) // what goes wrong then, if anything
+	o.checkRecovery("shared memory of the robot full", now())
+	time.Sleep(2 * time.Second) // time for problems to appear
 	o.shell("robot", drain)
-	o.recovers("shared memory of the robot free again", now())
+	o.checkRecovery("shared memory of the robot free again", now())
 }
 
-// hasNoDescriptors: a daemon that may open nothing more keeps what it has and says what it
-// lacks; a channel that came meanwhile is there as soon as it may again.
-func (o *ordeal) hasNoDescriptors(host, channel string) {
+// exhaustDescriptors lets a daemon open no more files. It must keep its files, report the
+// problem, and offer a channel created meanwhile as soon as it may open files again.
+func (o *faultTest) exhaustDescriptors(host, channel string) {
 	o.t.Helper()
 	daemon := o.daemons[host]
-	daemon.limitFiles(3) // fewer than it has: those stay
+	daemon.limitFiles(3) // fewer than it has open; these stay open
 	late := o.publish("robot", channel+":20:5000")
 	line := daemon.awaitLog("too many open files")
 	if !strings.Contains(line, "level=WARN") && !strings.Contains(line, "level=ERROR") {
 		o.t.Errorf("got log line %q, want a warning", line)
 	}
-	time.Sleep(3 * time.Second) // for whatever else it may want to open
-	daemon.alive()
-	o.readers[0].follows(now(), resumed, o.readers[0].views...)
+	time.Sleep(3 * time.Second) // time in which the daemon may try to open other files
+	daemon.checkAlive()
+	o.readers[0].waitUntilFollowing(now(), resumeLimit, o.readers[0].views...)
 
 	daemon.limitFiles(1024)
 	mended := now()
 	view := "reopen:robot." + channel
-	o.t.Logf("channel that came meanwhile followed %v after there were descriptors again", o.observe("pc", view).follows(mended, resumed, view))
-	o.grew(late, channel)
-	o.recovers("no descriptors left to the daemon of "+host, mended)
+	o.t.Logf("channel that came meanwhile followed %v after there were descriptors again", o.observe("pc", view).waitUntilFollowing(mended, resumeLimit, view))
+	o.addPublisher(late, channel)
+	o.checkRecovery("no descriptors left to the daemon of "+host, mended)
 }
 
-// limitFiles changes how many descriptors a process may have.
+// limitFiles limits how many descriptors a process may have.
 func (p *process) limitFiles(n int) {
 	p.t.Helper()
 	out, err := exec.Command("prlimit", "--pid", strconv.Itoa(p.Process.Pid), "--nofile="+strconv.Itoa(n)+":").CombinedOutput()
@@ -136,8 +135,8 @@ func (p *process) limitFiles(n int) {
 	}
 }
 
-// startOrdeal is startRobotAndPC, braced, with more arguments for both daemons.
-func startOrdeal(t *testing.T, args ...string) *ordeal {
+// startFaultTestOfTwo starts robot and PC, with more arguments for both daemons, and a fault test of them.
+func startFaultTestOfTwo(t *testing.T, args ...string) *faultTest {
 	t.Helper()
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", imu, joints)
@@ -145,7 +144,7 @@ func startOrdeal(t *testing.T, args ...string) *ordeal {
 		"robot": s.run("robot", args...),
 		"pc":    s.run("pc", append([]string{"--mirror", "robot/*"}, args...)...),
 	}
-	return s.brace(ordeal{
+	return s.startFaultTest(faultTest{
 		publishers: []*process{publisher}, daemons: daemons,
 		readers: []*observation{s.observe("pc", keeping, reopening, parts)},
 	})

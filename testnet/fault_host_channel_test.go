@@ -9,11 +9,11 @@ import (
 	"achbridge/testnet/need"
 )
 
-// user is somebody who is not root, by number.
+// user is the id of a user who is not root.
 const user = "4711"
 
-// runAs starts the daemon of a host as a user without rights, who has what it
-// needs: a key, and directories for its socket and its state.
+// runAs starts the daemon of a host as an unprivileged user, with a key and directories
+// for its socket and state.
 func (s *site) runAs(host, user string, args ...string) *process {
 	s.t.Helper()
 	s.shell(host, `install -d -o "$1" -g "$1" "/run/$1"
@@ -30,9 +30,9 @@ func (s *site) chmod(host, mode, channel string) {
 	s.shell(host, `chmod "$0" "/dev/shm/achshm-$1"`, mode, channel)
 }
 
-// The daemon runs as somebody who may not use the robot's channel. It says what to
-// do, and goes on as soon as that is done; the other channels never notice.
-func TestMirrorsFollowAfterPermissionsOfTheRobotsChannelChanged(t *testing.T) {
+// The daemon's user may not use the robot's channel. The daemon reports a fix, and works
+// as soon as it is applied. Other channels are not affected.
+func TestMirrorsFollowAfterChmodOfChannel(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", imu, joints)
@@ -40,13 +40,13 @@ func TestMirrorsFollowAfterPermissionsOfTheRobotsChannelChanged(t *testing.T) {
 	robot := s.runAs("robot", user)
 	pc := s.run("pc", "--mirror", "robot/*")
 	readers := s.observe("pc", keeping, reopening, parts)
-	readers.follows(now(), met, parts)
+	readers.waitUntilFollowing(now(), meetLimit, parts)
 	line := robot.awaitLog("channel=imu")
 	if !strings.Contains(line, "level=WARN") || !strings.Contains(line, "chmod") {
 		t.Errorf("got log line %q, want a warning with the cure", line)
 	}
 	s.chmod("robot", "666", "imu")
-	took := readers.follows(now(), resumed, keeping)
+	took := readers.waitUntilFollowing(now(), resumeLimit, keeping)
 	t.Logf("channel of another user opened to the daemon: followed after %v", took)
 
 	for range 3 {
@@ -54,26 +54,26 @@ func TestMirrorsFollowAfterPermissionsOfTheRobotsChannelChanged(t *testing.T) {
 		await.True(t, "imu is read although the daemon may not any more", func() bool {
 			return now() > moment(readers.last(keeping).Time)+moment(300*time.Millisecond)
 		})
-		readers.follows(now(), resumed, parts)
+		readers.waitUntilFollowing(now(), resumeLimit, parts)
 		s.chmod("robot", "666", "imu")
-		t.Logf("channel closed to the daemon and opened: followed after %v", readers.follows(now(), resumed, keeping, reopening))
+		t.Logf("channel closed to the daemon and opened: followed after %v", readers.waitUntilFollowing(now(), resumeLimit, keeping, reopening))
 	}
-	for range 50 { // as fast as it comes
+	for range 50 { // as fast as possible
 		s.chmod("robot", "0", "imu")
 		s.chmod("robot", "666", "imu")
 	}
 	opened := now()
-	readers.follows(opened, resumed, keeping, reopening, parts)
+	readers.waitUntilFollowing(opened, resumeLimit, keeping, reopening, parts)
 	for _, p := range []*process{robot, pc} {
-		p.alive()
+		p.checkAlive()
 	}
 	if after := publisher.puts(); after.failed != 0 {
 		t.Errorf("puts: got %v, want none failed", after)
 	}
 }
 
-// The same with the file of a mirror, which the daemon finds when it starts.
-func TestMirrorsFollowAfterPermissionsOfTheMirrorChanged(t *testing.T) {
+// The same for the file of a mirror, which exists when the daemon starts.
+func TestMirrorsFollowAfterChmodOfMirror(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	s.publish("robot", imu, joints)
@@ -81,18 +81,18 @@ func TestMirrorsFollowAfterPermissionsOfTheMirrorChanged(t *testing.T) {
 	s.shell("pc", `chmod 1777 /dev/shm`)
 	pc := s.runAs("pc", user, "--mirror", "robot/*")
 	readers := s.observe("pc", keeping, reopening, parts)
-	readers.follows(now(), met, keeping, reopening, parts)
+	readers.waitUntilFollowing(now(), meetLimit, keeping, reopening, parts)
 
 	s.chmod("pc", "0", "robot.imu")
-	time.Sleep(500 * time.Millisecond) // the file that it has open goes on
-	readers.follows(now(), resumed, keeping, parts)
+	time.Sleep(500 * time.Millisecond) // the daemon still uses the open file
+	readers.waitUntilFollowing(now(), resumeLimit, keeping, parts)
 	pc.kill()
 	pc = s.runAs("pc", user, "--mirror", "robot/*")
-	readers.follows(now(), met, parts)
+	readers.waitUntilFollowing(now(), meetLimit, parts)
 	line := pc.awaitLog("msg=\"mirror refused\" peer=robot channel=robot.imu")
 	if !strings.Contains(line, "chmod") {
 		t.Errorf("got log line %q, want the cure", line)
 	}
 	s.chmod("pc", "600", "robot.imu")
-	t.Logf("mirror opened to its daemon: followed after %v", readers.follows(now(), resumed, keeping, reopening))
+	t.Logf("mirror opened to its daemon: followed after %v", readers.waitUntilFollowing(now(), resumeLimit, keeping, reopening))
 }

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// yearsApart is by how much the monotonic clocks of two hosts differ: one has been
-// up for three years, say.
-const yearsApart = "100000000" // s
+// yearsApart is the difference of the monotonic clocks of two hosts, as if one had
+// been up for three years.
+const yearsApart = "100000000" // seconds
 
-// runOld is run for a host that has been up for years, where the kernel has time namespaces (Linux 5.6).
+// runOld starts a daemon as on a host that has been up for years, if the kernel has time namespaces (Linux 5.6).
 func (s *site) runOld(host string, args ...string) *process {
 	s.t.Helper()
 	if _, err := os.Stat("/proc/self/ns/time"); err != nil {
@@ -24,28 +24,28 @@ func (s *site) runOld(host string, args ...string) *process {
 	return s.startUnder(host, wrapper, "achbridge", append([]string{"run"}, args...)...)
 }
 
-// A robot's wall clock may be off by years, and be stepped while it works: nothing
-// may be decided by it. Go's time.Now carries a monotonic reading, by which times
-// are compared and subtracted as long as nobody takes it away; these are the ways
-// to do that, or to ask the wall clock.
+// wallClock matches code that reads the wall clock or removes the monotonic reading
+// from a time. A robot's wall clock may be off by years, and be stepped while it works,
+// so no decision may depend on it. Times from time.Now are compared and subtracted by
+// their monotonic reading.
 var wallClock = regexp.MustCompile(`\.(Unix|UnixNano|UnixMilli|UnixMicro|UTC|Local)\(|\.(Round|Truncate)\(0\)|time\.(Unix|Date|Parse)\(|CLOCK_REALTIME|gettimeofday`)
 
-// forPeople is a time that is written down at once.
+// forPeople matches code that only formats a time.
 var forPeople = regexp.MustCompile(`\.(UTC|Local)\(\)\.Format\(`)
 
-// harmless matches the lines that decide nothing by it.
+// harmless matches lines that make no decision by the wall clock.
 var harmless = regexp.MustCompile(strings.Join([]string{
-	`Deadline\(time\.Unix\(1, 0\)\)`,   // a deadline that is past, whatever the time
-	`NotBefore|NotAfter`,               // of certificates of our own, which are good for all times
-	`now\.UTC\(\)|Now\(\)\.Round\(0\)`, // of those of others, where dates count, as the operator has wished
-	`time\.RFC3339`,                    // of the same, in a list
-	`time\.(Parse|Date)\(`,             // what an operator has given
-	`now\.Sub\(n\.start\)`,             // how far the wall clock was stepped, and no more
-	`time\.Unix\(0, |r\.begun`,         // when a frame was recorded
-	`cookieLife`,                       // a step in the middle of a handshake costs that handshake
+	`Deadline\(time\.Unix\(1, 0\)\)`,   // a deadline in the past
+	`NotBefore|NotAfter`,               // dates of our own certificates, which are always valid
+	`now\.UTC\(\)|Now\(\)\.Round\(0\)`, // dates of certificates of an authority, which the operator has chosen
+	`time\.RFC3339`,                    // the same dates in a list
+	`time\.(Parse|Date)\(`,             // dates from an operator
+	`now\.Sub\(n\.start\)`,             // only measures how far the wall clock was stepped
+	`time\.Unix\(0, |r\.begun`,         // the time of a recorded frame
+	`cookieLife`,                       // a step of the clock during a handshake may fail that handshake
 }, "|"))
 
-func TestNothingIsDecidedByTheWallClock(t *testing.T) {
+func TestCodeDoesNotDecideByWallClock(t *testing.T) {
 	for _, dir := range []string{"../bridge", "../cmd", "../discovery", "../localach", "../wire"} {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			switch {
@@ -64,7 +64,7 @@ func TestNothingIsDecidedByTheWallClock(t *testing.T) {
 	}
 }
 
-// checkClock fails the test for every line of a file that asks for the wall clock.
+// checkClock fails the test for each line of a file that reads the wall clock.
 func checkClock(t *testing.T, path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

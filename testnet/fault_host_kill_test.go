@@ -11,8 +11,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// kills is how often daemons are killed at random moments: usual, unless
-// ACHBRIDGE_KILLS says another number.
+// kills returns how often to kill daemons at random moments: usual, unless
+// ACHBRIDGE_KILLS has another number.
 func kills(t *testing.T, usual int) int {
 	text := os.Getenv("ACHBRIDGE_KILLS")
 	if text == "" {
@@ -25,7 +25,7 @@ func kills(t *testing.T, usual int) int {
 	return n
 }
 
-// needKills skips a test outside the long run, unless ACHBRIDGE_KILLS asks for it.
+// needKills skips the test except in the long run or with ACHBRIDGE_KILLS.
 func needKills(t *testing.T) {
 	t.Helper()
 	if os.Getenv("ACHBRIDGE_KILLS") == "" {
@@ -33,9 +33,9 @@ func needKills(t *testing.T) {
 	}
 }
 
-// The daemons of both sides are killed while they work, start, meet, or notice
-// that the other one is dead.
-func TestMirrorsFollowAfterDaemonsWereKilledAtRandomMoments(t *testing.T) {
+// Kills the daemons of both sides while they work, start, link, or detect that the
+// other one is dead.
+func TestMirrorsFollowAfterKillsAtRandomMoments(t *testing.T) {
 	needKills(t)
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", "imu:1000:64", "joints:50:3000", "camera:10:100000")
@@ -43,24 +43,24 @@ func TestMirrorsFollowAfterDaemonsWereKilledAtRandomMoments(t *testing.T) {
 		"robot": func() *process { return s.run("robot") },
 		"pc":    func() *process { return s.run("pc", "--mirror", "robot/*") },
 	}
-	own := s.observe("robot", "keep:imu", "keep:joints", "keep:camera") // goes on with the handles that it has
-	o := s.brace(ordeal{
+	own := s.observe("robot", "keep:imu", "keep:joints", "keep:camera") // must continue with its open handles
+	o := s.startFaultTest(faultTest{
 		publishers: []*process{publisher}, daemons: map[string]*process{"robot": start["robot"](), "pc": start["pc"]()},
 		readers:   []*observation{own, s.observe("pc", "reopen:robot.imu", "reopen:robot.joints", "reopen:robot.camera")},
-		restarted: true, replaced: true, // a put that was cut off costs the file
+		restarted: true, replaced: true, // after an interrupted put the file is replaced
 	})
-	const spree = 5 // kills, of which one may hit what the one before began
+	const spree = 5 // kills in a row, so that one may hit the recovery from the previous one
 	var killed moment
 	count := kills(t, 100)
 	for n := range count {
 		if n > 0 && n%spree == 0 {
-			o.recovers(fmt.Sprintf("%d daemons killed, to %d in all", spree, n), killed)
+			o.checkRecovery(fmt.Sprintf("%d daemons killed, to %d in all", spree, n), killed)
 		}
-		sometime(400 * time.Millisecond)
+		sleepRandomly(400 * time.Millisecond)
 		host := []string{"robot", "pc"}[rand.IntN(2)]
 		o.daemons[host].kill()
 		killed = now()
 		o.daemons[host] = start[host]()
 	}
-	o.aftermath(fmt.Sprintf("the last of %d daemons killed", count), killed)
+	o.finish(fmt.Sprintf("the last of %d daemons killed", count), killed)
 }

@@ -9,17 +9,17 @@ import (
 	"achbridge/testnet/need"
 )
 
-// A file with holes gets its memory when they are written to. A put into one for
-// which there is none must not end the daemon, nor leave a channel dirty: neither a
-// mirror, nor a channel of somebody else that the daemon may write into.
+// A sparse file gets its memory when its holes are written. If there is no memory, a
+// put into a hole must not crash the daemon nor leave a channel dirty, neither a mirror
+// nor an adopted channel.
 func TestMirrorsWithHolesSurviveFullSharedMemory(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", "imu:200:64", "joints:50:3000", "camera:20:100000")
 	robot := s.run("robot")
 	first := s.run("pc", "--mirror", "robot/imu", "--mirror", "robot/joints")
-	s.observe("pc", keeping, parts).follows(now(), met, keeping, parts)
-	first.leave()
+	s.observe("pc", keeping, parts).waitUntilFollowing(now(), meetLimit, keeping, parts)
+	first.terminate()
 	full := now()
 	if err := s.startPeer("pc", "robot.camera", "create", "16", "100000").Wait(); err != nil {
 		t.Fatal(err)
@@ -29,17 +29,17 @@ func TestMirrorsWithHolesSurviveFullSharedMemory(t *testing.T) {
 		`+fill)
 	pc := s.run("pc", "--mirror", "robot/*", "--adopt", "robot.camera")
 	readers := s.observe("pc", keeping, reopening, "reopen:robot.camera")
-	readers.follows(now(), met, keeping) // it is whole
+	readers.waitUntilFollowing(now(), meetLimit, keeping) // the mirror has all of its memory
 	for _, name := range []string{"robot.camera", "robot.joints"} {
 		line := pc.awaitLog("msg=\"mirror refused\" peer=robot channel=" + name)
 		if !strings.Contains(line, "no room in /dev/shm") {
 			t.Errorf("got log line %q, want that there is no room", line)
 		}
 	}
-	pc.alive()
+	pc.checkAlive()
 	s.shell("pc", drain)
 	freed := now()
-	await.NoError(t, func() error { // before anybody looks: frames lay where the hole was
+	await.NoError(t, func() error { // frames are in the former hole
 		for _, m := range s.status("pc").Mirrors {
 			if m.Channel == "joints" && m.State == "live" && m.Delivered > 1 {
 				return nil
@@ -47,16 +47,16 @@ func TestMirrorsWithHolesSurviveFullSharedMemory(t *testing.T) {
 		}
 		return fmt.Errorf("robot.joints is not fed: %+v", s.status("pc").Mirrors)
 	})
-	o := s.brace(ordeal{
+	o := s.startFaultTest(faultTest{
 		publishers: []*process{publisher}, daemons: map[string]*process{"robot": robot, "pc": pc},
 		readers: []*observation{readers, s.observe("pc", parts)}, restarted: true, replaced: true,
 	})
 	o.began = full
-	readers.follows(freed, resumed, readers.views...)
+	readers.waitUntilFollowing(freed, resumeLimit, readers.views...)
 	for _, name := range []string{"robot.camera", "robot.joints"} {
 		if stat, err := s.channel("pc", name).Stat(); err != nil || stat.Dirty {
 			t.Errorf("%s: got %+v and %v, want it clean", name, stat, err)
 		}
 	}
-	o.aftermath("mirrors with holes, shared memory full", freed)
+	o.finish("mirrors with holes, shared memory full", freed)
 }

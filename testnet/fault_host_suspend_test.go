@@ -10,15 +10,14 @@ import (
 	"achbridge/testnet/await"
 )
 
-// suspendedFor is for how long the computer is suspended, far longer than the budget
-// below; the clocks that programs look at stand still meanwhile.
-const suspendedFor = "20" // s
+// suspendedFor is how long the computer is suspended, much longer than the budget
+// below. CLOCK_MONOTONIC stops meanwhile.
+const suspendedFor = "20" // seconds
 
-// Suspend to RAM: from s2idle qemu's clock does not wake the computer.
-//
-// A command stands in the socket of the robot, whose daemon does not get to it before the
-// computer is suspended. By CLOCK_MONOTONIC it is within its budget afterwards.
-func TestNoOldCommandIsPutAfterTheHostWasSuspended(t *testing.T) {
+// The robot's daemon is stopped while a command waits in its socket, and the computer is
+// suspended to RAM (qemu's clock cannot wake it from s2idle). Afterwards the command is
+// within its budget by CLOCK_MONOTONIC.
+func TestNoOldCommandIsPutAfterSuspend(t *testing.T) {
 	if os.Getenv("ACHBRIDGE_SUSPEND") == "" {
 		t.Skip("set ACHBRIDGE_SUSPEND=1 where the computer may be suspended; packaging/vm.sh makes one")
 	}
@@ -27,7 +26,7 @@ func TestNoOldCommandIsPutAfterTheHostWasSuspended(t *testing.T) {
 	s.run("pc")
 	robot := s.run("robot", "--mirror", "pc/goal,as=goal,class=command,budget=15s")
 	goals := s.observe("robot", "keep:goal")
-	goals.follows(now(), met, "keep:goal")
+	goals.waitUntilFollowing(now(), meetLimit, "keep:goal")
 	origin := s.channel("pc", "goal")
 
 	stops, last := robot.freeze(), origin.LastSeq()
@@ -41,11 +40,11 @@ func TestNoOldCommandIsPutAfterTheHostWasSuspended(t *testing.T) {
 		t.Fatalf("the computer was suspended for %v only", slept)
 	}
 	resumes := robot.thaw()
-	took := goals.follows(resumes, resumed, "keep:goal")
+	took := goals.waitUntilFollowing(resumes, resumeLimit, "keep:goal")
 	t.Logf("suspended for %v, the robot's daemon stopped for %v: new commands after %v", slept, time.Duration(resumes-stops), took)
 	goals.mu.Lock()
 	defer goals.mu.Unlock()
-	for _, g := range goals.seen["keep:goal"] {
+	for _, g := range goals.frames["keep:goal"] {
 		if g.Put > int64(stops) && g.Put < int64(suspends) {
 			t.Errorf("a command was put that came %v before the computer was suspended for %v", time.Duration(int64(suspends)-g.Put), slept)
 		}

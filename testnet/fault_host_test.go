@@ -19,11 +19,11 @@ import (
 	"achbridge/testnet/await"
 )
 
-// What befalls a host itself: its processes are killed or stopped, its shared
-// memory is full, its channels are taken away. fault_host_*_test.go.
+// Faults of a host: its processes are killed or stopped, its shared memory is full, its
+// channels are removed. See fault_host_*_test.go.
 
-// startPeer starts the C program that uses one channel of a host on plain
-// pthreads, as libach does.
+// startPeer starts the C program that uses a channel of a host with plain pthreads, as
+// libach does.
 func (s *site) startPeer(host, channel string, args ...string) *process {
 	s.t.Helper()
 	bin, err := achPeer()
@@ -47,7 +47,7 @@ var achPeer = sync.OnceValues(func() (string, error) {
 	return bin, nil
 })
 
-// freeze stops a process and returns when all its threads stand still.
+// freeze stops a process and waits until all of its threads have stopped.
 func (p *process) freeze() moment {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
@@ -60,7 +60,7 @@ func (p *process) freeze() moment {
 	return now()
 }
 
-// thaw lets a process go on, and returns a moment before that.
+// thaw continues a process and returns a moment just before that.
 func (p *process) thaw() moment {
 	p.t.Helper()
 	at := now()
@@ -68,7 +68,7 @@ func (p *process) thaw() moment {
 	return at
 }
 
-// states has a letter for each thread.
+// states returns the state letter of each thread.
 func (p *process) states() string {
 	var states strings.Builder
 	for _, task := range p.tasks() {
@@ -84,16 +84,16 @@ func (p *process) tasks() []string {
 	return list
 }
 
-// afterName are the fields of a stat file of /proc behind the program's name,
-// which may hold anything.
+// afterName returns the fields of a stat file of /proc after the program's name, which may
+// contain any bytes.
 func afterName(path string) []string {
 	text, _ := os.ReadFile(path)
 	_, rest, _ := bytes.Cut(text, []byte(") "))
 	return strings.Fields(string(rest))
 }
 
-// processor is the time that a process has spent computing.
-func (p *process) processor() time.Duration {
+// cpuTime returns the CPU time of a process.
+func (p *process) cpuTime() time.Duration {
 	p.t.Helper()
 	fields := afterName(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
 	if len(fields) < 13 {
@@ -105,26 +105,26 @@ func (p *process) processor() time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// load is the share of one processor that a process takes during a while.
-func (p *process) load(during time.Duration) float64 {
+// cpuLoad measures the share of one CPU that a process uses.
+func (p *process) cpuLoad(during time.Duration) float64 {
 	p.t.Helper()
-	begin, before := time.Now(), p.processor()
+	begin, before := time.Now(), p.cpuTime()
 	time.Sleep(during) // the length of the measurement
-	return (p.processor() - before).Seconds() / time.Since(begin).Seconds()
+	return (p.cpuTime() - before).Seconds() / time.Since(begin).Seconds()
 }
 
-// alive fails the test if the process has ended.
-func (p *process) alive() {
+// checkAlive fails the test if the process has ended.
+func (p *process) checkAlive() {
 	p.t.Helper()
 	if err := p.Process.Signal(syscall.Signal(0)); err != nil || strings.Contains(p.states(), "Z") {
 		p.t.Fatalf("%s: it has ended", filepath.Base(p.Path))
 	}
 }
 
-// sometime is a moment that nothing foresees.
-func sometime(limit time.Duration) { time.Sleep(rand.N(limit)) }
+// sleepRandomly sleeps for a random time up to limit.
+func sleepRandomly(limit time.Duration) { time.Sleep(rand.N(limit)) }
 
-// awaitOwner waits until somebody keeps the lock of a channel.
+// awaitOwner waits until a process holds the lock of a channel for a while.
 func awaitOwner(t *testing.T, ch *localach.Channel) {
 	t.Helper()
 	owner, since := 0, time.Now()
@@ -143,9 +143,8 @@ func awaitOwner(t *testing.T, ch *localach.Channel) {
 	})
 }
 
-// grew takes note that the robot has got a publisher with more channels, which are
-// mirrored.
-func (o *ordeal) grew(publisher *process, channels ...string) {
+// addPublisher adds a publisher of the robot with more mirrored channels to the fault test.
+func (o *faultTest) addPublisher(publisher *process, channels ...string) {
 	o.publishers = append(o.publishers, publisher)
 	for host, before := range o.before {
 		for _, name := range channels {

@@ -7,36 +7,36 @@ import (
 	"time"
 )
 
-// onceEach are mirrors that get no frame twice, whenever their daemon is killed: of a
-// stream whose every frame counts, and of commands. Of each kind there is one whose
-// file is the daemon's own, and one in a channel of the host.
+// onceEach are mirrors that must get no frame twice, whenever their daemon is killed:
+// mirrors of mode every and of commands, each in a file of the daemon's own and in an
+// adopted channel of the host.
 var onceEach = []struct {
-	channel string // of the robot, its rate and size
-	wish    string // behind robot/
+	channel string // channel of the robot with rate and size
+	mirror  string // mirror argument after robot/
 	adopted bool
 	every   bool
 }{
 	{"log:200:64", "log,mode=every", false, true},
 	{"diary:200:64", "diary,mode=every", true, true},
-	// The budget is so long that a daemon which was killed could put again what it had put.
+	// With such a long budget a restarted daemon could put a command again.
 	{"goal:50:64", "goal,class=command,budget=5s", false, false},
 	{"task:50:64", "task,class=command,budget=5s", true, false},
 }
 
-// ringOfTwice is how many frames each channel holds: no frame of a log is lost, however
-// long a daemon is away.
+// ringOfTwice is the number of frames in each channel, enough to lose no frame of a log
+// while a daemon is down.
 const ringOfTwice = "8192"
 
-// The daemon of the mirrors is killed at random moments, with frames under way.
-func TestNothingIsPutTwiceAfterTheDaemonWasKilledAtRandomMoments(t *testing.T) {
+// Kills the daemon of the mirrors at random moments, while frames are in flight.
+func TestNothingIsPutTwiceAfterKillsAtRandomMoments(t *testing.T) {
 	needKills(t)
 	s := newSite(t, "robot", "pc")
 	var channels, args []string
-	watched := map[string][]*observation{} // by mirror; one for each of its files
+	watched := map[string][]*observation{} // observations by mirror, one for each of its files
 	for _, m := range onceEach {
 		name := mirrorName(m.channel)
 		s.must("robot", "channel", "create", strings.TrimPrefix(name, "robot."), "--frames", ringOfTwice, "--size", "64")
-		channels, args = append(channels, m.channel), append(args, "--mirror", "robot/"+m.wish)
+		channels, args = append(channels, m.channel), append(args, "--mirror", "robot/"+m.mirror)
 		if m.adopted {
 			s.must("pc", "channel", "create", name, "--frames", ringOfTwice, "--size", "64")
 			args = append(args, "--adopt", name)
@@ -47,20 +47,20 @@ func TestNothingIsPutTwiceAfterTheDaemonWasKilledAtRandomMoments(t *testing.T) {
 	s.publish("robot", channels...)
 	pc := s.run("pc", args...)
 	for name, list := range watched {
-		list[0].follows(now(), met, "keep:"+name)
+		list[0].waitUntilFollowing(now(), meetLimit, "keep:"+name)
 	}
 	cutOff, count := 0, kills(t, 25)
 	for range count {
-		if rand.IntN(4) > 0 { // else it is killed while it starts, too
+		if rand.IntN(4) > 0 { // otherwise kill the daemon while it starts
 			watch := watched["robot.diary"]
-			watch[len(watch)-1].follows(now(), met, "keep:robot.diary")
+			watch[len(watch)-1].waitUntilFollowing(now(), meetLimit, "keep:robot.diary")
 		}
-		sometime(400 * time.Millisecond)
+		sleepRandomly(400 * time.Millisecond)
 		pc.kill()
 		for _, m := range onceEach {
 			if name := mirrorName(m.channel); s.cutOff("pc", name) {
 				cutOff++
-				if m.adopted { // it is its owner who makes it anew
+				if m.adopted { // its owner creates the channel again
 					s.must("pc", "channel", "rm", "--force", name)
 					s.must("pc", "channel", "create", name, "--frames", ringOfTwice, "--size", "64")
 					watched[name] = append(watched[name], s.observe("pc", "keep:"+name))
@@ -70,13 +70,13 @@ func TestNothingIsPutTwiceAfterTheDaemonWasKilledAtRandomMoments(t *testing.T) {
 		pc = s.run("pc", args...)
 	}
 	for name, list := range watched {
-		list[len(list)-1].follows(now(), met, "keep:"+name)
+		list[len(list)-1].waitUntilFollowing(now(), meetLimit, "keep:"+name)
 	}
-	pc.leave()
+	pc.terminate()
 	for _, m := range onceEach {
 		name := mirrorName(m.channel)
 		frames, lost := 0, 0
-		for _, o := range watched[name] { // that none came twice, and none after a newer one, each checks by itself
+		for _, o := range watched[name] { // each observation checks that no frame is seen twice or in the wrong order
 			n, gone := o.counts("keep:" + name)
 			frames, lost = frames+n, lost+gone
 		}
@@ -88,13 +88,13 @@ func TestNothingIsPutTwiceAfterTheDaemonWasKilledAtRandomMoments(t *testing.T) {
 	t.Logf("%d puts cut off", cutOff)
 }
 
-// mirrorName is that of the mirror of a channel NAME:HZ:BYTES of the robot.
+// mirrorName returns the name of the mirror of the robot's channel NAME:HZ:BYTES.
 func mirrorName(channel string) string {
 	name, _, _ := strings.Cut(channel, ":")
 	return "robot." + name
 }
 
-// cutOff reports whether a writer died inside put.
+// cutOff reports whether a writer was killed inside a put.
 func (s *site) cutOff(host, name string) bool {
 	s.t.Helper()
 	stat, err := s.channel(host, name).Stat()
@@ -104,13 +104,13 @@ func (s *site) cutOff(host, name string) bool {
 	return stat.Dirty
 }
 
-// counts returns how many frames a view saw, and how many of the publisher's between
-// them it did not.
+// counts returns how many frames a view saw, and how many of the publisher's frames
+// between them it did not see.
 func (o *observation) counts(view string) (frames, lost int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	last := uint64(0)
-	for _, s := range o.seen[view] {
+	for _, s := range o.frames[view] {
 		if s.Err != "" {
 			continue
 		}

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// footprint is what a daemon holds, and the channels of its host.
+// footprint is the resources of a daemon, and the channels of its host.
 type footprint struct {
 	goroutines, descriptors int
 	resident                int // bytes
 	channels                []string
 }
 
-// sctpMore is how many goroutines more an SCTP association has than a QUIC connection. A
-// busy machine may answer so late over QUIC that a link comes up over SCTP.
+// sctpMore is how many goroutines an SCTP association has more than a QUIC connection. On
+// a busy machine QUIC may answer so late that a link comes up over SCTP.
 const sctpMore = 9
 
-// memorySlack is what the heap may be larger by when nothing leaks: the collector
-// lets it double before it looks, and what a fault needed once is kept.
+// memorySlack is how much the heap may grow without a leak: it may double before the
+// garbage collector runs, and buffers that a fault needed once are kept.
 const memorySlack = 32 << 20
 
-// within reports what f has more than before, or otherwise.
+// within returns an error if f exceeds before.
 func (f footprint) within(before footprint) error {
 	switch {
 	case f.goroutines > before.goroutines:
@@ -38,9 +38,9 @@ func (f footprint) within(before footprint) error {
 	return nil
 }
 
-// usual is the most that the daemon of a host holds in half a second: a question
-// to the network opens sockets for a moment.
-func (o *ordeal) usual(host string) (most footprint) {
+// peakFootprint returns the largest footprint of a host's daemon within half a second,
+// since an mDNS query opens sockets for a moment.
+func (o *faultTest) peakFootprint(host string) (most footprint) {
 	o.t.Helper()
 	for range 5 {
 		f := o.footprint(host)
@@ -53,7 +53,7 @@ func (o *ordeal) usual(host string) (most footprint) {
 	return most
 }
 
-func (o *ordeal) footprint(host string) footprint {
+func (o *faultTest) footprint(host string) footprint {
 	o.t.Helper()
 	pid := o.daemons[host].Process.Pid
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))

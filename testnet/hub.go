@@ -8,62 +8,62 @@ import (
 	"time"
 )
 
-// Hub is a hub in memory, best in a testing/synctest bubble: hosts reach one another through it, by
-// byte streams, and by the newest frame of each channel, as they do through a NATS server. Each
-// host has one connection, a line up and a line down with a delay and a rate, in which nothing is
-// lost and nothing is overtaken, as in TCP. It can lie: see Deceive. Safe for concurrent use.
+// Hub is a hub in memory, best in a testing/synctest bubble. Like a NATS server it passes byte
+// streams between hosts and keeps the newest frame of each channel. Each host has one connection: a
+// line up and a line down with a delay and a rate, which keep all messages in order, as TCP does. It
+// can deceive its hosts, see Deceive. A Hub is safe for concurrent use.
 type Hub struct {
-	mu       sync.Mutex
-	hosts    map[string]*HubHost
-	places   map[string]*hubPlace // by host/channel
-	maxFrame int
-	deceit   Deceit
-	held     map[string]hubMessage // what Reorders holds back, by stream and sender
-	routes   map[string]hubRoute   // of streams that were led astray, by id
-	delayed  hubLine               // what Delays holds up
+	mu           sync.Mutex
+	hosts        map[string]*HubHost
+	channels     map[string]*hubStored // keyed by host/channel
+	maxFrame     int
+	deceit       Deceit
+	heldMessages map[string]hubMessage // messages that Reorders holds back, by stream and sender
+	routes       map[string]hubRoute   // misrouted streams, by id
+	delayed      hubLine               // queue of the messages that Delays delays
 }
 
 const (
-	// hubOverhead is what a message takes on a line beside its bytes.
+	// hubOverhead is the size of a message on a line besides its data, in bytes.
 	hubOverhead = 100
-	// hubUnacked is how many frames of a channel may be unacknowledged.
-	hubUnacked = 2
-	// hubPulls is how many messages a reader asks for that have not come.
-	hubPulls = 3
+	// hubMaxUnacked is the most frames of a channel that may be unacknowledged.
+	hubMaxUnacked = 2
+	// hubMaxFetches is the most fetches of a reader that may be unanswered.
+	hubMaxFetches = 3
 )
 
 var (
-	// ErrHubAway says that a host has no connection to the hub.
+	// ErrHubAway means that a host has no connection to the hub.
 	ErrHubAway = errors.New("not connected to the hub")
-	// ErrHubTooLarge says that a frame is larger than the hub takes.
+	// ErrHubTooLarge means that a frame is larger than the hub accepts.
 	ErrHubTooLarge = errors.New("larger than the hub takes")
 )
 
-// NewHub makes a hub without hosts; frames have at most maxFrame bytes.
+// NewHub returns a hub without hosts that accepts frames of at most maxFrame bytes.
 func NewHub(maxFrame int) *Hub {
-	h := &Hub{hosts: map[string]*HubHost{}, places: map[string]*hubPlace{}, held: map[string]hubMessage{}, routes: map[string]hubRoute{}, maxFrame: maxFrame}
+	h := &Hub{hosts: map[string]*HubHost{}, channels: map[string]*hubStored{}, heldMessages: map[string]hubMessage{}, routes: map[string]hubRoute{}, maxFrame: maxFrame}
 	h.delayed.hub = h
 	return h
 }
 
-// HubHost is one host's connection to a hub. It has the methods of hubway.Hub.
+// HubHost is one host's connection to a hub. It implements hubway.Hub.
 type HubHost struct {
 	hub  *Hub
 	name string
 
-	// Under hub.mu.
+	// Guarded by hub.mu.
 	up, down  hubLine
 	connected bool
-	life      int           // counts the connections
-	moved     chan struct{} // closed when something changes here
+	connCount int           // number of connections so far
+	changed   chan struct{} // closed and replaced when the state below or of a channel changes
 	arrivals  []*HubStream
-	streams   map[string]*HubStream // by the other host and the id
-	readers   map[*HubChannel]bool  // with a connection
-	flights   map[*hubFlight]bool
-	dialled   int
+	streams   map[string]*HubStream // keyed by the other host and the id
+	readers   map[*HubChannel]bool  // channels that are read over the current connection
+	unacked   map[*hubPut]bool
+	dialCount int
 }
 
-// Host connects a host by lines of these parameters, of which only Delay and Rate may be set.
+// Host adds a host and connects it by lines with these parameters. Only Delay and Rate may be set.
 func (h *Hub) Host(name string, up, down Params) *HubHost {
 	for _, p := range []Params{up, down} {
 		if p != (Params{Delay: p.Delay, Rate: p.Rate}) {
@@ -74,60 +74,60 @@ func (h *Hub) Host(name string, up, down Params) *HubHost {
 	defer h.mu.Unlock()
 	o := &HubHost{
 		hub: h, name: name, up: hubLine{hub: h, params: up}, down: hubLine{hub: h, params: down}, connected: true,
-		moved: make(chan struct{}), streams: map[string]*HubStream{}, readers: map[*HubChannel]bool{}, flights: map[*hubFlight]bool{},
+		changed: make(chan struct{}), streams: map[string]*HubStream{}, readers: map[*HubChannel]bool{}, unacked: map[*hubPut]bool{},
 	}
 	h.hosts[name] = o
 	return o
 }
 
-// Cut ends the connection of a host: its streams end at both ends, what is under way is lost, and
-// there is no other connection until Restore.
+// Cut ends the connection of a host until Restore. Its streams end at both ends, and messages in
+// flight are lost.
 func (h *Hub) Cut(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o := h.hosts[name]
 	o.connected = false
-	o.life++
+	o.connCount++
 	o.up.clear()
 	o.down.clear()
-	for f := range o.flights {
-		f.settle(ErrHubAway)
+	for f := range o.unacked {
+		f.acknowledge(ErrHubAway)
 	}
 	for r := range o.readers {
-		r.lost()
+		r.reset()
 	}
 	for _, s := range o.streams {
-		s.lost()
+		s.reset()
 	}
 	o.arrivals = nil
-	o.rouse()
+	o.wake()
 }
 
-// Restore connects a host that was cut off.
+// Restore reconnects a host that was cut.
 func (h *Hub) Restore(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o := h.hosts[name]
 	o.connected = true
-	o.rouse()
+	o.wake()
 }
 
-// Stall holds up all that a host sends and gets, until Resume, as a path does that is cut where
-// neither end notices.
+// Stall delays all messages from and to a host until Resume, like a path that is cut where neither
+// end notices.
 func (h *Hub) Stall(name string) { h.stall(name, true) }
 
-// Resume lets go what Stall has held up.
+// Resume ends a Stall. The delayed messages are delivered.
 func (h *Hub) Resume(name string) { h.stall(name, false) }
 
-func (h *Hub) stall(name string, held bool) {
+func (h *Hub) stall(name string, on bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o := h.hosts[name]
-	o.up.hold(held)
-	o.down.hold(held)
+	o.up.stall(on)
+	o.down.stall(on)
 }
 
-// Forget restarts the hub with nothing in it: all connections end and begin anew.
+// Forget restarts the hub without its frames. All connections end and are restored.
 func (h *Hub) Forget() {
 	h.mu.Lock()
 	names := make([]string, 0, len(h.hosts))
@@ -141,63 +141,63 @@ func (h *Hub) Forget() {
 		h.Cut(name)
 	}
 	h.mu.Lock()
-	clear(h.places)
+	clear(h.channels)
 	h.mu.Unlock()
 	for _, name := range names {
 		h.Restore(name)
 	}
 }
 
-// rouse wakes whoever waits for a change at the host. Needs mu.
-func (o *HubHost) rouse() {
-	close(o.moved)
-	o.moved = make(chan struct{})
+// wake wakes all goroutines that wait for a change of the host. hub.mu must be held.
+func (o *HubHost) wake() {
+	close(o.changed)
+	o.changed = make(chan struct{})
 }
 
-// wait calls try, with mu held, at once and after each change, until it is done, or ctx or the
-// deadline end. What it returns, if anything, is when to look without a change.
-func (o *HubHost) wait(ctx context.Context, d *deadline, try func() (done bool, look time.Time)) error {
+// wait calls try with hub.mu held, at once and after each change, until try returns true, ctx ends
+// or d passes. If try returns a time, wait also calls it again at that time.
+func (o *HubHost) wait(ctx context.Context, d *deadline, try func() (done bool, pollAt time.Time)) error {
 	for {
-		var past, anew <-chan struct{}
+		var passed, moved <-chan struct{}
 		if d != nil {
-			past, anew = d.signals()
+			passed, moved = d.signals()
 		}
 		select {
-		case <-past:
-			return errPast
+		case <-passed:
+			return errDeadline
 		default:
 		}
 		o.hub.mu.Lock()
-		done, look := try()
-		moved := o.moved
+		done, pollAt := try()
+		changed := o.changed
 		o.hub.mu.Unlock()
 		if done {
 			return nil
 		}
-		if err := o.pause(ctx, moved, past, anew, look); err != nil {
+		if err := o.block(ctx, changed, passed, moved, pollAt); err != nil {
 			return err
 		}
 	}
 }
 
-func (o *HubHost) pause(ctx context.Context, moved, past, anew <-chan struct{}, look time.Time) error {
+func (o *HubHost) block(ctx context.Context, changed, passed, moved <-chan struct{}, pollAt time.Time) error {
 	var due <-chan time.Time
-	if !look.IsZero() {
-		timer := time.NewTimer(time.Until(look))
+	if !pollAt.IsZero() {
+		timer := time.NewTimer(time.Until(pollAt))
 		defer timer.Stop()
 		due = timer.C
 	}
 	select {
+	case <-changed:
 	case <-moved:
-	case <-anew:
 	case <-due:
-	case <-past:
-		return errPast
+	case <-passed:
+		return errDeadline
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	return nil
 }
 
-// away is the error of a call that needs a connection.
-func (o *HubHost) away() error { return fmt.Errorf("host %s: %w", o.name, ErrHubAway) }
+// errAway returns the error of a call that needs a connection.
+func (o *HubHost) errAway() error { return fmt.Errorf("host %s: %w", o.name, ErrHubAway) }

@@ -9,16 +9,17 @@ import (
 	"achbridge/testnet/need"
 )
 
-// The ages of mirrors that are fed by a hub, with real programs on emulated hosts. The figures are
-// printed beside the bars of docs/performance.md: a busy machine is no failure.
+// These tests measure the ages of mirrors that are fed through a hub, with real programs on
+// emulated hosts. They print the figures with the bars of docs/performance.md, but do not fail,
+// since the machine may be busy.
 
 const (
-	settleHub  = 3 * time.Second // after the first frame: a reader is not bounded in its first second
+	settleHub  = 3 * time.Second // after the first frame, since a reader is not limited in its first second
 	measureHub = 4 * time.Second
 )
 
-// judge prints whether a bar is met.
-func judge(t *testing.T, what string, got, bar float64) {
+// printBar prints a figure and whether it meets its bar.
+func printBar(t *testing.T, what string, got, bar float64) {
 	t.Helper()
 	met := "met"
 	if got > bar {
@@ -27,7 +28,7 @@ func judge(t *testing.T, what string, got, bar float64) {
 	t.Logf("%s: %.2f, bar %.2f: %s", what, got, bar, met)
 }
 
-// TestHubAges measures the first row in the long run, and all where it is named: go test -run TestHubAges.
+// The long run measures only the first row. go test -run TestHubAges measures all.
 func TestHubAges(t *testing.T) {
 	need.Long(t)
 	named := strings.Contains(flag.Lookup("test.run").Value.String(), "TestHubAges")
@@ -55,17 +56,17 @@ func ageOnAnIdlePath(t *testing.T) {
 	robot := f.join("robot")
 	pc := f.join("pc", "--mirror", "robot/*")
 	byHub := f.measure(settleHub, measureHub, map[string]*process{"hub": f.hub, "robot": robot, "pc": pc}, "pc:robot.imu", "pc:robot.state")
-	pc.leave()
+	pc.terminate()
 	desk := f.run("desk", "--mirror", "robot/*")
 	direct := f.measure(settleHub, measureHub, map[string]*process{"hub": f.hub, "robot": robot, "desk": desk}, "desk:robot.imu", "desk:robot.state")
 	for _, channel := range []string{"robot.imu", "robot.state"} {
 		t.Logf("%s by the hub: %v", channel, byHub.views["pc:"+channel])
 		t.Logf("%s direct:     %v", channel, direct.views["desk:"+channel])
 	}
-	t.Logf("processor by the hub: %v; direct: %v", byHub.spent, direct.spent)
+	t.Logf("processor by the hub: %v; direct: %v", byHub.cpuTime, direct.cpuTime)
 }
 
-// thinRate is the rate of a thin link, in bits a second.
+// thinRate is the rate of a thin link in bits per second.
 const thinRate = 1e6
 
 func ageOverThinHops(t *testing.T) {
@@ -82,12 +83,12 @@ func ageOverThinHops(t *testing.T) {
 		pc := f.join("pc", "--mirror", "robot/*")
 		m := f.measure(settleHub, measureHub, map[string]*process{"hub": f.hub, "robot": robot, "pc": pc}, "pc:robot.imu")
 		got := m.views["pc:robot.imu"]
-		bytes := min(m.wire["robot>hub"], m.wire["hub>pc"]) / got.hz // not all that goes up comes down
+		bytes := min(m.wire["robot>hub"], m.wire["hub>pc"]) / got.hz // not all frames that go up are fetched
 		one := time.Duration(bytes * 8 / thinRate * 1e9)
 		least := 10*time.Millisecond + time.Duration(hops)*one + one/2
-		t.Logf("%d thin hops: %v; least %.1f ms, %.0f bytes a frame on the wire; processor %v", hops, got, inMs(least), bytes, m.spent)
-		judge(t, "mean to the least", got.mean.Seconds()/least.Seconds(), map[int]float64{1: 1.2, 2: 1.25}[hops])
-		judge(t, "p99 to the least", got.p99.Seconds()/least.Seconds(), 2)
+		t.Logf("%d thin hops: %v; least %.1f ms, %.0f bytes a frame on the wire; processor %v", hops, got, inMs(least), bytes, m.cpuTime)
+		printBar(t, "mean to the least", got.mean.Seconds()/least.Seconds(), map[int]float64{1: 1.2, 2: 1.25}[hops])
+		printBar(t, "p99 to the least", got.p99.Seconds()/least.Seconds(), 2)
 	}
 }
 
@@ -104,11 +105,11 @@ func ageBesideACamera(t *testing.T) {
 		m := f.measure(settleHub, measureHub, nil, "pc:robot.imu", "pc:robot.camera")
 		beside := m.views["pc:robot.imu"]
 		t.Logf("thin %s: alone %v; beside the camera %v; camera %v", c.name, alone, beside, m.views["pc:robot.camera"])
-		judge(t, "beside to alone", beside.mean.Seconds()/alone.mean.Seconds(), 2)
+		printBar(t, "beside to alone", beside.mean.Seconds()/alone.mean.Seconds(), 2)
 	}
 }
 
-// ageBesideASlowOperator has a second operator on 100 kbit/s read what the first one reads.
+// ageBesideASlowOperator adds a second operator on 100 kbit/s that reads the same channels.
 func ageBesideASlowOperator(t *testing.T) {
 	f := newFleet(t, "robot", "pc", "far")
 	f.link("", "delay=5ms,rate=20mbit")
@@ -123,7 +124,7 @@ func ageBesideASlowOperator(t *testing.T) {
 	beside := f.measure(0, measureHub, nil, append(channels, "far:robot.imu")...)
 	for _, name := range channels {
 		t.Logf("%s alone: %v; beside: %v", name, alone.views[name], beside.views[name])
-		judge(t, name+" beside a slow operator to alone", beside.views[name].mean.Seconds()/alone.views[name].mean.Seconds(), 1.05)
+		printBar(t, name+" beside a slow operator to alone", beside.views[name].mean.Seconds()/alone.views[name].mean.Seconds(), 1.05)
 	}
 	t.Logf("the slow one: %v", beside.views["far:robot.imu"])
 }

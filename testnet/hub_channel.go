@@ -9,91 +9,91 @@ import (
 	"time"
 )
 
-// hubPlace is what the hub has of a channel.
-type hubPlace struct {
-	frame   []byte
-	number  uint64 // of frame, counted from 1
-	history [][]byte
-	spare   [][]byte // what Reorders holds back
+// hubStored is the state of a channel at the hub.
+type hubStored struct {
+	frame     []byte
+	number    uint64 // number of frame, from 1
+	history   [][]byte
+	reordered [][]byte // frames that Reorders holds back
 }
 
-// HubChannel is a host's view of one channel at the hub. It has the methods of hubway.Channel.
+// HubChannel is a host's view of one channel at the hub. It implements hubway.Channel.
 type HubChannel struct {
-	host *HubHost
-	of   string // the host that the channel is of
-	name string
+	host   *HubHost
+	origin string // host of the channel
+	name   string
 
-	// Under hub.mu.
-	closed  bool
-	unacked int
-	began   bool     // the hub knows the reader
-	asked   int      // pulls that have no answer here
-	pulls   int      // at the hub
-	seen    uint64   // number of the newest frame that the hub has sent
-	got     [][]byte // arrived, not taken
+	// Guarded by hub.mu.
+	closed         bool
+	unacked        int
+	isReading      bool     // the reader is registered at the hub
+	openFetches    int      // fetches that were sent and have no answer yet
+	waitingFetches int      // fetches that wait at the hub
+	lastServed     uint64   // number of the newest frame that the hub has sent
+	arrived        [][]byte // frames that Next has not returned
 }
 
-// hubFlight is a frame that is not acknowledged.
-type hubFlight struct {
+// hubPut is a frame that the hub has not acknowledged.
+type hubPut struct {
 	channel *HubChannel
 	acked   chan error
 }
 
 var errHubChannel = errors.New("channel closed")
 
-// Channel is the place of a channel's newest frame at the hub.
+// Channel returns this host's view of a channel of any host.
 func (o *HubHost) Channel(host, channel string) *HubChannel {
-	return &HubChannel{host: o, of: host, name: channel}
+	return &HubChannel{host: o, origin: host, name: channel}
 }
 
-// over is why a call ends early, or nil. Needs mu.
-func (c *HubChannel) over() error {
+// closedErr returns an error if the channel is closed. hub.mu must be held.
+func (c *HubChannel) closedErr() error {
 	if c.closed {
 		return errors.Join(errHubChannel, net.ErrClosed)
 	}
 	return nil
 }
 
-// Room blocks until a frame would leave at once. It fails at once without a connection.
+// Room blocks until a frame could be sent at once. Without a connection it fails at once.
 func (c *HubChannel) Room(ctx context.Context, _ int) error {
 	var err error
 	if late := c.host.wait(ctx, nil, func() (bool, time.Time) {
 		var free bool
-		free, err = c.room()
-		return free || err != nil, c.host.up.opens()
+		free, err = c.hasRoom()
+		return free || err != nil, c.host.up.nextFree()
 	}); late != nil {
 		return late
 	}
 	return err
 }
 
-// room reports whether a frame would leave at once. Needs mu.
-func (c *HubChannel) room() (bool, error) {
-	switch err := c.over(); {
+// hasRoom reports whether a frame could be sent at once. hub.mu must be held.
+func (c *HubChannel) hasRoom() (bool, error) {
+	switch err := c.closedErr(); {
 	case err != nil:
 		return false, err
 	case !c.host.connected:
-		return false, c.host.away()
+		return false, c.host.errAway()
 	}
-	return c.unacked < hubUnacked && c.host.up.opens().IsZero(), nil
+	return c.unacked < hubMaxUnacked && c.host.up.nextFree().IsZero(), nil
 }
 
-// Put sends b to the hub as soon as there is room. The hub's word follows in acked.
+// Put sends b to the hub as soon as there is room. The hub's acknowledgement, nil or an error, follows in the channel.
 func (c *HubChannel) Put(ctx context.Context, b []byte) (<-chan error, error) {
-	if c.of != c.host.name {
-		return nil, fmt.Errorf("host %s: puts a frame of %s", c.host.name, c.of)
+	if c.origin != c.host.name {
+		return nil, fmt.Errorf("host %s: puts a frame of %s", c.host.name, c.origin)
 	}
 	if len(b) > c.host.hub.maxFrame {
 		return nil, fmt.Errorf("frame of %d bytes: %w", len(b), ErrHubTooLarge)
 	}
 	var err error
-	f := &hubFlight{c, make(chan error, 1)}
+	f := &hubPut{c, make(chan error, 1)}
 	if late := c.host.wait(ctx, nil, func() (bool, time.Time) {
 		var free bool
-		if free, err = c.room(); free {
-			c.fly(f, bytes.Clone(b))
+		if free, err = c.hasRoom(); free {
+			c.transmit(f, bytes.Clone(b))
 		}
-		return free || err != nil, c.host.up.opens()
+		return free || err != nil, c.host.up.nextFree()
 	}); late != nil {
 		return nil, late
 	}
@@ -103,28 +103,28 @@ func (c *HubChannel) Put(ctx context.Context, b []byte) (<-chan error, error) {
 	return f.acked, nil
 }
 
-// fly sends a frame. Needs mu.
-func (c *HubChannel) fly(f *hubFlight, b []byte) {
+// transmit sends a frame to the hub. hub.mu must be held.
+func (c *HubChannel) transmit(f *hubPut, b []byte) {
 	c.unacked++
-	c.host.flights[f] = true
+	c.host.unacked[f] = true
 	c.host.up.send(len(b), func() {
-		c.host.hub.store(c.of+"/"+c.name, b)
-		c.host.down.send(0, func() { f.settle(nil) })
+		c.host.hub.store(c.origin+"/"+c.name, b)
+		c.host.down.send(0, func() { f.acknowledge(nil) })
 	})
 }
 
-// settle passes on the hub's word. Needs mu.
-func (f *hubFlight) settle(err error) {
+// acknowledge ends f with the hub's answer. hub.mu must be held.
+func (f *hubPut) acknowledge(err error) {
 	o := f.channel.host
-	delete(o.flights, f)
+	delete(o.unacked, f)
 	f.channel.unacked--
 	f.acked <- err
-	o.rouse()
+	o.wake()
 }
 
-// store makes b the newest frame of a channel. Needs mu.
+// store makes b the newest frame of a channel and answers waiting fetches. h.mu must be held.
 func (h *Hub) store(key string, b []byte) {
-	p := h.place(key)
+	p := h.channel(key)
 	p.frame = b
 	p.number++
 	p.history = append(p.history, b)
@@ -133,33 +133,33 @@ func (h *Hub) store(key string, b []byte) {
 	}
 	for _, o := range h.hosts {
 		for r := range o.readers {
-			if r.of+"/"+r.name == key {
-				r.serve()
+			if r.origin+"/"+r.name == key {
+				r.answer()
 			}
 		}
 	}
 }
 
-func (h *Hub) place(key string) *hubPlace {
-	p := h.places[key]
+func (h *Hub) channel(key string) *hubStored {
+	p := h.channels[key]
 	if p == nil {
-		p = &hubPlace{}
-		h.places[key] = p
+		p = &hubStored{}
+		h.channels[key] = p
 	}
 	return p
 }
 
-// Next waits for the next frame; of several that have come since the last call it is the newest.
-// It waits for a connection, too.
+// Next blocks until a frame arrives and returns it. If several have arrived since the last call, it
+// returns the newest. It also waits for a connection.
 func (c *HubChannel) Next(ctx context.Context) (b []byte, err error) {
 	if late := c.host.wait(ctx, nil, func() (bool, time.Time) {
-		if err = c.over(); err != nil {
+		if err = c.closedErr(); err != nil {
 			return true, time.Time{}
 		}
-		if n := len(c.got); n > 0 {
-			b, c.got = c.got[n-1], nil
+		if n := len(c.arrived); n > 0 {
+			b, c.arrived = c.arrived[n-1], nil
 		}
-		c.ask()
+		c.fetch()
 		return b != nil, time.Time{}
 	}); late != nil {
 		return nil, late
@@ -167,64 +167,64 @@ func (c *HubChannel) Next(ctx context.Context) (b []byte, err error) {
 	return b, err
 }
 
-// ask sends pulls, as many as there may be. Needs mu.
-func (c *HubChannel) ask() {
+// fetch sends fetches up to hubMaxFetches. hub.mu must be held.
+func (c *HubChannel) fetch() {
 	if !c.host.connected {
 		return
 	}
-	if !c.began {
-		c.began = true
+	if !c.isReading {
+		c.isReading = true
 		c.host.readers[c] = true
 	}
-	for ; c.asked < hubPulls; c.asked++ {
+	for ; c.openFetches < hubMaxFetches; c.openFetches++ {
 		c.host.up.send(0, func() {
-			c.pulls++
-			c.serve()
+			c.waitingFetches++
+			c.answer()
 		})
 	}
 }
 
-// serve sends what the hub has, if a pull waits. Needs mu.
-func (c *HubChannel) serve() {
-	h, p := c.host.hub, c.host.hub.place(c.of+"/"+c.name)
-	if c.pulls == 0 || c.seen == p.number || !c.host.readers[c] {
+// answer sends the channel's newest frame if a fetch waits and the reader does not have it. hub.mu must be held.
+func (c *HubChannel) answer() {
+	h, p := c.host.hub, c.host.hub.channel(c.origin+"/"+c.name)
+	if c.waitingFetches == 0 || c.lastServed == p.number || !c.host.readers[c] {
 		return
 	}
-	c.seen = p.number
+	c.lastServed = p.number
 	for i, b := range h.answers(c, p) {
-		c.pulls = max(c.pulls-1, 0)
-		life := c.host.life
+		c.waitingFetches = max(c.waitingFetches-1, 0)
+		conn := c.host.connCount
 		h.later(h.deceit.Frames, i, func() {
-			if c.host.life == life {
-				c.host.down.send(len(b), func() { c.take(bytes.Clone(b)) })
+			if c.host.connCount == conn {
+				c.host.down.send(len(b), func() { c.deliver(bytes.Clone(b)) })
 			}
 		})
 	}
 }
 
-// take hands a frame to the reader. Needs mu.
-func (c *HubChannel) take(b []byte) {
-	if !c.began {
-		return // of an earlier connection
+// deliver stores a frame for Next. hub.mu must be held.
+func (c *HubChannel) deliver(b []byte) {
+	if !c.isReading {
+		return // the frame is from an earlier connection
 	}
-	c.asked = max(c.asked-1, 0)
-	if c.got = append(c.got, b); len(c.got) > hubPulls {
-		c.got = c.got[1:]
+	c.openFetches = max(c.openFetches-1, 0)
+	if c.arrived = append(c.arrived, b); len(c.arrived) > hubMaxFetches {
+		c.arrived = c.arrived[1:]
 	}
-	c.host.rouse()
+	c.host.wake()
 }
 
-// lost forgets what the reader has at the hub. Needs mu.
-func (c *HubChannel) lost() {
+// reset forgets the reader's state at the hub. hub.mu must be held.
+func (c *HubChannel) reset() {
 	delete(c.host.readers, c)
-	c.began, c.asked, c.pulls, c.seen, c.got = false, 0, 0, 0, nil
+	c.isReading, c.openFetches, c.waitingFetches, c.lastServed, c.arrived = false, 0, 0, 0, nil
 }
 
-// Close ends calls that wait.
+// Close ends all calls that wait.
 func (c *HubChannel) Close() {
 	c.host.hub.mu.Lock()
 	defer c.host.hub.mu.Unlock()
 	c.closed = true
-	c.lost()
-	c.host.rouse()
+	c.reset()
+	c.host.wake()
 }

@@ -12,56 +12,56 @@ type Lie uint8
 
 const (
 	Honest       Lie = iota
-	Replays          // after each message one from before comes again
-	Reorders         // of each two the second comes first
-	Doubles          // each comes twice
-	Forges           // in each some bit is another one
-	Withholds        // none comes any more
-	Delays           // each comes later, in order
-	Impersonates     // frames are those of another channel; a stream leads to another host
+	Replays          // delivers an earlier message again after each message
+	Reorders         // delivers the messages of each pair in reverse order
+	Doubles          // delivers each message twice
+	Forges           // flips one bit of each message
+	Withholds        // delivers no more messages
+	Delays           // delays each message and keeps their order
+	Impersonates     // delivers frames of another channel, and connects streams to another host
 )
 
 func (l Lie) String() string {
 	return [...]string{"honest", "replays", "reorders", "doubles", "forges", "withholds", "delays", "impersonates"}[l]
 }
 
-// Deceit is what a hub does with frames, and with the messages of streams.
+// Deceit is how a hub deceives readers of frames and the ends of streams.
 type Deceit struct {
 	Frames, Streams Lie
-	By              time.Duration // how much later, with Delays
+	By              time.Duration // delay of Delays
 }
 
-// Deceive has the hub lie from now on. It then keeps all frames, to replay them.
+// Deceive makes the hub deceive its hosts from now on. The hub then keeps all frames, for Replays.
 func (h *Hub) Deceive(d Deceit) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.deceit = d
 }
 
-// answers is what a reader gets for the newest frame of a place. Needs mu.
-func (h *Hub) answers(c *HubChannel, p *hubPlace) [][]byte {
+// answers returns the frames that a reader gets instead of the newest one. h.mu must be held.
+func (h *Hub) answers(c *HubChannel, p *hubStored) [][]byte {
 	switch h.deceit.Frames {
 	case Replays:
 		if len(p.history) > 1 {
 			return [][]byte{p.frame, p.history[int(p.number)%(len(p.history)-1)]}
 		}
 	case Reorders:
-		if len(p.spare) == 0 {
-			p.spare = [][]byte{p.frame}
+		if len(p.reordered) == 0 {
+			p.reordered = [][]byte{p.frame}
 			return nil
 		}
-		first := p.spare[0]
-		p.spare = nil
+		first := p.reordered[0]
+		p.reordered = nil
 		return [][]byte{p.frame, first}
 	case Doubles:
 		return [][]byte{p.frame, p.frame}
 	case Forges:
-		return [][]byte{flipped(p.frame, p.number)}
+		return [][]byte{flipBit(p.frame, p.number)}
 	case Withholds:
 		return nil
 	case Impersonates:
-		for _, key := range slices.Sorted(maps.Keys(h.places)) {
-			if other := h.places[key]; other != p && other.frame != nil {
+		for _, key := range slices.Sorted(maps.Keys(h.channels)) {
+			if other := h.channels[key]; other != p && other.frame != nil {
 				return [][]byte{other.frame}
 			}
 		}
@@ -70,8 +70,8 @@ func (h *Hub) answers(c *HubChannel, p *hubPlace) [][]byte {
 	return [][]byte{p.frame}
 }
 
-// flipped is b with one other bit; another one for each n.
-func flipped(b []byte, n uint64) []byte {
+// flipBit returns b with one bit flipped, a different bit for each n.
+func flipBit(b []byte, n uint64) []byte {
 	b = bytes.Clone(b)
 	if len(b) > 0 {
 		bit := n * 2654435761 % (8 * uint64(len(b)))
@@ -80,43 +80,43 @@ func flipped(b []byte, n uint64) []byte {
 	return b
 }
 
-// messages is what becomes of a message of a stream. Needs mu.
+// messages returns the messages that the other end of a stream gets instead of m. h.mu must be held.
 func (h *Hub) messages(m hubMessage) []hubMessage {
 	key := m.from + " " + m.id
 	switch lie := h.deceit.Streams; {
 	case lie == Impersonates:
-		return []hubMessage{h.misled(m)}
+		return []hubMessage{h.misroute(m)}
 	case m.kind != hubData:
 	case lie == Doubles:
 		return []hubMessage{m, m}
 	case lie == Replays:
-		before, ok := h.held[key]
-		h.held[key] = m
+		before, ok := h.heldMessages[key]
+		h.heldMessages[key] = m
 		if ok {
 			return []hubMessage{m, before}
 		}
 	case lie == Reorders:
-		before, ok := h.held[key]
-		delete(h.held, key)
+		before, ok := h.heldMessages[key]
+		delete(h.heldMessages, key)
 		if ok {
 			return []hubMessage{m, before}
 		}
-		h.held[key] = m
+		h.heldMessages[key] = m
 		return nil
 	case lie == Forges:
-		m.data = flipped(m.data, m.number)
+		m.data = flipBit(m.data, m.number)
 	case lie == Withholds:
 		return nil
 	}
 	return []hubMessage{m}
 }
 
-// hubRoute is where a stream leads that was meant for another host.
-type hubRoute struct{ dialler, meant, third string }
+// hubRoute is a stream that leads to a third host instead of its addressee.
+type hubRoute struct{ dialler, addressee, third string }
 
-// misled brings what the dialler says to a third host, and the answers back in the name of the one
-// that was meant. Needs mu.
-func (h *Hub) misled(m hubMessage) hubMessage {
+// misroute sends messages of the dialler to a third host, and returns its answers in the name of the
+// addressee. h.mu must be held.
+func (h *Hub) misroute(m hubMessage) hubMessage {
 	r, ok := h.routes[m.id]
 	if !ok && m.kind == hubOpen {
 		for _, name := range slices.Sorted(maps.Keys(h.hosts)) {
@@ -131,13 +131,13 @@ func (h *Hub) misled(m hubMessage) hubMessage {
 	case ok && m.from == r.dialler:
 		m.to = r.third
 	case ok && m.from == r.third:
-		m.from = r.meant
+		m.from = r.addressee
 	}
 	return m
 }
 
-// later calls do now, or when a hub that lies does: it says the nth answer to one pull some time
-// after the first, or a reader would see the last alone. Needs mu.
+// later calls do now, or later if the hub delays messages. The nth answer to one fetch is sent n ms
+// after the first, so that the reader sees all of them. h.mu must be held.
 func (h *Hub) later(lie Lie, nth int, do func()) {
 	wait := time.Duration(nth) * time.Millisecond
 	if lie == Delays {

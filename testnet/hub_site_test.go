@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// fleet is a site whose hosts have no path to each other but by a hub, which is a host of its own.
+// fleet is a site whose hosts reach each other only through a hub, which is another host.
 type fleet struct {
 	*site
 	dir   string
@@ -19,7 +19,7 @@ type fleet struct {
 	views map[string]*observation
 }
 
-// newFleet makes the hosts and runs the hub. The hosts' links are perfect at first.
+// newFleet starts the hosts, with perfect links, and runs the hub.
 func newFleet(t *testing.T, names ...string) *fleet {
 	t.Helper()
 	all := append([]string{"hub"}, names...)
@@ -54,80 +54,80 @@ func (f *fleet) hubDir() string { return filepath.Join(f.dir, "hub") }
 
 func (f *fleet) credentials(host string) string { return filepath.Join(f.dir, host+".creds") }
 
-// join runs the daemon of a host that uses the hub.
+// join starts the daemon of a host with credentials for the hub.
 func (f *fleet) join(host string, args ...string) *process {
 	f.t.Helper()
 	return f.run(host, append([]string{"--hub-creds", f.credentials(host)}, args...)...)
 }
 
-// meet lets two hosts reach each other directly.
+// meet allows two hosts to reach each other directly.
 func (f *fleet) meet(a, b string) {
 	f.t.Helper()
 	f.link(a+">"+b, "up")
 	f.link(b+">"+a, "up")
 }
 
-// figures are how old the newest frame of a mirror was, over time, and what came.
-type figures struct {
+// ageStats are statistics of a mirror: the ages of its newest frame over time, and its frames.
+type ageStats struct {
 	mean, p50, p99, worst time.Duration
 	hz                    float64
-	size                  int // bytes of a frame
+	size                  int // size of a frame in bytes
 }
 
-func (f figures) String() string {
+func (f ageStats) String() string {
 	return fmt.Sprintf("age %.2f ms, p50 %.2f, p99 %.2f, worst %.1f, %.0f Hz", inMs(f.mean), inMs(f.p50), inMs(f.p99), inMs(f.worst), f.hz)
 }
 
 func inMs(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// taken is one measurement: of each view, and of what went over the wire.
-type taken struct {
-	took  time.Duration
-	views map[string]figures       // by HOST:CHANNEL
-	wire  map[string]float64       // bytes a second, by FROM>TO
-	spent map[string]time.Duration // processor, by name of the process
+// measurement has the statistics of each view, and the traffic.
+type measurement struct {
+	duration time.Duration
+	views    map[string]ageStats      // statistics by HOST:CHANNEL
+	wire     map[string]float64       // bytes a second, by FROM>TO
+	cpuTime  map[string]time.Duration // CPU time by name of the process
 }
 
-// measure looks for so long at channels, each as HOST:CHANNEL, after so long a time to settle.
-func (f *fleet) measure(settle, length time.Duration, processes map[string]*process, channels ...string) taken {
+// measure waits for settle and then measures channels, given as HOST:CHANNEL, for length.
+func (f *fleet) measure(settle, length time.Duration, processes map[string]*process, channels ...string) measurement {
 	f.t.Helper()
 	for _, name := range channels {
 		f.watch(name)
 	}
 	for _, name := range channels {
 		_, channel, _ := strings.Cut(name, ":")
-		f.views[name].first("keep:"+channel, "frame", func(s sighting) bool { return s.Err == "" })
+		f.views[name].waitForFrame("keep:"+channel, "frame", func(s observedFrame) bool { return s.Err == "" })
 	}
 	time.Sleep(settle)
-	m := taken{views: map[string]figures{}, wire: map[string]float64{}, spent: map[string]time.Duration{}}
+	m := measurement{views: map[string]ageStats{}, wire: map[string]float64{}, cpuTime: map[string]time.Duration{}}
 	from, before := monotonic(), map[string]int64{}
 	for way, n := range f.sent {
 		before[way] = n.Load()
 	}
 	for name, p := range processes {
-		m.spent[name] = -p.processor()
+		m.cpuTime[name] = -p.cpuTime()
 	}
 	time.Sleep(length)
 	to := monotonic()
-	m.took = time.Duration(to - from)
+	m.duration = time.Duration(to - from)
 	for way, n := range f.sent {
-		m.wire[way] = float64(n.Load()-before[way]) / m.took.Seconds()
+		m.wire[way] = float64(n.Load()-before[way]) / m.duration.Seconds()
 	}
 	for name, p := range processes {
-		m.spent[name] += p.processor()
+		m.cpuTime[name] += p.cpuTime()
 	}
-	time.Sleep(100 * time.Millisecond) // until the observers have told
+	time.Sleep(100 * time.Millisecond) // until the observers have printed their frames
 	for _, name := range channels {
 		_, channel, _ := strings.Cut(name, ":")
 		o := f.views[name]
 		o.mu.Lock()
-		m.views[name] = ageBetween(o.seen["keep:"+channel], from, to)
+		m.views[name] = ageBetween(o.frames["keep:"+channel], from, to)
 		o.mu.Unlock()
 	}
 	return m
 }
 
-// watch has an observer read a channel from now on.
+// watch starts an observer of a channel HOST:CHANNEL.
 func (f *fleet) watch(name string) {
 	f.t.Helper()
 	if f.views[name] == nil {
@@ -136,18 +136,18 @@ func (f *fleet) watch(name string) {
 	}
 }
 
-// ageBetween looks at the time between from and to, every tenth of a millisecond.
-func ageBetween(seen []sighting, from, to int64) (a figures) {
-	const look = 100_000
+// ageBetween samples the age between from and to, every 0.1 ms.
+func ageBetween(frames []observedFrame, from, to int64) (a ageStats) {
+	const step = 100_000
 	var ages []time.Duration
 	var sum time.Duration
 	i := 0
-	for at := from; at < to; at += look {
-		for i+1 < len(seen) && seen[i+1].Time <= at {
+	for at := from; at < to; at += step {
+		for i+1 < len(frames) && frames[i+1].Time <= at {
 			i++
 		}
-		if i < len(seen) && seen[i].Time <= at && seen[i].Err == "" {
-			age := time.Duration(at - seen[i].Put)
+		if i < len(frames) && frames[i].Time <= at && frames[i].Err == "" {
+			age := time.Duration(at - frames[i].Put)
 			sum += age
 			ages = append(ages, age)
 		}
@@ -155,7 +155,7 @@ func ageBetween(seen []sighting, from, to int64) (a figures) {
 	if len(ages) == 0 {
 		return a
 	}
-	for _, s := range seen {
+	for _, s := range frames {
 		if s.Time >= from && s.Time < to {
 			a.hz, a.size = a.hz+1, s.Size
 		}

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	hubWindow   = 64 << 10 // bytes of a stream that nobody has read
-	hubPiece    = 16 << 10 // bytes of one message
-	hubArrivals = 64       // streams that wait for Accept
+	hubWindow   = 64 << 10 // most unread bytes of a stream
+	hubPiece    = 16 << 10 // most bytes of one message
+	hubArrivals = 64       // most streams that wait for Accept
 )
 
 var (
-	errPast = os.ErrDeadlineExceeded
-	// ErrHubBroken says that a stream has ended since a message was lost, doubled or forged.
+	errDeadline = os.ErrDeadlineExceeded
+	// ErrHubBroken means that a stream has ended because a message was lost, doubled or forged.
 	ErrHubBroken = errors.New("stream broken: a message was lost, doubled or forged")
 )
 
@@ -33,7 +33,7 @@ const (
 	hubData
 	hubCredit
 	hubClose
-	hubGone // by the hub: there is no other end
+	hubReset // sent by the hub: the other end does not exist
 )
 
 // hubMessage is one message between the ends of a stream.
@@ -51,46 +51,46 @@ type HubStream struct {
 	peer, id    string
 	read, write *deadline
 
-	// Under hub.mu.
-	accepted  bool
-	sent, got uint64 // messages
-	unread    bytes.Buffer
-	taken     int // bytes read that the peer does not know of
-	room      int // bytes that may be sent
-	closed    bool
-	ended     error // no more comes
+	// Guarded by hub.mu.
+	accepted   bool
+	sent, got  uint64 // number of messages sent and received
+	unread     bytes.Buffer
+	uncredited int // bytes read for which the peer has got no credit
+	credit     int // bytes that may be sent
+	closed     bool
+	endErr     error // why no more data arrives; nil while the stream is open
 }
 
 func (o *HubHost) newStream(peer, id string) *HubStream {
-	s := &HubStream{host: o, peer: peer, id: id, read: newDeadline(), write: newDeadline(), room: hubWindow}
+	s := &HubStream{host: o, peer: peer, id: id, read: newDeadline(), write: newDeadline(), credit: hubWindow}
 	o.streams[peer+" "+id] = s
 	return s
 }
 
-// Dial begins a stream to a host, and waits until that host accepts it.
+// Dial opens a stream to a host and waits until that host accepts it.
 func (o *HubHost) Dial(ctx context.Context, host string) (net.Conn, error) {
 	o.hub.mu.Lock()
 	if !o.connected {
 		o.hub.mu.Unlock()
-		return nil, o.away()
+		return nil, o.errAway()
 	}
-	o.dialled++
-	s := o.newStream(host, o.name+strconv.Itoa(o.dialled))
-	s.say(hubMessage{kind: hubOpen})
+	o.dialCount++
+	s := o.newStream(host, o.name+strconv.Itoa(o.dialCount))
+	s.send(hubMessage{kind: hubOpen})
 	o.hub.mu.Unlock()
-	if late := o.wait(ctx, nil, func() (bool, time.Time) { return s.accepted || s.ended != nil, time.Time{} }); late != nil {
+	if late := o.wait(ctx, nil, func() (bool, time.Time) { return s.accepted || s.endErr != nil, time.Time{} }); late != nil {
 		s.Close()
 		return nil, late
 	}
 	o.hub.mu.Lock()
 	defer o.hub.mu.Unlock()
 	if !s.accepted {
-		return nil, fmt.Errorf("dial %s: %w", host, s.ended)
+		return nil, fmt.Errorf("dial %s: %w", host, s.endErr)
 	}
 	return s, nil
 }
 
-// Accept takes a stream that another host began.
+// Accept returns the next stream that another host has opened.
 func (o *HubHost) Accept(ctx context.Context) (net.Conn, error) {
 	var s *HubStream
 	if late := o.wait(ctx, nil, func() (bool, time.Time) {
@@ -98,7 +98,7 @@ func (o *HubHost) Accept(ctx context.Context) (net.Conn, error) {
 			return false, time.Time{}
 		}
 		s, o.arrivals = o.arrivals[0], o.arrivals[1:]
-		s.say(hubMessage{kind: hubAccept})
+		s.send(hubMessage{kind: hubAccept})
 		return true, time.Time{}
 	}); late != nil {
 		return nil, late
@@ -106,33 +106,33 @@ func (o *HubHost) Accept(ctx context.Context) (net.Conn, error) {
 	return s, nil
 }
 
-// say sends a message to the other end. Needs mu.
-func (s *HubStream) say(m hubMessage) {
+// send sends a message to the other end. hub.mu must be held.
+func (s *HubStream) send(m hubMessage) {
 	if !s.host.connected {
 		return
 	}
 	m.from, m.to, m.id, m.number = s.host.name, s.peer, s.id, s.sent
 	s.sent++
-	s.host.up.send(len(m.data), func() { s.host.hub.pass(m) })
+	s.host.up.send(len(m.data), func() { s.host.hub.forward(m) })
 }
 
-// pass is the hub's part: it brings a message on its way, or what it makes of it. Needs mu.
-func (h *Hub) pass(m hubMessage) {
+// forward passes a message to its receiver, or what the hub's deceit makes of it. h.mu must be held.
+func (h *Hub) forward(m hubMessage) {
 	for _, m := range h.messages(m) {
 		to := h.hosts[m.to]
 		if to == nil || !to.connected {
 			if from := h.hosts[m.from]; from != nil {
-				m.from, m.to, m.kind = m.to, m.from, hubGone
-				from.down.send(0, func() { from.hear(m) })
+				m.from, m.to, m.kind = m.to, m.from, hubReset
+				from.down.send(0, func() { from.receive(m) })
 			}
 			continue
 		}
-		h.later(h.deceit.Streams, 0, func() { to.down.send(len(m.data), func() { to.hear(m) }) })
+		h.later(h.deceit.Streams, 0, func() { to.down.send(len(m.data), func() { to.receive(m) }) })
 	}
 }
 
-// hear takes a message of another host. Needs mu.
-func (o *HubHost) hear(m hubMessage) {
+// receive handles a message of another host. hub.mu must be held.
+func (o *HubHost) receive(m hubMessage) {
 	s := o.streams[m.from+" "+m.id]
 	switch {
 	case s == nil && m.kind == hubOpen && m.number == 0 && len(o.arrivals) < hubArrivals:
@@ -140,20 +140,20 @@ func (o *HubHost) hear(m hubMessage) {
 		s.accepted, s.got = true, 1
 		o.arrivals = append(o.arrivals, s)
 	case s != nil:
-		s.hear(m)
+		s.receive(m)
 	}
-	o.rouse()
+	o.wake()
 }
 
-func (s *HubStream) hear(m hubMessage) {
+func (s *HubStream) receive(m hubMessage) {
 	switch {
-	case s.ended != nil:
+	case s.endErr != nil:
 		return
-	case m.kind == hubGone:
+	case m.kind == hubReset:
 		s.end(ErrHubAway)
 		return
-	case m.number != s.got, m.kind == hubData && len(m.data)+s.unread.Len()+s.taken > hubWindow:
-		s.say(hubMessage{kind: hubClose})
+	case m.number != s.got, m.kind == hubData && len(m.data)+s.unread.Len()+s.uncredited > hubWindow:
+		s.send(hubMessage{kind: hubClose})
 		s.end(ErrHubBroken)
 		return
 	}
@@ -164,26 +164,26 @@ func (s *HubStream) hear(m hubMessage) {
 	case hubData:
 		s.unread.Write(m.data)
 	case hubCredit:
-		s.room += m.credit
+		s.credit += m.credit
 	case hubClose:
 		s.end(io.EOF)
 	}
 }
 
-// end says why nothing more comes. Needs mu.
+// end ends the stream with the reason why. hub.mu must be held.
 func (s *HubStream) end(why error) {
-	if s.ended == nil {
-		s.ended = why
+	if s.endErr == nil {
+		s.endErr = why
 		delete(s.host.streams, s.peer+" "+s.id)
-		s.host.rouse()
+		s.host.wake()
 	}
 }
 
-// lost ends both ends of a stream whose host has lost its connection. Needs mu.
-func (s *HubStream) lost() {
+// reset ends both ends of a stream after its host has lost its connection. hub.mu must be held.
+func (s *HubStream) reset() {
 	s.end(ErrHubAway)
 	if other := s.host.hub.hosts[s.peer]; other != nil && other.connected {
-		other.down.send(0, func() { other.hear(hubMessage{from: s.host.name, id: s.id, kind: hubGone}) })
+		other.down.send(0, func() { other.receive(hubMessage{from: s.host.name, id: s.id, kind: hubReset}) })
 	}
 }
 
@@ -195,12 +195,12 @@ func (s *HubStream) Read(b []byte) (n int, err error) {
 			err = net.ErrClosed
 		case s.unread.Len() > 0:
 			n, err = s.unread.Read(b)
-			if s.taken += n; s.taken >= hubWindow/2 {
-				s.say(hubMessage{kind: hubCredit, credit: s.taken})
-				s.taken = 0
+			if s.uncredited += n; s.uncredited >= hubWindow/2 {
+				s.send(hubMessage{kind: hubCredit, credit: s.uncredited})
+				s.uncredited = 0
 			}
-		case s.ended != nil:
-			err = s.ended
+		case s.endErr != nil:
+			err = s.endErr
 		default:
 			return len(b) == 0, time.Time{}
 		}
@@ -219,16 +219,16 @@ func (s *HubStream) Write(b []byte) (written int, err error) {
 			switch {
 			case s.closed:
 				err = net.ErrClosed
-			case s.ended == io.EOF:
+			case s.endErr == io.EOF:
 				err = io.ErrClosedPipe
-			case s.ended != nil:
-				err = s.ended
-			case s.room > 0 && s.host.up.opens().IsZero():
-				n := min(len(b)-written, s.room, hubPiece)
-				s.say(hubMessage{kind: hubData, data: bytes.Clone(b[written : written+n])})
-				written, s.room = written+n, s.room-n
-			case s.room > 0:
-				return false, s.host.up.opens()
+			case s.endErr != nil:
+				err = s.endErr
+			case s.credit > 0 && s.host.up.nextFree().IsZero():
+				n := min(len(b)-written, s.credit, hubPiece)
+				s.send(hubMessage{kind: hubData, data: bytes.Clone(b[written : written+n])})
+				written, s.credit = written+n, s.credit-n
+			case s.credit > 0:
+				return false, s.host.up.nextFree()
 			default:
 				return false, time.Time{}
 			}
@@ -244,7 +244,7 @@ func (s *HubStream) Write(b []byte) (written int, err error) {
 	return written, nil
 }
 
-// Close ends the stream: the other end reads what was written, then io.EOF.
+// Close ends the stream. The other end reads the data written before, then io.EOF.
 func (s *HubStream) Close() error {
 	s.host.hub.mu.Lock()
 	defer s.host.hub.mu.Unlock()
@@ -252,38 +252,40 @@ func (s *HubStream) Close() error {
 		return nil
 	}
 	s.closed = true
-	if s.ended == nil {
-		s.say(hubMessage{kind: hubClose})
+	if s.endErr == nil {
+		s.send(hubMessage{kind: hubClose})
 		s.end(net.ErrClosed)
 	}
-	s.host.rouse()
+	s.host.wake()
 	return nil
 }
 
-// hubAddr is the name of a host.
+// hubAddr is the net.Addr of a host: its name.
 type hubAddr string
 
 func (hubAddr) Network() string  { return "hub" }
 func (a hubAddr) String() string { return string(a) }
 
-// LocalAddr is the name of this host.
+// LocalAddr returns the name of this host.
 func (s *HubStream) LocalAddr() net.Addr { return hubAddr(s.host.name) }
 
-// RemoteAddr is the host at the other end, as the hub says.
+// RemoteAddr returns the name of the other host, according to the hub.
 func (s *HubStream) RemoteAddr() net.Addr { return hubAddr(s.peer) }
 
-// SetDeadline implements net.Conn, like the next two.
+// SetDeadline implements net.Conn.
 func (s *HubStream) SetDeadline(t time.Time) error {
 	s.read.set(t)
 	s.write.set(t)
 	return nil
 }
 
+// SetReadDeadline implements net.Conn.
 func (s *HubStream) SetReadDeadline(t time.Time) error {
 	s.read.set(t)
 	return nil
 }
 
+// SetWriteDeadline implements net.Conn.
 func (s *HubStream) SetWriteDeadline(t time.Time) error {
 	s.write.set(t)
 	return nil

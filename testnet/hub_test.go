@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// atHub runs do with a hub, a host robot that puts into imu and into odom, and the reader pc.
+// atHub runs do with a hub, a host robot that has put into imu and odom, and a reader pc.
 func atHub(t *testing.T, line Params, do func(t *testing.T, h *Hub, robot, pc *HubHost)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHub(1 << 20)
@@ -31,7 +31,7 @@ func putAt(t *testing.T, c *HubChannel, frame string) {
 	}
 }
 
-// gotWithin returns the frames that come within a second.
+// gotWithin returns the frames that arrive within a second.
 func gotWithin(t *testing.T, c *HubChannel) (frames []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -45,10 +45,10 @@ func gotWithin(t *testing.T, c *HubChannel) (frames []string) {
 	}
 }
 
-func TestHubLiesAboutFrames(t *testing.T) {
+func TestHubDeceivesReaders(t *testing.T) {
 	for _, c := range []struct {
 		lie  Lie
-		want string // what comes of three frames, each put when the one before was read
+		want string // what the reader gets of three frames, each put after the previous one was read
 	}{
 		{Honest, "[a][b][c]"},
 		{Replays, "[a][b a][c b]"},
@@ -83,7 +83,7 @@ func TestHubLiesAboutFrames(t *testing.T) {
 	}
 }
 
-func TestHubForgesAnotherBitEachTime(t *testing.T) {
+func TestHubForgesDifferentBits(t *testing.T) {
 	atHub(t, Params{}, func(t *testing.T, h *Hub, robot, pc *HubHost) {
 		h.Deceive(Deceit{Frames: Forges})
 		out, in := robot.Channel("robot", "imu"), pc.Channel("robot", "imu")
@@ -111,16 +111,16 @@ func TestHubForgesAnotherBitEachTime(t *testing.T) {
 	})
 }
 
-func TestHubLiesToStreams(t *testing.T) {
+func TestHubDeceivesStreams(t *testing.T) {
 	for _, c := range []struct {
 		lie  Lie
-		want string // what the reader gets of "one", "two" and "three", and why no more
+		want string // what the reader gets of "one", "two" and "three", and why the stream ends
 	}{
 		{Honest, "onetwothree EOF"},
 		{Replays, "onetwo " + ErrHubBroken.Error()},
 		{Doubles, "one " + ErrHubBroken.Error()},
 		{Reorders, " " + ErrHubBroken.Error()},
-		{Withholds, " " + ErrHubBroken.Error()}, // by the close
+		{Withholds, " " + ErrHubBroken.Error()}, // because of the message that closes the stream
 		{Delays, "onetwothree EOF"},
 	} {
 		t.Run(c.lie.String(), func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestHubLiesToStreams(t *testing.T) {
 	}
 }
 
-func TestHubLeadsStreamsToAnotherHost(t *testing.T) {
+func TestHubMisroutesStreams(t *testing.T) {
 	atHub(t, Params{Delay: time.Millisecond}, func(t *testing.T, h *Hub, robot, pc *HubHost) {
 		spy := h.Host("spy", Params{}, Params{})
 		h.Deceive(Deceit{Streams: Impersonates})
@@ -176,7 +176,7 @@ func TestHubLeadsStreamsToAnotherHost(t *testing.T) {
 	})
 }
 
-func TestHubLinesHaveARate(t *testing.T) {
+func TestHubLineLimitsRate(t *testing.T) {
 	atHub(t, Params{Delay: 10 * time.Millisecond, Rate: 1e6}, func(t *testing.T, h *Hub, robot, pc *HubHost) {
 		out, in := robot.Channel("robot", "imu"), pc.Channel("robot", "imu")
 		go out.Put(t.Context(), make([]byte, 1000-hubOverhead))
@@ -190,7 +190,7 @@ func TestHubLinesHaveARate(t *testing.T) {
 	})
 }
 
-func TestStalledHostSendsWhatWaited(t *testing.T) {
+func TestHubResumeDeliversStalledMessages(t *testing.T) {
 	atHub(t, Params{Delay: 10 * time.Millisecond}, func(t *testing.T, h *Hub, robot, pc *HubHost) {
 		out, in := robot.Channel("robot", "imu"), pc.Channel("robot", "imu")
 		h.Stall("robot")
@@ -212,7 +212,7 @@ func TestStalledHostSendsWhatWaited(t *testing.T) {
 	})
 }
 
-func TestForgetfulHubHasNothing(t *testing.T) {
+func TestHubForgetDropsFrames(t *testing.T) {
 	atHub(t, Params{Delay: 10 * time.Millisecond}, func(t *testing.T, h *Hub, robot, pc *HubHost) {
 		out, in := robot.Channel("robot", "imu"), pc.Channel("robot", "imu")
 		putAt(t, out, "gone")

@@ -15,16 +15,15 @@ import (
 	"achbridge/testnet/need"
 )
 
-// A kernel that is busy, with networks or with anything at all, is slow to close what
-// is a member of a multicast group, and inotify. The goodbyes do not wait for that, and
-// who has said them has left in peace.
-func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
+// A busy kernel is slow to close multicast sockets and inotify instances. The daemon must
+// send its goodbyes before that, and then exits cleanly.
+func TestDaemonExitsCleanlyWhileKernelIsSlow(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(*site, *process){
 		"at rest": func(*site, *process) {},
 		"as its networks change": func(s *site, robot *process) {
-			s.eth0("robot", without(func(ip net.IP) bool { return !isIPv4(ip) })) // it registers anew
-			await.NoError(t, robot.closes)
+			s.changeEth0("robot", removeAddrs(func(ip net.IP) bool { return !isIPv4(ip) })) // makes the daemon register again
+			await.NoError(t, robot.isClosing)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,23 +41,23 @@ func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
 				}
 				return nil
 			})
-			s.slowToClose("robot", robot)
+			s.slowDownClose("robot", robot)
 			meanwhile(s, robot)
 
 			began := time.Now()
 			robot.signal(syscall.SIGTERM)
 
 			pc.awaitLog("the daemon is leaving")
-			await.NoError(t, func() error { // which has no link to it
+			await.NoError(t, func() error { // ls has no link to the robot
 				if list, code := s.ls("other", "--timeout", "1ms"); code != codeNothing {
 					return fmt.Errorf("ls = %v and exit code %d, want nothing and %d", list, code, codeNothing)
 				}
 				return nil
 			})
-			promised(t, "telling the others", time.Since(began), time.Second)
+			checkPromise(t, "telling the others", time.Since(began), time.Second)
 			robot.awaitLog("msg=left")
-			promised(t, "leaving", time.Since(began), 2*time.Second)
-			robot.leaves() // as soon as strace lets go of its threads
+			checkPromise(t, "leaving", time.Since(began), 2*time.Second)
+			robot.waitForExit() // as soon as strace releases its threads
 			if list, code := s.ls("other", "--timeout", "1ms"); code != codeNothing {
 				t.Errorf("ls after the daemon's end = %v and exit code %d, want nothing and %d", list, code, codeNothing)
 			}
@@ -69,9 +68,9 @@ func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
 	}
 }
 
-// slowToClose has the kernel take five seconds to close the sockets for multicast DNS that
-// a process has now, and its inotify.
-func (s *site) slowToClose(host string, p *process) {
+// slowDownClose makes the kernel take five seconds to close the multicast DNS sockets that a
+// process has now, and its inotify instance.
+func (s *site) slowDownClose(host string, p *process) {
 	s.t.Helper()
 	args := []string{"-f", "-qq", "-o", os.DevNull, "-e", "trace=close", "-e", "inject=close:delay_enter=5000000",
 		"-P", "anon_inode:inotify", "-p", fmt.Sprint(p.Process.Pid)}
@@ -84,7 +83,7 @@ func (s *site) slowToClose(host string, p *process) {
 	}
 	s.t.Cleanup(func() {
 		slow.Process.Kill()
-		_ = slow.Wait() // killed is what it says
+		_ = slow.Wait() // the error is that strace was killed
 	})
 	await.NoError(s.t, func() error {
 		for _, task := range p.tasks() {
@@ -96,8 +95,8 @@ func (s *site) slowToClose(host string, p *process) {
 	})
 }
 
-// closes is nil while a thread of the process closes something.
-func (p *process) closes() error {
+// isClosing returns nil while a thread of the process is in close, else an error.
+func (p *process) isClosing() error {
 	for _, task := range p.tasks() {
 		text, _ := os.ReadFile(filepath.Join(task, "syscall"))
 		if number, _, _ := strings.Cut(string(text), " "); number == fmt.Sprint(syscall.SYS_CLOSE) {

@@ -8,122 +8,122 @@ import (
 )
 
 // Link is one direction of an emulated link: a tail-drop queue, a transmitter
-// (by a rate, by a trace, or on the air) and a wire. It has no clock and no
-// goroutine: the caller passes now, which must not go back, and collects what
-// has arrived. The same seed and calls give
-// the same results. T is what the caller wants back with a packet. One goroutine
-// at a time.
+// (with a rate, a trace, or on the air) and a wire. It has no clock and no
+// goroutine: the caller passes now, which must not go back, and collects the
+// packets that have arrived. The same seed and calls give the same results. T is
+// the payload of a packet. A Link is for one goroutine at a time.
 type Link[T any] struct {
-	params  Params
-	airs    *Airs
-	seed    uint64
-	rand    *rand.Rand
-	bad     bool // state of the Gilbert-Elliott chain
-	queue   []*packet[T]
-	bytes   int64         // of queue, the one in transmission included
-	free    time.Duration // when the transmitter has sent all that is queued
-	last    time.Duration // latest arrival of a packet that keeps its order
-	chances chances       // with a trace
-	station *station[T]   // with wifi; its packets in the air are not in queue
-	wire    arrivals[T]
-	sent    uint64
-	counts  Counts
+	params      Params
+	airs        *Airs
+	seed        uint64
+	rand        *rand.Rand
+	bad         bool // state of the Gilbert-Elliott chain
+	queue       []*packet[T]
+	bytes       int64         // bytes in queue, including the packet in transmission
+	freeAt      time.Duration // when the transmitter will have sent all queued packets
+	lastArrival time.Duration // latest arrival of a packet that is not reordered
+	chances     chances       // position in the trace, if there is one
+	station     *station[T]   // station of a wifi link; its packets in the air are not in queue
+	wire        arrivals[T]
+	sent        uint64
+	counts      Counts
 }
 
-// Fate says what becomes of a packet that was sent.
-type Fate uint8
+// Outcome is what happens to a packet that was sent.
+type Outcome uint8
 
 const (
-	Arrives   Fate = iota // once
-	Twice                 // arrives and was duplicated
-	Lost                  // on the wire at random, or in the air with all tries
-	Overflow              // the queue was full
-	TooBig                // above the MTU
-	CutOff                // the link was cut
-	Forgotten             // no host has this address, or no socket this port
+	Arrives   Outcome = iota // arrives once
+	Twice                    // is duplicated and arrives twice
+	Lost                     // is lost on the wire at random, or in all attempts in the air
+	Overflow                 // is dropped since the queue is full
+	TooBig                   // is dropped since it exceeds the MTU
+	CutOff                   // is dropped since the link is cut
+	Forgotten                // is dropped since no host has this address, or no socket this port
 )
 
-func (f Fate) String() string {
+func (f Outcome) String() string {
 	return [...]string{"arrives", "twice", "lost", "overflow", "too big", "cut off", "forgotten"}[f]
 }
 
-// Counts are in packets. Sent = Delivered + Lost + Overflow + TooBig + CutOff +
-// under way, with Duplicated beside it.
+// Counts are numbers of packets. Sent = Delivered + Lost + Overflow + TooBig +
+// CutOff + packets in flight. Duplicated is not part of the sum.
 type Counts struct {
 	Sent, Delivered, Duplicated, Lost, Overflow, TooBig, CutOff uint64
 }
 
-// NewLink returns a link whose randomness depends on seed alone. It panics if
+// NewLink returns a link whose randomness depends only on seed. It panics if
 // p.Check fails.
 func NewLink[T any](seed uint64, p Params) *Link[T] { return NewLinkIn[T](NewAirs(seed), seed, p) }
 
-// NewLinkIn is NewLink for a link that shares the airs of others.
+// NewLinkIn returns a link like NewLink that shares airs with other links.
 func NewLinkIn[T any](airs *Airs, seed uint64, p Params) *Link[T] {
 	l := &Link[T]{airs: airs, seed: seed, rand: rand.New(rand.NewPCG(seed, 0x6c696e6b))}
 	l.Set(0, p)
 	return l
 }
 
-// Sent is the outlook of a packet as things stand. A later Set moves those that
-// have not left the transmitter yet. With wifi nothing is known ahead: times are
-// zero, and a packet that Arrives may still be lost.
+// Sent predicts what will happen to a packet. A later Set changes the prediction
+// for packets that have not left the transmitter. With wifi nothing can be
+// predicted: the times are zero, and a packet with outcome Arrives may still be
+// lost.
 type Sent struct {
-	Fate    Fate
-	Departs time.Duration // last bit on the wire
-	Arrives time.Duration // first copy, if it arrives
+	Outcome Outcome
+	Departs time.Duration // when the last bit is on the wire
+	Arrives time.Duration // when the first copy arrives
 }
 
-// Send offers a packet of size bytes, IP header included, and returns its
-// outlook.
+// Send sends a packet of size bytes, including the IP header, and returns what will
+// happen to it.
 func (l *Link[T]) Send(now time.Duration, size int, payload T) Sent {
 	l.advance(now)
 	p := l.packet(size, payload)
 	switch {
 	case l.params.Cut:
 		l.counts.CutOff++
-		return Sent{Fate: CutOff}
+		return Sent{Outcome: CutOff}
 	case l.params.MTU > 0 && size > l.params.MTU:
 		l.counts.TooBig++
-		return Sent{Fate: TooBig}
+		return Sent{Outcome: TooBig}
 	case l.overflows(size):
 		l.counts.Overflow++
-		return Sent{Fate: Overflow}
+		return Sent{Outcome: Overflow}
 	}
 	l.accept(p)
 	l.queue = append(l.queue, p)
 	l.bytes += int64(size)
 	if l.station != nil {
-		l.station.rouse(now)
-		return Sent{Fate: p.fate}
+		l.station.requestAir(now)
+		return Sent{Outcome: p.outcome}
 	}
-	p.start = max(now, l.free)
+	p.start = max(now, l.freeAt)
 	p.depart = l.transmit(p.start, size)
-	return Sent{Fate: p.fate, Departs: p.depart, Arrives: l.put(p)}
+	return Sent{Outcome: p.outcome, Departs: p.depart, Arrives: l.put(p)}
 }
 
-// packet makes a packet and draws its luck.
+// packet returns a packet with its random numbers.
 func (l *Link[T]) packet(size int, payload T) *packet[T] {
 	l.sent++
 	l.counts.Sent++
 	p := &packet[T]{order: l.sent, size: size, payload: payload}
-	// Always the same number of draws, so that one parameter does not change
-	// the luck of the others.
+	// Draw always the same number, so that one parameter does not change the
+	// random decisions for others.
 	for i := range p.draws {
 		p.draws[i] = l.rand.Float64()
 	}
 	switch lost := l.loses(p.draws[drawLoss]); {
 	case lost:
-		p.fate = Lost
+		p.outcome = Lost
 	case p.draws[drawDuplicate] < l.params.Duplicate:
-		p.fate = Twice
+		p.outcome = Twice
 	}
-	p.late = p.draws[drawReorder] < l.params.Reorder
+	p.reordered = p.draws[drawReorder] < l.params.Reorder
 	return p
 }
 
-// accept counts the luck of a packet that the link takes.
+// accept counts the outcome of a packet that the link has queued.
 func (l *Link[T]) accept(p *packet[T]) {
-	switch p.fate {
+	switch p.outcome {
 	case Lost:
 		l.counts.Lost++
 	case Twice:
@@ -131,21 +131,21 @@ func (l *Link[T]) accept(p *packet[T]) {
 	}
 }
 
-// transmit returns when the transmitter has sent size bytes with which it begins
-// at start.
+// transmit returns when the transmitter will have sent size bytes if it begins at
+// start.
 func (l *Link[T]) transmit(start time.Duration, size int) time.Duration {
 	p := l.params
 	if p.Trace != nil {
-		return l.chances.take(p.Trace, start+p.From, size) - p.From
+		return l.chances.send(p.Trace, start+p.From, size) - p.From
 	}
 	if p.Stall == (Stall{}) && p.Fade == (Fade{}) {
 		return start + p.transmission(size)
 	}
-	return p.leaves(start, float64(size)*8)
+	return p.departure(start, float64(size)*8)
 }
 
-// Next returns when something happens next, if anything is under way: a packet
-// arrives or, with wifi, the station tries to send or has sent.
+// Next returns the time of the next event: a packet arrives or, with wifi, the
+// station begins or ends a transmission. ok is false if nothing is in flight.
 func (l *Link[T]) Next() (time.Duration, bool) {
 	at, ok := time.Duration(0), false
 	if l.station != nil {
@@ -157,8 +157,8 @@ func (l *Link[T]) Next() (time.Duration, bool) {
 	return at, ok
 }
 
-// Receive returns a packet that has arrived by now: first in time, then in the
-// order of sending.
+// Receive returns a packet that has arrived by now. Packets are returned by time of
+// arrival, then in the order of sending.
 func (l *Link[T]) Receive(now time.Duration) (payload T, ok bool) {
 	l.advance(now)
 	if len(l.wire) == 0 || l.wire[0].at > now {
@@ -171,53 +171,52 @@ func (l *Link[T]) Receive(now time.Duration) (payload T, ok bool) {
 	return a.packet.payload, true
 }
 
-// Params returns the present parameters.
+// Params returns the current parameters.
 func (l *Link[T]) Params() Params { return l.params }
 
-// Counts returns what happened since the link was made.
+// Counts returns the counts since the link was created.
 func (l *Link[T]) Counts() Counts { return l.counts }
 
-// Free returns when a packet waits for nothing: the transmitter will have sent
-// all that is queued now, does not stand still, and has its next chance. It does
-// not know when a station gets the air.
+// Free returns when a new packet would be transmitted at once: the transmitter will
+// have sent all queued packets, is not stalled, and has its next chance. For a
+// station on the air it does not know.
 func (l *Link[T]) Free(now time.Duration) time.Duration {
-	now = max(now, l.free)
+	now = max(now, l.freeAt)
 	if p := l.params; p.Trace != nil {
-		return l.chances.free(p.Trace, now+p.From) - p.From
+		return l.chances.nextFree(p.Trace, now+p.From) - p.From
 	}
-	return l.params.opens(now)
+	return l.params.stallEnd(now)
 }
 
-// Set changes the parameters from now on. What waits leaves at the new rate,
-// the packet being transmitted with its remaining bits (with a trace or wifi,
-// before or after, all of them); what is on the wire arrives when it would
-// have, unless the link is cut, which loses both. A
-// shorter delay lets new packets overtake old ones, as a new route does. It
-// panics if p.Check fails.
+// Set changes the parameters from now on. Queued packets are sent at the new rate,
+// as are the remaining bits of the packet in transmission (all of its bits, if the
+// link has or had a trace or wifi). Packets on the wire arrive as before, unless
+// the link is cut, which drops all packets in flight. A shorter delay lets new
+// packets overtake old ones, as a new route does. Set panics if p.Check fails.
 func (l *Link[T]) Set(now time.Duration, p Params) {
 	if err := p.Check(); err != nil {
 		panic("testnet: " + err.Error())
 	}
 	l.advance(now)
 	old := l.params
-	l.params, l.last = p, 0
+	l.params, l.lastArrival = p, 0
 	if p.Cut {
 		l.drop(now)
 	}
 	l.wire = l.wire.departed(now)
 	moved := p.medium() != old.medium()
 	if moved && l.station != nil {
-		l.leave()
+		l.removeStation()
 	}
 	if moved && p.Trace != nil {
 		l.chances = p.Trace.from(now + p.From)
 	}
 	switch {
 	case p.Wifi != "" && l.station == nil:
-		l.enter(now)
+		l.addStation(now)
 	case p.Wifi != "":
 	case len(l.queue) == 0:
-		l.free = now
+		l.freeAt = now
 	case moved:
 		l.retime(now, old)
 	}
@@ -229,58 +228,58 @@ func (l *Link[T]) Set(now time.Duration, p Params) {
 	l.advance(now)
 }
 
-// retime lays the queue on the transmitter anew.
+// retime computes again when the transmitter sends the queued packets.
 func (l *Link[T]) retime(now time.Duration, old Params) {
 	free := now
 	for i, q := range l.queue {
 		q.start = free
-		if i == 0 && old.paced() && l.params.paced() { // a part of it is out already
-			q.depart = l.params.leaves(now, old.carries(now, q.depart))
+		if i == 0 && old.hasRate() && l.params.hasRate() { // part of the packet is transmitted already
+			q.depart = l.params.departure(now, old.carries(now, q.depart))
 		} else {
 			q.depart = l.transmit(free, q.size)
 		}
 		free = q.depart
 	}
-	l.free = free
+	l.freeAt = free
 }
 
 // put puts p on the wire and returns when it arrives.
 func (l *Link[T]) put(p *packet[T]) time.Duration {
-	l.free = p.depart
-	if p.fate == Lost {
+	l.freeAt = p.depart
+	if p.outcome == Lost {
 		return 0
 	}
 	scale := func(max time.Duration, draw int) time.Duration {
 		return time.Duration(float64(max) * p.draws[draw])
 	}
 	at := p.depart + l.params.Delay + scale(l.params.Jitter, drawJitter)
-	if p.late {
+	if p.reordered {
 		at += scale(max(l.params.Delay, time.Millisecond), drawHold)
 	} else {
-		at = max(at, l.last)
-		l.last = at
+		at = max(at, l.lastArrival)
+		l.lastArrival = at
 	}
 	heap.Push(&l.wire, arrival[T]{at: at, packet: p})
-	if p.fate == Twice {
+	if p.outcome == Twice {
 		second := p.depart + l.params.Delay + scale(l.params.Jitter, drawSecond)
 		heap.Push(&l.wire, arrival[T]{at: max(at, second), packet: p, copy: true})
 	}
 	return at
 }
 
-// overflows reports whether the queue has no room. The packet in transmission
-// is not in the queue; an idle transmitter takes any packet.
+// overflows reports whether the queue has no room for size bytes. The packet in
+// transmission does not count, and an idle transmitter accepts any packet.
 func (l *Link[T]) overflows(size int) bool {
 	if len(l.queue) == 0 || l.params.Queue == 0 {
 		return false
 	}
 	if l.station != nil {
-		return l.bytes+int64(size) > l.params.Queue // what is in the air is not in it
+		return l.bytes+int64(size) > l.params.Queue // packets in the air are not in l.bytes
 	}
 	return l.bytes-int64(l.queue[0].size)+int64(size) > l.params.Queue
 }
 
-// loses steps the Gilbert-Elliott chain.
+// loses advances the Gilbert-Elliott chain and reports whether the packet is lost.
 func (l *Link[T]) loses(draw float64) bool {
 	p := l.params
 	switch {
@@ -295,10 +294,10 @@ func (l *Link[T]) loses(draw float64) bool {
 	return l.bad
 }
 
-// advance forgets what has left the transmitter, and lets the air live.
+// advance removes packets that have left the transmitter from the queue, and runs the air.
 func (l *Link[T]) advance(now time.Duration) {
 	if l.station != nil {
-		l.station.air.live(now)
+		l.station.air.run(now)
 		return
 	}
 	n := 0
@@ -311,8 +310,8 @@ func (l *Link[T]) advance(now time.Duration) {
 	}
 }
 
-// drop loses everything that is under way. What arrived by now is the
-// caller's to collect.
+// drop loses all packets in flight. The caller can still collect those that have
+// arrived by now.
 func (l *Link[T]) drop(now time.Duration) {
 	var arrived arrivals[T]
 	for _, a := range l.wire {
@@ -325,11 +324,11 @@ func (l *Link[T]) drop(now time.Duration) {
 	}
 	if l.station != nil {
 		for _, p := range slices.Concat(l.station.window, l.queue) {
-			if p.fate != Lost && !p.gone {
+			if p.outcome != Lost && !p.lostInAir {
 				l.counts.CutOff++
 			}
 		}
 		l.station.clear()
 	}
-	l.queue, l.wire, l.bytes, l.free = nil, arrived, 0, now
+	l.queue, l.wire, l.bytes, l.freeAt = nil, arrived, 0, now
 }

@@ -17,7 +17,7 @@ func params(t *testing.T, text string) Params {
 	return p
 }
 
-// arrivalTimes collects everything that arrives until the link is empty.
+// arrivalTimes receives all packets until the link is empty.
 func arrivalTimes(l *Link[int]) (at []time.Duration, payloads []int) {
 	for {
 		next, ok := l.Next()
@@ -38,7 +38,7 @@ func TestPerfectLinkDeliversAtOnce(t *testing.T) {
 	}
 }
 
-func TestPacketsLeaveAtTheRateAndArriveAfterTheDelay(t *testing.T) {
+func TestLinkAppliesRateAndDelay(t *testing.T) {
 	l := NewLink[int](1, params(t, "delay=10ms,rate=1mbit"))
 	for i := range 3 {
 		sent := l.Send(0, 1000, i)
@@ -60,19 +60,19 @@ func TestPacketsLeaveAtTheRateAndArriveAfterTheDelay(t *testing.T) {
 	}
 }
 
-func TestQueueDropsTheTailBesideThePacketInTransmission(t *testing.T) {
+func TestQueueDropsTailExceptPacketInTransmission(t *testing.T) {
 	l := NewLink[int](1, params(t, "rate=1mbit,queue=2000"))
-	var fates []Fate
+	var outcomes []Outcome
 	for i := range 5 {
-		fates = append(fates, l.Send(0, 1000, i).Fate)
+		outcomes = append(outcomes, l.Send(0, 1000, i).Outcome)
 	}
-	want := []Fate{Arrives, Arrives, Arrives, Overflow, Overflow}
+	want := []Outcome{Arrives, Arrives, Arrives, Overflow, Overflow}
 	for i := range want {
-		if fates[i] != want[i] {
-			t.Errorf("packet %d: got %v, want %v", i, fates[i], want[i])
+		if outcomes[i] != want[i] {
+			t.Errorf("packet %d: got %v, want %v", i, outcomes[i], want[i])
 		}
 	}
-	if got := l.Send(8*ms, 1000, 5).Fate; got != Arrives {
+	if got := l.Send(8*ms, 1000, 5).Outcome; got != Arrives {
 		t.Errorf("after one packet left: got %v, want arrives", got)
 	}
 	if c := l.Counts(); c.Overflow != 2 || c.Sent != 6 {
@@ -80,12 +80,12 @@ func TestQueueDropsTheTailBesideThePacketInTransmission(t *testing.T) {
 	}
 }
 
-// lossRuns sends n packets and returns the share lost and the mean run.
+// lossRuns sends n packets and returns the share of lost packets and the mean length of a burst.
 func lossRuns(p Params, n int) (share, run float64) {
 	l := NewLink[int](42, p)
 	lost, runs, before := 0, 0, false
 	for i := range n {
-		gone := l.Send(0, 100, i).Fate == Lost
+		gone := l.Send(0, 100, i).Outcome == Lost
 		if gone {
 			lost++
 			if !before {
@@ -97,7 +97,7 @@ func lossRuns(p Params, n int) (share, run float64) {
 	return float64(lost) / float64(n), float64(lost) / float64(runs)
 }
 
-func TestLossAndBurstLengthAreWhatWasAskedFor(t *testing.T) {
+func TestLinkAppliesLossAndBurst(t *testing.T) {
 	for text, want := range map[string]struct{ share, run float64 }{
 		"loss=1%":           {0.01, 1.0101},
 		"loss=30%":          {0.3, 1 / 0.7},
@@ -113,7 +113,7 @@ func TestLossAndBurstLengthAreWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestLostPacketUsesItsTimeOnTheLink(t *testing.T) {
+func TestLostPacketTakesTransmissionTime(t *testing.T) {
 	l := NewLink[int](1, params(t, "rate=1mbit,loss=100%"))
 	l.Send(0, 1000, 0)
 	l.Set(0, params(t, "rate=1mbit"))
@@ -123,7 +123,7 @@ func TestLostPacketUsesItsTimeOnTheLink(t *testing.T) {
 	}
 }
 
-func TestDuplicatesArriveTwice(t *testing.T) {
+func TestLinkDuplicates(t *testing.T) {
 	l := NewLink[int](1, params(t, "dup=25%,delay=1ms,jitter=1ms"))
 	for i := range 10000 {
 		l.Send(0, 100, i)
@@ -135,7 +135,7 @@ func TestDuplicatesArriveTwice(t *testing.T) {
 	}
 }
 
-func TestOnlyReorderChangesTheOrder(t *testing.T) {
+func TestOnlyReorderChangesOrder(t *testing.T) {
 	for text, want := range map[string]bool{
 		"delay=10ms,jitter=10ms": false, "delay=10ms,rate=10mbit,dup=10%,loss=10%": false, "delay=10ms,reorder=5%": true, "reorder=5%": true,
 	} {
@@ -169,13 +169,13 @@ func TestJitterStaysWithinItsBound(t *testing.T) {
 	}
 }
 
-func TestCutLosesWhatIsUnderWayAndWhatIsSent(t *testing.T) {
+func TestCutLosesPacketsInFlightAndSent(t *testing.T) {
 	l := NewLink[int](1, params(t, "delay=10ms,rate=1mbit"))
 	l.Send(0, 1000, 0)
 	l.Send(0, 1000, 1)
 	l.Send(0, 1000, 2)
 	l.Set(20*ms, params(t, "cut"))
-	if got := l.Send(21*ms, 1000, 3).Fate; got != CutOff {
+	if got := l.Send(21*ms, 1000, 3).Outcome; got != CutOff {
 		t.Errorf("got %v, want cut off", got)
 	}
 	l.Set(22*ms, params(t, "delay=10ms,rate=1mbit"))
@@ -189,12 +189,12 @@ func TestCutLosesWhatIsUnderWayAndWhatIsSent(t *testing.T) {
 	}
 }
 
-func TestRateChangeMovesWhatHasNotLeft(t *testing.T) {
+func TestRateChangeAppliesToQueue(t *testing.T) {
 	l := NewLink[int](1, params(t, "delay=1ms,rate=1mbit"))
 	for i := range 3 {
 		l.Send(0, 1000, i)
 	}
-	// At 12 ms packet 0 is out, packet 1 is half out: 4 ms remain at the old rate.
+	// At 12 ms packet 0 is transmitted and packet 1 half transmitted: 4 ms remain at the old rate.
 	l.Set(12*ms, params(t, "delay=1ms,rate=2mbit"))
 	at, _ := arrivalTimes(l)
 	for i, want := range []time.Duration{9 * ms, 15 * ms, 19 * ms} {
@@ -204,7 +204,7 @@ func TestRateChangeMovesWhatHasNotLeft(t *testing.T) {
 	}
 }
 
-func TestDelayChangeLeavesWhatIsOnTheWire(t *testing.T) {
+func TestDelayChangeSparesPacketsOnTheWire(t *testing.T) {
 	l := NewLink[int](1, params(t, "delay=100ms"))
 	l.Send(0, 1000, 0)
 	l.Set(1*ms, params(t, "delay=10ms"))
@@ -215,9 +215,9 @@ func TestDelayChangeLeavesWhatIsOnTheWire(t *testing.T) {
 	}
 }
 
-func TestPacketsAboveTheMTUVanish(t *testing.T) {
+func TestPacketsAboveMTUAreDropped(t *testing.T) {
 	l := NewLink[int](1, params(t, "mtu=1280"))
-	if a, b := l.Send(0, 1280, 0).Fate, l.Send(0, 1281, 1).Fate; a != Arrives || b != TooBig {
+	if a, b := l.Send(0, 1280, 0).Outcome, l.Send(0, 1281, 1).Outcome; a != Arrives || b != TooBig {
 		t.Errorf("got %v and %v, want arrives and too big", a, b)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// listed is one line of `achbridge ls --json`, with all its keys.
+// listed is one entry of `achbridge ls --json`, with all its keys.
 type listed struct {
 	Host       string   `json:"host"`
 	Channel    string   `json:"channel"`
@@ -18,10 +18,10 @@ type listed struct {
 	Way        string   `json:"way"`
 }
 
-// ls asks a host what it could mirror; code is the program's exit code.
+// ls runs achbridge ls --json on a host and returns the entries and the exit code.
 func (s *site) ls(host string, args ...string) (list []listed, code int) {
 	s.t.Helper()
-	stdout, stderr, code := s.verb(host, append([]string{"ls", "--json"}, args...)...)
+	stdout, stderr, code := s.achbridge(host, append([]string{"ls", "--json"}, args...)...)
 	dec := json.NewDecoder(strings.NewReader(stdout))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&list); err != nil {
@@ -30,7 +30,7 @@ func (s *site) ls(host string, args ...string) (list []listed, code int) {
 	return list, code
 }
 
-// What ls exits with.
+// Exit codes of ls.
 const (
 	codeOK      = 0
 	codeNothing = 3

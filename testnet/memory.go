@@ -10,51 +10,51 @@ import (
 
 // Network is an in-memory network of hosts for tests, best in a
 // testing/synctest bubble: there its times are exact and, for the same seed
-// and the same sends, always the same. It starts no goroutine but those of its
-// timer. Safe for concurrent use.
+// and the same sends, always the same. It starts no goroutines except those of its
+// timer. It is safe for concurrent use.
 type Network struct {
-	mu    sync.Mutex
-	start time.Time
-	mesh  *Mesh[datagram]
-	hosts []*Host
-	timer *time.Timer
-	armed time.Duration // when timer fires; 0 is never
-	taps  []func(Event)
+	mu       sync.Mutex
+	start    time.Time
+	mesh     *Mesh[datagram]
+	hosts    []*Host
+	timer    *time.Timer
+	armedFor time.Duration // when timer fires; 0 means never
+	taps     []func(Event)
 }
 
-// datagram is a UDP packet under way.
+// datagram is a UDP packet in flight.
 type datagram struct {
 	from, to netip.AddrPort
 	data     []byte
 }
 
-// Event is one thing that happened to one packet.
+// Event is what happened to one packet at one time.
 type Event struct {
-	At       time.Duration // since the network was made
+	At       time.Duration // since the network was created
 	From, To netip.AddrPort
-	Payload  []byte // not to be kept or changed
+	Payload  []byte // must not be kept or changed
 	What     What
-	Sent     Sent // for WhatSent: the packet's outlook
+	Sent     Sent // the prediction for the packet, if What is WhatSent
 }
 
-// What tells the kinds of events.
+// What is the kind of an event.
 type What uint8
 
 const (
-	WhatSent      What = iota // offered to the link; Event.Sent tells its fate
-	WhatArrived               // put into the receiving socket's buffer
-	WhatNobody                // arrived where no socket is
+	WhatSent      What = iota // passed to the link; see Event.Sent
+	WhatArrived               // stored in the receiving socket's buffer
+	WhatNobody                // arrived at a port without a socket
 	WhatDiscarded             // arrived at a socket whose buffer was full
 )
 
-// NewNetwork returns a network without hosts. Time counts from now.
+// NewNetwork returns a network without hosts, whose time begins now.
 func NewNetwork(seed uint64) *Network {
 	return &Network{start: time.Now(), mesh: NewMesh[datagram](seed)}
 }
 
-// Host adds a host. Egress holds for all that its sockets send, to whatever
-// host; what a host sends to itself arrives at once. It panics where
-// egress.Check fails.
+// Host adds a host. Egress applies to all packets that its sockets send to other
+// hosts. Packets to the host itself arrive at once. Host panics if egress.Check
+// fails.
 func (n *Network) Host(name string, egress Params) *Host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -67,24 +67,23 @@ func (n *Network) Host(name string, egress Params) *Host {
 	return h
 }
 
-// HostAddr4 is the IPv4 address of host number i, counted from 0: 10.80.76.1 on.
+// HostAddr4 returns the IPv4 address of host number i, from 10.80.76.1 for host 0.
 func HostAddr4(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 80, 76 + byte((i+1)>>8), byte(i + 1)})
 }
 
-// HostAddr6 is the IPv6 address of host number i: fd00:8076::1 on.
+// HostAddr6 returns the IPv6 address of host number i, from fd00:8076::1 for host 0.
 func HostAddr6(i int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0xfd, 0, 0x80, 0x76, 14: byte((i + 1) >> 8), 15: byte(i + 1)})
 }
 
-// Change edits the parameters of a target ("robot", "robot>pc" or "" for all)
-// while packets are under way, by their text form: what it does not name
-// stays. See Link.Set.
+// Change changes the parameters of a target ("robot", "robot>pc" or "" for all)
+// that text has. Packets may be in flight, see Link.Set.
 func (n *Network) Change(target, text string) error {
 	return n.edit(func(now time.Duration) error { return n.mesh.Change(now, target, text) })
 }
 
-// Set replaces the parameters of a target, as Change.
+// Set replaces all parameters of a target.
 func (n *Network) Set(target string, p Params) error {
 	return n.edit(func(now time.Duration) error { return n.mesh.Set(now, target, p) })
 }
@@ -99,14 +98,14 @@ func (n *Network) edit(change func(now time.Duration) error) error {
 	return err
 }
 
-// Settings lists the present parameters and the counts of all links.
+// Settings returns the current parameters and counts of all links.
 func (n *Network) Settings() []Setting {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.mesh.Settings()
 }
 
-// Tap calls f for every event from now on, in their order. F must not call the
+// Tap calls f for each event from now on, in order. f must not call methods of the
 // network or its sockets.
 func (n *Network) Tap(f func(Event)) {
 	n.mu.Lock()
@@ -116,7 +115,7 @@ func (n *Network) Tap(f func(Event)) {
 
 func (n *Network) now() time.Duration { return time.Since(n.start) }
 
-// send passes one datagram to the links. The caller holds no lock.
+// send passes one datagram to the links. The caller must hold no lock.
 func (n *Network) send(from *Host, d datagram) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -125,9 +124,9 @@ func (n *Network) send(from *Host, d datagram) {
 	to := n.hostAt(d.to.Addr())
 	switch {
 	case to == nil:
-		n.tell(now, WhatSent, d, Sent{Fate: Forgotten, Departs: now})
+		n.emit(now, WhatSent, d, Sent{Outcome: Forgotten, Departs: now})
 	case to == from:
-		n.tell(now, WhatSent, d, Sent{Departs: now, Arrives: now})
+		n.emit(now, WhatSent, d, Sent{Departs: now, Arrives: now})
 		n.arrive(now, to, d)
 	default:
 		overhead := Overhead4
@@ -135,7 +134,7 @@ func (n *Network) send(from *Host, d datagram) {
 			overhead = Overhead6
 		}
 		sent := n.mesh.Send(now, from.number, to.number, len(d.data)+overhead, d)
-		n.tell(now, WhatSent, d, sent)
+		n.emit(now, WhatSent, d, sent)
 		n.deliver(now)
 	}
 	n.arm(now)
@@ -150,7 +149,7 @@ func (n *Network) hostAt(a netip.Addr) *Host {
 	return nil
 }
 
-// deliver hands over what has arrived by now.
+// deliver passes all datagrams that have arrived by now to their sockets.
 func (n *Network) deliver(now time.Duration) {
 	for {
 		a, ok := n.mesh.Receive(now)
@@ -166,10 +165,10 @@ func (n *Network) arrive(now time.Duration, h *Host, d datagram) {
 	if c := h.sockets[d.to.Port()][family(d.to.Addr())]; c != nil {
 		what = c.receive(d)
 	}
-	n.tell(now, what, d, Sent{})
+	n.emit(now, what, d, Sent{})
 }
 
-func (n *Network) tell(now time.Duration, what What, d datagram, sent Sent) {
+func (n *Network) emit(now time.Duration, what What, d datagram, sent Sent) {
 	for _, f := range n.taps {
 		f(Event{At: now, From: d.from, To: d.to, Payload: d.data, What: what, Sent: sent})
 	}
@@ -178,10 +177,10 @@ func (n *Network) tell(now time.Duration, what What, d datagram, sent Sent) {
 // arm sets the timer to the next arrival.
 func (n *Network) arm(now time.Duration) {
 	at, ok := n.mesh.Next()
-	if !ok || n.armed == at && at > now {
+	if !ok || n.armedFor == at && at > now {
 		return
 	}
-	n.armed = at
+	n.armedFor = at
 	if n.timer == nil {
 		n.timer = time.AfterFunc(at-now, n.tick)
 		return
@@ -192,7 +191,7 @@ func (n *Network) arm(now time.Duration) {
 func (n *Network) tick() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.armed = 0
+	n.armedFor = 0
 	now := n.now()
 	n.deliver(now)
 	n.arm(now)
@@ -205,14 +204,14 @@ type Host struct {
 	number   int
 	addr4    netip.Addr
 	addr6    netip.Addr
-	sockets  map[uint16][2]*Conn // by port, then by family; guarded by net.mu
+	sockets  map[uint16][2]*Conn // indexed by port and family; guarded by net.mu
 	nextPort uint16
 }
 
-// Listen opens an IPv4 socket; port 0 takes a free one.
+// Listen opens an IPv4 socket. Port 0 chooses a free port.
 func (h *Host) Listen(port int) (*Conn, error) { return h.listen("udp4", h.addr4, port) }
 
-// Listen6 opens an IPv6 socket; port 0 takes a free one.
+// Listen6 opens an IPv6 socket. Port 0 chooses a free port.
 func (h *Host) Listen6(port int) (*Conn, error) { return h.listen("udp6", h.addr6, port) }
 
 func (h *Host) listen(network string, addr netip.Addr, port int) (*Conn, error) {

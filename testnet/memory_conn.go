@@ -10,25 +10,26 @@ import (
 	"time"
 )
 
-// Linux's net.core.rmem_default, in bytes.
+// defaultReadBuffer is Linux's net.core.rmem_default, in bytes.
 const defaultReadBuffer = 212992
 
-const maxPayload = 65507 // of UDP over IPv4
+const maxPayload = 65507 // largest UDP payload over IPv4
 
-// Conn is a socket of a Host, a net.PacketConn with addresses *net.UDPAddr.
-// WriteTo never blocks. What arrives waits in a buffer bounded as a socket's
-// is; what does not fit is discarded and counted. Safe for concurrent use.
+// Conn is a socket of a Host: a net.PacketConn whose addresses are *net.UDPAddr.
+// WriteTo never blocks. Received datagrams wait in a bounded buffer like that of a
+// real socket; those that do not fit are discarded and counted. A Conn is safe for
+// concurrent use.
 type Conn struct {
 	host    *Host
 	network string
 	local   netip.AddrPort
 
 	mu        sync.Mutex
-	waiting   []datagram
+	received  []datagram
 	bytes     int
 	limit     int
 	discarded uint64
-	ready     chan struct{} // holds a token while something waits
+	ready     chan struct{} // has a token while datagrams wait
 	closed    chan struct{}
 	read      *deadline
 	write     *deadline
@@ -42,9 +43,9 @@ func newConn(h *Host, network string, local netip.AddrPort) *Conn {
 	}
 }
 
-// ReadFrom returns the oldest datagram that waits; what does not fit b is lost.
-// It blocks until one arrives, the read deadline passes
-// (os.ErrDeadlineExceeded) or Close (net.ErrClosed).
+// ReadFrom copies the oldest datagram that waits to b, truncated if it does not
+// fit. It blocks until a datagram arrives, the read deadline passes
+// (os.ErrDeadlineExceeded) or Close is called (net.ErrClosed).
 func (c *Conn) ReadFrom(b []byte) (int, net.Addr, error) {
 	if err := c.usable("read", c.read); err != nil {
 		return 0, nil, err
@@ -65,7 +66,7 @@ func (c *Conn) ReadFrom(b []byte) (int, net.Addr, error) {
 	}
 }
 
-// usable is an error once c is closed or d has passed, whatever waits.
+// usable returns an error if c is closed or d has passed, even if datagrams wait.
 func (c *Conn) usable(op string, d *deadline) error {
 	past, _ := d.signals()
 	select {
@@ -78,24 +79,24 @@ func (c *Conn) usable(op string, d *deadline) error {
 	}
 }
 
-// take removes the first datagram, if another reader has not been faster.
+// take removes and returns the oldest datagram. ok is false if another reader was faster.
 func (c *Conn) take() (datagram, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.waiting) == 0 {
+	if len(c.received) == 0 {
 		return datagram{}, false
 	}
-	d := c.waiting[0]
-	c.waiting[0] = datagram{}
-	c.waiting = c.waiting[1:]
+	d := c.received[0]
+	c.received[0] = datagram{}
+	c.received = c.received[1:]
 	c.bytes -= len(d.data) + Overhead4
-	if len(c.waiting) > 0 {
+	if len(c.received) > 0 {
 		c.wake()
 	}
 	return d, true
 }
 
-// wake leaves a token for a reader.
+// wake wakes one reader.
 func (c *Conn) wake() {
 	select {
 	case c.ready <- struct{}{}:
@@ -103,7 +104,7 @@ func (c *Conn) wake() {
 	}
 }
 
-// receive puts d into the buffer. The caller holds the network's lock.
+// receive stores d in the buffer. The caller must hold the network's lock.
 func (c *Conn) receive(d datagram) What {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,13 +112,13 @@ func (c *Conn) receive(d datagram) What {
 		c.discarded++
 		return WhatDiscarded
 	}
-	c.waiting = append(c.waiting, d)
+	c.received = append(c.received, d)
 	c.bytes += len(d.data) + Overhead4
 	c.wake()
 	return WhatArrived
 }
 
-// WriteTo sends b, which it copies, to a UDP address. Nobody there is no error.
+// WriteTo sends a copy of b to a UDP address. It is no error if no socket has that address.
 func (c *Conn) WriteTo(b []byte, addr net.Addr) (int, error) {
 	if err := c.usable("write", c.write); err != nil {
 		return 0, err
@@ -139,7 +140,7 @@ func (c *Conn) WriteTo(b []byte, addr net.Addr) (int, error) {
 	return len(b), nil
 }
 
-// Close wakes readers and frees the port. A second Close is net.ErrClosed.
+// Close wakes readers and frees the port. A second Close returns net.ErrClosed.
 func (c *Conn) Close() error {
 	n := c.host.net
 	n.mu.Lock()
@@ -164,26 +165,26 @@ func (c *Conn) Close() error {
 // LocalAddr returns a *net.UDPAddr.
 func (c *Conn) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(c.local) }
 
-// SetDeadline sets both; the zero time is none.
+// SetDeadline sets the read and the write deadline. The zero time means none.
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.write.set(t)
 	return c.SetReadDeadline(t)
 }
 
-// SetReadDeadline also wakes a ReadFrom that waits.
+// SetReadDeadline also applies to a ReadFrom that blocks.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.read.set(t)
 	return nil
 }
 
-// SetWriteDeadline matters only once it has passed.
+// SetWriteDeadline sets the time after which WriteTo fails. WriteTo never blocks.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.write.set(t)
 	return nil
 }
 
-// SetReadBuffer bounds what may wait, in bytes with 28 for each datagram.
-// quic-go asks for 7 MiB.
+// SetReadBuffer limits the datagrams that may wait, in bytes including 28 bytes for
+// each datagram. quic-go requests 7 MiB.
 func (c *Conn) SetReadBuffer(bytes int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,10 +192,10 @@ func (c *Conn) SetReadBuffer(bytes int) error {
 	return nil
 }
 
-// SetWriteBuffer does nothing: a write goes straight to the link's queue.
+// SetWriteBuffer does nothing, since the link's queue is the only write buffer.
 func (c *Conn) SetWriteBuffer(int) error { return nil }
 
-// Discarded counts the datagrams that found the buffer full.
+// Discarded returns how many datagrams were discarded because the buffer was full.
 func (c *Conn) Discarded() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

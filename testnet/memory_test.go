@@ -32,7 +32,7 @@ func send(t *testing.T, from, to *Conn, size int) {
 	}
 }
 
-// receive returns how long after start a datagram came.
+// receive waits for a datagram and returns the time since start.
 func receive(t *testing.T, c *Conn, start time.Time) time.Duration {
 	t.Helper()
 	if _, _, err := c.ReadFrom(make([]byte, 2000)); err != nil {
@@ -41,12 +41,12 @@ func receive(t *testing.T, c *Conn, start time.Time) time.Duration {
 	return time.Since(start)
 }
 
-func TestDatagramsArriveExactlyWhenTheModelSays(t *testing.T) {
+func TestNetworkDeliversAtModelTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t, 1, "delay=10ms,rate=1mbit")
 		start := time.Now()
 		for range 3 {
-			send(t, a, b, 972) // 1000 bytes with the headers
+			send(t, a, b, 972) // 1000 bytes including the headers
 		}
 		for i := range 3 {
 			if got, want := receive(t, b, start), time.Duration(i+1)*8*ms+10*ms; got != want {
@@ -56,7 +56,7 @@ func TestDatagramsArriveExactlyWhenTheModelSays(t *testing.T) {
 	})
 }
 
-func TestIPv6HeadersCostTwentyBytesMore(t *testing.T) {
+func TestIPv6HeadersAddTwentyBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewNetwork(1)
 		a, _ := n.Host("robot", params(t, "rate=1mbit")).Listen6(0)
@@ -93,7 +93,7 @@ func TestSocketsOfOneHostShareItsEgress(t *testing.T) {
 	})
 }
 
-func TestDirectionOfItsOwnHasItsOwnParameters(t *testing.T) {
+func TestDirectionHasItsOwnParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, a, b := pair(t, 1, "delay=10ms")
 		if err := n.Change("robot>pc", "delay=50ms"); err != nil {
@@ -141,7 +141,7 @@ func TestCutHostNeitherSendsNorReceives(t *testing.T) {
 	}
 }
 
-func TestUnknownTargetsAreNamed(t *testing.T) {
+func TestUnknownTargetError(t *testing.T) {
 	n := NewNetwork(1)
 	n.Host("robot", Params{})
 	n.Host("pc", Params{})
@@ -189,21 +189,21 @@ func TestDeadlineAndCloseWakeReaders(t *testing.T) {
 	})
 }
 
-func TestFullReceiveBufferDiscards(t *testing.T) {
+func TestFullReceiveBufferDiscardsDatagrams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, a, b := pair(t, 1, "up")
-		var told int
+		var discarded int
 		n.Tap(func(e Event) {
 			if e.What == WhatDiscarded {
-				told++
+				discarded++
 			}
 		})
 		b.SetReadBuffer(10 * (100 + Overhead4))
 		for range 15 {
 			send(t, a, b, 100)
 		}
-		if got := b.Discarded(); got != 5 || told != 5 {
-			t.Errorf("got %d discarded, %d told, want 5", got, told)
+		if got := b.Discarded(); got != 5 || discarded != 5 {
+			t.Errorf("Discarded() = %d and %d events, want 5", got, discarded)
 		}
 		start := time.Now()
 		for range 10 {
@@ -216,7 +216,7 @@ func TestFullReceiveBufferDiscards(t *testing.T) {
 	})
 }
 
-func TestSameSeedSameEvents(t *testing.T) {
+func TestSameSeedGivesSameEvents(t *testing.T) {
 	run := func(seed uint64) (events []Event) {
 		synctest.Test(t, func(t *testing.T) {
 			n, a, b := pair(t, seed, "delay=5ms,jitter=3ms,rate=2mbit,queue=8KiB,loss=5%,burst=2,dup=5%,reorder=5%")
@@ -244,7 +244,7 @@ func TestSameSeedSameEvents(t *testing.T) {
 	}
 }
 
-func TestNobodyThereIsNoError(t *testing.T) {
+func TestSendToUnusedPortSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, a, _ := pair(t, 1, "up")
 		var whats []What

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// IP and UDP headers, counted with every payload.
+// Sizes of the IP and UDP headers, which are added to each payload.
 const (
 	Overhead4 = 20 + 8
 	Overhead6 = 40 + 8
@@ -18,10 +18,10 @@ const (
 // Everyone is the destination of a broadcast or multicast packet.
 const Everyone = -1
 
-// Mesh joins hosts: each sends through its own egress link, into a switch that
-// takes no time, to any other. A direction ("robot>pc") that is given
-// parameters of its own gets its own link beside the host's. A host that is
-// cut neither sends nor receives. Pure, as Link is. One goroutine at a time.
+// Mesh joins hosts by a switch that takes no time. Each host sends through its own
+// egress link. A direction ("robot>pc") that is given parameters of its own gets
+// its own link. A host that is cut neither sends nor receives. Like a Link, a Mesh
+// is pure and for one goroutine at a time.
 type Mesh[T any] struct {
 	seed       uint64
 	airs       *Airs
@@ -29,7 +29,7 @@ type Mesh[T any] struct {
 	egress     []*Link[item[T]]
 	directions map[direction]*Link[item[T]]
 	order      uint64
-	ready      []Arrival[T] // of one packet that several hosts get
+	ready      []Arrival[T] // arrivals of a broadcast packet that Receive has not returned
 }
 
 type direction struct{ from, to int }
@@ -41,7 +41,7 @@ type item[T any] struct {
 	payload T
 }
 
-// Arrival is a packet that has come to host To.
+// Arrival is a packet that has arrived at host To.
 type Arrival[T any] struct {
 	From, To int
 	Payload  T
@@ -52,22 +52,22 @@ func NewMesh[T any](seed uint64) *Mesh[T] {
 	return &Mesh[T]{seed: seed, airs: NewAirs(seed), directions: map[direction]*Link[item[T]]{}}
 }
 
-// AddHost returns the new host's number, counted from 0.
+// AddHost adds a host and returns its number, from 0.
 func (m *Mesh[T]) AddHost(name string, egress Params) int {
 	m.names = append(m.names, name)
 	m.egress = append(m.egress, NewLinkIn[item[T]](m.airs, m.seedOf(name), egress))
 	return len(m.names) - 1
 }
 
-// seedOf depends on the name and not on the order of creation.
+// seedOf returns a seed that depends on the target's name and not on the order of creation.
 func (m *Mesh[T]) seedOf(target string) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %s", m.seed, target)
 	return h.Sum64()
 }
 
-// Send offers a packet of size bytes, IP header included, and returns its
-// outlook on the sender's own link. To is a host or Everyone else.
+// Send sends a packet of size bytes, including the IP header, and returns what will
+// happen to it on the sender's own link. To is a host, or Everyone for all others.
 func (m *Mesh[T]) Send(now time.Duration, from, to, size int, payload T) Sent {
 	if m.egress[from].Params().Cut {
 		return m.egress[from].Send(now, size, item[T]{})
@@ -96,7 +96,7 @@ func (m *Mesh[T]) Send(now time.Duration, from, to, size int, payload T) Sent {
 	return m.egress[from].Send(now, size, it)
 }
 
-// Next returns when something happens next on a link, if anything is under way.
+// Next returns the time of the next event on any link. ok is false if nothing is in flight.
 func (m *Mesh[T]) Next() (time.Duration, bool) {
 	link := m.first()
 	if link == nil {
@@ -105,8 +105,8 @@ func (m *Mesh[T]) Next() (time.Duration, bool) {
 	return link.Next()
 }
 
-// Receive returns a packet that has arrived by now: first in time, then in the
-// order of sending, then in the order of hosts.
+// Receive returns a packet that has arrived by now. Packets are returned by time of
+// arrival, then in the order of sending, then of hosts.
 func (m *Mesh[T]) Receive(now time.Duration) (Arrival[T], bool) {
 	for {
 		if len(m.ready) > 0 {
@@ -123,7 +123,7 @@ func (m *Mesh[T]) Receive(now time.Duration) (Arrival[T], bool) {
 		}
 		it, ok := link.Receive(now)
 		if !ok {
-			continue // a station did something
+			continue // the event was a station's
 		}
 		for _, to := range it.to {
 			if !m.Cut(it.from, to) {
@@ -133,14 +133,14 @@ func (m *Mesh[T]) Receive(now time.Duration) (Arrival[T], bool) {
 	}
 }
 
-// Cut reports whether nothing can pass from one host to another just now.
+// Cut reports whether packets from one host to another are dropped now.
 func (m *Mesh[T]) Cut(from, to int) bool {
 	own := m.directions[direction{from, to}]
 	return m.egress[from].Params().Cut || m.egress[to].Params().Cut || own != nil && own.Params().Cut
 }
 
-// Free returns when the link that carries from's packets to to has sent all
-// that is queued on it now.
+// Free returns when the link that carries packets between two hosts will have sent
+// all packets that are queued on it now.
 func (m *Mesh[T]) Free(now time.Duration, from, to int) time.Duration {
 	if own := m.directions[direction{from, to}]; own != nil {
 		return own.Free(now)
@@ -148,7 +148,7 @@ func (m *Mesh[T]) Free(now time.Duration, from, to int) time.Duration {
 	return m.egress[from].Free(now)
 }
 
-// first returns the link on which something happens first.
+// first returns the link with the next event.
 func (m *Mesh[T]) first() *Link[item[T]] {
 	var best *Link[item[T]]
 	better := func(l *Link[item[T]]) {
@@ -173,8 +173,8 @@ func (m *Mesh[T]) first() *Link[item[T]] {
 	return best
 }
 
-// headOrder is the order of sending of what arrives next, 0 where the air does
-// something before.
+// headOrder returns the order of sending of the next packet that arrives on l, or 0
+// if an event of the air is earlier.
 func headOrder[T any](l *Link[item[T]]) uint64 {
 	at, _ := l.Next()
 	if len(l.wire) == 0 || l.wire[0].at > at {
@@ -183,16 +183,16 @@ func headOrder[T any](l *Link[item[T]]) uint64 {
 	return l.wire[0].packet.payload.order
 }
 
-// Change edits a target's parameters by their text form; what the text does not
-// name stays. A target is a host (its egress), a direction "A>B" or "" (all
-// hosts and directions). Nothing changes on error. Collect what has arrived
-// before. A trace for all is what the first host sends by; the others send by
-// that of the way back.
+// Change changes those parameters of a target that text has. A target is a host
+// (its egress), a direction "A>B" or "" (all hosts and directions). After an error
+// nothing has changed. Call Receive before, to collect packets that have arrived.
+// If all hosts are given a trace, the first host uses it and the others use the
+// trace of the reverse direction.
 func (m *Mesh[T]) Change(now time.Duration, target, text string) error {
 	return m.edit(now, target, func(p Params) (Params, error) { return p.With(text) })
 }
 
-// Set replaces a target's parameters, as Change.
+// Set replaces all parameters of a target, see Change.
 func (m *Mesh[T]) Set(now time.Duration, target string, p Params) error {
 	return m.edit(now, target, func(Params) (Params, error) { return p, p.Check() })
 }
@@ -222,7 +222,8 @@ func (m *Mesh[T]) edit(now time.Duration, target string, change func(Params) (Pa
 	return nil
 }
 
-// links finds the target's; made names a direction that is new with it.
+// links returns the links of a target. For a direction without a link it returns a new
+// link, and made is the direction under which the caller has to store it.
 func (m *Mesh[T]) links(target string) (links []*Link[item[T]], made *direction, err error) {
 	if target == "" {
 		for _, s := range m.Settings() {
@@ -251,11 +252,11 @@ func (m *Mesh[T]) links(target string) (links []*Link[item[T]], made *direction,
 		return []*Link[item[T]]{own}, nil, nil
 	}
 	p := m.egress[from].Params()
-	p.Cut = false // the host's own cut holds anyway, and ends by itself
+	p.Cut = false // the host's own cut applies to the new link too, and ends by itself
 	return []*Link[item[T]]{NewLinkIn[item[T]](m.airs, m.seedOf(target), p)}, &d, nil
 }
 
-// Host returns the number of the host of that name.
+// Host returns the number of the host with that name.
 func (m *Mesh[T]) Host(name string) (int, error) {
 	i := slices.Index(m.names, name)
 	if i < 0 {
@@ -264,14 +265,14 @@ func (m *Mesh[T]) Host(name string) (int, error) {
 	return i, nil
 }
 
-// Setting is what holds for one target, and what became of its packets.
+// Setting is the parameters of one target and the counts of its packets.
 type Setting struct {
 	Target string
 	Params Params
 	Counts Counts
 }
 
-// Settings lists the hosts, then the directions of their own.
+// Settings returns the settings of the hosts, then of the directions with links of their own.
 func (m *Mesh[T]) Settings() []Setting {
 	var hosts, directions []Setting
 	for i, l := range m.egress {

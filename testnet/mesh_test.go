@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// meshArrivals collects everything as "at from>to payload".
+// meshArrivals receives all packets and formats each as "at from>to payload".
 func meshArrivals(m *Mesh[int]) (all []string) {
 	for {
 		at, ok := m.Next()
@@ -21,7 +21,7 @@ func meshArrivals(m *Mesh[int]) (all []string) {
 	}
 }
 
-func TestBroadcastReachesTheOthersOverTheirOwnLinks(t *testing.T) {
+func TestBroadcastUsesLinkOfEachDestination(t *testing.T) {
 	m := NewMesh[int](1)
 	for _, name := range []string{"a", "b", "c", "d"} {
 		m.AddHost(name, params(t, "delay=10ms"))
@@ -37,7 +37,7 @@ func TestBroadcastReachesTheOthersOverTheirOwnLinks(t *testing.T) {
 	}
 }
 
-func TestSimultaneousArrivalsComeInTheOrderOfSending(t *testing.T) {
+func TestSimultaneousArrivalsKeepSendOrder(t *testing.T) {
 	m := NewMesh[int](1)
 	for _, name := range []string{"a", "b", "c"} {
 		m.AddHost(name, params(t, "delay=10ms"))
@@ -51,7 +51,7 @@ func TestSimultaneousArrivalsComeInTheOrderOfSending(t *testing.T) {
 	}
 }
 
-func TestNothingChangesOnABadChange(t *testing.T) {
+func TestFailedChangeChangesNothing(t *testing.T) {
 	m := NewMesh[int](1)
 	m.AddHost("a", params(t, "loss=10%,burst=3"))
 	m.AddHost("b", Params{})
@@ -66,7 +66,7 @@ func TestNothingChangesOnABadChange(t *testing.T) {
 	}
 }
 
-func TestEveryPacketIsAccountedForThroughAllChanges(t *testing.T) {
+func TestCountsAddUpThroughAllChanges(t *testing.T) {
 	const plain = "rate=none,stall=none,fade=none,trace=none,wifi=none,air=none,"
 	changes := []string{plain + "wifi=busy", plain + "wifi=edge,air=hall", plain + "trace=testdata/short.up,from=3ms", plain + "stall=2ms/10ms,rate=5mbit",
 		plain + "fade=40ms/20ms/12kbit", plain + "delay=1ms", plain + "rate=2mbit", "cut", "up", "up", "cut", "rate=1mbit", "rate=none", "rate=20mbit", "delay=20ms", "delay=0", "loss=20%,burst=2", "loss=0", "reorder=20%", "dup=20%", "queue=4KiB", "mtu=1000", "mtu=none", "jitter=5ms"}
@@ -82,11 +82,11 @@ func TestEveryPacketIsAccountedForThroughAllChanges(t *testing.T) {
 			}
 			if random.IntN(20) == 0 {
 				p, err := l.Params().With(changes[random.IntN(len(changes))])
-				if err == nil { // a rate goes not with a trace, for example
+				if err == nil { // some changes conflict, such as a rate and a trace
 					l.Set(now, p)
 				}
 			}
-			if sent := l.Send(now, 40+random.IntN(1400), i); sent.Fate <= Twice && l.Params().Wifi == "" && (sent.Departs < now || sent.Arrives < sent.Departs) {
+			if sent := l.Send(now, 40+random.IntN(1400), i); sent.Outcome <= Twice && l.Params().Wifi == "" && (sent.Departs < now || sent.Arrives < sent.Departs) {
 				t.Fatalf("seed %d, packet %d: got %+v at %v, want it later", seed, i, sent, now)
 			}
 		}

@@ -13,17 +13,17 @@ import (
 	"achbridge/testnet/need"
 )
 
-// Real daemons on two hosts, and what happens to robots. Whatever it is, the
-// mirror follows again without anyone's help within resumed, and no reader ever
-// sees an older frame after a newer one (site.observe checks that).
-const resumed = 2 * time.Second
+// resumeLimit is the longest time until a mirror follows again, without help, after
+// any fault in these tests of real daemons on two hosts. No reader may ever see an
+// older frame after a newer one (site.observe checks that).
+const resumeLimit = 2 * time.Second
 
-// met is how long two daemons may take to find each other by multicast: up to
-// a second until the announcement has gone through its probes, and the first
-// question is asked again after one, two, four seconds.
-const met = 5 * time.Second
+// meetLimit is how long two daemons may take to find each other by multicast: the
+// announcement follows its probes after up to a second, and the first query is
+// repeated after one, two and four seconds.
+const meetLimit = 5 * time.Second
 
-// robotAndPC is a robot that publishes and a PC that mirrors all it has.
+// robotAndPC is a robot that publishes and a PC that mirrors all of its channels.
 type robotAndPC struct {
 	*site
 	robot, pc, publisher *process
@@ -36,78 +36,78 @@ const (
 	parts     = "keep:robot.joints" // frames larger than a datagram
 )
 
-// The channels of a robot: frames of one datagram, and of several.
+// Channels of a robot, with frames of one datagram and of several.
 var (
 	imu    = need.LongOr("imu:200:64", "imu:50:64")
 	joints = need.LongOr("joints:50:3000", "joints:20:3000")
 )
 
-// startRobotAndPC returns when the mirrors follow.
+// startRobotAndPC starts both and waits until the mirrors follow.
 func startRobotAndPC(t *testing.T) *robotAndPC {
 	t.Helper()
 	w := &robotAndPC{site: newSite(t, "robot", "pc")}
 	w.publisher = w.publish("robot", imu, joints)
 	w.robot, w.pc = w.run("robot"), w.run("pc", "--mirror", "robot/*")
 	w.readers = w.observe("pc", keeping, reopening, parts)
-	took := w.readers.follows(now(), met, keeping, reopening, parts)
+	took := w.readers.waitUntilFollowing(now(), meetLimit, keeping, reopening, parts)
 	t.Logf("found by multicast and mirrored after %v", took)
 	return w
 }
 
-// followsAgain checks that all readers get what is put from now on.
-func (w *robotAndPC) followsAgain(after string) {
+// checkFollows checks that all readers get frames that are put from now on.
+func (w *robotAndPC) checkFollows(after string) {
 	w.t.Helper()
-	took := w.readers.follows(now(), resumed, keeping, reopening, parts)
+	took := w.readers.waitUntilFollowing(now(), resumeLimit, keeping, reopening, parts)
 	w.t.Logf("%s: followed again after %v", after, took)
 }
 
-// One thing after the other happens, as it does in the life of a robot.
+// Injects one fault after the other.
 func TestMirrorsFollowWhateverHappensToTheHosts(t *testing.T) {
 	w := startRobotAndPC(t)
 	w.linkedOver("pc", "quic")
 	outage := need.LongOr(3*time.Second, 600*time.Millisecond)
 
 	w.link("robot", "cut")
-	time.Sleep(outage) // its length is what is tried
+	time.Sleep(outage) // the length of the outage
 	w.link("robot", "up")
-	w.followsAgain("cable cut")
+	w.checkFollows("cable cut")
 
-	w.eth0("robot", func(h *netlink.Handle, eth netlink.Link) error { return h.LinkSetDown(eth) })
+	w.changeEth0("robot", func(h *netlink.Handle, eth netlink.Link) error { return h.LinkSetDown(eth) })
 	time.Sleep(outage)
-	w.eth0("robot", func(h *netlink.Handle, eth netlink.Link) error { return h.LinkSetUp(eth) })
-	w.followsAgain("robot's interface down")
+	w.changeEth0("robot", func(h *netlink.Handle, eth netlink.Link) error { return h.LinkSetUp(eth) })
+	w.checkFollows("robot's interface down")
 
 	w.robot.kill()
 	w.robot = w.run("robot")
-	w.followsAgain("robot's daemon killed and restarted")
+	w.checkFollows("robot's daemon killed and restarted")
 
 	w.pc.kill()
 	w.pc = w.run("pc", "--mirror", "robot/*")
-	w.followsAgain("PC's daemon killed and restarted")
+	w.checkFollows("PC's daemon killed and restarted")
 
 	w.publisher.kill()
 	w.publisher = w.publish("robot", imu, joints)
-	w.followsAgain("publisher killed and restarted")
+	w.checkFollows("publisher killed and restarted")
 
-	promised(t, "leaving", w.robot.leave(), 2*time.Second)
-	w.forgets("robot")
+	checkPromise(t, "leaving", w.robot.terminate(), 2*time.Second)
+	w.waitUntilForgotten("robot")
 	w.robot = w.run("robot", "--listen", ":9000", "--transport", "sctp")
-	w.followsAgain("robot's daemon restarted at another port, over SCTP alone")
+	w.checkFollows("robot's daemon restarted at another port, over SCTP alone")
 	w.linkedOver("pc", "sctp")
 
-	w.eth0("robot", without(func(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }))
-	w.eth0("robot", func(h *netlink.Handle, eth netlink.Link) error {
+	w.changeEth0("robot", removeAddrs(func(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }))
+	w.changeEth0("robot", func(h *netlink.Handle, eth netlink.Link) error {
 		return h.AddrAdd(eth, &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(10, 80, 76, 200), Mask: net.CIDRMask(24, 32)}})
 	})
-	w.followsAgain("robot at another address")
+	w.checkFollows("robot at another address")
 
-	w.aborted()
+	w.abortDaemon()
 	w.runOld("robot")
-	w.followsAgain("robot's daemon aborted, and restarted by a clock that is years ahead")
+	w.checkFollows("robot's daemon aborted, and restarted by a clock that is years ahead")
 }
 
-// forgets waits until the PC lists nothing of a host that has left.
-func (w *robotAndPC) forgets(host string) {
+// waitUntilForgotten waits until the PC no longer lists a host that has left.
+func (w *robotAndPC) waitUntilForgotten(host string) {
 	w.t.Helper()
 	left := time.Now()
 	await.NoError(w.t, func() error {
@@ -116,16 +116,16 @@ func (w *robotAndPC) forgets(host string) {
 		}
 		return nil
 	})
-	promised(w.t, "forgetting a host that left", time.Since(left), time.Second)
+	checkPromise(w.t, "forgetting a host that left", time.Since(left), time.Second)
 }
 
-// aborted has the robot's daemon aborted. The service manager's watchdog ends a daemon that does
-// not answer by SIGABRT. Go then exits with 2, as for a panic, which is our code for wrong
-// arguments: the unit does not start a daemon again that ended so.
-func (w *robotAndPC) aborted() {
+// abortDaemon ends the robot's daemon with SIGABRT, as the service manager's watchdog does if a daemon
+// does not answer. Go would exit with 2, our code for wrong arguments, after which the unit does not
+// restart a daemon. So the daemon must be ended by the signal.
+func (w *robotAndPC) abortDaemon() {
 	w.t.Helper()
 	w.robot.signal(syscall.SIGABRT)
-	_ = w.robot.Wait() // that it did not leave in peace is what it says
+	_ = w.robot.Wait() // the error is that it was aborted
 	if got := w.robot.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() {
 		w.t.Errorf("aborted: got %v, want that a signal ended it", w.robot.ProcessState)
 	}

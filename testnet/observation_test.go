@@ -11,16 +11,16 @@ import (
 	"achbridge/testnet/await"
 )
 
-// observation is what an observer on a host tells, as it comes. That no view
-// ever sees an older frame after a newer one is checked in all tests.
+// observation collects the output of an observer on a host. When the test ends it
+// checks that no view has seen an older frame after a newer one.
 type observation struct {
 	t     *testing.T
 	host  string
 	views []string
 	work  sync.WaitGroup
 
-	mu   sync.Mutex
-	seen map[string][]sighting // by view
+	mu     sync.Mutex
+	frames map[string][]observedFrame // frames by view
 }
 
 // observe starts an observer on a host.
@@ -36,15 +36,15 @@ func (s *site) observe(host string, views ...string) *observation {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	o := &observation{t: s.t, host: host, views: views, seen: map[string][]sighting{}}
+	o := &observation{t: s.t, host: host, views: views, frames: map[string][]observedFrame{}}
 	o.work.Go(func() {
 		for lines := json.NewDecoder(out); ; {
-			var next sighting
+			var next observedFrame
 			if lines.Decode(&next) != nil {
 				return
 			}
 			o.mu.Lock()
-			o.seen[next.View] = append(o.seen[next.View], next)
+			o.frames[next.View] = append(o.frames[next.View], next)
 			o.mu.Unlock()
 		}
 	})
@@ -57,20 +57,20 @@ func (s *site) observe(host string, views ...string) *observation {
 	return o
 }
 
-// checkOrder fails the test for every disorder.
+// checkOrder fails the test for each disorder.
 func (o *observation) checkOrder() {
 	o.t.Helper()
-	for view, list := range o.seen {
+	for view, list := range o.frames {
 		for _, d := range disorders(list) {
 			o.t.Errorf("%s: %s", view, d)
 		}
 	}
 }
 
-// disorders are the places where a view has seen an older frame after a newer
-// one, or the same frame put twice.
-func disorders(list []sighting) (found []string) {
-	var last sighting
+// disorders returns the places where a view has seen an older frame after a newer
+// one, or the same frame twice.
+func disorders(list []observedFrame) (found []string) {
+	var last observedFrame
 	for _, s := range list {
 		switch {
 		case s.Err != "":
@@ -86,16 +86,16 @@ func disorders(list []sighting) (found []string) {
 }
 
 func TestObservationFindsDisorder(t *testing.T) {
-	frame := func(put int64, inode uint64) sighting { return sighting{Put: put, Inode: inode} }
+	frame := func(put int64, inode uint64) observedFrame { return observedFrame{Put: put, Inode: inode} }
 	for name, c := range map[string]struct {
-		list []sighting
+		list []observedFrame
 		want int
 	}{
-		"ever newer":                 {[]sighting{frame(1, 7), frame(2, 7), {Err: "corrupt"}, frame(5, 8)}, 0},
-		"the newest in a new file":   {[]sighting{frame(1, 7), frame(1, 8)}, 0},
-		"an older one":               {[]sighting{frame(1, 7), frame(3, 7), frame(2, 7), frame(4, 7)}, 1},
-		"an older one in a new file": {[]sighting{frame(3, 7), frame(2, 8)}, 1},
-		"one put twice":              {[]sighting{frame(1, 7), frame(2, 7), frame(2, 7)}, 1},
+		"ever newer":                 {[]observedFrame{frame(1, 7), frame(2, 7), {Err: "corrupt"}, frame(5, 8)}, 0},
+		"the newest in a new file":   {[]observedFrame{frame(1, 7), frame(1, 8)}, 0},
+		"an older one":               {[]observedFrame{frame(1, 7), frame(3, 7), frame(2, 7), frame(4, 7)}, 1},
+		"an older one in a new file": {[]observedFrame{frame(3, 7), frame(2, 8)}, 1},
+		"one put twice":              {[]observedFrame{frame(1, 7), frame(2, 7), frame(2, 7)}, 1},
 	} {
 		if got := disorders(c.list); len(got) != c.want {
 			t.Errorf("%s: got %q, want %d disorders", name, got, c.want)
@@ -103,14 +103,14 @@ func TestObservationFindsDisorder(t *testing.T) {
 	}
 }
 
-// first waits for the first sighting of a view that match accepts.
-func (o *observation) first(view, what string, match func(sighting) bool) (found sighting) {
+// waitForFrame waits for the first frame of a view that match accepts, and returns it.
+func (o *observation) waitForFrame(view, what string, match func(observedFrame) bool) (found observedFrame) {
 	o.t.Helper()
 	next := 0
 	await.NoError(o.t, func() error {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		list := o.seen[view]
+		list := o.frames[view]
 		for ; next < len(list); next++ {
 			if match(list[next]) {
 				found = list[next]
@@ -125,33 +125,33 @@ func (o *observation) first(view, what string, match func(sighting) bool) (found
 	return found
 }
 
-// follows waits until every view named has seen a frame that was put after a
-// moment, and returns how long after it the last of them did. In the long run
-// more than limit is a failure.
-func (o *observation) follows(since moment, limit time.Duration, views ...string) time.Duration {
+// waitUntilFollowing waits until all views have seen a frame that was put after a
+// moment, and returns how long after it the last of them did. In the long run, more
+// than limit fails the test.
+func (o *observation) waitUntilFollowing(since moment, limit time.Duration, views ...string) time.Duration {
 	o.t.Helper()
 	var took time.Duration
 	for _, view := range views {
-		s := o.first(view, "frame put since then", func(s sighting) bool { return s.Err == "" && s.Put > int64(since) })
+		s := o.waitForFrame(view, "frame put since then", func(s observedFrame) bool { return s.Err == "" && s.Put > int64(since) })
 		took = max(took, time.Duration(s.Time-int64(since)))
 	}
-	promised(o.t, "following", took, limit)
+	checkPromise(o.t, "following", took, limit)
 	return took.Round(time.Millisecond)
 }
 
-// last is what a view saw last.
-func (o *observation) last(view string) sighting {
+// last returns the last frame that a view has seen.
+func (o *observation) last(view string) observedFrame {
 	o.t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	list := o.seen[view]
+	list := o.frames[view]
 	if len(list) == 0 {
 		o.t.Fatalf("%s: saw nothing", view)
 	}
 	return list[len(list)-1]
 }
 
-// moment is a time of the clock that publishers and observers share.
+// moment is a time of CLOCK_MONOTONIC, in ns, which publishers and observers share.
 type moment int64
 
 func now() moment { return moment(monotonic()) }

@@ -16,60 +16,59 @@ import (
 	"achbridge/localach"
 )
 
-// asObserver in its environment makes this test binary an observer: a program
-// on a host that reads channels written by publishers, or mirrors of them, and
-// prints what it sees, one sighting a line. Its arguments are views:
+// asObserver is the environment variable that makes this test binary an observer: a
+// program on a host that reads publishers' channels or their mirrors and prints the
+// frames, one per line. Its arguments are views:
 //
-//	keep:CHANNEL    reads every frame through one handle, until that gives an error
-//	reopen:CHANNEL  opens the channel, looks at the newest frame, closes it, again and again
+//	keep:CHANNEL    reads every frame through one handle, until it fails
+//	reopen:CHANNEL  repeatedly opens the channel, reads the newest frame and closes it
 const asObserver = "ACHBRIDGE_TEST_OBSERVER"
 
-// sighting is a frame that a view saw, or an error it got.
-type sighting struct {
+// observedFrame is a frame that a view has seen, or an error.
+type observedFrame struct {
 	View  string `json:"view"`
-	Time  int64  `json:"t"`     // when it was seen, in ns of CLOCK_MONOTONIC, which all hosts of a lab share
-	Since int64  `json:"since"` // when keep last found no newer frame than the one before, as Time: it was put after that
-	Inode uint64 `json:"inode"` // of the channel's file
-	Seq   uint64 `json:"seq"`   // Ach's number in this file
-	Stamp uint64 `json:"stamp"` // the publisher's number
+	Time  int64  `json:"t"`     // when it was seen, in ns of CLOCK_MONOTONIC, which all hosts share
+	Since int64  `json:"since"` // last time at which keep found no newer frame, as Time; the frame was put after that
+	Inode uint64 `json:"inode"` // inode of the channel's file
+	Seq   uint64 `json:"seq"`   // sequence number in this file
+	Stamp uint64 `json:"stamp"` // sequence number of the publisher
 	Put   int64  `json:"put"`   // when the publisher put it, as Time
 	Size  int    `json:"size"`  // in bytes
-	Err   string `json:"err"`   // instead of a frame
+	Err   string `json:"err"`   // set instead of the other fields
 }
 
-// observe runs the views until the process is killed, and returns its exit
-// code.
+// observe runs the views until the process is killed, and returns the exit code.
 func observe(views []string) int {
 	var out sync.Mutex
 	enc := json.NewEncoder(os.Stdout)
 	var work sync.WaitGroup
 	for _, name := range views {
 		how, channel, _ := strings.Cut(name, ":")
-		look := map[string]func(*view){"keep": (*view).keep, "reopen": (*view).reopen}[how]
-		if look == nil {
+		run := map[string]func(*view){"keep": (*view).keep, "reopen": (*view).reopen}[how]
+		if run == nil {
 			fmt.Fprintf(os.Stderr, "observer: %q: want keep:CHANNEL or reopen:CHANNEL\n", name)
 			return 2
 		}
-		v := &view{channel: channel, buf: make([]byte, 1<<20), tell: func(s sighting) {
+		v := &view{channel: channel, buf: make([]byte, 1<<20), print: func(s observedFrame) {
 			s.View, s.Time = name, monotonic()
 			out.Lock()
 			defer out.Unlock()
-			_ = enc.Encode(s) // the test is gone, or it works
+			_ = enc.Encode(s) // fails only if the test has ended
 		}}
-		work.Go(func() { look(v) })
+		work.Go(func() { run(v) })
 	}
 	work.Wait()
 	return 0
 }
 
-// view is one way to look at one channel.
+// view is a way to observe a channel.
 type view struct {
 	channel string
 	buf     []byte
-	tell    func(sighting)
+	print   func(observedFrame)
 }
 
-// keep reads all frames through one handle until that gives an error.
+// keep reads all frames through one handle until it fails.
 func (v *view) keep() {
 	ch, err := localach.Shm.Open(v.channel)
 	for ; err != nil; ch, err = localach.Shm.Open(v.channel) {
@@ -84,52 +83,52 @@ func (v *view) keep() {
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, localach.ErrBusy):
 		case err != nil:
-			v.tell(sighting{Inode: inode, Err: err.Error()})
+			v.print(observedFrame{Inode: inode, Err: err.Error()})
 			return
 		default:
 			seen := read(v.buf[:n], r.Seq(), inode)
 			seen.Since = since
-			v.tell(seen)
+			v.print(seen)
 		}
 	}
 }
 
-// reopen tells every change of what a program finds that opens the channel,
-// looks at its newest frame and closes it.
+// reopen repeatedly opens the channel, reads its newest frame and closes it. It prints
+// each change.
 func (v *view) reopen() {
-	var last sighting
+	var last observedFrame
 	for ; ; pauseBriefly() {
-		s := v.glance()
-		if s != last && s != (sighting{}) {
-			v.tell(s)
+		s := v.newest()
+		if s != last && s != (observedFrame{}) {
+			v.print(s)
 			last = s
 		}
 	}
 }
 
-// glance is zero when there is nothing to see.
-func (v *view) glance() sighting {
+// newest returns the channel's newest frame, or the zero value if there is none.
+func (v *view) newest() observedFrame {
 	ch, err := localach.Shm.Open(v.channel)
 	if errors.Is(err, os.ErrNotExist) {
-		return sighting{}
+		return observedFrame{}
 	}
 	if err != nil {
-		return sighting{Err: err.Error()}
+		return observedFrame{Err: err.Error()}
 	}
 	defer ch.Close()
 	r, inode := ch.Reader(), inodeOf(ch)
 	n, err := r.Last(v.buf)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, localach.ErrBusy):
-		return sighting{}
+		return observedFrame{}
 	case err != nil:
-		return sighting{Inode: inode, Err: err.Error()}
+		return observedFrame{Inode: inode, Err: err.Error()}
 	}
 	return read(v.buf[:n], r.Seq(), inode)
 }
 
-func read(frame []byte, seq, inode uint64) sighting {
-	s := sighting{Inode: inode, Seq: seq, Size: len(frame)}
+func read(frame []byte, seq, inode uint64) observedFrame {
+	s := observedFrame{Inode: inode, Seq: seq, Size: len(frame)}
 	if len(frame) < 16 {
 		s.Err = io.ErrUnexpectedEOF.Error()
 		return s
@@ -147,12 +146,12 @@ func inodeOf(ch *localach.Channel) uint64 {
 	return st.Inode
 }
 
-// pauseBriefly is how long a view that polls leaves the processor to others.
+// pauseBriefly sleeps between two polls of a view.
 func pauseBriefly() { time.Sleep(10 * time.Millisecond) }
 
-// monotonic is the clock of the publisher's stamps.
+// monotonic returns the time of CLOCK_MONOTONIC, which publishers' stamps use, in ns.
 func monotonic() int64 {
 	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail: the clock exists, the pointer is good
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail, since clock and pointer are valid
 	return now.Nano()
 }

@@ -7,54 +7,53 @@ import (
 	"time"
 )
 
-// Params describe one direction of a link. The zero value is a perfect link:
-// everything arrives at once.
+// Params describes one direction of a link. The zero value is a perfect link: all
+// packets arrive at once.
 type Params struct {
-	// Delay is the propagation time, one way.
+	// Delay is the one-way propagation delay.
 	Delay time.Duration
-	// Jitter is the most that is added to Delay, uniformly at random for each
-	// packet. It changes spacing only: a packet that would overtake the one
-	// before waits for it. Reorder is what changes the order.
+	// Jitter is the largest random addition to Delay, uniform for each packet. It
+	// changes only the spacing of packets: a packet does not overtake the previous
+	// one. To change the order use Reorder.
 	Jitter time.Duration
-	// Rate is in bits per second; 0 is no limit.
+	// Rate is in bits per second. 0 means no limit.
 	Rate int64
-	// Trace, if not nil, is what the transmitter does instead of Rate. From is
-	// where the trace begins at the network's time zero.
+	// Trace, if not nil, decides when packets are sent instead of Rate. From is the
+	// time of the trace at the network's time zero.
 	Trace *Trace
 	From  time.Duration
-	// Stall and Fade change the Rate by the network's time.
+	// Stall and Fade change the Rate periodically.
 	Stall Stall
 	Fade  Fade
-	// Wifi, if not "", is the model of a station that sends instead of Rate:
-	// one of WifiModels. The stations of a network whose Air has one name share
-	// that air; one without a name has the air to itself.
+	// Wifi, if not "", is one of WifiModels: the model of a Wi-Fi station, which
+	// decides when packets are sent instead of Rate. Stations with the same Air
+	// share that air. A station without Air has one to itself.
 	Wifi string
 	Air  string
-	// Queue is how many bytes may wait for the transmitter, beside the packet
-	// being transmitted; a packet that does not fit is dropped (tail drop).
-	// 0 is no limit.
+	// Queue is how many bytes may wait for the transmitter, without the packet in
+	// transmission. A packet that does not fit is dropped (tail drop). 0 means no
+	// limit.
 	Queue int64
-	// MTU drops larger packets without a word, as a path does whose ICMP is
-	// filtered. Bytes with the IP header; 0 is no limit.
+	// MTU is the largest packet in bytes, including the IP header. Larger packets
+	// are dropped silently, as on a path that filters ICMP. 0 means no limit.
 	MTU int
-	// Loss is the share of packets lost in the long run, 0 to 1. They are lost
-	// behind the transmitter: a lost packet has used its time on the link.
+	// Loss is the mean share of packets that are lost, 0 to 1. Packets are lost on
+	// the wire, so a lost packet has used its transmission time.
 	Loss float64
-	// Burst is the mean number of packets lost in a row (Gilbert-Elliott with
-	// two states, nothing lost in the good one and everything in the bad one).
-	// 0 loses each packet independently of the others.
+	// Burst is the mean number of packets lost in a row (Gilbert-Elliott with two
+	// states: no packet is lost in the good one, all are lost in the bad one). 0
+	// means that each packet is lost independently.
 	Burst float64
 	// Duplicate is the share of packets that arrive twice.
 	Duplicate float64
-	// Reorder is the share of packets held back by a random time of at most
-	// Delay, and at least up to 1 ms, so that later ones overtake them.
+	// Reorder is the share of packets that are delayed by a random time up to Delay,
+	// or up to 1 ms if that is longer, so that later packets overtake them.
 	Reorder float64
-	// Cut loses everything, also what is under way.
+	// Cut drops all packets, including those in flight.
 	Cut bool
 }
 
-// Check reports every value that makes no sense, in the words of the text
-// form.
+// Check returns an error with all invalid values, in the words of the text form.
 func (p Params) Check() error {
 	var errs []error
 	for _, d := range []struct {
@@ -82,10 +81,10 @@ func (p Params) Check() error {
 	if p.MTU < 0 {
 		errs = append(errs, fmt.Errorf("mtu: %d bytes is negative; right is a size such as 1280, or none", p.MTU))
 	}
-	return errors.Join(append(errs, p.checkBurst(), p.checkStandstill(), p.checkMedium())...)
+	return errors.Join(append(errs, p.checkBurst(), p.checkStall(), p.checkMedium())...)
 }
 
-// checkMedium wants one thing that says when packets leave.
+// checkMedium returns an error unless at most one of Rate, Trace and Wifi is set.
 func (p Params) checkMedium() error {
 	var errs []error
 	_, known := wifiModels[p.Wifi]
@@ -112,14 +111,13 @@ func (p Params) checkMedium() error {
 	return errors.Join(errs...)
 }
 
-// Back returns what a host's peers send by when the host sends by p: the trace
-// of the way back, or no trace if there is none, since p's says nothing about
-// that way. All else is the same both ways.
+// Back returns the parameters of the reverse direction of p. It has the trace of
+// that direction, or no trace if there is none. All other parameters are the same.
 func (p Params) Back() Params {
 	if p.Trace == nil {
 		return p
 	}
-	if p.Trace = p.Trace.back; p.Trace == nil {
+	if p.Trace = p.Trace.reverse; p.Trace == nil {
 		p.From = 0
 	}
 	return p
@@ -138,25 +136,25 @@ func (p Params) checkBurst() error {
 	return nil
 }
 
-// medium is what says when packets leave.
+// medium returns p with only the parameters that decide when packets are sent.
 func (p Params) medium() Params {
 	return Params{Rate: p.Rate, Stall: p.Stall, Fade: p.Fade, Trace: p.Trace, From: p.From, Wifi: p.Wifi, Air: p.Air}
 }
 
-// paced tells that it is the rate that says when packets leave.
-func (p Params) paced() bool { return p.Trace == nil && p.Wifi == "" }
+// hasRate reports whether Rate decides when packets are sent, not a trace or station.
+func (p Params) hasRate() bool { return p.Trace == nil && p.Wifi == "" }
 
-// transmission returns how long the transmitter needs for size bytes.
+// transmission returns the transmission time of size bytes.
 func (p Params) transmission(size int) time.Duration {
 	return bitsAt(int64(size)*8, p.Rate)
 }
 
-// bitsAt rounds up to the next nanosecond.
+// bitsAt returns the transmission time of bits at rate, rounded up to a nanosecond.
 func bitsAt(bits, rate int64) time.Duration {
 	if rate == 0 {
 		return 0
 	}
-	// In two steps of a thousand and a million: rest*1e9 would not fit 63 bits.
+	// Multiply by 1e9 in two steps, since rest*1e9 would overflow.
 	whole, rest := bits/rate, bits%rate
 	micro, rest := rest*1e6/rate, rest*1e6%rate
 	return time.Duration(whole*1e9 + micro*1e3 + (rest*1e3+rate-1)/rate)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestParamsPrintWhatTheyParse(t *testing.T) {
+func TestParamsRoundTrip(t *testing.T) {
 	for text, want := range map[string]string{
 		"up":                         "up",
 		"cut":                        "cut",
@@ -41,14 +41,14 @@ func TestParamsPrintWhatTheyParse(t *testing.T) {
 	}
 }
 
-func TestWithKeepsWhatItDoesNotName(t *testing.T) {
+func TestWithKeepsOtherParameters(t *testing.T) {
 	p, err := Params{Delay: 5 * time.Millisecond, Rate: 1e6, Cut: true}.With("up,loss=5%")
 	if want := (Params{Delay: 5 * time.Millisecond, Rate: 1e6, Loss: 0.05}); err != nil || p != want {
 		t.Errorf("got %+v, %v, want %+v", p, err, want)
 	}
 }
 
-func TestBadParamsAreAllNamedWithWhatIsRight(t *testing.T) {
+func TestParseParamsReportsAllProblems(t *testing.T) {
 	for text, want := range map[string][]string{
 		"":                                   {"an empty part", "delay, jitter"},
 		"dleay=10ms":                         {"dleay: no such key; right are delay"},

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// ParseParams reads the text form: "delay=10ms,rate=1mbit,queue=64KiB,loss=1%"
-// with the keys of keysText and the words cut and up. Case does not matter but in
-// trace's FILE and air's NAME. Rates are decimal bits per second, sizes binary
-// bytes. It reads trace's file. It reports everything that is wrong at once.
+// ParseParams parses the text form: "delay=10ms,rate=1mbit,queue=64KiB,loss=1%"
+// with the keys in keysText and the words cut and up. Only trace's FILE and air's
+// NAME are case-sensitive. Rates are decimal bits per second, sizes binary bytes.
+// ParseParams reads the trace's file. The error has all problems.
 func ParseParams(text string) (Params, error) {
 	return Params{}.With(text)
 }
 
-// With returns p with what text names changed; what text does not name stays.
-// "up" ends a cut and touches nothing else; "none" or 0 takes a limit away.
-// On error p is returned as it was.
+// With returns p with the parameters in text. Other parameters do not change. "up"
+// only ends a cut. "none" or 0 removes a limit. After an error With returns p
+// unchanged.
 func (p Params) With(text string) (Params, error) {
 	next, seen, before := p, map[string]bool{}, ""
 	var errs []error
@@ -97,7 +97,7 @@ func (p *Params) set(key, value string, pair bool) error {
 	return nil
 }
 
-// setTrace reads the file; "none" takes the trace away, and where it begins.
+// setTrace reads the trace in file. "none" removes trace and from.
 func (p *Params) setTrace(file string) (err error) {
 	if file == "none" {
 		p.Trace, p.From = nil, 0
@@ -159,7 +159,7 @@ func parseBurst(s string) (float64, error) {
 	return v, nil
 }
 
-// String prints p so that ParseParams reads the same back; a perfect link is
+// String returns the text form of p, which ParseParams parses. A perfect link is
 // "up".
 func (p Params) String() string {
 	var parts []string

@@ -8,9 +8,9 @@ import (
 	"achbridge/testnet/hosts"
 )
 
-// programs builds achbridge and publisher, once per run, and returns the
-// directory where they are; TestMain removes it. ACHBRIDGE_PROGRAMS names one where
-// they are already, on a machine without Go.
+// programs builds achbridge and publisher once and returns their directory, which
+// TestMain removes. On a machine without Go, ACHBRIDGE_PROGRAMS is a directory that
+// has them.
 var programs = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv("ACHBRIDGE_PROGRAMS"); dir != "" {
 		return dir, nil
@@ -23,5 +23,5 @@ var programs = sync.OnceValues(func() (string, error) {
 	return dir, hosts.Build(dir, "achbridge/cmd/achbridge", "achbridge/testnet/publisher")
 })
 
-// builtIn is the directory that programs made.
+// builtIn is the directory that programs has created.
 var builtIn atomic.Pointer[string]

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asObserver) != "" {
 		os.Exit(observe(os.Args[1:]))
 	}
-	// Sites mostly wait, for what befalls them and for what comes of it: some at a time,
-	// unless -parallel says otherwise.
+	// Tests of sites mostly wait, so run four in parallel, unless -parallel sets another
+	// number.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
@@ -38,25 +38,25 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// site is a set of emulated hosts with achbridge installed: the programs of
-// this repository as real processes, one network key on all hosts, every file
-// at its default place.
+// site is a set of emulated hosts with achbridge installed: the programs of this
+// repository as real processes, with one network key on all hosts, and all files at
+// their default places.
 type site struct {
 	t       *testing.T
 	lab     *hosts.Lab
 	bin     string
-	network string // its id
+	network string // id of the network
 }
 
-// newSite makes hosts joined by cables of 5 ms. They end with the test.
+// newSite starts hosts that are joined by links with a delay of 5 ms. They end with the test.
 func newSite(t *testing.T, names ...string) *site {
 	t.Helper()
 	need.Processes(t)
-	t.Parallel() // each site is a world of its own
+	t.Parallel() // sites do not share anything
 	return siteOf(t, "delay=5ms", names...)
 }
 
-// siteOf makes hosts joined by links of the text form of testnet.ParseParams.
+// siteOf starts hosts that are joined by links with parameters in the form of testnet.ParseParams.
 func siteOf(t *testing.T, link string, names ...string) *site {
 	t.Helper()
 	need.Processes(t)
@@ -67,7 +67,7 @@ func siteOf(t *testing.T, link string, names ...string) *site {
 		t.Fatal(err)
 	}
 	for _, host := range names {
-		// What achbridge of the machine under the lab may have left is hidden.
+		// Hide the state of an achbridge that is installed on this machine.
 		path := s.inside(host, "/etc/achbridge/key")
 		err := errors.Join(os.RemoveAll(s.inside(host, "/var/lib/achbridge")), os.RemoveAll(path), os.MkdirAll(filepath.Dir(path), 0o755), key.Write(path))
 		if err != nil {
@@ -77,7 +77,7 @@ func siteOf(t *testing.T, link string, names ...string) *site {
 	return s
 }
 
-// inside is the path of a host's file, seen from outside.
+// inside returns the path on this machine of a host's file.
 func (s *site) inside(host, path string) string {
 	s.t.Helper()
 	pid, err := s.lab.PID(host)
@@ -87,7 +87,7 @@ func (s *site) inside(host, path string) string {
 	return filepath.Join("/proc", strconv.Itoa(pid), "root", path)
 }
 
-// addr is the IPv4 address of a host.
+// addr returns the IPv4 address of a host.
 func (s *site) addr(host string) string {
 	s.t.Helper()
 	addr, err := s.lab.Addr(host)
@@ -97,23 +97,23 @@ func (s *site) addr(host string) string {
 	return addr.String()
 }
 
-// verb runs a verb of achbridge on a host.
-func (s *site) verb(host string, args ...string) (stdout, stderr string, code int) {
+// achbridge runs an achbridge command on a host.
+func (s *site) achbridge(host string, args ...string) (stdout, stderr string, code int) {
 	s.t.Helper()
-	var out, complaints bytes.Buffer
+	var out, errOut bytes.Buffer
 	cmd := s.lab.Command(host, filepath.Join(s.bin, "achbridge"), args...)
-	cmd.Stdout, cmd.Stderr = &out, &complaints
+	cmd.Stdout, cmd.Stderr = &out, &errOut
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		s.t.Fatalf("achbridge %s on %s: %v", strings.Join(args, " "), host, err)
 	}
-	return out.String(), complaints.String(), cmd.ProcessState.ExitCode()
+	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-// must runs a verb that has to work, and returns what it printed.
+// must runs an achbridge command on a host and returns its output. It fails the test if the command fails.
 func (s *site) must(host string, args ...string) string {
 	s.t.Helper()
-	stdout, stderr, code := s.verb(host, args...)
+	stdout, stderr, code := s.achbridge(host, args...)
 	if code != 0 {
 		s.t.Fatalf("achbridge %s on %s: exit code %d\n%s%s", strings.Join(args, " "), host, code, stdout, stderr)
 	}
@@ -130,13 +130,13 @@ func (s *site) shell(host, script string, args ...string) string {
 	return string(out)
 }
 
-// run starts the daemon of a host and does not wait for it.
+// run starts the daemon of a host. It does not wait for it.
 func (s *site) run(host string, args ...string) *process {
 	s.t.Helper()
 	return s.start(host, "achbridge", append([]string{"run"}, args...)...)
 }
 
-// publish starts a publisher and waits until it has its channels.
+// publish starts a publisher and waits until its channels exist.
 func (s *site) publish(host string, channels ...string) *process {
 	s.t.Helper()
 	var args []string
@@ -151,13 +151,13 @@ func (s *site) publish(host string, channels ...string) *process {
 	return p
 }
 
-// start starts a program: one of this repository's, or another one by its path.
+// start starts a program of this repository, or another one given by its path.
 func (s *site) start(host, program string, args ...string) *process {
 	s.t.Helper()
 	return s.startWith(nil, host, program, args...)
 }
 
-// startWith starts a program with more in its environment.
+// startWith starts a program with additional environment variables.
 func (s *site) startWith(env []string, host, program string, args ...string) *process {
 	s.t.Helper()
 	if !filepath.IsAbs(program) {
@@ -178,8 +178,8 @@ func (s *site) startWith(env []string, host, program string, args ...string) *pr
 	return p
 }
 
-// startUnder starts one of the programs by another one of Debian's util-linux or coreutils, which
-// becomes it or waits for it: prlimit, setpriv, unshare.
+// startUnder starts one of the programs through a wrapper such as prlimit, setpriv or unshare, which
+// executes it or waits for it.
 func (s *site) startUnder(host string, wrapper []string, program string, args ...string) *process {
 	s.t.Helper()
 	if !filepath.IsAbs(program) {
@@ -189,7 +189,7 @@ func (s *site) startUnder(host string, wrapper []string, program string, args ..
 	return s.start(host, need.Program(s.t, wrapper[0], "util-linux"), line...)
 }
 
-// link changes the cable of a host.
+// link changes the parameters of a host's link.
 func (s *site) link(host, change string) {
 	s.t.Helper()
 	if err := s.lab.Change(host, change); err != nil {
@@ -197,7 +197,7 @@ func (s *site) link(host, change string) {
 	}
 }
 
-// process is a program that runs on a host until somebody ends it.
+// process is a running program on a host.
 type process struct {
 	*hosts.Cmd
 	t     *testing.T
@@ -205,25 +205,25 @@ type process struct {
 	log   journal
 }
 
-// kill ends it with SIGKILL.
+// kill ends the process with SIGKILL.
 func (p *process) kill() {
 	p.t.Helper()
 	p.signal(syscall.SIGKILL)
-	_ = p.Wait() // killed is what it says
+	_ = p.Wait() // the error is that it was killed
 }
 
-// leave ends it with SIGTERM and returns how long that took.
-func (p *process) leave() time.Duration {
+// terminate ends the process with SIGTERM and returns how long that took.
+func (p *process) terminate() time.Duration {
 	p.t.Helper()
 	begin := time.Now()
 	p.signal(syscall.SIGTERM)
-	p.leaves()
+	p.waitForExit()
 	return time.Since(begin)
 }
 
-// leaves waits for the end of a process that has got SIGTERM. It must leave in peace; on a busy
-// machine a daemon may run out of its time for that.
-func (p *process) leaves() {
+// waitForExit waits for the end of a process after SIGTERM. The process must exit with status 0. On a
+// busy machine a daemon may exceed its time for that.
+func (p *process) waitForExit() {
 	p.t.Helper()
 	err := p.Wait()
 	late := strings.Contains(p.log.String(), "leaving took too long") && !need.IsLong()
@@ -239,7 +239,7 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// awaitLog waits for text in what the process logs, and returns its line.
+// awaitLog waits until the process logs text, and returns that line.
 func (p *process) awaitLog(text string) (line string) {
 	p.t.Helper()
 	await.NoError(p.t, func() error {
@@ -253,7 +253,7 @@ func (p *process) awaitLog(text string) (line string) {
 	return line
 }
 
-// journal keeps what a process writes. Safe for concurrent use.
+// journal stores the output of a process. It is safe for concurrent use.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -271,9 +271,9 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// promised fails the test in the long run, which has the machine to itself, if something took
-// longer than the documentation promises.
-func promised(t *testing.T, what string, took, most time.Duration) {
+// checkPromise fails the test if something took longer than the documentation promises. It does so only
+// in the long run, which has the machine to itself.
+func checkPromise(t *testing.T, what string, took, most time.Duration) {
 	t.Helper()
 	if took > most && need.IsLong() {
 		t.Errorf("%s took %v, want at most %v", what, took.Round(time.Millisecond), most)

@@ -12,14 +12,14 @@ import (
 	"achbridge/testnet/await"
 )
 
-// usage is what a process takes of its host: memory in bytes, descriptors, threads.
+// usage is the resources of a process: memory in bytes, descriptors and threads.
 type usage struct{ resident, descriptors, threads int }
 
 func (u usage) String() string {
 	return fmt.Sprintf("%.1f MiB, %d descriptors, %d threads", float64(u.resident)/(1<<20), u.descriptors, u.threads)
 }
 
-// usage reads what the kernel counts of a process that runs.
+// usage reads the resources of a running process.
 func (p *process) usage() (u usage, err error) {
 	dir := fmt.Sprintf("/proc/%d/", p.Process.Pid)
 	text, err := os.ReadFile(dir + "statm")
@@ -35,8 +35,8 @@ func (p *process) usage() (u usage, err error) {
 	return usage{pages * os.Getpagesize(), len(open), len(p.tasks())}, err
 }
 
-// levels are the usages of the daemons that live through a soak.
-func (w *soak) levels() map[string]usage {
+// usages returns the resources of the daemons that run during the whole soak.
+func (w *soak) usages() map[string]usage {
 	w.t.Helper()
 	levels := map[string]usage{}
 	for host, p := range map[string]*process{"robot": w.robot, "pc": w.pc} {
@@ -49,12 +49,12 @@ func (w *soak) levels() map[string]usage {
 	return levels
 }
 
-// backAt waits until the daemons have no more descriptors than they had, and
-// hardly more threads: Go keeps those that it once needed.
-func (w *soak) backAt(before map[string]usage) {
+// waitUntilBackAt waits until the daemons have no more descriptors than before, and at
+// most moreThreads more threads, since Go keeps threads that it once needed.
+func (w *soak) waitUntilBackAt(before map[string]usage) {
 	w.t.Helper()
 	await.NoError(w.t, func() error {
-		for host, u := range w.levels() {
+		for host, u := range w.usages() {
 			if u.descriptors > before[host].descriptors || u.threads > before[host].threads+moreThreads {
 				return fmt.Errorf("daemon of %s: got %v, want not more than %v", host, u, before[host])
 			}
@@ -65,23 +65,23 @@ func (w *soak) backAt(before map[string]usage) {
 
 const moreThreads = 8
 
-// thirds are what a soak consists of.
+// thirds is the number of equal parts of a soak.
 const thirds = 3
 
-// history is the memory of processes, taken every second.
-type history struct {
+// memoryHistory records the memory of processes every second.
+type memoryHistory struct {
 	t      *testing.T
 	names  []string
 	memory [][thirds][]int
-	third  atomic.Int32 // which it is now
+	third  atomic.Int32 // index of the current third
 	stop   chan struct{}
 	done   chan struct{}
 }
 
-// sample watches the daemons of robot and PC until the end.
-func sample(t *testing.T, robot, pc *process) *history {
+// sample records the memory of the daemons of robot and PC until end is called.
+func sample(t *testing.T, robot, pc *process) *memoryHistory {
 	t.Helper()
-	h := &history{t: t, names: []string{"robot", "pc"}, memory: make([][thirds][]int, 2), stop: make(chan struct{}), done: make(chan struct{})}
+	h := &memoryHistory{t: t, names: []string{"robot", "pc"}, memory: make([][thirds][]int, 2), stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(h.done)
 		ticker := time.NewTicker(time.Second)
@@ -107,10 +107,10 @@ func sample(t *testing.T, robot, pc *process) *history {
 	return h
 }
 
-// begin says which third begins.
-func (h *history) begin(third int) { h.third.Store(int32(third)) }
+// begin begins a third.
+func (h *memoryHistory) begin(third int) { h.third.Store(int32(third)) }
 
-func (h *history) end() {
+func (h *memoryHistory) end() {
 	select {
 	case <-h.stop:
 	default:
@@ -119,11 +119,11 @@ func (h *history) end() {
 	<-h.done
 }
 
-// memoryClaim is the least soak whose thirds can be compared.
-const memoryClaim = 5 * time.Minute
+// minComparableSoak is the shortest soak whose thirds can be compared.
+const minComparableSoak = 5 * time.Minute
 
-// claim looks at what was sampled. A soak that was long enough must not have grown.
-func (h *history) claim(length time.Duration) {
+// check logs the memory of each third, and fails the test if it grew in a soak of minComparableSoak or more.
+func (h *memoryHistory) check(length time.Duration) {
 	h.t.Helper()
 	for i, parts := range h.memory {
 		for third, list := range parts {
@@ -132,22 +132,22 @@ func (h *history) claim(length time.Duration) {
 			}
 			h.t.Logf("daemon of %s: memory in third %d: %d to %d KiB", h.names[i], third+1, slices.Min(list)>>10, slices.Max(list)>>10)
 		}
-		if err := grown(parts[1], parts[2]); err != nil && length >= memoryClaim {
+		if err := checkGrowth(parts[1], parts[2]); err != nil && length >= minComparableSoak {
 			h.t.Errorf("daemon of %s: %v", h.names[i], err)
 		}
 	}
 }
 
-// What memory may grow by from the middle third to the last. A leak lifts the peak and the
-// floor. When Go collects late, on a machine with other work, that lifts the peak alone.
+// Limits for the growth of memory from the middle third to the last. A leak raises both the
+// peak and the floor. Garbage that is collected late, on a busy machine, raises only the peak.
 const (
-	mostPeak  = 1.05 // if the floor has grown too
+	mostPeak  = 1.05 // growth of the peak if the floor has grown too
 	mostFloor = 1.02
-	mostBurst = 1.25 // of the peak, whatever the floor
+	mostBurst = 1.25 // growth of the peak in any case
 )
 
-// grown reports memory of which the last third has more than the middle one.
-func grown(middle, last []int) error {
+// checkGrowth returns an error if the last third has more memory than the middle one.
+func checkGrowth(middle, last []int) error {
 	top := float64(slices.Max(last)) / float64(slices.Max(middle))
 	floor := float64(slices.Min(last)) / float64(slices.Min(middle))
 	if top > mostBurst || top > mostPeak && floor > mostFloor {
@@ -157,7 +157,7 @@ func grown(middle, last []int) error {
 	return nil
 }
 
-func TestSoakSeesMemoryThatGrows(t *testing.T) {
+func TestSoakDetectsMemoryGrowth(t *testing.T) {
 	for name, c := range map[string]struct {
 		perSample, burst int
 		want             bool
@@ -168,7 +168,7 @@ func TestSoakSeesMemoryThatGrows(t *testing.T) {
 			list = append(list, 10_000_000+i*c.perSample)
 		}
 		list[150] += c.burst
-		if err := grown(list[:100], list[100:]); (err != nil) != c.want {
+		if err := checkGrowth(list[:100], list[100:]); (err != nil) != c.want {
 			t.Errorf("%s: grown = %v, want an error: %v", name, err, c.want)
 		}
 	}

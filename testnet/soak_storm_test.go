@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// storm is what happens to the hosts of a soak, one thing after the other. Its
-// draw depends on nothing but the seed.
-type storm struct {
+// randomFaults injects random faults into the hosts of a soak, one after the other. They
+// depend only on the seed.
+type randomFaults struct {
 	*soak
-	random *rand.Rand
-	asleep map[string]bool // channels that the PC does not mirror now
-	counts counts
+	random     *rand.Rand
+	unmirrored map[string]bool // channels that the PC does not mirror now
+	counts     counts
 }
 
-// counts is how often each thing happened.
+// counts is the number of faults of each kind.
 type counts struct{ cuts, links, subscriptions, restarts int }
 
 func (c counts) String() string {
@@ -24,11 +24,11 @@ func (c counts) String() string {
 		c.cuts, c.links, c.subscriptions, c.restarts)
 }
 
-// fine is a link as the lab made it.
+// fine has the initial parameters of a link.
 const fine = "up,delay=5ms,jitter=0,rate=none,queue=none,loss=0,burst=none,dup=0,reorder=0"
 
-// strike lets one thing happen, and time pass.
-func (s *storm) strike() {
+// inject injects one fault and waits until it is over.
+func (s *randomFaults) inject() {
 	s.t.Helper()
 	host := []string{"robot", "pc", "operator"}[s.random.IntN(3)]
 	between := func(least, most int) int { return least + s.random.IntN(most-least+1) }
@@ -36,7 +36,7 @@ func (s *storm) strike() {
 	case n < 4:
 		s.counts.cuts++
 		s.link(host, "cut")
-		s.last(100, 1500)
+		s.sleepBetween(100, 1500)
 		s.link(host, "up")
 	case n < 11:
 		s.counts.links++
@@ -46,52 +46,52 @@ func (s *storm) strike() {
 			fmt.Sprintf("delay=%dms,jitter=%dms", between(0, 80), between(0, 20)),
 			fmt.Sprintf("dup=%d%%,reorder=%d%%", between(1, 20), between(1, 20)),
 		}[s.random.IntN(4)])
-		s.last(200, 3000)
+		s.sleepBetween(200, 3000)
 		s.link(host, fine)
 	case n < 18:
 		s.counts.subscriptions++
 		s.subscribe(soakNames()[s.random.IntN(30)])
-		s.last(0, 300)
+		s.sleepBetween(0, 300)
 	case n < 19:
 		s.counts.restarts++
 		s.operator.kill()
-		s.last(0, 2000)
-		s.switchOn()
+		s.sleepBetween(0, 2000)
+		s.startOperator()
 	default:
-		s.last(0, 1000)
+		s.sleepBetween(0, 1000)
 	}
-	s.last(0, 500)
+	s.sleepBetween(0, 500)
 }
 
-// last waits for a time drawn, in milliseconds: as long as the fault is to be.
-func (s *storm) last(least, most int) {
+// sleepBetween sleeps for a random number of milliseconds, the length of a fault.
+func (s *randomFaults) sleepBetween(least, most int) {
 	time.Sleep(time.Duration(least+s.random.IntN(most-least+1)) * time.Millisecond)
 }
 
-// subscribe ends the PC's mirror of a channel, or makes it again.
-func (s *storm) subscribe(channel string) {
+// subscribe ends the PC's mirror of a channel, or begins it again.
+func (s *randomFaults) subscribe(channel string) {
 	s.t.Helper()
 	switch remove := s.random.IntN(2) == 0; {
 	case slices.Contains(slow, channel):
 		return
-	case s.asleep[channel]:
+	case s.unmirrored[channel]:
 		s.must("pc", "mirror", "robot/"+channel)
 	case remove:
 		s.must("pc", "unmirror", "robot/"+channel, "--rm")
 	default:
 		s.must("pc", "unmirror", "robot/"+channel)
 	}
-	s.asleep[channel] = !s.asleep[channel]
+	s.unmirrored[channel] = !s.unmirrored[channel]
 }
 
-// calm makes everything as it was before.
-func (s *storm) calm() {
+// restore ends all faults.
+func (s *randomFaults) restore() {
 	s.t.Helper()
 	for _, host := range []string{"robot", "pc", "operator"} {
 		s.link(host, fine)
 	}
 	for _, channel := range soakNames() {
-		if s.asleep[channel] {
+		if s.unmirrored[channel] {
 			s.subscribe(channel)
 		}
 	}

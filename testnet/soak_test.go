@@ -12,13 +12,12 @@ import (
 	"achbridge/testnet/need"
 )
 
-// A day at the robot's, as long as ACHBRIDGE_SOAK says: thirty channels, a PC
-// whose subscriptions come and go, an operator's station that is switched off and
-// on, and a network that does not stay as it is for two seconds. The daemons of
-// robot and PC run through all of it. The same happens in each third of the day, so
-// that what it took at most can be compared. Without ACHBRIDGE_SOAK it is only seen
-// that the day can be told; the claim about memory needs enough of it (memoryClaim).
-// ACHBRIDGE_SEED repeats the choice of the faults.
+// Runs for as long as ACHBRIDGE_SOAK: thirty channels, a PC whose subscriptions begin
+// and end, an operator's station that is switched off and on, and a network that changes
+// every two seconds. The daemons of robot and PC run during the whole test. Each third
+// has the same faults, so that the memory of the thirds can be compared. Without
+// ACHBRIDGE_SOAK the test is short and does not compare memory (see minComparableSoak).
+// ACHBRIDGE_SEED repeats the same faults.
 func TestSoak(t *testing.T) {
 	if os.Getenv("ACHBRIDGE_SOAK") == "" {
 		need.Long(t)
@@ -26,32 +25,32 @@ func TestSoak(t *testing.T) {
 	length, seed := soakLength(t), soakSeed(t)
 	t.Logf("%v with ACHBRIDGE_SEED=%d", length, seed)
 	w := startSoak(t)
-	calm := w.levels()
+	calm := w.usages()
 	samples := sample(t, w.robot, w.pc)
-	s := storm{soak: w, asleep: map[string]bool{}}
+	s := randomFaults{soak: w, unmirrored: map[string]bool{}}
 	for third := range thirds {
 		samples.begin(third)
 		s.random = rand.New(rand.NewPCG(seed, 0))
 		for end := time.Now().Add(length / thirds); time.Now().Before(end); {
-			s.strike()
+			s.inject()
 		}
-		s.calm()
+		s.restore()
 	}
 	samples.end()
-	w.publisher.undisturbed(w.control) // which removes the channels
+	w.publisher.checkUndisturbed(w.control) // removes the publisher's channels
 	t.Logf("faults: %v", s.counts)
 	w.publisher = w.publish("robot", soakChannels()...)
 	w.follow()
 
 	w.publisher.freeze()
-	w.holdTheLastFrame()
-	w.accountForEveryFrame()
-	w.backAt(calm)
-	w.neverRestarted()
-	samples.claim(length)
+	w.waitForLastFrame()
+	w.waitForCounters()
+	w.waitUntilBackAt(calm)
+	w.checkNeverRestarted()
+	samples.check(length)
 }
 
-// soakLength is how long the faults go on.
+// soakLength returns how long to inject faults.
 func soakLength(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("ACHBRIDGE_SOAK")
@@ -78,8 +77,8 @@ func soakSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// soakChannels are 28 small channels and two large ones, as the publisher takes
-// them: 4,700 frames and 4.4 MB a second.
+// soakChannels returns 28 small channels and two large ones, as arguments of the
+// publisher: 4,700 frames and 4.4 MB a second.
 func soakChannels() (list []string) {
 	rates := []int{1000, 500, 200, 200, 100, 100, 50, 50, 50, 20, 20, 10, 10, 10}
 	sizes := []int{64, 200, 500, 1000, 1100, 1300, 2000, 3000, 100}
@@ -91,7 +90,7 @@ func soakChannels() (list []string) {
 
 func small(i int) string { return fmt.Sprintf("c%02d", i) }
 
-// soakNames are the channels' names.
+// soakNames returns the channels' names.
 func soakNames() (names []string) {
 	for i := range 28 {
 		names = append(names, small(i))
@@ -99,15 +98,15 @@ func soakNames() (names []string) {
 	return append(names, "scan", "camera")
 }
 
-// slow are channels of 50 Hz that are never unmirrored, so that two readers on the
-// PC see their frames from beginning to end, and in order (observation.checkOrder).
+// slow are channels of 50 Hz that are always mirrored, so that two readers on the PC see
+// their frames from beginning to end, and in order (observation.checkOrder).
 var slow = []string{small(6), small(7)}
 
-// soak is the robot, its PC and its operator's station.
+// soak is a robot, its PC and its operator's station.
 type soak struct {
 	*site
 	robot, pc, operator *process
-	publisher, control  *process // control: what nobody mirrors
+	publisher, control  *process // control's channels are not mirrored
 	readers             *observation
 }
 
@@ -116,29 +115,29 @@ func startSoak(t *testing.T) *soak {
 	w := &soak{site: newSite(t, "robot", "pc", "operator")}
 	w.control = w.publish("robot", "alone:1000:64")
 	w.publisher = w.publish("robot", soakChannels()...)
-	w.robot = w.measured("robot", "--export", "c*", "--export", "scan")
+	w.robot = w.startMeasured("robot", "--export", "c*", "--export", "scan")
 	args := []string{}
-	for _, name := range soakNames() { // each by name: a wish can only be taken back as it was made
+	for _, name := range soakNames() { // each by its name, so that it can be unmirrored
 		args = append(args, "--mirror", "robot/"+name)
 	}
-	w.pc = w.measured("pc", args...)
-	w.switchOn()
+	w.pc = w.startMeasured("pc", args...)
+	w.startOperator()
 	w.readers = w.observe("pc", "keep:robot."+slow[0], "reopen:robot."+slow[1])
-	w.readers.follows(now(), met, "keep:robot."+slow[0], "reopen:robot."+slow[1])
+	w.readers.waitUntilFollowing(now(), meetLimit, "keep:robot."+slow[0], "reopen:robot."+slow[1])
 	w.follow()
 	return w
 }
 
-// measured starts a daemon whose memory is watched. Go collects garbage when the heap
-// has doubled since the last time, so that the peak shows twice what happened to be
-// in use then: copies of large frames for two links, or for none. With GOGC=10 it
-// shows what the daemon keeps.
-func (w *soak) measured(host string, args ...string) *process {
+// startMeasured starts a daemon whose memory is recorded. By default Go collects garbage
+// when the heap has doubled, so the peak would be twice the memory that was in use at the
+// last collection, with or without copies of large frames. With GOGC=10 the peak is the
+// memory that the daemon keeps.
+func (w *soak) startMeasured(host string, args ...string) *process {
 	return w.startWith([]string{"GOGC=10"}, host, "achbridge", append([]string{"run"}, args...)...)
 }
 
-// switchOn starts the operator's daemon.
-func (w *soak) switchOn() {
+// startOperator starts the operator's daemon.
+func (w *soak) startOperator() {
 	w.operator = w.run("operator", "--mirror", "robot/c*", "--mirror", "robot/scan")
 }
 
@@ -159,8 +158,8 @@ func (w *soak) follow() {
 	}
 }
 
-// neverRestarted checks that the daemons that were to live through it did.
-func (w *soak) neverRestarted() {
+// checkNeverRestarted checks that the daemons of robot and PC were not restarted.
+func (w *soak) checkNeverRestarted() {
 	w.t.Helper()
 	for host, p := range map[string]*process{"robot": w.robot, "pc": w.pc} {
 		if up, lived := w.status(host).UptimeS, time.Since(p.began).Seconds(); up < lived-5 {

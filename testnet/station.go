@@ -6,41 +6,41 @@ import (
 	"time"
 )
 
-// station is what sends a link's packets over the air.
+// station sends a link's packets over the air.
 type station[T any] struct {
-	link    *Link[T]
-	air     *air
-	model   *wifiModel
-	weather *weather
-	rand    *rand.Rand
-	wants   bool          // the air, for an attempt
-	attempt time.Duration // when
-	sends   bool          // an aggregate
-	end     time.Duration // when
-	frames  []*packet[T]  // of the aggregate
-	retry   []*packet[T]  // that failed, in order
-	window  []*packet[T]  // taken from the queue and not yet handed over, in order
-	last    time.Duration // it sent then
-	fill    func(now time.Duration, room int) (size int, payload T, ok bool)
+	link       *Link[T]
+	air        *air
+	model      *wifiModel
+	conditions *conditions
+	rand       *rand.Rand
+	wantsAir   bool          // an attempt is scheduled
+	attemptAt  time.Duration // time of the scheduled attempt
+	isSending  bool          // an aggregate is in the air
+	endsAt     time.Duration // end of the aggregate in the air
+	inAir      []*packet[T]  // packets of the aggregate in the air
+	retry      []*packet[T]  // packets whose last attempt failed, in order
+	window     []*packet[T]  // packets taken from the queue and not delivered yet, in order
+	lastSentAt time.Duration // beginning of the last aggregate
+	fill       func(now time.Duration, room int) (size int, payload T, ok bool)
 }
 
 const (
-	slotTime   = 9 * time.Microsecond // 802.11, at 20 MHz
-	difs       = 34 * time.Microsecond
-	slots      = 16
-	mostFrames = 64 // of an aggregate
-	mostBytes  = 65535
-	mpduBytes  = 50 // headers of a packet in an aggregate
-	mostTries  = 10
+	slotTime  = 9 * time.Microsecond // 802.11, at 20 MHz
+	difs      = 34 * time.Microsecond
+	slots     = 16
+	maxFrames = 64    // most packets in an aggregate
+	maxBytes  = 65535 // largest aggregate
+	mpduBytes = 50    // size of the headers of a packet in an aggregate
+	maxTries  = 10    // attempts per packet
 )
 
-// enter gives the link a station.
-func (l *Link[T]) enter(now time.Duration) {
-	a := l.airs.of(l.params.Air, l.seed)
-	a.live(now)
-	a.joined++
+// addStation adds a station for the link to its air.
+func (l *Link[T]) addStation(now time.Duration) {
+	a := l.airs.get(l.params.Air, l.seed)
+	a.run(now)
+	a.joinCount++
 	m := wifiModels[l.params.Wifi]
-	s := &station[T]{link: l, air: a, model: m, weather: a.weather(m), rand: rand.New(rand.NewPCG(a.seed, 98+a.joined)), last: now}
+	s := &station[T]{link: l, air: a, model: m, conditions: a.conditions(m), rand: rand.New(rand.NewPCG(a.seed, 98+a.joinCount)), lastSentAt: now}
 	a.stations = append(a.stations, s)
 	l.station = s
 	if len(l.queue) > 0 {
@@ -48,101 +48,102 @@ func (l *Link[T]) enter(now time.Duration) {
 	}
 }
 
-// leave takes the station away; all that has not been handed over waits again.
-func (l *Link[T]) leave() {
+// removeStation removes the link's station. Packets that were not delivered return to the queue.
+func (l *Link[T]) removeStation() {
 	s := l.station
 	s.air.stations = slices.DeleteFunc(s.air.stations, func(c contender) bool { return c == contender(s) })
-	back := slices.DeleteFunc(s.window, func(p *packet[T]) bool { return p.gone })
+	back := slices.DeleteFunc(s.window, func(p *packet[T]) bool { return p.lostInAir })
 	for _, p := range back {
-		p.tries, p.through = 0, false
+		p.tries, p.passedAir = 0, false
 		l.bytes += int64(p.size)
 	}
 	l.queue, l.station = append(back, l.queue...), nil
 }
 
-// Fill lets f choose packets at the moment at which an aggregate is made, as no real
-// sender can: behind what waits in the queue, one a call, of room bytes at most.
-// F is asked after Want, and as long as it has something. For links with Wifi only.
+// Fill makes the link, which must have Wifi, call f when it forms an aggregate, so that
+// f can choose the newest packets as no real sender can. Each call returns one packet of
+// at most room bytes, which is sent after the queued ones. f is called after Want, and
+// until it returns false.
 func (l *Link[T]) Fill(f func(now time.Duration, room int) (size int, payload T, ok bool)) {
 	l.station.fill = f
 }
 
-// Want tells that the function of Fill has something to send.
+// Want reports that the function of Fill has packets to send.
 func (l *Link[T]) Want(now time.Duration) {
 	l.advance(now)
-	l.station.rouse(now)
+	l.station.requestAir(now)
 }
 
-// rouse has the station want the air.
-func (s *station[T]) rouse(now time.Duration) {
-	if !s.wants && !s.sends {
+// requestAir schedules an attempt unless there is one.
+func (s *station[T]) requestAir(now time.Duration) {
+	if !s.wantsAir && !s.isSending {
 		s.schedule(now)
 	}
 }
 
 func (s *station[T]) next() (time.Duration, bool) {
-	if s.sends {
-		return s.end, true
+	if s.isSending {
+		return s.endsAt, true
 	}
-	return s.attempt, s.wants
+	return s.attemptAt, s.wantsAir
 }
 
-func (s *station[T]) used() time.Duration { return s.last }
+func (s *station[T]) lastSent() time.Duration { return s.lastSentAt }
 
 func (s *station[T]) act(now time.Duration) {
-	if s.sends {
+	if s.isSending {
 		s.finish(now)
 	} else {
 		s.begin(now)
 	}
 }
 
-// schedule draws when the station tries next: after standstill, transmission, back-off
-// and the turns of others.
+// schedule draws the time of the next attempt: after the stall, the transmission in the
+// air, the back-off and the transmissions of others.
 func (s *station[T]) schedule(now time.Duration) {
-	at := max(s.weather.clear(now), s.air.busy)
-	mean := s.model.others[0]
-	if s.weather.isBusy(at) {
-		mean = s.model.others[1]
+	at := max(s.conditions.stallEnd(now), s.air.busyUntil)
+	mean := s.model.otherTurns[0]
+	if s.conditions.isBusy(at) {
+		mean = s.model.otherTurns[1]
 	}
 	at += difs + time.Duration(s.rand.IntN(slots))*slotTime
 	for s.rand.Float64() < mean/(1+mean) {
-		at += scaled(0.2+0.8*s.rand.ExpFloat64(), s.model.foreign)
+		at += scaled(0.2+0.8*s.rand.ExpFloat64(), s.model.otherTurnTime)
 	}
-	s.wants, s.attempt = true, at
+	s.wantsAir, s.attemptAt = true, at
 }
 
-// clear forgets all packets. What is in the air stays a transmission of nothing.
+// clear drops all packets. A transmission in the air continues without packets.
 func (s *station[T]) clear() {
-	s.frames, s.retry, s.window = nil, nil, nil
+	s.inAir, s.retry, s.window = nil, nil, nil
 }
 
-// begin sends an aggregate, if the air is free.
+// begin sends an aggregate if the air is free.
 func (s *station[T]) begin(now time.Duration) {
-	s.wants = false
-	if s.air.busy > now || s.weather.clear(now) > now {
+	s.wantsAir = false
+	if s.air.busyUntil > now || s.conditions.stallEnd(now) > now {
 		s.schedule(now)
 		return
 	}
-	rate := s.weather.rate(now)
-	bytes := s.aggregate(now, min(int(rate*s.model.longest.Seconds()/8), mostBytes))
-	if len(s.frames) == 0 {
+	rate := s.conditions.rate(now)
+	bytes := s.aggregate(now, min(int(rate*s.model.longest.Seconds()/8), maxBytes))
+	if len(s.inAir) == 0 {
 		return
 	}
-	s.sends, s.last = true, now
-	s.end = now + s.model.overhead + time.Duration(float64(bytes)*8/rate*1e9)
-	s.air.busy = s.end
+	s.isSending, s.lastSentAt = true, now
+	s.endsAt = now + s.model.overhead + time.Duration(float64(bytes)*8/rate*1e9)
+	s.air.busyUntil = s.endsAt
 }
 
-// aggregate takes packets: those that failed before all others. One fits always.
+// aggregate fills inAir with failed packets, then new ones. The first packet always fits.
 func (s *station[T]) aggregate(now time.Duration, room int) (bytes int) {
 	l := s.link
-	s.frames = s.frames[:0]
+	s.inAir = s.inAir[:0]
 	take := func(p *packet[T]) bool {
-		if len(s.frames) > 0 && (len(s.frames) == mostFrames || bytes+p.size+mpduBytes > room) {
+		if len(s.inAir) > 0 && (len(s.inAir) == maxFrames || bytes+p.size+mpduBytes > room) {
 			return false
 		}
-		s.frames = append(s.frames, p)
+		s.inAir = append(s.inAir, p)
 		bytes += p.size + mpduBytes
 		return true
 	}
@@ -154,7 +155,7 @@ func (s *station[T]) aggregate(now time.Duration, room int) (bytes int) {
 		l.bytes -= int64(l.queue[0].size)
 		l.queue = slices.Delete(l.queue, 0, 1)
 	}
-	for s.fill != nil && len(s.retry) == 0 && len(l.queue) == 0 && len(s.frames) < mostFrames {
+	for s.fill != nil && len(s.retry) == 0 && len(l.queue) == 0 && len(s.inAir) < maxFrames {
 		size, payload, ok := s.fill(now, room-bytes-mpduBytes)
 		if !ok {
 			break
@@ -167,20 +168,20 @@ func (s *station[T]) aggregate(now time.Duration, room int) (bytes int) {
 	return bytes
 }
 
-// finish draws what has become of the aggregate, and hands over in order.
+// finish draws which packets of the aggregate failed, and delivers packets in order.
 func (s *station[T]) finish(now time.Duration) {
-	s.sends = false
+	s.isSending = false
 	whole := s.rand.Float64() < s.model.wholeLoss
 	var again []*packet[T]
-	for _, p := range s.frames {
+	for _, p := range s.inAir {
 		failed := s.rand.Float64() < s.model.loss || whole
 		p.tries++
 		switch {
 		case !failed:
-			p.through = true
-		case p.tries == mostTries:
-			p.gone = true
-			if p.fate != Lost {
+			p.passedAir = true
+		case p.tries == maxTries:
+			p.lostInAir = true
+			if p.outcome != Lost {
 				s.link.counts.Lost++
 			}
 		default:
@@ -189,8 +190,8 @@ func (s *station[T]) finish(now time.Duration) {
 	}
 	s.retry = append(again, s.retry...)
 	n := 0
-	for ; n < len(s.window) && (s.window[n].through || s.window[n].gone); n++ {
-		if p := s.window[n]; p.through {
+	for ; n < len(s.window) && (s.window[n].passedAir || s.window[n].lostInAir); n++ {
+		if p := s.window[n]; p.passedAir {
 			p.depart = now
 			s.link.put(p)
 		}

@@ -9,26 +9,27 @@ import (
 	"strings"
 )
 
-const maxTrace = 128 << 20 // bytes, unpacked
+const maxTrace = 128 << 20 // largest trace in bytes, uncompressed
 
-// ReadTrace reads the trace in a file, plain or packed with gzip, and that of
-// the way back, if there is one: the name's ".up" is ".down" there.
+// ReadTrace reads the trace in a file, which may be compressed by gzip. It also
+// reads the trace of the reverse direction, if there is a file with ".down" instead
+// of ".up" in its name, or vice versa.
 func ReadTrace(file string) (*Trace, error) {
 	t, err := readTrace(file)
 	if err != nil {
 		return nil, err
 	}
-	if twin := twinOf(file); exists(twin) {
-		if t.back, err = readTrace(twin); err != nil {
+	if reverse := reverseName(file); exists(reverse) {
+		if t.reverse, err = readTrace(reverse); err != nil {
 			return nil, err
 		}
-		t.back.back = t
+		t.reverse.reverse = t
 	}
 	return t, nil
 }
 
-// twinOf is the name of the file of the other direction, or "".
-func twinOf(file string) string {
+// reverseName returns the name of the file for the reverse direction, or "".
+func reverseName(file string) string {
 	name, packed := strings.CutSuffix(file, ".gz")
 	end := ""
 	if packed {
@@ -61,15 +62,15 @@ func readTrace(file string) (*Trace, error) {
 		return nil, err
 	}
 	if bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
-		if b, err = unpack(b); err != nil {
+		if b, err = gunzip(b); err != nil {
 			return nil, fmt.Errorf("%s: %w; pack it again with gzip", file, err)
 		}
 	}
 	return ParseTrace(file, b)
 }
 
-func unpack(packed []byte) ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(packed))
+func gunzip(compressed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {
 		return nil, err
 	}

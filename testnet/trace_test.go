@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// short.up has chances at 0, 10, 10 and 40 ms, and begins again then.
-func TestTraceCarriesAPacketAtEachChance(t *testing.T) {
+// short.up has chances at 0, 10, 10 and 40 ms, and then repeats.
+func TestTraceSendsPacketAtEachChance(t *testing.T) {
 	l := NewLink[int](1, params(t, "trace=testdata/short.up,delay=1ms"))
 	for i := range 6 {
 		l.Send(0, 1500, i)
@@ -32,28 +32,28 @@ func TestUnusedChanceIsLost(t *testing.T) {
 	}
 }
 
-func TestRestOfAChanceServesTheNextPacketAndAPacketSpansChances(t *testing.T) {
+func TestTracePacketsMaySpanAndShareChances(t *testing.T) {
 	l := NewLink[int](1, params(t, "trace=testdata/short.up"))
 	var got []time.Duration
 	for i, size := range []int{900, 600, 900, 900, 1201} {
 		got = append(got, l.Send(5*ms, size, i).Departs)
 	}
-	// 900 + 600, then 900 + 600 of the next 900, whose rest takes 300 of the third chance;
-	// the fourth, at the loop's end, is not enough for the last packet, but at the same
-	// time the next loop begins.
+	// The first chance sends 900 and 600 bytes, the second 900 and 600 of the next 900, whose
+	// last 300 use the third chance. The fourth chance is not enough for the last packet, but
+	// the next repetition begins at the same time.
 	if want := []time.Duration{10 * ms, 10 * ms, 10 * ms, 40 * ms, 40 * ms}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-func TestTraceBeginsWhereItIsToldTo(t *testing.T) {
+func TestTraceBeginsAtFrom(t *testing.T) {
 	l := NewLink[int](1, params(t, "trace=testdata/short.up,from=85ms"))
 	if got := l.Send(0, 1500, 0).Departs; got != 5*ms {
 		t.Errorf("got %v, want 5ms: 90ms of the trace", got)
 	}
 }
 
-func TestTraceCarriesAllItsChancesLoopAfterLoop(t *testing.T) {
+func TestTraceRepeats(t *testing.T) {
 	l := NewLink[int](1, params(t, "trace=testdata/short.up"))
 	for i := range 4000 {
 		l.Send(0, 1500, i)
@@ -67,7 +67,7 @@ func TestTraceCarriesAllItsChancesLoopAfterLoop(t *testing.T) {
 	}
 }
 
-func TestWayBackPlaysTheTwin(t *testing.T) {
+func TestBackUsesReverseTrace(t *testing.T) {
 	p := params(t, "trace=testdata/short.up,from=10ms,delay=2ms")
 	if got, want := p.Back().String(), "delay=2ms,trace=testdata/short.down,from=10ms"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -87,7 +87,7 @@ func TestWayBackPlaysTheTwin(t *testing.T) {
 	}
 }
 
-func TestTraceForAllHostsIsThereAndBack(t *testing.T) {
+func TestTraceForAllHostsUsesReverseTrace(t *testing.T) {
 	m := NewMesh[int](1)
 	m.AddHost("robot", Params{})
 	m.AddHost("pc", Params{})
@@ -103,7 +103,7 @@ func TestTraceForAllHostsIsThereAndBack(t *testing.T) {
 	}
 }
 
-func TestBadTracesAreNamedWithTheCure(t *testing.T) {
+func TestReadTraceErrorSuggestsFix(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"t", "", "t: covers no time"},
 		{"t", "0\n0\n", "t: covers no time"},
@@ -129,7 +129,7 @@ func FuzzTrace(f *testing.F) {
 		}
 		now := time.Duration(from)
 		c := tr.from(now)
-		if at := c.take(tr, now, 4000); at < now || tr.time(tr.first(at)) != at {
+		if at := c.send(tr, now, 4000); at < now || tr.time(tr.first(at)) != at {
 			t.Errorf("got a packet of %v gone at %v, want later, at a chance", now, at)
 		}
 	})

@@ -8,20 +8,20 @@ import (
 	"achbridge/testnet/need"
 )
 
-// The ports of the transports.
+// Ports of the transports.
 const (
 	quicPort = 8076
 	sctpPort = 8077
 )
 
-// filter is what the nftables of a host do with the UDP packets to a port.
+// filter is an nftables rule of a host for UDP packets to a port.
 type filter struct {
 	host, hook string
 	port       int
 	verdict    string
 }
 
-// set makes f the only filter of its host.
+// set replaces the filters of a host by f.
 func (s *site) set(f filter) {
 	s.t.Helper()
 	cmd := s.lab.Command(f.host, "nft", "-f", "-")
@@ -38,10 +38,10 @@ table inet filter {
 	}
 }
 
-// Real daemons with both transports, and nftables between them: whatever is filtered, the mirror
-// comes over the other one, and goes on over it when its own is filtered. How a link chooses is
-// asserted in package bridge; here it is what the kernel does with a filtered packet, and says.
-func TestMirrorFollowsOverTheTransportThatIsNotFiltered(t *testing.T) {
+// Runs real daemons with both transports and nftables between them. If one transport is filtered, the
+// mirror uses the other one, also if the filter begins while it runs. Package bridge tests how a link
+// chooses its transport; this test is about how the kernel drops or rejects filtered packets.
+func TestMirrorUsesUnfilteredTransport(t *testing.T) {
 	need.Long(t)
 	need.Program(t, "nft", "nftables")
 	s := newSite(t, "robot", "pc")
@@ -60,7 +60,7 @@ func TestMirrorFollowsOverTheTransportThatIsNotFiltered(t *testing.T) {
 		pc := s.run("pc", "--peer=robot", "--mirror=robot/*")
 		pc.awaitLog("msg=running")
 		began := now()
-		readers.follows(began, resumed, keeping)
+		readers.waitUntilFollowing(began, resumeLimit, keeping)
 		s.linkedOver("pc", "sctp")
 		for _, step := range []struct {
 			port int
@@ -69,9 +69,9 @@ func TestMirrorFollowsOverTheTransportThatIsNotFiltered(t *testing.T) {
 			f.port = step.port
 			s.set(f)
 			s.linkedOver("pc", step.want)
-			t.Logf("%v: followed again after %v", f, readers.follows(now(), resumed, keeping))
+			t.Logf("%v: followed again after %v", f, readers.waitUntilFollowing(now(), resumeLimit, keeping))
 		}
-		pc.leave()
+		pc.terminate()
 		s.shell(f.host, "nft flush ruleset")
 	}
 }

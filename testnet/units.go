@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// unit is a suffix and what it multiplies by.
+// unit is a suffix and its factor.
 type unit struct {
 	suffix string
 	factor float64
 }
 
-// Longest suffix first, so that "bit" does not match "mbit". Rates are
-// decimal, sizes binary: both as the man pages of tc and as IEC 80000-13.
+// Units in the order in which they are tried, so that "bit" does not match "mbit".
+// Rates are decimal and sizes binary, as in the man pages of tc and IEC 80000-13.
 var (
 	rateUnits = []unit{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
 	sizeUnits = []unit{{"gib", 1 << 30}, {"mib", 1 << 20}, {"kib", 1 << 10}, {"b", 1}, {"", 1}}
@@ -26,7 +26,7 @@ const (
 	maxSize = 1 << 40
 )
 
-// parseRate reads "1.5mbit", in bits per second.
+// parseRate parses a rate such as "1.5mbit", in bits per second.
 func parseRate(s string) (int64, error) {
 	v, ok := parseUnit(strings.TrimSuffix(strings.ToLower(s), "/s"), rateUnits)
 	if !ok || v < 1 || v > maxRate {
@@ -35,7 +35,7 @@ func parseRate(s string) (int64, error) {
 	return int64(math.Round(v)), nil
 }
 
-// parseSize reads "64KiB" or "1500", in bytes.
+// parseSize parses a size such as "64KiB" or "1500", in bytes.
 func parseSize(s string) (int64, error) {
 	v, ok := parseUnit(strings.ToLower(s), sizeUnits)
 	if !ok || v < 1 || v > maxSize || v != math.Trunc(v) {
@@ -56,8 +56,8 @@ func parseUnit(s string, units []unit) (float64, bool) {
 	return 0, false
 }
 
-// parseNumber refuses what strconv takes beside plain decimals: signs,
-// exponents, hexadecimal, inf, nan, underscores.
+// parseNumber parses a plain decimal number. Unlike strconv it refuses signs,
+// exponents, hexadecimal, inf, nan and underscores.
 func parseNumber(s string) (float64, error) {
 	if s == "" || strings.Trim(s, "0123456789.") != "" {
 		return 0, errNumber
@@ -67,7 +67,7 @@ func parseNumber(s string) (float64, error) {
 
 var errNumber = errors.New("not a plain decimal number")
 
-// parseShare reads "1%" as 0.01.
+// parseShare parses a percentage: "1%" is 0.01.
 func parseShare(s string) (float64, error) {
 	number, percent := strings.CutSuffix(s, "%")
 	v, err := parseNumber(number)
@@ -84,7 +84,7 @@ func formatSize(size int64) string {
 	return s
 }
 
-// formatUnit takes the largest unit that leaves at most log10(parts) decimals.
+// formatUnit formats v in the largest unit that needs at most log10(parts) decimals.
 func formatUnit(v int64, units []unit, parts int64) string {
 	for _, u := range units {
 		f := int64(u.factor)

@@ -11,28 +11,28 @@ import (
 	"achbridge/testnet/need"
 )
 
-// prepared is one thing that is wrong with all of a PC's mirrors, and what the first line of why
-// without a channel has to say.
-type prepared struct {
-	name  string
-	comes func(*clinic)
-	cause string
-	tells []string
-	goes  func(*clinic)
+// whyAllCase is a problem of all mirrors of a PC, and the first line that why without a channel must
+// print.
+type whyAllCase struct {
+	name     string
+	comes    func(*whySite)
+	cause    string
+	wantText []string
+	goes     func(*whySite)
 }
 
-var preparations = []prepared{
-	{name: "thin link with cameras", comes: func(c *clinic) { c.link("", "rate=2mbit") },
-		cause: "link_rate", tells: []string{"link from robot carries ", " Mbit/s that ", " mirrors need: camera-", " max_rate or compress for camera-"},
-		goes: func(c *clinic) { c.link("", "rate=none") }},
-	{name: "full /dev/shm", comes: func(c *clinic) {
+var whyAllCases = []whyAllCase{
+	{name: "thin link with cameras", comes: func(c *whySite) { c.link("", "rate=2mbit") },
+		cause: "link_rate", wantText: []string{"link from robot carries ", " Mbit/s that ", " mirrors need: camera-", " max_rate or compress for camera-"},
+		goes: func(c *whySite) { c.link("", "rate=none") }},
+	{name: "full /dev/shm", comes: func(c *whySite) {
 		c.shell("pc", fill)
 		c.other = c.publish("robot", "gps:20:5000", "map:20:5000")
 		c.shell("robot", "chmod 0666 /dev/shm/achshm-*")
 	},
-		cause: "shm_full", tells: []string{"/dev/shm is full: 2 mirrors have no room for it", "robot.gps and robot.map", "mount -o remount"},
-		goes: func(c *clinic) { c.shell("pc", drain) }},
-	{name: "busy processor", comes: func(c *clinic) {
+		cause: "shm_full", wantText: []string{"/dev/shm is full: 2 mirrors have no room for it", "robot.gps and robot.map", "mount -o remount"},
+		goes: func(c *whySite) { c.shell("pc", drain) }},
+	{name: "busy processor", comes: func(c *whySite) {
 		c.robot.kill()
 		c.robot = c.asNobodyUnder("robot", []string{"nice", "-n", "19", "taskset", "-c", "0"})
 		for range 3 {
@@ -40,38 +40,38 @@ var preparations = []prepared{
 			c.t.Cleanup(func() { _ = burner.Process.Kill() })
 		}
 	},
-		cause: "host_busy", tells: []string{"the daemon on robot gets too little processor time", "its threads waited for a processor ", "more processor time"}},
+		cause: "host_busy", wantText: []string{"the daemon on robot gets too little processor time", "its threads waited for a processor ", "more processor time"}},
 }
 
-// why without a channel names what is wrong with all mirrors in its first line.
-func TestWhyWithoutAChannelNamesTheCauseFirst(t *testing.T) {
+// The first line of why without a channel must name the problem of all mirrors.
+func TestWhyWithoutChannelNamesCauseFirst(t *testing.T) {
 	need.Long(t)
-	c := &clinic{site: newSite(t, "robot", "pc")}
+	c := &whySite{site: newSite(t, "robot", "pc")}
 	c.link("", "delay=5ms,queue=64KiB")
 	c.publisher = c.publish("robot", "camera-left:10:40000", "camera-right:10:40000", "arm:50:64", "base:50:64", "imu:50:64", "legs:50:64", "head:50:64")
 	c.shell("robot", "chmod 0666 /dev/shm/achshm-*")
 	c.robot = c.asNobody("robot")
 	c.pc = c.asNobody("pc", "--mirror", "robot/*,compress=none")
-	for _, x := range preparations {
-		c.first(prepared{name: "before " + x.name, cause: ""})
+	for _, x := range whyAllCases {
+		c.waitForFirstLine(whyAllCase{name: "before " + x.name, cause: ""})
 		x.comes(c)
-		c.first(x)
+		c.waitForFirstLine(x)
 		if x.goes != nil {
 			x.goes(c)
 		}
 	}
 }
 
-// first asks until the first line is about the cause; "" is that all is well.
-func (c *clinic) first(x prepared) {
+// waitForFirstLine runs why until the first line has the cause. "" means that there is no problem.
+func (c *whySite) waitForFirstLine(x whyAllCase) {
 	c.t.Helper()
 	var line string
 	begin := time.Now()
 	await.NoError(c.t, func() error {
-		stdout, stderr, code := c.verb("pc", "why", "--json", "--window", "2s")
+		stdout, stderr, code := c.achbridge("pc", "why", "--json", "--window", "2s")
 		var r struct {
 			Mirrors  int
-			Troubles []verdict
+			Troubles []whyReport
 		}
 		if err := json.Unmarshal([]byte(stdout), &r); err != nil {
 			return fmt.Errorf("%s: %w: %s%s", x.name, err, stdout, stderr)
@@ -87,9 +87,9 @@ func (c *clinic) first(x prepared) {
 		return nil
 	})
 	c.t.Logf("%s, after %v: %s", x.name, time.Since(begin).Round(10*time.Millisecond), line)
-	for _, text := range x.tells {
+	for _, text := range x.wantText {
 		if !strings.Contains(line, text) {
-			c.t.Errorf("%s: %q is not told in\n%s", x.name, text, line)
+			c.t.Errorf("%s: %q is missing in\n%s", x.name, text, line)
 		}
 	}
 }

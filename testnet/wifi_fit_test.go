@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// published are the percentiles of round trips over the Wi-Fi hop that the fit-* models are
-// fitted to; wifi_fit.go tells where they are from.
+// published has the percentiles of round trips over the Wi-Fi hop to which the fit-* models are
+// fitted. wifi_fit.go names their sources.
 var published = map[string]map[float64]time.Duration{
 	"fit-campus":     {0.5: 3 * ms, 0.9: 20 * ms, 0.99: 250 * ms},
 	"fit-campus-tcp": {0.5: 20 * ms, 0.9: 100 * ms},
@@ -18,14 +18,14 @@ var published = map[string]map[float64]time.Duration{
 	"fit-home-5g":    {0.5: 900 * time.Microsecond, 0.95: 1580 * time.Microsecond, 0.99: 7890 * time.Microsecond},
 }
 
-// roundTrips are those of a probe of 64 bytes each 50 ms, there and back by the same air, in
-// order of length.
+// roundTrips returns the sorted round-trip times of a probe of 64 bytes every 50 ms over one air in
+// both directions.
 func roundTrips(t *testing.T, text string, seed uint64) (list []time.Duration) {
 	airs, p := NewAirs(seed), params(t, text+",air=cell")
 	there, back := NewLinkIn[time.Duration](airs, 1, p), NewLinkIn[time.Duration](airs, 2, p)
 	const size, every = 64 + 28, 50 * ms
 	sent := time.Duration(0)
-	for now := time.Duration(0); now < weatherLoop; {
+	for now := time.Duration(0); now < conditionsLoop; {
 		if now >= sent {
 			there.Send(now, size, now)
 			sent += every
@@ -49,15 +49,15 @@ func roundTrips(t *testing.T, text string, seed uint64) (list []time.Duration) {
 }
 
 func roundTripsOf(t *testing.T, model string) (list []time.Duration) {
-	for seed := uint64(100); seed < 110; seed++ { // others than those of the search
+	for seed := uint64(100); seed < 110; seed++ { // other seeds than those of the search
 		list = append(list, roundTrips(t, "wifi="+model, seed)...)
 	}
 	slices.Sort(list)
 	return list
 }
 
-// How well each model fits is printed, and not judged.
-func TestFittedWifiBesideWhatWasPublished(t *testing.T) {
+// The test prints how well each model fits.
+func TestFittedWifiMatchesPublished(t *testing.T) {
 	var fits []string
 	for _, model := range WifiModels() {
 		if strings.HasPrefix(model, "fit-") {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// saturate keeps a few packets of 1200 bytes waiting on each link for so long, and
-// returns what arrived on each.
+// saturate keeps a few packets of 1200 bytes waiting on each link for length, and
+// returns the packets that arrived on each.
 func saturate(links []*Link[int], length time.Duration) (got [][]int) {
 	got, sent := make([][]int, len(links)), make([]int, len(links))
 	now := time.Duration(0)
@@ -34,7 +34,7 @@ func saturate(links []*Link[int], length time.Duration) (got [][]int) {
 	return got
 }
 
-func TestWifiCarriesAllInOrder(t *testing.T) {
+func TestWifiKeepsOrder(t *testing.T) {
 	for _, model := range WifiModels() {
 		l := NewLink[int](1, params(t, "wifi="+model+",delay=1ms"))
 		got := saturate([]*Link[int]{l}, 20*time.Second)[0]
@@ -48,8 +48,8 @@ func TestWifiCarriesAllInOrder(t *testing.T) {
 	}
 }
 
-// The rates are what the parameters come to; a change of the model shows here.
-func TestWifiCarriesWhatItsParametersComeTo(t *testing.T) {
+// The expected rates follow from the models' parameters.
+func TestWifiModelRates(t *testing.T) {
 	for model, want := range map[string]float64{"good": 41, "busy": 12.4, "edge": 8.7} {
 		sum := 0.0
 		for seed := range uint64(4) {
@@ -80,7 +80,7 @@ func TestStationsShareTheirAir(t *testing.T) {
 	}
 }
 
-func TestAirsOfOtherNamesAreApart(t *testing.T) {
+func TestAirsAreIndependent(t *testing.T) {
 	airs := NewAirs(7)
 	links := []*Link[int]{NewLinkIn[int](airs, 1, params(t, "wifi=good,air=hall")), NewLinkIn[int](airs, 2, params(t, "wifi=good,air=yard"))}
 	for i, got := range saturate(links, 20*time.Second) {
@@ -90,13 +90,13 @@ func TestAirsOfOtherNamesAreApart(t *testing.T) {
 	}
 }
 
-// What two links of one air do does not depend on which of them is asked first.
-func TestAirLivesInTheOrderOfTime(t *testing.T) {
+// The behaviour of two links of one air must not depend on which of them is asked first.
+func TestAirKeepsOrderOfTime(t *testing.T) {
 	run := func(first, second int) (all []string) {
 		airs := NewAirs(3)
 		links := []*Link[int]{NewLinkIn[int](airs, 1, params(t, "wifi=busy,air=a")), NewLinkIn[int](airs, 2, params(t, "wifi=busy,air=a"))}
 		for i := range 300 {
-			now := time.Duration(i) * 20 * ms // many transmissions go by in between
+			now := time.Duration(i) * 20 * ms // so long that there are many transmissions in between
 			links[0].Send(now, 1200, i)
 			links[1].Send(now, 1200, i)
 			for _, l := range []int{first, second} {
@@ -112,7 +112,7 @@ func TestAirLivesInTheOrderOfTime(t *testing.T) {
 	}
 }
 
-func TestFilledAggregateCarriesTheNewest(t *testing.T) {
+func TestFillChoosesPacketsAtAggregation(t *testing.T) {
 	l := NewLink[time.Duration](5, params(t, "wifi=good"))
 	l.Fill(func(now time.Duration, room int) (int, time.Duration, bool) { return 1200, now, room >= 1200 })
 	l.Want(0)
@@ -131,7 +131,7 @@ func TestFilledAggregateCarriesTheNewest(t *testing.T) {
 	}
 }
 
-func TestSameSeedSameAir(t *testing.T) {
+func TestSameSeedGivesSameAir(t *testing.T) {
 	run := func(seed uint64) int {
 		return len(saturate([]*Link[int]{NewLink[int](seed, params(t, "wifi=edge"))}, 5*time.Second)[0])
 	}

@@ -124,5 +124,18 @@ func FileBytes(g localach.Geometry) int64 {
 	return (header + int64(g.FrameCount)*int64(g.FrameSize+24) + page - 1) / page * page
 }
 
+// Unsendable returns why no peer can mirror a channel of this geometry, and what to do; "" if peers can.
+func Unsendable(g localach.Geometry) string {
+	switch size := FileBytes(g); {
+	case g.FrameSize > wire.MaxFrame:
+		return fmt.Sprintf("frames of %d MiB are too large, %d MiB is the most; make it with smaller frames", g.FrameSize>>20, wire.MaxFrame>>20)
+	case g.FrameCount > wire.MaxFrameCount:
+		return fmt.Sprintf("%d frames are too many, %d is the most; make it with fewer", g.FrameCount, wire.MaxFrameCount)
+	case size > MaxBytes:
+		return fmt.Sprintf("a ring of %d MiB is too large, %d MiB is the most; make it with fewer or smaller frames", size>>20, MaxBytes>>20)
+	}
+	return ""
+}
+
 // LargestFrame is the largest that may come of a channel, in bytes.
 func LargestFrame(c wire.Channel) int { return min(c.FrameCount*c.FrameSize, wire.MaxFrame) }

@@ -15,7 +15,6 @@ import (
 )
 
 func ageCommand(a *app) *cobra.Command {
-	var path string
 	q := ageQuery{window: 10 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "age HOST/CHANNEL|MIRROR",
@@ -35,16 +34,16 @@ could not be measured.`,
 			q.of = args[0]
 			return q.check(cmd)
 		},
-		ValidArgsFunction: a.remoteNames(&path),
+		ValidArgsFunction: a.remoteNames,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.age(cmd.Context(), a.Client(path), q)
+			return a.age(cmd.Context(), a.daemon(), q)
 		},
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().DurationVar(&q.window, "window", q.window, "watch for this `TIME`")
 	cmd.Flags().DurationVar(&q.most, "fail-over", 0, "fail when p99 is over this `TIME`")
-	jsonFlag(cmd, &q.asJSON)
-	controlFlag(cmd, &path)
+	a.jsonFlag(cmd)
+	a.controlFlag(cmd)
 	return cmd
 }
 
@@ -53,7 +52,6 @@ type ageQuery struct {
 	of     string
 	window time.Duration
 	most   time.Duration // 0: as old as it likes
-	asJSON bool
 }
 
 func (q ageQuery) check(cmd *cobra.Command) error {
@@ -73,7 +71,7 @@ func (a *app) age(ctx context.Context, c *api.Client, q ageQuery) error {
 	if err != nil {
 		return err
 	}
-	if q.asJSON {
+	if a.asJSON {
 		err = a.ui.JSON(answer)
 	} else {
 		err = a.showAge(r)

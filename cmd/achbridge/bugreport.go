@@ -28,7 +28,7 @@ import (
 )
 
 func bugreportCommand(a *app) *cobra.Command {
-	var control, file, out string
+	var file, out string
 	cmd := &cobra.Command{
 		Use:   "bugreport",
 		Short: "Collect what is known about this host into one file, for a bug report",
@@ -43,25 +43,24 @@ configuration. Read it before you give it to others.`,
 		Example: "  achbridge bugreport\n  achbridge bugreport -o report.txt",
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.bugreport(cmd.Context(), control, file, out)
+			return a.bugreport(cmd.Context(), file, out)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write (default achbridge-bugreport-HOST.txt); it must not be there yet")
-	cmd.Flags().StringVarP(&file, "config", "c", "", "tell of this configuration `FILE`")
+	configFlag(cmd, &file, "tell of this configuration `FILE`")
 	_ = cmd.MarkFlagFilename("output", "txt")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
-	controlFlag(cmd, &control)
+	a.controlFlag(cmd)
 	return cmd
 }
 
 // bugreport collects the report and writes it.
-func (a *app) bugreport(ctx context.Context, control, file, out string) error {
+func (a *app) bugreport(ctx context.Context, file, out string) error {
 	r := &report{private: map[string]bool{}}
 	var s api.StatusReply
-	_, err := a.Client(control).Get(ctx, "/v1/status", &s)
+	_, err := a.daemon().Get(ctx, "/v1/status", &s)
 	var setup api.DaemonSetup
 	if err == nil {
-		_, _ = a.Client(control).Get(ctx, "/v1/setup", &setup)
+		_, _ = a.daemon().Get(ctx, "/v1/setup", &setup)
 	}
 	r.section("versions", versionLine()+"\n"+systemText())
 	r.hide(s)
@@ -69,13 +68,13 @@ func (a *app) bugreport(ctx context.Context, control, file, out string) error {
 	quotable := r.configuration(cmp.Or(file, setup.Config, a.Source("", nil).Path))
 	r.json("status", s, err)
 	var events api.EventFollower
-	list, err := events.Next(ctx, a.Client(control), 0)
+	list, err := events.Next(ctx, a.daemon(), 0)
 	r.json("log, as events", list, err)
 	var examined doctor.Report
 	err = errors.New("it would quote the configuration")
 	if quotable {
-		host := doctor.Host{Places: a.Places, Dir: a.Dir, Client: a.Client, TryPorts: daemon.TryPorts}
-		examined, err = doctor.Examine(ctx, host, control, file)
+		host := doctor.Host{Host: a.Host, TryPorts: daemon.TryPorts}
+		examined, err = doctor.Examine(ctx, host, a.control, file)
 	}
 	r.json("doctor", examined, err)
 	if ctx.Err() != nil {

@@ -171,7 +171,6 @@ type caListed struct {
 }
 
 func caListCommand(a *app) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the keys that were issued: valid, ended or revoked",
@@ -184,7 +183,7 @@ that ended more than a year ago are left out.`,
 		switch {
 		case err != nil:
 			return ui.Failure(err, "")
-		case asJSON:
+		case a.asJSON:
 			return a.ui.JSON(list)
 		case len(list) == 0:
 			return ui.NotFound(fmt.Errorf("authority %s: it has issued no key", dir), "achbridge ca issue HOST")
@@ -195,6 +194,6 @@ that ended more than a year ago are left out.`,
 		}
 		return a.ui.Table([]string{"HOST", "STATE", "ENDS", "SERIAL"}, rows)
 	})
-	jsonFlag(cmd, &asJSON)
+	a.jsonFlag(cmd)
 	return cmd
 }

@@ -46,7 +46,6 @@ type mirrorTag struct {
 }
 
 func channelInfoCommand(a *app) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "info NAME",
 		Short: "Show one channel",
@@ -60,10 +59,10 @@ layout, or the origin of a mirror tells one.`,
 				return err
 			}
 			a.addType(cmd.Context(), &info)
-			return show(a.ui, asJSON, info, a.showChannel)
+			return show(a, info, a.showChannel)
 		},
 	}
-	jsonFlag(cmd, &asJSON)
+	a.jsonFlag(cmd)
 	return cmd
 }
 

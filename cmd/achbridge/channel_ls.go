@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
 	"achbridge/bridge/mirror"
 	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
@@ -31,7 +30,6 @@ type channelRow struct {
 }
 
 func channelLsCommand(a *app) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN]",
 		Short: "List the channels of this host",
@@ -55,13 +53,13 @@ frames put so far. PATTERN is a shell pattern: quote it.`,
 			for i := range rows {
 				rows[i].Note = cmp.Or(diagnose.HiddenBy(a.Dir.KernelDevice(rows[i].Channel)), rows[i].Note)
 			}
-			if err := show(a.ui, asJSON, rows, a.showChannels); err != nil || len(rows) > 0 {
+			if err := show(a, rows, a.showChannels); err != nil || len(rows) > 0 {
 				return err
 			}
 			return noChannel(pattern)
 		},
 	}
-	jsonFlag(cmd, &asJSON)
+	a.jsonFlag(cmd)
 	return cmd
 }
 
@@ -92,7 +90,7 @@ func channelRows(infos []localach.Info, pattern string) []channelRow {
 		if info.Err != nil {
 			row.Error = info.Err.Error()
 		} else {
-			row.Unsendable = bridge.Unsendable(info.Geometry)
+			row.Unsendable = mirror.Unsendable(info.Geometry)
 			if err := info.Geometry.Check(); err != nil {
 				row.Note = err.Error()
 			}

@@ -46,18 +46,16 @@ the mirrors that the configuration asks for.`,
 		},
 	}
 	cmd.Flags().Var(&c.rate, "link-rate", "assume that links carry this much, as in 20Mbit")
-	jsonFlag(cmd, &c.asJSON)
-	controlFlag(cmd, &c.control)
+	a.jsonFlag(cmd)
+	a.controlFlag(cmd)
 	return cmd
 }
 
 // checker is what the flags of `check` ask for.
 type checker struct {
 	*app
-	file    string
-	control string
-	rate    ui.BitRate
-	asJSON  bool
+	file string
+	rate ui.BitRate
 }
 
 // checkReport is what check answers. Lists are never null.
@@ -78,11 +76,11 @@ func (c *checker) run(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	if ps := cfg.LayoutProblems(); len(ps) > 0 {
-		r.Problems = ps
-		return c.wrong(r)
+	_, ps := cfg.Layouts()
+	if len(ps) == 0 {
+		ps, _ = errors.AsType[config.Problems](daemon.CheckHub(cfg))
 	}
-	if ps, ok := errors.AsType[config.Problems](daemon.CheckHub(cfg)); ok {
+	if len(ps) > 0 {
 		r.Problems = ps
 		return c.wrong(r)
 	}

@@ -4,34 +4,45 @@ import (
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
 )
 
-// controlFlag gives a verb that talks to the daemon its --control.
-func controlFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "control", "", "`PATH` of the daemon's control socket (default: where run puts it)")
+// controlFlag adds --control to a command that asks the daemon.
+func (a *app) controlFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.control, "control", "", "`PATH` of the daemon's control socket (default: where run puts it)")
 	_ = cmd.MarkFlagFilename("control")
 }
 
+// configFlag adds --config to a command that reads a configuration.
+func configFlag(cmd *cobra.Command, file *string, usage string) {
+	cmd.Flags().StringVarP(file, "config", "c", "", usage)
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+}
+
+// daemon returns a client of the daemon that --control names.
+func (a *app) daemon() *api.Client { return a.Client(a.control) }
+
+// jsonFlag adds --json to a command that lists something.
+func (a *app) jsonFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&a.asJSON, "json", "j", false, "print JSON for programs")
+}
+
 // anyNames completes HOST/CHANNEL and the names of this host's channels.
-func (a *app) anyNames(control *string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		remote, _ := a.remoteNames(control)(cmd, args, typed)
-		local, directive := a.channelNames(cmd, args, typed)
-		return append(remote, local...), directive
-	}
+func (a *app) anyNames(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	remote, _ := a.remoteNames(cmd, args, typed)
+	local, directive := a.channelNames(cmd, args, typed)
+	return append(remote, local...), directive
 }
 
 // remoteNames completes HOST/CHANNEL from what the daemon knows.
-func (a *app) remoteNames(control *string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		var names []string
-		if len(args) == 0 {
-			var list []status.RemoteChannel
-			_, _ = a.Client(*control).Get(cmd.Context(), "/v1/channels", &list)
-			for _, c := range list {
-				names = append(names, c.Host+"/"+c.Channel)
-			}
+func (a *app) remoteNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if len(args) == 0 {
+		var list []status.RemoteChannel
+		_, _ = a.daemon().Get(cmd.Context(), "/v1/channels", &list)
+		for _, c := range list {
+			names = append(names, c.Host+"/"+c.Channel)
 		}
-		return names, cobra.ShellCompDirectiveNoFileComp
 	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -11,8 +11,7 @@ import (
 )
 
 func doctorCommand(a *app) *cobra.Command {
-	var control, file string
-	var asJSON bool
+	var file string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this host can carry channels",
@@ -26,12 +25,12 @@ Run it as the daemon's user or as root: other users cannot look into all process
 The exit code is 1 when a check fails.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			h := doctor.Host{Places: a.Places, Dir: a.Dir, Client: a.Client, TryPorts: daemon.TryPorts}
-			report, err := doctor.Examine(cmd.Context(), h, control, file)
+			h := doctor.Host{Host: a.Host, TryPorts: daemon.TryPorts}
+			report, err := doctor.Examine(cmd.Context(), h, a.control, file)
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				err = a.ui.JSON(report)
 			} else {
 				err = report.Show(a.ui)
@@ -42,9 +41,8 @@ The exit code is 1 when a check fails.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", "", "look at the host by this configuration `FILE`")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
-	jsonFlag(cmd, &asJSON)
-	controlFlag(cmd, &control)
+	configFlag(cmd, &file, "look at the host by this configuration `FILE`")
+	a.jsonFlag(cmd)
+	a.controlFlag(cmd)
 	return cmd
 }

@@ -10,7 +10,6 @@ import (
 
 func echoCommand(a *app) *cobra.Command {
 	c := cat{last: true, follow: true, dump: true}
-	var path string
 	var raw, once bool
 	cmd := &cobra.Command{
 		Use:   "echo HOST/CHANNEL|NAME",
@@ -39,9 +38,9 @@ waits for it if there is none yet.` + remoteHelp,
 			}
 			return err
 		},
-		ValidArgsFunction: a.anyNames(&path),
+		ValidArgsFunction: a.anyNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.cat(cmd.Context(), a.Client(path), args[0], &c)
+			return a.cat(cmd.Context(), a.daemon(), args[0], &c)
 		},
 	}
 	cmd.Flags().SortFlags = false
@@ -51,6 +50,6 @@ waits for it if there is none yet.` + remoteHelp,
 	cmd.Flags().BoolVarP(&once, "once", "1", false, "one frame")
 	cmd.Flags().IntVarP(&c.count, "count", "n", 0, "stop after `N` frames")
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "give up after this `TIME` without a frame")
-	controlFlag(cmd, &path)
+	a.controlFlag(cmd)
 	return cmd
 }

@@ -16,8 +16,7 @@ import (
 )
 
 func eventsCommand(a *app) *cobra.Command {
-	var path string
-	var follow, asJSON bool
+	var follow bool
 	var pick picked
 	cmd := &cobra.Command{
 		Use:   "events",
@@ -43,9 +42,9 @@ time as it is printed here ('2006-01-02 15:04:05').`,
 		Args:    takes(),
 		PreRunE: func(*cobra.Command, []string) error { return pick.check(time.Now()) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c := a.Client(path)
+			c := a.daemon()
 			show := func(e status.Event) error { return a.ui.Line("%s", eventText(e, "2006-01-02 15:04:05.000")) }
-			if asJSON {
+			if a.asJSON {
 				show = func(e status.Event) error { return a.ui.JSONLine(e) }
 			}
 			show = pick.only(show)
@@ -64,8 +63,8 @@ time as it is printed here ('2006-01-02 15:04:05').`,
 	cmd.Flags().StringSliceVar(&pick.kinds, "kind", nil, "only events of this `KIND`")
 	cmd.Flags().StringVarP(&pick.since, "since", "S", "", "only events since this `TIME`")
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindWords(), cobra.ShellCompDirectiveNoFileComp))
-	jsonFlag(cmd, &asJSON)
-	controlFlag(cmd, &path)
+	a.jsonFlag(cmd)
+	a.controlFlag(cmd)
 	return cmd
 }
 

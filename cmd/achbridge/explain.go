@@ -13,8 +13,7 @@ import (
 )
 
 func explainCommand(a *app) *cobra.Command {
-	var control, file string
-	var asJSON bool
+	var file string
 	cmd := &cobra.Command{
 		Use:   "explain HOST/CHANNEL",
 		Short: "Say which rule applies to a channel",
@@ -28,25 +27,24 @@ A running daemon answers, since it knows its flags and the wishes of achbridge m
 Without a daemon, or with --config, the file is read.`,
 		Example:           "  achbridge explain krang/imu\n  achbridge explain goal",
 		Args:              takes("HOST/CHANNEL"),
-		ValidArgsFunction: a.remoteNames(&control),
+		ValidArgsFunction: a.remoteNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.explanation(cmd, args[0], control, file)
+			e, err := a.explanation(cmd, args[0], file)
 			if err != nil {
 				return err
 			}
-			return show(a.ui, asJSON, e, a.showExplanation)
+			return show(a, e, a.showExplanation)
 		},
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", "", "explain this configuration `FILE`, not the daemon's")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
-	jsonFlag(cmd, &asJSON)
-	controlFlag(cmd, &control)
+	configFlag(cmd, &file, "explain this configuration `FILE`, not the daemon's")
+	a.jsonFlag(cmd)
+	a.controlFlag(cmd)
 	return cmd
 }
 
-func (a *app) explanation(cmd *cobra.Command, channel, control, file string) (e config.Explanation, err error) {
+func (a *app) explanation(cmd *cobra.Command, channel, file string) (e config.Explanation, err error) {
 	if file == "" {
-		_, err = a.Client(control).Get(cmd.Context(), "/v1/explain?channel="+url.QueryEscape(a.mirrorMeant(cmd.Context(), a.Client(control), channel)), &e)
+		_, err = a.daemon().Get(cmd.Context(), "/v1/explain?channel="+url.QueryEscape(a.mirrorMeant(cmd.Context(), a.daemon(), channel)), &e)
 		if !errors.Is(err, api.ErrNoDaemon) {
 			return e, err
 		}

@@ -69,7 +69,6 @@ command prints which of them to delete by hand.`,
 }
 
 func hubListCommand(a *app) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the hosts of the hub: who is connected, since when, how many bytes",
@@ -91,7 +90,7 @@ waits at the hub for the host to take it.`,
 		switch {
 		case err != nil:
 			return err
-		case asJSON:
+		case a.asJSON:
 			return a.ui.JSON(r)
 		case len(r.Hosts) == 0:
 			return ui.NotFound(fmt.Errorf("hub %s: it has no hosts", dir), "achbridge hub add HOST")
@@ -104,7 +103,7 @@ waits at the hub for the host to take it.`,
 		}
 		return nil
 	})
-	jsonFlag(cmd, &asJSON)
+	a.jsonFlag(cmd)
 	return cmd
 }
 
@@ -130,7 +129,6 @@ func (a *app) showHub(r hub.Report) error {
 
 func hubCheckCommand(a *app) *cobra.Command {
 	var listen string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Find what would keep the hub from its work",
@@ -143,14 +141,14 @@ would be right; the exit code is then 2. Nothing is changed.`,
 		var running hub.Report
 		_, err := api.New(dir.Socket()).Get(cmd.Context(), "/v1/hub", &running)
 		r := dir.Check(listen, a.Places, err == nil)
-		err = show(a.ui, asJSON, r, a.showHubCheck)
+		err = show(a, r, a.showHubCheck)
 		if err == nil && len(r.Problems) > 0 {
 			err = ui.Usage(fmt.Errorf("hub %s: %s", dir, countText(len(r.Problems), "mistake")), "")
 		}
 		return err
 	})
 	cmd.Flags().StringVar(&listen, "listen", hub.Defaults().Listen, "TCP `ADDRESS` where the hub is to listen")
-	jsonFlag(cmd, &asJSON)
+	a.jsonFlag(cmd)
 	return cmd
 }
 

@@ -93,7 +93,6 @@ a channel or a mirror of this host; that needs no daemon.`
 
 func rateCommand(a *app, v rateVerb) *cobra.Command {
 	h := &hz{rateVerb: v}
-	var path string
 	cmd := &cobra.Command{
 		Use:     v.use,
 		Short:   v.short,
@@ -109,16 +108,16 @@ func rateCommand(a *app, v rateVerb) *cobra.Command {
 			}
 			return nil
 		},
-		ValidArgsFunction: a.anyNames(&path),
+		ValidArgsFunction: a.anyNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.hz(cmd.Context(), a.Client(path), args, h)
+			return a.hz(cmd.Context(), a.daemon(), args, h)
 		},
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().DurationVar(&h.window, "window", time.Second, "measure over the last `TIME`")
 	cmd.Flags().IntVarP(&h.count, "count", "n", 0, "stop after `N` lines")
-	cmd.Flags().BoolVarP(&h.asJSON, "json", "j", false, "print JSON for programs, one object a line")
-	controlFlag(cmd, &path)
+	cmd.Flags().BoolVarP(&a.asJSON, "json", "j", false, "print JSON for programs, one object a line")
+	a.controlFlag(cmd)
 	return cmd
 }
 
@@ -126,8 +125,7 @@ func rateCommand(a *app, v rateVerb) *cobra.Command {
 type hz struct {
 	rateVerb
 	window time.Duration
-	count  int // of reports; 0 means no limit
-	asJSON bool
+	count  int  // of reports; 0 means no limit
 	single bool // one channel was named, and is printed on a line
 	meters []*view.Meter
 	errs   []error // by meter: why it measures no more; nil while it does
@@ -165,11 +163,11 @@ func (a *app) hz(ctx context.Context, c *api.Client, args []string, h *hz) error
 		})
 	}
 	opening.Wait() // the first window is a whole one for all
-	return h.report(ctx, a.ui, failed)
+	return h.report(ctx, a, failed)
 }
 
 // report prints the rates once a second, but first when the window is over.
-func (h *hz) report(ctx context.Context, u *ui.Terminal, failed <-chan failure) error {
+func (h *hz) report(ctx context.Context, a *app, failed <-chan failure) error {
 	tick := time.NewTicker(h.window)
 	defer tick.Stop()
 	hadFrames, failures := false, 0
@@ -186,7 +184,7 @@ func (h *hz) report(ctx context.Context, u *ui.Terminal, failed <-chan failure) 
 			tick.Reset(min(h.window, time.Second))
 			list := h.measure(now)
 			hadFrames = hadFrames || slices.ContainsFunc(list, func(r view.Rate) bool { return r.Frames > 0 })
-			if err := h.show(u, list, shown); err != nil {
+			if err := h.show(a, list, shown); err != nil {
 				return err
 			}
 			shown++
@@ -211,9 +209,10 @@ func (h *hz) measure(now time.Time) (list []view.Rate) {
 	return list
 }
 
-func (h *hz) show(u *ui.Terminal, list []view.Rate, shown int) error {
+func (h *hz) show(a *app, list []view.Rate, shown int) error {
+	u := a.ui
 	switch {
-	case h.asJSON:
+	case a.asJSON:
 		for _, r := range list {
 			u.JSONLine(r)
 		}

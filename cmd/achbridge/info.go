@@ -15,7 +15,6 @@ import (
 )
 
 func infoCommand(a *app) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "info FILE",
 		Short: "Show what is in a recording",
@@ -36,10 +35,10 @@ complete part is shown.`,
 			if err != nil {
 				return fileError(args[0], err)
 			}
-			return show(a.ui, asJSON, s, a.showRecording)
+			return show(a, s, a.showRecording)
 		},
 	}
-	jsonFlag(cmd, &asJSON)
+	a.jsonFlag(cmd)
 	return cmd
 }
 

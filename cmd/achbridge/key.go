@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -91,7 +90,7 @@ type keyShown struct {
 
 func keyShowCommand(a *app) *cobra.Command {
 	var path string
-	var secret, asJSON bool
+	var secret bool
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show which network the key belongs to",
@@ -117,7 +116,7 @@ through a pipe. Whoever reads it can become a member:
 				shown.Secret = strings.TrimSpace(string(text))
 			}
 			switch {
-			case asJSON:
+			case a.asJSON:
 				return a.ui.JSON(shown)
 			case secret:
 				return a.ui.Line("%s", shown.Secret)
@@ -127,7 +126,7 @@ through a pipe. Whoever reads it can become a member:
 	}
 	keyFlag(cmd, &path)
 	cmd.Flags().BoolVar(&secret, "secret", false, "print the key itself")
-	jsonFlag(cmd, &asJSON)
+	a.jsonFlag(cmd)
 	return cmd
 }
 
@@ -179,12 +178,11 @@ const relinkTime = 8 * time.Second
 // warnOfStrangers has a command that drops a key tell which hosts, linked until then, have
 // nothing but that key. It can tell only where a daemon runs with the key file.
 func (a *app) warnOfStrangers(drop *cobra.Command) {
-	var control string
-	controlFlag(drop, &control)
+	a.controlFlag(drop)
 	drop.Long += "\nWhere a daemon runs with the file, it waits until the linked hosts have linked again,\nand warns of those that do not."
 	change := drop.RunE
 	drop.RunE = func(cmd *cobra.Command, args []string) error {
-		c := a.Client(control)
+		c := a.daemon()
 		var before api.StatusReply
 		_, unknown := c.Get(cmd.Context(), "/v1/status", &before)
 		if err := change(cmd, args); err != nil {
@@ -218,8 +216,7 @@ func (a *app) warnOfStrangers(drop *cobra.Command) {
 func (a *app) daemonHas(ctx context.Context, c *api.Client, path string) bool {
 	var setup api.DaemonSetup
 	_, err := c.Get(ctx, "/v1/setup", &setup)
-	at, err2 := filepath.Abs(path)
-	return err == nil && err2 == nil && setup.Key == at
+	return err == nil && setup.Key == config.Absolute(path)
 }
 
 // linkedHosts are the names of the linked hosts by their nodes.

@@ -44,7 +44,7 @@ shown as mirror and push name them, and who announces them; nothing proves who t
 one document a line.`,
 		Example:           "  achbridge ls\n  achbridge ls krang\n  achbridge ls '*/imu' --json",
 		Args:              takes("[HOST/PATTERN]"),
-		ValidArgsFunction: a.remoteNames(&l.control),
+		ValidArgsFunction: a.remoteNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pattern := "*/*"
 			if len(args) > 0 {
@@ -58,8 +58,8 @@ one document a line.`,
 	cmd.Flags().StringArrayVar(&l.domains, "domain", nil, "without a daemon: search also the DNS zone of `DOMAIN`")
 	cmd.Flags().BoolVar(&l.achd, "achd", false, "search also for hosts that have achd instead of achbridge")
 	cmd.Flags().BoolVarP(&l.watch, "watch", "w", false, "show it again every second")
-	jsonFlag(cmd, &l.asJSON)
-	controlFlag(cmd, &l.control)
+	a.jsonFlag(cmd)
+	a.controlFlag(cmd)
 	return cmd
 }
 
@@ -70,9 +70,7 @@ type ls struct {
 	interfaces []string
 	domains    []string
 	achd       bool
-	asJSON     bool
 	watch      bool
-	control    string
 }
 
 func (l *ls) run(ctx context.Context, pattern string) error {
@@ -137,7 +135,7 @@ func (l *ls) watchList(ctx context.Context, match rule.Address) error {
 // ask asks the daemon, again and again until it knows something or the time is
 // over: it may have been started a moment ago.
 func (l *ls) ask(ctx context.Context, match rule.Address) (list []status.RemoteChannel, err error) {
-	daemon := l.Client(l.control)
+	daemon := l.daemon()
 	query := url.Values{"match": {match.String()}}
 	begin := time.Now()
 	api.Until(ctx, l.timeout, func() bool {

@@ -19,7 +19,7 @@ import (
 )
 
 func mirrorCommand(a *app) *cobra.Command {
-	var as, path string
+	var as string
 	var set []string
 	cmd := &cobra.Command{
 		Use:   "mirror HOST/CHANNEL",
@@ -64,9 +64,9 @@ achbridge run --mirror, or write it into the configuration file.`,
   achbridge mirror krang/log --mode every
   achbridge mirror planner/goal --class command --deadline 200ms --on-stale put:stop.bin  # after: printf stop > stop.bin`,
 		Args:              takes("HOST/CHANNEL"),
-		ValidArgsFunction: a.remoteNames(&path),
+		ValidArgsFunction: a.remoteNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			daemon := a.Client(path)
+			daemon := a.daemon()
 			wish, err := wished(a.mirrorMeant(cmd.Context(), daemon, args[0]), as, cmd.Flags())
 			if err != nil {
 				return ui.Usage(err, "")
@@ -86,7 +86,7 @@ achbridge run --mirror, or write it into the configuration file.`,
 	cmd.Flags().StringArrayVar(&set, "set", nil, "change one `OPTION=VALUE` of a mirror, as in priority=7, and leave the rest")
 	cmd.Flags().StringVar(&as, "as", "", "`NAME` of the mirror (default HOST.CHANNEL)")
 	addQoSFlags(cmd, rule.Options())
-	controlFlag(cmd, &path)
+	a.controlFlag(cmd)
 	return cmd
 }
 
@@ -195,7 +195,6 @@ func mirrorText(m status.Mirror, before []status.Mirror) string {
 }
 
 func unmirrorCommand(a *app) *cobra.Command {
-	var path string
 	var remove bool
 	cmd := &cobra.Command{
 		Use:   "unmirror HOST/CHANNEL|MIRROR",
@@ -205,7 +204,7 @@ the same pattern, or by the mirror's name. The mirror's channel stays, with its 
 removes it.`,
 		Args: takes("HOST/CHANNEL|MIRROR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			daemon := a.Client(path)
+			daemon := a.daemon()
 			wish, err := rule.ParseMirror(a.mirrorMeant(cmd.Context(), daemon, args[0]), config.ReadFile)
 			if err != nil {
 				return ui.Usage(err, "")
@@ -225,7 +224,7 @@ removes it.`,
 		},
 	}
 	cmd.Flags().BoolVar(&remove, "rm", false, "remove the mirror's channel too")
-	controlFlag(cmd, &path)
+	a.controlFlag(cmd)
 	return cmd
 }
 

@@ -17,7 +17,6 @@ import (
 )
 
 func pingCommand(a *app) *cobra.Command {
-	var path string
 	p := pinging{count: 5, interval: 200 * time.Millisecond}
 	cmd := &cobra.Command{
 		Use:   "ping HOST",
@@ -44,9 +43,9 @@ less than the mirrors need.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if p.load {
-				return a.loadTest(cmd.Context(), a.Client(path), p)
+				return a.loadTest(cmd.Context(), a.daemon(), p)
 			}
-			return a.ping(cmd.Context(), a.Client(path), p)
+			return a.ping(cmd.Context(), a.daemon(), p)
 		},
 	}
 	cmd.Flags().SortFlags = false
@@ -54,8 +53,8 @@ less than the mirrors need.`,
 	cmd.Flags().DurationVarP(&p.interval, "interval", "i", p.interval, "wait this `TIME` between two")
 	cmd.Flags().BoolVar(&p.load, "load", false, "measure for 3 s what the link carries")
 	cmd.Flags().BoolVar(&p.up, "up", false, "with --load: from here to HOST")
-	jsonFlag(cmd, &p.asJSON)
-	controlFlag(cmd, &path)
+	a.jsonFlag(cmd)
+	a.controlFlag(cmd)
 	return cmd
 }
 
@@ -65,7 +64,6 @@ type pinging struct {
 	count    int
 	interval time.Duration
 	load, up bool
-	asJSON   bool
 }
 
 func (p pinging) check(cmd *cobra.Command) error {
@@ -117,7 +115,7 @@ func (a *app) ping(ctx context.Context, c *api.Client, p pinging) error {
 			return err
 		}
 		all.add(r)
-		if !p.asJSON {
+		if !a.asJSON {
 			text := "lost"
 			if r.RTTms != nil {
 				text = ui.Millis(*r.RTTms)
@@ -159,7 +157,7 @@ func (a *app) showPinged(s pinged, p pinging) error {
 	if s.Sent == 0 {
 		return nil // it was interrupted before the first
 	}
-	if p.asJSON {
+	if a.asJSON {
 		a.ui.JSON(s)
 	} else if err := a.ui.Fields(
 		"round trip", s.rttText(),
@@ -233,7 +231,7 @@ func (p pinging) announced(l status.Link) string {
 }
 
 func (a *app) showLoad(r api.LoadReply, p pinging) error {
-	if p.asJSON {
+	if a.asJSON {
 		return a.ui.JSON(r)
 	}
 	way := "from " + r.Host + " to this host"

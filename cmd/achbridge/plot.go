@@ -19,7 +19,6 @@ import (
 
 func plotCommand(a *app) *cobra.Command {
 	p := plotting{app: a}
-	var path string
 	cmd := &cobra.Command{
 		Use:   "plot HOST/CHANNEL|NAME FIELD...",
 		Short: "Plot fields of a channel's frames over time",
@@ -46,18 +45,18 @@ NO_COLOR turns colours off.` + remoteHelp,
 			}
 			return nil
 		},
-		ValidArgsFunction: a.anyNames(&path),
+		ValidArgsFunction: a.anyNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.channel, p.fields = args[0], args[1:]
 			p.plot = plot.New(p.channel, p.window)
-			return p.run(cmd.Context(), path)
+			return p.run(cmd.Context())
 		},
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().DurationVar(&p.window, "window", 10*time.Second, "plot the last `TIME`")
 	cmd.Flags().DurationVar(&p.length, "for", 0, "print one plot after `TIME` (default, if stdout is no terminal: the window)")
 	p.of.defineType(cmd)
-	controlFlag(cmd, &path)
+	a.controlFlag(cmd)
 	return cmd
 }
 
@@ -71,7 +70,7 @@ type plotting struct {
 	plot           *plot.Plot
 }
 
-func (p *plotting) run(ctx context.Context, control string) error {
+func (p *plotting) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	out, ok := p.ui.Out.(*os.File)
@@ -88,7 +87,7 @@ func (p *plotting) run(ctx context.Context, control string) error {
 	}
 	read := make(chan error, 1)
 	go func() {
-		read <- p.read(reading, control)
+		read <- p.read(reading)
 		cancel()
 	}()
 	if live {
@@ -106,8 +105,8 @@ func (p *plotting) run(ctx context.Context, control string) error {
 }
 
 // read fills the plot until ctx ends.
-func (p *plotting) read(ctx context.Context, control string) error {
-	return p.Follow(ctx, p.Client(control), p.channel, func(l view.View) error {
+func (p *plotting) read(ctx context.Context) error {
+	return p.Follow(ctx, p.daemon(), p.channel, func(l view.View) error {
 		kind, _, err := p.LayoutOf(p.of.file, l)
 		if err == nil && kind == nil {
 			err = noLayout(l)

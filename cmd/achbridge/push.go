@@ -13,7 +13,6 @@ import (
 )
 
 func pushCommand(a *app) *cobra.Command {
-	var path string
 	var accept bool
 	cmd := &cobra.Command{
 		Use:   "push CHANNEL HOST[/NAME]",
@@ -55,7 +54,7 @@ achbridge run --push, or write it into the configuration file.`,
 				return ui.Usage(err, "")
 			}
 			var pushed status.Push
-			if err := a.Client(path).Post(cmd.Context(), "/v1/push", api.Push{Push: wish, AcceptMachine: accept}, &pushed); err != nil {
+			if err := a.daemon().Post(cmd.Context(), "/v1/push", api.Push{Push: wish, AcceptMachine: accept}, &pushed); err != nil {
 				return err
 			}
 			text := wish.Channel + " is pushed to " + wish.Host
@@ -73,6 +72,6 @@ achbridge run --push, or write it into the configuration file.`,
 	cmd.Flags().SortFlags = false
 	addQoSFlags(cmd, rule.PushOptions())
 	cmd.Flags().BoolVar(&accept, "accept-machine", false, "let commands and pushes go to the machine that the host runs on now")
-	controlFlag(cmd, &path)
+	a.controlFlag(cmd)
 	return cmd
 }

@@ -21,7 +21,7 @@ import (
 )
 
 func recordCommand(a *app) *cobra.Command {
-	var file, control string
+	var file string
 	var of valueFlags
 	var maxSize ui.Size
 	var maxTime, length time.Duration
@@ -74,8 +74,8 @@ tells one, and else bytes. The bytes of a frame are always recorded as they are.
 				return err
 			}
 			return a.record(ctx, recording.Config{
-				Type: types, OriginType: a.originTypes(&of, control),
-				Dir: a.Dir, Patterns: args, Note: a.ui.Note, Mirrors: a.mirrors(control),
+				Type: types, OriginType: a.originTypes(&of),
+				Dir: a.Dir, Patterns: args, Note: a.ui.Note, Mirrors: a.mirrors,
 				Files: recording.Files{Path: file, MaxSize: int64(maxSize), MaxTime: maxTime},
 			})
 		},
@@ -87,7 +87,7 @@ tells one, and else bytes. The bytes of a frame are always recorded as they are.
 	cmd.Flags().DurationVar(&maxTime, "max-time", 0, "begin another file after `TIME`, as in 10m")
 	of.defineType(cmd)
 	_ = cmd.MarkFlagFilename("output", "mcap")
-	controlFlag(cmd, &control)
+	a.controlFlag(cmd)
 	return cmd
 }
 
@@ -106,12 +106,10 @@ func checkRecord(cmd *cobra.Command, patterns []string, file string, maxSize ui.
 }
 
 // mirrors asks a daemon, if there is one.
-func (a *app) mirrors(control string) func(context.Context) ([]status.Mirror, error) {
-	return func(ctx context.Context) ([]status.Mirror, error) {
-		var s api.StatusReply
-		_, err := a.Client(control).Get(ctx, "/v1/status", &s)
-		return s.Mirrors, err
-	}
+func (a *app) mirrors(ctx context.Context) ([]status.Mirror, error) {
+	var s api.StatusReply
+	_, err := a.daemon().Get(ctx, "/v1/status", &s)
+	return s.Mirrors, err
 }
 
 // types finds the types of channels, as echo does.
@@ -131,11 +129,11 @@ func (a *app) types(of *valueFlags) (func(channel, name string) (*recording.Type
 
 // originTypes asks the origins of mirrors; nil: --type names the layout. A daemon that once did not
 // answer is not asked again, since frames wait for it.
-func (a *app) originTypes(of *valueFlags, control string) func(context.Context, string) (*recording.Type, error) {
+func (a *app) originTypes(of *valueFlags) func(context.Context, string) (*recording.Type, error) {
 	if of.file != "" {
 		return nil
 	}
-	c := a.Client(control)
+	c := a.daemon()
 	var hangs atomic.Bool
 	return func(ctx context.Context, name string) (*recording.Type, error) {
 		if hangs.Load() {

@@ -11,8 +11,6 @@ import (
 )
 
 func reloadCommand(a *app) *cobra.Command {
-	var path string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Make the daemon read its configuration again",
@@ -25,14 +23,14 @@ achbridge push have asked for stays. Keys that need a restart are named.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var r api.ReloadReply
-			if err := a.Client(path).Post(cmd.Context(), "/v1/reload", struct{}{}, &r); err != nil {
+			if err := a.daemon().Post(cmd.Context(), "/v1/reload", struct{}{}, &r); err != nil {
 				return err
 			}
-			return show(a.ui, asJSON, r, a.showReload)
+			return show(a, r, a.showReload)
 		},
 	}
-	jsonFlag(cmd, &asJSON)
-	controlFlag(cmd, &path)
+	a.jsonFlag(cmd)
+	a.controlFlag(cmd)
 	return cmd
 }
 

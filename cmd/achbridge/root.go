@@ -25,7 +25,9 @@ type app struct {
 	ui *ui.Terminal
 	in io.Reader
 	view.Host
-	ran bool // the command line was understood and its verb started
+	control string // --control: the daemon's socket; "" is the usual one
+	asJSON  bool   // --json: print for programs
+	ran     bool   // the command line was understood and its verb started
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -155,10 +157,10 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// show prints v as JSON, or as text does for people.
-func show[T any](u *ui.Terminal, asJSON bool, v T, text func(T) error) error {
-	if asJSON {
-		return u.JSON(v)
+// show prints v as JSON if --json was given, or as text does for people.
+func show[T any](a *app, v T, text func(T) error) error {
+	if a.asJSON {
+		return a.ui.JSON(v)
 	}
 	return text(v)
 }

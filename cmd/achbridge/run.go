@@ -121,7 +121,6 @@ configuration or key of their own they use root's, as far as they may read it.
 	s.Flags(cmd.Flags())
 	_ = cmd.MarkFlagFilename("key")
 	_ = cmd.MarkFlagDirname("state")
-	cmd.Flags().StringVarP(&path, "config", "c", "", "configuration `FILE` in YAML (default: see above)")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	configFlag(cmd, &path, "configuration `FILE` in YAML (default: see above)")
 	return cmd
 }

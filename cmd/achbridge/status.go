@@ -18,8 +18,7 @@ import (
 )
 
 func statusCommand(a *app) *cobra.Command {
-	var path string
-	var asJSON, check, watch bool
+	var check, watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what the daemon does",
@@ -51,22 +50,22 @@ output says which is not. A pattern that matches no channel yet is no failure.`,
 			if watch {
 				return repeat(cmd.Context(), func(n int) error {
 					var s api.StatusReply
-					answer, err := a.Client(path).Get(cmd.Context(), "/v1/status", &s)
+					answer, err := a.daemon().Get(cmd.Context(), "/v1/status", &s)
 					switch {
 					case err != nil:
 						return err
-					case asJSON:
+					case a.asJSON:
 						return a.ui.JSONLine(answer)
 					}
 					return a.ui.Repaint(n, func(u *ui.Terminal) error { return (&app{ui: u}).showStatus(s) })
 				})
 			}
 			var s api.StatusReply
-			answer, err := a.Client(path).Get(cmd.Context(), "/v1/status", &s)
+			answer, err := a.daemon().Get(cmd.Context(), "/v1/status", &s)
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				err = a.ui.JSON(answer)
 			} else {
 				err = a.showStatus(s)
@@ -77,10 +76,10 @@ output says which is not. A pattern that matches no channel yet is no failure.`,
 			return err
 		},
 	}
-	jsonFlag(cmd, &asJSON)
+	a.jsonFlag(cmd)
 	cmd.Flags().BoolVar(&check, "check", false, "fail unless all mirrors and pushes are at work")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second")
-	controlFlag(cmd, &path)
+	a.controlFlag(cmd)
 	return cmd
 }
 

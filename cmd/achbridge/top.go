@@ -11,7 +11,6 @@ import (
 )
 
 func topCommand(a *app) *cobra.Command {
-	var path string
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch all channels, the worst first",
@@ -42,16 +41,16 @@ NO_COLOR turns colours off. On a terminal that cannot be painted (TERM=dumb) pag
 are printed one below the other.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return top.Watch(cmd.Context(), top.Config{Terminal: a.ui, Client: a.Client(path), In: a.in, Env: a.Env, Values: a.newestValues(path)})
+			return top.Watch(cmd.Context(), top.Config{Terminal: a.ui, Client: a.daemon(), In: a.in, Env: a.Env, Values: a.newestValues()})
 		},
 	}
-	controlFlag(cmd, &path)
+	a.controlFlag(cmd)
 	return cmd
 }
 
 // newestValues returns what reads the values in the newest frame of a channel of this host, as lines;
 // nil when no layout is known, or no frame is there.
-func (a *app) newestValues(control string) func(context.Context, string) []string {
+func (a *app) newestValues() func(context.Context, string) []string {
 	quiet := a.Host // top has the whole terminal
 	quiet.Note = func(string, ...any) {}
 	return func(ctx context.Context, channel string) []string {
@@ -60,7 +59,7 @@ func (a *app) newestValues(control string) func(context.Context, string) []strin
 			return nil
 		}
 		defer ch.Close()
-		kind, _, err := quiet.LayoutOf("", view.View{Channel: ch, Of: channel, Asks: quiet.Client(control), Ctx: ctx})
+		kind, _, err := quiet.LayoutOf("", view.View{Channel: ch, Of: channel, Asks: a.daemon(), Ctx: ctx})
 		if err != nil || kind == nil {
 			return nil
 		}

@@ -39,7 +39,8 @@ func TestTopReadsTheNewestValues(t *testing.T) {
 	a := &app{Host: view.Host{Dir: shm, Places: config.Places{Env: func(name string) string {
 		return map[string]string{"ACHBRIDGE_CONFIG": filepath.Join(dir, "achbridge.yaml")}[name]
 	}}}}
-	look := a.newestValues(filepath.Join(dir, "sock"))
+	a.control = filepath.Join(dir, "sock")
+	look := a.newestValues()
 	for name, want := range map[string][]string{"imu": {"values  imu, 2 bytes", "  n:  7 V"}, "log": nil, "none": nil} {
 		if got := look(t.Context(), name); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", name, got, want)

@@ -120,16 +120,16 @@ time and memory, and not as root without --as-root. Nothing that is compiled is 
 	cmd.Flags().StringVarP(&i.out, "out", "o", "types", "`DIR` for the layouts")
 	cmd.Flags().BoolVar(&i.force, "force", false, "replace files that are there")
 	cmd.Flags().BoolVar(&i.asRoot, "as-root", false, "run a compiler as root")
-	jsonFlag(cmd, &i.asJSON)
+	a.jsonFlag(cmd)
 	return cmd
 }
 
 // typeImport is what the flags of `type import` ask for.
 type typeImport struct {
 	*app
-	out                   string
-	force, asRoot, asJSON bool
-	options               []string
+	out           string
+	force, asRoot bool
+	options       []string
 }
 
 func (i *typeImport) run(ctx context.Context, file string, names []string) error {

@@ -24,20 +24,19 @@ type build struct {
 var release string
 
 func versionCommand(a *app) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  takes(),
 		RunE: func(*cobra.Command, []string) error {
 			b := buildOf(debug.ReadBuildInfo())
-			if asJSON {
+			if a.asJSON {
 				return a.ui.JSON(b)
 			}
 			return a.ui.Line("%s", versionLine())
 		},
 	}
-	jsonFlag(cmd, &asJSON)
+	a.jsonFlag(cmd)
 	return cmd
 }
 
@@ -72,9 +71,4 @@ func buildOf(info *debug.BuildInfo, ok bool) build {
 		}
 	}
 	return b
-}
-
-// jsonFlag gives a listing verb its --json.
-func jsonFlag(cmd *cobra.Command, asJSON *bool) {
-	cmd.Flags().BoolVarP(asJSON, "json", "j", false, "print JSON for programs")
 }

@@ -21,7 +21,6 @@ import (
 )
 
 func waitCommand(a *app) *cobra.Command {
-	var path string
 	w := waiting{until: status.HealthLive.String(), limit: 10 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "wait [CHANNEL...]",
@@ -44,14 +43,14 @@ The exit code is 0 when all are in that state at once, and 1 when they are not b
 			}
 			return w.of(args)
 		},
-		ValidArgsFunction: a.remoteNames(&path),
+		ValidArgsFunction: a.remoteNames,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := cmd.Context(), func() {}
 			if w.limit > 0 {
 				ctx, cancel = context.WithTimeout(ctx, w.limit)
 			}
 			defer cancel()
-			err := a.wait(ctx, a.Client(path), &w)
+			err := a.wait(ctx, a.daemon(), &w)
 			if cmd.Context().Err() != nil {
 				return ui.Failure(errors.New("interrupted"), "")
 			}
@@ -62,7 +61,7 @@ The exit code is 0 when all are in that state at once, and 1 when they are not b
 	cmd.Flags().StringVar(&w.until, "for", w.until, "wait for this `STATE`: "+ui.OrList(waitStates))
 	cmd.Flags().DurationVar(&w.limit, "timeout", w.limit, "give up after this `TIME`")
 	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(waitStates, cobra.ShellCompDirectiveNoFileComp))
-	controlFlag(cmd, &path)
+	a.controlFlag(cmd)
 	return cmd
 }
 

@@ -18,8 +18,6 @@ import (
 )
 
 func whyCommand(a *app) *cobra.Command {
-	var path string
-	var asJSON bool
 	window := api.WhyWindow
 	cmd := &cobra.Command{
 		Use:   "why [CHANNEL]",
@@ -49,14 +47,14 @@ The exit code is 0 when all is well, else 1.`,
 			}
 			return nil
 		},
-		ValidArgsFunction: a.remoteNames(&path),
+		ValidArgsFunction: a.remoteNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.whyAll(cmd.Context(), a.Client(path), window, asJSON)
+				return a.whyAll(cmd.Context(), a.daemon(), window)
 			}
-			r, err := a.why(cmd.Context(), a.Client(path), args[0], window)
+			r, err := a.why(cmd.Context(), a.daemon(), args[0], window)
 			if err == nil {
-				err = show(a.ui, asJSON, r, a.showWhy)
+				err = show(a, r, a.showWhy)
 			}
 			if err == nil && r.Cause != diagnose.Well {
 				err = ui.Failure(fmt.Errorf("%s: %s", r.Of, r.Cause), "")
@@ -65,8 +63,8 @@ The exit code is 0 when all is well, else 1.`,
 		},
 	}
 	cmd.Flags().DurationVar(&window, "window", window, "watch for this `TIME`")
-	jsonFlag(cmd, &asJSON)
-	controlFlag(cmd, &path)
+	a.jsonFlag(cmd)
+	a.controlFlag(cmd)
 	return cmd
 }
 
@@ -80,13 +78,13 @@ func (a *app) why(ctx context.Context, c *api.Client, of string, window time.Dur
 }
 
 // whyAll asks what is wrong with all of the host.
-func (a *app) whyAll(ctx context.Context, c *api.Client, window time.Duration, asJSON bool) error {
+func (a *app) whyAll(ctx context.Context, c *api.Client, window time.Duration) error {
 	var r api.TroublesReport
 	query := url.Values{"window": {window.String()}}
 	if _, err := c.Within(api.AnswerTime+window).Get(ctx, "/v1/why?"+query.Encode(), &r); err != nil {
 		return err
 	}
-	if err := show(a.ui, asJSON, r, a.showTroubles); err != nil || len(r.Troubles) == 0 {
+	if err := show(a, r, a.showTroubles); err != nil || len(r.Troubles) == 0 {
 		return err
 	}
 	return ui.Failure(fmt.Errorf("%s: %s", r.Host, r.Troubles[0].Cause), "")

@@ -1,6 +1,6 @@
-// Package await is how tests wait: for a condition, until Limit is over. No call takes
-// a duration, so no test can fail because the machine was slow for a second. It works
-// in real time and under testing/synctest.
+// Package await waits in tests for a condition, up to Limit. No function takes a
+// duration, so no test fails because the machine was slow for a second. The package
+// works in real time and under testing/synctest.
 package await
 
 import (
@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Limit is how long a test waits for something that must happen. It is far above what
-// any of these conditions takes, also on a machine with much other work.
+// Limit is the longest time that a test waits for a condition. It is far above the time
+// that any condition takes, also on a busy machine.
 const Limit = time.Minute
 
-// NoError calls check until it returns nil, and fails the test with check's last error
-// when Limit is over. Call it from the test's goroutine.
+// NoError calls check until it returns nil. After Limit it fails the test with check's
+// last error. Call it from the test's goroutine.
 func NoError(t testing.TB, check func() error) {
 	t.Helper()
 	begin := time.Now()
@@ -28,12 +28,12 @@ func NoError(t testing.TB, check func() error) {
 		if waited > Limit {
 			t.Fatalf("not within %v: %v", Limit, err)
 		}
-		// Often at first, then rarely: a check may start a process.
+		// Check often at first, then rarely, since a check may start a process.
 		time.Sleep(min(max(time.Millisecond, waited/32), 100*time.Millisecond))
 	}
 }
 
-// True is NoError for a condition that needs no more explanation than what.
+// True calls condition until it returns true. After Limit it fails the test with what.
 func True(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	failure := errors.New(what)
@@ -45,8 +45,8 @@ func True(t testing.TB, what string, condition func() bool) {
 	})
 }
 
-// Receive returns the next value of c, or its zero value if c is closed, and fails the
-// test when Limit is over.
+// Receive returns the next value of c, or the zero value if c is closed. After Limit it
+// fails the test with what.
 func Receive[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()
 	limit := time.NewTimer(Limit)
@@ -60,8 +60,8 @@ func Receive[T any](t testing.TB, what string, c <-chan T) T {
 	}
 }
 
-// Return runs f in a goroutine of its own and waits until it returns. When Limit is
-// over it fails the test and leaves f behind.
+// Return runs f in a new goroutine and waits until f returns. After Limit it fails the
+// test with what, while f still runs.
 func Return(t testing.TB, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -79,5 +79,5 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-// Deadline is Limit from now, for SetDeadline of a connection.
+// Deadline returns the time Limit from now, for SetDeadline of a connection.
 func Deadline() time.Time { return time.Now().Add(Limit) }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestReportNamesTheTestAndTheLineItWaitsAt(t *testing.T) {
+func TestReportNamesTestAndLine(t *testing.T) {
 	for _, run := range []func(func(*testing.T)){
 		func(f func(*testing.T)) { t.Run("real", f) },
 		func(f func(*testing.T)) { t.Run("virtual", func(t *testing.T) { synctest.Test(t, f) }) },
@@ -23,7 +23,7 @@ func TestReportNamesTheTestAndTheLineItWaitsAt(t *testing.T) {
 			stacks := waitFor(seen)
 			var out strings.Builder
 			report(&out, time.Minute, stacks)
-			if got := out.String(); !strings.Contains(got, "TestReportNamesTheTestAndTheLineItWaitsAt waits at main_test.go:") || strings.Count(got, "\n") != 3 {
+			if got := out.String(); !strings.Contains(got, "TestReportNamesTestAndLine waits at main_test.go:") || strings.Count(got, "\n") != 3 {
 				t.Errorf("got %q, want this test and no other", got)
 			}
 		})

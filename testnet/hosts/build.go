@@ -12,12 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Build puts the programs of these packages into dir. It keeps what it built in the
-// user's cache, in a folder for this copy of the repository, so that the tests of several
-// packages link an unchanged program once. Several processes may build at once: they take
-// turns.
+// Build puts the programs of the packages into dir. It keeps them in the user's cache, in
+// a folder for this copy of the repository, so that the tests of several packages link an
+// unchanged program only once. Processes that call it at the same time take turns.
 func Build(dir string, packages ...string) error {
-	kept, err := keptPrograms()
+	kept, err := programCache()
 	if err != nil {
 		return err
 	}
@@ -29,7 +28,7 @@ func Build(dir string, packages ...string) error {
 	if err := unix.Flock(int(turn.Fd()), unix.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", kept, err)
 	}
-	// Go leaves a file alone that is what it would make.
+	// Go does not write a file that is up to date.
 	if out, err := exec.Command("go", append([]string{"build", "-o", kept + "/"}, packages...)...).CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
@@ -45,13 +44,13 @@ func Build(dir string, packages ...string) error {
 	return nil
 }
 
-// unusedFor is how long the programs of a copy of the repository are kept that nobody builds.
-const unusedFor = 7 * 24 * time.Hour
+// maxUnused is how long the cache keeps the programs of a copy of the repository after the last build.
+const maxUnused = 7 * 24 * time.Hour
 
-// keptPrograms is the folder for the programs of this copy of the repository: two copies whose
-// tests run at once would else link them again and again. It removes folders that are no longer
-// used.
-func keptPrograms() (string, error) {
+// programCache returns the folder for the programs of this copy of the repository. With one
+// folder for all copies, two copies whose tests run at once would link their programs again
+// and again. It also removes unused folders.
+func programCache() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -77,7 +76,7 @@ func keptPrograms() (string, error) {
 	}
 	entries, err := os.ReadDir(all)
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > unusedFor {
+		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > maxUnused {
 			os.RemoveAll(filepath.Join(all, e.Name()))
 		}
 	}

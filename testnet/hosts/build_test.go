@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-func TestProgramIsLinkedOnceAndEachTestHasItsOwn(t *testing.T) {
+func TestBuildLinksProgramOnce(t *testing.T) {
 	goCache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("GOCACHE", strings.TrimSpace(string(goCache)))
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	kept, err := keptPrograms()
+	kept, err := programCache()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestProgramIsLinkedOnceAndEachTestHasItsOwn(t *testing.T) {
 		}
 		return at
 	}
-	if first := linked(); !os.SameFile(first, linked()) { // Go puts another file there when it links
+	if first := linked(); !os.SameFile(first, linked()) { // Go replaces the file when it links
 		t.Error("linked twice, want once")
 	}
 }

@@ -6,18 +6,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cable says where the end of a host's cable is.
+// Cable is the state of a host's cable.
 type Cable int
 
-// The places of a cable.
+// States of a cable.
 const (
-	Pulled  Cable = iota // out of the host
-	Plugged              // in it
+	Pulled  Cable = iota // not connected to the host
+	Plugged              // connected to the host
 )
 
-// Plug puts the cable of a host in, or pulls it out: unlike "cut" the host
-// notices, as its interface loses its carrier, and keeps its addresses. A switch
-// that loses its power does that to all hosts at once.
+// Plug plugs the cable of a host in or pulls it out. Unlike with "cut", the host
+// notices, since its interface loses its carrier. It keeps its addresses. A switch
+// that loses its power has this effect on all hosts at once.
 func (l *Lab) Plug(host string, cable Cable) error {
 	i, err := l.find(host)
 	if err != nil {

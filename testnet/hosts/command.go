@@ -13,27 +13,27 @@ import (
 )
 
 // Cmd is an exec.Cmd that runs on a host of a lab. Its Process is the program
-// itself, with the process id that this process sees, so that it can be
-// killed, stopped and continued. The lab's Close kills it and waits for it.
-// Not for use: fields of exec.Cmd that need a context.
+// itself, with its process id outside of the host, so that it can be killed,
+// stopped and continued. The lab's Close kills it and waits for it. Do not use
+// fields of exec.Cmd that need a context.
 type Cmd struct {
 	*exec.Cmd
 	lab  *Lab
-	pid  int // of the host's first process
+	pid  int // process id of the host's first process
 	err  error
 	once sync.Once
 	wait error
 }
 
-// Command prepares a program to run on a host, with this process's environment
-// and working directory. Name is looked up as exec.Command does. An unknown host
-// fails at Start.
+// Command returns a Cmd that runs a program on a host, with this process's
+// environment and working directory. It looks name up as exec.Command does. If the
+// host is unknown, Start fails.
 func (l *Lab) Command(host, name string, args ...string) *Cmd {
 	pid, err := l.PID(host)
 	return &Cmd{Cmd: exec.Command(name, args...), lab: l, pid: pid, err: err}
 }
 
-// Start starts the program and does not wait for it.
+// Start starts the program. It does not wait for its end.
 func (c *Cmd) Start() error {
 	if c.err != nil {
 		return c.err
@@ -47,8 +47,8 @@ func (c *Cmd) Start() error {
 	}
 	result := make(chan error)
 	go func() {
-		// Never unlocked: the thread ends with this goroutine, since it cannot
-		// come back to the namespaces of the others.
+		// Never unlock the thread: it must end with this goroutine, since it cannot
+		// return to the namespaces of the other threads.
 		runtime.LockOSThread()
 		err := Enter(c.pid, c.Dir)
 		if err == nil {
@@ -65,7 +65,7 @@ func (c *Cmd) Start() error {
 	return nil
 }
 
-// Wait waits for the program to end, as exec.Cmd. It may be called again.
+// Wait waits for the end of the program, like exec.Cmd. It may be called again.
 func (c *Cmd) Wait() error {
 	if c.Process == nil {
 		return errors.New("hosts: Wait before Start")
@@ -90,7 +90,7 @@ func (c *Cmd) Output() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// CombinedOutput runs the program and returns all its output.
+// CombinedOutput runs the program and returns its standard output and standard error.
 func (c *Cmd) CombinedOutput() ([]byte, error) {
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
@@ -98,10 +98,10 @@ func (c *Cmd) CombinedOutput() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Enter moves the calling thread into the namespaces of the host whose first
-// process is pid, and the processes that it starts. The caller has locked the
-// thread and does not unlock it. Dir, where they will start, must exist there.
-// It needs Linux 5.8.
+// Enter moves the calling thread, and processes that it starts, into the namespaces
+// of the host whose first process is pid, and changes to the directory dir of that
+// host. The caller must have locked the thread and must not unlock it. Enter needs
+// Linux 5.8.
 func Enter(pid int, dir string) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"achbridge/testnet"
 )
 
-// ethernet is the switch that the hosts' cables end in. IP packets pass the
-// links of the model; ARP and its like pass at once, unless the link is cut.
+// ethernet is the switch to which the hosts are connected. IP packets pass the
+// links of the model. ARP and similar frames pass at once, unless the link is cut.
 type ethernet struct {
 	start time.Time
 	names []string
@@ -20,16 +20,16 @@ type ethernet struct {
 
 	mu        sync.Mutex
 	mesh      *testnet.Mesh[[]byte]
-	learnt    map[hardware]int
-	rebound   map[int]mapping
+	ports     map[hardware]int
+	mappings  map[int]mapping
 	listeners []*Listener
-	armed     time.Duration // when the timer fires; 0 is never
+	armedFor  time.Duration // when the timer fires; 0 means never
 	closed    bool
 }
 
 type hardware [6]byte
 
-// hardwareOf is the address of a host's interface, marked as a private one.
+// hardwareOf returns the hardware address of a host's interface, a locally administered one.
 func hardwareOf(number int) hardware { return hardware{2, 0, 0x80, 0x76, 0, byte(number + 1)} }
 
 const (
@@ -37,16 +37,16 @@ const (
 	maxFrame   = headerSize + 65535
 )
 
-// startEthernet owns the taps, also on error. Close ends it.
+// startEthernet starts the switch. It takes over the taps, also on error.
 func startEthernet(seed uint64, names []string, p testnet.Params, taps []*os.File) (*ethernet, error) {
 	timer, err := newTimer()
 	if err != nil {
 		closeAll(taps)
 		return nil, err
 	}
-	e := &ethernet{start: time.Now(), names: names, taps: taps, timer: timer, mesh: testnet.NewMesh[[]byte](seed), learnt: map[hardware]int{}, rebound: map[int]mapping{}}
+	e := &ethernet{start: time.Now(), names: names, taps: taps, timer: timer, mesh: testnet.NewMesh[[]byte](seed), ports: map[hardware]int{}, mappings: map[int]mapping{}}
 	for i, name := range names {
-		e.learnt[hardwareOf(i)] = e.mesh.AddHost(name, p)
+		e.ports[hardwareOf(i)] = e.mesh.AddHost(name, p)
 		if i == 0 {
 			p = p.Back()
 		}
@@ -74,7 +74,7 @@ func (e *ethernet) readFrom(port int) {
 	for {
 		n, err := e.taps[port].Read(buf)
 		if err != nil {
-			return // closed, or the host is gone
+			return // the tap is closed, or the host has ended
 		}
 		if n >= headerSize {
 			e.forward(port, append([]byte(nil), buf[:n]...))
@@ -85,7 +85,7 @@ func (e *ethernet) readFrom(port int) {
 func (e *ethernet) keepTime() {
 	for e.timer.wait() == nil {
 		e.mu.Lock()
-		e.armed = 0
+		e.armedFor = 0
 		e.deliver()
 		e.mu.Unlock()
 	}
@@ -94,10 +94,10 @@ func (e *ethernet) keepTime() {
 func (e *ethernet) forward(from int, frame []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.tell(from, frame)
+	e.notifyListeners(from, frame)
 	to := testnet.Everyone
-	e.learnt[hardware(frame[6:12])] = from
-	if port, known := e.learnt[hardware(frame[:6])]; known && frame[0]&1 == 0 {
+	e.ports[hardware(frame[6:12])] = from
+	if port, known := e.ports[hardware(frame[:6])]; known && frame[0]&1 == 0 {
 		to = port
 	}
 	if to == from {
@@ -115,7 +115,7 @@ func (e *ethernet) forward(from int, frame []byte) {
 	e.deliver()
 }
 
-// pass hands a frame over outside the model.
+// pass delivers a frame at once, without the model.
 func (e *ethernet) pass(from, to int, frame []byte) {
 	for port := range e.taps {
 		if port != from && (to == testnet.Everyone || to == port) && !e.mesh.Cut(from, port) {
@@ -124,21 +124,21 @@ func (e *ethernet) pass(from, to int, frame []byte) {
 	}
 }
 
-// deliver hands over what has arrived and sets the timer for the next.
+// deliver delivers frames that have arrived and sets the timer for the next arrival.
 func (e *ethernet) deliver() {
 	for a, ok := e.mesh.Receive(e.now()); ok; a, ok = e.mesh.Receive(e.now()) {
 		e.write(a.To, a.Payload)
 	}
 	at, ok := e.mesh.Next()
-	if !ok || at == e.armed || e.closed {
+	if !ok || at == e.armedFor || e.closed {
 		return
 	}
-	e.armed = at
+	e.armedFor = at
 	e.timer.set(at - e.now())
 }
 
-// write fails where the host has set its interface down: the frame is lost, as
-// on a cable.
+// write writes a frame to a host. If the host's interface is down, the frame is
+// lost, as on a cable.
 func (e *ethernet) write(port int, frame []byte) { e.taps[port].Write(frame) }
 
 func (e *ethernet) change(target, text string) error {
@@ -156,17 +156,17 @@ func (e *ethernet) settings() []testnet.Setting {
 	return e.mesh.Settings()
 }
 
-// packetSize returns the size of the IP packet in a frame, its header
-// included, and whether the model applies to the frame. It does not apply to
-// neighbour discovery (RFC 4861) nor to group membership (IGMP, and MLD, which
-// comes behind a hop-by-hop header): what a host says of itself when its
-// interface comes up must not meet the packets of a measurement.
+// packetSize returns the size of the IP packet in a frame, including the header, and
+// whether the model applies to the frame. It does not apply to neighbour discovery
+// (RFC 4861) and group membership (IGMP, and MLD, which follows a hop-by-hop header).
+// Otherwise the packets that a host sends when its interface comes up would interfere
+// with a measurement.
 func packetSize(frame []byte) (size int, modelled bool) {
 	const (
 		typeIPv4, typeIPv6 = 0x0800, 0x86dd
 		igmp               = 2
 		hopByHop, icmp6    = 0, 58
-		solicit, redirect  = 133, 137 // kinds of neighbour discovery
+		solicit, redirect  = 133, 137 // first and last ICMPv6 type of neighbour discovery
 	)
 	packet := frame[headerSize:]
 	switch kind := binary.BigEndian.Uint16(frame[12:]); {

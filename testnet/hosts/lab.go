@@ -14,24 +14,25 @@ import (
 	"achbridge/testnet"
 )
 
-// Config describes a lab. Hosts must be named; a zero Link is perfect.
+// Config configures a lab. Hosts must not be empty.
 type Config struct {
 	Hosts []string
-	// Link holds for the egress of every host, in the text form of
-	// testnet.ParseParams: "delay=10ms,rate=1mbit". The first host sends by a
-	// trace, the others by the one of the way back.
+	// Link has the parameters for the egress of every host, in the text form of
+	// testnet.ParseParams: "delay=10ms,rate=1mbit". An empty Link is perfect. If
+	// it has a trace, the first host sends by it and the others by the trace of
+	// the reverse direction.
 	Link string
-	// Seed of everything random on the links.
+	// Seed is the seed of all random decisions of the links.
 	Seed uint64
 }
 
-// ErrPrivilege is why a lab cannot start where namespaces or TAP devices may
-// not be made; the text around it says what to do.
+// ErrPrivilege means that this process may not create namespaces or TAP devices.
+// Errors that wrap it suggest a fix.
 var ErrPrivilege = errors.New("not permitted")
 
-const maxHosts = 250 // of one IPv4 /24
+const maxHosts = 250 // most hosts in one IPv4 /24
 
-// Lab is a running set of hosts. Safe for concurrent use.
+// Lab is a running set of hosts. It is safe for concurrent use.
 type Lab struct {
 	names []string
 	nodes []*node
@@ -41,9 +42,9 @@ type Lab struct {
 	commands []*Cmd
 }
 
-// Start makes the hosts and their network and returns when all have their
-// addresses. The program must call Main first. Close ends the lab; so does the
-// end of this process, however it comes.
+// Start starts the hosts and their network, and returns when all have their
+// addresses. The program must have called Main. The lab ends with Close, or with
+// this process.
 func Start(c Config) (*Lab, error) {
 	p, err := c.check()
 	if err != nil {
@@ -91,8 +92,9 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// Permitted tells whether this process may make hosts, with ErrPrivilege and
-// the cure if not. Fs.ErrNotExist means that the machine has no TAP devices.
+// Permitted returns nil if this process may start a lab. Otherwise the error wraps
+// ErrPrivilege and suggests a fix, or wraps fs.ErrNotExist if the machine has no TAP
+// devices.
 func Permitted() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("hosts need root for network namespaces: %w; run it with sudo, or as root in a container started with --privileged", ErrPrivilege)
@@ -134,15 +136,15 @@ func (c Config) check() (testnet.Params, error) {
 	return p, errors.Join(errs...)
 }
 
-// Hosts returns the names.
+// Hosts returns the names of the hosts.
 func (l *Lab) Hosts() []string { return slices.Clone(l.names) }
 
-// Change edits the parameters of a target while the lab runs: a host (its
-// egress; cut and up hold for both directions), a direction "robot>pc", or ""
-// for all. What text does not name stays.
+// Change changes those parameters of a target that text has. A target is a host (its
+// egress; cut and up apply to both directions), a direction "robot>pc", or "" for
+// all.
 func (l *Lab) Change(target, text string) error { return l.net.change(target, text) }
 
-// Settings lists the present parameters and what became of the packets.
+// Settings returns the current parameters and the counts of packets.
 func (l *Lab) Settings() []testnet.Setting { return l.net.settings() }
 
 // Addr returns a host's IPv4 address.
@@ -157,7 +159,7 @@ func (l *Lab) Addr6(host string) (netip.Addr, error) {
 	return testnet.HostAddr6(i), err
 }
 
-// PID returns the process whose namespaces are the host's, for Enter.
+// PID returns the process id of the host's first process, for Enter.
 func (l *Lab) PID(host string) (int, error) {
 	i, err := l.find(host)
 	if err != nil {
@@ -174,13 +176,13 @@ func (l *Lab) find(host string) (int, error) {
 	return i, nil
 }
 
-// Close kills every process of every host and returns when they are gone, and
-// with them the namespaces, mounts and devices.
+// Close kills all processes of all hosts, and returns when they have ended and with
+// them the namespaces, mounts and devices.
 func (l *Lab) Close() error {
 	for _, n := range l.nodes {
 		n.stop()
 	}
-	// A host ends only after its processes were waited for, by their parent.
+	// A host ends only when its processes are reaped, and their parent may be this process.
 	l.mu.Lock()
 	commands := l.commands
 	l.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// in is In, which must work.
+// in calls In and fails the test on error.
 func in[S any](t *testing.T, l *Lab, host string, open func() (S, error)) S {
 	t.Helper()
 	s, err := In(l, host, open)
@@ -29,7 +29,7 @@ func in[S any](t *testing.T, l *Lab, host string, open func() (S, error)) S {
 	return s
 }
 
-// listen opens a UDP port of a host.
+// listen opens a UDP socket on a host.
 func listen(t *testing.T, l *Lab, host string, port int) *net.UDPConn {
 	t.Helper()
 	conn := in(t, l, host, func() (*net.UDPConn, error) { return net.ListenUDP("udp", &net.UDPAddr{Port: port}) })
@@ -37,7 +37,7 @@ func listen(t *testing.T, l *Lab, host string, port int) *net.UDPConn {
 	return conn
 }
 
-// dial connects a UDP socket of a host with a port of another, whose address is known: HOST:PORT.
+// dial connects a UDP socket of a host to ADDRESS:PORT.
 func dial(t *testing.T, l *Lab, host, to string) net.Conn {
 	t.Helper()
 	conn := in(t, l, host, func() (net.Conn, error) { return net.Dial("udp", to) })
@@ -45,7 +45,7 @@ func dial(t *testing.T, l *Lab, host, to string) net.Conn {
 	return conn
 }
 
-// echo sends every datagram back that comes to port 7 of a host.
+// echo sends each datagram that arrives at port 7 of a host back.
 func echo(t *testing.T, l *Lab, host string) {
 	t.Helper()
 	conn := listen(t, l, host, 7)
@@ -61,11 +61,11 @@ func echo(t *testing.T, l *Lab, host string) {
 	}()
 }
 
-// send sends a number; a refusal of an earlier one is no failure.
+// send sends a number. It ignores errors, which may be refusals of earlier datagrams.
 func send(conn net.Conn, number int) { conn.Write(binary.BigEndian.AppendUint32(nil, uint32(number))) }
 
-// heard returns the next number that comes.
-func heard(t *testing.T, conn net.Conn) int {
+// nextNumber returns the next number that arrives.
+func nextNumber(t *testing.T, conn net.Conn) int {
 	t.Helper()
 	conn.SetReadDeadline(await.Deadline())
 	buf := make([]byte, 4)
@@ -93,9 +93,9 @@ const (
 	robot4, robot6 = "10.80.76.1", "[fd00:8076::1]"
 )
 
-// Never early. How late is the machine's affair: on an idle one the best of many round trips is
-// about what was set.
-func TestLinkHasTheDelayThatIsSet(t *testing.T) {
+// Packets are never early. How late they are depends on the machine. On an idle one the shortest of
+// many round trips is about twice the delay.
+func TestLinkAppliesDelay(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}, Link: "delay=10ms"})
 	echo(t, l, "robot")
 	check := func(to string, want time.Duration) {
@@ -104,7 +104,7 @@ func TestLinkHasTheDelayThatIsSet(t *testing.T) {
 		for i := range need.LongOr(20, 5) {
 			begin := time.Now()
 			send(conn, i)
-			heard(t, conn)
+			nextNumber(t, conn)
 			best = min(best, time.Since(begin))
 		}
 		if best < want || need.IsLong() && best > want+5*time.Millisecond {
@@ -119,8 +119,8 @@ func TestLinkHasTheDelayThatIsSet(t *testing.T) {
 	check(robot4, 50*time.Millisecond)
 }
 
-// What was sent while a host was cut off never comes: what is sent later would come after it.
-func TestCutSilencesAHostUntilItIsUp(t *testing.T) {
+// Datagrams sent while a host is cut never arrive. Datagrams sent later would arrive after them.
+func TestCutHostIsSilentUntilUp(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}})
 	echo(t, l, "robot")
 	conn := dial(t, l, "pc", robot4+":7")
@@ -137,7 +137,7 @@ func TestCutSilencesAHostUntilItIsUp(t *testing.T) {
 			await.True(t, "the datagram has not reached the switch", func() bool { return sent(l) > before })
 			continue
 		}
-		if got := heard(t, conn); got != i {
+		if got := nextNumber(t, conn); got != i {
 			t.Errorf("%q %s: answer to number %d came, want the one to %d alone", c.target, c.text, got, i)
 		}
 	}
@@ -146,7 +146,7 @@ func TestCutSilencesAHostUntilItIsUp(t *testing.T) {
 	}
 }
 
-// sent is how many packets the hosts have sent over the links.
+// sent returns how many packets the hosts have sent over the links.
 func sent(l *Lab) (packets uint64) {
 	for _, s := range l.Settings() {
 		packets += s.Counts.Sent
@@ -154,8 +154,8 @@ func sent(l *Lab) (packets uint64) {
 	return packets
 }
 
-// What answers from another port than it was asked at is not heard.
-func TestReboundPortIsReachedWhereItAppears(t *testing.T) {
+// An answer from another port than the query was sent to is not received.
+func TestRebindChangesOutsidePort(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}})
 	echo(t, l, "robot")
 	inside := dial(t, l, "pc", robot4+":7")
@@ -164,12 +164,12 @@ func TestReboundPortIsReachedWhereItAppears(t *testing.T) {
 		if err := l.Rebind("robot", 7, outside); err != nil {
 			t.Fatal(err)
 		}
-		send(inside, -1) // before the others, and so its answer
+		send(inside, -1) // its answer arrives before the others
 		for _, addr := range []string{robot4, robot6} {
 			conn := dial(t, l, "pc", fmt.Sprint(addr, ":", outside))
 			number++
 			send(conn, number)
-			if got := heard(t, conn); got != number {
+			if got := nextNumber(t, conn); got != number {
 				t.Errorf("%s:%d: answer = %d, want %d", addr, outside, got, number)
 			}
 		}
@@ -180,7 +180,7 @@ func TestReboundPortIsReachedWhereItAppears(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(inside, 0)
-	if got := heard(t, inside); got != 0 {
+	if got := nextNumber(t, inside); got != 0 {
 		t.Errorf("port 7: answer = %d, want none but that to 0", got)
 	}
 	former.SetReadDeadline(time.Now().Add(time.Millisecond))
@@ -192,8 +192,8 @@ func TestReboundPortIsReachedWhereItAppears(t *testing.T) {
 	}
 }
 
-// A datagram of 1000 B takes 8 ms, ten wait beside the one in transmission, and the rest overflow.
-func TestLinkHasTheRateAndQueueThatAreSet(t *testing.T) {
+// A datagram of 1000 B takes 8 ms. Ten wait besides the one in transmission, the others overflow.
+func TestLinkAppliesRateAndQueue(t *testing.T) {
 	const each, queue, total = 8 * time.Millisecond, 10, 100
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}, Link: "rate=1mbit,queue=10000"})
 	sink, conn := listen(t, l, "robot", 9), dial(t, l, "pc", robot4+":9")
@@ -207,7 +207,7 @@ func TestLinkHasTheRateAndQueueThatAreSet(t *testing.T) {
 		}
 		return nil
 	})
-	// Meanwhile the link may have carried some, on a busy machine.
+	// On a busy machine the link may have sent some meanwhile.
 	most := uint64(queue + 1 + time.Since(begin)/each + 1)
 	through := total - l.Settings()[1].Counts.Overflow
 	if through < queue+1 || through > most {
@@ -244,7 +244,7 @@ func TestMulticastReachesEveryHost(t *testing.T) {
 	}
 }
 
-func TestHostsKeepTheirFilesAndNamesApart(t *testing.T) {
+func TestHostsHaveSeparateFilesAndNames(t *testing.T) {
 	before, _ := filepath.Glob("/etc/achbridge*")
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}})
 	const script = `set -e
@@ -255,7 +255,7 @@ func TestHostsKeepTheirFilesAndNamesApart(t *testing.T) {
 		hostname; cat /etc/hostname; ls /proc | grep -c '^[0-9]'; cat /proc/1/comm | wc -l`
 	for _, host := range l.Hosts() {
 		got := strings.Fields(output(t, l.Command(host, "sh", "-c", script)))
-		// PID 1, the shell, ls and grep.
+		// The processes are PID 1, the shell, ls and grep.
 		if len(got) != 4 || got[0] != host || got[1] != host || got[2] > "4" {
 			t.Errorf("%s: got %q, want its name twice and its own processes only", host, got)
 		}
@@ -270,7 +270,7 @@ func TestHostsKeepTheirFilesAndNamesApart(t *testing.T) {
 	}
 }
 
-func TestCommandsReportStatusAndCanBeKilled(t *testing.T) {
+func TestCommandReportsStatusAndCanBeKilled(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot"}})
 	var exit *exec.ExitError
 	if err := l.Command("robot", "sh", "-c", "exit 42").Run(); !errors.As(err, &exit) || exit.ExitCode() != 42 {
@@ -292,7 +292,7 @@ func TestCommandsReportStatusAndCanBeKilled(t *testing.T) {
 	}
 }
 
-func TestCloseEndsWhatWasLeftRunning(t *testing.T) {
+func TestCloseEndsRunningPrograms(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}})
 	c := l.Command("pc", "sh", "-c", "sleep 1000 & exec sleep 1000")
 	if err := c.Start(); err != nil {
@@ -308,7 +308,7 @@ func TestCloseEndsWhatWasLeftRunning(t *testing.T) {
 	}
 }
 
-func TestBadConfigurationIsNamedAtOnce(t *testing.T) {
+func TestStartReportsBadConfiguration(t *testing.T) {
 	_, err := Start(Config{Hosts: []string{"ro bot", "pc", "pc", "cut"}, Link: "rate=fast"})
 	for _, want := range []string{`"ro bot" is not a host name`, `"pc" is named twice`, `"cut" has a meaning`, `rate: "fast"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {

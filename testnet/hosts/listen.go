@@ -1,11 +1,11 @@
 package hosts
 
-// Listener gets every frame that a host sends, as it enters the switch: before
-// its cable loses or delays anything. It runs inside the switch: it must return
-// soon, call nothing of the lab, and neither keep nor change the frame.
+// Listener is called for each frame that a host sends, before a link loses or delays
+// it. It blocks the switch, so it must return soon. It must not call methods of the
+// lab, and neither keep nor change the frame.
 type Listener func(host string, frame []byte)
 
-// Listen calls f from now on until stop returns.
+// Listen calls f for each frame from now on. It is not called after stop has returned.
 func (l *Lab) Listen(f Listener) (stop func()) { return l.net.listen(f) }
 
 func (e *ethernet) listen(f Listener) (stop func()) {
@@ -24,8 +24,8 @@ func (e *ethernet) listen(f Listener) (stop func()) {
 	}
 }
 
-// tell has the listeners hear a frame; e.mu is held.
-func (e *ethernet) tell(from int, frame []byte) {
+// notifyListeners calls the listeners with a frame. e.mu must be held.
+func (e *ethernet) notifyListeners(from int, frame []byte) {
 	for _, f := range e.listeners {
 		(*f)(e.names[from], frame)
 	}

@@ -10,28 +10,28 @@ import (
 	"achbridge/testnet/await"
 )
 
-func TestListenerHearsWhatIsSentAndLost(t *testing.T) {
+func TestListenerGetsLostFrames(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}, Link: "loss=100%"})
-	var heard atomic.Int32
+	var received atomic.Int32
 	stop := l.Listen(func(host string, frame []byte) {
 		if host == "pc" && len(frame) == 14+20+8+4 {
-			heard.Add(1)
+			received.Add(1)
 		}
 	})
 	conn := dial(t, l, "pc", robot4+":9")
 	send(conn, 1)
-	await.True(t, "the listener has heard nothing", func() bool { return heard.Load() == 1 })
+	await.True(t, "the listener has received nothing", func() bool { return received.Load() == 1 })
 	stop()
 	before := sent(l)
 	send(conn, 2)
 	await.True(t, "the second datagram has not reached the switch", func() bool { return sent(l) > before })
-	if n := heard.Load(); n != 1 {
-		t.Errorf("heard %d datagrams after stop, want none", n-1)
+	if n := received.Load(); n != 1 {
+		t.Errorf("received %d datagrams after stop, want none", n-1)
 	}
 }
 
-// Linux tells of a carrier up to a second late.
-func TestHostNoticesThatItsCableIsPulledAndKeepsItsAddresses(t *testing.T) {
+// Linux reports a change of the carrier up to a second late.
+func TestPulledCableEndsCarrierAndKeepsAddresses(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot"}})
 	for _, c := range []struct {
 		to   Cable
@@ -52,7 +52,7 @@ func TestHostNoticesThatItsCableIsPulledAndKeepsItsAddresses(t *testing.T) {
 	}
 }
 
-// carrier tells whether eth0 has a carrier, and whether it has addresses of both families.
+// carrier returns whether eth0 has a carrier, and whether it has addresses of both families.
 func carrier() (string, error) {
 	eth, err := net.InterfaceByName("eth0")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 // mountPrivate gives this mount namespace its own /dev/shm, /run and /proc, and
-// its own changes to /etc and /var/lib. All of it lives in memory and ends with
-// the namespace.
+// its own changes to /etc and /var/lib. They are in memory and end with the
+// namespace.
 func mountPrivate() error {
 	type mount struct {
 		source, target, kind string
@@ -26,7 +26,7 @@ func mountPrivate() error {
 		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
 		{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
 		{"shm", "/dev/shm", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777"},
-		// The layers stand on a tmpfs that the host's own /run then hides.
+		// The layers are on a tmpfs that the host's own /run then hides.
 		{"layers", "/run", "tmpfs", 0, "mode=700"},
 		{"etc", "/etc", "overlay", 0, layers("/etc")},
 		{"lib", "/var/lib", "overlay", 0, layers("/var/lib")},
@@ -49,8 +49,8 @@ func mountPrivate() error {
 	return os.Chmod("/run/lock", 0o1777|os.ModeSticky)
 }
 
-// writeNames makes the hosts' names resolve. There is no name server: a name
-// that /etc/hosts does not hold fails at once.
+// writeNames writes the hosts' names to /etc/hosts. There is no name server, so other
+// names fail at once.
 func writeNames(s setup) error {
 	var b strings.Builder
 	b.WriteString("127.0.0.1 localhost\n::1 localhost ip6-localhost\n")
@@ -62,7 +62,7 @@ func writeNames(s setup) error {
 		"/etc/hostname":    s.Hosts[s.Number] + "\n",
 		"/etc/resolv.conf": "# no name server in a lab\n",
 	} {
-		os.Remove(path) // it may be a link into the hidden /run
+		os.Remove(path) // it may be a symbolic link into the hidden /run
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			return err
 		}

@@ -15,13 +15,12 @@ import (
 
 const (
 	nodeName = "achbridge-lab-host"      // argv[0] of a host's first process
-	mainEnv  = "ACHBRIDGE_LAB_MAIN_CALL" // the process that called Main
+	mainEnv  = "ACHBRIDGE_LAB_MAIN_CALL" // process id of the process that has called Main
 )
 
-// Main must be called first by every program that starts a lab, in main or in
-// TestMain: a host's first process is this program again, and Main is where it
-// becomes that instead of running main or the tests. For everybody else it
-// returns at once.
+// Main must be called first by every program that starts a lab, in main or TestMain.
+// A host's first process is the same program. In that process Main runs the host and
+// does not return. In other processes it returns at once.
 func Main() {
 	if len(os.Args) > 0 && os.Args[0] == nodeName {
 		if err := runNode(); err != nil {
@@ -30,18 +29,18 @@ func Main() {
 		}
 		os.Exit(0)
 	}
-	// In the environment with our pid, so that no child inherits it as its own.
+	// The process id in the environment keeps children from taking it for themselves.
 	os.Setenv(mainEnv, fmt.Sprint(os.Getpid()))
 }
 
-// setup tells a host's first process what to become.
+// setup configures a host's first process.
 type setup struct {
 	Number int
 	Hosts  []string
 }
 
-// node is a host seen from outside: its first process, PID 1 of its namespace,
-// and the socket whose end of file makes that exit.
+// node is a host: its first process, which is PID 1 of its namespace, and a socket
+// whose end of file makes that process exit.
 type node struct {
 	cmd  *exec.Cmd
 	conn *os.File
@@ -59,7 +58,7 @@ func startNode(name string) (*node, error) {
 		ExtraFiles: []*os.File{theirs},
 		SysProcAttr: &syscall.SysProcAttr{
 			Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
-			// Away from the terminal: Ctrl-C must not end a host before the script.
+			// In another session, so that Ctrl-C does not end a host before the script.
 			Setsid: true,
 		},
 	}
@@ -73,7 +72,7 @@ func startNode(name string) (*node, error) {
 	return &node{cmd: cmd, conn: ours}, nil
 }
 
-// setUp lets the host arrange itself and returns the other end of its cable.
+// setUp makes the host configure itself, and returns the file of its TAP device.
 func (n *node) setUp(s setup) (*os.File, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -100,26 +99,26 @@ func (n *node) setUp(s setup) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Non-blocking before NewFile, so that reads wait in Go's poller.
+	// Set before NewFile, so that reads wait in Go's poller.
 	if err := unix.SetNonblock(fds[0], true); err != nil {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fds[0]), "tap"), nil
 }
 
-// stop makes the first process exit, and the kernel kill the others.
+// stop makes the first process exit. The kernel then kills the other processes.
 func (n *node) stop() { n.conn.Close() }
 
-// runNode is a host's first process.
+// runNode runs a host's first process.
 func runNode() error {
-	// The kernel reaps for a process that ignores SIGCHLD. What programs of the
-	// host send to PID 1 must not end the host.
+	// The kernel reaps the children of a process that ignores SIGCHLD. Signals that
+	// programs of the host send to PID 1 must not end the host.
 	signal.Ignore(syscall.SIGCHLD, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE)
 	conn := os.NewFile(3, "lab")
 	text := make([]byte, 64<<10)
 	n, err := conn.Read(text)
 	if err == io.EOF {
-		return nil // the lab ended before we began
+		return nil // the lab ended before this process began
 	}
 	if err != nil {
 		return err
@@ -132,11 +131,11 @@ func runNode() error {
 		conn.WriteString(err.Error())
 		return err
 	}
-	conn.Read(text) // until the lab is gone
+	conn.Read(text) // blocks until the lab ends
 	return nil
 }
 
-// arrange makes the host's name, files and network, and sends the cable's end.
+// arrange sets up the host's name, files and network, and sends the file of its TAP device.
 func arrange(conn *os.File, s setup) error {
 	if err := unix.Sethostname([]byte(s.Hosts[s.Number])); err != nil {
 		return fmt.Errorf("set host name: %w", err)

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// mapping is what a translator (NAT) does to one UDP port of a host: to the
-// others it is another port.
+// mapping is a NAT mapping of one UDP port of a host: for other hosts the port inside
+// is the port outside.
 type mapping struct{ inside, outside uint16 }
 
-// Rebind makes UDP port inside of a host appear to the others as port outside, as
-// a translator does that has forgotten what it did before: what is sent to the
-// port as it was known up to now is lost. A new Rebind takes the place of the one
-// before; outside 0 ends it. Fragments and multicast are left alone.
+// Rebind makes the UDP port inside of a host appear to other hosts as port outside,
+// like a NAT that has lost its mapping. Datagrams to the port's former number are
+// lost. Rebind replaces an earlier mapping; outside 0 removes it. It does not change
+// IP fragments and multicast.
 func (l *Lab) Rebind(host string, inside, outside uint16) error {
 	i, err := l.find(host)
 	if err != nil {
@@ -23,25 +23,25 @@ func (l *Lab) Rebind(host string, inside, outside uint16) error {
 	}
 	l.net.mu.Lock()
 	defer l.net.mu.Unlock()
-	delete(l.net.rebound, i)
+	delete(l.net.mappings, i)
 	if outside != 0 {
-		l.net.rebound[i] = mapping{inside, outside}
+		l.net.mappings[i] = mapping{inside, outside}
 	}
 	return nil
 }
 
-// translate rewrites the ports of a frame between two hosts, and reports false
-// for one that nobody takes any more.
+// translate rewrites the ports of a frame between two hosts. It returns false if the
+// frame is for a port number that no longer exists.
 func (e *ethernet) translate(from, to int, frame []byte) bool {
 	udp := udpHeader(frame)
 	if udp == nil {
 		return true
 	}
 	source, target := udp[0:2], udp[2:4]
-	if m, ok := e.rebound[from]; ok && binary.BigEndian.Uint16(source) == m.inside {
+	if m, ok := e.mappings[from]; ok && binary.BigEndian.Uint16(source) == m.inside {
 		rewrite(udp, source, m.outside)
 	}
-	if m, ok := e.rebound[to]; ok {
+	if m, ok := e.mappings[to]; ok {
 		switch binary.BigEndian.Uint16(target) {
 		case m.outside:
 			rewrite(udp, target, m.inside)
@@ -52,8 +52,8 @@ func (e *ethernet) translate(from, to int, frame []byte) bool {
 	return true
 }
 
-// udpHeader is the rest of a frame from the UDP header of a whole packet on; nil
-// when there is none.
+// udpHeader returns the frame from the UDP header on, or nil if it has none or is an
+// IP fragment.
 func udpHeader(frame []byte) []byte {
 	const udp, headerSize4, headerSize6 = 17, 20, 40
 	packet := frame[headerSize:]
@@ -71,8 +71,8 @@ func udpHeader(frame []byte) []byte {
 	return packet
 }
 
-// rewrite changes a port, and the checksum by the difference (RFC 1624); one that
-// was not computed stays so.
+// rewrite changes a port and updates the checksum (RFC 1624), unless there is no
+// checksum.
 func rewrite(udp, port []byte, to uint16) {
 	before, sum := binary.BigEndian.Uint16(port), binary.BigEndian.Uint16(udp[6:])
 	binary.BigEndian.PutUint16(port, to)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In calls open in the network of a host and returns its results: sockets that open
-// makes stay in that network. Open must not start goroutines that make more of them.
+// In calls open in the network of a host and returns its results. Sockets that open
+// creates stay in that network. open must not create sockets in other goroutines.
 func In[S any](l *Lab, host string, open func() (S, error)) (opened S, err error) {
 	pid, err := l.PID(host)
 	if err != nil {
@@ -17,7 +17,7 @@ func In[S any](l *Lab, host string, open func() (S, error)) (opened S, err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread ends with this goroutine
 		if err = enterNetwork(pid); err == nil {
 			opened, err = open()
 		}

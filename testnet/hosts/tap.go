@@ -19,8 +19,8 @@ const (
 	interface0 = "eth0"
 )
 
-// openTap makes eth0 in this network namespace and returns the end of its
-// cable. The device vanishes when that is closed.
+// openTap creates eth0 in this network namespace and returns the file of the TAP
+// device. Closing the file removes the device.
 func openTap() (int, error) {
 	fd, err := unix.Open(tunPath, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -30,7 +30,7 @@ func openTap() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Frames as on a cable: no header before them, no segments left to cut.
+	// Plain Ethernet frames, without a header before them and without segmentation offload.
 	request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
 	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
 		unix.Close(fd)
@@ -39,11 +39,11 @@ func openTap() (int, error) {
 	return fd, nil
 }
 
-// configure gives lo and eth0 their addresses and sets them up.
+// configure assigns addresses to lo and eth0 and sets the interfaces up.
 func configure(number, hosts int) error {
-	// No detection of duplicate IPv6 addresses (a second of waiting), no routers.
+	// Disable detection of duplicate IPv6 addresses, which takes a second, and routers.
 	for key, value := range map[string]string{"accept_dad": "0", "dad_transmits": "0", "accept_ra": "0", "router_solicitations": "0"} {
-		// A kernel without IPv6 has none of these; AddrAdd will say so.
+		// A kernel without IPv6 has none of these files. AddrAdd then fails.
 		os.WriteFile("/proc/sys/net/ipv6/conf/"+interface0+"/"+key, []byte(value), 0o644)
 	}
 	lo, err := netlink.LinkByName("lo")
@@ -72,21 +72,21 @@ func configure(number, hosts int) error {
 			return fmt.Errorf("%s: add address %v: %w", interface0, address.IPNet, err)
 		}
 	}
-	if err := takesFor(testnet.HostAddr6(number)); err != nil {
+	if err := waitForRoute(testnet.HostAddr6(number)); err != nil {
 		return err
 	}
-	// No default route: what is not in the lab fails at once instead of waiting
-	// for a neighbour. Multicast goes out of eth0.
+	// There is no default route, so packets to addresses outside the lab fail at once.
+	// Multicast is sent on eth0.
 	multicast := &net.IPNet{IP: net.IPv4(224, 0, 0, 0).To4(), Mask: net.CIDRMask(4, 32)}
 	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: multicast, Scope: netlink.SCOPE_LINK}); err != nil {
 		return fmt.Errorf("%s: add multicast route: %w", interface0, err)
 	}
-	return meetOthers(eth.Attrs().Index, number, hosts)
+	return addNeighbours(eth.Attrs().Index, number, hosts)
 }
 
-// takesFor waits until this host takes what comes for its IPv6 address. Even without detection of duplicates a worker of the
-// kernel has to add the route for that, and until then the packets are dropped.
-func takesFor(address netip.Addr) error {
+// waitForRoute waits until this host accepts packets to its IPv6 address. A worker of the
+// kernel adds the route for them, and until then the packets are dropped.
+func waitForRoute(address netip.Addr) error {
 	local := netlink.Route{Table: unix.RT_TABLE_LOCAL}
 	for range 5000 {
 		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &local, netlink.RT_FILTER_TABLE)
@@ -101,10 +101,10 @@ func takesFor(address netip.Addr) error {
 	return fmt.Errorf("%s: after 5 s there is no local route for %v", interface0, address)
 }
 
-// meetOthers makes the other hosts known as neighbours for good, so that no
-// measurement begins with waiting for ARP, whose queue would drop the rest of a
-// burst. An interface that was down forgets them, and ARP takes over.
-func meetOthers(link, number, hosts int) error {
+// addNeighbours adds permanent neighbour entries for the other hosts, so that no
+// measurement begins with ARP, whose queue would drop most of a burst. An interface
+// that was down loses the entries, and then uses ARP.
+func addNeighbours(link, number, hosts int) error {
 	for other := range hosts {
 		if other == number {
 			continue

@@ -14,10 +14,10 @@ type TB interface {
 	Cleanup(func())
 }
 
-// StartTest starts a lab that ends with the test. Where the machine or the
-// user cannot have one, it skips the test and says what to do; with
-// ACHBRIDGE_NO_SKIP=1 only a machine without TAP devices is a reason to skip.
-// The package's TestMain must call Main first.
+// StartTest starts a lab that ends with the test. If the machine or the user cannot
+// have one, it skips the test and suggests a fix. With ACHBRIDGE_NO_SKIP=1 it skips
+// the test only on a machine without TAP devices. The package's TestMain must call
+// Main first.
 func StartTest(t TB, c Config) *Lab {
 	t.Helper()
 	if err := Permitted(); err != nil {

@@ -12,20 +12,20 @@ import (
 	"achbridge/testnet/await"
 )
 
-// put puts a frame and waits for the hub's word.
+// put puts a frame and waits for the hub's acknowledgement.
 func put(t testing.TB, c Channel, frame string) {
 	t.Helper()
 	acked, err := c.Put(await.Context(t), []byte(frame))
 	if err == nil {
-		err = word(t, acked)
+		err = awaitAck(t, acked)
 	}
 	if err != nil {
 		t.Fatalf("put of %.20q: %v", frame, err)
 	}
 }
 
-// word waits for the hub's word on a frame.
-func word(t testing.TB, acked <-chan error) error {
+// awaitAck waits for the hub's acknowledgement of a frame and returns it.
+func awaitAck(t testing.TB, acked <-chan error) error {
 	t.Helper()
 	return await.Receive(t, "the hub says nothing", acked)
 }
@@ -39,17 +39,17 @@ func next(t testing.TB, c Channel) string {
 	return string(b)
 }
 
-// nothing checks that no further frame comes.
-func nothing(t testing.TB, c Channel) {
+// wantNothing checks that no further frame arrives.
+func wantNothing(t testing.TB, c Channel) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), moment)
+	ctx, cancel := context.WithTimeout(context.Background(), quietTime)
 	defer cancel()
 	if b, err := c.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("next: got %.20q, %v, want nothing", b, err)
 	}
 }
 
-// channel is a channel of robot, as robot writes and others read it.
+// channel returns a channel of robot, for robot to write and for the readers to read.
 func channel(t *testing.T, robot Hub, readers ...Hub) (out Channel, in []Channel) {
 	t.Helper()
 	out = robot.Channel("robot", "imu")
@@ -69,7 +69,7 @@ func readerBeginsWithNewest(t *testing.T, l *Lab) {
 	if got := next(t, in[0]); got != "newest" {
 		t.Errorf("got %q, want newest", got)
 	}
-	nothing(t, in[0])
+	wantNothing(t, in[0])
 }
 
 func readerKeepsUp(t *testing.T, l *Lab) {
@@ -82,11 +82,11 @@ func readerKeepsUp(t *testing.T, l *Lab) {
 	}
 }
 
-// A reader that asks for little gets little: what was replaced at the hub it never sees.
+// A slow reader does not get frames that were replaced at the hub.
 func slowReader(t *testing.T, l *Lab) {
 	out, in := channel(t, l.Host("robot"), l.Host("pc"))
 	put(t, out, "0")
-	next(t, in[0]) // its pulls wait at the hub now
+	next(t, in[0]) // its fetches now wait at the hub
 	const frames = 200
 	for i := range frames {
 		put(t, out, strconv.Itoa(i+1))
@@ -103,7 +103,7 @@ func slowReader(t *testing.T, l *Lab) {
 	if count > 5 {
 		t.Errorf("got %d of %d frames, want at most 5: three for the pulls and those that came meanwhile", count, frames)
 	}
-	nothing(t, in[0])
+	wantNothing(t, in[0])
 }
 
 func eachReader(t *testing.T, l *Lab) {
@@ -120,7 +120,7 @@ func eachReader(t *testing.T, l *Lab) {
 
 func readerWaits(t *testing.T, l *Lab) {
 	out, in := channel(t, l.Host("robot"), l.Host("pc"))
-	nothing(t, in[0])
+	wantNothing(t, in[0])
 	got := make(chan string, 1)
 	ctx := await.Context(t)
 	go func() {
@@ -177,7 +177,7 @@ func framesBelongToCaller(t *testing.T, l *Lab) {
 		t.Fatal(err)
 	}
 	copy(b, "XXXXX")
-	if err := word(t, acked); err != nil {
+	if err := awaitAck(t, acked); err != nil {
 		t.Fatal(err)
 	}
 	first, err := in[0].Next(await.Context(t))
@@ -204,7 +204,7 @@ func tooLarge(t *testing.T, l *Lab) {
 	}
 }
 
-// Two frames may be under way; the order of the calls is that at the hub.
+// Two frames may be in flight. They arrive at the hub in the order of the calls.
 func roomForTwo(t *testing.T, l *Lab) {
 	out, in := channel(t, l.Host("robot"), l.Host("pc"))
 	var words []<-chan error
@@ -228,7 +228,7 @@ func roomForTwo(t *testing.T, l *Lab) {
 		}
 	}
 	for i, w := range words {
-		if err := word(t, w); err != nil {
+		if err := awaitAck(t, w); err != nil {
 			t.Errorf("frame %d: %v", i, err)
 		}
 	}
@@ -250,7 +250,7 @@ func channelCallsEnd(t *testing.T, l *Lab) {
 		_, err := c.Next(context.Background())
 		ended <- err
 	}()
-	time.Sleep(moment)
+	time.Sleep(quietTime)
 	c.Close()
 	if err := await.Receive(t, "next is still blocked after close", ended); err == nil {
 		t.Error("next: no error after close")
@@ -258,7 +258,7 @@ func channelCallsEnd(t *testing.T, l *Lab) {
 	c.Close()
 }
 
-func nothingIsKept(t *testing.T, l *Lab) {
+func framesWithoutConnectionAreNotKept(t *testing.T, l *Lab) {
 	robot := l.Host("robot")
 	out, in := channel(t, robot, l.Host("pc"))
 	put(t, out, "before")
@@ -275,15 +275,15 @@ func nothingIsKept(t *testing.T, l *Lab) {
 	if got := next(t, in[0]); got != "before" {
 		t.Errorf("got %q, want what was there before", got)
 	}
-	nothing(t, in[0])
+	wantNothing(t, in[0])
 	put(t, out, "after")
 	if got := next(t, in[0]); got != "after" {
 		t.Errorf("got %q, want after", got)
 	}
 }
 
-// The first frame after a cut may be one that came before.
-func readerGoesOn(t *testing.T, l *Lab) {
+// The first frame after a cut may be one that arrived before.
+func readerResumes(t *testing.T, l *Lab) {
 	pc := l.Host("pc")
 	out, in := channel(t, l.Host("robot"), pc)
 	put(t, out, "first")
@@ -297,7 +297,7 @@ func readerGoesOn(t *testing.T, l *Lab) {
 		b, err := in[0].Next(ctx)
 		switch got = string(b); {
 		case errors.Is(err, l.Away):
-			time.Sleep(moment)
+			time.Sleep(quietTime)
 		case err != nil:
 			t.Fatal(err)
 		case bytes.Equal(b, []byte("second")):

@@ -1,13 +1,13 @@
-// Package hubtest has the contract of a hub, as tests: whatever brings byte streams and the newest
-// frames from host to host for package bridge must pass them.
+// Package hubtest has the contract tests of a hub, which every implementation of hubway.Hub must
+// pass.
 //
-//	func TestHubKeepsTheContract(t *testing.T) {
+//	func TestHubContract(t *testing.T) {
 //		for _, s := range hubtest.Contract {
 //			t.Run(s.Name, func(t *testing.T) { s.Run(t, newLab(t)) })
 //		}
 //	}
 //
-// The scenarios run over real networks and in testing/synctest bubbles alike.
+// The scenarios run over real networks and in testing/synctest bubbles.
 package hubtest
 
 import (
@@ -19,32 +19,32 @@ import (
 	"achbridge/bridge/hubway"
 )
 
-// Hub is a host's way to others, and Channel the place of a channel's newest frame.
+// Hub is a host's connection to a hub, and Channel its view of a channel at the hub.
 type (
 	Hub     = hubway.Hub
 	Channel = hubway.Channel
 )
 
-// Lab is a hub and what a test may do to it.
+// Lab is a hub, and functions with which a test controls it.
 type Lab struct {
-	// Host connects a host of a new name, and returns when it can be reached.
+	// Host connects a host with a new name, and returns when other hosts can reach it.
 	Host func(name string) Hub
-	// Cut ends the connection of a host and lets it have no other one until Restore, which
-	// returns when it can be reached again. They are for scenarios with Cuts.
+	// Cut ends the connection of a host and prevents another one until Restore, which returns
+	// when other hosts can reach it again. Only scenarios with Cuts use them.
 	Cut, Restore func(name string)
-	MaxFrame     int   // bytes of the largest frame
-	TooLarge     error // what Put's error wraps for larger ones
-	Away         error // what errors wrap that say there is no connection to the hub
+	MaxFrame     int   // size of the largest frame in bytes
+	TooLarge     error // wrapped by Put's error for larger frames
+	Away         error // wrapped by errors of calls without a connection to the hub
 }
 
 // Scenario is one behaviour of the contract.
 type Scenario struct {
 	Name string
 	Run  func(*testing.T, *Lab)
-	Cuts bool // it needs Lab.Cut and Lab.Restore
+	Cuts bool // needs Lab.Cut and Lab.Restore
 }
 
-// Contract is what every hub must do.
+// Contract has the scenarios that every hub must pass.
 var Contract = []Scenario{
 	{Name: "StreamCarriesBytesBothWays", Run: streamCarriesBytes},
 	{Name: "StreamsKnowTheirHosts", Run: streamsKnowTheirHosts},
@@ -68,11 +68,11 @@ var Contract = []Scenario{
 	{Name: "TooLargeFrameIsAnError", Run: tooLarge},
 	{Name: "RoomIsThereForTwo", Run: roomForTwo},
 	{Name: "ChannelCallsEndWithContextAndClose", Run: channelCallsEnd},
-	{Name: "NothingIsKeptToBeSentLater", Run: nothingIsKept, Cuts: true},
-	{Name: "ReaderGoesOnAfterACut", Run: readerGoesOn, Cuts: true},
+	{Name: "NothingIsKeptToBeSentLater", Run: framesWithoutConnectionAreNotKept, Cuts: true},
+	{Name: "ReaderGoesOnAfterACut", Run: readerResumes, Cuts: true},
 }
 
-// Adapt makes a Hub of one whose channels have a type of their own.
+// Adapt converts a hub with a concrete channel type to a Hub.
 func Adapt[C Channel](h interface {
 	Dial(ctx context.Context, host string) (net.Conn, error)
 	Accept(ctx context.Context) (net.Conn, error)
@@ -97,5 +97,5 @@ func (a adapted[C]) Channel(host, channel string) Channel {
 	return a.hub.Channel(host, channel)
 }
 
-// moment is how long a test looks for what must not come.
-const moment = 100 * time.Millisecond
+// quietTime is how long a test waits for a frame that must not arrive.
+const quietTime = 100 * time.Millisecond

@@ -10,7 +10,7 @@ import (
 
 const maxFrame = 1 << 20
 
-// memory is a lab with the hub in memory.
+// memory returns a lab with the hub in memory.
 func memory(p testnet.Params) *Lab {
 	hub := testnet.NewHub(maxFrame)
 	return &Lab{
@@ -20,7 +20,7 @@ func memory(p testnet.Params) *Lab {
 	}
 }
 
-func TestHubInMemoryKeepsTheContract(t *testing.T) {
+func TestMemoryHubContract(t *testing.T) {
 	for name, p := range map[string]testnet.Params{
 		"at once":   {},
 		"10 ms":     {Delay: 10 * time.Millisecond},

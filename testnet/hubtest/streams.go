@@ -14,7 +14,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// stream joins two hosts.
+// stream opens a stream between two hosts and returns its ends.
 func stream(t *testing.T, from, to Hub, name string) (dialled, accepted net.Conn) {
 	t.Helper()
 	type result struct {
@@ -39,7 +39,7 @@ func stream(t *testing.T, from, to Hub, name string) (dialled, accepted net.Conn
 	return dialled, r.conn
 }
 
-// pattern is n bytes which differ from place to place.
+// pattern returns n bytes of a pattern that depends on the position and seed.
 func pattern(n int, seed byte) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -137,12 +137,12 @@ func closeEndsBlockedCalls(t *testing.T, l *Lab) {
 	blocked := make(chan error, 4)
 	for _, c := range []net.Conn{a, b} {
 		go func() {
-			_, err := c.Write(make([]byte, 10<<20)) // nobody reads as much
+			_, err := c.Write(make([]byte, 10<<20)) // more than the other end reads
 			blocked <- err
 		}()
 	}
 	stop := make(chan bool)
-	go func() { // one reader, which has to end as well
+	go func() { // a blocked reader must end as well
 		buf := make([]byte, 1000)
 		for {
 			if _, err := b.Read(buf); err != nil {
@@ -151,14 +151,14 @@ func closeEndsBlockedCalls(t *testing.T, l *Lab) {
 			}
 			select {
 			case <-stop:
-			case <-time.After(moment):
+			case <-time.After(quietTime):
 			}
 		}
 	}()
 	select {
 	case err := <-blocked:
 		t.Errorf("before close: got %v, want to wait", err)
-	case <-time.After(moment):
+	case <-time.After(quietTime):
 	}
 	a.Close()
 	close(stop)
@@ -180,7 +180,7 @@ func writerWaits(t *testing.T, l *Lab) {
 	select {
 	case err := <-written:
 		t.Fatalf("write of %d bytes that nobody reads: got %v, want to wait", size, err)
-	case <-time.After(moment):
+	case <-time.After(quietTime):
 	}
 	got := make([]byte, size)
 	if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, pattern(size, 1)) {
@@ -194,7 +194,7 @@ func writerWaits(t *testing.T, l *Lab) {
 func deadlinesEndCalls(t *testing.T, l *Lab) {
 	a, _ := stream(t, l.Host("robot"), l.Host("pc"), "pc")
 	for name, set := range map[string]func(time.Time) error{"read": a.SetReadDeadline, "both": a.SetDeadline} {
-		set(time.Now().Add(moment))
+		set(time.Now().Add(quietTime))
 		if _, err := a.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: read: got %v, want os.ErrDeadlineExceeded", name, err)
 		}
@@ -203,7 +203,7 @@ func deadlinesEndCalls(t *testing.T, l *Lab) {
 		}
 		set(time.Time{})
 	}
-	a.SetWriteDeadline(time.Now().Add(moment))
+	a.SetWriteDeadline(time.Now().Add(quietTime))
 	if n, err := a.Write(make([]byte, 10<<20)); !errors.Is(err, os.ErrDeadlineExceeded) || n == 10<<20 {
 		t.Errorf("write: got %d, %v, want os.ErrDeadlineExceeded", n, err)
 	}
@@ -212,11 +212,11 @@ func deadlinesEndCalls(t *testing.T, l *Lab) {
 	}
 }
 
-// crypto/tls ends a call that blocks by a deadline in the past, from another goroutine.
+// crypto/tls ends a blocked call by setting a deadline in the past from another goroutine.
 func deadlineMoves(t *testing.T, l *Lab) {
 	a, b := stream(t, l.Host("robot"), l.Host("pc"), "pc")
 	a.SetReadDeadline(time.Now().Add(time.Hour))
-	time.AfterFunc(moment, func() { a.SetReadDeadline(time.Now()) })
+	time.AfterFunc(quietTime, func() { a.SetReadDeadline(time.Now()) })
 	if _, err := a.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read: got %v, want os.ErrDeadlineExceeded", err)
 	}
@@ -236,7 +236,7 @@ func dialOfAbsentHost(t *testing.T, l *Lab) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	l.Host("pc") // accepts nothing
+	l.Host("pc") // does not call Accept
 	if c, err := robot.Dial(ctx, "pc"); !errors.Is(err, context.Canceled) {
 		t.Errorf("dial with a context that has ended: got %v, %v, want context.Canceled", c, err)
 	}
@@ -244,7 +244,7 @@ func dialOfAbsentHost(t *testing.T, l *Lab) {
 
 func acceptEnds(t *testing.T, l *Lab) {
 	robot := l.Host("robot")
-	ctx, cancel := context.WithTimeout(context.Background(), moment)
+	ctx, cancel := context.WithTimeout(context.Background(), quietTime)
 	defer cancel()
 	if c, err := robot.Accept(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("accept: got %v, %v, want context.DeadlineExceeded", c, err)
@@ -264,7 +264,7 @@ func lostConnectionEndsStreams(t *testing.T, l *Lab) {
 		t.Errorf("dial without a connection: got %v, want %v", err, l.Away)
 	}
 	l.Restore("robot")
-	// What the other end says now, the host knows nothing of.
+	// The host no longer knows the stream, so writes of the other end fail soon.
 	await.True(t, "the other end still writes", func() bool {
 		_, err := b.Write([]byte("x"))
 		return err != nil

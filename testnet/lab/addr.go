@@ -15,7 +15,7 @@ func addrCommand() *cobra.Command {
 		Example: "  lab addr robot\n  lab addr --ipv6 robot",
 		Args:    atLeast(1, "HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := ask(request{Verb: "addr", Target: args[0]})
+			r, err := ask(request{Command: "addr", Target: args[0]})
 			if err != nil {
 				return err
 			}

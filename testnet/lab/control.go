@@ -14,12 +14,12 @@ import (
 	"achbridge/testnet/hosts"
 )
 
-// request is what `lab exec|link|addr` ask of `lab run`: one JSON object each
-// way on a unix socket without a file.
+// request is sent by `lab exec|link|addr` to `lab run`, and answered by a reply: one
+// JSON object each, on an abstract unix socket.
 type request struct {
-	Verb   string // exec, link, addr
-	Target string `json:",omitempty"`
-	Change string `json:",omitempty"`
+	Command string // exec, link, addr
+	Target  string `json:",omitempty"`
+	Change  string `json:",omitempty"`
 }
 
 type reply struct {
@@ -35,7 +35,7 @@ type setting struct {
 	Sent, Lost, Overflow, Cut, Big uint64
 }
 
-// control answers the commands of the script.
+// control serves requests of commands in the script.
 type control struct {
 	name     string
 	lab      *hosts.Lab
@@ -44,7 +44,7 @@ type control struct {
 }
 
 func listen(lab *hosts.Lab) (*control, error) {
-	// "@": the abstract namespace of this network namespace. It vanishes with us.
+	// "@" is the abstract namespace. The socket exists only as long as this process.
 	name := fmt.Sprintf("@achbridge-lab-%d", os.Getpid())
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
 	if err != nil {
@@ -64,11 +64,11 @@ func (c *control) serve() {
 	for {
 		conn, err := c.listener.AcceptUnix()
 		if err != nil {
-			return // closed
+			return // the listener is closed
 		}
 		c.done.Go(func() {
 			defer conn.Close()
-			// A caller that says nothing must not keep us.
+			// A client that sends nothing must not block this goroutine.
 			conn.SetDeadline(time.Now().Add(2 * time.Second))
 			var q request
 			var r reply
@@ -84,7 +84,7 @@ func (c *control) serve() {
 	}
 }
 
-// sameUser refuses others: abstract sockets have no file mode.
+// sameUser returns an error if the peer is another user, since abstract sockets have no file mode.
 func sameUser(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -106,7 +106,7 @@ func sameUser(conn *net.UnixConn) error {
 
 func (c *control) answer(q request) (r reply) {
 	var err error
-	switch q.Verb {
+	switch q.Command {
 	case "exec":
 		r.PID, err = c.lab.PID(q.Target)
 	case "addr":
@@ -122,7 +122,7 @@ func (c *control) answer(q request) (r reply) {
 			r.Links = append(r.Links, setting{s.Target, s.Params.String(), n.Sent, n.Lost, n.Overflow, n.CutOff, n.TooBig})
 		}
 	default:
-		err = fmt.Errorf("%q: no such verb", q.Verb)
+		err = fmt.Errorf("%q: no such verb", q.Command)
 	}
 	if err != nil {
 		return reply{Error: err.Error()}
@@ -130,15 +130,15 @@ func (c *control) answer(q request) (r reply) {
 	return r
 }
 
-// ask sends one request to the lab around us.
+// ask sends one request to the lab in which this process runs.
 func ask(q request) (reply, error) {
 	name := os.Getenv(socketEnv)
 	if name == "" {
-		return reply{}, usageError{fmt.Errorf("%s works inside a lab only: run it from the SCRIPT of `lab run --hosts … -- SCRIPT` (%s is not set)", q.Verb, socketEnv)}
+		return reply{}, usageError{fmt.Errorf("%s works inside a lab only: run it from the SCRIPT of `lab run --hosts … -- SCRIPT` (%s is not set)", q.Command, socketEnv)}
 	}
 	conn, err := net.Dial("unix", name)
 	if err != nil {
-		return reply{}, fmt.Errorf("%s: the lab is not there: it has ended, or this runs on one of its hosts (%w)", q.Verb, err)
+		return reply{}, fmt.Errorf("%s: the lab is not there: it has ended, or this runs on one of its hosts (%w)", q.Command, err)
 	}
 	defer conn.Close()
 	if err := json.NewEncoder(conn).Encode(q); err != nil {
@@ -146,7 +146,7 @@ func ask(q request) (reply, error) {
 	}
 	var r reply
 	if err := json.NewDecoder(conn).Decode(&r); err != nil {
-		return reply{}, fmt.Errorf("%s: the lab ended: %w", q.Verb, err)
+		return reply{}, fmt.Errorf("%s: the lab ended: %w", q.Command, err)
 	}
 	if r.Error != "" {
 		return r, usageError{errors.New(r.Error)}

@@ -31,7 +31,7 @@ signal, all that CMD has started ends too.`,
 }
 
 func execOn(host string, command []string) error {
-	r, err := ask(request{Verb: "exec", Target: host})
+	r, err := ask(request{Command: "exec", Target: host})
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func execOn(host string, command []string) error {
 	ownGroup := !atTerminal()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: ownGroup}
 
-	// This thread is the host's from here on.
+	// From here on this thread is in the host's namespaces.
 	runtime.LockOSThread()
 	if err := hosts.Enter(r.PID, cmd.Dir); err != nil {
 		return err
@@ -72,11 +72,11 @@ func execOn(host string, command []string) error {
 	return exitStatus(unix.WaitStatus(cmd.ProcessState.Sys().(syscall.WaitStatus)))
 }
 
-// execName marks the keeper: a process on the host between lab exec and CMD. All that CMD
-// starts and leaves becomes its child, and it sees the end of a pipe when lab exec dies.
+// execName is the name of the keeper, a process on the host between lab exec and CMD. Processes that
+// CMD leaves running become its children, and it reads the end of a pipe when lab exec dies.
 const execName = "achbridge-lab-exec"
 
-// execMain becomes the keeper in the process that execOn made.
+// execMain runs the keeper in the process that execOn has started.
 func execMain() {
 	if os.Args[0] != execName {
 		return
@@ -88,10 +88,10 @@ func execMain() {
 	os.Exit(0)
 }
 
-// keepCommand runs CMD. What CMD leaves goes on after its end, unless somebody has asked lab
-// exec to end.
+// keepCommand runs CMD. Processes that CMD leaves running continue after its end, unless lab exec was
+// asked to end.
 func keepCommand(path string, command []string) error {
-	runtime.LockOSThread() // CMD dies with the thread that started it
+	runtime.LockOSThread() // CMD is killed when the thread that started it ends
 	syscall.CloseOnExec(labPipe)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return notStarted(command[0], err)

@@ -16,17 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The guard is a process between the lab and its script. All that the script
-// starts and leaves becomes the guard's child (PR_SET_CHILD_SUBREAPER), and when
-// the lab dies, however it does, the guard sees the end of a pipe, kills them
-// and removes the folder with the command lab.
+// guardName is the name of the guard, a process between the lab and its script.
+// Processes that the script leaves running become children of the guard
+// (PR_SET_CHILD_SUBREAPER). When the lab ends or is killed, the guard reads the end of a
+// pipe, kills its children and removes the folder with the command lab.
 const guardName = "achbridge-lab-guard"
 
 type guard struct {
-	cmd   *exec.Cmd
-	pipe  *os.File
-	stop  func()
-	asked int // to end; only for pass
+	cmd         *exec.Cmd
+	pipe        *os.File
+	stop        func()
+	endRequests int // number of signals that ask to end; only for pass
 }
 
 func startGuard(socket string, script []string) (*guard, error) {
@@ -50,7 +50,7 @@ func startGuard(socket string, script []string) (*guard, error) {
 	cmd.Args[0] = guardName
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.ExtraFiles = []*os.File{theirs}
-	// Without a terminal it hears of signals from us alone, once.
+	// Without a terminal, only this process passes signals to the guard, each once.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !atTerminal()}
 	cmd.Env = append(promptOf(os.Environ(), "lab"), socketEnv+"="+socket, "PATH="+dir+":"+os.Getenv("PATH"))
 	signals := catchSignals()
@@ -63,17 +63,17 @@ func startGuard(socket string, script []string) (*guard, error) {
 	return g, nil
 }
 
-// pass sends a signal on to the script; who asks it twice to end means it.
+// pass passes a signal to the script. The second signal that asks to end kills the script.
 func (g *guard) pass(s syscall.Signal) {
 	if asksToEnd(s) {
-		if g.asked++; g.asked > 1 {
+		if g.endRequests++; g.endRequests > 1 {
 			g.pipe.Close()
 		}
 	}
 	g.cmd.Process.Signal(s)
 }
 
-// wait returns the script's exit status once all it started is gone.
+// wait waits until all processes of the script have ended, and returns the script's exit status.
 func (g *guard) wait() error {
 	err := g.cmd.Wait()
 	g.stop()
@@ -85,12 +85,12 @@ func (g *guard) wait() error {
 	return err
 }
 
-// guardMain becomes the guard in the process that startGuard made.
+// guardMain runs the guard in the process that startGuard has started.
 func guardMain() {
 	if os.Args[0] != guardName {
 		return
 	}
-	// The script dies with the thread that started it: keep that one.
+	// The script is killed when the thread that started it ends.
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintf(os.Stderr, "lab: guard: %v\n", err)
@@ -106,7 +106,7 @@ func guardMain() {
 
 func guardScript(dir string, script []string) error {
 	defer os.RemoveAll(dir)
-	// Its own process group, unless a terminal's Ctrl-C is to reach it there.
+	// The script gets its own process group, unless a terminal's Ctrl-C must reach it.
 	ownGroup := !atTerminal()
 	cmd := exec.Command(script[0], script[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -115,7 +115,7 @@ func guardScript(dir string, script []string) error {
 	if err := cmd.Start(); err != nil {
 		return notStarted(script[0], err)
 	}
-	group := cmd.Process.Pid // all of it, as a terminal does: shells wait for their children first
+	group := cmd.Process.Pid // signal the whole group, as a terminal does, since shells wait for their children
 	if ownGroup {
 		group = -group
 	}
@@ -128,16 +128,16 @@ func guardScript(dir string, script []string) error {
 	return exitStatus(status)
 }
 
-// labPipe is what the lab, or lab exec, holds open as long as it lives.
+// labPipe is the descriptor of a pipe that the lab, or lab exec, keeps open until it ends.
 const labPipe = 3
 
-// reap waits for the end of a child and of the orphans that end before. When the pipe
-// ends, it kills the child, and reports that we are alone.
+// reap waits for the end of a child, and reaps orphans that end before. When the pipe
+// ends it kills the child and returns alone.
 func reap(p *os.Process) (status unix.WaitStatus, alone bool, err error) {
 	ended := make(chan struct{})
 	var left atomic.Bool
 	go func() {
-		os.NewFile(labPipe, "lab").Read(make([]byte, 1)) // until the lab is gone
+		os.NewFile(labPipe, "lab").Read(make([]byte, 1)) // blocks until the lab has ended
 		select {
 		case <-ended:
 		default:
@@ -157,8 +157,8 @@ func reap(p *os.Process) (status unix.WaitStatus, alone bool, err error) {
 	}
 }
 
-// killChildren kills all descendants: the orphans of those killed become our
-// children and are met in the next round.
+// killChildren kills all descendants. Orphans of killed processes become children of
+// this process and are killed in the next round.
 func killChildren() {
 	for {
 		for _, pid := range children() {
@@ -177,15 +177,15 @@ func killChildren() {
 	}
 }
 
-// children lists our child processes.
+// children returns the child processes of this process.
 func children() (pids []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has just ended
+			continue // the process has just ended
 		}
-		// pid (name) state ppid …, and the name may hold anything.
+		// The text is "pid (name) state ppid …". The name may contain any bytes.
 		_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
 		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
 			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {

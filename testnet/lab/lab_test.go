@@ -18,8 +18,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// The test binary is the program lab, too: with asProgram in its environment,
-// and where it starts itself as a host, a guard or a command.
+// asProgram is the environment variable that makes the test binary the program lab. The
+// binary is also lab where it starts itself as a host, a guard or a command.
 const asProgram = "LAB_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -36,8 +36,8 @@ type session struct {
 	tmp      string
 }
 
-// lab prepares a call of the program. All its processes hold s.tmp in their
-// environment.
+// lab returns a session that runs the program with args. All of its processes have s.tmp
+// in their environment.
 func lab(t *testing.T, args ...string) *session {
 	t.Helper()
 	exe, err := os.Executable()
@@ -58,7 +58,7 @@ func lab(t *testing.T, args ...string) *session {
 	return s
 }
 
-// needHosts skips the test where there can be none.
+// needHosts skips the test if this machine cannot emulate hosts.
 func needHosts(t *testing.T) {
 	t.Helper()
 	if err := hosts.Permitted(); err != nil {
@@ -80,7 +80,7 @@ func (s *session) run(t *testing.T) int {
 	return s.ProcessState.ExitCode()
 }
 
-// left lists the processes of the session that still run.
+// left returns the processes of the session that still run.
 func (s *session) left() (processes []string) {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range environs {
@@ -93,8 +93,8 @@ func (s *session) left() (processes []string) {
 	return processes
 }
 
-// wantNothingLeft waits until all processes of the session are gone. With them
-// go the namespaces, their mounts and their devices: nothing else holds these.
+// wantNothingLeft waits until all processes of the session have ended. Their namespaces,
+// mounts and devices then end too.
 func (s *session) wantNothingLeft(t *testing.T) {
 	t.Helper()
 	await.NoError(t, func() error {
@@ -108,7 +108,7 @@ func (s *session) wantNothingLeft(t *testing.T) {
 	}
 }
 
-// waitFor waits until the output holds text. Out is a pipe from the program.
+// waitFor waits until out, a pipe from the program, contains text.
 func waitFor(t *testing.T, out io.Reader, text string) {
 	t.Helper()
 	var got []byte
@@ -164,7 +164,7 @@ robot 0 0 0 0 0 delay=10ms,loss=5%
 	s.wantNothingLeft(t)
 }
 
-func TestRadioLinksAreThereAndBack(t *testing.T) {
+func TestRadioLinksUseBothDirections(t *testing.T) {
 	needHosts(t)
 	dir := t.TempDir()
 	for name, text := range map[string]string{"Way.up": "10\n20\n", "Way.down": "10\n15\n20\n"} {
@@ -183,7 +183,7 @@ func TestRadioLinksAreThereAndBack(t *testing.T) {
 	s.wantNothingLeft(t)
 }
 
-func TestKilledLabLeavesNothingBehind(t *testing.T) {
+func TestKilledLabLeavesNoProcesses(t *testing.T) {
 	needHosts(t)
 	const script = `
 		setsid sh -c 'trap "" TERM INT HUP; sleep 1000' &
@@ -211,7 +211,7 @@ func TestKilledLabLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestSignalsReachTheCommandOnTheHost(t *testing.T) {
+func TestExecPassesSignals(t *testing.T) {
 	needHosts(t)
 	const script = `
 		lab exec robot sh -c 'trap "exit 9" TERM; echo ready >&2; while :; do sleep 0.01; done' 2>$TMPDIR/out &
@@ -225,7 +225,7 @@ func TestSignalsReachTheCommandOnTheHost(t *testing.T) {
 	s.wantNothingLeft(t)
 }
 
-func TestKilledExecEndsWhatTheCommandHasStarted(t *testing.T) {
+func TestKilledExecEndsProcessesOfCommand(t *testing.T) {
 	needHosts(t)
 	for _, sig := range need.LongOr([]string{"KILL", "TERM"}, []string{"KILL"}) {
 		script := `
@@ -240,7 +240,7 @@ func TestKilledExecEndsWhatTheCommandHasStarted(t *testing.T) {
 	}
 }
 
-func TestWhatACommandLeavesGoesOnAfterIt(t *testing.T) {
+func TestBackgroundProcessesOutliveExec(t *testing.T) {
 	needHosts(t)
 	s := lab(t, "run", "--hosts", "robot", "--", "sh", "-c", `lab exec robot sh -c 'sleep 1000 >/dev/null & echo $! >/dev/shm/pid'; lab exec robot sh -c 'kill -0 $(cat /dev/shm/pid)'`)
 	if got := s.run(t); got != 0 {
@@ -262,7 +262,7 @@ func TestPromptShowsTheLabAndTheHost(t *testing.T) {
 	s.wantNothingLeft(t)
 }
 
-func TestWorkingDirectoryThatTheHostLacksIsNamed(t *testing.T) {
+func TestExecReportsMissingWorkingDirectory(t *testing.T) {
 	needHosts(t)
 	s := lab(t, "run", "--hosts", "robot", "--", "sh", "-c", "lab exec robot true")
 	dir, err := os.MkdirTemp("/dev/shm", "lab-test-")
@@ -276,7 +276,7 @@ func TestWorkingDirectoryThatTheHostLacksIsNamed(t *testing.T) {
 	}
 }
 
-func TestMistakesAreNamedWithStatusTwo(t *testing.T) {
+func TestUsageErrorsExitWithTwo(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		want []string
@@ -303,11 +303,11 @@ func TestMistakesAreNamedWithStatusTwo(t *testing.T) {
 	}
 }
 
-func TestWithoutRootItSaysWhatToDo(t *testing.T) {
+func TestWithoutRootErrorSuggestsFix(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("to give root away it takes root: run it with sudo")
 	}
-	// A folder and a program that anybody can reach.
+	// A folder and a program that all users can access.
 	dir, err := os.MkdirTemp("", "lab")
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ sent, lost at random, dropped by a full queue, cut off, and above the mtu.`,
 }
 
 func link(args []string) error {
-	q := request{Verb: "link"}
+	q := request{Command: "link"}
 	if len(args) > 0 && !isChange(args[0]) {
 		q.Target, args = args[0], args[1:]
 		if len(args) == 0 {
@@ -39,7 +39,7 @@ func link(args []string) error {
 	}
 	q.Change = strings.Join(args, ",")
 	if q.Change != "" {
-		// Better here than by the lab: it needs no lab to be right.
+		// Check the syntax here too, so that errors do not depend on the lab.
 		if _, err := (testnet.Params{}).With(q.Change); err != nil && !strings.HasPrefix(err.Error(), "burst: ") {
 			return usageError{err}
 		}
@@ -56,7 +56,7 @@ func link(args []string) error {
 	return w.Flush()
 }
 
-// isChange tells a change from the name of a host.
+// isChange reports whether arg is a change and not the name of a host.
 func isChange(arg string) bool {
 	return strings.Contains(arg, "=") || strings.EqualFold(arg, "cut") || strings.EqualFold(arg, "up")
 }

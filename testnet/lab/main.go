@@ -1,6 +1,5 @@
-// Lab runs a script against hosts that exist on this machine only, joined by
-// links with the faults that are asked for. See package testnet for what it
-// offers; `lab --help` for how.
+// Lab runs a script with hosts that are emulated on this machine, joined by links with
+// the given faults. See package testnet and `lab --help`.
 package main
 
 import (
@@ -55,7 +54,7 @@ program, found as lab on its PATH. It needs root. Nothing is left behind.`,
 	os.Exit(1)
 }
 
-// usageError is a mistake of the caller, or of the place: exit status 2.
+// usageError is an error of the caller or of the environment, with exit status 2.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -65,7 +64,7 @@ type statusError int
 
 func (s statusError) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// atLeast refuses fewer arguments, by their names.
+// atLeast requires n arguments. Its error has their names.
 func atLeast(n int, names string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < n {

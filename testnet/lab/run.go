@@ -57,7 +57,7 @@ func run(c hosts.Config, script []string) error {
 	endWithGoRun()
 	lab, err := hosts.Start(c)
 	if err != nil {
-		// Whatever stops a lab from starting is for the caller to change.
+		// The caller can fix all problems that keep a lab from starting.
 		return usageError{err}
 	}
 	defer lab.Close()
@@ -74,8 +74,8 @@ func run(c hosts.Config, script []string) error {
 	return guard.wait()
 }
 
-// endWithGoRun makes `go run` take us with it when it is killed: it does not
-// tell its child. The guard cleans up then.
+// endWithGoRun makes the kernel kill this process when `go run` is killed, which does
+// not signal its child. The guard then cleans up.
 func endWithGoRun() {
 	parent := fmt.Sprintf("/proc/%d/exe", os.Getppid())
 	if exe, err := os.Readlink(parent); err == nil && filepath.Base(exe) == "go" {
@@ -83,17 +83,18 @@ func endWithGoRun() {
 	}
 }
 
-// catchSignals catches what asks us to end. Who starts a process that it is passed on to
-// does this first: a signal that comes in between would end us alone.
+// catchSignals catches signals that ask this process to end. Call it before starting the
+// process to which they are passed: otherwise a signal in between would end only this
+// process.
 func catchSignals() chan os.Signal {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
 	return signals
 }
 
-// passSignals calls pass with the signals that are caught, until stop is called. At a
-// terminal Ctrl-C reaches everybody in our process group without us, and passing
-// it on would make two of it: ownGroup tells that the receiver is not in ours.
+// passSignals calls pass with the caught signals until stop is called. At a terminal,
+// Ctrl-C reaches all processes of this process group, and must not be passed to them a
+// second time. ownGroup reports that the receiver has another process group.
 func passSignals(signals chan os.Signal, ownGroup bool, pass func(syscall.Signal)) (stop func()) {
 	done := make(chan struct{})
 	go func() {
@@ -117,21 +118,21 @@ func asksToEnd(s syscall.Signal) bool {
 
 func fromKeyboard(s syscall.Signal) bool { return s == syscall.SIGINT || s == syscall.SIGQUIT }
 
-// promptOf has bash begin its prompt with where it runs. Its files of settings set PS1, so
-// this comes after them.
+// promptOf adds a variable to env that makes bash begin its prompt with where. It takes
+// effect after bash's startup files, which set PS1.
 func promptOf(env []string, where string) []string {
 	return append(env, `PROMPT_COMMAND=PS1="(`+where+`) ${PS1#\(lab*\) }"`)
 }
 
-// atTerminal reports whether standard input is a terminal, whose Ctrl-C then
-// goes to everybody in our process group.
+// atTerminal reports whether standard input is a terminal, whose Ctrl-C reaches all
+// processes of this process group.
 func atTerminal() bool {
 	_, err := unix.IoctlGetTermios(0, unix.TCGETS)
 	return err == nil
 }
 
-// exitStatus is what a shell makes of the end of a process: its status, or 128
-// and the signal.
+// exitStatus returns the exit status of a process as a shell does: its status, or 128
+// plus the signal.
 func exitStatus(s unix.WaitStatus) error {
 	switch {
 	case s.Signaled():
@@ -142,11 +143,11 @@ func exitStatus(s unix.WaitStatus) error {
 	return nil
 }
 
-// notStarted gives the statuses that shells give: 127 not found, 126 found.
+// notStarted returns the exit status of shells: 127 if the program was not found, else 126.
 func notStarted(name string, err error) statusError {
 	var cause *exec.Error
 	if errors.As(err, &cause) {
-		err = cause.Err // without the name, which we say ourselves
+		err = cause.Err // omit the name, which the message already has
 	}
 	status := statusError(126)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {

@@ -1,6 +1,6 @@
-// Package need is how tests skip: each function says what the test needs, skips it
-// where that is missing, and names how to get it. With ACHBRIDGE_NO_SKIP=1 (CI) what can
-// be installed is no reason to skip, and the test fails instead.
+// Package need skips tests: each function skips the test if the machine lacks something,
+// and names how to get it. With ACHBRIDGE_NO_SKIP=1, as in CI, a test fails instead if
+// the missing thing can be installed.
 package need
 
 import (
@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// IsLong reports whether this is the long run: ACHBRIDGE_LONG=1, which .ci/run sets.
+// IsLong reports whether this is the long run, with ACHBRIDGE_LONG=1, which .ci/run sets.
 func IsLong() bool { return os.Getenv("ACHBRIDGE_LONG") == "1" }
 
-// Long skips a test that takes long, or measures real time, outside the long run.
+// Long skips the test except in the long run. Use it in tests that take long or measure real time.
 func Long(t testing.TB) {
 	t.Helper()
 	if !IsLong() {
@@ -22,7 +22,7 @@ func Long(t testing.TB) {
 	}
 }
 
-// LongOr returns long in the long run, else everyday.
+// LongOr returns long in the long run, otherwise everyday.
 func LongOr[T any](long, everyday T) T {
 	if IsLong() {
 		return long
@@ -30,7 +30,7 @@ func LongOr[T any](long, everyday T) T {
 	return everyday
 }
 
-// NoRace skips a test of allocations where memory is kept in a sync.Pool.
+// NoRace skips the test under the race detector. Use it to count allocations with a sync.Pool.
 func NoRace(t testing.TB) {
 	t.Helper()
 	info, _ := debug.ReadBuildInfo()
@@ -39,8 +39,8 @@ func NoRace(t testing.TB) {
 	}
 }
 
-// Processes skips a test that starts processes of the program: with -short, which is
-// for the race detector, they would not be built with it.
+// Processes skips a test that starts processes of the program if -short is set, as it is
+// for the race detector, since the processes are built without the detector.
 func Processes(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -48,7 +48,7 @@ func Processes(t testing.TB) {
 	}
 }
 
-// Program returns the path of a program. debian is the package that has it.
+// Program returns the path of a program, or calls Missing. debian is the Debian package that has it.
 func Program(t testing.TB, name, debian string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -58,8 +58,8 @@ func Program(t testing.TB, name, debian string) string {
 	return path
 }
 
-// Missing skips the test because the machine lacks something that could be installed:
-// why says what, and how to get it.
+// Missing skips the test because the machine lacks something that could be installed.
+// why names it and how to get it.
 func Missing(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("ACHBRIDGE_NO_SKIP") == "1" {

@@ -1,20 +1,19 @@
-// Publisher makes a robot's channels on real Ach memory and feeds them, as the
-// robot of docker-compose.yml and as a source of data for tests and trials:
+// Publisher creates a robot's Ach channels and puts frames into them. It is the robot of
+// docker-compose.yml, and a source of data for tests and experiments:
 //
 //	publisher [--channel NAME:HZ:BYTES]... [--for 10s] [-- COMMAND ARGS...]
 //
-// Without --channel it is what PUBLISHER_CHANNELS names in the environment, else
-// imu:1000:64, joints:200:3000 and camera:10:300000.
-// Each frame begins with a stamp: sequence number, then time of the put in ns
-// of CLOCK_MONOTONIC, both uint64 little endian. The sequence number is the
-// one Ach gives the frame as long as nobody else writes. At the end a line of the
-// log tells for each channel how many puts there were, how many failed, and how
-// long the worst took: what a robot's control loop would have felt. SIGUSR1 brings
-// that end early: the channels stay until the publisher is ended, and rest.
+// The default channels are those in the environment variable PUBLISHER_CHANNELS, else
+// imu:1000:64, joints:200:3000 and camera:10:300000. Each frame begins with a stamp: its
+// sequence number, then the time of the put in ns of CLOCK_MONOTONIC, both uint64 little
+// endian. The sequence number is Ach's, as long as no other program writes. At the end
+// the publisher logs for each channel how many puts there were, how many failed, and how
+// long the longest took, the delay of a robot's control loop. SIGUSR1 stops the puts. The
+// channels then stay until the publisher ends.
 //
-// With a COMMAND it runs that as its child, for a container that has one
-// process to start and two to run: a signal ends both, the end of the child
-// ends the publisher, with the child's exit code.
+// With a COMMAND the publisher runs it as its child, for a container that has to run two
+// processes. A signal ends both. The end of the child ends the publisher, with the child's
+// exit code.
 package main
 
 import (
@@ -57,16 +56,15 @@ func main() {
 type options struct {
 	dir      localach.Dir
 	channels []stream
-	limit    time.Duration // 0: until a signal
-	child    []string      // empty: none
+	limit    time.Duration // 0 means no limit
+	child    []string      // empty means no child
 }
 
-// parseOptions reads the command line; what is wrong with it is written to
-// complaints.
-func parseOptions(args []string, complaints io.Writer) (options, error) {
+// parseOptions parses the command line. It also writes errors to stderr.
+func parseOptions(args []string, stderr io.Writer) (options, error) {
 	opts := options{dir: localach.Shm}
 	flags := flag.NewFlagSet("publisher", flag.ContinueOnError)
-	flags.SetOutput(complaints)
+	flags.SetOutput(stderr)
 	flags.Func("channel", "publish `NAME:HZ:BYTES`; again for more channels", func(text string) error {
 		s, err := parseStream(text)
 		opts.channels = append(opts.channels, s)
@@ -86,7 +84,7 @@ func parseOptions(args []string, complaints io.Writer) (options, error) {
 			s, err := parseStream(text)
 			if err != nil {
 				err = fmt.Errorf("PUBLISHER_CHANNELS: %w", err)
-				fmt.Fprintln(complaints, err)
+				fmt.Fprintln(stderr, err)
 				return opts, err
 			}
 			opts.channels = append(opts.channels, s)
@@ -102,8 +100,8 @@ func parseOptions(args []string, complaints io.Writer) (options, error) {
 	return opts, nil
 }
 
-// run feeds the channels until ctx ends, the time is over, the child ends or
-// one of them fails; then it ends the others and removes the channels.
+// run puts frames until ctx ends, the time is over, the child ends or a channel fails.
+// Then it ends the rest and removes the channels.
 func (o options) run(ctx context.Context, log *slog.Logger) error {
 	if o.limit > 0 {
 		var cancel context.CancelFunc
@@ -149,8 +147,8 @@ func (o options) run(ctx context.Context, log *slog.Logger) error {
 	return first
 }
 
-// runChild runs a command until it ends or ctx does: then it gets SIGTERM, and
-// SIGKILL 5 s later. Ended so it has not failed.
+// runChild runs a command until it or ctx ends. When ctx ends, the command gets SIGTERM,
+// and SIGKILL 5 s later, which is not an error.
 func runChild(ctx context.Context, args []string) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -18,7 +18,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-func TestFramesCarryTheirSequenceAndTime(t *testing.T) {
+func TestFramesHaveSequenceAndTime(t *testing.T) {
 	dir := privateDir(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -52,7 +52,7 @@ func TestFramesCarryTheirSequenceAndTime(t *testing.T) {
 	}
 }
 
-// publishing runs the options until do returns, and returns what run has returned, and the log.
+// publishing runs the options until do returns, and returns the log and the error of run.
 func publishing(t *testing.T, opts options, do func()) (string, error) {
 	t.Helper()
 	var log strings.Builder
@@ -65,7 +65,7 @@ func publishing(t *testing.T, opts options, do func()) (string, error) {
 	return log.String(), err
 }
 
-// imu returns the options for one channel in a directory of its own; put waits until it has frames.
+// imu returns options for one channel in a private directory. put waits until the channel has frames.
 func imu(t *testing.T) (opts options, put func()) {
 	opts = options{dir: privateDir(t), channels: []stream{{Name: "imu", Rate: 1000, Size: 64}}}
 	return opts, func() {
@@ -81,7 +81,7 @@ func imu(t *testing.T) (opts options, put func()) {
 	}
 }
 
-func TestPublisherTellsHowThePutsWentAndRemovesItsChannels(t *testing.T) {
+func TestPublisherLogsPutsAndRemovesChannels(t *testing.T) {
 	opts, put := imu(t)
 	log, err := publishing(t, opts, put)
 	if err != nil {
@@ -95,8 +95,8 @@ func TestPublisherTellsHowThePutsWentAndRemovesItsChannels(t *testing.T) {
 	}
 }
 
-// The child looks until the channel does not change any more.
-func TestPublisherToldToRestLeavesItsChannels(t *testing.T) {
+// The child waits until the channel no longer changes.
+func TestSIGUSR1StopsPutsAndKeepsChannels(t *testing.T) {
 	opts, _ := imu(t)
 	opts.child = []string{"sh", "-c", `kill -USR1 "$PPID"; for i in $(seq 500); do cp "$0" "$0.rests"; sleep 0.05; cmp -s "$0" "$0.rests" && exit 0; done; exit 1`,
 		filepath.Join(string(opts.dir), "achshm-imu")}
@@ -139,7 +139,7 @@ func TestSignalEndsTheChild(t *testing.T) {
 	}
 }
 
-func TestChannelThatIsTooSmallIsRefused(t *testing.T) {
+func TestTooSmallChannelIsRefused(t *testing.T) {
 	dir := privateDir(t)
 	small, err := dir.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 16, FrameSize: 64}})
 	if err != nil {
@@ -152,7 +152,7 @@ func TestChannelThatIsTooSmallIsRefused(t *testing.T) {
 	}
 }
 
-func TestCommandLineIsChecked(t *testing.T) {
+func TestParseOptionsRefusesInvalid(t *testing.T) {
 	for args, want := range map[string]string{
 		"--channel imu":              "want NAME:HZ:BYTES",
 		"--channel imu:0:64":         `rate "0"`,
@@ -163,9 +163,9 @@ func TestCommandLineIsChecked(t *testing.T) {
 		"--for 10":                   `invalid value "10"`,
 		"--channel imu:1:8589934592": `size "8589934592"`,
 	} {
-		var complaints strings.Builder
-		if _, err := parseOptions(strings.Fields(args), &complaints); err == nil || !strings.Contains(complaints.String(), want) {
-			t.Errorf("%s: got %v and %q, want %q in it", args, err, &complaints, want)
+		var stderr strings.Builder
+		if _, err := parseOptions(strings.Fields(args), &stderr); err == nil || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%s: got %v and %q, want %q in it", args, err, &stderr, want)
 		}
 	}
 	opts, err := parseOptions([]string{"--channel", "arm:2.5:100", "--", "achbridge", "run", "--name", "robot"}, io.Discard)
@@ -184,7 +184,7 @@ func TestCommandLineIsChecked(t *testing.T) {
 	}
 }
 
-// privateDir is on shared memory and met by no other program.
+// privateDir returns a directory in shared memory that no other program uses.
 func privateDir(t *testing.T) localach.Dir {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "publisher-test-")

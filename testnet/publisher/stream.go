@@ -19,19 +19,19 @@ import (
 
 const (
 	stampSize  = 16
-	frameCount = 16 // as libach's default
+	frameCount = 16 // libach's default
 	maxRate    = 10_000
 	maxSize    = 64 << 20
 )
 
-// stream is one channel to publish: so many frames a second of so many bytes.
+// stream is one channel to publish, with its rate in frames a second and its frame size.
 type stream struct {
 	Name string
 	Rate float64
 	Size int
 }
 
-// parseStream reads "imu:1000:64".
+// parseStream parses "imu:1000:64".
 func parseStream(text string) (stream, error) {
 	fields := strings.Split(text, ":")
 	if len(fields) != 3 {
@@ -51,7 +51,7 @@ func parseStream(text string) (stream, error) {
 	return stream{Name: fields[0], Rate: rate, Size: size}, nil
 }
 
-// open makes the channel, or takes the one that is there if the frames fit it.
+// open creates the channel, or opens an existing one if the frames fit into it.
 func (s stream) open(dir localach.Dir) (*feed, error) {
 	wanted := localach.Geometry{FrameCount: frameCount, FrameSize: s.Size}.Grow()
 	channel, err := dir.Create(s.Name, localach.CreateConfig{Geometry: wanted})
@@ -69,16 +69,15 @@ func (s stream) open(dir localach.Dir) (*feed, error) {
 	return &feed{stream: s, dir: dir, channel: channel}, nil
 }
 
-// feed is a stream that has its channel.
+// feed is a stream with its open channel.
 type feed struct {
 	stream
 	dir     localach.Dir
 	channel *localach.Channel
 }
 
-// run puts a frame per period until ctx ends, and then logs how that went. A
-// period that was missed is left out: two frames at once would be one, to
-// whoever wants the newest.
+// run puts a frame per period until ctx ends, and then logs its counts. It skips missed
+// periods, since a reader of the newest frame would see only one of two frames at once.
 func (f *feed) run(ctx context.Context, log *slog.Logger) error {
 	beat, err := newMetronome(time.Duration(float64(time.Second) / f.Rate))
 	if err != nil {
@@ -89,7 +88,7 @@ func (f *feed) run(ctx context.Context, log *slog.Logger) error {
 
 	writer := f.channel.Writer()
 	frame := make([]byte, f.Size)
-	next, told, result := f.channel.LastSeq()+1, time.Time{}, tally{}
+	next, warnedAt, result := f.channel.LastSeq()+1, time.Time{}, putCounts{}
 	for ctx.Err() == nil {
 		if err := beat.wait(); errors.Is(err, os.ErrDeadlineExceeded) {
 			break
@@ -102,22 +101,22 @@ func (f *feed) run(ctx context.Context, log *slog.Logger) error {
 		result.add(time.Since(begin), err)
 		if err == nil {
 			next = seq + 1
-		} else if time.Since(told) > time.Second {
+		} else if time.Since(warnedAt) > time.Second {
 			log.Warn("put failed", "channel", f.Name, "err", err, "count", result.failed)
-			told = time.Now()
+			warnedAt = time.Now()
 		}
 	}
 	log.Info("published", "channel", f.Name, "count", result.count, "failed", result.failed, "worst_put", result.worst)
 	return writer.Close()
 }
 
-// tally is what became of a feed's puts.
-type tally struct {
+// putCounts counts the puts of a feed.
+type putCounts struct {
 	count, failed int
-	worst         time.Duration // that a put took, failed or not
+	worst         time.Duration // longest duration of a put, also of one that failed
 }
 
-func (t *tally) add(took time.Duration, err error) {
+func (t *putCounts) add(took time.Duration, err error) {
 	t.count++
 	if err != nil {
 		t.failed++
@@ -125,23 +124,23 @@ func (t *tally) add(took time.Duration, err error) {
 	t.worst = max(t.worst, took)
 }
 
-// remove takes the channel away, as a robot that shuts down does.
+// remove removes the channel, as a robot does that shuts down.
 func (f *feed) remove(log *slog.Logger) {
 	if err := errors.Join(f.channel.Close(), f.dir.Unlink(f.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		log.Warn("channel not removed", "channel", f.Name, "err", err)
 	}
 }
 
-// stamp writes the sequence number and the time now at the start of frame.
+// stamp writes the sequence number and the current time at the start of frame.
 func stamp(frame []byte, seq uint64) {
 	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail: the clock exists, the pointer is good
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail, since clock and pointer are valid
 	binary.LittleEndian.PutUint64(frame, seq)
 	binary.LittleEndian.PutUint64(frame[8:], uint64(now.Nano()))
 }
 
-// metronome is a timerfd: exact to some microseconds, where time.Timer wakes up
-// to a millisecond late.
+// metronome is a timerfd, which is exact to a few microseconds. A time.Timer may be up to
+// a millisecond late.
 type metronome struct {
 	file *os.File
 	late [8]byte
@@ -161,7 +160,7 @@ func newMetronome(period time.Duration) (*metronome, error) {
 	return m, nil
 }
 
-// wait blocks until the next beat, or until interrupt (os.ErrDeadlineExceeded).
+// wait blocks until the next beat. After interrupt it returns os.ErrDeadlineExceeded.
 func (m *metronome) wait() error {
 	_, err := m.file.Read(m.late[:])
 	return err

@@ -6,50 +6,50 @@ import (
 	"slices"
 )
 
-// claim is what a paper says of Ach's delays, as a ratio of typical delays that we can
-// look for on any machine.
+// claim is a paper's statement about Ach's delays, as a ratio of typical delays that can be
+// measured on any machine.
 type claim struct {
 	paper, says string
-	ratio       func(of func(course) float64, rate int) float64 // of one turn
-	least, most float64                                         // at which it is reproduced
-	once        bool                                            // it is about both rates
+	ratio       func(of func(setup) float64, rate int) float64 // the ratio in one turn
+	least, most float64                                        // range of the ratio in which the claim is reproduced
+	once        bool                                           // the claim is about both rates together
 }
 
-// about is how far two delays may be apart to be about the same.
+// about is the largest ratio of two delays that are about the same.
 const about = 1.5
 
-// claims are those of Dantam and Stilman, Ach: IPC for Real-Time Robot Control (2011),
-// Robust and Efficient Communication for Real-Time Multi-Process Robot Software (Humanoids
-// 2012), and of Dantam et al., Unix Philosophy and the Real World (Frontiers in Robotics and
-// AI, 2016). What they say of the worst case is not judged: they had real-time kernels.
+// claims are from Dantam and Stilman, Ach: IPC for Real-Time Robot Control (2011), and Robust
+// and Efficient Communication for Real-Time Multi-Process Robot Software (Humanoids 2012), and
+// from Dantam et al., Unix Philosophy and the Real World (Frontiers in Robotics and AI, 2016).
+// Their claims about the worst case are not compared, since they used real-time kernels.
 var claims = []claim{
-	{"2012, Fig. 5", "Ach is about as fast as a pipe (Ach / pipe)", func(of func(course) float64, rate int) float64 {
-		return of(course{"ach", rate, 1, 1}) / of(course{"pipe", rate, 1, 1})
+	{"2012, Fig. 5", "Ach is about as fast as a pipe (Ach / pipe)", func(of func(setup) float64, rate int) float64 {
+		return of(setup{"ach", rate, 1, 1}) / of(setup{"pipe", rate, 1, 1})
 	}, 0, about, false},
-	{"2016, Fig. 3", "Ach is about as fast as what POSIX has (Ach / median of pipe, local, udp, tcp, mq)", func(of func(course) float64, rate int) float64 {
+	{"2016, Fig. 3", "Ach is about as fast as what POSIX has (Ach / median of pipe, local, udp, tcp, mq)", func(of func(setup) float64, rate int) float64 {
 		var others []float64
 		for _, means := range ipcMeans[1:] {
-			others = append(others, of(course{means, rate, 1, 1}))
+			others = append(others, of(setup{means, rate, 1, 1}))
 		}
-		return of(course{"ach", rate, 1, 1}) / median(others)
+		return of(setup{"ach", rate, 1, 1}) / median(others)
 	}, 0, about, false},
-	{"2016, Fig. 3", "all means are similar (slowest / fastest)", func(of func(course) float64, rate int) float64 {
+	{"2016, Fig. 3", "all means are similar (slowest / fastest)", func(of func(setup) float64, rate int) float64 {
 		var all []float64
 		for _, means := range ipcMeans {
-			all = append(all, of(course{means, rate, 1, 1}))
+			all = append(all, of(setup{means, rate, 1, 1}))
 		}
 		return slices.Max(all) / slices.Min(all)
 	}, 0, about * about, false},
-	{"2011, Fig. 3", "the typical delay does not depend on the rate (8 kHz / 1 kHz)", func(of func(course) float64, _ int) float64 {
-		return of(course{"ach", 8000, 1, 1}) / of(course{"ach", 1000, 1, 1})
+	{"2011, Fig. 3", "the typical delay does not depend on the rate (8 kHz / 1 kHz)", func(of func(setup) float64, _ int) float64 {
+		return of(setup{"ach", 8000, 1, 1}) / of(setup{"ach", 1000, 1, 1})
 	}, 1 / about, about, true},
-	{"2012, Fig. 5", "it grows at most linearly: a further receiver costs no more than the first ((1x4 - 1x1) / 3 / 1x1)", func(of func(course) float64, rate int) float64 {
-		one := of(course{"ach", rate, 1, 1})
-		return (of(course{"ach", rate, 1, 4}) - one) / 3 / one
+	{"2012, Fig. 5", "it grows at most linearly: a further receiver costs no more than the first ((1x4 - 1x1) / 3 / 1x1)", func(of func(setup) float64, rate int) float64 {
+		one := of(setup{"ach", rate, 1, 1})
+		return (of(setup{"ach", rate, 1, 4}) - one) / 3 / one
 	}, 0, about, false},
 }
 
-// writeClaims prints what became of each claim, at each rate.
+// writeClaims prints for each claim and rate whether it is reproduced.
 func writeClaims(w io.Writer, all []delays) {
 	fmt.Fprintln(w, "| paper | claim | Hz | measured | reproduced |\n|---|---|---|---|---|")
 	for _, c := range claims {
@@ -57,7 +57,7 @@ func writeClaims(w io.Writer, all []delays) {
 			if c.once && i > 0 {
 				break
 			}
-			ratio, reproduced := c.judge(all, rate)
+			ratio, reproduced := c.compare(all, rate)
 			word := "not"
 			if reproduced {
 				word = "reproduced"
@@ -68,20 +68,20 @@ func writeClaims(w io.Writer, all []delays) {
 	fmt.Fprintln(w, "\nMeasured are ratios of typical delays, medians of those of each turn.")
 }
 
-// judge is the median of the ratios of the turns, and whether that is what the paper says.
-func (c claim) judge(all []delays, rate int) (ratio float64, reproduced bool) {
+// compare returns the median of the ratios of all turns, and whether it reproduces the claim.
+func (c claim) compare(all []delays, rate int) (ratio float64, reproduced bool) {
 	var ratios []float64
 	for turn := 0; ; turn++ {
-		of := map[course]float64{}
+		of := map[setup]float64{}
 		for _, d := range all {
 			if d.Turn == turn {
-				of[d.course] = d.Typical
+				of[d.setup] = d.Typical
 			}
 		}
 		if len(of) == 0 {
 			break
 		}
-		ratios = append(ratios, c.ratio(func(c course) float64 { return of[c] }, rate))
+		ratios = append(ratios, c.ratio(func(c setup) float64 { return of[c] }, rate))
 	}
 	ratio = median(ratios)
 	return ratio, ratio >= c.least && ratio <= c.most

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// The benchmark of Ach's own papers: how long a time stamp takes from process to process
-// on one host, by Ach and by what POSIX has. The programs are in c/ipc.c.
+// This file has the benchmark of Ach's own papers: how long a time stamp takes from process
+// to process on one host, with Ach and with the IPC of POSIX. The programs are in c/ipc.c.
 
-// course is one way to send stamps.
-type course struct {
+// setup is one way to send stamps: the kind of IPC, the rate and the number of processes.
+type setup struct {
 	Means     string `json:"means"`
 	Rate      int    `json:"hz"`
 	Senders   int    `json:"senders"`
 	Receivers int    `json:"receivers"`
 }
 
-// delays are those of one run of a course, in microseconds.
+// delays has the delays of one run of a setup, in microseconds.
 type delays struct {
-	course
+	setup
 	Turn    int     `json:"turn"`
 	Count   int     `json:"messages"`
 	Typical float64 `json:"p50_us"`
@@ -37,16 +37,16 @@ type delays struct {
 var (
 	ipcMeans = []string{"ach", "pipe", "local", "udp", "tcp", "mq"}
 	ipcRates = []int{1000, 8000}
-	several  = [][2]int{{1, 2}, {1, 4}, {2, 1}, {2, 2}} // senders, receivers
+	several  = [][2]int{{1, 2}, {1, 4}, {2, 1}, {2, 2}} // pairs of senders and receivers
 )
 
-func courses() (list []course) {
+func setups() (list []setup) {
 	for _, rate := range ipcRates {
 		for _, means := range ipcMeans {
-			list = append(list, course{means, rate, 1, 1})
+			list = append(list, setup{means, rate, 1, 1})
 		}
 		for _, n := range several {
-			list = append(list, course{"ach", rate, n[0], n[1]})
+			list = append(list, setup{"ach", rate, n[0], n[1]})
 		}
 	}
 	return list
@@ -71,7 +71,7 @@ func runIPC(args []string, stdout, stderr io.Writer) error {
 	defer p.remove()
 	var all []delays
 	for turn := range *repeat {
-		for _, c := range courses() {
+		for _, c := range setups() {
 			d, err := c.measure(p, *length)
 			if err != nil {
 				return err
@@ -90,7 +90,7 @@ func runIPC(args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-func (c course) measure(p programs, length time.Duration) (delays, error) {
+func (c setup) measure(p programs, length time.Duration) (delays, error) {
 	out, err := exec.Command(p.path("ipc"), c.Means, strconv.Itoa(c.Rate), strconv.Itoa(c.Senders), strconv.Itoa(c.Receivers), strconv.FormatInt(length.Milliseconds(), 10)).Output()
 	if err != nil || len(out) < 8 {
 		return delays{}, fmt.Errorf("%v: got %d bytes of delays: %w", c, len(out), err)
@@ -104,14 +104,14 @@ func (c course) measure(p programs, length time.Duration) (delays, error) {
 	}
 	slices.Sort(list)
 	at := func(share float64) float64 { return list[int(share*float64(len(list)-1))] }
-	return delays{course: c, Count: len(list), Typical: at(0.5), Mean: sum / float64(len(list)), P99: at(0.99), Max: at(1)}, nil
+	return delays{setup: c, Count: len(list), Typical: at(0.5), Mean: sum / float64(len(list)), P99: at(0.99), Max: at(1)}, nil
 }
 
-// writeDelays prints the medians of the turns.
+// writeDelays prints the medians of all turns.
 func writeDelays(w io.Writer, all []delays) {
 	fmt.Fprintln(w, "| means | Hz | senders x receivers | typical | mean | 99 % | max |\n|---|---|---|---|---|---|---|")
-	for _, c := range courses() {
-		own := slices.DeleteFunc(slices.Clone(all), func(d delays) bool { return d.course != c })
+	for _, c := range setups() {
+		own := slices.DeleteFunc(slices.Clone(all), func(d delays) bool { return d.setup != c })
 		cell := func(value func(delays) float64) float64 {
 			var list []float64
 			for _, d := range own {

@@ -1,15 +1,14 @@
-// Versus carries the same channels between the same two emulated hosts with achbridge
-// and with what is used beside it, one after the other, and prints how old the newest
-// frame was, as a Markdown table:
+// Versus compares achbridge with other tools. It carries the same channels between two
+// emulated hosts with each tool, one after the other, and prints the ages of the newest
+// frames as a Markdown table:
 //
 //	go run ./testnet/versus [--link TEXT]... [--load NAME:HZ:BYTES[*N],...] [--for 20s] [--repeat 3] [--tools LIST] [--json] [SCENARIO...]
 //	go run ./testnet/versus ipc [--for 2s] [--repeat 3] [--json]
 //
-// The second form is the benchmark of Ach's own papers, without a network: see ipc.go.
+// The second form runs the benchmark of Ach's own papers, without a network (see ipc.go).
 //
-// Writer and reader are the same C program in all runs (c/ends.c); the hosts share a
-// clock, so that ages are exact. It needs root, a C compiler, and to be run inside the
-// repository.
+// Writer and reader are the same C program in all runs (c/ends.c). The hosts share a clock,
+// so that ages are exact. Run it as root inside the repository. It needs a C compiler.
 package main
 
 import (
@@ -63,7 +62,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	for _, s := range opts.scenarios {
 		var results []result
 		for turn := range opts.repeat {
-			for _, t := range opts.tools { // in turn, so that what else the machine does befalls all
+			for _, t := range opts.tools { // alternate, so that other load of the machine affects all tools alike
 				fmt.Fprintf(stderr, "%s: %s, %d of %d\n", s.name, t.name, turn+1, opts.repeat)
 				r := measure(programs, s, t, turn)
 				if r.Err != "" {
@@ -85,14 +84,14 @@ func run(args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// parse reads the command line; what is wrong with it is told on complaints too.
-func parse(args []string, complaints io.Writer) (options, error) {
+// parse parses the command line. It also writes errors to stderr.
+func parse(args []string, stderr io.Writer) (options, error) {
 	own := scenario{name: "own", about: "as --link and --load say"}
 	var links []string
 	opts := options{tools: tools, repeat: 1}
 	length := 20 * time.Second
 	flags := flag.NewFlagSet("versus", flag.ContinueOnError)
-	flags.SetOutput(complaints)
+	flags.SetOutput(stderr)
 	flags.Func("link", "`TEXT` of the link between the hosts, as the lab's (default delay=200us); one run for each", func(text string) error {
 		links = append(links, text)
 		_, err := testnet.ParseParams(text)
@@ -111,15 +110,15 @@ func parse(args []string, complaints io.Writer) (options, error) {
 	})
 	flags.BoolVar(&opts.json, "json", false, "print the result of each run as JSON")
 	flags.Usage = func() {
-		fmt.Fprintln(complaints, "usage: versus [options] [SCENARIO...]\n       versus ipc [options]\n\noptions:")
+		fmt.Fprintln(stderr, "usage: versus [options] [SCENARIO...]\n       versus ipc [options]\n\noptions:")
 		flags.PrintDefaults()
-		fmt.Fprintln(complaints, "\nscenarios (default: the one that --link and --load describe):")
+		fmt.Fprintln(stderr, "\nscenarios (default: the one that --link and --load describe):")
 		for _, s := range scenarios {
-			fmt.Fprintf(complaints, "  %-10s %s\n", s.name, s.about)
+			fmt.Fprintf(stderr, "  %-10s %s\n", s.name, s.about)
 		}
-		fmt.Fprintln(complaints, "\ntools:")
+		fmt.Fprintln(stderr, "\ntools:")
 		for _, t := range tools {
-			fmt.Fprintf(complaints, "  %-16s %s\n", t.name, t.about)
+			fmt.Fprintf(stderr, "  %-16s %s\n", t.name, t.about)
 		}
 	}
 	if err := flags.Parse(args); err != nil {

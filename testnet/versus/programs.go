@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// programs is the directory with what runs on the hosts.
+// programs is the directory with the programs for the hosts.
 type programs string
 
 func (p programs) path(name string) string {
@@ -23,16 +23,16 @@ func (p programs) remove() { os.RemoveAll(string(p)) }
 
 const (
 	sources = "testnet/versus/c/"
-	peer    = "localach/testdata/peer" // the tests' own peer of libach, whose channels these are
+	peer    = "localach/testdata/peer" // the C library of the tests that writes libach's channels
 )
 
-// compile is the command that makes the C program of that name; more are sources and libraries.
+// compile returns the command that compiles a C program. more are further sources and libraries.
 func (p programs) compile(name string, more ...string) []string {
 	job := []string{"cc", "-std=gnu11", "-O2", "-Wall", "-pthread", "-I" + peer, "-I" + string(p), "-o", p.path(name), sources + name + ".c", peer + "/channel.c"}
 	return append(job, more...)
 }
 
-// forTools are the commands that make achbridge, both ends, and the tools that are installed.
+// forTools returns the commands that build achbridge, both ends, and the installed tools.
 func (p programs) forTools(tools []tool) [][]string {
 	jobs := [][]string{{"go", "build", "-o", p.path("achbridge"), "./cmd/achbridge"}, {"go", "build", "-o", p.path("quicping"), "./testnet/versus/quicping"}, p.compile("ends"), p.compile("achd")}
 	for _, t := range tools {
@@ -49,7 +49,7 @@ func (p programs) forTools(tools []tool) [][]string {
 	return jobs
 }
 
-// build runs commands that make programs, in the repository.
+// build runs commands that build programs, in the repository.
 func build(jobs func(p programs) [][]string) (programs, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "achbridge").Output()
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 
 // result is one run of one tool.
 type result struct {
-	Scenario  string    `json:"scenario"`
-	Link      string    `json:"link"`
-	Tool      string    `json:"tool"`
-	Turn      int       `json:"turn"`
-	Err       string    `json:"error,omitempty"`
-	Groups    []figures `json:"groups,omitempty"`
-	Processor []float64 `json:"processor_ms_per_s,omitempty"` // of the robot, of the PC
+	Scenario string     `json:"scenario"`
+	Link     string     `json:"link"`
+	Tool     string     `json:"tool"`
+	Turn     int        `json:"turn"`
+	Err      string     `json:"error,omitempty"`
+	Groups   []ageStats `json:"groups,omitempty"`
+	CPU      []float64  `json:"processor_ms_per_s,omitempty"` // CPU time of the tool on the robot and on the PC
 }
 
-// figures are those of the channels of one kind. Age is the age of information: how
-// old the newest frame on the PC was, on average over time. Delay is how old a frame
-// was when the reader had it. All in milliseconds.
-type figures struct {
+// ageStats are the statistics of the channels of one kind. Age is the age of information:
+// the age of the newest frame on the PC, averaged over time. Delay is the age of a frame
+// when the reader got it. All times are in milliseconds.
+type ageStats struct {
 	Load     string  `json:"load"`
 	Age      float64 `json:"age_mean_ms"`
 	AgeP99   float64 `json:"age_p99_ms"`
@@ -32,10 +32,10 @@ type figures struct {
 	DelayP99 float64 `json:"delay_p99_ms"`
 	DelayMax float64 `json:"delay_max_ms"`
 	Frames   int     `json:"frames"`
-	Lost     float64 `json:"lost"` // share of those that were put
+	Lost     float64 `json:"lost"` // share of the frames that were put
 }
 
-// frame is one that the reader has taken.
+// frame is a frame that the reader got.
 type frame struct {
 	channel  int
 	number   uint64
@@ -44,7 +44,7 @@ type frame struct {
 
 const recordSize = 32
 
-// readFrames reads what "ends read" wrote, in the order of the channels.
+// readFrames reads the output of "ends read", sorted by channel.
 func readFrames(path string) (list []frame, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -61,14 +61,14 @@ func readFrames(path string) (list []frame, err error) {
 	return list, nil
 }
 
-// summarize makes the figures of what was read from begin to end.
-func summarize(load []group, frames []frame, begin, end time.Duration) (list []figures) {
-	number := 0 // of a channel
+// summarize returns the statistics of the frames that were read from begin to end.
+func summarize(load []group, frames []frame, begin, end time.Duration) (list []ageStats) {
+	number := 0 // number of the channel
 	for _, g := range load {
-		sum, delays := figures{Load: g.String()}, []time.Duration(nil)
+		sum, delays := ageStats{Load: g.String()}, []time.Duration(nil)
 		first := number
 		for range g.Count {
-			own := of(frames, number)
+			own := ofChannel(frames, number)
 			stat, counted, missed := ages(own, begin, end)
 			sum.Age += milliseconds(stat.Mean) / float64(g.Count)
 			sum.AgeP99 = max(sum.AgeP99, milliseconds(stat.P99))
@@ -91,14 +91,14 @@ func summarize(load []group, frames []frame, begin, end time.Duration) (list []f
 	return list
 }
 
-// of are the frames of a channel.
-func of(frames []frame, channel int) []frame {
+// ofChannel returns the frames of a channel.
+func ofChannel(frames []frame, channel int) []frame {
 	from, _ := slices.BinarySearchFunc(frames, channel, func(f frame, c int) int { return f.channel - c })
 	to, _ := slices.BinarySearchFunc(frames, channel+1, func(f frame, c int) int { return f.channel - c })
 	return frames[from:to]
 }
 
-// ages follows one channel: how old its newest frame was, how many frames came, and how
+// ages returns the ages of one channel's newest frame, how many frames arrived, and how
 // many between them did not.
 func ages(frames []frame, begin, end time.Duration) (stat age.Stat, counted int, missed float64) {
 	const never = time.Hour // no budget

@@ -10,18 +10,18 @@ import (
 	"achbridge/localach"
 )
 
-// scenario is what is carried over which link.
+// scenario is a load and a link.
 type scenario struct {
 	name, about string
-	link        string // in the text form of the lab
-	options     string // of achbridge's mirrors
+	link        string // in the text form of testnet.Params
+	options     string // options of achbridge's mirrors
 	load        []group
-	cut         time.Duration // how long the cable is unplugged, in the middle; 0: never
+	cut         time.Duration // how long the cable is unplugged in the middle; 0 means never
 	length      time.Duration
 }
 
-// scenarios are those that have names. The delay of a LAN is what a switch and a
-// cable take; the kernel's own time comes on top of it.
+// scenarios has the predefined scenarios. The delay of a LAN is that of a switch and a
+// cable, without the kernel's processing time.
 var scenarios = []scenario{
 	{name: "lan-1k", about: "64 B at 1 kHz on a LAN with room", link: "delay=50us", load: load("imu:1000:64")},
 	{name: "lan-200", about: "64 B at 200 Hz on a LAN with room", link: "delay=50us", load: load("imu:200:64")},
@@ -40,7 +40,7 @@ type group struct {
 	Count int
 }
 
-// channels are the names of the group's channels.
+// channels returns the names of the group's channels.
 func (g group) channels() (names []string) {
 	if g.Count == 1 {
 		return []string{g.Name}
@@ -61,7 +61,7 @@ func (g group) String() string {
 
 const stampSize = 16
 
-// parseLoad reads "imu:1000:64,joint:200:3000*9".
+// parseLoad parses "imu:1000:64,joint:200:3000*9".
 func parseLoad(text string) (list []group, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		g := group{Count: 1}
@@ -89,7 +89,7 @@ func parseLoad(text string) (list []group, err error) {
 	return list, nil
 }
 
-// load is for what is written here.
+// load parses a load that is a constant of this program.
 func load(text string) []group {
 	list, err := parseLoad(text)
 	if err != nil {

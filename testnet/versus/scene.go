@@ -17,13 +17,13 @@ import (
 	"achbridge/testnet/hosts"
 )
 
-// scene is one run: two hosts, a writer, a tool and a reader.
+// scene is one run, with two hosts, a writer, a tool and a reader.
 type scene struct {
 	scenario scenario
 	tool     tool
 	programs programs
 	lab      *hosts.Lab
-	dir      string // for files of this run
+	dir      string // directory for files of this run
 	carriers []process
 	log      *os.File
 }
@@ -36,10 +36,10 @@ type process struct {
 
 const (
 	warmUp  = 2 * time.Second
-	atFirst = 20 * time.Second // until every channel has come through
+	atFirst = 20 * time.Second // time until every channel must be carried
 )
 
-// measure does one run. What goes wrong is in the result.
+// measure does one run. An error is in the result.
 func measure(p programs, s scenario, t tool, turn int) result {
 	r := result{Scenario: s.name, Link: s.link, Tool: t.name, Turn: turn}
 	if missing := t.missing(); missing != nil {
@@ -91,7 +91,7 @@ func (c *scene) perform(r *result) (err error) {
 	if err != nil {
 		return err
 	}
-	time.Sleep(100 * time.Millisecond) // the channels are there
+	time.Sleep(100 * time.Millisecond) // until the writer has created the channels
 	if err := c.tool.start(c); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (c *scene) perform(r *result) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.tool.ends != "" { // they do the tool's work too
+	if c.tool.ends != "" { // the ends do the tool's work too
 		c.carriers = append(c.carriers, process{"robot", writer}, process{"pc", reader})
 	}
 	if err := c.awaitMirrors(); err != nil {
@@ -107,11 +107,11 @@ func (c *scene) perform(r *result) (err error) {
 	}
 	time.Sleep(warmUp)
 
-	begin, used := monotonic(), c.processor()
-	if err := c.pass(); err != nil {
+	begin, used := monotonic(), c.cpuTime()
+	if err := c.waitAndCut(); err != nil {
 		return err
 	}
-	end, after := monotonic(), c.processor()
+	end, after := monotonic(), c.cpuTime()
 	if err := reader.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
@@ -124,12 +124,12 @@ func (c *scene) perform(r *result) (err error) {
 	}
 	r.Groups = summarize(c.scenario.load, frames, begin, end)
 	for _, host := range []string{"robot", "pc"} {
-		r.Processor = append(r.Processor, float64((after[host]-used[host]).Milliseconds())/(end-begin).Seconds())
+		r.CPU = append(r.CPU, float64((after[host]-used[host]).Milliseconds())/(end-begin).Seconds())
 	}
 	return nil
 }
 
-// ends are the arguments of the writer and of the reader.
+// ends returns the arguments of the writer and of the reader.
 func (c *scene) ends() (write, read []string, err error) {
 	pc, err := c.lab.Addr("pc")
 	write, read = []string{"write"}, []string{"read"}
@@ -149,8 +149,8 @@ func (c *scene) ends() (write, read []string, err error) {
 	return write, read, err
 }
 
-// pass lets the time of the measurement pass, with what befalls the cable in it.
-func (c *scene) pass() error {
+// waitAndCut waits for the length of the measurement, and unplugs the cable as in the scenario.
+func (c *scene) waitAndCut() error {
 	if c.scenario.cut == 0 {
 		time.Sleep(c.scenario.length)
 		return nil
@@ -168,7 +168,7 @@ func (c *scene) pass() error {
 	return nil
 }
 
-// awaitMirrors waits until every channel is on the PC.
+// awaitMirrors waits until every channel exists on the PC.
 func (c *scene) awaitMirrors() error {
 	if c.tool.bare {
 		return nil
@@ -187,7 +187,7 @@ func (c *scene) awaitMirrors() error {
 	return nil
 }
 
-// exists looks at a host's file from outside.
+// exists reports whether a file exists on a host.
 func (c *scene) exists(host, path string) bool {
 	pid, err := c.lab.PID(host)
 	if err != nil {
@@ -197,7 +197,7 @@ func (c *scene) exists(host, path string) bool {
 	return err == nil
 }
 
-// launch starts a program on a host; the lab ends it.
+// launch starts a program on a host. It ends with the lab.
 func (c *scene) launch(host, program string, stdout io.Writer, args ...string) (*hosts.Cmd, error) {
 	cmd := c.lab.Command(host, c.programs.path(program), args...)
 	cmd.Dir = "/"
@@ -211,7 +211,7 @@ func (c *scene) launch(host, program string, stdout io.Writer, args ...string) (
 	return cmd, nil
 }
 
-// run starts a program of the tool, whose processor time counts.
+// run starts a program of the tool. Its CPU time counts.
 func (c *scene) run(host, program string, args ...string) error {
 	cmd, err := c.launch(host, program, nil, args...)
 	if err == nil {
@@ -220,36 +220,36 @@ func (c *scene) run(host, program string, args ...string) error {
 	return err
 }
 
-// output runs a program to its end.
+// output runs a program and returns its output.
 func (c *scene) output(host, program string, args ...string) ([]byte, error) {
 	cmd := c.lab.Command(host, c.programs.path(program), args...)
-	var complaints bytes.Buffer
-	cmd.Stderr = &complaints
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
 	out, err := cmd.Output()
 	if err != nil {
-		err = fmt.Errorf("%s on %s: %w\n%s", program, host, err, complaints.String())
+		err = fmt.Errorf("%s on %s: %w\n%s", program, host, err, errOut.String())
 	}
 	return out, err
 }
 
 func (c *scene) path(name string) string { return filepath.Join(c.dir, name) }
 
-// processor is the time that the tool's processes and their children have used so far,
-// for each host.
-func (c *scene) processor() map[string]time.Duration {
+// cpuTime returns the CPU time that the tool's processes and their children have used so
+// far, by host.
+func (c *scene) cpuTime() map[string]time.Duration {
 	used := map[string]time.Duration{}
 	for _, p := range c.carriers {
-		used[p.host] += processorOf(p.cmd.Process.Pid)
+		used[p.host] += cpuTimeOf(p.cmd.Process.Pid)
 	}
 	return used
 }
 
-// processorOf adds up a process and all below it.
-func processorOf(pid int) (used time.Duration) {
+// cpuTimeOf returns the CPU time of a process and all of its descendants.
+func cpuTimeOf(pid int) (used time.Duration) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
-		return 0 // it has ended
+		return 0 // the process has ended
 	}
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const user, system, tick = 11, 12, 10 * time.Millisecond
@@ -262,7 +262,7 @@ func processorOf(pid int) (used time.Duration) {
 		children, _ := os.ReadFile(list)
 		for _, child := range strings.Fields(string(children)) {
 			if id, err := strconv.Atoi(child); err == nil {
-				used += processorOf(id)
+				used += cpuTimeOf(id)
 			}
 		}
 	}
@@ -271,7 +271,7 @@ func processorOf(pid int) (used time.Duration) {
 
 func channelFile(name string) string { return "/dev/shm/achshm-" + name }
 
-// monotonic is the time of the frames' stamps.
+// monotonic returns the time of CLOCK_MONOTONIC, which the frames' stamps use.
 func monotonic() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// writeTable prints the medians of a scenario's runs as Markdown, a table for each kind
-// of channel. Ratios are medians of those of each turn.
+// writeTable prints the medians of a scenario's runs as Markdown, with a table for each
+// kind of channel. Ratios are the medians of the turns' ratios.
 func writeTable(w io.Writer, s scenario, tools []tool, results []result) {
 	fmt.Fprintf(w, "### %s: %s\n\nLink `%s`, %v.\n", s.name, s.about, s.link, s.length)
 	for i, g := range s.load {
@@ -21,7 +21,7 @@ func writeTable(w io.Writer, s scenario, tools []tool, results []result) {
 	fmt.Fprintln(w)
 }
 
-// row are the cells of a tool.
+// row returns the cells of a tool.
 func row(group int, base, tool string, results []result) []string {
 	all := func(value func(result) float64) (list []float64) {
 		for _, r := range results {
@@ -34,7 +34,7 @@ func row(group int, base, tool string, results []result) []string {
 	if len(all(func(result) float64 { return 0 })) == 0 {
 		return []string{reason(tool, results), "", "", "", "", "", "", ""}
 	}
-	cell := func(format string, value func(figures) float64) string {
+	cell := func(format string, value func(ageStats) float64) string {
 		return fmt.Sprintf(format, median(all(func(r result) float64 { return value(r.Groups[group]) })))
 	}
 	share := "-"
@@ -42,18 +42,18 @@ func row(group int, base, tool string, results []result) []string {
 		share = fmt.Sprintf("%.2f", median(ratios))
 	}
 	return []string{
-		cell("%.2f", func(f figures) float64 { return f.Age }),
+		cell("%.2f", func(f ageStats) float64 { return f.Age }),
 		share,
-		cell("%.2f", func(f figures) float64 { return f.AgeP99 }),
-		cell("%.2f", func(f figures) float64 { return f.DelayP50 }),
-		cell("%.2f", func(f figures) float64 { return f.DelayP99 }),
-		cell("%.1f", func(f figures) float64 { return f.DelayMax }),
-		cell("%.1f %%", func(f figures) float64 { return 100 * f.Lost }),
-		fmt.Sprintf("%.0f + %.0f", median(all(func(r result) float64 { return r.Processor[0] })), median(all(func(r result) float64 { return r.Processor[1] }))),
+		cell("%.2f", func(f ageStats) float64 { return f.AgeP99 }),
+		cell("%.2f", func(f ageStats) float64 { return f.DelayP50 }),
+		cell("%.2f", func(f ageStats) float64 { return f.DelayP99 }),
+		cell("%.1f", func(f ageStats) float64 { return f.DelayMax }),
+		cell("%.1f %%", func(f ageStats) float64 { return 100 * f.Lost }),
+		fmt.Sprintf("%.0f + %.0f", median(all(func(r result) float64 { return r.CPU[0] })), median(all(func(r result) float64 { return r.CPU[1] }))),
 	}
 }
 
-// ratios are the mean ages of a tool to those of another in the same turn.
+// ratios returns the ratios of a tool's mean ages to those of base in the same turn.
 func ratios(group int, base, tool string, results []result) (list []float64) {
 	for _, r := range results {
 		i := slices.IndexFunc(results, func(o result) bool { return o.Tool == base && o.Turn == r.Turn })
@@ -64,7 +64,7 @@ func ratios(group int, base, tool string, results []result) (list []float64) {
 	return list
 }
 
-// reason is why a tool has no figures.
+// reason returns why a tool has no figures.
 func reason(tool string, results []result) string {
 	for _, r := range results {
 		if r.Tool == tool && r.Err != "" {

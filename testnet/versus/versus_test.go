@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(await.Main(m))
 }
 
-func TestLoadIsRead(t *testing.T) {
+func TestParseLoad(t *testing.T) {
 	list, err := parseLoad("imu:1000:64,joint:200:3000*2")
 	if err != nil || len(list) != 2 || list[1].Count != 2 {
 		t.Fatalf("got %v, %v", list, err)
@@ -37,9 +37,9 @@ func TestLoadIsRead(t *testing.T) {
 	}
 }
 
-// A frame each 10 ms, 2 ms on its way, of which one is lost: the age runs from 2 to 12
-// ms, and once to 22 ms.
-func TestAgesAreThoseOfTheNewestFrame(t *testing.T) {
+// A frame every 10 ms takes 2 ms, and one frame is lost: the age rises from 2 to 12 ms, and
+// once to 22 ms.
+func TestAges(t *testing.T) {
 	const ms = time.Millisecond
 	var frames []frame
 	for n := range uint64(100) {
@@ -48,7 +48,7 @@ func TestAgesAreThoseOfTheNewestFrame(t *testing.T) {
 		}
 	}
 	late := frames[20]
-	late.got += 55 * ms // a second copy, which makes nothing younger
+	late.got += 55 * ms // a second copy does not change the age
 	frames = append(frames[:26:26], append([]frame{late}, frames[26:]...)...)
 	got := summarize(load("imu:100:64"), frames, 102*ms, 902*ms)[0]
 	if want := (79*7.0 + 12 + 17 - 12) / 80; got.Age < want-0.01 || got.Age > want+0.2 {
@@ -62,7 +62,7 @@ func TestAgesAreThoseOfTheNewestFrame(t *testing.T) {
 	}
 }
 
-func TestWrongUseIsNamed(t *testing.T) {
+func TestParseReportsUsageErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                   "nothing to carry",
 		"nowhere":            `"nowhere"`,
@@ -76,7 +76,7 @@ func TestWrongUseIsNamed(t *testing.T) {
 	}
 }
 
-func TestEachLinkIsARun(t *testing.T) {
+func TestEachLinkIsOneScenario(t *testing.T) {
 	opts, err := parse(strings.Fields("--load imu:200:64 --link wifi=busy --link rate=1mbit --mirror budget=2s"), io.Discard)
 	if err != nil || len(opts.scenarios) != 2 {
 		t.Fatalf("got %v, %v; want two scenarios", opts.scenarios, err)
@@ -88,7 +88,7 @@ func TestEachLinkIsARun(t *testing.T) {
 	}
 }
 
-// Whoever compresses frames shall gain nothing by it.
+// A tool must gain nothing from compression.
 func TestFramesDoNotCompress(t *testing.T) {
 	p, err := build(func(p programs) [][]string { return [][]string{p.compile("ends")} })
 	if err != nil {
@@ -121,8 +121,8 @@ func TestFramesDoNotCompress(t *testing.T) {
 	}
 }
 
-// All tools carry frames between real hosts; which is the better one is a question of
-// the machine, and not asked here.
+// The test checks only that all tools carry frames between emulated hosts, since their
+// figures depend on the machine.
 func TestEveryToolCarriesFrames(t *testing.T) {
 	need.Long(t)
 	hosts.StartTest(t, hosts.Config{Hosts: []string{"try"}}).Close()

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// isHTTPHost reports whether text is a host name, in the form of an entry of http_hosts.
-func isHTTPHost(text string) bool {
+// IsHTTPHost reports whether text is a host name, in the form of an entry of http_hosts.
+func IsHTTPHost(text string) bool {
 	const most = 253
 	allowed := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.-", r)
@@ -15,18 +15,9 @@ func isHTTPHost(text string) bool {
 		!strings.ContainsFunc(text, func(r rune) bool { return !allowed(r) })
 }
 
-// HTTPHostIn returns text if it is a host name, in the form of an entry of http_hosts, or ""
-// if it is none.
-func HTTPHostIn(text string) string {
-	if isHTTPHost(text) {
-		return text
-	}
-	return ""
-}
-
 // checkHTTPHost says what is wrong with an entry of http_hosts.
 func checkHTTPHost(text string) error {
-	if !isHTTPHost(text) {
+	if !IsHTTPHost(text) {
 		return fmt.Errorf("%q: want a name alone, without port or pattern, as in robot.example.com", text)
 	}
 	return nil

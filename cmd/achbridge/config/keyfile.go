@@ -60,6 +60,14 @@ func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
 	return err
 }
 
+// KeepFile is ReplaceFile for a file in the state directory, which is made if it is not there.
+func KeepFile(path string, text []byte, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return ReplaceFile(path, text, mode)
+}
+
 // RevokedFile is the file in the state directory in which a host keeps the newest revocation
 // list that it has received.
 const RevokedFile = "revoked"

@@ -78,11 +78,6 @@ func (p Places) FindControl() string {
 	return firstPresent(own, SystemControl)
 }
 
-// StatePath is the directory in which a node keeps its identity.
-func (p Places) StatePath() (string, error) {
-	return statePlace.of(p)
-}
-
 // HubPath is the directory of a hub.
 func (p Places) HubPath() (string, error) {
 	return hubPlace.of(p)
@@ -200,14 +195,20 @@ func MissingFolder(what, dir string) error {
 	return nil
 }
 
+// StateDir is given, the state directory of the configuration, or else the usual one.
+func (p Places) StateDir(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	return statePlace.of(p)
+}
+
 // StateFile is the path of a file in the state directory; "" when there is no state
 // directory.
-func (p Places) StateFile(dir, file string) string {
-	if dir == "" {
-		var err error
-		if dir, err = p.StatePath(); err != nil {
-			return ""
-		}
+func (p Places) StateFile(given, file string) string {
+	dir, err := p.StateDir(given)
+	if err != nil {
+		return ""
 	}
 	return filepath.Join(dir, file)
 }

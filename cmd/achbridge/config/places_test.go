@@ -31,7 +31,7 @@ func TestPlacesOfFiles(t *testing.T) {
 		for _, p := range []struct {
 			what, want string
 			place      func() (string, error)
-		}{{"key", c.key, a.KeyPath}, {"control", c.control, a.controlPath}, {"state", c.state, a.StatePath}} {
+		}{{"key", c.key, a.KeyPath}, {"control", c.control, a.controlPath}, {"state", c.state, func() (string, error) { return a.StateDir("") }}} {
 			got, err := p.place()
 			if got != p.want || (err != nil) != (p.want == "") {
 				t.Errorf("%s, %s: got %q, %v, want %q", c.name, p.what, got, err, p.want)

@@ -63,12 +63,6 @@ func (c *Config) layout(r typeRule) (*layout.Layout, error) {
 	return l, err
 }
 
-// LayoutProblems are the mistakes in the files that types names.
-func (c *Config) LayoutProblems() Problems {
-	_, all := c.Layouts()
-	return all
-}
-
 // TypedChannels are the channels that match a pattern, which may be HOST/CHANNEL, and their layout;
 // nil when its file has mistakes.
 type TypedChannels struct {

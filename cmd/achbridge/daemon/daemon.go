@@ -345,11 +345,8 @@ func (d *Daemon) setup() (api.DaemonSetup, error) {
 }
 
 // identity returns the node's identity. It logs a warning if the identity cannot be stored.
-func (h Host) identity(dir, host string, log *slog.Logger) identity {
-	var err error
-	if dir == "" {
-		dir, err = h.StatePath()
-	}
+func (h Host) identity(given, host string, log *slog.Logger) identity {
+	dir, err := h.StateDir(given)
 	who := identity{id: randomIdentity()}
 	if err == nil {
 		who, err = nodeIdentity(dir, host, hardware("/sys"))
@@ -365,11 +362,8 @@ func (h Host) identity(dir, host string, log *slog.Logger) identity {
 
 // resetSecret returns the secret by which a node shows that it was restarted. That it
 // cannot be stored is only a warning.
-func (h Host) resetSecret(dir string, log *slog.Logger) (secret [32]byte) {
-	var err error
-	if dir == "" {
-		dir, err = h.StatePath()
-	}
+func (h Host) resetSecret(given string, log *slog.Logger) (secret [32]byte) {
+	dir, err := h.StateDir(given)
 	if err == nil {
 		secret, err = keptSecret(dir)
 	}

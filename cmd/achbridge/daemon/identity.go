@@ -101,10 +101,7 @@ func (f numberFile) write(path string) error {
 	if f.before != (trust.NodeID{}) {
 		text += beforeLine + f.before.String() + "\n"
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return config.ReplaceFile(path, []byte(text), 0o644)
+	return config.KeepFile(path, []byte(text), 0o644)
 }
 
 // keptSecret returns what is kept in dir as transport.Config.ResetSecret. When it cannot
@@ -119,10 +116,7 @@ func keptSecret(dir string) (secret [32]byte, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return secret, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return secret, err
-	}
-	return secret, config.ReplaceFile(path, secret[:], 0o600)
+	return secret, config.KeepFile(path, secret[:], 0o600)
 }
 
 func randomIdentity() (id trust.NodeID) {

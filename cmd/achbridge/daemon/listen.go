@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"syscall"
 
@@ -19,8 +20,6 @@ type Sockets struct {
 	At         *net.UDPAddr   // where QUIC is, or would be; tests ask it
 }
 
-const lastPort = 65535
-
 // anyPortTries is how often two ports in a row are looked for.
 const anyPortTries = 32
 
@@ -30,7 +29,7 @@ func ListenUDP(address string, mode via.Kind) (s Sockets, err error) {
 	if err != nil {
 		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: %w", address, err), "--listen :PORT")
 	}
-	if at.Port == lastPort && mode != via.QUIC {
+	if at.Port == math.MaxUint16 && mode != via.QUIC {
 		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: no port is left for SCTP, which takes the next one", address),
 			"--listen with a lower port, or --transport=quic")
 	}
@@ -101,7 +100,7 @@ func (s Sockets) ports() (p discovery.Ports) {
 
 // bothOf is where a node may listen that is found at addr and has not said more.
 func bothOf(addr *net.UDPAddr) transport.Addrs {
-	if addr.Port == lastPort {
+	if addr.Port == math.MaxUint16 {
 		return transport.Addrs{QUIC: addr}
 	}
 	return transport.Addrs{QUIC: addr, SCTP: nextPort(addr)}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -112,14 +111,9 @@ const mostMachines = 4 << 20
 // read returns the machines by host name, as far as they can be read. It renames a damaged file and
 // logs a warning.
 func (f *machineFile) read() map[string]bridge.Machine {
-	file, err := os.Open(f.path)
+	text, err := config.ReadFile(f.path, mostMachines)
 	if f.path == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil
-	}
-	var text []byte
-	if err == nil {
-		text, err = io.ReadAll(io.LimitReader(file, mostMachines))
-		file.Close()
 	}
 	machines := map[string]bridge.Machine{}
 	if err == nil {
@@ -192,8 +186,5 @@ func (f *machineFile) save(machines map[string]bridge.Machine) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
-		return err
-	}
-	return config.ReplaceFile(f.path, append(text, '\n'), 0o644)
+	return config.KeepFile(f.path, append(text, '\n'), 0o644)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -112,11 +111,7 @@ func (d *Daemon) followList() {
 		return
 	}
 	d.trust.had = list.Number()
-	err := os.MkdirAll(filepath.Dir(d.trust.kept), 0o755)
-	if err == nil {
-		err = config.ReplaceFile(d.trust.kept, []byte(list.Text()), 0o644)
-	}
-	if err != nil {
+	if err := config.KeepFile(d.trust.kept, []byte(list.Text()), 0o644); err != nil {
 		d.log.Warn("list of revocations not kept: after a restart it must come from a peer", "err", err)
 	}
 }

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/ui"
@@ -38,20 +39,10 @@ func (s *Snapshot) origin() []Finding {
 	switch {
 	case c.Cause == status.CauseExportRule && len(s.Pushes()) == 0:
 		list = append([]Finding{s.hidden(c)}, list...)
-	case len(list) == 0 || !s.someBad(list):
+	case !slices.ContainsFunc(list, func(f Finding) bool { return f.Cure != "" }): // all are notes
 		list = append([]Finding{s.allWell(c, readers, hz)}, list...)
 	}
 	return list
-}
-
-// someBad reports whether one of the findings has a cure, so that it is more than a note.
-func (s *Snapshot) someBad(list []Finding) bool {
-	for _, f := range list {
-		if f.Cure != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // unknownHere is the finding that the daemon does not know the channel.
@@ -102,21 +93,13 @@ func (s *Snapshot) unfed() Finding {
 // restsHere reports whether the channel rests no longer than usual, as far as the hosts that
 // read it report.
 func (s *Snapshot) restsHere() bool {
-	known := false
-	for _, e := range s.After.Exports {
-		known = known || e.Channel == s.Channel && e.DueMs != nil
-	}
-	return known && !s.overdueHere()
+	isKnown := func(e status.Subscription) bool { return e.Channel == s.Channel && e.DueMs != nil }
+	return slices.ContainsFunc(s.After.Exports, isKnown) && !s.overdueHere()
 }
 
 // overdueHere reports whether a reader's mirror is over its budget because nothing is put.
 func (s *Snapshot) overdueHere() bool {
-	for _, e := range s.After.Exports {
-		if e.Channel == s.Channel && overdue(e.DueMs, e.QoS) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.After.Exports, func(e status.Subscription) bool { return e.Channel == s.Channel && overdue(e.DueMs, e.QoS) })
 }
 
 func (s *Snapshot) silentPublisher(c status.Local, hz float64) Finding {
@@ -191,12 +174,7 @@ func (s *Snapshot) exportFlow(e status.Subscription, hz float64) []Finding {
 		f, _ := s.unlinked(e.Peer)
 		return []Finding{f}
 	}
-	var old status.Subscription
-	for _, o := range s.Before.Exports {
-		if o.Channel == e.Channel && o.Peer == e.Peer {
-			old = o
-		}
-	}
+	old, _ := first(s.Before.Exports, func(o status.Subscription) bool { return o.Channel == e.Channel && o.Peer == e.Peer })
 	f := s.flowTo(e, old, hz)
 	if r, ok := f.verdict(); ok && (hz > 0 || r.Cause != status.CauseOther) {
 		if f.allLate() {
@@ -252,13 +230,4 @@ func (s *Snapshot) allWell(c status.Local, readers int, hz float64) Finding {
 		}
 	}
 	return f
-}
-
-func LocalOf(s status.Report, channel string) (status.Local, bool) {
-	for _, c := range s.Locals {
-		if c.Channel == channel {
-			return c, true
-		}
-	}
-	return status.Local{}, false
 }

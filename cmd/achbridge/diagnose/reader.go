@@ -130,12 +130,7 @@ func (s *Snapshot) reader() []Finding {
 
 // wished reports whether the configuration asks for the channel.
 func (s *Snapshot) wished() bool {
-	for _, v := range s.Rules {
-		if v.Verb == "mirror" && v.Applies {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Rules, func(v config.Judgement) bool { return v.Verb == "mirror" && v.Applies })
 }
 
 func (s *Snapshot) unwanted() Finding {
@@ -278,20 +273,22 @@ func (s *Snapshot) fileEvidence(cause status.Cause) (list []string) {
 	return list
 }
 
+// MirrorOf, LinkOf and LocalOf find what a report has; false when it has none.
 func MirrorOf(s status.Report, host, channel string) (status.Mirror, bool) {
-	for _, m := range s.Mirrors {
-		if m.Host == host && m.Channel == channel {
-			return m, true
-		}
-	}
-	return status.Mirror{}, false
+	return first(s.Mirrors, func(m status.Mirror) bool { return m.Host == host && m.Channel == channel })
 }
 
 func LinkOf(s status.Report, host string) (status.Link, bool) {
-	for _, l := range s.Links {
-		if l.Peer == host {
-			return l, true
-		}
+	return first(s.Links, func(l status.Link) bool { return l.Peer == host })
+}
+
+func LocalOf(s status.Report, channel string) (status.Local, bool) {
+	return first(s.Locals, func(c status.Local) bool { return c.Channel == channel })
+}
+
+func first[T any](list []T, is func(T) bool) (found T, ok bool) {
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		return list[i], true
 	}
-	return status.Link{}, false
+	return found, false
 }

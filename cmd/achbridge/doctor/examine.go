@@ -13,7 +13,7 @@ import (
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
-	"achbridge/localach"
+	"achbridge/cmd/achbridge/view"
 )
 
 // fitness is the outcome of a check.
@@ -48,9 +48,7 @@ type Report struct {
 
 // Host has what Examine needs to know of the host.
 type Host struct {
-	config.Places
-	Dir      localach.Dir
-	Client   func(control string) *api.Client
+	view.Host
 	TryPorts func(listen string, mode via.Kind) (at string, err error) // checks that the ports are free
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"achbridge/bridge/trust"
 	"achbridge/bridge/via"
-	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
 )
 
@@ -34,7 +34,7 @@ func look(t *testing.T) *patient {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	env := map[string]string{"XDG_CONFIG_HOME": t.TempDir(), "XDG_STATE_HOME": t.TempDir()}
-	h := Host{Places: config.Places{Env: func(name string) string { return env[name] }, UID: 1}, Dir: localach.Dir(dir), Client: api.New, TryPorts: func(string, via.Kind) (string, error) { return "", nil }}
+	h := Host{Host: view.Host{Places: config.Places{Env: func(name string) string { return env[name] }, UID: 1}, Dir: localach.Dir(dir)}, TryPorts: func(string, via.Kind) (string, error) { return "", nil }}
 	return &patient{Host: h, config: &config.Config{Settings: config.Defaults()}}
 }
 

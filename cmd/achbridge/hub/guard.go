@@ -116,8 +116,6 @@ func (g *guard) list() []Host {
 	return g.listed // never changed, only replaced
 }
 
-func (g *guard) count() int { return len(g.list()) }
-
 // has reports whether the hub has a host of that name.
 func (g *guard) has(host string) bool {
 	g.mu.Lock()

@@ -21,31 +21,17 @@ type members struct {
 
 	mu     sync.Mutex
 	hosts  map[string]*member
-	counts map[uint64]traffic // of each connection, as it was seen last
+	counts map[uint64]server.ConnInfo // each connection, as it was seen last
 }
 
 // member is a host that is or was connected.
 type member struct {
-	since       time.Time // zero: away
-	from        string    // address of its oldest connection
-	connections int
-	waiting     int // bytes that wait for it
-	traffic         // since the hub began
-}
-
-// traffic is what a host has sent to the hub and received from it, in messages and bytes of
-// their contents.
-type traffic struct{ sentMessages, sentBytes, receivedMessages, receivedBytes int64 }
-
-func (t *traffic) add(now, before traffic) {
-	t.sentMessages += now.sentMessages - before.sentMessages
-	t.sentBytes += now.sentBytes - before.sentBytes
-	t.receivedMessages += now.receivedMessages - before.receivedMessages
-	t.receivedBytes += now.receivedBytes - before.receivedBytes
+	since time.Time // zero: away
+	HostReport
 }
 
 func newMembers(s *server.Server, g *guard, log *slog.Logger) *members {
-	return &members{nats: s, guard: g, log: log, hosts: map[string]*member{}, counts: map[uint64]traffic{}}
+	return &members{nats: s, guard: g, log: log, hosts: map[string]*member{}, counts: map[uint64]server.ConnInfo{}}
 }
 
 const (
@@ -101,15 +87,15 @@ func (m *members) look() {
 			n = &member{}
 			now[host.Name] = n
 		}
-		if n.connections == keptConnections || n.waiting+c.Pending > maxUnread {
+		if n.Connections == keptConnections || n.Waiting+c.Pending > maxUnread {
 			_ = m.nats.DisconnectClientByID(c.Cid)
 			continue
 		}
 		if n.since.IsZero() || c.Start.Before(n.since) {
-			n.since, n.from = c.Start, net.JoinHostPort(c.IP, strconv.Itoa(c.Port))
+			n.since, n.From = c.Start, net.JoinHostPort(c.IP, strconv.Itoa(c.Port))
 		}
-		n.connections++
-		n.waiting += c.Pending
+		n.Connections++
+		n.Waiting += c.Pending
 	}
 	m.tell(now, ends)
 	for id := range hosts {
@@ -127,9 +113,12 @@ func (m *members) count(host string, c *server.ConnInfo) {
 		h = &member{}
 		m.hosts[host] = h
 	}
-	t := traffic{c.InMsgs, c.InBytes, c.OutMsgs, c.OutBytes}
-	h.traffic.add(t, m.counts[c.Cid])
-	m.counts[c.Cid] = t
+	before := m.counts[c.Cid]
+	h.SentCount += c.InMsgs - before.InMsgs
+	h.Sent += c.InBytes - before.InBytes
+	h.Messages += c.OutMsgs - before.OutMsgs
+	h.Received += c.OutBytes - before.OutBytes
+	m.counts[c.Cid] = *c
 }
 
 // tell takes who is connected now, and logs who has come and gone. Needs m.mu.
@@ -138,14 +127,14 @@ func (m *members) tell(now map[string]*member, ends map[string]string) {
 		n := now[name]
 		switch {
 		case n != nil && h.since.IsZero():
-			m.log.Info("host connected", "host", name, "from", n.from)
+			m.log.Info("host connected", "host", name, "from", n.From)
 		case n == nil && !h.since.IsZero():
 			m.log.Info("host left", "host", name, "why", ending(ends[name]))
 		}
 		if n == nil {
 			n = &member{}
 		}
-		h.since, h.from, h.connections, h.waiting = n.since, n.from, n.connections, n.waiting
+		h.since, h.From, h.Connections, h.Waiting = n.since, n.From, n.Connections, n.Waiting
 	}
 }
 
@@ -177,12 +166,17 @@ func (m *members) sorted() (names []string) {
 	return names
 }
 
-// of is what is known of a host.
-func (m *members) of(host string) member {
+// report returns the present figures of a host.
+func (m *members) report(host string) HostReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if h := m.hosts[host]; h != nil {
-		return *h
+	h := m.hosts[host]
+	if h == nil {
+		return HostReport{Host: host}
 	}
-	return member{}
+	r := h.HostReport
+	if r.Host, r.Connected = host, !h.since.IsZero(); r.Connected {
+		r.ForMs = time.Since(h.since).Milliseconds()
+	}
+	return r
 }

@@ -50,7 +50,7 @@ func (s *Server) report() Report {
 		r.Streams, r.Readers, r.Memory = z.Streams, z.Consumers, int64(z.Memory)
 	}
 	for _, name := range s.members.sorted() {
-		r.Hosts = append(r.Hosts, s.members.of(name).report(name))
+		r.Hosts = append(r.Hosts, s.members.report(name))
 	}
 	return r
 }
@@ -72,15 +72,6 @@ func (d Directory) ReportAtRest() (Report, error) {
 	}
 	slices.SortFunc(r.Hosts, func(a, b HostReport) int { return strings.Compare(a.Host, b.Host) })
 	return r, nil
-}
-
-func (m member) report(name string) HostReport {
-	r := HostReport{Host: name, Connected: !m.since.IsZero(), From: m.from, Connections: m.connections, Waiting: m.waiting,
-		Sent: m.sentBytes, SentCount: m.sentMessages, Received: m.receivedBytes, Messages: m.receivedMessages}
-	if r.Connected {
-		r.ForMs = time.Since(m.since).Milliseconds()
-	}
-	return r
 }
 
 // serveControl answers verbs: GET /v1/hub is the report.

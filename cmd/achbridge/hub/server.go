@@ -183,7 +183,7 @@ func listen(at string) (net.Listener, error) {
 func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
 	boundMemory("/", s.cfg.Memory)
-	s.log.Info("running", "address", s.id.Address, "listen", s.Addr(), "hosts", s.guard.count(), "dir", string(s.cfg.Dir), "version", s.cfg.Version)
+	s.log.Info("running", "address", s.id.Address, "listen", s.Addr(), "hosts", len(s.guard.list()), "dir", string(s.cfg.Dir), "version", s.cfg.Version)
 	manager := service.Manager{Log: s.log}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.serveControl(ctx) })

@@ -55,12 +55,9 @@ type ChannelError struct {
 func (e *ChannelError) Error() string { return fmt.Sprintf("channel %s: %v", e.Channel, e.Err) }
 func (e *ChannelError) Unwrap() error { return e.Err }
 
-// A frame may have been captured before frames that stand earlier in the file. So the player
-// reads ahead, at most for this time and this many bytes.
-const (
-	aheadTime  = time.Minute
-	aheadBytes = 64 << 20
-)
+// aheadTime limits how far the player reads ahead, as maxWaiting does. A frame may have been captured before frames that
+// come earlier in the file.
+const aheadTime = time.Minute
 
 // player puts the frames of one file.
 type player struct {
@@ -193,7 +190,7 @@ func (p *player) start() time.Time {
 // fill reads frames ahead of their time.
 func (p *player) fill() error {
 	for p.ended == nil {
-		if len(p.ahead) > 0 && (p.bytes > aheadBytes || p.read.Sub(p.ahead[0].at) > aheadTime) {
+		if len(p.ahead) > 0 && (p.bytes > maxWaiting || p.read.Sub(p.ahead[0].at) > aheadTime) {
 			return nil
 		}
 		record, err := p.r.Next()

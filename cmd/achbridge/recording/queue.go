@@ -33,8 +33,8 @@ type item struct {
 	drop         Drop
 }
 
-// maxWaiting is how many bytes a batch may have. There are two: while one is written, the
-// other fills.
+// maxWaiting is how many bytes of frames may wait to be put, or to be written in a batch. There are two batches: while one is
+// written, the other fills.
 const maxWaiting = 64 << 20
 
 // The writer takes the batch every takeEvery, and sooner when it has takeAt bytes.

@@ -3,6 +3,7 @@ package recording
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -214,7 +215,7 @@ func (r *recorder) drain() (busy bool) {
 			continue
 		}
 		switch err := r.drainOne(s); {
-		case err == nil, none(err):
+		case errors.Is(err, os.ErrDeadlineExceeded): // there is nothing to read
 		case errors.Is(err, errFull):
 			s.due.Store(true)
 		case errors.Is(err, localach.ErrBusy):

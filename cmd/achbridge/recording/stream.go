@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -168,6 +167,3 @@ func (c *companion) close() {
 		c.ch.Close()
 	}
 }
-
-// none reports whether err only means that there is nothing to read.
-func none(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"os"
 	"time"
 
@@ -194,12 +195,9 @@ func (w *writer) drop(at uint64, d Drop) error {
 	return w.message(w.drops, mcap.Message{LogTime: at, PublishTime: at, Data: text})
 }
 
-// maxTopics is how many channels a file can tell apart.
-const maxTopics = 1<<16 - 1
-
 func (w *writer) add(c *mcap.Channel) (id uint16, err error) {
-	if len(w.order) == maxTopics {
-		return 0, fmt.Errorf("more than %d channels in one file", maxTopics)
+	if len(w.order) == math.MaxUint16 { // ids have no more
+		return 0, fmt.Errorf("more than %d channels in one file", math.MaxUint16)
 	}
 	c.ID = uint16(len(w.order) + 1)
 	if err := w.records.WriteChannel(c); err != nil {

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -76,6 +75,9 @@ func misdirected(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
 	}
+	if !config.IsHTTPHost(name) {
+		name = "NAME"
+	}
 	return fmt.Sprintf("%q is no name of this host as far as this program knows. Ask by an address, or list the name in the configuration of the daemon, http_hosts: [%s], and let achbridge reload read it",
-		host, cmp.Or(config.HTTPHostIn(name), "NAME"))
+		host, name)
 }

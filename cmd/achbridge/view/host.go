@@ -26,7 +26,7 @@ import (
 type Host struct {
 	config.Places
 	Dir  localach.Dir
-	Note func(format string, args ...any) // tells what is to be said beside the frames
+	Note func(format string, args ...any) // prints a remark; frames are not printed here
 }
 
 // quiet is h without notes.
@@ -40,7 +40,7 @@ func (h Host) Client(path string) *api.Client {
 	return api.New(cmp.Or(path, h.Env(config.EnvName("control")), h.FindControl()))
 }
 
-// Open opens a channel of this host; its errors carry a cure.
+// Open opens a channel of this host. Its errors have an exit code and a fix.
 func (h Host) Open(name string) (*localach.Channel, error) {
 	ch, err := h.Dir.Open(name)
 	if err != nil {
@@ -49,7 +49,7 @@ func (h Host) Open(name string) (*localach.Channel, error) {
 	return ch, nil
 }
 
-// ChannelError says what to do about an error of localach.
+// ChannelError adds an exit code and a fix to an error of localach.
 func (h Host) ChannelError(name string, err error) error {
 	anew := fmt.Sprintf("achbridge channel create %s --replace", name)
 	switch {

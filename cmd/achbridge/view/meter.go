@@ -50,7 +50,7 @@ func (r Rate) Sizes() string {
 	return ui.SizeRange(r.SizeMin, r.SizeMax)
 }
 
-// Read adds the frames of l, from now on, until the view ends. It calls ready before the first.
+// Read adds the frames of l that are put from now on, until the view ends. It calls ready before the first.
 func (m *Meter) Read(l View, ready func()) error {
 	m.restart()
 	f := NewFollower(l.Channel)
@@ -59,6 +59,10 @@ func (m *Meter) Read(l View, ready func()) error {
 	}
 	ready()
 	return f.Each(l.Ctx, f.Oldest, func(frame []byte) error {
+		if l.fresh {
+			l.fresh = false
+			return nil
+		}
 		m.add(arrival{at: time.Now(), seq: f.Reader.Seq(), size: len(frame)})
 		return nil
 	})

@@ -18,6 +18,7 @@ type View struct {
 	Of    string          // what the user calls it
 	Asks  *api.Client     // of the daemon
 	Ctx   context.Context // ends with the mirror, too
+	fresh bool            // a mirror that was made for it, and is empty: its first frame was put at the origin before
 	close func()
 }
 
@@ -29,7 +30,7 @@ func (h Host) lookAt(ctx context.Context, c *api.Client, of string) (l View, err
 		if err != nil {
 			return l, err
 		}
-		return View{ch, of, cmp.Or(c, h.Client("")), ctx, func() { ch.Close() }}, nil
+		return View{ch, of, cmp.Or(c, h.Client("")), ctx, false, func() { ch.Close() }}, nil
 	}
 	if _, err := rule.ParseChannel(of); err != nil {
 		return l, ui.Usage(err, "")
@@ -46,7 +47,7 @@ func (h Host) lookAt(ctx context.Context, c *api.Client, of string) (l View, err
 		cancel(nil)
 		return l, err
 	}
-	return View{ch, of, c, ctx, func() {
+	return View{ch, of, c, ctx, p.Temporary && ch.LastSeq() == 0, func() {
 		ch.Close()
 		cancel(nil)
 	}}, nil

@@ -1,12 +1,12 @@
-// Command quicping is ends.c for datagrams of quic-go with nothing around them: what a
-// program that sends over QUIC pays at the least.
+// Command quicping does what ends.c does, with plain datagrams of quic-go: it measures the
+// least cost of a program that sends over QUIC.
 //
 //	quicping write udp:ADDRESS:PORT HZ BYTES [udp:ADDRESS:PORT HZ BYTES]...
 //	quicping read udp:0.0.0.0:PORT...
 //
 // Arguments, frames and records are those of ends.c. Each channel has a connection. A frame
-// is as many datagrams as it needs, and has come when the last of them has: nothing repairs
-// it, and nothing puts it together.
+// is split into datagrams and counts as received when its last datagram arrives. Lost
+// datagrams are not retransmitted, and frames are not reassembled.
 package main
 
 import (
@@ -37,8 +37,8 @@ var transport = &quic.Config{EnableDatagrams: true, KeepAlivePeriod: time.Second
 
 const (
 	protocol = "quicping"
-	most     = 1100 // bytes of a datagram
-	last     = 16   // where it says, behind number and time, that it is its frame's last
+	most     = 1100 // most bytes in a datagram
+	last     = 16   // offset of the mark of a frame's last datagram, after number and time
 )
 
 func main() {
@@ -79,7 +79,7 @@ func writeAll(ctx context.Context, args []string) error {
 	return <-ended
 }
 
-// write connects, as soon as somebody listens, and sends a frame each period.
+// write connects, as soon as the other end listens, and sends a frame each period.
 func write(ctx context.Context, to string, period time.Duration, size int) error {
 	trusting := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}
 	connection, err := quic.DialAddr(ctx, to, trusting, transport)
@@ -108,7 +108,7 @@ func write(ctx context.Context, to string, period time.Duration, size int) error
 		}
 		next = next.Add(period)
 		if next.Before(time.Now()) {
-			next = time.Now() // missed beats are left out
+			next = time.Now() // skip missed periods
 		}
 	}
 }
@@ -167,10 +167,10 @@ func (r *records) read(ctx context.Context, listener *quic.Listener, channel uin
 	}
 }
 
-// address is what follows "udp:".
+// address returns the text after "udp:".
 func address(place string) string { return strings.TrimPrefix(place, "udp:") }
 
-// now is the time of the frames' stamps.
+// now returns the time of CLOCK_MONOTONIC, which the frames' stamps use.
 func now() uint64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

@@ -10,7 +10,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// mirrors are a host's mirrors of the robot, by channel.
+// mirrors returns a host's mirrors of the robot, by channel.
 func (w *soak) mirrors(host string) map[string]status.Mirror {
 	w.t.Helper()
 	mirrors := map[string]status.Mirror{}
@@ -20,19 +20,19 @@ func (w *soak) mirrors(host string) map[string]status.Mirror {
 	return mirrors
 }
 
-// lastFrames are the numbers of the newest frames of the robot's channels.
+// lastFrames returns the numbers of the newest frames of the robot's channels.
 func (w *soak) lastFrames() map[string]uint64 {
 	w.t.Helper()
 	last := map[string]uint64{}
 	for _, name := range soakNames() {
-		last[name] = w.putsInto("robot", name)
+		last[name] = w.putCount("robot", name)
 	}
 	return last
 }
 
-// undisturbed ends a publisher and checks that its puts went like those of
-// another, whose channels the bridge has nothing to do with.
-func (p *process) undisturbed(other *process) {
+// checkUndisturbed stops a publisher and checks that its puts took no longer than
+// those of other, whose channels the bridge does not use.
+func (p *process) checkUndisturbed(other *process) {
 	p.t.Helper()
 	worst, failed := p.worstPut()
 	alone, _ := other.worstPut()
@@ -40,26 +40,26 @@ func (p *process) undisturbed(other *process) {
 	if failed != 0 {
 		p.t.Errorf("failed puts: got %d, want 0", failed)
 	}
-	// A put that meets a lock which is not given back fails after lockLimit; a broadcast
-	// that wakes nobody does not end. On a busy machine a thread may lose the processor
-	// within a put, as the other publisher's have.
-	promised(p.t, "a put", worst, max(lockLimit, 4*alone))
+	// If a lock is not released, a put fails after lockLimit. If a waiter was killed, the
+	// broadcast of a put does not end. On a busy machine a thread may lose its CPU within
+	// a put, as those of the other publisher do.
+	checkPromise(p.t, "a put", worst, max(lockLimit, 4*alone))
 }
 
-// worstPut ends a publisher and returns the worst of its puts, and how many
-// failed, over all of its channels.
+// worstPut stops a publisher and returns the longest of its puts and how many failed, over
+// all of its channels.
 func (p *process) worstPut() (worst time.Duration, failed int) {
 	p.t.Helper()
-	p.leave()
-	for _, told := range p.published() {
-		worst, failed = max(worst, told.worst), failed+told.failed
+	p.terminate()
+	for _, stats := range p.putStats() {
+		worst, failed = max(worst, stats.worst), failed+stats.failed
 	}
 	return worst, failed
 }
 
-// holdTheLastFrame waits until all mirrors have the frame that was put last, and
-// a reader finds it in them: its stamp is its number.
-func (w *soak) holdTheLastFrame() {
+// waitForLastFrame waits until all mirrors have the last frame of their channel, and a
+// reader finds it there.
+func (w *soak) waitForLastFrame() {
 	w.t.Helper()
 	want := w.lastFrames()
 	for _, host := range []string{"pc", "operator"} {
@@ -69,15 +69,15 @@ func (w *soak) holdTheLastFrame() {
 		}
 		readers := w.observe(host, views...)
 		for _, name := range soakNames() {
-			readers.first("reopen:robot."+name, fmt.Sprintf("frame %d", want[name]),
-				func(s sighting) bool { return s.Err == "" && s.Stamp == want[name] })
+			readers.waitForFrame("reopen:robot."+name, fmt.Sprintf("frame %d", want[name]),
+				func(s observedFrame) bool { return s.Err == "" && s.Stamp == want[name] })
 		}
 	}
 }
 
-// accountForEveryFrame waits until nothing is under way any more, and both ends of
-// every subscription say the same of it.
-func (w *soak) accountForEveryFrame() {
+// waitForCounters waits until no frame is in flight, and both ends of each subscription
+// have the same counters.
+func (w *soak) waitForCounters() {
 	w.t.Helper()
 	await.NoError(w.t, func() error {
 		exports := map[string]status.Subscription{}
@@ -101,7 +101,7 @@ func (w *soak) accountForEveryFrame() {
 	}
 }
 
-// isClosed reports whether an account of a subscription at rest knows the fate of all frames.
+// isClosed reports whether the counters include the outcome of all frames.
 func isClosed(a ledger.Accounts) bool {
-	return a.Offered > 0 && a.InFlight == 0 && settledFrames(a) == a.Offered
+	return a.Offered > 0 && a.InFlight == 0 && decidedFrames(a) == a.Offered
 }

@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// Stall is a transmitter that stands still for the first part of every period,
-// as one does that waits for its turn. The periods begin with the network's
-// time. It does not model stalls of chance length, nor anything that depends on
-// what is sent. The zero value is none.
+// Stall stops the transmitter for the first part of every period, as if it waited
+// for its turn. The first period begins at the network's time zero. It models
+// neither stalls of random length nor stalls that depend on the traffic. The zero
+// value means no stalls.
 type Stall struct{ For, Every time.Duration }
 
-// Fade is a transmitter that carries less in the last part of every period, as
-// behind a wall: Rate in bits per second instead of the link's. The packet in
-// transmission goes on at the new rate. It does not model how a fade comes and
-// goes little by little, losses, nor that a cell hands its hosts over. The zero
-// value is none.
+// Fade lowers the rate of the transmitter to Rate, in bits per second, for the last
+// part of every period, as behind a wall. The packet in transmission continues at
+// the new rate. It models neither gradual fades, nor losses, nor a handover to
+// another cell. The zero value means no fades.
 type Fade struct {
 	Every, For time.Duration
 	Rate       int64
@@ -30,8 +29,8 @@ func (f Fade) String() string {
 	return f.Every.String() + "/" + f.For.String() + "/" + formatRate(f.Rate)
 }
 
-// rateAt is what the transmitter carries at a time, in bits per second, and for
-// how long it stays so; infinity is no limit.
+// rateAt returns the rate of the transmitter at now in bits per second, which may
+// be infinite, and until when it stays the same.
 func (p Params) rateAt(now time.Duration) (rate float64, until time.Duration) {
 	rate, until = float64(p.Rate), math.MaxInt64
 	if p.Rate == 0 {
@@ -53,8 +52,8 @@ func (p Params) rateAt(now time.Duration) (rate float64, until time.Duration) {
 	return rate, until
 }
 
-// leaves returns when bits have left that the transmitter begins with at a time.
-func (p Params) leaves(at time.Duration, bits float64) time.Duration {
+// departure returns when the transmitter will have sent bits if it begins at at.
+func (p Params) departure(at time.Duration, bits float64) time.Duration {
 	for {
 		rate, until := p.rateAt(at)
 		switch {
@@ -68,7 +67,7 @@ func (p Params) leaves(at time.Duration, bits float64) time.Duration {
 	}
 }
 
-// carries returns how many bits the transmitter carries between two times.
+// carries returns how many bits the transmitter sends between two times.
 func (p Params) carries(from, to time.Duration) (bits float64) {
 	for from < to {
 		rate, until := p.rateAt(from)
@@ -81,29 +80,29 @@ func (p Params) carries(from, to time.Duration) (bits float64) {
 	return bits
 }
 
-// opens is when the transmitter does not stand still any more.
-func (p Params) opens(now time.Duration) time.Duration {
+// stallEnd returns when the transmitter is not stalled, at now or later.
+func (p Params) stallEnd(now time.Duration) time.Duration {
 	if rate, until := p.rateAt(now); rate == 0 {
 		return until
 	}
 	return now
 }
 
-// leastOpen bounds how many periods one packet takes.
-const leastOpen = time.Millisecond
+// minOpen is the shortest time between two stalls. It bounds how many periods one packet takes.
+const minOpen = time.Millisecond
 
-func (p Params) checkStandstill() error {
+func (p Params) checkStall() error {
 	var errs []error
-	if s := p.Stall; s != (Stall{}) && !(s.For > 0 && s.Every-s.For >= leastOpen) {
+	if s := p.Stall; s != (Stall{}) && !(s.For > 0 && s.Every-s.For >= minOpen) {
 		errs = append(errs, fmt.Errorf("stall: %v does not leave at least 1ms of the period; right is PART/PERIOD such as 5ms/25ms, or none", s))
 	}
-	if f := p.Fade; f != (Fade{}) && !(f.For >= leastOpen && f.Every-f.For >= leastOpen && f.Rate > 0 && f.Rate <= maxRate) {
+	if f := p.Fade; f != (Fade{}) && !(f.For >= minOpen && f.Every-f.For >= minOpen && f.Rate > 0 && f.Rate <= maxRate) {
 		errs = append(errs, fmt.Errorf("fade: %v is no part and rate, with at least 1ms in the fade and outside; right is PERIOD/PART/RATE such as 20s/10s/12kbit, or none", f))
 	}
 	return errors.Join(errs...)
 }
 
-// parseStall reads "5ms/25ms".
+// parseStall parses "5ms/25ms".
 func parseStall(s string) (Stall, error) {
 	if s == "none" || s == "0" {
 		return Stall{}, nil
@@ -117,7 +116,7 @@ func parseStall(s string) (Stall, error) {
 	return Stall{For: short, Every: long}, nil
 }
 
-// parseFade reads "20s/10s/12kbit".
+// parseFade parses "20s/10s/12kbit".
 func parseFade(s string) (Fade, error) {
 	if s == "none" || s == "0" {
 		return Fade{}, nil

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-func TestStalledTransmitterGoesOnWhereItStood(t *testing.T) {
+func TestStallPausesTransmission(t *testing.T) {
 	l := NewLink[int](1, params(t, "rate=1mbit,stall=5ms/25ms"))
 	var got []time.Duration
 	for i := range 4 {
 		got = append(got, l.Send(0, 1000, i).Departs) // 8 ms each
 	}
-	// From 5 ms on; the third is half out at 25 ms.
+	// The first is sent from 5 ms on. The third is half transmitted at 25 ms.
 	if want := []time.Duration{13 * ms, 21 * ms, 34 * ms, 42 * ms}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -23,7 +23,7 @@ func TestStalledTransmitterGoesOnWhereItStood(t *testing.T) {
 	}
 }
 
-func TestStallCarriesItsShareOfTheRate(t *testing.T) {
+func TestStallReducesRateByItsShare(t *testing.T) {
 	l := NewLink[int](1, params(t, "rate=10mbit,stall=5ms/25ms"))
 	for i := range 1000 {
 		l.Send(0, 1000, i)
@@ -34,7 +34,7 @@ func TestStallCarriesItsShareOfTheRate(t *testing.T) {
 	}
 }
 
-func TestFadeSlowsWhatIsInTransmission(t *testing.T) {
+func TestFadeSlowsPacketInTransmission(t *testing.T) {
 	l := NewLink[int](1, params(t, "rate=8mbit,fade=20s/10s/8kbit"))
 	now := 10*time.Second - 500*time.Microsecond
 	if got, want := l.Send(now, 1000, 0).Departs, 10*time.Second+500*ms; got != want {
@@ -45,7 +45,7 @@ func TestFadeSlowsWhatIsInTransmission(t *testing.T) {
 	}
 }
 
-func TestStandstillMayBeginWhilePacketsWait(t *testing.T) {
+func TestStallMayBeginWhilePacketsWait(t *testing.T) {
 	l := NewLink[int](1, params(t, "rate=1mbit"))
 	for i := range 2 {
 		l.Send(0, 1000, i)
@@ -53,7 +53,7 @@ func TestStandstillMayBeginWhilePacketsWait(t *testing.T) {
 	l.Set(4*ms, params(t, "rate=1mbit,stall=6ms/100ms"))
 	l.Set(7*ms, params(t, "rate=2mbit,stall=6ms/100ms"))
 	at, _ := arrivalTimes(l)
-	// Half is out at 4 ms, and 5/8 at 7 ms; the rest takes 1.5 ms at the new rate.
+	// At 4 ms half is transmitted, and 5/8 at 7 ms. The rest takes 1.5 ms at the new rate.
 	if want := []time.Duration{8500 * time.Microsecond, 12500 * time.Microsecond}; !slices.Equal(at, want) {
 		t.Errorf("got %v, want %v", at, want)
 	}

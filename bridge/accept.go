@@ -1,0 +1,123 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/wire"
+)
+
+// maxPushed is how many pushes of one peer this host accepts.
+const maxPushed = 256
+
+// offer answers a peer that wants to push a channel. If the accept rules allow it, the offer
+// becomes a wish for a mirror here.
+func (n *Node) offer(l *link, m wire.Offer) {
+	if m.As == "" {
+		m.As = m.Channel
+	}
+	wish, err := n.acceptable(l, m)
+	if err != nil {
+		l.turnDown(m)
+		l.refusal("push refused", status.Event{Channel: m.Channel, Mirror: m.As, Text: err.Error()})
+		l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: wire.CodeForbidden,
+			Text: wire.Text(fmt.Sprintf("%s does not accept %s: %v", n.cfg.Host, m.As, err))})
+		return
+	}
+	w := pushed{wish, m}
+	if code, text := n.pushConflict(l, w.Mirror); text != "" {
+		l.refusal("push refused", status.Event{Channel: m.Channel, Mirror: m.As, Text: text})
+		l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: code, Text: wire.Text(text)})
+		return
+	}
+	l.pushed = append(slices.DeleteFunc(l.pushed, w.again), w)
+	n.changed = true
+	l.send(wire.Accepted{ID: m.ID})
+}
+
+// pushed is a wish that a peer's push has made here.
+type pushed struct {
+	rule.Mirror
+	offer wire.Offer
+}
+
+// again reports whether o is for the same channel and name.
+func (p pushed) again(o pushed) bool { return p.Same(o.Mirror) }
+
+// acceptable returns the wish that a peer's offer makes here, or an error if the rules refuse
+// it.
+func (n *Node) acceptable(l *link, m wire.Offer) (rule.Mirror, error) {
+	found, err := n.cfg.Accept.For(m.As, l.host)
+	if errors.Is(err, rule.ErrNoGrant) {
+		return rule.Mirror{}, fmt.Errorf("%w; start it with --accept %s", err, m.As)
+	}
+	if deny, ok := n.cfg.Mirrors.Denial(l.host, m.Channel); ok && err == nil {
+		err = rule.DeniedBy(deny.From)
+	}
+	if err != nil {
+		return rule.Mirror{}, err
+	}
+	asked, err := rule.QoSFromWire(m.QoS)
+	if err != nil {
+		return rule.Mirror{}, err
+	}
+	qos, err := found.ForPush(asked)
+	return rule.Mirror{Host: l.host, Channel: m.Channel, As: m.As, QoS: qos, FileMode: found.FileMode, From: found.From}, err
+}
+
+// turnDown remembers an offer that the rules refuse, since the rules may change.
+func (l *link) turnDown(m wire.Offer) {
+	l.turned = slices.DeleteFunc(l.turned, func(o wire.Offer) bool { return o.Channel == m.Channel && o.As == m.As })
+	if len(l.turned) < maxPushed {
+		l.turned = append(l.turned, m)
+	}
+}
+
+// pushConflict says why w, which l's peer wants to push, cannot be accepted; text is empty if
+// it can. A wish of the operator that names the channel comes before a push, and a push before
+// wishes with patterns.
+func (n *Node) pushConflict(l *link, w rule.Mirror) (code wire.Code, text string) {
+	if other := n.writerOf(w.As, w.Host, w.Channel); other != "" && !n.depose(w.As, l.host) {
+		return wire.CodeConflict, fmt.Sprintf("%s is written by %s already", w.As, other)
+	}
+	for _, known := range slices.Concat(n.wishes(), n.pushed()) {
+		if known.Host == w.Host && known.Channel == w.Channel && known.Name(w.Host, w.Channel) != w.As {
+			return wire.CodeConflict, fmt.Sprintf("%s has %s already, as %s", n.cfg.Host, w.Channel, known.Name(w.Host, w.Channel))
+		}
+	}
+	known := slices.ContainsFunc(l.pushed, pushed{Mirror: w}.again)
+	if len(l.pushed) >= maxPushed && !known {
+		return wire.CodeLimit, fmt.Sprintf("%s takes at most %d pushes of one host", n.cfg.Host, maxPushed)
+	}
+	if len(n.pushed()) >= maxAllPushed && !known {
+		return wire.CodeLimit, fmt.Sprintf("%s takes at most %d pushes", n.cfg.Host, maxAllPushed)
+	}
+	return 0, ""
+}
+
+// judgePushes applies the rules, which may have changed, to the pushes of l's peer, also to
+// those that were refused.
+func (n *Node) judgePushes(l *link) {
+	kept := l.pushed[:0:0]
+	for _, p := range l.pushed {
+		wish, err := n.acceptable(l, p.offer)
+		if err != nil {
+			n.offer(l, p.offer) // which refuses it
+			continue
+		}
+		kept = append(kept, pushed{wish, p.offer})
+	}
+	l.pushed = kept
+	turned := l.turned
+	l.turned = nil
+	for _, m := range turned {
+		if _, err := n.acceptable(l, m); err != nil {
+			l.turnDown(m) // the peer knows already
+			continue
+		}
+		n.offer(l, m)
+	}
+}

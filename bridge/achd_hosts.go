@@ -1,0 +1,71 @@
+package bridge
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"achbridge/bridge/achdway"
+	"achbridge/bridge/peers"
+	"achbridge/bridge/rule"
+)
+
+// newAchdHosts returns what connects to hosts that have achd and no achbridge.
+func (n *Node) newAchdHosts(ctx context.Context) *achdway.Hosts {
+	return achdway.NewHosts(ctx, achdway.Config{
+		Dir: n.cfg.Dir, Source: n.cfg.Source, Dial: n.cfg.dialAchd, Log: n.log, Now: n.now,
+		Backoff: func(failures int) time.Duration { return peers.Backoff(failures, peers.LastBackoff) }, Settled: settled,
+		Spawn: n.work.Go, Call: n.call, MayPublish: n.mayPublishByAchd, Warn: n.warnings.warn,
+	})
+}
+
+// bindAchd makes and feeds the mirrors that are requested of hosts with achd.
+func (n *Node) bindAchd() {
+	for _, asked := range n.wishes() {
+		if !rule.IsAchd(asked.Host) {
+			continue
+		}
+		w, ok := n.wishFor(asked.Host, asked.Channel)
+		name := w.Name(asked.Host, asked.Channel)
+		if !ok || n.ending[name] {
+			continue // the former mirror of this name must put its safe frame first, or somebody writes it
+		}
+		m := n.mirrors[name]
+		switch {
+		case m == nil && len(n.mirrors) >= maxMirrors:
+			continue
+		case m == nil:
+			m = n.addMirror(asked.Host, asked.Channel, w)
+		case m.Host != asked.Host || m.Channel != asked.Channel:
+			n.rival(&n.warnings, m, rule.Address{Host: asked.Host, Channel: asked.Channel})
+			continue
+		}
+		if m.achd == nil || !m.achd.Requalify(w.QoS) {
+			m.achd = n.achd.Consume(m.Mirror, w.QoS, func() { n.localChanged(m.Name) })
+		}
+	}
+}
+
+// mayPublishByAchd returns why a channel may not be sent by achd's protocol.
+func (n *Node) mayPublishByAchd(channel string) (err error) {
+	if n.CarriesCommands(channel) {
+		return achdway.ErrCommand
+	}
+	n.call(func() {
+		if m := n.mirrors[channel]; n.ending[channel] || m != nil && m.achd != nil {
+			err = achdway.ErrEcho
+		}
+	})
+	return err
+}
+
+// AchdSource returns the address of the host that feeds a mirror by achd's protocol, or the zero address. That host must not
+// read the mirror by the same protocol: the frames would return to it again and again.
+func (n *Node) AchdSource(channel string) (from netip.Addr) {
+	n.call(func() {
+		if m := n.mirrors[channel]; m != nil {
+			from = m.achd.From()
+		}
+	})
+	return from
+}
