@@ -65,8 +65,23 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 			}
 		})
 	})
-	t.Run("is given up for a newer one", func(t *testing.T) {
+	// If it were given up for a newer one whenever it is past its budget, a mirror whose frames take longer than that would never
+	// get one.
+	t.Run("is finished once it has begun", func(t *testing.T) {
 		inFlow(t, link, rule.QoS{}, size, func(f *flow) {
+			f.put()
+			time.Sleep(50 * milli)
+			f.put()
+			f.holds(1, 300*milli)
+			f.holds(2, 300*milli)
+			time.Sleep(2 * second)
+			if a := f.pcSays(); a != (ledger.Accounts{Offered: 2, LateKept: 2}) || f.kept() != 2 {
+				t.Errorf("got %+v and %d frames put, want both kept late", a, f.kept())
+			}
+		})
+	})
+	t.Run("is given up for a newer one by who drops late frames", func(t *testing.T) {
+		inFlow(t, link, rule.QoS{Late: rule.LateDrop}, size, func(f *flow) {
 			f.put()
 			time.Sleep(50 * milli)
 			f.put()
@@ -74,6 +89,34 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 			time.Sleep(2 * second)
 			if a := f.pcSays(); a != (ledger.Accounts{Offered: 2, Expired: 1, LateKept: 1}) || f.kept() != 1 {
 				t.Errorf("got %+v and %d frames put, want the first expired and the second kept late", a, f.kept())
+			}
+		})
+	})
+	t.Run("is given up for a newer one that is smaller than what is left", func(t *testing.T) {
+		inFlow(t, link, rule.QoS{}, 5*size, func(f *flow) {
+			f.put()
+			time.Sleep(50 * milli)
+			f.size = 3000
+			f.put()
+			f.holds(2, 300*milli)
+			time.Sleep(2 * second)
+			if a := f.pcSays(); a.Expired != 1 || f.kept() != 1 {
+				t.Errorf("got %+v and %d frames put, want the first expired", a, f.kept())
+			}
+		})
+	})
+	t.Run("is given up when the path carries nothing", func(t *testing.T) {
+		inFlow(t, link, rule.QoS{}, size, func(f *flow) {
+			f.put()
+			time.Sleep(50 * milli)
+			f.change("cut")
+			f.put()
+			time.Sleep(2 * second)
+			f.change("up")
+			f.holds(2, second)
+			time.Sleep(2 * second)
+			if a := f.pcSays(); a.Expired != 1 || f.kept() != 1 {
+				t.Errorf("got %+v and %d frames put, want the first expired", a, f.kept())
 			}
 		})
 	})
@@ -162,4 +205,18 @@ func TestBudgetWithoutEndIsABudget(t *testing.T) {
 		f.put()
 		f.holds(1, 50*milli)
 	})
+}
+
+// A frame takes 2.1 s of the link, and its budget is 1 s.
+func TestFramesThatTakeLongerThanTheirBudgetCome(t *testing.T) {
+	s := scenario{
+		over: "quic", link: "delay=10ms,rate=2mbit,queue=128KiB", length: 10 * second,
+		loads: []load{{channel: "camera", size: 500_000, period: 100 * milli, qos: image}},
+	}
+	readers, b := s.run(t, 1)
+	w := window{"", warmUp + 4*second, warmUp + s.length}
+	age, least := ageStat(cut(readers[0].ages, w, s.step())).mean, ageStat(cut(b.oracle(0), w, s.step())).mean
+	if age > 1.3*least {
+		t.Errorf("the mirror was %.0f ms old on average, want at most 1.3 times %.0f", age, least)
+	}
 }

@@ -58,6 +58,10 @@ var ledgerCases = []ledgerCase{
 	},
 	{
 		name: "saturated, large, late", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 20_000, period: 40 * milli, qos: rule.QoS{Compress: rule.CompressNone}, long: 5 * second,
+		sees: func(a ledger.Accounts) bool { return a.LateKept > 0 && a.Expired == 0 }, // what has begun is finished
+	},
+	{
+		name: "saturated, large, late, strict", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 20_000, period: 40 * milli, qos: rule.QoS{Compress: rule.CompressNone, Late: rule.LateDrop}, long: 5 * second,
 		sees: func(a ledger.Accounts) bool { return a.Expired > 0 },
 	},
 	{

@@ -100,15 +100,15 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
-// Every large frame takes longer than its budget, and a newer one is there by
-// then: none of them ever comes, however old the mirror.
+// Every large frame takes longer than its budget, and a newer one is there by then. What has begun is finished, so they come;
+// they take four fifths of the link, as the square roots of the sizes say.
 func TestHopelessChannelDoesNotStarveItsEquals(t *testing.T) {
 	measured(t)
 	inWorld(t, func(w *world) {
 		hopeless := stream{30_000, 100 * milli, rule.QoS{Compress: rule.CompressNone}}
 		got := w.share("delay=10ms,rate=1mbit,queue=32KiB", 10*second, hopeless, stream{1000, milli, rule.QoS{}}, stream{64, 100 * milli, rule.QoS{}})
-		if got[1] < 200 || got[2] < 80 {
-			t.Errorf("%.0f and %.0f frames came in 10 s beside %.0f large ones, want 200 and 80 at least", got[1], got[2], got[0])
+		if got[0] < 25 || got[1] < 80 || got[2] < 80 {
+			t.Errorf("%.0f large frames came in 10 s, and %.0f and %.0f others, want 25, 80 and 80 at least", got[0], got[1], got[2])
 		}
 	})
 }

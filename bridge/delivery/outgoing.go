@@ -31,8 +31,8 @@ func (o *Outgoing) Active() bool { return o.active }
 // Abort forgets the frame.
 func (o *Outgoing) Abort() { o.active = false }
 
-// Unsent reports whether a part of the frame was never sent.
-func (o *Outgoing) Unsent() bool { return o.next < o.Count }
+// Unsent returns how many bytes of the frame were never sent.
+func (o *Outgoing) Unsent() int { return o.Size * (o.Count - o.next) / max(1, o.Count) }
 
 // Pending reports whether a part waits to be sent.
 func (o *Outgoing) Pending() bool {

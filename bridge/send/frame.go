@@ -32,6 +32,8 @@ type frame struct {
 	hasLeft  bool          // a packet of it has left
 	hasLost  bool          // a packet of it was lost
 
+	progressAt time.Duration // when its first packet left, or a part of it arrived last
+
 	data    []byte // as it is sent; nil: its memory was wanted for others
 	codec   wire.Codec
 	rawSize int               // bytes, as it is in the ring
@@ -142,7 +144,7 @@ func (sub *Subscription) entry(f *frame, data []byte) wire.Frame {
 }
 
 // leave returns the part of f that leaves now.
-func (sub *Subscription) leave(f *frame) (index int, ok bool) {
+func (sub *Subscription) leave(f *frame, now time.Duration) (index int, ok bool) {
 	if f.phase != waiting {
 		return 0, false
 	}
@@ -150,7 +152,7 @@ func (sub *Subscription) leave(f *frame) (index int, ok bool) {
 		f.phase = sent
 	}
 	if ok && !f.hasLeft {
-		f.hasLeft = true
+		f.hasLeft, f.progressAt = true, now
 		sub.book.Sent++
 	}
 	return index, ok
@@ -159,14 +161,14 @@ func (sub *Subscription) leave(f *frame) (index int, ok bool) {
 // addWhole puts the current frame into the datagram.
 func (l *Link) addWhole(box *outbox, sub *Subscription, now time.Duration) {
 	f := &sub.current
-	sub.leave(f)
+	sub.leave(f, now)
 	box.body = wire.AppendFrame(box.body, now, sub.entry(f, f.data))
 	box.pieces = append(box.pieces, delivery.Piece{Sub: sub.id, Seq: f.seq, Whole: true})
 }
 
 // addPart puts the next part of f into the datagram.
 func (l *Link) addPart(box *outbox, sub *Subscription, f *frame, now time.Duration) {
-	index, ok := sub.leave(f)
+	index, ok := sub.leave(f, now)
 	if !ok {
 		return
 	}
@@ -179,8 +181,11 @@ func (l *Link) addPart(box *outbox, sub *Subscription, f *frame, now time.Durati
 }
 
 // delivered records that a piece has arrived.
-func (sub *Subscription) delivered(p delivery.Piece) {
+func (sub *Subscription) delivered(p delivery.Piece, now time.Duration) {
 	f := sub.frameOf(p)
+	if f != nil {
+		f.progressAt = now
+	}
 	if complete := f != nil && f.arrived(p.Index); !p.Whole && !complete {
 		return
 	}

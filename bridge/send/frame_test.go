@@ -12,7 +12,7 @@ func TestFramePhases(t *testing.T) {
 	const room = 100
 	send := func(f *frame) {
 		for sub := (&Subscription{book: &ledger.Book{}}); f.phase == waiting; {
-			sub.leave(f)
+			sub.leave(f, 0)
 		}
 	}
 	events := []struct {
@@ -67,7 +67,7 @@ func TestWholeFrameMakesRoomOnceSent(t *testing.T) {
 		f.begin(1, size, 0, false)
 		f.ready(make([]byte, size), wire.CodecNone, 100)
 		for sub := (&Subscription{book: &ledger.Book{}}); f.phase == waiting; {
-			sub.leave(f)
+			sub.leave(f, 0)
 		}
 		if got := f.isBusy(); got != want {
 			t.Errorf("%d bytes, sent: isBusy() = %v, want %v", size, got, want)

@@ -54,10 +54,10 @@ func (s *shares) sent(q *queue, spent [levels]int, size int) {
 	s[q.level] = max(0, s[q.level]-float64(rest))
 }
 
-// expire ends what is past its budget. A frame on its way is given up when a
+// expire ends what is past its budget, unless it finishes. A frame on its way is given up when a
 // newer one is there to send instead; otherwise it is the debt that is owed to
-// the mirror, and goes on as such. A command is never owed.
-func (sub *Subscription) expire(now time.Duration) {
+// the mirror, and goes on as such. A command is never owed. rate is that of the path, in bytes a second.
+func (sub *Subscription) expire(now time.Duration, rate float64) {
 	f, command := &sub.current, sub.qos.Class == rule.Command
 	if f.shared != nil && sub.source.copies.Share.Evicted() {
 		sub.letGo(now)
@@ -65,15 +65,27 @@ func (sub *Subscription) expire(now time.Duration) {
 	if sub.older.isBusy() && (sub.arrived > sub.older.seq || sub.over(sub.older.captured, now)) {
 		sub.endOlder()
 	}
-	if f.isBusy() {
-		f.isOwed = f.isOwed || sub.over(f.captured, now)
-		if f.isOwed && (command || sub.isNewer()) {
+	if f.isBusy() && !sub.finishes(now, rate) && (f.isOwed || sub.over(f.captured, now)) {
+		f.isOwed = true
+		if command || sub.isNewer() {
 			sub.giveUp()
 		}
 	}
 	if command && !f.isBusy() && sub.isNewer() && sub.over(sub.known.CapturedAt, now) {
 		sub.skip()
 	}
+}
+
+// finishes reports whether a large frame that has begun to leave goes on although it is past its budget, since a newer one
+// would take longer still. That is not so if nothing of it has arrived for as long as all of it takes at rate, or if the newer
+// one has fewer bytes than are left.
+func (sub *Subscription) finishes(now time.Duration, rate float64) bool {
+	f := &sub.current
+	if f.isWhole || f.phase == packing || !f.hasLeft || sub.qos.EffectiveLate() == rule.LateDrop {
+		return false
+	}
+	return !sub.isNewer() ||
+		f.parts.Unsent() <= sub.source.sizeOf(sub.known.Seq) && (now-f.progressAt).Seconds() < float64(f.parts.Size)/rate
 }
 
 // isNewer reports whether the ring has a newer frame than the one that was loaded last.
@@ -110,7 +122,7 @@ func (sub *Subscription) giveUp() {
 	case f.isRepeat: // the mirror counts it
 	case !f.hasLeft:
 		sub.book.Expired++
-	case f.parts.Unsent():
+	case f.parts.Unsent() > 0:
 		sub.book.Sent--
 		sub.book.Expired++
 	default:

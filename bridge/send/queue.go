@@ -59,12 +59,12 @@ func (l *Link) fillQueue(q *queue, now time.Duration) {
 	l.rouseNews()
 	q.entries, q.waits = q.entries[:0], [levels]bool{}
 	still := l.active[:0]
-	isDrained := l.control.Drained()
+	isDrained, rate := l.control.Drained(), l.control.Rate()
 	for _, sub := range l.active {
 		if sub.activity == ended {
 			continue
 		}
-		sub.expire(now)
+		sub.expire(now, rate)
 		sub.isDrained = isDrained
 		sub.waited = sub.waited || sub.isNewer() && (sub.current.isBusy() || sub.source.request.Copying())
 		t, ok := sub.offer(now)

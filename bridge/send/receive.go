@@ -258,7 +258,7 @@ func (l *Link) feedback(now, sent time.Duration, f wire.Feedback) {
 			l.filler.arrived += p.Index
 		}
 		if sub := l.subs[p.Sub]; sub != nil {
-			sub.delivered(p)
+			sub.delivered(p, now)
 		}
 	}
 	for _, p := range out.Lost {

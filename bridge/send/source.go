@@ -21,6 +21,9 @@ type source struct {
 	buf      []byte // the current frame, if it is small
 	spare    []byte // what the next small frame is read into
 
+	measured uint64 // the frame that sizeOf was asked of last
+	size     int    // of that frame, in bytes
+
 	trouble    error         // why the last try to read the channel failed, or its frame is not sent
 	isReported bool          // the node was told of trouble
 	retryAt    time.Duration // no try before
@@ -34,6 +37,15 @@ type source struct {
 func (s *source) close() {
 	s.arrivals.Stop()
 	s.copies.Leave(s.user)
+}
+
+// sizeOf returns the size in bytes of seq, the newest frame of the ring.
+func (s *source) sizeOf(seq uint64) int {
+	if s.measured != seq {
+		s.measured = seq
+		s.size, _ = s.ch.Reader().Last(nil) // the error is that it does not fit
+	}
+	return s.size
 }
 
 // How soon a channel is tried again, beside ring.AfterBusy and ring.AfterNoMemory: one that stays busy, and one that could

@@ -128,10 +128,10 @@ func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
 // A packet that was late and given up is sent again; when both come to an end, one arrived.
 func TestSecondCopyThatIsLostIsNoLoss(t *testing.T) {
 	sub, b := loaded(t)
-	sub.leave(&sub.current)
+	sub.leave(&sub.current, time.Second)
 	p := delivery.Piece{Sub: 1, Seq: sub.loaded, Whole: true}
 	sub.missing(p)
-	sub.delivered(p)
+	sub.delivered(p, time.Second)
 	sub.missing(p)
 	b.Sent++ // the next frame
 	if a := b.Accounts(sub.loaded + 1); a.Lost != 0 || a.InFlight != 1 {
