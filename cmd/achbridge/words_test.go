@@ -83,7 +83,7 @@ func TestWordsForHealthAreThoseOfPageAndDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := strings.Cut(string(doc), "### How a mirror is\n")
+	_, after, _ := strings.Cut(string(doc), "### Health of a mirror\n")
 	section, _, _ := strings.Cut(after, "\n\nThe key")
 	var got []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(.*?)` \\| (.+)\\. \\|$").FindAllStringSubmatch(section, -1) {
