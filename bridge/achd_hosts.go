@@ -37,7 +37,7 @@ func (n *Node) bindAchd() {
 		case m == nil:
 			m = n.addMirror(asked.Host, asked.Channel, w)
 		case m.Host != asked.Host || m.Channel != asked.Channel:
-			n.rival(&n.warnings, m, rule.Address{Host: asked.Host, Channel: asked.Channel})
+			m.rival(&n.warnings, rule.Address{Host: asked.Host, Channel: asked.Channel})
 			continue
 		}
 		if m.achd == nil || !m.achd.Requalify(w.QoS) {

@@ -50,7 +50,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	}
 	switch {
 	case m.Host != l.host || m.Channel != c.Name:
-		n.rival(&l.warnings, m, rule.Address{Host: l.host, Channel: c.Name})
+		m.rival(&l.warnings, rule.Address{Host: l.host, Channel: c.Name})
 		return
 	case m.link != nil && m.link != l && (l.silent || !m.link.silent):
 		return // a second path to the same host
@@ -67,7 +67,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		return
 	}
 	if m.link != nil {
-		n.unsubscribe(m.link, m.subID)
+		m.link.unsubscribe(m.subID)
 	}
 	if n.now() < m.retry && m.origin.Epoch == c.Epoch {
 		return
@@ -166,7 +166,7 @@ func (m *binding) reading(now time.Duration) mirror.Reading {
 }
 
 // rival logs, once for each channel, that the name for the channel's mirror is taken.
-func (n *Node) rival(warnings *warner, m *binding, of rule.Address) {
+func (m *binding) rival(warnings *warner, of rule.Address) {
 	other := of.String()
 	if m.rivals[other] {
 		return
@@ -212,7 +212,7 @@ func (n *Node) endDetours(m *binding) {
 	for _, other := range n.mirrors {
 		if other != m && other.from == m.from && other.link != nil {
 			l := other.link
-			n.unsubscribe(l, other.subID)
+			l.unsubscribe(other.subID)
 			other.loop(l, status.CauseRule, "it is mirrored here already, as "+m.Name)
 		}
 	}
@@ -259,7 +259,7 @@ func (l *link) endInbound(id uint32) {
 }
 
 // unsubscribe ends our subscription id on l.
-func (n *Node) unsubscribe(l *link, id uint32) {
+func (l *link) unsubscribe(id uint32) {
 	in := l.inbound[id]
 	if in == nil {
 		return
@@ -280,11 +280,11 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 			m.parting = false
 			continue
 		}
-		if policy == Keep && n.part(m) {
+		if policy == Keep && m.part() {
 			continue
 		}
 		if m.link != nil {
-			n.unsubscribe(m.link, m.subID)
+			m.link.unsubscribe(m.subID)
 		}
 		m.achd.Stop()
 		if m.Temporary {

@@ -208,8 +208,7 @@ func (l *link) changes(now map[string]wire.Channel) wire.Catalog {
 
 // learn handles a catalog message of l's peer. It leaves out channels over the limit, except
 // those that a wish names.
-func (n *Node) learn(l *link, channels []wire.Channel) {
-	named := n.requests.named(l.host)
+func (l *link) learn(channels []wire.Channel, named map[string]bool) {
 	for _, c := range channels {
 		_, known := l.remote.channels[c.Name]
 		if room := len(l.remote.channels) < maxCatalog || named[c.Name] && len(l.remote.channels) < maxCatalog+maxNamed; !known && !room {
@@ -228,7 +227,7 @@ func (n *Node) learn(l *link, channels []wire.Channel) {
 
 // seekOmitted asks for some of the channels that were left out, once there is room again. The
 // peer does not send them by itself, since it has sent them before.
-func (n *Node) seekOmitted(l *link) {
+func (l *link) seekOmitted() {
 	room := min(maxCatalog-len(l.remote.channels), seekAtOnce)
 	for name := range l.remote.omitted {
 		if room--; room < 0 {
@@ -247,11 +246,11 @@ func (l *link) askFor(name string) {
 
 // seek asks once for each channel that a wish names and that was left out because no wish
 // named it when the peer listed it.
-func (n *Node) seek(l *link) {
+func (l *link) seek(named map[string]bool) {
 	if !l.remote.isReported {
 		return
 	}
-	for name := range n.requests.named(l.host) {
+	for name := range named {
 		if _, known := l.remote.channels[name]; known || l.remote.requested[name] {
 			continue
 		}
@@ -266,8 +265,7 @@ func (n *Node) seek(l *link) {
 // inTurn is the catalog of l's peer in the order in which its channels get mirrors: first
 // those that a wish names, then the others by size. So huge channels do not take the room of
 // small ones.
-func (n *Node) inTurn(l *link) []wire.Channel {
-	named := n.requests.named(l.host)
+func (l *link) inTurn(named map[string]bool) []wire.Channel {
 	rank := func(c wire.Channel) int {
 		if named[c.Name] {
 			return 0

@@ -40,7 +40,7 @@ func (n *Node) handle(l *link, m wire.Message) error {
 	case wire.Update:
 		n.update(l, m)
 	case wire.Ledger:
-		n.ledger(l, m)
+		l.ledger(m)
 	case wire.Subscribed:
 		n.subscribed(l, m)
 	case wire.Offer:
@@ -52,7 +52,7 @@ func (n *Node) handle(l *link, m wire.Message) error {
 	case wire.Refused:
 		n.refused(l, m)
 	case wire.Revocations:
-		return n.revocations(l, m)
+		return l.revocations(n.cfg.Endpoint, m)
 	case wire.Load:
 		n.loadAsked(l, m)
 	case wire.Query:
@@ -60,13 +60,13 @@ func (n *Node) handle(l *link, m wire.Message) error {
 	case wire.Describe:
 		n.describe(l, m)
 	case wire.Layout:
-		n.layout(l, m)
+		l.layout(m)
 	case wire.Key:
 		n.keyed(l, m)
 	case wire.Newest:
-		n.namedNewest(l, m)
+		l.namedNewest(m)
 	case wire.Pulled:
-		n.pulled(l, m)
+		l.pulled(m)
 	case wire.Bye:
 		return fmt.Errorf("%w: %s", errBye, m.Reason)
 	}
@@ -98,12 +98,12 @@ func (n *Node) catalog(l *link, m wire.Catalog) {
 		l.remote.reset()
 	}
 	n.unbar(l, m.Channels)
-	n.learn(l, m.Channels)
+	l.learn(m.Channels, n.requests.named(l.host))
 	for _, name := range m.Gone {
 		l.remote.remove(name)
 	}
 	if len(m.Gone) > 0 {
-		n.endGone(l) // at once: the next message may offer the same again
+		l.endGone() // at once: the next message may offer the same again
 	}
 	n.loop.changed()
 }
@@ -123,7 +123,7 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 	}
 	qos, err := n.permit(l, m.Channel, asked)
 	if err != nil {
-		n.forbid(l, m.ID, m.Channel, err)
+		l.forbid(m.ID, m.Channel, err)
 		return
 	}
 	ch := local.Ring
@@ -139,7 +139,7 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 	}
 	if l.overHub() {
 		if why := n.publishers.Refuses(hubPeer{l}, m.Channel, qos); why != nil {
-			n.forbid(l, m.ID, m.Channel, why)
+			l.forbid(m.ID, m.Channel, why)
 			return
 		}
 	}
@@ -171,7 +171,7 @@ func (n *Node) update(l *link, m wire.Update) {
 		err = n.publishers.Refuses(hubPeer{l}, x.channel, granted)
 	}
 	if err != nil {
-		n.forbid(l, m.ID, x.channel, err)
+		l.forbid(m.ID, x.channel, err)
 		l.exports.drop(m.ID)
 		return
 	}
@@ -204,7 +204,7 @@ func (n *Node) subscribed(l *link, m wire.Subscribed) {
 		in.m.retry = 0
 		return
 	}
-	n.unsubscribe(l, m.ID)
+	l.unsubscribe(m.ID)
 	if err != nil {
 		n.noFile(l, in.m, err)
 		return
@@ -220,7 +220,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		if in == nil {
 			return
 		}
-		n.unsubscribe(l, m.ID)
+		l.unsubscribe(m.ID)
 		in.m.retry = 0
 		if m.Code == wire.CodeEpoch {
 			n.loop.changed() // the catalog that tells the new epoch is on its way

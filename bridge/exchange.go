@@ -8,6 +8,7 @@ import (
 
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/status"
+	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
@@ -17,10 +18,9 @@ import (
 const ledgerRate = 50
 
 // tellLedger sends the accounts that have changed, of both directions, to l's peer.
-func (n *Node) tellLedger(l *link) {
-	now := n.now()
+func (l *link) tellLedger(now time.Duration, waited *float64) {
 	every := max(time.Second, time.Duration(len(l.exports.order)+len(l.inbound))*time.Second/ledgerRate)
-	m := wire.Ledger{Path: l.pathNews(now, n.waited)}
+	m := wire.Ledger{Path: l.pathNews(now, waited)}
 	for _, x := range l.exports.order {
 		a, newest := x.Accounts()
 		if x.teller.Due(now, every, a, func(a ledger.Accounts) uint64 { return a.Offered }) {
@@ -43,7 +43,7 @@ func (n *Node) tellLedger(l *link) {
 }
 
 // ledger handles the accounts that the peer sends.
-func (n *Node) ledger(l *link, m wire.Ledger) {
+func (l *link) ledger(m wire.Ledger) {
 	if m.Path != nil {
 		l.theirs = m.Path
 	}
@@ -179,4 +179,29 @@ func (r readerSight) show(s *status.Subscription) {
 		v := status.Ms(r.transit)
 		s.TransitMs = &v
 	}
+}
+
+// The list of revocations spreads from node to node: a node sends its list to each peer until
+// that has it, and takes a newer list from any peer. So an operator gives a list to one node.
+
+// tellRevocations sends the list of this node, unless the peer has it or a newer one.
+func (l *link) tellRevocations(own *transport.Endpoint) {
+	list := own.Revocations()
+	if !l.greeted || list.Number() <= l.listed {
+		return
+	}
+	l.listed = list.Number()
+	l.send(wire.Revocations{List: list.Bytes()})
+}
+
+// revocations handles the peer's list. A list without a valid signature ends the link.
+func (l *link) revocations(own *transport.Endpoint, m wire.Revocations) error {
+	taken, err := own.Revoke(m.List)
+	if err != nil {
+		return unwelcome(err.Error())
+	}
+	if taken {
+		l.listed = own.Revocations().Number()
+	}
+	return nil
 }

@@ -35,7 +35,7 @@ func (n *Node) admitOthers(channel string) {
 }
 
 // namedNewest takes the origin's word on which frame is its newest.
-func (n *Node) namedNewest(l *link, m wire.Newest) {
+func (l *link) namedNewest(m wire.Newest) {
 	if in := l.inbound[m.Sub]; in != nil && in.consumer != nil {
 		in.consumer.SetNewest(m.Seq)
 	}
@@ -58,7 +58,7 @@ func (n *Node) keyed(l *link, m wire.Key) {
 }
 
 // pulled takes a report of what l's peer has received through the hub.
-func (n *Node) pulled(l *link, m wire.Pulled) {
+func (l *link) pulled(m wire.Pulled) {
 	x := l.exports.byID[m.Sub]
 	if x == nil {
 		return

@@ -119,7 +119,7 @@ func (l *link) describeChannel(channel string) (id uint32) {
 }
 
 // layout handles a layout that the peer sends.
-func (n *Node) layout(l *link, m wire.Layout) {
+func (l *link) layout(m wire.Layout) {
 	if channel, why := l.layouts.Receive(time.Now(), m); why != "" {
 		l.refusal("layout refused", status.Event{Channel: channel, Text: why})
 	}

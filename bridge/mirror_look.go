@@ -46,6 +46,6 @@ func (n *Node) mirrorLook(m *binding) {
 		l.send(again)
 		return
 	}
-	n.unsubscribe(l, m.subID)
+	l.unsubscribe(m.subID)
 	n.loop.changed()
 }

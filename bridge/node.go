@@ -248,9 +248,9 @@ func (n *Node) check() {
 		n.mirrorLook(m)
 	}
 	for _, l := range n.links {
-		n.tellLedger(l)
-		n.tellRevocations(l)
-		n.seekOmitted(l)
+		l.tellLedger(n.now(), n.waited)
+		l.tellRevocations(n.cfg.Endpoint)
+		l.seekOmitted()
 		l.layouts.Send(time.Now())
 	}
 }

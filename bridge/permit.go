@@ -44,7 +44,7 @@ func (n *Node) granted(l *link, channel string, asked rule.QoS) (rule.QoS, error
 }
 
 // forbid tells the peer why it may not read a channel.
-func (n *Node) forbid(l *link, id uint32, channel string, cause error) {
+func (l *link) forbid(id uint32, channel string, cause error) {
 	l.advertised.refused[channel] = true
 	l.refusal("subscription of a peer refused", status.Event{Channel: channel, Text: cause.Error()})
 	l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: codeOf(cause), Text: wire.Text(forbidden(l, channel, cause))})
@@ -95,36 +95,11 @@ func (n *Node) judgeExports(l *link) {
 		granted, err := n.permit(l, x.channel, x.asked)
 		if err != nil {
 			l.exports.drop(id)
-			n.forbid(l, id, x.channel, err)
+			l.forbid(id, x.channel, err)
 		} else if granted != x.qos {
 			x.requalify(permitted{x.asked, granted})
 		}
 	}
-}
-
-// The list of revocations spreads from node to node: a node sends its list to each peer until
-// that has it, and takes a newer list from any peer. So an operator gives a list to one node.
-
-// tellRevocations sends the list of this node, unless the peer has it or a newer one.
-func (n *Node) tellRevocations(l *link) {
-	list := n.cfg.Endpoint.Revocations()
-	if !l.greeted || list.Number() <= l.listed {
-		return
-	}
-	l.listed = list.Number()
-	l.send(wire.Revocations{List: list.Bytes()})
-}
-
-// revocations handles the peer's list. A list without a valid signature ends the link.
-func (n *Node) revocations(l *link, m wire.Revocations) error {
-	taken, err := n.cfg.Endpoint.Revoke(m.List)
-	if err != nil {
-		return unwelcome(err.Error())
-	}
-	if taken {
-		l.listed = n.cfg.Endpoint.Revocations().Number()
-	}
-	return nil
 }
 
 // CarriesCommands reports whether a rule, a mirror or a peer treats a channel of this host as

@@ -166,12 +166,12 @@ func (n *Node) depose(name, by string) bool {
 
 // part keeps a mirror without a request until its safe frame has been put: its writer is lost, but
 // may be back before the deadline.
-func (n *Node) part(m *binding) bool {
+func (m *binding) part() bool {
 	if m.parting = m.Owes(); !m.parting {
 		return false
 	}
 	if m.link != nil {
-		n.unsubscribe(m.link, m.subID)
+		m.link.unsubscribe(m.subID)
 		m.unbind(status.CauseRule, "its writer is gone; the safe frame follows at the deadline")
 	}
 	return true
@@ -184,9 +184,9 @@ func (n *Node) bindMirrors() {
 	n.bindAchd()
 	mirrored := n.mirrored()
 	for _, l := range n.links {
-		n.seek(l)
 		named := n.requests.named(l.host)
-		for _, c := range n.inTurn(l) {
+		l.seek(named)
+		for _, c := range l.inTurn(named) {
 			if l.full && !named[c.Name] && !mirrored[[2]string{l.host, c.Name}] {
 				continue
 			}
@@ -199,16 +199,16 @@ func (n *Node) bindMirrors() {
 		}
 	}
 	for _, l := range n.links {
-		n.endGone(l)
+		l.endGone()
 	}
 }
 
 // endGone ends the subscriptions to channels that the peer of l no longer offers.
-func (n *Node) endGone(l *link) {
+func (l *link) endGone() {
 	for id, in := range l.inbound {
 		m := in.m
 		if _, ok := l.remote.channels[m.Channel]; !ok {
-			n.unsubscribe(l, id)
+			l.unsubscribe(id)
 			m.unbind(status.CauseNoChannel, fmt.Sprintf("%s does not offer %s now", m.Host, m.Channel))
 		}
 	}
