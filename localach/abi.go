@@ -63,15 +63,15 @@ const (
 // code is the status without the culprit.
 func (s status) code() status { return s & 0xff }
 
-// culprit names the header field that was found wrong; "" if none was.
-func (s status) culprit() string {
-	if why := int(s >> 8); why > 0 && why < len(culprits) {
-		return culprits[why]
+// badField names the header field that was found wrong; "" if none was.
+func (s status) badField() string {
+	if why := int(s >> 8); why > 0 && why < len(badFields) {
+		return badFields[why]
 	}
 	return ""
 }
 
-var culprits = [C.ACH_WHY_COUNT]string{
+var badFields = [C.ACH_WHY_COUNT]string{
 	C.ACH_WHY_MAGIC:        "magic",
 	C.ACH_WHY_LEN:          "len",
 	C.ACH_WHY_GUARD_HEADER: "guard behind the header",

@@ -25,11 +25,11 @@ var benchSizes = []int{64, 4096, 300_000}
 func sizeName(size int) string { return fmt.Sprintf("%dB", size) }
 
 // againstC reports how many times the C peer's time one operation of ours takes.
-func againstC(b *testing.B, path, verb string, size int) {
+func againstC(b *testing.B, path, op string, size int) {
 	b.Helper()
 	ours := float64(b.Elapsed().Nanoseconds()) / float64(b.N)
 	count := max(1000, min(2_000_000, 2_000_000_000/(100*size)))
-	c := runPeer(b, path, verb, fmt.Sprint(count), fmt.Sprint(size))["ns_per_op"]
+	c := runPeer(b, path, op, fmt.Sprint(count), fmt.Sprint(size))["ns_per_op"]
 	b.ReportMetric(ours/c, "x-of-C")
 }
 
@@ -227,10 +227,10 @@ func detect(b *testing.B, c *localach.Channel, budget float64, name string) floa
 		}
 	})
 	time.Sleep(time.Second)
-	cpu, spent := cpuTime(b), w.Foresight().Spent
+	cpu, spent := cpuTime(b), w.BusyPolling().Spent
 	from.Store(1)
 	time.Sleep(2 * time.Second)
-	cpu, spent = cpuTime(b)-cpu, w.Foresight().Spent-spent
+	cpu, spent = cpuTime(b)-cpu, w.BusyPolling().Spent-spent
 	n.Close()
 	cancel()
 	<-ended

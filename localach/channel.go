@@ -14,21 +14,21 @@ import (
 // Channel is one mapping of a channel's file. It is safe for concurrent use by any number of Readers and Writers in
 // several goroutines. Close gives the memory back when the last call in progress has returned.
 type Channel struct {
-	dir   Dir
-	name  string
-	geom  Geometry
-	file  fileID
-	lives int // how often this file was seen to be initialised again before this handle was opened
-	epoch uint64
+	dir     Dir
+	name    string
+	geom    Geometry
+	file    fileID
+	reinits int // how often this file was seen to be initialised again before this handle was opened
+	epoch   uint64
 
-	memory []byte
-	filled int64 // bytes of it that were filled at once
-	m      mapping
-	users  atomic.Int64 // the opener and each call in progress; 0: unmapped
-	closed atomic.Bool
-	seen   atomic.Uint64 // largest last_seq seen
-	holes  atomic.Int32  // descriptor of the file, for holes; -1: not needed so far
-	lost   atomic.Int32  // a final status, statusFault or statusReinit; 0: none
+	memory      []byte
+	filled      int64 // bytes of it that were filled at once
+	m           mapping
+	users       atomic.Int64 // the opener and each call in progress; 0: unmapped
+	closed      atomic.Bool
+	maxSeq      atomic.Uint64 // largest last_seq seen
+	holesFD     atomic.Int32  // descriptor of the file, for holes; -1: not needed so far
+	finalStatus atomic.Int32  // a final status, statusFault or statusReinit; 0: none
 
 	mu   sync.Mutex
 	errs map[status]error // made once each, so that failing repeatedly allocates nothing
@@ -51,15 +51,15 @@ func (c *Channel) Epoch() uint64 { return c.epoch }
 // returns the largest number seen before.
 func (c *Channel) LastSeq() uint64 {
 	if c.enter() != nil {
-		return c.seen.Load()
+		return c.maxSeq.Load()
 	}
 	defer c.release()
 	seq, s := c.m.lastSeq()
 	if s != statusOK {
 		c.fail(s)
-		return c.seen.Load()
+		return c.maxSeq.Load()
 	}
-	c.saw(seq)
+	c.noteSeq(seq)
 	return seq
 }
 
@@ -140,7 +140,7 @@ func (c *Channel) retain() (base unsafe.Pointer, ok bool) {
 
 func (c *Channel) release() {
 	if c.users.Add(-1) == 0 {
-		if fd := c.holes.Load(); fd >= 0 {
+		if fd := c.holesFD.Load(); fd >= 0 {
 			unix.Close(int(fd))
 		}
 		filledAll.Add(-c.filled)
@@ -152,7 +152,7 @@ func (c *Channel) release() {
 
 // enter is retain for a call that must fail on a lost channel.
 func (c *Channel) enter() error {
-	if lost := c.lost.Load(); lost != 0 {
+	if lost := c.finalStatus.Load(); lost != 0 {
 		return c.err(status(lost))
 	}
 	if _, ok := c.retain(); !ok {
@@ -161,10 +161,10 @@ func (c *Channel) enter() error {
 	return nil
 }
 
-func (c *Channel) saw(seq uint64) {
+func (c *Channel) noteSeq(seq uint64) {
 	for {
-		seen := c.seen.Load()
-		if seq <= seen || c.seen.CompareAndSwap(seen, seq) {
+		seen := c.maxSeq.Load()
+		if seq <= seen || c.maxSeq.CompareAndSwap(seen, seq) {
 			return
 		}
 	}
@@ -176,9 +176,9 @@ func (c *Channel) fail(s status) error {
 	case statusOK, statusMissed:
 		return nil
 	case statusFault:
-		c.lost.Store(int32(s)) // also replaces the status of a header that was lost in part
+		c.finalStatus.Store(int32(s)) // also replaces the status of a header that was lost in part
 	case statusReinit:
-		c.lost.CompareAndSwap(0, int32(s))
+		c.finalStatus.CompareAndSwap(0, int32(s))
 	}
 	return c.err(s)
 }
@@ -227,5 +227,5 @@ func (c *Channel) describe(s status) error {
 	case statusWedged:
 		return fmt.Errorf("channel %s: %w", c.name, ErrWedged)
 	}
-	return fmt.Errorf("channel %s: %w: wrong %s", c.name, ErrCorrupt, s.culprit())
+	return fmt.Errorf("channel %s: %w: wrong %s", c.name, ErrCorrupt, s.badField())
 }

@@ -25,12 +25,12 @@ func (c *Channel) Check() error {
 	if err := c.fail(c.m.check()); err != nil {
 		return err
 	}
-	seen := c.seen.Load() // before last_seq: frames that come meanwhile are not a step back
+	seen := c.maxSeq.Load() // before last_seq: frames that come meanwhile are not a step back
 	seq, s := c.m.lastSeq()
 	if s == statusOK && seq < seen {
 		s = statusReinit
 	}
-	c.saw(seq)
+	c.noteSeq(seq)
 	return c.fail(s)
 }
 

@@ -13,19 +13,19 @@ import (
 )
 
 // startOurs runs this test binary as another process of ours, to be killed: see child.
-func startOurs(t testing.TB, d localach.Dir, verb, name string) *process {
+func startOurs(t testing.TB, d localach.Dir, op, name string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], string(d), name)
-	cmd.Env = append(os.Environ(), "LOCALACH_CHILD="+verb)
+	cmd.Env = append(os.Environ(), "LOCALACH_CHILD="+op)
 	return start(t, cmd)
 }
 
 // child is what such a process does: wait reads frames until it is killed, and waits for each; put puts frames until it is
 // killed, into whatever channel has the name.
-func child(verb string, args []string) {
+func child(op string, args []string) {
 	time.AfterFunc(5*time.Minute, func() { os.Exit(1) }) // whoever was to kill us is gone
-	if verb == "put" {
-		putForEver(localach.Dir(args[0]), args[1])
+	if op == "put" {
+		putForever(localach.Dir(args[0]), args[1])
 	}
 	c, err := localach.Dir(args[0]).Open(filepath.Base(args[1]))
 	if err != nil {
@@ -34,7 +34,7 @@ func child(verb string, args []string) {
 	}
 	r, buf := c.Reader(), make([]byte, 4096)
 	fmt.Println("ready")
-	for verb == "wait" {
+	for op == "wait" {
 		if _, err := r.Next(buf, time.Minute); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			fmt.Println(err)
 			return
@@ -42,7 +42,7 @@ func child(verb string, args []string) {
 	}
 }
 
-func putForEver(d localach.Dir, name string) {
+func putForever(d localach.Dir, name string) {
 	fmt.Println("ready")
 	for {
 		c, err := d.Open(name)

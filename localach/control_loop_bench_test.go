@@ -68,11 +68,11 @@ func lateness(b *testing.B, w *localach.Watcher, budget float64) map[string]floa
 	b.Helper()
 	w.SetBudget(budget)
 	time.Sleep(200 * time.Millisecond) // windows are planned anew every 50 ms
-	start, cpu, spent := time.Now(), cpuTime(b), w.Foresight().Spent
+	start, cpu, spent := time.Now(), cpuTime(b), w.BusyPolling().Spent
 	got := startPeer(b, "-", "loop", "1000", "1000000").result()
 	took := time.Since(start).Seconds()
 	got["cpu_%"] = 100 * (cpuTime(b) - cpu).Seconds() / took
-	got["spent_%"] = 100 * (w.Foresight().Spent - spent).Seconds() / took
+	got["spent_%"] = 100 * (w.BusyPolling().Spent - spent).Seconds() / took
 	return got
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // A draft that others may open for a moment stays open to them.
-func TestADraftIsNeverMoreOpenThanTheChannel(t *testing.T) {
+func TestDraftIsNeverMoreAccessibleThanChannel(t *testing.T) {
 	defer unix.Umask(unix.Umask(0))
 	d := tempDir(t)
 	done, open := make(chan struct{}), make(chan fs.FileMode, 1)

@@ -56,10 +56,10 @@ type Event struct {
 // its size or mtime changed; then every retryOld. A file that is too short for a header is not checked again: it has to
 // change its size first, which is an event.
 const (
-	retryFirst = 2 * time.Millisecond
-	retryLast  = 40 * time.Millisecond
-	retryOld   = 1800 * time.Millisecond
-	freshFor   = time.Second
+	retryFirst   = 2 * time.Millisecond
+	retryLast    = 40 * time.Millisecond
+	retryOld     = 1800 * time.Millisecond
+	retryFastFor = time.Second
 )
 
 // Any user who may create files in the directory can cause many checks. After the first slack, checks take at most a fifth of
@@ -88,17 +88,17 @@ func (d Dir) Watch(ctx context.Context, f func(Event)) error {
 }
 
 func (w *dirWatch) watch(ctx context.Context) error {
-	switch err := w.notified(); {
+	switch err := w.startNotify(); {
 	case isUsedUp(err):
 		w.report(Event{Kind: Polling, Err: err})
 	case err != nil:
 		return fmt.Errorf("watch %s: %w", w.dir, err)
 	}
-	defer func() { letGo(w.notify) }()
+	defer func() { closeNotify(w.notify) }()
 	if err := w.rescan(time.Now()); err != nil {
 		return err
 	}
-	w.paid = time.Time{} // the first scan does not count as spent time
+	w.restUntil = time.Time{} // the first scan does not count as spent time
 	return w.run(ctx)
 }
 
@@ -107,27 +107,27 @@ func isUsedUp(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM)
 }
 
-// notified has the kernel report changes of the directory from now on.
-func (w *dirWatch) notified() error {
-	w.triedAt = time.Now()
+// startNotify has the kernel report changes of the directory from now on.
+func (w *dirWatch) startNotify() error {
+	w.notifyTriedAt = time.Now()
 	notify, err := w.open()
 	if err != nil {
 		return err
 	}
 	if err := notify.Add(string(w.dir)); err != nil {
-		letGo(notify)
+		closeNotify(notify)
 		return err
 	}
 	w.notify = notify
 	return nil
 }
 
-// letGoTime is how long Watch waits at its end for the kernel. To close inotify, a worker of the kernel waits for every
+// closeTimeout is how long Watch waits at its end for the kernel. To close inotify, a worker of the kernel waits for every
 // processor: 15 ms on an idle machine, almost a second on a busy one.
-const letGoTime = 100 * time.Millisecond
+const closeTimeout = 100 * time.Millisecond
 
-// letGo closes notify. If that takes longer than letGoTime, letGo returns while a goroutine still waits.
-func letGo(notify *fsnotify.Watcher) {
+// closeNotify closes notify. If that takes longer than closeTimeout, closeNotify returns while a goroutine still waits.
+func closeNotify(notify *fsnotify.Watcher) {
 	if notify == nil {
 		return
 	}
@@ -138,66 +138,66 @@ func letGo(notify *fsnotify.Watcher) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(letGoTime):
+	case <-time.After(closeTimeout):
 	}
 }
 
 // dirWatch compares the files in the directory with those that were reported.
 type dirWatch struct {
-	dir    Dir
-	known  map[string]*known
-	queue  lookQueue
-	report func(Event)
-	paid   time.Time // when the rest after the time spent so far will be over
+	dir       Dir
+	names     map[string]*watchedName
+	queue     checkQueue
+	report    func(Event)
+	restUntil time.Time // when the rest after the time spent so far will be over
 
 	omitted bool // a name had no room
 
-	open    func() (*fsnotify.Watcher, error) // of the kernel; tests have another
-	notify  *fsnotify.Watcher                 // nil: the directory is polled
-	triedAt time.Time                         // when inotify was tried last
-	polled  time.Time                         // when all files were checked last
+	open          func() (*fsnotify.Watcher, error) // of the kernel; tests have another
+	notify        *fsnotify.Watcher                 // nil: the directory is polled
+	notifyTriedAt time.Time                         // when inotify was tried last
+	polledAt      time.Time                         // when all files were checked last
 }
 
 func newDirWatch(d Dir, report func(Event)) *dirWatch {
 	open := func() (*fsnotify.Watcher, error) { return fsnotify.NewBufferedWatcher(readAhead) }
-	return &dirWatch{dir: d, known: map[string]*known{}, report: report, open: open}
+	return &dirWatch{dir: d, names: map[string]*watchedName{}, report: report, open: open}
 }
 
 // poll checks all files if it is time for that, and tries again to have inotify. While there is inotify it does so only when
 // there is room again for names that were omitted.
 func (w *dirWatch) poll(now time.Time) error {
-	if w.omitted && len(w.known) < maxKnown {
+	if w.omitted && len(w.names) < maxKnown {
 		w.omitted = false
 		return w.resync()
 	}
-	if w.notify != nil || now.Before(w.polled.Add(pollEvery)) {
+	if w.notify != nil || now.Before(w.polledAt.Add(pollEvery)) {
 		return nil
 	}
-	w.polled = now
-	if now.Sub(w.triedAt) >= notifyAgain && w.notified() == nil {
+	w.polledAt = now
+	if now.Sub(w.notifyTriedAt) >= notifyAgain && w.startNotify() == nil {
 		w.report(Event{Kind: Notified})
 	}
 	return w.resync() // also once after inotify is back: earlier changes caused no event
 }
 
-// known is what was last seen under a name.
-type known struct {
-	name     string
-	reported bool
-	file     identity      // as reported
-	facts    facts         // as last seen
-	changed  time.Time     // when these facts were first seen
-	pause    time.Duration // before the next retry; 0 if the last look found a complete channel, or a new change
-	told     bool          // an event about it came since the last look
-	wait
+// watchedName is what was last seen under a name.
+type watchedName struct {
+	name      string
+	reported  bool
+	file      identity      // as reported
+	facts     facts         // as last seen
+	changedAt time.Time     // when these facts were first seen
+	pause     time.Duration // before the next retry; 0 if the last look found a complete channel, or a new change
+	hasEvent  bool          // an event about it came since the last look
+	queuePlace
 }
 
 // identity distinguishes two files under one name, and two lives of one file.
 type identity struct {
-	inode  uint64
-	born   int64 // ns; distinguishes files with the same inode number
-	size   int64 // changes if the file is initialised again in place with another geometry
-	usable bool  // we may open it
+	inode     uint64
+	createdAt int64 // ns; distinguishes files with the same inode number
+	size      int64 // changes if the file is initialised again in place with another geometry
+	usable    bool  // we may open it
 }
 
 func (w *dirWatch) run(ctx context.Context) error {
@@ -205,13 +205,13 @@ func (w *dirWatch) run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		now := time.Now()
-		rested := w.paid.Add(-slack)
+		rested := w.restUntil.Add(-slack)
 		rests := rested.After(now)
 		if rests {
 			timer.Reset(rested.Sub(now))
 		} else if err := errors.Join(w.poll(now), w.drain()); err != nil {
 			return err
-		} else if w.queue.run(now, w.look) {
+		} else if w.queue.run(now, w.check) {
 			timer.Reset(0) // handle new events first, then the next file that is due
 		} else if next, ok := w.next(); ok {
 			timer.Reset(next.Sub(now))
@@ -229,7 +229,7 @@ func (w *dirWatch) run(ctx context.Context) error {
 			return ctx.Err()
 		case <-timer.C:
 		case e := <-events:
-			err = w.heard(e)
+			err = w.handleEvent(e)
 		case err = <-errs:
 			err = w.failed(err)
 		}
@@ -242,71 +242,71 @@ func (w *dirWatch) run(ctx context.Context) error {
 // next returns when the next check is due, if any is.
 func (w *dirWatch) next() (time.Time, bool) {
 	next, ok := w.queue.next()
-	if poll := w.polled.Add(pollEvery); w.notify == nil && (!ok || poll.Before(next)) {
+	if poll := w.polledAt.Add(pollEvery); w.notify == nil && (!ok || poll.Before(next)) {
 		return poll, true
 	}
 	return next, ok
 }
 
-func (w *dirWatch) heard(e fsnotify.Event) error {
+func (w *dirWatch) handleEvent(e fsnotify.Event) error {
 	if e.Name == string(w.dir) && e.Has(fsnotify.Remove|fsnotify.Rename) {
 		return fmt.Errorf("watch %s: the directory itself is gone%.0w", w.dir, fs.ErrNotExist)
 	}
 	if name, ok := channelName(filepath.Base(e.Name)); ok {
-		w.noticed(name, time.Now())
+		w.queueCheck(name, time.Now())
 	}
 	return nil
 }
 
-// noticed queues the check of a name after an event about it.
-func (w *dirWatch) noticed(name string, now time.Time) {
-	defer w.pay(time.Now())
+// queueCheck queues the check of a name after an event about it.
+func (w *dirWatch) queueCheck(name string, now time.Time) {
+	defer w.addSpent(time.Now())
 	if k := w.admit(name); k != nil {
-		k.changed, k.pause, k.told = now, 0, true
-		w.queue.rouse(k)
+		k.changedAt, k.pause, k.hasEvent = now, 0, true
+		w.queue.makeDue(k)
 	}
 }
 
-// pay counts the time since began as spent.
-func (w *dirWatch) pay(began time.Time) {
+// addSpent counts the time since began as spent.
+func (w *dirWatch) addSpent(began time.Time) {
 	now := time.Now()
-	if w.paid.Before(now) {
-		w.paid = now
+	if w.restUntil.Before(now) {
+		w.restUntil = now
 	}
-	w.paid = w.paid.Add(restShare * now.Sub(began))
+	w.restUntil = w.restUntil.Add(restShare * now.Sub(began))
 }
 
-// look checks the file of one name, and reports an event if it differs from what was reported.
-func (w *dirWatch) look(k *known, now time.Time) {
+// check checks the file of one name, and reports an event if it differs from what was reported.
+func (w *dirWatch) check(k *watchedName, now time.Time) {
 	event, changed := w.compare(k, now)
 	if changed {
 		w.report(event)
 	}
 }
 
-func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
-	defer w.pay(time.Now())
+func (w *dirWatch) compare(k *watchedName, now time.Time) (Event, bool) {
+	defer w.addSpent(time.Now())
 	before := k.facts
 	f, err := w.dir.facts(k.name)
 	if errors.Is(err, fs.ErrNotExist) {
-		delete(w.known, k.name)
+		delete(w.names, k.name)
 		return Event{Kind: Vanished, Name: k.name}, k.reported
 	}
 	if err != nil {
-		w.queue.sleep(k, now.Add(retryOld)) // the error says nothing about the file
+		w.queue.schedule(k, now.Add(retryOld)) // the error says nothing about the file
 		return Event{}, false
 	}
-	told := k.told
-	k.told = false
-	if f == before && k.reported && !told && k.pause == 0 { // with a pause it was half initialised again in place
+	hadEvent := k.hasEvent
+	k.hasEvent = false
+	if f == before && k.reported && !hadEvent && k.pause == 0 { // with a pause it was half initialised again in place
 		return Event{}, false
 	}
 	if f != before {
-		k.facts, k.changed, k.pause = f, now, 0
+		k.facts, k.changedAt, k.pause = f, now, 0
 	}
-	file, err := w.dir.look(k.name, f)
+	file, err := w.dir.inspect(k.name, f)
 	if err != nil {
-		w.later(k, now, f)
+		w.retryLater(k, now, f)
 		gone := k.reported && f.inode != k.file.inode
 		k.reported = k.reported && !gone
 		return Event{Kind: Vanished, Name: k.name}, gone
@@ -320,15 +320,15 @@ func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
 	return Event{Kind: Replaced, Name: k.name}, file != old
 }
 
-// later queues another check of a file that is not yet a channel.
-func (w *dirWatch) later(k *known, now time.Time, f facts) {
+// retryLater queues another check of a file that is not yet a channel.
+func (w *dirWatch) retryLater(k *watchedName, now time.Time, f facts) {
 	switch {
 	case !f.mayBecome():
 		return
-	case now.Sub(k.changed) < freshFor:
+	case now.Sub(k.changedAt) < retryFastFor:
 		k.pause = min(max(2*k.pause, retryFirst), retryLast)
 	default:
 		k.pause = retryOld
 	}
-	w.queue.sleep(k, now.Add(k.pause))
+	w.queue.schedule(k, now.Add(k.pause))
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Inotify is used up when the watch begins, and to be had later.
-func TestWatchPollsWhileThereIsNoInotify(t *testing.T) {
+func TestWatchPollsWithoutInotify(t *testing.T) {
 	t.Parallel()
 	d := tempDir(t)
 	create(t, d, Geometry{4, 16})
@@ -24,7 +24,7 @@ func TestWatchPollsWhileThereIsNoInotify(t *testing.T) {
 	usedUp.Store(true)
 	w.open = func() (*fsnotify.Watcher, error) {
 		if usedUp.Load() {
-			w.triedAt = w.triedAt.Add(-notifyAgain) // at the next poll it is tried again
+			w.notifyTriedAt = w.notifyTriedAt.Add(-notifyAgain) // at the next poll it is tried again
 			return nil, unix.EMFILE
 		}
 		return real()

@@ -12,7 +12,7 @@ import (
 // What goes wrong in the field (ach-abi.md), with live processes.
 
 // A program that holds one frame, a map say, is started again: as many frames are there as before.
-func TestAsManyFramesAsBeforeHideNoNewLife(t *testing.T) {
+func TestReinitialisationIsFoundDespiteSameFrameCount(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "map", 16, 64)
 	w := startWatcher(t)
@@ -29,12 +29,12 @@ func TestAsManyFramesAsBeforeHideNoNewLife(t *testing.T) {
 }
 
 // Its file was half created in between, and the handle is closed.
-func TestAChannelThatWasHalfCreatedOpensAnew(t *testing.T) {
+func TestHalfCreatedChannelReopens(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "map", 16, 64)
 	c.Close()
 	runPeer(t, pathOf(d, "map"), "create", "16", "64", "in-place")
-	anew, err := c.ReopenAnew()
+	anew, err := c.ReopenReinitialised()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestAChannelThatWasHalfCreatedOpensAnew(t *testing.T) {
 }
 
 // libach can create 16 x 212 and then not open it; its creator may be at work in it all the same, and so may we.
-func TestAnUnusableGeometryIsNamedAndServed(t *testing.T) {
+func TestUnusableGeometryOpens(t *testing.T) {
 	d := privateDir(t)
 	runPeer(t, pathOf(d, "imu"), "create", "16", "212")
 	c, err := d.Open("imu")

@@ -10,7 +10,7 @@ import (
 )
 
 // The waiting readers are counted in the word that shows a channel of Ach 1.x.
-func TestAch1IsRecognisedWhileReadersWait(t *testing.T) {
+func TestAch1IsDetectedWhileReadersWait(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 4, 16)
 	for range 2 {

@@ -21,7 +21,7 @@ func FuzzChannelFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, image []byte) {
 		image = bytes.Clone(image)
 		if len(image) > atLock+4 {
-			clear(image[atLock : atLock+4]) // TestStrangeLockWordsEndInErrBusy; here it would be waiting and no fuzzing
+			clear(image[atLock : atLock+4]) // TestInvalidLockWordsGiveErrBusy; here it would be waiting and no fuzzing
 		}
 		path := d.Path("fuzzed")
 		os.Remove(path)

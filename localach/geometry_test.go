@@ -40,7 +40,7 @@ func TestGeometryCheck(t *testing.T) {
 	}
 }
 
-func TestGrowFindsTheNextUsableGeometry(t *testing.T) {
+func TestGrowReturnsNextUsableGeometry(t *testing.T) {
 	for _, test := range []struct{ from, want Geometry }{
 		{Geometry{16, 512}, Geometry{16, 512}},
 		{Geometry{16, 212}, Geometry{16, 213}},

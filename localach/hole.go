@@ -17,9 +17,9 @@ import (
 
 // get is mapping.get with the check for holes. At the first large frame it opens the channel's file once more for the checks.
 func (c *Channel) get(at *position, buf []byte, options int32) status {
-	s := c.m.get(at, buf, options, c.holes.Load())
+	s := c.m.get(at, buf, options, c.holesFD.Load())
 	if s == statusNoFile && c.openForHoles() == nil {
-		s = c.m.get(at, buf, options, c.holes.Load())
+		s = c.m.get(at, buf, options, c.holesFD.Load())
 	}
 	return s
 }
@@ -42,7 +42,7 @@ func (c *Channel) openForHoles() error {
 	if err != nil {
 		return err
 	}
-	if !c.holes.CompareAndSwap(-1, int32(fd)) {
+	if !c.holesFD.CompareAndSwap(-1, int32(fd)) {
 		unix.Close(fd) // another call was first
 	}
 	return nil

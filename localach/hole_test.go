@@ -20,7 +20,7 @@ func blocks(t *testing.T, c *Channel) int64 {
 	return st.Blocks
 }
 
-func TestFrameInAHoleOfTheFileIsRefusedAndTakesNoMemory(t *testing.T) {
+func TestFrameInHoleIsRefusedAndAllocatesNothing(t *testing.T) {
 	const size = 1 << 20
 	c := create(t, tempDir(t), Geometry{FrameCount: 4, FrameSize: size})
 	w := c.Writer()

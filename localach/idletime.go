@@ -13,13 +13,13 @@ import (
 // this process.
 type idleTime struct {
 	procFile
-	path  string               // empty: /proc/stat
-	mine  unix.CPUSet          // the processors
-	own   func() time.Duration // processor time of this process
-	at    time.Duration        // when total was read; 0: never
-	total time.Duration
-	free  float64        // processors that others left free, smoothed
-	buf   [16 << 10]byte // the lines of at least 140 processors
+	path      string               // empty: /proc/stat
+	cpus      unix.CPUSet          // the processors
+	ownTime   func() time.Duration // processor time of this process
+	sampledAt time.Duration        // when total was read; 0: never
+	total     time.Duration
+	free      float64        // processors that others left free, smoothed
+	buf       [16 << 10]byte // the lines of at least 140 processors
 }
 
 // idleGrain is the unit of the kernel's figures: USER_HZ, which is 100 everywhere.
@@ -32,15 +32,15 @@ const idleSpan = 400 * time.Millisecond
 // tell: a thread that wakes up takes a busy processor almost at once, and whoever else wakes up there waits.
 func (i *idleTime) scarce(now time.Duration) bool {
 	total, known := i.read()
-	total += i.own()
-	since, first := now-i.at, i.at == 0
+	total += i.ownTime()
+	since, first := now-i.sampledAt, i.sampledAt == 0
 	if !first && since > 0 {
 		free := float64(total-i.total) / float64(since)
 		i.free += (free - i.free) * min(1, since.Seconds()/idleSpan.Seconds())
 	} else if first {
-		i.free = float64(i.mine.Count())
+		i.free = float64(i.cpus.Count())
 	}
-	i.total, i.at = total, now
+	i.total, i.sampledAt = total, now
 	return !known || !first && i.free < 1
 }
 
@@ -67,7 +67,7 @@ func (i *idleTime) read() (idle time.Duration, known bool) {
 		}
 		number, err := strconv.Atoi(string(fields[0]))
 		ticks, err2 := strconv.ParseInt(string(fields[4]), 10, 64)
-		if err != nil || err2 != nil || !i.mine.IsSet(number) {
+		if err != nil || err2 != nil || !i.cpus.IsSet(number) {
 			continue
 		}
 		idle, known = idle+time.Duration(ticks)*idleGrain, true

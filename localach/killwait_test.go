@@ -14,7 +14,7 @@ import (
 )
 
 // A reader of ours that is killed while it waits must not cost the robot's writer anything: it never was on the condition variable.
-func TestKillingOurWaitingReadersNeverStallsACWriter(t *testing.T) {
+func TestKilledWaitingReaderNeverStallsCWriter(t *testing.T) {
 	d := privateDir(t)
 	createIn(t, d, "imu", 16, 64)
 	writer := startPeer(t, pathOf(d, "imu"), "put", "0", "64", "1000000", "1").ready()
@@ -38,7 +38,7 @@ func TestKillingOurWaitingReadersNeverStallsACWriter(t *testing.T) {
 
 // A C reader killed in its condition wait wedges the variable of glibc up to 2.40. Our puts go on, there and elsewhere; Stuck
 // says so; a new file and Poison for the old one end it. That of glibc from 2.41 is not wedged.
-func TestOurPutsNeverStallWhenCReadersAreKilledWaiting(t *testing.T) {
+func TestPutsNeverStallAfterKilledCReaders(t *testing.T) {
 	d := privateDir(t)
 	c, other := createIn(t, d, "imu", 16, 64), createIn(t, d, "joints", 16, 64)
 	robust := condFrom241(t, pathOf(d, "imu"))
@@ -49,7 +49,7 @@ func TestOurPutsNeverStallWhenCReadersAreKilledWaiting(t *testing.T) {
 	put := func() {
 		count++
 		for _, w := range []*localach.Writer{w, beside} {
-			if _, err := w.Put(makeFrame(buf, oursFrom, count)); err != nil {
+			if _, err := w.Put(makeFrame(buf, firstOwnWriter, count)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -125,7 +125,7 @@ func heal(t *testing.T, d localach.Dir, old *localach.Channel, w *localach.Write
 	again := fresh.Writer()
 	defer again.Close()
 	for n := uint64(1); ; n++ {
-		if _, err := again.Put(makeFrame(make([]byte, 64), oursFrom, n)); err != nil {
+		if _, err := again.Put(makeFrame(make([]byte, 64), firstOwnWriter, n)); err != nil {
 			t.Fatal(err)
 		}
 		if n%20 == 0 && reader.exited() {
@@ -139,7 +139,7 @@ func heal(t *testing.T, d localach.Dir, old *localach.Channel, w *localach.Write
 }
 
 // A waiting Next of ours must not hang either when the channel it waits on dies under it.
-func TestOurWaitingReaderIsToldWhenItsWriterDies(t *testing.T) {
+func TestWaitingReaderReportsDirtyChannel(t *testing.T) {
 	t.Parallel()
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 16, 64)

@@ -64,7 +64,7 @@ func TestLayoutOfAarch64(t *testing.T) { aarch64.checkLayout(t) }
 
 // Our C parts and the C peer share a channel on aarch64, both ways. The emulator has neither robust lists nor that machine's
 // memory order: the test is about layout and arithmetic.
-func TestOursAndTheCPeerShareAChannelOnAarch64(t *testing.T) {
+func TestCPeerSharesChannelOnAarch64(t *testing.T) {
 	ourSources, err := filepath.Glob("*.c")
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestOursAndTheCPeerShareAChannelOnAarch64(t *testing.T) {
 			t.Errorf("made by %s, put by the peer: we got %v", creator, got)
 		}
 		run(ours, creator, "put", count, size)
-		if got := run(peer, creator, "get", "50", "-", "0", fmt.Sprint(oursFrom)); got["got"] != 50 {
+		if got := run(peer, creator, "get", "50", "-", "0", fmt.Sprint(firstOwnWriter)); got["got"] != 50 {
 			t.Errorf("made by %s, put by us: the peer got %v", creator, got)
 		}
 	}

@@ -45,20 +45,20 @@ func (c *Channel) Reopen() (*Channel, error) {
 	return c.reopen(errors.Is(c.Check(), ErrReinitialised))
 }
 
-// ReopenAnew is Reopen for a channel whose file was half created when it was last looked at: if it is the same file it was
+// ReopenReinitialised is Reopen for a channel whose file was half created when it was last looked at: if it is the same file it was
 // initialised again. c may be closed.
-func (c *Channel) ReopenAnew() (*Channel, error) { return c.reopen(true) }
+func (c *Channel) ReopenReinitialised() (*Channel, error) { return c.reopen(true) }
 
-func (c *Channel) reopen(again bool) (*Channel, error) {
+func (c *Channel) reopen(reinitialised bool) (*Channel, error) {
 	n, err := c.dir.TryOpen(c.name)
 	if err != nil || !n.file.sameFile(c.file) {
 		return n, err
 	}
-	n.lives = c.lives
-	if again {
-		n.lives++
+	n.reinits = c.reinits
+	if reinitialised {
+		n.reinits++
 	}
-	n.epoch = n.file.epoch(n.lives)
+	n.epoch = n.file.epoch(n.reinits)
 	return n, nil
 }
 
@@ -149,8 +149,8 @@ func (h header) geometry() (Geometry, error) {
 // page tables, and a user can give one large file thousands of names. So large mappings are not filled at once: their large
 // frames are copied without the lock. Neither are mappings opened when much is filled already.
 const (
-	mostFilled    = 64 << 20 // bytes of one mapping
-	mostFilledAll = 4 << 30
+	maxFilled    = 64 << 20 // bytes of one mapping
+	maxFilledAll = 4 << 30
 )
 
 // filledAll is how many bytes of mappings were filled at once.
@@ -159,10 +159,10 @@ var filledAll atomic.Int64
 // fills reports whether to fill the mapping of a file at once. Filling must not allocate memory for the holes of a sparse file.
 func fills(file *os.File, geom Geometry) bool {
 	var st unix.Stat_t
-	if geom.bytes() > mostFilled || unix.Fstat(int(file.Fd()), &st) != nil || st.Blocks*512 < st.Size {
+	if geom.bytes() > maxFilled || unix.Fstat(int(file.Fd()), &st) != nil || st.Blocks*512 < st.Size {
 		return false
 	}
-	return filledAll.Load()+int64(geom.bytes()) <= mostFilledAll
+	return filledAll.Load()+int64(geom.bytes()) <= maxFilledAll
 }
 
 // mapFile maps a file that is known to be long enough.
@@ -181,10 +181,10 @@ func (d Dir) mapFile(name string, geom Geometry, file *os.File) (*Channel, error
 	}
 	c := &Channel{dir: d, name: name, geom: geom, file: id, memory: memory, filled: filled, m: mappingOf(memory, geom), epoch: id.epoch(0)}
 	filledAll.Add(filled)
-	c.holes.Store(-1)
+	c.holesFD.Store(-1)
 	c.users.Store(1)
 	if seq, s := c.m.lastSeq(); s == statusOK {
-		c.seen.Store(seq)
+		c.maxSeq.Store(seq)
 	}
 	return c, nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // A reader without the lock relies on it: when bytes of a frame are reused, its entry is zero already.
-func TestPutZeroesAnEntryBeforeItReusesItsBytes(t *testing.T) {
+func TestPutZeroesEntryBeforeReusingItsBytes(t *testing.T) {
 	bin := orderProgram(t)
 	for _, size := range []int{8, 512, 20_000} {
 		if got := putInOrder(t, bin, size, size); got["early"] != 0 || got["got"] != 40 {
@@ -21,7 +21,7 @@ func TestPutZeroesAnEntryBeforeItReusesItsBytes(t *testing.T) {
 }
 
 // Buffers of ours that are not in memory yet are brought there before the lock is taken.
-func TestNoPageFaultWhileTheLockIsHeld(t *testing.T) {
+func TestNoPageFaultUnderLock(t *testing.T) {
 	bin := orderProgram(t)
 	for _, size := range []int{64, 20_000, 300_000} {
 		if got := putInOrder(t, bin, size, size); got["faults"] != 0 || got["got"] != 40 {
@@ -31,7 +31,7 @@ func TestNoPageFaultWhileTheLockIsHeld(t *testing.T) {
 }
 
 // Only where frames are so large that libach's memcpy may store past the caches does a reader touch the lock, once for a frame.
-func TestLargeFramesCountAfterAnEmptyCriticalSection(t *testing.T) {
+func TestLargeFramesTakeLockOnce(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("every read takes the lock here")
 	}
@@ -47,7 +47,7 @@ func TestLargeFramesCountAfterAnEmptyCriticalSection(t *testing.T) {
 }
 
 // lseek waits for whoever gives the channel's file memory, or takes some from it: anybody who may write the file.
-func TestNoLookForHolesWhileTheLockIsHeld(t *testing.T) {
+func TestNoHoleCheckUnderLock(t *testing.T) {
 	bin := orderProgram(t)
 	const (
 		missed = 6  // ACH_MISSED
@@ -84,7 +84,7 @@ func putInOrder(t *testing.T, bin string, size, length int) map[string]float64 {
 }
 
 // What a missing fence does cannot be brought about at will; so look at what the compiler has made of put.
-func TestPutFencesItsCopyOfALargeFrame(t *testing.T) {
+func TestPutFencesCopyOfLargeFrame(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("x86-64 alone reads without the lock")
 	}

@@ -32,7 +32,7 @@ func TestPaceFollowsTheRate(t *testing.T) {
 	}
 }
 
-func TestPaceSlowsDownInSilenceAndWakesUp(t *testing.T) {
+func TestPaceSlowsDownInSilence(t *testing.T) {
 	p := newPace(0, 0)
 	p.run(0, time.Second, time.Millisecond)
 	p.run(time.Second, 2*time.Second, time.Hour)
@@ -45,7 +45,7 @@ func TestPaceSlowsDownInSilenceAndWakesUp(t *testing.T) {
 	}
 }
 
-func TestPaceTakesASequenceThatRunsBackwards(t *testing.T) {
+func TestPaceAcceptsDecreasedSequence(t *testing.T) {
 	p := newPace(1000, 0)
 	p.observe(3, time.Millisecond)
 	if p.period < pollFastest || p.period > pollSlowest {

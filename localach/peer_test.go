@@ -20,8 +20,8 @@ import (
 
 // TestMain lets the test binary play a process of ours that a test starts and kills (children_test.go).
 func TestMain(m *testing.M) {
-	if verb := os.Getenv("LOCALACH_CHILD"); verb != "" {
-		child(verb, os.Args[1:])
+	if op := os.Getenv("LOCALACH_CHILD"); op != "" {
+		child(op, os.Args[1:])
 		os.Exit(0)
 	}
 	os.Exit(await.Main(m))

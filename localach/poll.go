@@ -9,22 +9,22 @@ import (
 
 // A slot is one watched last_seq.
 type slot struct {
-	lastSeq *uint64       // in the channel's mapping; nil: empty, or its memory is gone
-	seen    uint64        // last_seq when last looked
-	back    bool          // it was more at the look before that: the channel was initialised again
-	due     time.Duration // of the next look
-	looked  time.Duration // time of the last look
-	before  time.Duration // time of the look before that
-	period  time.Duration // between looks without a window
-	window  window        // of the next frame, if it can be predicted
+	lastSeq      *uint64       // in the channel's mapping; nil: empty, or its memory is gone
+	lastSeen     uint64        // last_seq when last looked
+	wentBack     bool          // it was more at the look before that: the channel was initialised again
+	due          time.Duration // of the next look
+	polledAt     time.Duration // time of the last look
+	prevPolledAt time.Duration // time of the look before that
+	period       time.Duration // between looks without a window
+	window       window        // of the next frame, if it can be predicted
 }
 
-// foreseen reports whether s has a window. Then it is polled at its own times, not on the common ticks.
-func (s *slot) foreseen() bool { return s.window.to != 0 }
+// hasWindow reports whether s has a window. Then it is polled at its own times, not on the common ticks.
+func (s *slot) hasWindow() bool { return s.window.to != 0 }
 
-// again is the time of the next look after a look at now that found nothing. In the window there is no pause. Before and after
+// nextPoll is the time of the next look after a look at now that found nothing. In the window there is no pause. Before and after
 // it the pause is that of a channel without a window; before a sure window it is that of a silent channel.
-func (s *slot) again(now time.Duration) time.Duration {
+func (s *slot) nextPoll(now time.Duration) time.Duration {
 	switch w := s.window; {
 	case now < w.from && w.sure:
 		return min(w.from, now+pollSlowest)
@@ -35,19 +35,19 @@ func (s *slot) again(now time.Duration) time.Duration {
 	case now < w.to:
 		return now
 	case w.to != 0: // the frame may come soon
-		return now + min(s.period, max(now-w.from, leastAgain))
+		return now + min(s.period, max(now-w.from, minPause))
 	}
 	return now + s.period
 }
 
 const (
-	leastAgain = 50 * time.Microsecond
-	approach   = 100 * time.Microsecond
+	minPause = 50 * time.Microsecond
+	approach = 100 * time.Microsecond
 )
 
-// spares reports whether a look now, while the loop is awake for other channels, spares s a look of its own before its window.
-func (s *slot) spares(now time.Duration) bool {
-	return now < s.window.from && now-s.looked >= s.period/4 && s.due < s.window.from
+// savesPoll reports whether a look now, while the loop is awake for other channels, spares s a look of its own before its window.
+func (s *slot) savesPoll(now time.Duration) bool {
+	return now < s.window.from && now-s.polledAt >= s.period/4 && s.due < s.window.from
 }
 
 // lastSeqIn is where last_seq lies in a mapping.
@@ -79,13 +79,13 @@ func pollFrom(slots []slot, from int, now, slack time.Duration, into []int) (cha
 	}()
 	for ; at < len(slots); at++ {
 		s := &slots[at]
-		if s.lastSeq == nil || s.due > now && (s.foreseen() && !s.spares(now) || !s.foreseen() && s.due > now+slack) {
+		if s.lastSeq == nil || s.due > now && (s.hasWindow() && !s.savesPoll(now) || !s.hasWindow() && s.due > now+slack) {
 			continue
 		}
-		s.before, s.looked = s.looked, now
-		s.due = s.again(now)
-		if seq := atomic.LoadUint64(s.lastSeq); seq != s.seen {
-			s.seen, s.back = seq, seq < s.seen
+		s.prevPolledAt, s.polledAt = s.polledAt, now
+		s.due = s.nextPoll(now)
+		if seq := atomic.LoadUint64(s.lastSeq); seq != s.lastSeen {
+			s.lastSeen, s.wentBack = seq, seq < s.lastSeen
 			changed = append(changed, at)
 		}
 	}

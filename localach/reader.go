@@ -74,7 +74,7 @@ func (r *Reader) get(buf []byte, wait time.Duration, options int32) (int, error)
 	}
 	switch s.code() {
 	case statusOK, statusMissed:
-		r.c.saw(r.at.seq())
+		r.c.noteSeq(r.at.seq())
 		return r.at.size(), nil
 	case statusOverflow:
 		return r.at.size(), io.ErrShortBuffer

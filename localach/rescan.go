@@ -21,7 +21,7 @@ func (w *dirWatch) drain() (err error) {
 	for range readAhead {
 		select {
 		case e := <-w.notify.Events:
-			err = w.heard(e)
+			err = w.handleEvent(e)
 		case err = <-w.notify.Errors:
 			err = w.failed(err)
 		default:
@@ -44,12 +44,12 @@ func (w *dirWatch) failed(err error) error {
 
 // resync queues a check of every name in the directory and every known name.
 func (w *dirWatch) resync() error {
-	defer w.pay(time.Now())
+	defer w.addSpent(time.Now())
 	if err := w.list(); err != nil {
 		return err
 	}
-	for _, k := range w.known {
-		w.queue.rouse(k)
+	for _, k := range w.names {
+		w.queue.makeDue(k)
 	}
 	return nil
 }
@@ -59,10 +59,10 @@ func (w *dirWatch) rescan(now time.Time) error {
 	if err := w.list(); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.known)) {
-		w.queue.rouse(w.known[name])
+	for _, name := range slices.Sorted(maps.Keys(w.names)) {
+		w.queue.makeDue(w.names[name])
 	}
-	for w.queue.run(now, w.look) {
+	for w.queue.run(now, w.check) {
 	}
 	return nil
 }
@@ -92,20 +92,20 @@ func (w *dirWatch) list() error {
 
 // admit returns what is known of a name of the directory. It returns nil if the file is gone already, or if there are
 // maxKnown names; then it reports Omitted.
-func (w *dirWatch) admit(name string) *known {
-	k := w.known[name]
+func (w *dirWatch) admit(name string) *watchedName {
+	k := w.names[name]
 	if k != nil {
 		return k
 	}
 	if _, err := w.dir.facts(name); err != nil {
 		return nil
 	}
-	if len(w.known) >= maxKnown {
+	if len(w.names) >= maxKnown {
 		w.omitted = true
 		w.report(Event{Kind: Omitted, Name: name})
 		return nil
 	}
-	k = &known{name: name}
-	w.known[name] = k
+	k = &watchedName{name: name}
+	w.names[name] = k
 	return k
 }

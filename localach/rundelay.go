@@ -12,11 +12,11 @@ import (
 // since a process may have many threads.
 type runDelay struct {
 	schedstat
-	paths  []string // of each thread's schedstat
-	listed time.Duration
-	at     time.Duration // when total was read; 0: never
-	total  time.Duration
-	slices uint64 // how often they had run until then
+	paths     []string // of each thread's schedstat
+	listedAt  time.Duration
+	sampledAt time.Duration // when total was read; 0: never
+	total     time.Duration
+	slices    uint64 // how often they had run until then
 }
 
 // schedstat reads what the kernel tells of the threads of this process.
@@ -27,26 +27,26 @@ type schedstat struct {
 }
 
 const (
-	relistEvery = time.Second
-	mostDelay   = 50                    // threads may wait for a 50th of the time ...
-	usualDelay  = 40 * time.Microsecond // ... or so long on average each time: a wake-up takes 3 to 25 µs where nobody else runs
+	relistEvery   = time.Second
+	maxDelayShare = 50                    // threads may wait for a 50th of the time ...
+	maxMeanDelay  = 40 * time.Microsecond // ... or so long on average each time: a wake-up takes 3 to 25 µs where nobody else runs
 )
 
-// grew reports whether the threads have waited more than usual since the last call, or whether that is unknown.
-func (r *runDelay) grew(now time.Duration) bool {
-	if r.paths == nil || now-r.listed > relistEvery {
+// isHigh reports whether the threads have waited more than usual since the last call, or whether that is unknown.
+func (r *runDelay) isHigh(now time.Duration) bool {
+	if r.paths == nil || now-r.listedAt > relistEvery {
 		r.paths = r.list()
-		r.listed, r.at = now, 0
+		r.listedAt, r.sampledAt = now, 0
 	}
 	total, slices := time.Duration(0), uint64(0)
 	for _, path := range r.paths {
 		d, n := r.read(path)
 		total, slices = total+d, slices+n
 	}
-	waited, since, known := total-r.total, now-r.at, r.at != 0
+	waited, since, known := total-r.total, now-r.sampledAt, r.sampledAt != 0
 	times := time.Duration(slices - min(slices, r.slices))
-	r.total, r.slices, r.at = total, slices, now
-	return total == 0 || known && waited > max(since/mostDelay, times*usualDelay)
+	r.total, r.slices, r.sampledAt = total, slices, now
+	return total == 0 || known && waited > max(since/maxDelayShare, times*maxMeanDelay)
 }
 
 // list returns the path of each thread's file.

@@ -42,7 +42,7 @@ func (c *Channel) Stat() (Stat, error) {
 	if s != statusOK {
 		return Stat{}, c.fail(s)
 	}
-	c.saw(stat.LastSeq)
+	c.noteSeq(stat.LastSeq)
 	stat.Geometry, stat.Bytes = c.geom, int64(c.geom.bytes())
 	stat.Mode, stat.Inode = c.file.mode, c.file.inode
 	tag, s := c.m.tag()

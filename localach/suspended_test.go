@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestSuspendedIsWhatBoottimeHasMore(t *testing.T) {
+func TestSuspendedIsBoottimeMinusMonotonic(t *testing.T) {
 	var mono, boot, again unix.Timespec
 	for range 100 {
 		if unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil || unix.ClockGettime(unix.CLOCK_MONOTONIC, &again) != nil {

@@ -46,7 +46,7 @@ const (
 // player replays one file against a channel of ours.
 type player struct {
 	dir        Dir
-	extra      int32 // options added to each get
+	options    int32 // options added to each get
 	c          *Channel
 	w          *Writer
 	readers    map[int]*Reader
@@ -65,7 +65,7 @@ func TestVectors(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			for name, extra := range map[string]int32{"lock-free where possible": 0, "always locked": optLocked} {
-				p := &player{dir: tempDir(t), extra: extra, readers: map[int]*Reader{}}
+				p := &player{dir: tempDir(t), options: extra, readers: map[int]*Reader{}}
 				p.play(t, file)
 				t.Logf("%s: %d operations, %d images compared", name, p.ops, p.image)
 				fmt.Printf("vectors %s, %s: %d operations, %d images compared\n", filepath.Base(file), name, p.ops, p.image)
@@ -172,7 +172,7 @@ func (p *player) get(op vectorOp) error {
 	if op.Options&optWait != 0 && p.c.LastSeq() == r.Seq() {
 		got = achTimeout // nobody puts while it waits, with COPY or without
 	} else {
-		got = p.c.m.get(&r.at, buf, int32(op.Options&(optLast|optCopy))|p.extra, -1).code()
+		got = p.c.m.get(&r.at, buf, int32(op.Options&(optLast|optCopy))|p.options, -1).code()
 	}
 	if int(got) != op.Status {
 		return fmt.Errorf("got status %d, want %d", got, op.Status)

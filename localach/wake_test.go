@@ -23,7 +23,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-func TestOurBroadcastLeavesTheWordsThatGlibcLeaves(t *testing.T) {
+func TestBroadcastLeavesSameWordsAsGlibc(t *testing.T) {
 	bin := built(t, "cc", "condvar", "testdata/condvar.c")
 	for seed := range need.LongOr(3, 1) {
 		got := start(t, exec.Command(bin, fmt.Sprint(seed), fmt.Sprint(need.LongOr(3_000_000, 100_000)))).result()
@@ -36,7 +36,7 @@ func TestOurBroadcastLeavesTheWordsThatGlibcLeaves(t *testing.T) {
 	}
 }
 
-func TestAVariableOfAnUnknownLibraryIsLeftAlone(t *testing.T) {
+func TestUnknownConditionVariableIsNotChanged(t *testing.T) {
 	bin := built(t, "cc", "condvar-unknown", "-DUNKNOWN", "testdata/condvar.c")
 	got := start(t, exec.Command(bin, "1", "1")).result()
 	if _, ok := got["waiters"]; !ok || got["waiters"] != 0 || got["status"] != 0 || got["touched"] != 0 {
@@ -45,14 +45,14 @@ func TestAVariableOfAnUnknownLibraryIsLeftAlone(t *testing.T) {
 }
 
 // C readers wait for frames of ours, some with a time limit and some without; each that waits is woken by every put.
-func TestNoWaitingReaderIsLeftAsleep(t *testing.T) {
+func TestPutWakesAllWaitingReaders(t *testing.T) {
 	for _, readers := range need.LongOr([]int{1, 2, 3, 4, 5, 6, 7, 8}, []int{1, 2, 5}) {
 		t.Run(fmt.Sprint(readers), func(t *testing.T) {
 			g := gather(t, readers)
 			for g.puts < need.LongOr(10_000, 300) {
 				g.burst()
 				if !g.allSaw(await.Limit) {
-					t.Fatalf("after %d puts: the newest frame is %d, the readers have seen %v; stuck for %v", g.puts, g.newest, g.seen(), g.w.Stuck())
+					t.Fatalf("after %d puts: the newest frame is %d, the readers have seen %v; stuck for %v", g.puts, g.newest, g.lastSeen(), g.w.Stuck())
 				}
 			}
 		})
@@ -60,7 +60,7 @@ func TestNoWaitingReaderIsLeftAsleep(t *testing.T) {
 }
 
 // The same while readers are killed in their waits. That may wedge the variable: then Stuck says so. Nobody is left asleep unnoticed.
-func TestKilledReadersLeaveNobodyAsleepUnnoticed(t *testing.T) {
+func TestKilledReadersAreReportedByStuck(t *testing.T) {
 	t.Parallel()
 	g, wedged := gather(t, 5), 0
 	for kills := 0; kills < need.LongOr(100, 3); {
@@ -82,17 +82,17 @@ func TestKilledReadersLeaveNobodyAsleepUnnoticed(t *testing.T) {
 			}
 		}
 		if g.w.Stuck() == 0 {
-			t.Fatalf("after %d kills: the newest frame is %d, the readers have seen %v, and nothing is stuck", kills, g.newest, g.seen())
+			t.Fatalf("after %d kills: the newest frame is %d, the readers have seen %v, and nothing is stuck", kills, g.newest, g.lastSeen())
 		}
 		wedged++
-		g.renew()
+		g.recreate()
 	}
 	t.Logf("%d puts, wedged %d times", g.puts, wedged)
 }
 
 // A reader that is only stopped in its wait keeps glibc up to 2.40 from waking others; when it goes on all are woken, without
 // another put.
-func TestNobodyIsLeftAsleepWhenAStoppedReaderGoesOn(t *testing.T) {
+func TestReadersWakeAfterStoppedReaderContinues(t *testing.T) {
 	g, stuck := gatherAs(t, 4, "0"), 0
 	createIn(t, g.d, "new", 4, 64)
 	robust := condFrom241(t, pathOf(g.d, "new"))
@@ -120,14 +120,14 @@ func TestNobodyIsLeftAsleepWhenAStoppedReaderGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !g.allSaw(await.Limit) {
-			t.Fatalf("the newest frame is %d, the readers have seen %v; stuck for %v", g.newest, g.seen(), g.w.Stuck())
+			t.Fatalf("the newest frame is %d, the readers have seen %v; stuck for %v", g.newest, g.lastSeen(), g.w.Stuck())
 		}
 		await.True(t, "nobody is to be woken any more", func() bool { return g.w.Stuck() == 0 })
 	}
 }
 
 // A put wakes a few readers without another goroutine, which would have to wake up first.
-func TestAPutWakesAReaderThatWaitsItself(t *testing.T) {
+func TestPutWakesReadersWithoutGoroutine(t *testing.T) {
 	g := gatherAs(t, 3, "0")
 	await.True(t, "all wait", func() bool { st, err := g.c.Stat(); return err == nil && st.Waiters == len(g.readers) })
 	before := broadcasters() // of other tests' writers, which may still try
@@ -136,7 +136,7 @@ func TestAPutWakesAReaderThatWaitsItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	if g.newest = seq; !g.allSaw(await.Limit) {
-		t.Fatalf("the newest frame is %d, the readers have seen %v", g.newest, g.seen())
+		t.Fatalf("the newest frame is %d, the readers have seen %v", g.newest, g.lastSeen())
 	}
 	if broadcasters() > before {
 		t.Error("a goroutine was started to wake them")
@@ -181,12 +181,12 @@ func gatherAs(t *testing.T, readers int, limits ...string) *gathering {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Munmap(g.words) })
-	g.renew()
+	g.recreate()
 	return g
 }
 
-// renew makes the channel anew and has all readers wait there.
-func (g *gathering) renew() {
+// recreate makes the channel anew and has all readers wait there.
+func (g *gathering) recreate() {
 	g.t.Helper()
 	old, oldWriter := g.c, g.w
 	c, err := g.d.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: 64}, Replace: true})
@@ -235,7 +235,7 @@ func (g *gathering) burst() {
 	}
 }
 
-func (g *gathering) seen() []uint64 {
+func (g *gathering) lastSeen() []uint64 {
 	all := make([]uint64, len(g.readers))
 	for slot := range all {
 		all[slot] = atomic.LoadUint64((*uint64)(unsafe.Pointer(&g.words[8*slot])))
@@ -248,7 +248,7 @@ func (g *gathering) allSaw(stuck time.Duration) bool {
 	limit := await.Deadline()
 	for n := 0; ; n++ {
 		behind := false
-		for _, seq := range g.seen() {
+		for _, seq := range g.lastSeen() {
 			behind = behind || seq < g.newest
 		}
 		if !behind {

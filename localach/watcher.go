@@ -22,7 +22,7 @@ type Watcher struct {
 	timer *timer
 	start time.Time // the loop counts from here
 
-	looked atomic.Int64 // as Looked, in ns since start
+	lastPoll atomic.Int64 // as Looked, in ns since start
 
 	mu      sync.Mutex
 	slots   []slot    // parallel to notices
@@ -33,7 +33,7 @@ type Watcher struct {
 	ticks   time.Duration // time of the next of these looks
 	review  time.Duration // when to lengthen the periods of silent channels
 
-	foresight foresight
+	busyPoll busyPoll
 }
 
 // A Notice is the registration that a call of Watch makes; Close ends it.
@@ -53,11 +53,11 @@ func NewWatcher() (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watcher: %w", err)
 	}
-	w := &Watcher{timer: t, start: time.Now(), foresight: foresight{usual: longestWindow / 4}}
-	if err := unix.SchedGetaffinity(0, &w.foresight.idle.mine); err != nil {
+	w := &Watcher{timer: t, start: time.Now(), busyPoll: busyPoll{meanPoll: maxWindow / 4}}
+	if err := unix.SchedGetaffinity(0, &w.busyPoll.idle.cpus); err != nil {
 		return nil, os.NewSyscallError("sched_getaffinity", err)
 	}
-	w.foresight.idle.own = ownTime
+	w.busyPoll.idle.ownTime = ownTime
 	w.SetBudget(DefaultWatchBudget)
 	return w, nil
 }
@@ -81,7 +81,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			for _, k := range wakes {
 				k.call(k.seq)
 			}
-			w.looked.Store(int64(looked))
+			w.lastPoll.Store(int64(looked))
 		}
 	}
 }
@@ -93,7 +93,7 @@ type wake struct {
 
 // Looked returns the earliest time at which a frame may have been put whose wake was not called yet, except that the frame may
 // be up to 2 ms older. While a channel is watched, that is long ago only if the whole process was stopped. It never blocks.
-func (w *Watcher) Looked() time.Time { return w.start.Add(time.Duration(w.looked.Load())) }
+func (w *Watcher) Looked() time.Time { return w.start.Add(time.Duration(w.lastPoll.Load())) }
 
 // Watch makes the loop call wake with the newest sequence number whenever c's last_seq has changed since the last look. The
 // first look is now. The number goes back if the channel was initialised again. If the memory is gone because the file was
@@ -118,10 +118,10 @@ func (w *Watcher) Watch(c *Channel, wake func(seq uint64)) *Notice {
 	w.notices[n.slot] = n
 	now, seq := time.Since(w.start), c.LastSeq()
 	if idle {
-		w.looked.Store(int64(now)) // no channel was watched until now
+		w.lastPoll.Store(int64(now)) // no channel was watched until now
 	}
 	n.pace = newPace(seq, now)
-	w.slots[n.slot] = slot{lastSeq: lastSeqIn(base), seen: seq, due: now, looked: now, period: n.pace.period}
+	w.slots[n.slot] = slot{lastSeq: lastSeqIn(base), lastSeen: seq, due: now, polledAt: now, period: n.pace.period}
 	w.rearm()
 	return n
 }
@@ -144,11 +144,11 @@ func (n *Notice) Close() {
 
 // poll polls the channels that are due and appends the calls of wake that follow. again means that the next look is too soon
 // to sleep; otherwise poll has set the timer to it.
-func (w *Watcher) poll(wakes []wake) (called []wake, now time.Duration, again bool) {
+func (w *Watcher) poll(wakes []wake) (called []wake, now time.Duration, pollNow bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now = time.Since(w.start) // before any look, since the process may be stopped between looks
-	w.foresight.woke(now)
+	w.busyPoll.recordWake(now)
 	slack := time.Duration(-1)
 	if w.tick != 0 && now >= w.ticks {
 		slack = w.tick / 2
@@ -157,22 +157,22 @@ func (w *Watcher) poll(wakes []wake) (called []wake, now time.Duration, again bo
 	w.changed = pollSlots(w.slots, now, slack, w.changed[:0])
 	for _, i := range w.changed {
 		n, s := w.notices[i], &w.slots[i]
-		if s.back { // when Check comes, as many frames may be there as before
+		if s.wentBack { // when Check comes, as many frames may be there as before
 			_ = n.channel.fail(statusReinit)
 		}
-		n.pace.observe(s.seen, now)
-		s.period, s.window = n.pace.period, n.phase.found(s.seen, s.before, now)
-		if !n.planned || w.foresight.blind(now) {
+		n.pace.observe(s.lastSeen, now)
+		s.period, s.window = n.pace.period, n.phase.found(s.lastSeen, s.prevPolledAt, now)
+		if !n.planned || w.busyPoll.isDisabled(now) {
 			s.window = window{}
 		}
-		s.due = s.again(now)
-		wakes = append(wakes, wake{n.wake, s.seen})
+		s.due = s.nextPoll(now)
+		wakes = append(wakes, wake{n.wake, s.lastSeen})
 	}
 	due := now >= w.review
 	if due {
 		w.review = now + reviewEvery
 		w.slowDown(now)
-		w.plan(now)
+		w.planWindows(now)
 	}
 	if due || len(w.changed) > 0 {
 		w.retick()
@@ -207,7 +207,7 @@ func (w *Watcher) idle() bool { return len(w.free) == len(w.slots) }
 func (w *Watcher) retick() {
 	var tick time.Duration
 	for i := range w.slots {
-		if s := &w.slots[i]; s.lastSeq != nil && !s.foreseen() && (tick == 0 || s.period < tick) {
+		if s := &w.slots[i]; s.lastSeq != nil && !s.hasWindow() && (tick == 0 || s.period < tick) {
 			tick = s.period
 		}
 	}
@@ -219,14 +219,14 @@ func (w *Watcher) retick() {
 }
 
 // arm sets the timer to the next look. It returns true if that look is too soon to sleep.
-func (w *Watcher) arm(now time.Duration) (again bool) {
+func (w *Watcher) arm(now time.Duration) (pollNow bool) {
 	next := time.Duration(0)
 	if w.tick != 0 {
 		next = w.ticks
 	}
 	aimed := false
 	for i := range w.slots {
-		if s := &w.slots[i]; s.lastSeq != nil && s.foreseen() && (next == 0 || s.due < next) {
+		if s := &w.slots[i]; s.lastSeq != nil && s.hasWindow() && (next == 0 || s.due < next) {
 			next, aimed = s.due, true
 		}
 	}
@@ -234,9 +234,9 @@ func (w *Watcher) arm(now time.Duration) (again bool) {
 		w.timer.set(0)
 		return false
 	}
-	sleep, again := w.foresight.sleep(now, next, aimed)
-	if !again {
+	sleep, pollNow := w.busyPoll.sleep(now, next, aimed)
+	if !pollNow {
 		w.timer.set(max(sleep, 1))
 	}
-	return again
+	return pollNow
 }

@@ -60,7 +60,7 @@ func TestWatcherWakesForEveryNewestFrame(t *testing.T) {
 	}
 }
 
-func TestWatcherIsWokenByAnotherProcess(t *testing.T) {
+func TestWatcherNoticesFramesOfOtherProcess(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 16, 64)
 	w := startWatcher(t)
@@ -79,7 +79,7 @@ func TestWatcherIsWokenByAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestWatcherTellsWhenItLookedLast(t *testing.T) {
+func TestLookedReturnsTimeOfLastPoll(t *testing.T) {
 	c := createIn(t, privateDir(t), "imu", 16, 64)
 	w := startWatcher(t)
 	time.Sleep(20 * time.Millisecond) // nothing is looked at, which says nothing of what is watched from now on
@@ -117,7 +117,7 @@ func TestWatcherStopsWakingAfterClose(t *testing.T) {
 	}
 }
 
-func TestWatcherSurvivesATruncatedFile(t *testing.T) {
+func TestWatcherSurvivesTruncatedFile(t *testing.T) {
 	d := privateDir(t)
 	c, other := createIn(t, d, "imu", 16, 512), createIn(t, d, "joints", 16, 512)
 	w := startWatcher(t)
@@ -134,7 +134,7 @@ func TestWatcherSurvivesATruncatedFile(t *testing.T) {
 	await.True(t, "the other channel still watched", func() bool { return otherSeq.Load() == 1 })
 }
 
-func TestWatcherKeepsTheMappingOfAClosedChannel(t *testing.T) {
+func TestWatcherKeepsMappingOfClosedChannel(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 16, 64)
 	w := startWatcher(t)
@@ -148,7 +148,7 @@ func TestWatcherKeepsTheMappingOfAClosedChannel(t *testing.T) {
 	defer w.Watch(c, func(uint64) { t.Error("a closed channel was woken") }).Close()
 }
 
-func TestWatcherTakesChangesFromEverywhereAtOnce(t *testing.T) {
+func TestWatcherIsSafeForConcurrentUse(t *testing.T) {
 	d := privateDir(t)
 	w := startWatcher(t)
 	var group sync.WaitGroup

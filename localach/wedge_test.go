@@ -34,7 +34,7 @@ func wedge(t *testing.T, c *Channel, innerLock bool) {
 	}
 }
 
-func TestPutGoesOnWhileABroadcastHangs(t *testing.T) {
+func TestPutSucceedsWhileBroadcastHangs(t *testing.T) {
 	for name, innerLock := range map[string]bool{"group reference": false, "inner lock": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // Close waits for 1 s
@@ -69,7 +69,7 @@ func TestPutGoesOnWhileABroadcastHangs(t *testing.T) {
 	}
 }
 
-func TestPoisonIsBoundedWhileSomebodyHoldsTheLock(t *testing.T) {
+func TestPoisonTimesOutWhileLockIsHeld(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	poke32(c, atLock, uint32(os.Getppid()))
 	await.Return(t, "calls on a damaged channel", func() {
@@ -82,7 +82,7 @@ func TestPoisonIsBoundedWhileSomebodyHoldsTheLock(t *testing.T) {
 	}
 }
 
-func TestWriterClosesWithoutABroadcast(t *testing.T) {
+func TestWriterClosesWithoutBroadcast(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	w := c.Writer()
 	put(t, w, "frame")

@@ -8,14 +8,14 @@ import (
 
 // Writer puts frames into a channel. One goroutine at a time, except for Stuck.
 type Writer struct {
-	c       *Channel
-	result  putResult
-	wake    chan struct{} // a broadcast is due; nil until a reader first waited
-	done    chan struct{} // the broadcaster has ended
-	began   time.Time     // of the broadcaster
-	hanging atomic.Int64  // since when readers wait to be woken, in ns since began; 0: none do
-	closed  bool
-	givenUp atomic.Bool // the broadcaster must stop trying
+	c          *Channel
+	result     putResult
+	wake       chan struct{} // a broadcast is due; nil until a reader first waited
+	done       chan struct{} // the broadcaster has ended
+	startedAt  time.Time     // of the broadcaster
+	stuckSince atomic.Int64  // since when readers wait to be woken, in ns since began; 0: none do
+	closed     bool
+	gaveUp     atomic.Bool // the broadcaster must stop trying
 }
 
 // Put appends a copy of frame and returns its sequence number. It waits for the lock for at most 100 ms (ErrBusy) and never
@@ -44,7 +44,7 @@ func (w *Writer) put(frame []byte, limit time.Duration) (seq uint64, err error) 
 		return 0, w.c.fail(s)
 	}
 	seq = uint64(w.result.c.seq)
-	w.c.saw(seq)
+	w.c.noteSeq(seq)
 	if w.result.c.waiters != 0 && !w.closed {
 		w.signal()
 	}
@@ -54,11 +54,11 @@ func (w *Writer) put(frame []byte, limit time.Duration) (seq uint64, err error) 
 // Stuck returns for how long the writer has failed to wake the waiting readers, 0 when there are none to wake. Any goroutine
 // may call it.
 func (w *Writer) Stuck() time.Duration {
-	at := w.hanging.Load()
+	at := w.stuckSince.Load()
 	if at == 0 {
 		return 0
 	}
-	return max(time.Since(w.began)-time.Duration(at), 1)
+	return max(time.Since(w.startedAt)-time.Duration(at), 1)
 }
 
 // wakeFor is how long Close tries to wake the readers of the last frame.
@@ -79,10 +79,10 @@ func (w *Writer) Close() error {
 	select {
 	case <-w.done:
 	case <-limit.C:
-		w.givenUp.Store(true)
+		w.gaveUp.Store(true)
 		<-w.done
 	}
-	if w.hanging.Swap(0) != 0 {
+	if w.stuckSince.Swap(0) != 0 {
 		return fmt.Errorf("channel %s: %w", w.c.name, ErrWedged)
 	}
 	return nil
@@ -93,7 +93,7 @@ func (w *Writer) signal() {
 		if _, ok := w.c.retain(); !ok {
 			return
 		}
-		w.wake, w.done, w.began = make(chan struct{}, 1), make(chan struct{}), time.Now().Add(-1)
+		w.wake, w.done, w.startedAt = make(chan struct{}, 1), make(chan struct{}), time.Now().Add(-1)
 		go w.broadcast()
 	}
 	select {
@@ -107,9 +107,9 @@ func (w *Writer) broadcast() {
 	defer close(w.done)
 	defer w.c.release()
 	for range w.wake {
-		w.hanging.Store(int64(time.Since(w.began)))
+		w.stuckSince.Store(int64(time.Since(w.startedAt)))
 		s := w.c.m.wake()
-		for pause := wakeAgain; s == statusWedged && !w.givenUp.Load(); pause = min(2*pause, wakeSeldom) {
+		for pause := minWakeRetry; s == statusWedged && !w.gaveUp.Load(); pause = min(2*pause, maxWakeRetry) {
 			time.Sleep(pause)
 			s = w.c.m.wake()
 		}
@@ -117,12 +117,12 @@ func (w *Writer) broadcast() {
 			continue
 		}
 		w.c.fail(s)
-		w.hanging.Store(0)
+		w.stuckSince.Store(0)
 	}
 }
 
 // How long the broadcaster waits after it could not wake all readers; the wait grows.
 const (
-	wakeAgain  = time.Millisecond
-	wakeSeldom = 100 * time.Millisecond
+	minWakeRetry = time.Millisecond
+	maxWakeRetry = 100 * time.Millisecond
 )

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-func TestProcessorWaitIsThatOfTheThreadThatWaitedMost(t *testing.T) {
+func TestCPUWaitIsLongestWaitOfAThread(t *testing.T) {
 	const ms = time.Millisecond
-	k := newKernel(t, 3)
-	p := ProcessorWait{stat: schedstat{dir: k.dir}}
+	k := newFakeProc(t, 3)
+	p := CPUWait{stat: schedstat{dir: k.dir}}
 	var waited [3]time.Duration
 	for _, c := range []struct {
 		at    time.Duration
@@ -27,7 +27,7 @@ func TestProcessorWaitIsThatOfTheThreadThatWaitedMost(t *testing.T) {
 	} {
 		for thread, d := range c.waits {
 			waited[thread] += d
-			k.waited(thread, waited[thread])
+			k.setWait(thread, waited[thread])
 		}
 		got, known := p.Share(c.at)
 		if known != (c.want >= 0) || known && math.Abs(got-c.want) > 1e-9 {
@@ -36,8 +36,8 @@ func TestProcessorWaitIsThatOfTheThreadThatWaitedMost(t *testing.T) {
 	}
 }
 
-func TestProcessorWaitClaimsNothingWhereTheKernelDoesNotTell(t *testing.T) {
-	p := ProcessorWait{stat: schedstat{dir: t.TempDir()}}
+func TestCPUWaitIsUnknownWithoutSchedstat(t *testing.T) {
+	p := CPUWait{stat: schedstat{dir: t.TempDir()}}
 	for at := range 5 {
 		if share, known := p.Share(time.Duration(at) * time.Second); known {
 			t.Errorf("got %.3f after %d s, want that it is not known", share, at)
@@ -46,19 +46,19 @@ func TestProcessorWaitClaimsNothingWhereTheKernelDoesNotTell(t *testing.T) {
 }
 
 // The kernel of this machine tells it, or nothing is known.
-func TestProcessorWaitOfThisProcess(t *testing.T) {
-	var p ProcessorWait
+func TestCPUWaitOfThisProcess(t *testing.T) {
+	var p CPUWait
 	p.Share(time.Second)
 	if share, known := p.Share(2 * time.Second); known && (share < 0 || share > 1) {
 		t.Errorf("got %.3f, want 0 … 1", share)
 	}
 }
 
-func BenchmarkProcessorWait(b *testing.B) {
-	var p ProcessorWait
+func BenchmarkCPUWait(b *testing.B) {
+	var p CPUWait
 	at := time.Duration(0)
 	for b.Loop() {
-		at += waitLookEvery
+		at += sampleEvery
 		p.Share(at)
 	}
 }

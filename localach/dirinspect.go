@@ -17,10 +17,10 @@ func channelName(file string) (string, bool) {
 
 // facts are the properties of a file that are known without opening it.
 type facts struct {
-	inode, size    uint64
-	born, modified int64 // ns
-	mode           uint16
-	owner, group   uint32
+	inode, size           uint64
+	createdAt, modifiedAt int64 // ns
+	mode                  uint16
+	owner, group          uint32
 }
 
 // mayBecome reports whether the file can become a channel without a change of its facts.
@@ -33,23 +33,23 @@ func (d Dir) facts(name string) (facts, error) {
 		return facts{}, err
 	}
 	return facts{
-		inode: st.Ino, size: st.Size, born: st.Btime.Sec*1e9 + int64(st.Btime.Nsec), modified: st.Mtime.Sec*1e9 + int64(st.Mtime.Nsec),
+		inode: st.Ino, size: st.Size, createdAt: st.Btime.Sec*1e9 + int64(st.Btime.Nsec), modifiedAt: st.Mtime.Sec*1e9 + int64(st.Mtime.Nsec),
 		mode: st.Mode, owner: st.Uid, group: st.Gid,
 	}, nil
 }
 
-// look opens the file under a name and returns its identity, and an error if it is not a complete channel. It uses read(2)
+// inspect opens the file under a name and returns its identity, and an error if it is not a complete channel. It uses read(2)
 // and no mapping, so that it cannot fault.
-func (d Dir) look(name string, f facts) (identity, error) {
+func (d Dir) inspect(name string, f facts) (identity, error) {
 	if f.mode&unix.S_IFMT == unix.S_IFREG && !d.hasMagic(name) {
 		return identity{inode: f.inode}, ErrHalfCreated
 	}
 	file, err := d.openFile(name)
 	if errors.Is(err, fs.ErrPermission) {
-		return d.lookFromOutside(name)
+		return d.inspectByStat(name)
 	}
 	if err != nil {
-		id, outside := d.lookFromOutside(name)
+		id, outside := d.inspectByStat(name)
 		return id, cmp.Or(outside, err) // an error such as "no descriptor left" says nothing about the file
 	}
 	defer file.Close()
@@ -60,7 +60,7 @@ func (d Dir) look(name string, f facts) (identity, error) {
 	if _, _, err = readHeader(file, name); errors.Is(err, ErrForeign) {
 		err = nil // complete; Open says why it is of no use
 	}
-	return identity{id.inode, id.born, size, true}, err
+	return identity{id.inode, id.createdAt, size, true}, err
 }
 
 // hasMagic is a cheap test for files that are no channels. It returns true also when the file cannot be read.
@@ -75,7 +75,7 @@ func (d Dir) hasMagic(name string) bool {
 	return err != nil || n == len(b) && isMagic(b)
 }
 
-func (d Dir) lookFromOutside(name string) (identity, error) {
+func (d Dir) inspectByStat(name string) (identity, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(d.Path(name), &st); err != nil {
 		return identity{}, err
