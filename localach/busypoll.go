@@ -7,35 +7,35 @@ import (
 	"time"
 )
 
-// DefaultWatchBudget is the share of one processor that polling without pause may take.
+// DefaultWatchBudget is the default share of one CPU for busy polling.
 const DefaultWatchBudget = 0.05
 
-// busyPoll is the state that the windows of all channels share: their budget, how late a sleep ends, and whether others
-// want the processor.
+// busyPoll is the state that the windows of all channels share: their budget, how late a sleep ends, and whether other
+// programs need the CPU.
 type busyPoll struct {
-	budget        float64       // share of a processor; 0: no windows
-	disabledUntil time.Duration // until this time there are no windows
+	budget        float64       // share of a CPU; 0 means no windows
+	disabledUntil time.Duration // there are no windows until this time
 	delay         runDelay
 	idle          idleTime
 
-	wakeAt       time.Duration // when the loop wants to wake for a window; 0: it does not
-	wakeDelay    time.Duration // how much later the loop wakes, on average
-	pollingSince time.Duration // when the loop began to poll without pause; 0: it does not poll so now
-	spent        time.Duration // total time of polling without pause
-	meanPoll     time.Duration // how long it takes each time, on average
+	wakeAt       time.Duration // when the loop must wake for a window, or 0
+	wakeDelay    time.Duration // mean delay of waking
+	pollingSince time.Duration // when the current busy polling began, or 0
+	spent        time.Duration // total time of busy polling
+	meanPoll     time.Duration // mean length of one busy polling
 }
 
 const (
-	wakeCost      = 15 * time.Microsecond  // processor time to wake for a window
-	maxWakeDelay  = 100 * time.Microsecond // limit of late
-	disableTime   = time.Second            // how long there are no windows after others wanted the processor
-	recheckBefore = 3 * reviewEvery        // how long before the end of that time it looks whether they still do
+	wakeCost      = 15 * time.Microsecond  // CPU time of waking for a window
+	maxWakeDelay  = 100 * time.Microsecond // limit of wakeDelay
+	disableTime   = time.Second            // how long there are no windows after other programs needed the CPU
+	recheckBefore = 3 * reviewEvery        // how long before the end of disableTime the load is checked again
 )
 
-// SetBudget sets the share of one processor that the loop may use for polling without pause when it expects a frame, in
-// addition to its ordinary looks. The default is 0.05; 0 switches it off. The loop polls without pause only while no thread
-// of the process waits for a processor, and other processes leave it one of those that it may use. It never does on a machine
-// with one processor, or if the kernel does not show that (/proc/self/task/*/schedstat, /proc/stat).
+// SetBudget sets the share of one CPU that the loop may use for busy polling before expected frames, in addition to its
+// ordinary polls. The default is 0.05. 0 disables busy polling. The loop polls so only while no thread of the process waits for
+// a CPU and other processes leave one of its CPUs free. It never does on a machine with one CPU, or if the kernel does not
+// report the load (/proc/self/task/*/schedstat, /proc/stat).
 func (w *Watcher) SetBudget(share float64) {
 	if runtime.GOMAXPROCS(0) < 2 || runtime.NumCPU() < 2 {
 		share = 0
@@ -45,14 +45,14 @@ func (w *Watcher) SetBudget(share float64) {
 	w.busyPoll.budget = share
 }
 
-// BusyPolling says what polling without pause for expected frames may cost, and what it has cost.
+// BusyPolling is the budget and the cost of busy polling.
 type BusyPolling struct {
-	Budget  float64       // share of one processor; 0: the loop never polls without pause
-	Spent   time.Duration // total time of polling without pause
-	Resting bool          // the loop does not poll so for a second: others want its processor
+	Budget  float64       // share of one CPU; 0 means that busy polling is disabled
+	Spent   time.Duration // total time of busy polling
+	Resting bool          // paused for a second, since other programs need the CPU
 }
 
-// BusyPolling returns what the loop spends on polling without pause. It does not block.
+// BusyPolling returns the budget and the cost of the loop's busy polling. It does not block.
 func (w *Watcher) BusyPolling() BusyPolling {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,7 +60,7 @@ func (w *Watcher) BusyPolling() BusyPolling {
 	return BusyPolling{Budget: f.budget, Spent: f.spent, Resting: f.budget > 0 && f.isDisabled(time.Since(w.start))}
 }
 
-// isContended reports whether others want the processor, as far as the kernel tells.
+// isContended reports whether other programs need the CPU, or whether the kernel does not report it.
 func (f *busyPoll) isContended(now time.Duration) bool {
 	waited, scarce := f.delay.isHigh(now), f.idle.scarce(now)
 	return waited || scarce
@@ -68,7 +68,7 @@ func (f *busyPoll) isContended(now time.Duration) bool {
 
 func (f *busyPoll) isDisabled(now time.Duration) bool { return now < f.disabledUntil }
 
-// recordWake records how late the loop has woken for a window.
+// recordWake records how late the loop woke for a window.
 func (f *busyPoll) recordWake(now time.Duration) {
 	if f.wakeAt != 0 {
 		f.wakeDelay += (min(max(now-f.wakeAt, 0), maxWakeDelay) - f.wakeDelay) / 8
@@ -76,7 +76,7 @@ func (f *busyPoll) recordWake(now time.Duration) {
 	}
 }
 
-// sleep returns how long the loop may sleep so that it is awake at next. again means that there is no time to sleep.
+// sleep returns how long the loop may sleep to be awake at next. pollNow means that there is no time to sleep.
 func (f *busyPoll) sleep(now, next time.Duration, aimed bool) (left time.Duration, pollNow bool) {
 	left = next - now
 	if aimed {
@@ -96,8 +96,8 @@ func (f *busyPoll) sleep(now, next time.Duration, aimed bool) (left time.Duratio
 	return left, false
 }
 
-// planWindows gives windows to the channels whose windows cost least, as far as the budget allows. These are the slow channels, of
-// which ordinary looks find new frames latest.
+// planWindows gives windows to the channels whose windows cost least, within the budget. These are the slow channels, whose
+// new frames ordinary polls find latest.
 func (w *Watcher) planWindows(now time.Duration) {
 	f := &w.busyPoll
 	type candidate struct {
@@ -125,7 +125,7 @@ func (w *Watcher) planWindows(now time.Duration) {
 	}
 }
 
-// windowCost is the share of one processor that the windows of a channel with that period take.
+// windowCost returns the share of one CPU that the windows of a channel with that period use.
 func (f *busyPoll) windowCost(period time.Duration) float64 {
 	return (wakeCost + f.meanPoll).Seconds() / period.Seconds()
 }

@@ -13,7 +13,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// fakeProc is a folder as /proc/self/task, with a file as /proc/stat.
+// fakeProc is a folder like /proc/self/task, with a file like /proc/stat.
 type fakeProc struct {
 	*testing.T
 	dir string
@@ -31,7 +31,7 @@ func newFakeProc(t *testing.T, threads int) fakeProc {
 	return k
 }
 
-// setIdle sets for how long each of two processors has been idle in all. The process may use both, and no third.
+// setIdle sets the total idle time of two CPUs. The process may use both, but no third.
 func (k fakeProc) setIdle(each ...time.Duration) {
 	k.Helper()
 	text := "cpu  9 9 9 99999999 9\n"
@@ -45,7 +45,7 @@ func (k fakeProc) setIdle(each ...time.Duration) {
 
 func (k fakeProc) stat() string { return filepath.Join(k.dir, "stat") }
 
-// idle is the time that the processors of k are idle.
+// idle returns an idleTime that reads k.
 func (k fakeProc) idle() idleTime {
 	i := idleTime{path: k.stat(), ownTime: func() time.Duration { return 0 }}
 	i.cpus.Set(0)
@@ -53,20 +53,20 @@ func (k fakeProc) idle() idleTime {
 	return i
 }
 
-// plan gives windows at a time until which the processors were always idle.
+// plan plans windows at a time until which the CPUs were always idle.
 func (k fakeProc) plan(w *Watcher, now time.Duration) {
 	k.Helper()
 	k.setIdle(now, now)
 	w.planWindows(now)
 }
 
-// setWait sets for how long a thread has waited in all.
+// setWait sets the total wait of a thread.
 func (k fakeProc) setWait(thread int, d time.Duration) {
 	k.Helper()
 	k.setWaitAndSlices(thread, d, 7)
 }
 
-// setWaitAndSlices sets that, and how often it has run.
+// setWaitAndSlices sets the total wait of a thread, and how often it has run.
 func (k fakeProc) setWaitAndSlices(thread int, waited time.Duration, slices int) {
 	k.Helper()
 	text := fmt.Sprintf("%d %d %d\n", 12345, waited, slices)
@@ -101,7 +101,7 @@ func TestRunDelaySumsAllThreads(t *testing.T) {
 	}
 }
 
-// A process that wakes up very often waits a little each time, though nobody else wants its processor.
+// A process that wakes up very often waits a little each time, even if no other process needs its CPU.
 func TestRunDelayAllowsManyWakeUps(t *testing.T) {
 	k := newFakeProc(t, 1)
 	r := runDelay{schedstat: schedstat{dir: k.dir}}
@@ -117,7 +117,7 @@ func TestRunDelayAllowsManyWakeUps(t *testing.T) {
 	}
 }
 
-// newBusyPollWatcher is a watcher with channels of which the periods are known, and a window each at the next review.
+// newBusyPollWatcher returns a watcher of channels with known periods, each with a window at the next review.
 func newBusyPollWatcher(t *testing.T, k fakeProc, periods ...time.Duration) *Watcher {
 	t.Helper()
 	w, err := NewWatcher()
@@ -159,14 +159,14 @@ func TestRunDelayDisablesWindowsForASecond(t *testing.T) {
 	}
 }
 
-// Programs that keep all processors busy do not make us wait: a thread that wakes up takes the processor from them at once.
+// Programs that keep all CPUs busy do not delay us, since a thread that wakes up preempts them at once.
 func TestBusyCPUsDisableWindows(t *testing.T) {
 	k := newFakeProc(t, 1)
 	w := newBusyPollWatcher(t, k, time.Millisecond)
 	var at, idle0, idle1, own time.Duration
 	w.busyPoll.idle.ownTime = func() time.Duration { return own }
 	const ms = time.Millisecond
-	looks := func(ofIdle0, ofIdle1, ofOwn time.Duration, long time.Duration) (windows int) { // of 50 ms
+	looks := func(ofIdle0, ofIdle1, ofOwn time.Duration, long time.Duration) (windows int) { // in samples of 50 ms
 		for end := at + long; at < end; {
 			at, idle0, idle1, own = at+reviewEvery, idle0+ofIdle0, idle1+ofIdle1, own+ofOwn
 			k.setIdle(idle0, idle1)
@@ -195,7 +195,7 @@ func TestBusyCPUsDisableWindows(t *testing.T) {
 	}
 }
 
-// To ask the kernel takes some 100 µs, which the others want as well.
+// A sample takes about 100 µs of CPU time, which other programs need too.
 func TestBusyCPUsAreSampledRarely(t *testing.T) {
 	w, asked := newBusyPollWatcher(t, newFakeProc(t, 1), time.Millisecond), 0
 	w.busyPoll.idle.ownTime = func() time.Duration { asked++; return 0 }
@@ -225,7 +225,7 @@ func TestIdleTimeOfThisMachine(t *testing.T) {
 	}
 }
 
-// The loop is in a window when the kernel lets a thread wait.
+// The loop is in a window when a thread has to wait for a CPU.
 func TestLoopSleepsAfterRunDelay(t *testing.T) {
 	k := newFakeProc(t, 1)
 	w := newBusyPollWatcher(t, k, time.Millisecond)
@@ -294,7 +294,7 @@ func TestShortWindowsFitAllChannelsOfHumanoid(t *testing.T) {
 	}
 	w := newBusyPollWatcher(t, newFakeProc(t, 1), periods...)
 	at := time.Duration(0)
-	for range 100 { // 12 µs without pause each time
+	for range 100 { // 12 µs of busy polling each time
 		at += 5 * time.Millisecond
 		w.busyPoll.sleep(at, at, true)
 		w.busyPoll.sleep(at+12*time.Microsecond, at+time.Millisecond, true)
@@ -307,7 +307,7 @@ func TestShortWindowsFitAllChannelsOfHumanoid(t *testing.T) {
 	}
 }
 
-// A look for one channel serves those that would be looked at soon, before their windows.
+// A poll for one channel also polls channels that are due soon, before their windows.
 func TestPollBeforeWindowServesSeveralChannels(t *testing.T) {
 	now := time.Second
 	slots := []slot{
@@ -323,7 +323,7 @@ func TestPollBeforeWindowServesSeveralChannels(t *testing.T) {
 	}
 }
 
-// A channel is no longer watched while all others have a window: the loop goes on.
+// A channel is no longer watched while all others have a window.
 func TestLoopContinuesWithOnlyWindowedChannels(t *testing.T) {
 	w := newBusyPollWatcher(t, newFakeProc(t, 1), time.Millisecond)
 	w.slots[0].lastSeq = new(uint64)

@@ -16,7 +16,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// tempDir is a directory on the file system that channels live on, away from the host's.
+// tempDir returns a private directory on the file system of channels.
 func tempDir(t testing.TB) Dir {
 	t.Helper()
 	dir, err := os.MkdirTemp(string(Shm), "achbridge-test-")
@@ -139,7 +139,7 @@ func TestPutRefusesEmptyAndOversizedFrames(t *testing.T) {
 	}
 }
 
-// libach's put lets an oldest frame that starts at data_head live on and overwrites it (ach-abi.md, "Put").
+// libach's put keeps an oldest frame that starts at data_head and overwrites it (ach-abi.md, "Put").
 func TestFramesLargerThanNominalNeverOverlap(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{FrameCount: 10, FrameSize: 10})
 	w, r := c.Writer(), c.Reader()
@@ -170,7 +170,7 @@ func TestCreateRefusesExistingName(t *testing.T) {
 	}
 }
 
-// The rights of a group that the file cannot have go to no other group.
+// If the file cannot get the group, no other group gets the group's rights.
 func TestCreateLikeFileOfUnavailableGroup(t *testing.T) {
 	if os.Geteuid() != 0 {
 		need.Missing(t, "needs a group that we may not give a file to: run as root")
@@ -274,7 +274,7 @@ func TestTagIgnoresFramesOfOtherPrograms(t *testing.T) {
 		if got := c.Tag().Seq; got != ours {
 			t.Errorf("%s: got frame %d, want %d", what, got, ours)
 		}
-		if err := c.SetTag(c.Tag(), 0); err != nil { // a daemon that starts again
+		if err := c.SetTag(c.Tag(), 0); err != nil { // as a restarted daemon does
 			t.Fatal(err)
 		}
 		if got := c.Tag().Seq; got != ours {
@@ -290,7 +290,7 @@ func TestTagIgnoresFramesOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// Files of older versions do not say how many of their frames are ours.
+// Files of older versions do not store which frames are ours.
 func TestTagOfOlderVersionCountsAllFrames(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	w := c.Writer()
@@ -320,7 +320,7 @@ func TestTagIsRightAfterCrashBeforeOrAfterPut(t *testing.T) {
 		if err := c.SetTag(Tag{Channel: 3, Epoch: 4, Seq: seq}, 1); err != nil {
 			t.Fatal(err)
 		}
-		held(seq - 1) // it has all before that, or something newer than what it lacks
+		held(seq - 1) // Seq is the number before, or a newer frame has replaced the missing one
 		if _, err := w.Put([]byte("x")); err != nil {
 			t.Fatal(err)
 		}

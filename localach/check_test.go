@@ -21,7 +21,7 @@ func TestCheckDetectsRemovedFile(t *testing.T) {
 	}
 }
 
-// A link into a hung network mount would hang whoever follows it.
+// Following a symbolic link into a hung network mount would block.
 func TestCheckDoesNotFollowSymlink(t *testing.T) {
 	d := tempDir(t)
 	c := create(t, d, Geometry{})
@@ -49,7 +49,7 @@ func TestReplaceCreatesNewFile(t *testing.T) {
 	}
 }
 
-// reinitialise is what `ach mk -t` does to a live channel: the same file, as new.
+// reinitialise initialises the channel's file again in place, as `ach mk -t` does.
 func reinitialise(t *testing.T, c *Channel, g Geometry) {
 	t.Helper()
 	if err := os.Truncate(c.dir.Path(c.name), int64(g.bytes())); err != nil {

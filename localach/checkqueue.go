@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// checkQueue says which file to check next, and when. Files that are due are checked in the order in which they became due,
-// so that files that change all the time delay the others by one check each.
+// checkQueue decides which file to check next, and when. Files are checked in the order in which they became due, so that a
+// file that changes all the time delays each other file by only one check.
 type checkQueue struct {
-	scheduled schedule // by the time when they are due
+	scheduled schedule // sorted by the time at which they are due
 	due       []*watchedName
 }
 
-// queuePlace is a file's place in the queue.
+// queuePlace is the place of a file in the queue.
 type queuePlace struct {
 	until time.Time
 	state queueState
-	index int // in asleep
+	index int // index in scheduled
 }
 
 type queueState int
@@ -27,7 +27,7 @@ const (
 	stateDue
 )
 
-// unschedule removes k from the files that are due later.
+// unschedule removes k from the scheduled files.
 func (q *checkQueue) unschedule(k *watchedName) {
 	if k.state == stateScheduled {
 		heap.Remove(&q.scheduled, k.index)
@@ -41,7 +41,7 @@ func (q *checkQueue) schedule(k *watchedName, until time.Time) {
 	heap.Push(&q.scheduled, k)
 }
 
-// makeDue makes k due now.
+// makeDue makes k due now, unless it is due already.
 func (q *checkQueue) makeDue(k *watchedName) {
 	if k.state == stateDue {
 		return
@@ -51,7 +51,7 @@ func (q *checkQueue) makeDue(k *watchedName) {
 	q.due = append(q.due, k)
 }
 
-// run calls look for the next file that is due; it returns false if none is.
+// run calls check for the next file that is due. It returns false if there is none.
 func (q *checkQueue) run(now time.Time, check func(*watchedName, time.Time)) bool {
 	for len(q.scheduled) > 0 && !q.scheduled[0].until.After(now) {
 		q.makeDue(q.scheduled[0])
@@ -67,7 +67,7 @@ func (q *checkQueue) run(now time.Time, check func(*watchedName, time.Time)) boo
 	return true
 }
 
-// next is when something is due.
+// next returns when the next file is due.
 func (q *checkQueue) next() (first time.Time, ok bool) {
 	switch {
 	case len(q.due) > 0:

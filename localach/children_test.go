@@ -12,7 +12,7 @@ import (
 	"achbridge/localach"
 )
 
-// startOurs runs this test binary as another process of ours, to be killed: see child.
+// startOurs runs this test binary as another process, to be killed (see child).
 func startOurs(t testing.TB, d localach.Dir, op, name string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], string(d), name)
@@ -20,10 +20,10 @@ func startOurs(t testing.TB, d localach.Dir, op, name string) *process {
 	return start(t, cmd)
 }
 
-// child is what such a process does: wait reads frames until it is killed, and waits for each; put puts frames until it is
-// killed, into whatever channel has the name.
+// child runs such a process until it is killed: wait reads frames and waits for each, put puts frames into the channel that has
+// the name at that time.
 func child(op string, args []string) {
-	time.AfterFunc(5*time.Minute, func() { os.Exit(1) }) // whoever was to kill us is gone
+	time.AfterFunc(5*time.Minute, func() { os.Exit(1) }) // in case the test has ended
 	if op == "put" {
 		putForever(localach.Dir(args[0]), args[1])
 	}
@@ -53,7 +53,7 @@ func putForever(d localach.Dir, name string) {
 		for err == nil || errors.Is(err, localach.ErrBusy) {
 			_, err = w.Put(frame)
 		}
-		go func() { // which may hang
+		go func() { // Close may hang
 			w.Close()
 			c.Close()
 		}()

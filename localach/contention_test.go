@@ -13,7 +13,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// Writers of the C peer have numbers below firstOwnWriter, ours begin there.
+// firstOwnWriter is the number of the first writer of ours. Writers of the C peer have smaller numbers.
 const firstOwnWriter = 32
 
 // writeUntil puts frames of changing size until stop is set.
@@ -34,7 +34,7 @@ func writeUntil(c *localach.Channel, number uint64, stop *atomic.Bool) error {
 	return nil
 }
 
-// readUntil polls and checks every frame until count of them came from writers that satisfy from.
+// readUntil polls and checks each frame until count frames are from writers for which from returns true.
 func readUntil(c *localach.Channel, count int, from func(writer uint64) bool) error {
 	r, seen, buf := c.Reader(), order{}, make([]byte, 4096)
 	next := r.Next
@@ -64,7 +64,7 @@ func readUntil(c *localach.Channel, count int, from func(writer uint64) bool) er
 	return nil
 }
 
-// 100,000 frames, put by C processes while ours write too, arrive intact and in order at readers of ours.
+// Our readers get 100,000 frames of C processes intact and in order, while our writers write too.
 func TestReadersReadFramesOfC(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 64, 512)
@@ -99,7 +99,7 @@ func TestReadersReadFramesOfC(t *testing.T) {
 	}
 }
 
-// 100,000 frames of ours arrive intact and in order at C readers, one that polls and one that waits on the condition variable.
+// C readers, one that polls and one that waits on the condition variable, get 100,000 of our frames intact and in order.
 func TestCReadsOurFrames(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 64, 512)

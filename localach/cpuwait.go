@@ -2,22 +2,21 @@ package localach
 
 import "time"
 
-// CPUWait measures for which share of the time this process waited for a processor. That is how long the thread that
-// waited most was ready to run, but did not: an idle thread does not count. The zero value is ready for use, by one goroutine
-// at a time.
+// CPUWait measures the share of the time that this process waited for a CPU: how long the thread that waited most was runnable
+// without running. The zero value is ready for use. It is for one goroutine at a time.
 type CPUWait struct {
 	stat        schedstat
-	sampledAt   time.Duration            // of the last look
-	threadWaits map[string]time.Duration // by each thread, until then; nil: it has not looked
-	shares      [2]float64               // between the last three looks, the newest first
+	sampledAt   time.Duration            // time of the last sample
+	threadWaits map[string]time.Duration // wait of each thread until then; nil before the first sample
+	shares      [2]float64               // shares between the last three samples, the newest first
 	samples     int
 }
 
-// sampleEvery is the least time between two looks. A look takes some 10 µs a thread.
+// sampleEvery is the shortest time between two samples. A sample takes about 10 µs per thread.
 const sampleEvery = time.Second
 
-// Share returns the share of the last two seconds, 0 … 1. It may be called often: it looks at most once a second. known is
-// false until two looks are made, and for ever if the kernel does not tell (/proc/self/task/*/schedstat).
+// Share returns the share of the last two seconds, 0 … 1. It may be called often, since it takes at most one sample a second.
+// known is false until there are two samples, and always if the kernel has no /proc/self/task/*/schedstat.
 func (p *CPUWait) Share(now time.Duration) (share float64, known bool) {
 	if p.threadWaits == nil || now >= p.sampledAt+sampleEvery {
 		p.sample(now)
@@ -42,7 +41,7 @@ func (p *CPUWait) sample(now time.Duration) {
 		p.shares = [2]float64{min(1, float64(most)/float64(now-p.sampledAt)), p.shares[0]}
 	}
 	p.sampledAt, p.threadWaits = now, waited
-	if total > 0 { // else the kernel does not tell
+	if total > 0 { // always 0 if the kernel does not count waits
 		p.samples++
 	}
 }

@@ -13,15 +13,15 @@ func TestCPUWaitIsLongestWaitOfAThread(t *testing.T) {
 	var waited [3]time.Duration
 	for _, c := range []struct {
 		at    time.Duration
-		waits [3]time.Duration // of each thread since the step before
-		want  float64          // below 0: not known
+		waits [3]time.Duration // wait of each thread since the previous step
+		want  float64          // below 0 means unknown
 	}{
 		{1000 * ms, [3]time.Duration{500 * ms, 0, 0}, -1},
 		{2000 * ms, [3]time.Duration{100 * ms, 200 * ms, 0}, 0.2},
 		{3000 * ms, [3]time.Duration{800 * ms, 100 * ms, 700 * ms}, 0.5},
-		{3500 * ms, [3]time.Duration{0, 0, 300 * ms}, 0.5}, // too early for a look
+		{3500 * ms, [3]time.Duration{0, 0, 300 * ms}, 0.5}, // too early for a sample
 		{4000 * ms, [3]time.Duration{}, 0.55},
-		{5000 * ms, [3]time.Duration{0, 3000 * ms, 0}, 0.65}, // 1 at most: it had waited before
+		{5000 * ms, [3]time.Duration{0, 3000 * ms, 0}, 0.65}, // limited to 1, since part of the wait was before
 		{7000 * ms, [3]time.Duration{}, 0.5},
 		{8000 * ms, [3]time.Duration{}, 0},
 	} {
@@ -45,7 +45,7 @@ func TestCPUWaitIsUnknownWithoutSchedstat(t *testing.T) {
 	}
 }
 
-// The kernel of this machine tells it, or nothing is known.
+// The kernel of this machine counts waits, or Share is unknown.
 func TestCPUWaitOfThisProcess(t *testing.T) {
 	var p CPUWait
 	p.Share(time.Second)

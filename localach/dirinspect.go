@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// channelName is the channel of a file name; false for other files, such as temporary ones, which begin with a dot.
+// channelName returns the channel of a file name. It returns false for other files, such as drafts, which begin with a dot.
 func channelName(file string) (string, bool) {
 	name, ok := strings.CutPrefix(file, filePrefix)
 	return name, ok && CheckName(name) == nil
@@ -18,12 +18,12 @@ func channelName(file string) (string, bool) {
 // facts are the properties of a file that are known without opening it.
 type facts struct {
 	inode, size           uint64
-	createdAt, modifiedAt int64 // ns
+	createdAt, modifiedAt int64 // in ns
 	mode                  uint16
 	owner, group          uint32
 }
 
-// mayBecome reports whether the file can become a channel without a change of its facts.
+// mayBecome reports whether the file can become a channel without a change of mode and size.
 func (f facts) mayBecome() bool { return f.mode&unix.S_IFMT == unix.S_IFREG && f.size >= headerBytes }
 
 func (d Dir) facts(name string) (facts, error) {
@@ -38,8 +38,8 @@ func (d Dir) facts(name string) (facts, error) {
 	}, nil
 }
 
-// inspect opens the file under a name and returns its identity, and an error if it is not a complete channel. It uses read(2)
-// and no mapping, so that it cannot fault.
+// inspect opens the file with a name and returns its identity, with an error if it is not a complete channel. It uses read(2)
+// and no mapping, so it cannot fault.
 func (d Dir) inspect(name string, f facts) (identity, error) {
 	if f.mode&unix.S_IFMT == unix.S_IFREG && !d.hasMagic(name) {
 		return identity{inode: f.inode}, ErrHalfCreated
@@ -50,7 +50,7 @@ func (d Dir) inspect(name string, f facts) (identity, error) {
 	}
 	if err != nil {
 		id, outside := d.inspectByStat(name)
-		return id, cmp.Or(outside, err) // an error such as "no descriptor left" says nothing about the file
+		return id, cmp.Or(outside, err) // return both, since an error such as "too many open files" is not about the file
 	}
 	defer file.Close()
 	id, size, err := identify(file)
@@ -58,12 +58,12 @@ func (d Dir) inspect(name string, f facts) (identity, error) {
 		return identity{}, err
 	}
 	if _, _, err = readHeader(file, name); errors.Is(err, ErrForeign) {
-		err = nil // complete; Open says why it is of no use
+		err = nil // the channel is complete; Open returns why it is unusable
 	}
 	return identity{id.inode, id.createdAt, size, true}, err
 }
 
-// hasMagic is a cheap test for files that are no channels. It returns true also when the file cannot be read.
+// hasMagic is a cheap check that finds most files that are no channels. It also returns true if the file cannot be read.
 func (d Dir) hasMagic(name string) bool {
 	fd, err := unix.Open(d.Path(name), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

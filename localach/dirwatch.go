@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EventKind says what happened to a channel's name in a directory.
+// EventKind is the kind of an Event.
 type EventKind int
 
-// The kinds of events. Of one name the order is always Appeared, any number of Replaced, Vanished, and again; Omitted may come
-// before that. The last two have no name: they are about the way in which changes are noticed.
+// The kinds of events. The order for each name is Appeared, any number of Replaced, Vanished, and so on. Omitted may precede
+// it. Polling and Notified have no name; they report how changes are noticed.
 const (
 	Appeared EventKind = iota + 1
 	Vanished
-	Replaced // the name has another file, or its file another size, or we may now open it: open it again
-	Omitted  // there is a new file, and too many others are watched; it is watched when some of these are removed
-	Polling  // every pollEvery, since inotify is not to be had, for the reason in Err
-	Notified // by inotify, again
+	Replaced // the name has another file, or the file has another size or may now be opened; open it again
+	Omitted  // a new file is not watched, since there are too many; it is watched when others are removed
+	Polling  // the directory is polled every pollEvery, since inotify is not available for the reason in Err
+	Notified // inotify is available again
 )
 
 func (k EventKind) String() string {
@@ -47,14 +47,14 @@ func (k EventKind) String() string {
 // Event is one change of a directory.
 type Event struct {
 	Kind EventKind
-	Name string // of the channel
-	Err  error  // of Polling
+	Name string // name of the channel
+	Err  error  // set for Polling
 }
 
 // libach does not create channels atomically, and the stores that complete a file cause no inotify event. So a file that is
-// not yet a channel is checked again: after retryFirst, twice that, and so on up to retryLast, until a second has passed since
-// its size or mtime changed; then every retryOld. A file that is too short for a header is not checked again: it has to
-// change its size first, which is an event.
+// not yet a channel is checked again: after retryFirst, twice that, and so on up to retryLast, until retryFastFor has passed
+// since its size or mtime changed, and then every retryOld. A file that is too short for a header is not checked again, since
+// it must first change its size, which is an event.
 const (
 	retryFirst   = 2 * time.Millisecond
 	retryLast    = 40 * time.Millisecond
@@ -62,27 +62,26 @@ const (
 	retryFastFor = time.Second
 )
 
-// Any user who may create files in the directory can cause many checks. After the first slack, checks take at most a fifth of
-// a processor.
+// Any user who may create files in the directory can cause many checks. So after slack, checks use at most a fifth of a CPU.
 const (
 	restShare = 4
 	slack     = 10 * time.Millisecond
-	readAhead = 64      // events of the directory that are noted between two looks
-	maxKnown  = 1 << 17 // names that are watched
+	readAhead = 64      // most events that are read between two checks
+	maxKnown  = 1 << 17 // most names that are watched
 )
 
-// Without inotify (a user has 128 instances, which editors and containers use up) all files are checked every pollEvery, and
-// inotify is tried again every notifyAgain.
+// Inotify may be unavailable, since a user has 128 instances, which editors and containers use too. Then all files are checked
+// every pollEvery, and inotify is tried again every notifyAgain.
 const (
 	pollEvery   = 250 * time.Millisecond
 	notifyAgain = 10 * time.Second
 )
 
-// Watch calls f once with Appeared for every channel present, in order of name, then with every change, until ctx is
-// done (it returns ctx.Err()) or the directory cannot be watched. f is called from the caller's goroutine, one call at
-// a time; while it runs, changes queue up, and those of one name may become one. A file that is not (yet) a complete channel is not
-// reported before it is; one that we may not open is, so that Open can say why. A channel that is initialised again in place
-// with the same size is no event of the directory: Channel.Check finds that. Without inotify Watch polls, and says so by Polling.
+// Watch calls f with Appeared for each existing channel, sorted by name, and then with each change, until ctx is done (it
+// returns ctx.Err()) or the directory cannot be watched. f is called from the caller's goroutine. While f runs, changes are
+// queued, and several changes of one name may be merged. A file is reported when it is a complete channel, or if it may not be
+// opened, so that Open can return the reason. Watch does not report a channel that is initialised again in place with the same
+// size, which Channel.Check finds. Without inotify Watch polls, and reports Polling.
 func (d Dir) Watch(ctx context.Context, f func(Event)) error {
 	return newDirWatch(d, f).watch(ctx)
 }
@@ -98,16 +97,16 @@ func (w *dirWatch) watch(ctx context.Context) error {
 	if err := w.rescan(time.Now()); err != nil {
 		return err
 	}
-	w.restUntil = time.Time{} // the first scan does not count as spent time
+	w.restUntil = time.Time{} // the first scan does not count
 	return w.run(ctx)
 }
 
-// isUsedUp reports whether err, of inotify, is that the user or the machine has no more of it.
+// isUsedUp reports whether err means that the user or the machine has no inotify instance left.
 func isUsedUp(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM)
 }
 
-// startNotify has the kernel report changes of the directory from now on.
+// startNotify starts inotify for the directory.
 func (w *dirWatch) startNotify() error {
 	w.notifyTriedAt = time.Now()
 	notify, err := w.open()
@@ -122,11 +121,11 @@ func (w *dirWatch) startNotify() error {
 	return nil
 }
 
-// closeTimeout is how long Watch waits at its end for the kernel. To close inotify, a worker of the kernel waits for every
-// processor: 15 ms on an idle machine, almost a second on a busy one.
+// closeTimeout is how long Watch waits until inotify is closed. For that a worker of the kernel waits for every CPU, which
+// takes 15 ms on an idle machine and almost a second on a busy one.
 const closeTimeout = 100 * time.Millisecond
 
-// closeNotify closes notify. If that takes longer than closeTimeout, closeNotify returns while a goroutine still waits.
+// closeNotify closes notify. After closeTimeout it returns while a goroutine still waits.
 func closeNotify(notify *fsnotify.Watcher) {
 	if notify == nil {
 		return
@@ -148,14 +147,14 @@ type dirWatch struct {
 	names     map[string]*watchedName
 	queue     checkQueue
 	report    func(Event)
-	restUntil time.Time // when the rest after the time spent so far will be over
+	restUntil time.Time // when checks may continue, so that they use at most a fifth of a CPU
 
-	omitted bool // a name had no room
+	omitted bool // a name was omitted
 
-	open          func() (*fsnotify.Watcher, error) // of the kernel; tests have another
-	notify        *fsnotify.Watcher                 // nil: the directory is polled
-	notifyTriedAt time.Time                         // when inotify was tried last
-	polledAt      time.Time                         // when all files were checked last
+	open          func() (*fsnotify.Watcher, error) // opens inotify; tests replace it
+	notify        *fsnotify.Watcher                 // nil while the directory is polled
+	notifyTriedAt time.Time                         // last attempt to open inotify
+	polledAt      time.Time                         // last check of all files
 }
 
 func newDirWatch(d Dir, report func(Event)) *dirWatch {
@@ -163,8 +162,8 @@ func newDirWatch(d Dir, report func(Event)) *dirWatch {
 	return &dirWatch{dir: d, names: map[string]*watchedName{}, report: report, open: open}
 }
 
-// poll checks all files if it is time for that, and tries again to have inotify. While there is inotify it does so only when
-// there is room again for names that were omitted.
+// poll checks all files if that is due, and tries to start inotify. With inotify it does so only if there is room for names
+// that were omitted.
 func (w *dirWatch) poll(now time.Time) error {
 	if w.omitted && len(w.names) < maxKnown {
 		w.omitted = false
@@ -177,26 +176,26 @@ func (w *dirWatch) poll(now time.Time) error {
 	if now.Sub(w.notifyTriedAt) >= notifyAgain && w.startNotify() == nil {
 		w.report(Event{Kind: Notified})
 	}
-	return w.resync() // also once after inotify is back: earlier changes caused no event
+	return w.resync() // also after inotify has started, since earlier changes caused no event
 }
 
-// watchedName is what was last seen under a name.
+// watchedName is the state of a name in the directory.
 type watchedName struct {
 	name      string
 	reported  bool
-	file      identity      // as reported
-	facts     facts         // as last seen
-	changedAt time.Time     // when these facts were first seen
-	pause     time.Duration // before the next retry; 0 if the last look found a complete channel, or a new change
-	hasEvent  bool          // an event about it came since the last look
+	file      identity      // identity of the reported file
+	facts     facts         // facts at the last check
+	changedAt time.Time     // when facts last changed
+	pause     time.Duration // time before the next retry; 0 if the last check found a complete channel or a change
+	hasEvent  bool          // there was an event since the last check
 	queuePlace
 }
 
-// identity distinguishes two files under one name, and two lives of one file.
+// identity distinguishes two files with one name, and two instances of one file.
 type identity struct {
 	inode     uint64
-	createdAt int64 // ns; distinguishes files with the same inode number
-	size      int64 // changes if the file is initialised again in place with another geometry
+	createdAt int64 // in ns; distinguishes files with the same inode number
+	size      int64 // changes if the file is initialised again with another geometry
 	usable    bool  // we may open it
 }
 
@@ -212,7 +211,7 @@ func (w *dirWatch) run(ctx context.Context) error {
 		} else if err := errors.Join(w.poll(now), w.drain()); err != nil {
 			return err
 		} else if w.queue.run(now, w.check) {
-			timer.Reset(0) // handle new events first, then the next file that is due
+			timer.Reset(0) // handle new events before the next check
 		} else if next, ok := w.next(); ok {
 			timer.Reset(next.Sub(now))
 		} else {
@@ -220,7 +219,7 @@ func (w *dirWatch) run(ctx context.Context) error {
 		}
 		var events <-chan fsnotify.Event
 		var errs <-chan error
-		if w.notify != nil && !rests { // else events wait in the kernel's queue
+		if w.notify != nil && !rests { // otherwise events wait in the kernel's queue
 			events, errs = w.notify.Events, w.notify.Errors
 		}
 		var err error
@@ -239,7 +238,7 @@ func (w *dirWatch) run(ctx context.Context) error {
 	}
 }
 
-// next returns when the next check is due, if any is.
+// next returns when the next check is due. It returns false if there is none.
 func (w *dirWatch) next() (time.Time, bool) {
 	next, ok := w.queue.next()
 	if poll := w.polledAt.Add(pollEvery); w.notify == nil && (!ok || poll.Before(next)) {
@@ -258,7 +257,7 @@ func (w *dirWatch) handleEvent(e fsnotify.Event) error {
 	return nil
 }
 
-// queueCheck queues the check of a name after an event about it.
+// queueCheck queues a check of a name after an event.
 func (w *dirWatch) queueCheck(name string, now time.Time) {
 	defer w.addSpent(time.Now())
 	if k := w.admit(name); k != nil {
@@ -267,7 +266,7 @@ func (w *dirWatch) queueCheck(name string, now time.Time) {
 	}
 }
 
-// addSpent counts the time since began as spent.
+// addSpent counts the time since began as used by checks.
 func (w *dirWatch) addSpent(began time.Time) {
 	now := time.Now()
 	if w.restUntil.Before(now) {
@@ -276,7 +275,7 @@ func (w *dirWatch) addSpent(began time.Time) {
 	w.restUntil = w.restUntil.Add(restShare * now.Sub(began))
 }
 
-// check checks the file of one name, and reports an event if it differs from what was reported.
+// check checks the file of a name, and reports an event if the file differs from the reported one.
 func (w *dirWatch) check(k *watchedName, now time.Time) {
 	event, changed := w.compare(k, now)
 	if changed {
@@ -293,12 +292,12 @@ func (w *dirWatch) compare(k *watchedName, now time.Time) (Event, bool) {
 		return Event{Kind: Vanished, Name: k.name}, k.reported
 	}
 	if err != nil {
-		w.queue.schedule(k, now.Add(retryOld)) // the error says nothing about the file
+		w.queue.schedule(k, now.Add(retryOld)) // the error is not about the file
 		return Event{}, false
 	}
 	hadEvent := k.hasEvent
 	k.hasEvent = false
-	if f == before && k.reported && !hadEvent && k.pause == 0 { // with a pause it was half initialised again in place
+	if f == before && k.reported && !hadEvent && k.pause == 0 { // with a pause, the file was half initialised again in place
 		return Event{}, false
 	}
 	if f != before {
@@ -320,7 +319,7 @@ func (w *dirWatch) compare(k *watchedName, now time.Time) (Event, bool) {
 	return Event{Kind: Replaced, Name: k.name}, file != old
 }
 
-// retryLater queues another check of a file that is not yet a channel.
+// retryLater schedules another check of a file that is not yet a channel.
 func (w *dirWatch) retryLater(k *watchedName, now time.Time, f facts) {
 	switch {
 	case !f.mayBecome():

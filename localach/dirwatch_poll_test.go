@@ -12,7 +12,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// Inotify is used up when the watch begins, and to be had later.
+// Inotify is not available when the watch begins, and available later.
 func TestWatchPollsWithoutInotify(t *testing.T) {
 	t.Parallel()
 	d := tempDir(t)
@@ -24,7 +24,7 @@ func TestWatchPollsWithoutInotify(t *testing.T) {
 	usedUp.Store(true)
 	w.open = func() (*fsnotify.Watcher, error) {
 		if usedUp.Load() {
-			w.notifyTriedAt = w.notifyTriedAt.Add(-notifyAgain) // at the next poll it is tried again
+			w.notifyTriedAt = w.notifyTriedAt.Add(-notifyAgain) // makes the next poll try again
 			return nil, unix.EMFILE
 		}
 		return real()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// unready is a watch of a directory of its own, and a file there that is no channel.
+// unready returns a watch of a private directory, and a file there that is not a channel.
 func unready(t *testing.T, size int) (*dirWatch, string) {
 	t.Helper()
 	w := newDirWatch(tempDir(t), func(e Event) { t.Errorf("got %v", e) })
@@ -19,7 +19,7 @@ func unready(t *testing.T, size int) (*dirWatch, string) {
 	return w, path
 }
 
-// runDue runs what is due from one time to another, and returns the times between.
+// runDue runs all checks that are due between two times, and returns the pauses between them.
 func (w *dirWatch) runDue(from time.Time, wait time.Duration) (list []time.Duration) {
 	for now := from; ; {
 		next, ok := w.queue.next()
@@ -59,7 +59,7 @@ func TestIncompleteFileIsCheckedLessAndLessOften(t *testing.T) {
 	}
 }
 
-// A file that is shorter than a header has to change its size before it can be a channel.
+// A file that is shorter than a header must change its size before it can be a channel.
 func TestTooShortFileIsNotCheckedUntilItChanges(t *testing.T) {
 	w, path := unready(t, headerBytes-1)
 	if err := w.rescan(time.Now()); err != nil {
@@ -79,7 +79,7 @@ func TestTooShortFileIsNotCheckedUntilItChanges(t *testing.T) {
 	}
 }
 
-// Files that change all the time do not keep others from being checked.
+// Files that change all the time must not prevent checks of other files.
 func TestCheckQueueChecksFilesInTurn(t *testing.T) {
 	var q checkQueue
 	var got []string

@@ -34,7 +34,7 @@ func watchDir(t *testing.T, d localach.Dir) <-chan localach.Event {
 	return events
 }
 
-// wantEvents takes the next events, which are to be these.
+// wantEvents checks the next events.
 func wantEvents(t *testing.T, events <-chan localach.Event, want ...localach.Event) {
 	t.Helper()
 	for _, w := range want {
@@ -44,7 +44,7 @@ func wantEvents(t *testing.T, events <-chan localach.Event, want ...localach.Eve
 	}
 }
 
-// wantNoEvents proves silence by something that comes after it.
+// wantNoEvents checks that the next event is one that it causes itself.
 func wantNoEvents(t *testing.T, d localach.Dir, events <-chan localach.Event) {
 	t.Helper()
 	createIn(t, d, "zz-last", 4, 64)
@@ -94,7 +94,7 @@ func TestWatchReportsChannelGrownInPlace(t *testing.T) {
 	wantEvents(t, events, localach.Event{Kind: localach.Replaced, Name: "imu"})
 }
 
-// The last step of making a channel again in place is a store, which is no event of the directory.
+// The last step of initialising a channel again in place is a store, which causes no event of the directory.
 func TestWatchReportsSlowReinitialisation(t *testing.T) {
 	d := privateDir(t)
 	createIn(t, d, "imu", 4, 64)
@@ -116,7 +116,7 @@ func TestWatchReportsSlowReinitialisation(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNoEvents(t, d, events)
-	time.Sleep(50 * time.Millisecond) // the watch looks twice, or more often
+	time.Sleep(50 * time.Millisecond) // for at least two checks
 	copy(header, magic)
 	wantEvents(t, events, localach.Event{Kind: localach.Replaced, Name: "imu"})
 }
@@ -201,7 +201,7 @@ func TestWatchKeepsOrderOfEachName(t *testing.T) {
 	<-done
 	createIn(t, d, "zz-last", 4, 64)
 
-	// Of different names the last may be told first.
+	// Events of different names may be in any order.
 	there, last := false, false
 	for !last || there {
 		e := await.Receive(t, "the last event of imu and zz-last", events)
@@ -216,7 +216,7 @@ func TestWatchKeepsOrderOfEachName(t *testing.T) {
 	}
 }
 
-// While the callback takes its time the kernel drops events; what they told of is found all the same.
+// The callback is slow, so the kernel drops events. Watch must find their changes.
 func TestWatchRecoversFromOverflow(t *testing.T) {
 	t.Parallel()
 	limit, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
@@ -238,7 +238,7 @@ func TestWatchRecoversFromOverflow(t *testing.T) {
 	wantEvents(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
 
 	junk := filepath.Join(string(d), "junk")
-	for range most/2 + 1000 { // two events each
+	for range most/2 + 1000 { // each causes two events
 		if err := os.WriteFile(junk, nil, 0o666); err != nil {
 			t.Fatal(err)
 		}

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileID tells one channel file, and one life of it, from another.
+// fileID identifies a channel's file.
 type fileID struct {
 	device, inode uint64
-	createdAt     int64 // ns; 0 where the kernel does not say
+	createdAt     int64 // in ns; 0 if the kernel does not report it
 	mode          fs.FileMode
-	owner, group  uint32 // user id, group id
+	owner, group  uint32 // user id and group id
 }
 
 func fileIDOf(st *unix.Stat_t) fileID {
@@ -41,11 +41,11 @@ func (id fileID) sameFile(other fileID) bool {
 	return id.device == other.device && id.inode == other.inode && (id.createdAt == other.createdAt || id.createdAt == 0 || other.createdAt == 0)
 }
 
-// epoch hashes the file's identity with the boot id, since inode numbers of a tmpfs begin again with each boot. lives counts
-// how often the file was seen to be initialised again in place. No property of the file shows that: its times change with
-// every page fault.
+// epoch returns a hash of the file's identity and the boot id, since inode numbers of a tmpfs are reused after each boot.
+// reinits is how often the file was found initialised again in place, which no property of the file shows: its times change
+// with every page fault.
 func (id fileID) epoch(reinits int) uint64 {
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without /proc: one fewer distinction
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // empty without /proc
 	b := binary.BigEndian.AppendUint64(boot, id.device)
 	b = binary.BigEndian.AppendUint64(b, id.inode)
 	b = binary.BigEndian.AppendUint64(b, uint64(id.createdAt))

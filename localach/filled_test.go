@@ -2,7 +2,7 @@ package localach
 
 import "testing"
 
-// One large file can have thousands of names: what opening each costs is bounded, and so is all of it together.
+// A large file can have thousands of names, so the cost of opening each and the total are bounded.
 func TestOnlySmallMappingsAreFilled(t *testing.T) {
 	d := tempDir(t)
 	for name, c := range map[string]struct {
@@ -10,7 +10,7 @@ func TestOnlySmallMappingsAreFilled(t *testing.T) {
 		filled bool
 	}{
 		"small": {Geometry{FrameCount: 16, FrameSize: 4096}, true},
-		"giant": {Geometry{FrameCount: 16, FrameSize: maxFilled / 16}, false}, // and its index
+		"giant": {Geometry{FrameCount: 16, FrameSize: maxFilled / 16}, false}, // larger than maxFilled with its index
 	} {
 		made, err := d.Create(name, CreateConfig{Geometry: c.geom})
 		if err != nil {

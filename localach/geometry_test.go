@@ -9,7 +9,7 @@ import (
 func TestGeometryCheck(t *testing.T) {
 	tests := []struct {
 		geometry Geometry
-		hint     string // what the error says; empty: usable
+		hint     string // text in the error; empty means usable
 	}{
 		{Geometry{16, 512}, ""},
 		{Geometry{1, 1}, ""},

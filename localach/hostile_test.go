@@ -16,7 +16,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// Where the words lie that the tests damage (ach-abi.md, "File").
+// Offsets of the words that the tests damage (ach-abi.md, "File").
 const (
 	atMagic     = 0
 	atLen       = 8
@@ -39,7 +39,7 @@ const (
 func poke(c *Channel, at int, word uint64)   { binary.NativeEndian.PutUint64(c.memory[at:], word) }
 func poke32(c *Channel, at int, word uint32) { binary.NativeEndian.PutUint32(c.memory[at:], word) }
 
-// Every count, offset and size of an open channel is damaged in turn; whoever depends on it says which one it was.
+// Damages each count, offset and size of an open channel. Functions that depend on it must name the field.
 func TestDamagedFieldsAreReported(t *testing.T) {
 	const huge = ^uint64(0)
 	tests := []struct {
@@ -48,7 +48,7 @@ func TestDamagedFieldsAreReported(t *testing.T) {
 		word  uint64
 		want  error
 		says  string
-		calls string // that fail: p put, n next, o next oldest, l last, f flush, c check
+		calls string // calls that fail: p put, n next, o next oldest, l last, f flush, c check
 	}{
 		{"magic", atMagic, 0xdeadbeef, ErrCorrupt, "magic", "pnolfc"},
 		{"guard of the header", atGuard, 1, ErrCorrupt, "guard behind the header", "pnolc"},
@@ -99,7 +99,7 @@ func TestDamagedFieldsAreReported(t *testing.T) {
 	}
 }
 
-// A last_seq that ran backwards is another life of the channel, for every reader that has seen more.
+// For readers that have seen more, a decreased last_seq means that the channel was initialised again.
 func TestDecreasedLastSeqIsReinitialisation(t *testing.T) {
 	buf := make([]byte, 64)
 	for call, read := range map[string]func(r *Reader) error{
@@ -123,13 +123,13 @@ func TestDecreasedLastSeqIsReinitialisation(t *testing.T) {
 	}
 }
 
-// An entry whose number the reader has passed, while last_seq tells of newer frames: it would be returned for ever.
+// The entry's number is not newer although last_seq is: without the check it would be returned forever.
 func TestEntryThatIsNotNewerIsNoFrame(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{4, 16})
 	poke(c, atLastSeq, 10)
 	poke(c, atIndexHead, 1)
 	poke(c, atIndexFree, 3)
-	poke(c, atEntry, 16) // its offset and number stay 0
+	poke(c, atEntry, 16) // offset and number stay 0
 	buf := make([]byte, 64)
 	for call, read := range map[string]func(*Reader) (int, error){
 		"next":        func(r *Reader) (int, error) { return r.Next(buf, 0) },
@@ -145,7 +145,7 @@ func TestEntryThatIsNotNewerIsNoFrame(t *testing.T) {
 	}
 }
 
-// An entry that begins in the data and ends far behind it: the copy would run out of the mapping, which no guard survives.
+// The entry begins in the data and ends far beyond it. A copy would leave the mapping, which guard.c cannot handle.
 func TestEntryBeyondFileIsNotCopied(t *testing.T) {
 	const far = 1 << 30
 	c := create(t, tempDir(t), Geometry{4, 16})
@@ -175,7 +175,7 @@ var hostileCalls = map[string]func(c *Channel) error{
 	"c": (*Channel).Check,
 }
 
-// A file whose header lies is refused before anything is mapped or computed from it.
+// A file with an inconsistent header is refused before it is mapped.
 func TestOpenRefusesInconsistentHeaders(t *testing.T) {
 	const huge = ^uint64(0)
 	tests := []struct {
@@ -303,7 +303,7 @@ func TestOpenNeedsWritePermission(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with its other file system user
+		runtime.LockOSThread() // never unlocked, so that the thread, with its other file system user, ends
 		unix.Setfsuid(65534)
 		_, err := d.Open("imu")
 		done <- err
@@ -313,8 +313,8 @@ func TestOpenNeedsWritePermission(t *testing.T) {
 	}
 }
 
-// A lock word that names nobody, somebody who has nothing to do with it, or ourselves: glibc's own lock functions abort the
-// process, or wait for ever.
+// The lock word names no thread, an unrelated thread, or our own. glibc's lock functions would abort the process or wait
+// forever.
 func TestInvalidLockWordsGiveErrBusy(t *testing.T) {
 	t.Parallel()
 	for name, word := range map[string]uint32{
@@ -349,7 +349,7 @@ func TestOwnerDiedIsRepaired(t *testing.T) {
 	}
 }
 
-// libach built without NDEBUG makes mutexes that check for errors.
+// libach built without NDEBUG uses error-checking mutexes.
 func TestMutexOfDebugBuildIsAccepted(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	poke32(c, atKind, 0xb2)
@@ -367,8 +367,8 @@ func TestNotRecoverableIsCorrupt(t *testing.T) {
 	}
 }
 
-// As if another libc had made it, which keeps its words elsewhere: up to glibc 2.40 wrefs is word 9 of the variable, from 2.41
-// word 7. We cannot wake who waits there, and must not try.
+// The condition variable has the layout of another libc: up to glibc 2.40 wrefs is word 9, from 2.41 word 7. We cannot wake
+// readers that wait there, and must not try.
 func TestForeignConditionVariableIsReportedAndIgnored(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	cond := c.memory[headerBytes-64 : headerBytes-16]

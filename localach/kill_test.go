@@ -14,7 +14,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// A survivor uses a channel that others die on: it goes on, or says ErrDirty and begins anew.
+// survivor uses a channel while other processes are killed. Its calls must succeed, or return ErrDirty, after which it reopens.
 type survivor struct {
 	t           *testing.T
 	d           localach.Dir
@@ -25,10 +25,10 @@ type survivor struct {
 	dirty       int
 	busy        int
 	count       uint64
-	longestCall time.Duration // longest call
+	longestCall time.Duration // longest duration of a call
 }
 
-const killFrame = 100_000 // bytes: long enough under the lock to be killed there
+const killFrame = 100_000 // in bytes; takes long enough under the lock for a kill
 
 func newSurvivor(t *testing.T) *survivor {
 	s := &survivor{t: t, d: privateDir(t), buf: make([]byte, killFrame)}
@@ -46,7 +46,7 @@ func (s *survivor) reopen() {
 	s.c, s.w, s.r = c, c.Writer(), c.Reader()
 }
 
-// timed runs one call and takes note of what it says.
+// timed runs one call and records its duration and error.
 func (s *survivor) timed(what string, call func() error) {
 	s.t.Helper()
 	start := time.Now()
@@ -64,7 +64,7 @@ func (s *survivor) timed(what string, call func() error) {
 	}
 }
 
-// use puts a frame and reads the newest, and the oldest unseen.
+// use puts a frame, and reads the newest frame and the oldest unread one.
 func (s *survivor) use() {
 	s.t.Helper()
 	s.count++
@@ -94,7 +94,7 @@ func (s *survivor) surviveKills(kills int, args ...string) {
 		s.use()
 		s.use()
 	}
-	// One frame more goes all the way, whatever the last of them left.
+	// One more frame must arrive, whatever state the last kill left.
 	s.use()
 	if _, err := s.w.Put(makeFrame(s.buf[:64], firstOwnWriter, s.count+1)); err != nil {
 		s.t.Fatal(err)
@@ -113,7 +113,7 @@ func TestChannelSurvivesReadersKilledInGet(t *testing.T) {
 	newSurvivor(t).surviveKills(need.LongOr(200, 10), "spin-get")
 }
 
-// A process of ours is killed while it is inside put: were the lock not announced to the kernel, it would stay taken for ever.
+// A process of ours is killed inside put. If the lock were not registered with the kernel, it would never be released.
 func TestKernelReleasesLockOfKilledProcess(t *testing.T) {
 	for range need.LongOr(50, 1) {
 		d := privateDir(t)

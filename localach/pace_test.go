@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// run feeds pace with a channel of one frame per interval, looked at as pace asks for.
+// run simulates a channel with one frame per interval, which is polled with p's period.
 func (p *pace) run(from, to, interval time.Duration) {
 	seq := p.seq
 	first := from

@@ -12,8 +12,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// drain handles the events that the kernel has queued, up to readAhead, without waiting. To note an event costs less than a
-// check of its file, and the kernel reports dropped events only after all others.
+// drain handles up to readAhead queued events of the kernel without waiting. Handling an event costs less than checking its
+// file, and the kernel reports dropped events only after all others.
 func (w *dirWatch) drain() (err error) {
 	if w.notify == nil {
 		return nil
@@ -34,7 +34,7 @@ func (w *dirWatch) drain() (err error) {
 	return nil
 }
 
-// failed handles an error of inotify. It returns the errors that it cannot handle.
+// failed handles an error of inotify. It returns errors that it cannot handle.
 func (w *dirWatch) failed(err error) error {
 	if errors.Is(err, fsnotify.ErrEventOverflow) {
 		return w.resync()
@@ -42,7 +42,7 @@ func (w *dirWatch) failed(err error) error {
 	return fmt.Errorf("watch %s: %w", w.dir, err)
 }
 
-// resync queues a check of every name in the directory and every known name.
+// resync queues a check of each name in the directory and each known name.
 func (w *dirWatch) resync() error {
 	defer w.addSpent(time.Now())
 	if err := w.list(); err != nil {
@@ -54,7 +54,7 @@ func (w *dirWatch) resync() error {
 	return nil
 }
 
-// rescan checks every name in the directory and every known name, in order.
+// rescan checks each name in the directory and each known name, in order.
 func (w *dirWatch) rescan(now time.Time) error {
 	if err := w.list(); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (w *dirWatch) rescan(now time.Time) error {
 	return nil
 }
 
-// list adds the names in the directory to the known names, as far as there is room.
+// list adds the names in the directory to the known names, up to maxKnown.
 func (w *dirWatch) list() error {
 	dir, err := os.Open(string(w.dir))
 	if err != nil {
@@ -90,8 +90,8 @@ func (w *dirWatch) list() error {
 	}
 }
 
-// admit returns what is known of a name of the directory. It returns nil if the file is gone already, or if there are
-// maxKnown names; then it reports Omitted.
+// admit returns the state of a name in the directory, which it adds if needed. It returns nil if the file does not exist, or if
+// there are maxKnown names, in which case it reports Omitted.
 func (w *dirWatch) admit(name string) *watchedName {
 	k := w.names[name]
 	if k != nil {

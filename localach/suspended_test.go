@@ -14,7 +14,7 @@ func TestSuspendedIsBoottimeMinusMonotonic(t *testing.T) {
 			t.Skip("this kernel lacks one of the clocks: any Linux since 2.6.39 has them")
 		}
 		if again.Nano()-mono.Nano() > int64(time.Millisecond) {
-			continue // something else ran in between
+			continue // another thread ran in between
 		}
 		want := time.Duration(boot.Nano() - mono.Nano())
 		if got := Suspended(); got > want || got < want-2*time.Millisecond {

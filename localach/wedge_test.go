@@ -10,8 +10,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// wedge puts the condition variable into the state that a process leaves which is killed while it waits: it still counts as a
-// waiter, and holds the inner lock, or (up to glibc 2.40) a reference to its group.
+// wedge puts the condition variable into the state after a waiting process was killed: the process still counts as a waiter, and
+// holds the inner lock or, up to glibc 2.40, a reference to its group.
 func wedge(t *testing.T, c *Channel, innerLock bool) {
 	t.Helper()
 	words := c.memory[headerBytes-64 : headerBytes-16]
@@ -27,7 +27,7 @@ func wedge(t *testing.T, c *Channel, innerLock bool) {
 	case old:
 		add(9, 8)
 		add(0, 2) // wseq: one waiter in group 0
-		add(5, 2) // g_refs[1]: one that never gave back its reference
+		add(5, 2) // g_refs[1]: one waiter that never released its reference
 	default:
 		add(7, 8)
 		add(6, 1)
