@@ -28,7 +28,7 @@ import (
 	"unsafe"
 )
 
-// Sizes of the file's parts; the C compiler knows them for the architecture.
+// Sizes of the file's parts, which depend on the architecture.
 const (
 	headerBytes = C.sizeof_struct_ach_header
 	entryBytes  = C.sizeof_struct_ach_entry
@@ -37,7 +37,7 @@ const (
 	condOffset  = C.offsetof_cond
 )
 
-// status is the result of a C function: libach's numbers, and our own from 32 on.
+// status is the result of a C function: a number of libach, or one of our own from 32.
 type status int32
 
 const (
@@ -60,18 +60,18 @@ const (
 	statusShrunk = statusReinit | C.ACH_WHY_LEN<<8 // initialised again with fewer bytes than are mapped
 )
 
-// code is the status without the culprit.
+// code returns the status without the number of the bad field.
 func (s status) code() status { return s & 0xff }
 
-// culprit names the header field that was found wrong; "" if none was.
-func (s status) culprit() string {
-	if why := int(s >> 8); why > 0 && why < len(culprits) {
-		return culprits[why]
+// badField returns the name of the header field that is wrong, or "".
+func (s status) badField() string {
+	if why := int(s >> 8); why > 0 && why < len(badFields) {
+		return badFields[why]
 	}
 	return ""
 }
 
-var culprits = [C.ACH_WHY_COUNT]string{
+var badFields = [C.ACH_WHY_COUNT]string{
 	C.ACH_WHY_MAGIC:        "magic",
 	C.ACH_WHY_LEN:          "len",
 	C.ACH_WHY_GUARD_HEADER: "guard behind the header",
@@ -88,7 +88,7 @@ var culprits = [C.ACH_WHY_COUNT]string{
 	C.ACH_WHY_MUTEX:        "mutex",
 }
 
-// options of get.
+// Options of get.
 const (
 	optLast   = C.ACH_OPT_LAST
 	optCopy   = C.ACH_OPT_COPY
@@ -96,7 +96,7 @@ const (
 	optLocked = C.ACH_OPT_LOCKED
 )
 
-// mapping is the memory of one channel for the C functions. The caller makes sure that it stays mapped.
+// mapping is the memory of one channel for the C functions. The caller must keep it mapped.
 type mapping struct{ c C.struct_ach_map }
 
 func mappingOf(memory []byte, g Geometry) mapping {
@@ -111,10 +111,10 @@ func mappingOf(memory []byte, g Geometry) mapping {
 // position is a reader's place in the ring.
 type position struct{ c C.struct_ach_reader }
 
-// newPosition is the position of a newly opened handle of libach: nothing seen, entry 1 expected.
+// newPosition returns the position of a new handle of libach: no frame seen, entry 1 expected.
 func newPosition() position { return position{C.struct_ach_reader{next_index: 1}} }
 
-// positionAfter is the position of a reader that has seen frame seq.
+// positionAfter returns the position of a reader that has seen frame seq.
 func positionAfter(seq uint64) position {
 	return position{C.struct_ach_reader{next_index: 1, seq: C.uint64_t(seq)}}
 }
@@ -124,7 +124,7 @@ func (p *position) nextIndex() uint64 { return uint64(p.c.next_index) }
 func (p *position) size() int         { return int(p.c.size) }
 func (p *position) missed() uint64    { return uint64(p.c.missed) }
 
-// skip moves the reader past the frame that the last get found and did not copy.
+// skip moves the reader past the frame that the last get found but did not copy.
 func (p *position) skip() {
 	if p.c.found > p.c.seq {
 		p.c.missed = p.c.found - p.c.seq - 1
@@ -138,7 +138,7 @@ func (m *mapping) get(p *position, buf []byte, options, fd int32) status {
 
 func (m *mapping) flush(p *position) status { return status(C.ach_flush(&m.c, &p.c)) }
 
-// putResult is kept by its writer, so that a put allocates nothing.
+// putResult is the result of a put. The writer keeps it, so that a put allocates nothing.
 type putResult struct{ c C.struct_ach_put }
 
 func (m *mapping) put(r *putResult, frame []byte, limit time.Duration) status {
@@ -158,15 +158,15 @@ func (m *mapping) largest() (int, status) {
 	return int(bytes), s
 }
 
-// waitNewer blocks its thread until last_seq is no longer seq, or wait has passed.
+// waitNewer blocks its thread until last_seq differs from seq, or wait has passed.
 func (m *mapping) waitNewer(seq uint64, wait, period time.Duration) status {
 	return status(C.ach_wait_newer(&m.c, C.uint64_t(seq), C.int64_t(wait), C.int64_t(period)))
 }
 
-// wakesReaders reports whether this libc's condition variables are known.
+// wakesReaders reports whether the layout of this libc's condition variables is known.
 func wakesReaders() bool { return C.ach_cond_known() != 0 }
 
-// wake blocks its thread for at most 10 ms. statusWedged means that it could not wake all readers.
+// wake wakes the readers that wait. It blocks its thread for up to 10 ms. statusWedged means that it could not wake all.
 func (m *mapping) wake() status   { return status(C.ach_wake(&m.c)) }
 func (m *mapping) poison() status { return status(C.ach_poison(&m.c)) }
 func (m *mapping) check() status  { return status(C.ach_check(&m.c)) }
@@ -195,7 +195,7 @@ func (m *mapping) stat() (Stat, status) {
 }
 
 func (m *mapping) tag() (Tag, status) {
-	last, code := m.lastSeq() // first: a put in between is then not claimed
+	last, code := m.lastSeq() // read first, so that a put in between is not counted as ours
 	if code != statusOK {
 		return Tag{}, code
 	}
@@ -231,7 +231,7 @@ func (m *mapping) setTag(tag Tag, puts uint64) status {
 	return status(C.ach_set_tag(&m.c, &t))
 }
 
-// header has the first bytes of a file, read before the file is mapped. Nothing in it has been checked.
+// header is the beginning of a file, read before the file is mapped. Its values are not checked.
 type header struct {
 	magic                   uint32
 	len, indexCnt, dataSize uint64
@@ -242,7 +242,7 @@ type header struct {
 const headerMagic = C.ACH_MAGIC
 
 func parseHeader(b *[headerBytes]byte) header {
-	var h C.struct_ach_header // a copy: aligned
+	var h C.struct_ach_header // an aligned copy
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&h)), headerBytes), b[:])
 	var layout C.struct_ach_layout
 	C.ach_layout(&h, &layout)

@@ -14,9 +14,9 @@ import (
 	"achbridge/testnet/need"
 )
 
-// Who may write a channel's file pretends that readers wait and that somebody else is about to wake them, and cuts the file
-// while we wait for that: the futex call fails then, and glibc's pthread_cond_broadcast ends the process.
-func TestAFileCutDuringABroadcastDoesNotEndUs(t *testing.T) {
+// A program that may write the file fakes waiting readers and another broadcast in progress, and truncates the file while we
+// wait for that broadcast. The futex call then fails, in which case glibc's pthread_cond_broadcast aborts the process.
+func TestTruncationDuringBroadcastDoesNotEndProcess(t *testing.T) {
 	d := privateDir(t)
 	victim := startOurs(t, d, "put", "imu").ready()
 	for round := range need.LongOr(2000, 30) {
@@ -24,7 +24,7 @@ func TestAFileCutDuringABroadcastDoesNotEndUs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pretendWaiters(t, d, c, time.Duration(50+round%200)*time.Microsecond)
+		fakeWaiters(t, d, c, time.Duration(50+round%200)*time.Microsecond)
 		if err := os.Truncate(pathOf(d, "imu"), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -36,9 +36,9 @@ func TestAFileCutDuringABroadcastDoesNotEndUs(t *testing.T) {
 	}
 }
 
-// pretendWaiters makes the condition variable look for some time as if it had waiters and its inner lock were handed around,
-// once the victim puts.
-func pretendWaiters(t *testing.T, d localach.Dir, c *localach.Channel, last time.Duration) {
+// fakeWaiters makes the condition variable look as if it had waiters and its inner lock were contended, for some time after the
+// victim's put.
+func fakeWaiters(t *testing.T, d localach.Dir, c *localach.Channel, last time.Duration) {
 	t.Helper()
 	file, err := os.OpenFile(pathOf(d, c.Name()), os.O_RDWR, 0)
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Figures that matter are ratios to the C peer, or to a bare memcpy, measured in the same run.
+// The benchmarks report ratios to the C peer, or to a plain memcpy, measured in the same run.
 
 var benchSizes = []int{64, 4096, 300_000}
 
 func sizeName(size int) string { return fmt.Sprintf("%dB", size) }
 
-// againstC reports how many times the C peer's time one operation of ours takes.
-func againstC(b *testing.B, path, verb string, size int) {
+// againstC reports the ratio of the time of one operation to that of the C peer.
+func againstC(b *testing.B, path, op string, size int) {
 	b.Helper()
 	ours := float64(b.Elapsed().Nanoseconds()) / float64(b.N)
 	count := max(1000, min(2_000_000, 2_000_000_000/(100*size)))
-	c := runPeer(b, path, verb, fmt.Sprint(count), fmt.Sprint(size))["ns_per_op"]
+	c := runPeer(b, path, op, fmt.Sprint(count), fmt.Sprint(size))["ns_per_op"]
 	b.ReportMetric(ours/c, "x-of-C")
 }
 
@@ -72,8 +72,8 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkLatency is the time from the stamp in a frame, made just before put, until a reader in another process has the copy,
-// at 1 kHz: by whom put, and by whom read.
+// BenchmarkLatency measures the time from the stamp of a frame, just before its put, until a reader in another process has the
+// copy, at 1 kHz, for C and Go writers and readers.
 func BenchmarkLatency(b *testing.B) {
 	const frames = 2000
 	b.Run("c-to-c", func(b *testing.B) { benchToC(b, frames, putByC) })
@@ -121,7 +121,7 @@ func putByUs(b *testing.B, d localach.Dir, c *localach.Channel, frames int) {
 	}
 }
 
-// benchToC measures with a C reader that waits on the condition variable.
+// benchToC measures the latency to a C reader that waits on the condition variable.
 func benchToC(b *testing.B, frames int, put func(*testing.B, localach.Dir, *localach.Channel, int)) {
 	for b.Loop() {
 		d := privateDir(b)
@@ -162,8 +162,9 @@ func benchToUs(b *testing.B, frames int, next func(*localach.Channel, *localach.
 	}
 }
 
-// BenchmarkLockHeld is how long put and get hold the lock, as ratios to a bare memcpy of the size: at the 99th percentile at
-// most 2 is wanted. Measured in C around our own lock calls (testdata/hold.c); both sides include one reading of the clock.
+// BenchmarkLockHeld measures how long put and get hold the lock, as ratios to a plain memcpy of the size. The goal is at most 2
+// at the 99th percentile. The time is measured in C around our lock calls (testdata/hold.c). Both times include one reading of
+// the clock.
 func BenchmarkLockHeld(b *testing.B) {
 	sources, err := filepath.Glob("*.c")
 	if err != nil {
@@ -186,8 +187,8 @@ func BenchmarkLockHeld(b *testing.B) {
 	}
 }
 
-// BenchmarkDetection is the time from the stamp in a frame of a C program until the watcher calls wake, and the processor that
-// takes, by ticks alone and with windows; in turn.
+// BenchmarkDetection measures the time from the stamp in a frame of a C program until the watcher calls wake, and the CPU time of
+// that, alternately with ticks only and with windows.
 func BenchmarkDetection(b *testing.B) {
 	for _, rate := range []int{1000, 200} {
 		b.Run(fmt.Sprintf("%dHz", rate), func(b *testing.B) {
@@ -206,7 +207,7 @@ func BenchmarkDetection(b *testing.B) {
 	}
 }
 
-// detect returns the mean delay in µs over two seconds, after one to learn.
+// detect returns the mean delay in µs over two seconds, after one second to learn the period.
 func detect(b *testing.B, c *localach.Channel, budget float64, name string) float64 {
 	b.Helper()
 	w, err := localach.NewWatcher()
@@ -227,10 +228,10 @@ func detect(b *testing.B, c *localach.Channel, budget float64, name string) floa
 		}
 	})
 	time.Sleep(time.Second)
-	cpu, spent := cpuTime(b), w.Foresight().Spent
+	cpu, spent := cpuTime(b), w.BusyPolling().Spent
 	from.Store(1)
 	time.Sleep(2 * time.Second)
-	cpu, spent = cpuTime(b)-cpu, w.Foresight().Spent-spent
+	cpu, spent = cpuTime(b)-cpu, w.BusyPolling().Spent-spent
 	n.Close()
 	cancel()
 	<-ended
@@ -246,7 +247,7 @@ func detect(b *testing.B, c *localach.Channel, budget float64, name string) floa
 	return mean
 }
 
-// sinceBoot is CLOCK_MONOTONIC, as the peer's stamps have it.
+// sinceBoot returns the time of CLOCK_MONOTONIC, which the peer's stamps use.
 func sinceBoot() int64 {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)

@@ -11,27 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Channel is one mapping of a channel's file. It is safe for concurrent use by any number of Readers and Writers in
-// several goroutines. Close gives the memory back when the last call in progress has returned.
+// Channel is a mapping of a channel's file. It is safe for concurrent use by any number of Readers and Writers. Close
+// unmaps the file when the last call in progress has returned.
 type Channel struct {
-	dir   Dir
-	name  string
-	geom  Geometry
-	file  fileID
-	lives int // how often this file was seen to be initialised again before this handle was opened
-	epoch uint64
+	dir     Dir
+	name    string
+	geom    Geometry
+	file    fileID
+	reinits int // how often this file was found initialised again before this handle was opened
+	epoch   uint64
 
-	memory []byte
-	filled int64 // bytes of it that were filled at once
-	m      mapping
-	users  atomic.Int64 // the opener and each call in progress; 0: unmapped
-	closed atomic.Bool
-	seen   atomic.Uint64 // largest last_seq seen
-	holes  atomic.Int32  // descriptor of the file, for holes; -1: not needed so far
-	lost   atomic.Int32  // a final status, statusFault or statusReinit; 0: none
+	memory      []byte
+	filled      int64 // bytes of memory that were filled when the file was mapped
+	m           mapping
+	users       atomic.Int64 // the opener and each call in progress; unmapped at 0
+	closed      atomic.Bool
+	maxSeq      atomic.Uint64 // largest last_seq seen
+	holesFD     atomic.Int32  // descriptor of the file for hole checks, or -1 before the first
+	finalStatus atomic.Int32  // statusFault or statusReinit once the channel is lost, else 0
 
 	mu   sync.Mutex
-	errs map[status]error // made once each, so that failing repeatedly allocates nothing
+	errs map[status]error // each created once, so that repeated failures allocate nothing
 }
 
 // Name returns the channel's name, without the prefix of its file.
@@ -43,37 +43,38 @@ func (c *Channel) Owner() uint32 { return c.file.owner }
 // Geometry returns the geometry found when the channel was opened. It never changes.
 func (c *Channel) Geometry() Geometry { return c.geom }
 
-// Epoch identifies this life of the channel: two files differ, and so does one file before and after it was initialised
-// again, when the handle that saw it was reopened by Reopen. It says nothing about order. Never 0, nor are its low 32 bits.
+// Epoch identifies this instance of the channel. Two files have different epochs. So has one file before and after it was
+// initialised again, if the handle that noticed this was reopened by Reopen. Epochs have no order. Neither an epoch nor its
+// low 32 bits are 0.
 func (c *Channel) Epoch() uint64 { return c.epoch }
 
-// LastSeq returns the number of the newest frame, 0 when there was none yet. It never blocks. When the memory is gone it
-// returns the largest number seen before.
+// LastSeq returns the number of the newest frame, or 0 if there is none. It never blocks. If the memory is gone it returns
+// the largest number seen before.
 func (c *Channel) LastSeq() uint64 {
 	if c.enter() != nil {
-		return c.seen.Load()
+		return c.maxSeq.Load()
 	}
 	defer c.release()
 	seq, s := c.m.lastSeq()
 	if s != statusOK {
 		c.fail(s)
-		return c.seen.Load()
+		return c.maxSeq.Load()
 	}
-	c.saw(seq)
+	c.noteSeq(seq)
 	return seq
 }
 
-// Reader returns a new reader, which has seen nothing yet.
+// Reader returns a new reader, which has seen no frames.
 func (c *Channel) Reader() *Reader { return &Reader{c: c, at: newPosition()} }
 
-// ReaderAfter returns a new reader that has seen the frames up to seq: NextOldest continues with the next one, or with the
-// oldest that is left. A seq above LastSeq gives ErrReinitialised.
+// ReaderAfter returns a new reader that has seen the frames up to seq. NextOldest continues with the next frame, or the
+// oldest one in the ring. A seq above LastSeq gives ErrReinitialised.
 func (c *Channel) ReaderAfter(seq uint64) *Reader { return &Reader{c: c, at: positionAfter(seq)} }
 
 // Writer returns a new writer. Close it before the channel.
 func (c *Channel) Writer() *Writer { return &Writer{c: c} }
 
-// Tag returns which daemon feeds this mirror. The zero Tag means that the channel is no mirror, or cannot be read.
+// Tag returns the Tag of a mirror. The zero Tag means that the channel is no mirror, or cannot be read.
 func (c *Channel) Tag() Tag {
 	if c.enter() != nil {
 		return Tag{}
@@ -86,7 +87,7 @@ func (c *Channel) Tag() Tag {
 	return tag
 }
 
-// OwnTag is Tag if the file is our user's, and the zero Tag otherwise: whoever may write into a file can write a tag there.
+// OwnTag returns Tag if our user owns the file, else the zero Tag, since any program that may write a file can write a tag.
 func (c *Channel) OwnTag() Tag {
 	if int(c.file.owner) != os.Geteuid() {
 		return Tag{}
@@ -94,9 +95,9 @@ func (c *Channel) OwnTag() Tag {
 	return c.Tag()
 }
 
-// SetTag stores which daemon feeds this mirror, and that after puts more puts its newest frame is frame tag.Seq of the
-// origin. One goroutine at a time; it allocates nothing. When another field than Seq changes, SetTag first sets Seq to 0, so
-// that neither a reader nor a daemon after a crash ever sees a Seq with the wrong Epoch.
+// SetTag stores the Tag of a mirror. tag.Seq is the origin's number of the frame that will be the newest after puts more
+// puts. Only one goroutine at a time may call it. It allocates nothing. If another field than Seq changes, SetTag first sets
+// Seq to 0, so that neither a reader nor a daemon after a crash sees a Seq with the wrong Epoch.
 func (c *Channel) SetTag(tag Tag, puts uint64) error {
 	if err := c.enter(); err != nil {
 		return err
@@ -106,8 +107,8 @@ func (c *Channel) SetTag(tag Tag, puts uint64) error {
 }
 
 // Poison makes the file unusable for all programs that have it open: their calls return ACH_CORRUPT. It wakes programs that
-// wait on the file's condition variable or hang in a broadcast. It is for the old file of a mirror that was replaced. It
-// blocks for some 40 ms, and for up to 100 ms more when somebody else holds the lock.
+// wait on the file's condition variable or hang in a broadcast. Use it for the old file of a mirror that was replaced. It
+// blocks for about 40 ms, and for up to 100 ms more while another process holds the lock.
 func (c *Channel) Poison() error {
 	if err := c.enter(); err != nil {
 		return err
@@ -116,7 +117,7 @@ func (c *Channel) Poison() error {
 	return c.fail(c.m.poison())
 }
 
-// Close ends the use of the channel; later calls give os.ErrClosed. It does not wait. Closing twice is harmless.
+// Close closes the channel. It does not wait for calls in progress. Later calls return os.ErrClosed, except Close itself.
 func (c *Channel) Close() error {
 	if !c.closed.Swap(true) {
 		c.release()
@@ -124,7 +125,7 @@ func (c *Channel) Close() error {
 	return nil
 }
 
-// retain keeps the memory mapped until release. ok is false when the channel was closed.
+// retain keeps the memory mapped until release. ok is false if the channel is closed.
 func (c *Channel) retain() (base unsafe.Pointer, ok bool) {
 	for !c.closed.Load() {
 		users := c.users.Load()
@@ -140,19 +141,19 @@ func (c *Channel) retain() (base unsafe.Pointer, ok bool) {
 
 func (c *Channel) release() {
 	if c.users.Add(-1) == 0 {
-		if fd := c.holes.Load(); fd >= 0 {
+		if fd := c.holesFD.Load(); fd >= 0 {
 			unix.Close(int(fd))
 		}
 		filledAll.Add(-c.filled)
 		if err := unix.Munmap(c.memory); err != nil {
-			panic(fmt.Sprintf("munmap %s: %v", c.name, err)) // not ours to unmap: a bug of ours
+			panic(fmt.Sprintf("munmap %s: %v", c.name, err)) // only a bug of ours can cause this
 		}
 	}
 }
 
-// enter is retain for a call that must fail on a lost channel.
+// enter calls retain, and fails if the channel is closed or lost.
 func (c *Channel) enter() error {
-	if lost := c.lost.Load(); lost != 0 {
+	if lost := c.finalStatus.Load(); lost != 0 {
 		return c.err(status(lost))
 	}
 	if _, ok := c.retain(); !ok {
@@ -161,24 +162,24 @@ func (c *Channel) enter() error {
 	return nil
 }
 
-func (c *Channel) saw(seq uint64) {
+func (c *Channel) noteSeq(seq uint64) {
 	for {
-		seen := c.seen.Load()
-		if seq <= seen || c.seen.CompareAndSwap(seen, seq) {
+		seen := c.maxSeq.Load()
+		if seq <= seen || c.maxSeq.CompareAndSwap(seen, seq) {
 			return
 		}
 	}
 }
 
-// fail remembers a loss that is final and returns the error for s, nil for success.
+// fail returns the error for s, or nil for success. If s means that the channel is lost, later calls fail too.
 func (c *Channel) fail(s status) error {
 	switch s.code() {
 	case statusOK, statusMissed:
 		return nil
 	case statusFault:
-		c.lost.Store(int32(s)) // also replaces the status of a header that was lost in part
+		c.finalStatus.Store(int32(s)) // also replaces the status of a partly lost header
 	case statusReinit:
-		c.lost.CompareAndSwap(0, int32(s))
+		c.finalStatus.CompareAndSwap(0, int32(s))
 	}
 	return c.err(s)
 }
@@ -227,5 +228,5 @@ func (c *Channel) describe(s status) error {
 	case statusWedged:
 		return fmt.Errorf("channel %s: %w", c.name, ErrWedged)
 	}
-	return fmt.Errorf("channel %s: %w: wrong %s", c.name, ErrCorrupt, s.culprit())
+	return fmt.Errorf("channel %s: %w: wrong %s", c.name, ErrCorrupt, s.badField())
 }

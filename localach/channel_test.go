@@ -16,7 +16,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// tempDir is a directory on the file system that channels live on, away from the host's.
+// tempDir returns a private directory on the file system of channels.
 func tempDir(t testing.TB) Dir {
 	t.Helper()
 	dir, err := os.MkdirTemp(string(Shm), "achbridge-test-")
@@ -53,7 +53,7 @@ func wantFrame(t testing.TB, buf []byte, n int, err error, want string) {
 	}
 }
 
-func TestNextReturnsTheNewestFrameOnce(t *testing.T) {
+func TestNextReturnsNewestFrameOnce(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	w, r, buf := c.Writer(), c.Reader(), make([]byte, 100)
 	put(t, w, "one")
@@ -70,7 +70,7 @@ func TestNextReturnsTheNewestFrameOnce(t *testing.T) {
 	wantFrame(t, buf, n, err, "two")
 }
 
-func TestNextOldestReturnsEveryFrameInOrder(t *testing.T) {
+func TestNextOldestReturnsAllFramesInOrder(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{FrameCount: 4, FrameSize: 8})
 	w, r, buf := c.Writer(), c.Reader(), make([]byte, 8)
 	for _, frame := range []string{"1", "2", "3"} {
@@ -82,7 +82,7 @@ func TestNextOldestReturnsEveryFrameInOrder(t *testing.T) {
 	}
 }
 
-func TestNextWaitsForAFrame(t *testing.T) {
+func TestNextWaitsForFrame(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	go func() {
 		time.Sleep(20 * time.Millisecond)
@@ -93,14 +93,14 @@ func TestNextWaitsForAFrame(t *testing.T) {
 	wantFrame(t, buf, n, err, "late")
 }
 
-func TestNextGivesUpAfterItsWait(t *testing.T) {
+func TestNextTimesOut(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	if _, err := c.Reader().Next(nil, 20*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("got %v, want %v", err, os.ErrDeadlineExceeded)
 	}
 }
 
-func TestCloseEndsAWaitingNext(t *testing.T) {
+func TestCloseEndsWaitingNext(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	done := make(chan error, 1)
 	go func() {
@@ -112,7 +112,7 @@ func TestCloseEndsAWaitingNext(t *testing.T) {
 	await.Receive(t, "the end of Next", done)
 }
 
-func TestShortBufferLeavesTheFrameUnread(t *testing.T) {
+func TestShortBufferLeavesFrameUnread(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	put(t, c.Writer(), "frame")
 	r := c.Reader()
@@ -139,7 +139,7 @@ func TestPutRefusesEmptyAndOversizedFrames(t *testing.T) {
 	}
 }
 
-// libach's put lets an oldest frame that starts at data_head live on and overwrites it (ach-abi.md, "Put").
+// libach's put keeps an oldest frame that starts at data_head and overwrites it (ach-abi.md, "Put").
 func TestFramesLargerThanNominalNeverOverlap(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{FrameCount: 10, FrameSize: 10})
 	w, r := c.Writer(), c.Reader()
@@ -158,7 +158,7 @@ func TestFramesLargerThanNominalNeverOverlap(t *testing.T) {
 	}
 }
 
-func TestCreateRefusesAnExistingName(t *testing.T) {
+func TestCreateRefusesExistingName(t *testing.T) {
 	d := tempDir(t)
 	create(t, d, Geometry{})
 	if _, err := d.Create("imu", CreateConfig{}); !errors.Is(err, fs.ErrExist) {
@@ -170,8 +170,8 @@ func TestCreateRefusesAnExistingName(t *testing.T) {
 	}
 }
 
-// The rights of a group that the file cannot have go to no other group.
-func TestCreateLikeAFileWhoseGroupMayNotBeHad(t *testing.T) {
+// If the file cannot get the group, no other group gets the group's rights.
+func TestCreateLikeFileOfUnavailableGroup(t *testing.T) {
 	if os.Geteuid() != 0 {
 		need.Missing(t, "needs a group that we may not give a file to: run as root")
 	}
@@ -195,7 +195,7 @@ func TestCreateLikeAFileWhoseGroupMayNotBeHad(t *testing.T) {
 	}
 }
 
-func TestCreateSetsTheMode(t *testing.T) {
+func TestCreateSetsMode(t *testing.T) {
 	d := tempDir(t)
 	c, err := d.Create("imu", CreateConfig{Mode: 0o660})
 	if err != nil {
@@ -207,7 +207,7 @@ func TestCreateSetsTheMode(t *testing.T) {
 	}
 }
 
-func TestOpenSharesTheChannel(t *testing.T) {
+func TestOpenSharesChannel(t *testing.T) {
 	d := tempDir(t)
 	made := create(t, d, Geometry{FrameCount: 3, FrameSize: 30})
 	c, err := d.Open("imu")
@@ -230,7 +230,7 @@ func TestOpenSharesTheChannel(t *testing.T) {
 	}
 }
 
-func TestTagIsKeptInTheFile(t *testing.T) {
+func TestTagIsStoredInFile(t *testing.T) {
 	d := tempDir(t)
 	want := Tag{Node: [16]byte{1, 15: 2}, Channel: 3, Epoch: 4, Seq: 5}
 	c, err := d.Create("imu", CreateConfig{Tag: want})
@@ -256,7 +256,7 @@ func TestTagIsKeptInTheFile(t *testing.T) {
 	}
 }
 
-func TestTagCountsNoFrameOfAnotherProgram(t *testing.T) {
+func TestTagIgnoresFramesOfOtherPrograms(t *testing.T) {
 	for what, ours := range map[string]uint64{"an empty mirror": 0, "a mirror with frames": 5} {
 		c := create(t, tempDir(t), Geometry{})
 		w := c.Writer()
@@ -274,7 +274,7 @@ func TestTagCountsNoFrameOfAnotherProgram(t *testing.T) {
 		if got := c.Tag().Seq; got != ours {
 			t.Errorf("%s: got frame %d, want %d", what, got, ours)
 		}
-		if err := c.SetTag(c.Tag(), 0); err != nil { // a daemon that starts again
+		if err := c.SetTag(c.Tag(), 0); err != nil { // as a restarted daemon does
 			t.Fatal(err)
 		}
 		if got := c.Tag().Seq; got != ours {
@@ -290,8 +290,8 @@ func TestTagCountsNoFrameOfAnotherProgram(t *testing.T) {
 	}
 }
 
-// Files of older versions do not say how many of their frames are ours.
-func TestTagWithoutAnEndCountsEveryFrame(t *testing.T) {
+// Files of older versions do not store which frames are ours.
+func TestTagOfOlderVersionCountsAllFrames(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	w := c.Writer()
 	defer w.Close()
@@ -306,7 +306,7 @@ func TestTagWithoutAnEndCountsEveryFrame(t *testing.T) {
 	}
 }
 
-func TestTagIsRightWhetherThePutItWasWrittenForCameAbout(t *testing.T) {
+func TestTagIsRightAfterCrashBeforeOrAfterPut(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	w := c.Writer()
 	defer w.Close()
@@ -320,7 +320,7 @@ func TestTagIsRightWhetherThePutItWasWrittenForCameAbout(t *testing.T) {
 		if err := c.SetTag(Tag{Channel: 3, Epoch: 4, Seq: seq}, 1); err != nil {
 			t.Fatal(err)
 		}
-		held(seq - 1) // it has all before that, or something newer than what it lacks
+		held(seq - 1) // Seq is the number before, or a newer frame has replaced the missing one
 		if _, err := w.Put([]byte("x")); err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +332,7 @@ func TestTagIsRightWhetherThePutItWasWrittenForCameAbout(t *testing.T) {
 	held(0)
 }
 
-func TestClosedChannelAnswersErrClosed(t *testing.T) {
+func TestClosedChannelReturnsErrClosed(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	w, r := c.Writer(), c.Reader()
 	c.Close()

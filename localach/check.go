@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check returns an error if something is wrong with the channel: ErrUnlinked, ErrReplaced, ErrReinitialised, ErrTruncated,
-// ErrDirty, ErrForeign or ErrCorrupt. It makes one system call and reads the header without the lock, so it is cheap enough
-// for ten calls a second.
+// Check returns nil if the channel is usable, else ErrUnlinked, ErrReplaced, ErrReinitialised, ErrTruncated, ErrDirty,
+// ErrForeign or ErrCorrupt. It makes one system call and reads the header without the lock, so it is cheap enough for ten
+// calls a second.
 func (c *Channel) Check() error {
 	if c.closed.Load() {
 		return os.ErrClosed
 	}
-	if err := c.checkFile(); err != nil { // first: it tells why the content makes no sense
+	if err := c.checkFile(); err != nil { // first, since its error explains invalid content
 		return err
 	}
 	if err := c.enter(); err != nil {
@@ -25,16 +25,16 @@ func (c *Channel) Check() error {
 	if err := c.fail(c.m.check()); err != nil {
 		return err
 	}
-	seen := c.seen.Load() // before last_seq: frames that come meanwhile are not a step back
+	seen := c.maxSeq.Load() // read before last_seq, so that frames put meanwhile are not a step back
 	seq, s := c.m.lastSeq()
 	if s == statusOK && seq < seen {
 		s = statusReinit
 	}
-	c.saw(seq)
+	c.noteSeq(seq)
 	return c.fail(s)
 }
 
-// checkFile compares what lies under the channel's name with the file that is mapped. A link is another file, wherever it leads.
+// checkFile compares the file under the channel's name with the mapped one. A symbolic link counts as another file.
 func (c *Channel) checkFile() error {
 	var st unix.Stat_t
 	switch err := unix.Lstat(c.dir.Path(c.name), &st); {
@@ -52,7 +52,7 @@ func (c *Channel) checkFile() error {
 	return nil
 }
 
-// whyShort is statusShrunk if the file, which became shorter than our mapping, is a whole channel of a smaller geometry.
+// whyShort returns statusShrunk if the file, which became shorter than our mapping, is a complete channel of a smaller geometry.
 func (d Dir) whyShort(name string) status {
 	file, err := d.openFile(name)
 	if err != nil {

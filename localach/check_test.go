@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestCheckSeesTheFileGo(t *testing.T) {
+func TestCheckDetectsRemovedFile(t *testing.T) {
 	d := tempDir(t)
 	c := create(t, d, Geometry{})
 	if err := d.Unlink("imu"); err != nil {
@@ -21,8 +21,8 @@ func TestCheckSeesTheFileGo(t *testing.T) {
 	}
 }
 
-// A link into a hung network mount would hang whoever follows it.
-func TestCheckDoesNotFollowALinkInTheFilesPlace(t *testing.T) {
+// Following a symbolic link into a hung network mount would block.
+func TestCheckDoesNotFollowSymlink(t *testing.T) {
 	d := tempDir(t)
 	c := create(t, d, Geometry{})
 	if err := errors.Join(os.Rename(d.Path("imu"), d.Path("away")), os.Symlink(d.Path("away"), d.Path("imu"))); err != nil {
@@ -33,7 +33,7 @@ func TestCheckDoesNotFollowALinkInTheFilesPlace(t *testing.T) {
 	}
 }
 
-func TestReplaceGivesTheNameToANewFile(t *testing.T) {
+func TestReplaceCreatesNewFile(t *testing.T) {
 	d := tempDir(t)
 	old := create(t, d, Geometry{})
 	c, err := d.Create("imu", CreateConfig{Replace: true})
@@ -49,7 +49,7 @@ func TestReplaceGivesTheNameToANewFile(t *testing.T) {
 	}
 }
 
-// reinitialise is what `ach mk -t` does to a live channel: the same file, as new.
+// reinitialise initialises the channel's file again in place, as `ach mk -t` does.
 func reinitialise(t *testing.T, c *Channel, g Geometry) {
 	t.Helper()
 	if err := os.Truncate(c.dir.Path(c.name), int64(g.bytes())); err != nil {
@@ -62,7 +62,7 @@ func reinitialise(t *testing.T, c *Channel, g Geometry) {
 	}
 }
 
-func TestReinitialisedInPlaceIsNoticed(t *testing.T) {
+func TestCheckDetectsReinitialisation(t *testing.T) {
 	for name, g := range map[string]Geometry{"same geometry": {8, 64}, "another": {16, 32}, "smaller": {4, 64}} {
 		c := create(t, tempDir(t), Geometry{8, 64})
 		w, r, buf := c.Writer(), c.Reader(), make([]byte, 64)
@@ -96,7 +96,7 @@ func TestReinitialisedInPlaceIsNoticed(t *testing.T) {
 	}
 }
 
-func TestCheckSeesSequenceNumbersRunBackwards(t *testing.T) {
+func TestCheckDetectsDecreasedSequenceNumbers(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{8, 64})
 	w := c.Writer()
 	put(t, w, "1")
@@ -113,7 +113,7 @@ func TestCheckSeesSequenceNumbersRunBackwards(t *testing.T) {
 func TestEpochIsNeverZeroAndDiffersByIdentity(t *testing.T) {
 	seen := map[uint64]bool{}
 	for i := range uint64(1000) {
-		for _, id := range []fileID{{inode: i}, {inode: i, device: 1}, {inode: i, born: 1}} {
+		for _, id := range []fileID{{inode: i}, {inode: i, device: 1}, {inode: i, createdAt: 1}} {
 			e := id.epoch(int(i % 3))
 			if uint32(e) == 0 || seen[e] {
 				t.Fatalf("%+v: got %x", id, e)

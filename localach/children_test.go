@@ -12,20 +12,20 @@ import (
 	"achbridge/localach"
 )
 
-// startOurs runs this test binary as another process of ours, to be killed: see child.
-func startOurs(t testing.TB, d localach.Dir, verb, name string) *process {
+// startOurs runs this test binary as another process, to be killed (see child).
+func startOurs(t testing.TB, d localach.Dir, op, name string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], string(d), name)
-	cmd.Env = append(os.Environ(), "LOCALACH_CHILD="+verb)
+	cmd.Env = append(os.Environ(), "LOCALACH_CHILD="+op)
 	return start(t, cmd)
 }
 
-// child is what such a process does: wait reads frames until it is killed, and waits for each; put puts frames until it is
-// killed, into whatever channel has the name.
-func child(verb string, args []string) {
-	time.AfterFunc(5*time.Minute, func() { os.Exit(1) }) // whoever was to kill us is gone
-	if verb == "put" {
-		putForEver(localach.Dir(args[0]), args[1])
+// child runs such a process until it is killed: wait reads frames and waits for each, put puts frames into the channel that has
+// the name at that time.
+func child(op string, args []string) {
+	time.AfterFunc(5*time.Minute, func() { os.Exit(1) }) // in case the test has ended
+	if op == "put" {
+		putForever(localach.Dir(args[0]), args[1])
 	}
 	c, err := localach.Dir(args[0]).Open(filepath.Base(args[1]))
 	if err != nil {
@@ -34,7 +34,7 @@ func child(verb string, args []string) {
 	}
 	r, buf := c.Reader(), make([]byte, 4096)
 	fmt.Println("ready")
-	for verb == "wait" {
+	for op == "wait" {
 		if _, err := r.Next(buf, time.Minute); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			fmt.Println(err)
 			return
@@ -42,7 +42,7 @@ func child(verb string, args []string) {
 	}
 }
 
-func putForEver(d localach.Dir, name string) {
+func putForever(d localach.Dir, name string) {
 	fmt.Println("ready")
 	for {
 		c, err := d.Open(name)
@@ -53,7 +53,7 @@ func putForEver(d localach.Dir, name string) {
 		for err == nil || errors.Is(err, localach.ErrBusy) {
 			_, err = w.Put(frame)
 		}
-		go func() { // which may hang
+		go func() { // Close may hang
 			w.Close()
 			c.Close()
 		}()

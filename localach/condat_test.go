@@ -1,4 +1,4 @@
 package localach
 
-// CondAt is where the condition variable lies in a channel's file.
+// CondAt is the offset of the condition variable in a channel's file.
 const CondAt = headerBytes - 64

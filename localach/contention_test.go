@@ -13,8 +13,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// Writers of the C peer have numbers below oursFrom, ours begin there.
-const oursFrom = 32
+// firstOwnWriter is the number of the first writer of ours. Writers of the C peer have smaller numbers.
+const firstOwnWriter = 32
 
 // writeUntil puts frames of changing size until stop is set.
 func writeUntil(c *localach.Channel, number uint64, stop *atomic.Bool) error {
@@ -34,7 +34,7 @@ func writeUntil(c *localach.Channel, number uint64, stop *atomic.Bool) error {
 	return nil
 }
 
-// readUntil polls and checks every frame until count of them came from writers that satisfy from.
+// readUntil polls and checks each frame until count frames are from writers for which from returns true.
 func readUntil(c *localach.Channel, count int, from func(writer uint64) bool) error {
 	r, seen, buf := c.Reader(), order{}, make([]byte, 4096)
 	next := r.Next
@@ -64,8 +64,8 @@ func readUntil(c *localach.Channel, count int, from func(writer uint64) bool) er
 	return nil
 }
 
-// 100,000 frames, put by C processes while ours write too, arrive intact and in order at readers of ours.
-func TestOursReadWhatCWrites(t *testing.T) {
+// Our readers get 100,000 frames of C processes intact and in order, while our writers write too.
+func TestReadersReadFramesOfC(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 64, 512)
 	writers := []*process{
@@ -76,14 +76,14 @@ func TestOursReadWhatCWrites(t *testing.T) {
 	var stop atomic.Bool
 	var group, ours sync.WaitGroup
 	group.Go(func() {
-		if err := writeUntil(c, oursFrom, &stop); err != nil {
+		if err := writeUntil(c, firstOwnWriter, &stop); err != nil {
 			t.Error(err)
 		}
 	})
 	frames := need.LongOr(100_000, 2_000) // for each of the two
 	for i := range 2 {
 		ours.Go(func() {
-			if err := readUntil(c, frames+i, func(writer uint64) bool { return writer < oursFrom }); err != nil {
+			if err := readUntil(c, frames+i, func(writer uint64) bool { return writer < firstOwnWriter }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -99,21 +99,21 @@ func TestOursReadWhatCWrites(t *testing.T) {
 	}
 }
 
-// 100,000 frames of ours arrive intact and in order at C readers, one that polls and one that waits on the condition variable.
-func TestCReadsWhatOursWrite(t *testing.T) {
+// C readers, one that polls and one that waits on the condition variable, get 100,000 of our frames intact and in order.
+func TestCReadsOurFrames(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 64, 512)
 	startPeer(t, pathOf(d, "imu"), "put", "0", "64-500", "0", "1").ready()
 	frames := fmt.Sprint(need.LongOr(100_000, 2_000)) // for each of the two
 	readers := []*process{
-		startPeer(t, pathOf(d, "imu"), "get", frames, "-", "0", fmt.Sprint(oursFrom)).ready(),
-		startPeer(t, pathOf(d, "imu"), "get", frames, "w", "60000", fmt.Sprint(oursFrom)).ready(),
+		startPeer(t, pathOf(d, "imu"), "get", frames, "-", "0", fmt.Sprint(firstOwnWriter)).ready(),
+		startPeer(t, pathOf(d, "imu"), "get", frames, "w", "60000", fmt.Sprint(firstOwnWriter)).ready(),
 	}
 	var stop atomic.Bool
 	var group sync.WaitGroup
 	for i := range uint64(2) {
 		group.Go(func() {
-			if err := writeUntil(c, oursFrom+i, &stop); err != nil {
+			if err := writeUntil(c, firstOwnWriter+i, &stop); err != nil {
 				t.Error(err)
 			}
 		})

@@ -10,9 +10,9 @@ import (
 	"achbridge/localach"
 )
 
-// BenchmarkControlLoop is how late another program's control loop wakes at 1 kHz beside a watcher that may poll without pause
-// for a humanoid's frames, as a ratio to that with ticks alone. Busy loops run on no core, on all but one, and on all. At most
-// 1.05 is wanted. Each iteration is a pair of runs of a second, and the ratios are medians over the pairs: run it with
+// BenchmarkControlLoop measures how late another program's control loop of 1 kHz wakes while a watcher may poll busily for a
+// humanoid's frames, as a ratio to that with ticks only. Busy loops run on no core, on all but one, and on all. The goal is at
+// most 1.05. Each iteration is a pair of runs of a second, and the ratios are medians over the pairs. Run it with
 // -benchtime 20x.
 func BenchmarkControlLoop(b *testing.B) {
 	for _, busy := range []int{0, runtime.NumCPU() - 1, runtime.NumCPU()} {
@@ -21,7 +21,7 @@ func BenchmarkControlLoop(b *testing.B) {
 			for range busy {
 				startPeer(b, "-", "burn").ready()
 			}
-			time.Sleep(2 * time.Second) // periods are learned
+			time.Sleep(2 * time.Second) // until the periods are known
 			var pairs loopPairs
 			for i := 0; b.Loop(); i++ {
 				pairs.run(b, w, i%2 == 0)
@@ -31,7 +31,7 @@ func BenchmarkControlLoop(b *testing.B) {
 	}
 }
 
-// watchHumanoid watches nine channels at 200 Hz and one at 1 kHz, each with a C program that puts.
+// watchHumanoid watches nine channels at 200 Hz and one at 1 kHz, into each of which a C program puts.
 func watchHumanoid(b *testing.B) *localach.Watcher {
 	b.Helper()
 	d, w := privateDir(b), startWatcher(b)
@@ -47,7 +47,7 @@ func watchHumanoid(b *testing.B) *localach.Watcher {
 	return w
 }
 
-// loopPairs are the figures of control loops beside ticks alone and beside windows, run in turn.
+// loopPairs has the figures of control loops, run alternately with ticks only and with windows.
 type loopPairs struct {
 	ticks, windows []map[string]float64
 }
@@ -63,16 +63,16 @@ func (p *loopPairs) run(b *testing.B, w *localach.Watcher, ticksFirst bool) {
 	}
 }
 
-// lateness runs a control loop for a second beside the watcher with a budget.
+// lateness runs a control loop for a second while the watcher has the given budget.
 func lateness(b *testing.B, w *localach.Watcher, budget float64) map[string]float64 {
 	b.Helper()
 	w.SetBudget(budget)
-	time.Sleep(200 * time.Millisecond) // windows are planned anew every 50 ms
-	start, cpu, spent := time.Now(), cpuTime(b), w.Foresight().Spent
+	time.Sleep(200 * time.Millisecond) // until windows are planned again, every 50 ms
+	start, cpu, spent := time.Now(), cpuTime(b), w.BusyPolling().Spent
 	got := startPeer(b, "-", "loop", "1000", "1000000").result()
 	took := time.Since(start).Seconds()
 	got["cpu_%"] = 100 * (cpuTime(b) - cpu).Seconds() / took
-	got["spent_%"] = 100 * (w.Foresight().Spent - spent).Seconds() / took
+	got["spent_%"] = 100 * (w.BusyPolling().Spent - spent).Seconds() / took
 	return got
 }
 

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CreateConfig says how a channel is made; its zero value is libach's default.
+// CreateConfig configures Create. The zero value gives libach's defaults.
 type CreateConfig struct {
-	Geometry Geometry    // zero: 16 frames of 512 bytes
-	Mode     fs.FileMode // permission bits; 0: 0666 less the umask
-	Like     *Channel    // take the permission bits and the group from its file instead, as they are now; nil: none
-	Replace  bool        // take the name from an existing channel, whose users keep the old file
+	Geometry Geometry    // the zero Geometry means 16 frames of 512 bytes
+	Mode     fs.FileMode // permission bits; 0 means 0666 without the umask
+	Like     *Channel    // if set, use the current permission bits and group of its file
+	Replace  bool        // replace an existing channel, whose users keep the old file
 	Tag      Tag
 }
 
-// Create makes a channel and opens it. It builds the file under another name in the same directory and then links it, so that
-// nobody ever sees it half made. An existing channel gives fs.ErrExist unless cfg says to replace it. Create reserves the
-// memory at once, so that a full /dev/shm is an error here and not a SIGBUS later.
+// Create creates a channel and opens it. It writes the file under another name in the same directory and then links it, so
+// that no program sees it half created. If the channel exists it returns fs.ErrExist, unless cfg.Replace is set. Create
+// reserves the memory at once, so that a full /dev/shm is an error here and not a SIGBUS later.
 func (d Dir) Create(name string, cfg CreateConfig) (*Channel, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (d Dir) Create(name string, cfg CreateConfig) (*Channel, error) {
 	}
 	draft := filepath.Join(string(d), fmt.Sprintf(".achbridge-%s-%016x", name, rand.Uint64()))
 	mode := fs.FileMode(0o666)
-	switch { // from the first moment: whoever opens the draft keeps it
+	switch { // set the mode from the beginning, since a program that opens the draft keeps its handle
 	case cfg.Like != nil:
 		mode = 0o600
 	case cfg.Mode != 0:
@@ -46,7 +46,7 @@ func (d Dir) Create(name string, cfg CreateConfig) (*Channel, error) {
 		return nil, err
 	}
 	defer file.Close()
-	defer os.Remove(draft) // after Replace there is none left
+	defer os.Remove(draft) // does nothing after Replace, which renames the draft
 	c, err := d.build(name, cfg, file)
 	if err != nil {
 		return nil, describeFailure(name, err)
@@ -84,8 +84,8 @@ func (d Dir) build(name string, cfg CreateConfig, file *os.File) (*Channel, erro
 	return c, nil
 }
 
-// permit sets who may use a draft. Where we may not give it the group that it should have, its own group gets no more
-// than everybody.
+// permit sets mode and group of a draft. If we may not set the group, the draft's group gets no more rights than all other
+// users.
 func (cfg CreateConfig) permit(file *os.File) error {
 	if cfg.Like == nil {
 		if cfg.Mode == 0 {
@@ -104,8 +104,8 @@ func (cfg CreateConfig) permit(file *os.File) error {
 	return file.Chmod(mode)
 }
 
-// access returns the permission bits and the group id of the channel's file: as they are now, or as they were when it was
-// opened if its name is gone.
+// access returns the current permission bits and group id of the channel's file, or those at the time of opening if the file
+// was removed.
 func (c *Channel) access() (mode fs.FileMode, group int) {
 	id := c.file
 	var st unix.Stat_t
@@ -115,7 +115,7 @@ func (c *Channel) access() (mode fs.FileMode, group int) {
 	return id.mode, int(id.group)
 }
 
-// reserve takes the memory of all of a channel's file, whose content stays.
+// reserve allocates memory for the whole file of a channel, without changing its content.
 func (d Dir) reserve(file *os.File, g Geometry) error {
 	size := int64(g.bytes())
 	err := unix.Fallocate(int(file.Fd()), 0, 0, size)
@@ -128,9 +128,9 @@ func (d Dir) reserve(file *os.File, g Geometry) error {
 	return nil
 }
 
-// Reserve takes memory for the holes of the channel's file. A file that was copied, or made by a program that only set its
-// size, gets memory when it is first written to, and when there is none left the put that needs it fails half-way and leaves the
-// channel dirty. For those who are about to write into a channel that they have not created. It does not block.
+// Reserve allocates memory for the holes of the channel's file. Call it before writing into a channel that another program
+// has created. A file that was copied, or made by a program that only set its size, gets memory when it is first written. If
+// there is none left, a put fails half-way and leaves the channel dirty. Reserve does not block.
 func (c *Channel) Reserve() error {
 	file, err := c.dir.openFile(c.name)
 	if err != nil {
@@ -153,7 +153,7 @@ func (c *Channel) Reserve() error {
 	return nil
 }
 
-// linkNew gives the draft its name, which must not be there.
+// linkNew gives the draft its name. It fails if the name exists.
 func linkNew(draft, path string) error {
 	err := os.Link(draft, path)
 	if errors.Is(err, fs.ErrExist) {

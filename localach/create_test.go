@@ -11,8 +11,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// A draft that others may open for a moment stays open to them.
-func TestADraftIsNeverMoreOpenThanTheChannel(t *testing.T) {
+// If another user can open the draft for a moment, the user keeps the open file.
+func TestDraftIsNeverMoreAccessibleThanChannel(t *testing.T) {
 	defer unix.Umask(unix.Umask(0))
 	d := tempDir(t)
 	done, open := make(chan struct{}), make(chan fs.FileMode, 1)

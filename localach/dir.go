@@ -10,13 +10,13 @@ import (
 // Dir is a directory that holds channels.
 type Dir string
 
-// Shm is where libach keeps them.
+// Shm is libach's directory.
 const Shm Dir = "/dev/shm"
 
-// Path is where the file of a channel is, or would be.
+// Path returns the path of a channel's file, which need not exist.
 func (d Dir) Path(name string) string { return filepath.Join(string(d), filePrefix+name) }
 
-// Unlink removes the channel's name. Who has it open keeps it, and is not told (Channel.Check finds out).
+// Unlink removes the channel's name. Programs that have the channel open keep it, and can notice by Channel.Check.
 func (d Dir) Unlink(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -24,7 +24,7 @@ func (d Dir) Unlink(name string) error {
 	return os.Remove(d.Path(name))
 }
 
-// Info is what a directory tells of a channel without mapping it.
+// Info describes a channel in a directory, without mapping it.
 type Info struct {
 	Name     string
 	Geometry Geometry
@@ -33,11 +33,11 @@ type Info struct {
 	Inode    uint64
 	Mirror   bool // carries a Tag
 	Tag      Tag
-	Err      error // why it cannot be used; then only Name, Mode and Inode are to be relied on
+	Err      error // why the channel cannot be used; if set, only Name, Mode and Inode are valid
 }
 
-// List returns the channels of the directory in order of name, the unusable ones with Err. It blocks for no lock, and reads
-// headers with read(2): a file that shrinks meanwhile does no harm.
+// List returns the channels of the directory sorted by name, unusable ones with Err. It waits for no lock. It reads headers
+// with read(2), so a file that shrinks meanwhile does no harm.
 func (d Dir) List() ([]Info, error) {
 	entries, err := os.ReadDir(string(d)) // sorted
 	if err != nil {
@@ -49,15 +49,15 @@ func (d Dir) List() ([]Info, error) {
 		if !ok {
 			continue
 		}
-		if info, err := d.Info(name); err == nil { // else it vanished meanwhile
+		if info, err := d.Info(name); err == nil { // otherwise the file was removed meanwhile
 			list = append(list, info)
 		}
 	}
 	return list, nil
 }
 
-// Info returns one channel's entry of List. The error is fs.ErrNotExist if there is no file of that name, and ErrName if a
-// channel cannot have that name.
+// Info returns the Info of one channel. The error is fs.ErrNotExist if there is no file of that name, and ErrName if the name
+// is invalid.
 func (d Dir) Info(name string) (Info, error) {
 	if err := CheckName(name); err != nil {
 		return Info{}, err
@@ -82,5 +82,5 @@ func (d Dir) Info(name string) (Info, error) {
 	return info, nil
 }
 
-// describeFailure puts the channel's name before the cause.
+// describeFailure wraps err with the channel's name.
 func describeFailure(name string, err error) error { return fmt.Errorf("channel %s: %w", name, err) }

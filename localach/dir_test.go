@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestListNamesUsableAndUnusableChannelsInOrder(t *testing.T) {
+func TestListReturnsUsableAndUnusableChannels(t *testing.T) {
 	d := tempDir(t)
 	for _, name := range []string{"b", "a.b", "z"} {
 		c, err := d.Create(name, CreateConfig{Geometry: Geometry{4, 32}})
@@ -46,7 +46,7 @@ func TestListNamesUsableAndUnusableChannelsInOrder(t *testing.T) {
 	}
 }
 
-func TestListingLeavesChannelsAsTheyAre(t *testing.T) {
+func TestListDoesNotChangeChannels(t *testing.T) {
 	d := tempDir(t)
 	create(t, d, Geometry{})
 	before, err := os.ReadFile(d.Path("imu"))
@@ -62,13 +62,13 @@ func TestListingLeavesChannelsAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestListSaysWhenThereIsNoDirectory(t *testing.T) {
+func TestListOfMissingDirectoryFails(t *testing.T) {
 	if _, err := Dir("/nonexistent").List(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v, want %v", err, os.ErrNotExist)
 	}
 }
 
-func TestUnlinkForgetsTheName(t *testing.T) {
+func TestUnlinkRemovesName(t *testing.T) {
 	d := tempDir(t)
 	create(t, d, Geometry{})
 	if err := d.Unlink("imu"); err != nil {
@@ -79,7 +79,7 @@ func TestUnlinkForgetsTheName(t *testing.T) {
 	}
 }
 
-func TestCreateSaysWhenThereIsNoRoom(t *testing.T) {
+func TestCreateFailsWithoutSpace(t *testing.T) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(string(Shm), &st); err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// Inotify is used up when the watch begins, and to be had later.
-func TestWatchPollsWhileThereIsNoInotify(t *testing.T) {
+// Inotify is not available when the watch begins, and available later.
+func TestWatchPollsWithoutInotify(t *testing.T) {
 	t.Parallel()
 	d := tempDir(t)
 	create(t, d, Geometry{4, 16})
@@ -24,7 +24,7 @@ func TestWatchPollsWhileThereIsNoInotify(t *testing.T) {
 	usedUp.Store(true)
 	w.open = func() (*fsnotify.Watcher, error) {
 		if usedUp.Load() {
-			w.triedAt = w.triedAt.Add(-notifyAgain) // at the next poll it is tried again
+			w.notifyTriedAt = w.notifyTriedAt.Add(-notifyAgain) // makes the next poll try again
 			return nil, unix.EMFILE
 		}
 		return real()

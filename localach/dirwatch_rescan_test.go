@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// unready is a watch of a directory of its own, and a file there that is no channel.
+// unready returns a watch of a private directory, and a file there that is not a channel.
 func unready(t *testing.T, size int) (*dirWatch, string) {
 	t.Helper()
 	w := newDirWatch(tempDir(t), func(e Event) { t.Errorf("got %v", e) })
@@ -19,8 +19,8 @@ func unready(t *testing.T, size int) (*dirWatch, string) {
 	return w, path
 }
 
-// pauses runs what is due from one time to another, and returns the times between.
-func (w *dirWatch) pauses(from time.Time, wait time.Duration) (list []time.Duration) {
+// runDue runs all checks that are due between two times, and returns the pauses between them.
+func (w *dirWatch) runDue(from time.Time, wait time.Duration) (list []time.Duration) {
 	for now := from; ; {
 		next, ok := w.queue.next()
 		if !ok || next.Sub(from) > wait {
@@ -28,22 +28,22 @@ func (w *dirWatch) pauses(from time.Time, wait time.Duration) (list []time.Durat
 		}
 		list = append(list, next.Sub(now))
 		now = next
-		w.queue.run(now, w.look)
+		w.queue.run(now, w.check)
 	}
 }
 
-func TestAnIncompleteFileIsLookedAtLessAndLessOften(t *testing.T) {
+func TestIncompleteFileIsCheckedLessAndLessOften(t *testing.T) {
 	w, path := unready(t, 4096)
 	begin := time.Now()
 	if err := w.rescan(begin); err != nil {
 		t.Fatal(err)
 	}
 
-	fresh := w.pauses(begin, freshFor)
+	fresh := w.runDue(begin, retryFastFor)
 	if fresh[0] != retryFirst || fresh[len(fresh)-1] != retryLast || !slices.IsSorted(fresh) {
 		t.Errorf("while it is fresh: got pauses %v, want from %v rising to %v", fresh, retryFirst, retryLast)
 	}
-	old := w.pauses(begin.Add(freshFor+retryLast), 10*retryOld)
+	old := w.runDue(begin.Add(retryFastFor+retryLast), 10*retryOld)
 	if len(old) < 8 || slices.Max(old[1:]) != retryOld || slices.Min(old[1:]) != retryOld {
 		t.Errorf("later: got pauses %v, want %v", old, retryOld)
 	}
@@ -52,15 +52,15 @@ func TestAnIncompleteFileIsLookedAtLessAndLessOften(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := begin.Add(time.Hour)
-	w.noticed("imu", again)
-	w.queue.run(again, w.look)
-	if fresh := w.pauses(again, freshFor/2); fresh[0] != retryFirst {
+	w.queueCheck("imu", again)
+	w.queue.run(again, w.check)
+	if fresh := w.runDue(again, retryFastFor/2); fresh[0] != retryFirst {
 		t.Errorf("after a change: got pauses %v, want them from %v again", fresh, retryFirst)
 	}
 }
 
-// A file that is shorter than a header has to change its size before it can be a channel.
-func TestFileTooShortForAChannelIsNotLookedAtUntilItChanges(t *testing.T) {
+// A file that is shorter than a header must change its size before it can be a channel.
+func TestTooShortFileIsNotCheckedUntilItChanges(t *testing.T) {
 	w, path := unready(t, headerBytes-1)
 	if err := w.rescan(time.Now()); err != nil {
 		t.Fatal(err)
@@ -72,37 +72,37 @@ func TestFileTooShortForAChannelIsNotLookedAtUntilItChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	w.noticed("imu", now)
-	w.queue.run(now, w.look)
+	w.queueCheck("imu", now)
+	w.queue.run(now, w.check)
 	if _, ok := w.queue.next(); !ok {
 		t.Error("it is long enough now, and nobody looks")
 	}
 }
 
-// Files that change all the time do not keep others from being checked.
-func TestLookQueueChecksFilesInTurn(t *testing.T) {
-	var q lookQueue
+// Files that change all the time must not prevent checks of other files.
+func TestCheckQueueChecksFilesInTurn(t *testing.T) {
+	var q checkQueue
 	var got []string
-	busy1, busy2, imu := &known{name: "busy1"}, &known{name: "busy2"}, &known{name: "imu"}
+	busy1, busy2, imu := &watchedName{name: "busy1"}, &watchedName{name: "busy2"}, &watchedName{name: "imu"}
 	now := time.Now()
 	for range 3 {
-		q.rouse(busy1)
-		q.rouse(busy2)
-		q.rouse(imu)
-		q.rouse(busy1)
-		q.run(now, func(k *known, _ time.Time) { got = append(got, k.name) })
+		q.makeDue(busy1)
+		q.makeDue(busy2)
+		q.makeDue(imu)
+		q.makeDue(busy1)
+		q.run(now, func(k *watchedName, _ time.Time) { got = append(got, k.name) })
 	}
 	if want := []string{"busy1", "busy2", "imu"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-func TestNameAboveTheLimitIsOmittedUntilThereIsRoom(t *testing.T) {
+func TestNamesAboveLimitAreOmittedUntilThereIsRoom(t *testing.T) {
 	var got []Event
 	w := newDirWatch(tempDir(t), func(e Event) { got = append(got, e) })
 	for i := range maxKnown - 1 {
 		name := fmt.Sprint("junk", i)
-		w.known[name] = &known{name: name}
+		w.names[name] = &watchedName{name: name}
 	}
 	for _, name := range []string{"first", "second"} {
 		c, err := w.dir.Create(name, CreateConfig{})
@@ -110,23 +110,23 @@ func TestNameAboveTheLimitIsOmittedUntilThereIsRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Close()
-		w.noticed(name, time.Now())
+		w.queueCheck(name, time.Now())
 	}
-	w.queue.run(time.Now(), w.look)
+	w.queue.run(time.Now(), w.check)
 	want := []Event{{Kind: Omitted, Name: "second"}, {Kind: Appeared, Name: "first"}}
-	if !slices.Equal(got, want) || len(w.known) != maxKnown {
-		t.Errorf("got %v and %d names, want %v and %d", got, len(w.known), want, maxKnown)
+	if !slices.Equal(got, want) || len(w.names) != maxKnown {
+		t.Errorf("got %v and %d names, want %v and %d", got, len(w.names), want, maxKnown)
 	}
-	for name := range w.known {
+	for name := range w.names {
 		if name != "first" {
-			delete(w.known, name)
+			delete(w.names, name)
 		}
 	}
 	got = nil
 	if err := w.poll(time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	for w.queue.run(time.Now(), w.look) {
+	for w.queue.run(time.Now(), w.check) {
 	}
 	if want := []Event{{Kind: Appeared, Name: "second"}}; !slices.Equal(got, want) {
 		t.Errorf("with room again: got %v, want %v", got, want)

@@ -34,8 +34,8 @@ func watchDir(t *testing.T, d localach.Dir) <-chan localach.Event {
 	return events
 }
 
-// expect takes the next events, which are to be these.
-func expect(t *testing.T, events <-chan localach.Event, want ...localach.Event) {
+// wantEvents checks the next events.
+func wantEvents(t *testing.T, events <-chan localach.Event, want ...localach.Event) {
 	t.Helper()
 	for _, w := range want {
 		if got := await.Receive(t, w.Kind.String()+" "+w.Name, events); got != w {
@@ -44,35 +44,35 @@ func expect(t *testing.T, events <-chan localach.Event, want ...localach.Event) 
 	}
 }
 
-// expectQuiet proves silence by something that comes after it.
-func expectQuiet(t *testing.T, d localach.Dir, events <-chan localach.Event) {
+// wantNoEvents checks that the next event is one that it causes itself.
+func wantNoEvents(t *testing.T, d localach.Dir, events <-chan localach.Event) {
 	t.Helper()
 	createIn(t, d, "zz-last", 4, 64)
-	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "zz-last"})
+	wantEvents(t, events, localach.Event{Kind: localach.Appeared, Name: "zz-last"})
 }
 
-func TestWatchReportsWhatIsThereThenWhatChanges(t *testing.T) {
+func TestWatchReportsExistingThenChanges(t *testing.T) {
 	d := privateDir(t)
 	createIn(t, d, "joints", 4, 64)
 	createIn(t, d, "imu", 4, 64)
 	events := watchDir(t, d)
-	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"}, localach.Event{Kind: localach.Appeared, Name: "joints"})
+	wantEvents(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"}, localach.Event{Kind: localach.Appeared, Name: "joints"})
 
 	createIn(t, d, "camera", 4, 64)
-	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "camera"})
+	wantEvents(t, events, localach.Event{Kind: localach.Appeared, Name: "camera"})
 	if err := d.Unlink("imu"); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, events, localach.Event{Kind: localach.Vanished, Name: "imu"})
+	wantEvents(t, events, localach.Event{Kind: localach.Vanished, Name: "imu"})
 	createIn(t, d, "imu", 4, 64)
-	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+	wantEvents(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
 }
 
-func TestWatchReportsAReplacedFile(t *testing.T) {
+func TestWatchReportsReplacedFile(t *testing.T) {
 	d := privateDir(t)
 	createIn(t, d, "imu", 4, 64)
 	events := watchDir(t, d)
-	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+	wantEvents(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
 
 	c, err := d.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 8, FrameSize: 64}, Replace: true})
 	if err != nil {
@@ -80,26 +80,26 @@ func TestWatchReportsAReplacedFile(t *testing.T) {
 	}
 	defer c.Close()
 
-	expect(t, events, localach.Event{Kind: localach.Replaced, Name: "imu"})
-	expectQuiet(t, d, events)
+	wantEvents(t, events, localach.Event{Kind: localach.Replaced, Name: "imu"})
+	wantNoEvents(t, d, events)
 }
 
-func TestWatchReportsAChannelThatGrowsInPlace(t *testing.T) {
+func TestWatchReportsChannelGrownInPlace(t *testing.T) {
 	d := privateDir(t)
 	createIn(t, d, "imu", 4, 64)
 	events := watchDir(t, d)
-	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+	wantEvents(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
 
 	runPeer(t, pathOf(d, "imu"), "create", "8", "64", "in-place")
-	expect(t, events, localach.Event{Kind: localach.Replaced, Name: "imu"})
+	wantEvents(t, events, localach.Event{Kind: localach.Replaced, Name: "imu"})
 }
 
-// The last step of making a channel again in place is a store, which is no event of the directory.
-func TestWatchReportsAChannelThatIsHalfMadeAgainForAWhile(t *testing.T) {
+// The last step of initialising a channel again in place is a store, which causes no event of the directory.
+func TestWatchReportsSlowReinitialisation(t *testing.T) {
 	d := privateDir(t)
 	createIn(t, d, "imu", 4, 64)
 	events := watchDir(t, d)
-	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+	wantEvents(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
 	file, err := os.OpenFile(pathOf(d, "imu"), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -115,26 +115,26 @@ func TestWatchReportsAChannelThatIsHalfMadeAgainForAWhile(t *testing.T) {
 	if err := file.Truncate(1 << 16); err != nil {
 		t.Fatal(err)
 	}
-	expectQuiet(t, d, events)
-	time.Sleep(50 * time.Millisecond) // the watch looks twice, or more often
+	wantNoEvents(t, d, events)
+	time.Sleep(50 * time.Millisecond) // for at least two checks
 	copy(header, magic)
-	expect(t, events, localach.Event{Kind: localach.Replaced, Name: "imu"})
+	wantEvents(t, events, localach.Event{Kind: localach.Replaced, Name: "imu"})
 }
 
-func TestWatchSeesAChannelMadeByLibach(t *testing.T) {
+func TestWatchReportsChannelOfLibach(t *testing.T) {
 	d := privateDir(t)
 	events := watchDir(t, d)
 	for range 3 {
 		runPeer(t, pathOf(d, "imu"), "create", "4", "64")
-		expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+		wantEvents(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
 		if err := d.Unlink("imu"); err != nil {
 			t.Fatal(err)
 		}
-		expect(t, events, localach.Event{Kind: localach.Vanished, Name: "imu"})
+		wantEvents(t, events, localach.Event{Kind: localach.Vanished, Name: "imu"})
 	}
 }
 
-func TestWatchWaitsUntilAChannelIsComplete(t *testing.T) {
+func TestWatchReportsOnlyCompleteChannels(t *testing.T) {
 	d, elsewhere := privateDir(t), privateDir(t)
 	createIn(t, elsewhere, "imu", 4, 64)
 	whole, err := os.ReadFile(pathOf(elsewhere, "imu"))
@@ -147,23 +147,23 @@ func TestWatchWaitsUntilAChannelIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	expectQuiet(t, d, events)
+	wantNoEvents(t, d, events)
 	if err := file.Truncate(int64(len(whole))); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Unlink("zz-last"); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, events, localach.Event{Kind: localach.Vanished, Name: "zz-last"})
-	expectQuiet(t, d, events)
+	wantEvents(t, events, localach.Event{Kind: localach.Vanished, Name: "zz-last"})
+	wantNoEvents(t, d, events)
 
 	if _, err := file.WriteAt(whole, 0); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+	wantEvents(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
 }
 
-func TestWatchIgnoresWhatIsNoChannel(t *testing.T) {
+func TestWatchIgnoresOtherFiles(t *testing.T) {
 	d := privateDir(t)
 	events := watchDir(t, d)
 	for _, name := range []string{"sem.x", "achshm-", "achshm-.draft", ".achbridge-imu-1", "achshm-a b"} {
@@ -177,10 +177,10 @@ func TestWatchIgnoresWhatIsNoChannel(t *testing.T) {
 	if err := os.WriteFile(pathOf(d, "garbage"), []byte("no channel at all"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	expectQuiet(t, d, events)
+	wantNoEvents(t, d, events)
 }
 
-func TestWatchKeepsTheOrderOfEachName(t *testing.T) {
+func TestWatchKeepsOrderOfEachName(t *testing.T) {
 	d := privateDir(t)
 	events := watchDir(t, d)
 	done := make(chan struct{})
@@ -201,7 +201,7 @@ func TestWatchKeepsTheOrderOfEachName(t *testing.T) {
 	<-done
 	createIn(t, d, "zz-last", 4, 64)
 
-	// Of different names the last may be told first.
+	// Events of different names may be in any order.
 	there, last := false, false
 	for !last || there {
 		e := await.Receive(t, "the last event of imu and zz-last", events)
@@ -216,8 +216,8 @@ func TestWatchKeepsTheOrderOfEachName(t *testing.T) {
 	}
 }
 
-// While the callback takes its time the kernel drops events; what they told of is found all the same.
-func TestWatchFindsWhatAnOverflowHid(t *testing.T) {
+// The callback is slow, so the kernel drops events. Watch must find their changes.
+func TestWatchRecoversFromOverflow(t *testing.T) {
 	t.Parallel()
 	limit, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	if err != nil {
@@ -235,10 +235,10 @@ func TestWatchFindsWhatAnOverflowHid(t *testing.T) {
 	go func() {
 		ended <- d.Watch(ctx, func(e localach.Event) { events <- e; <-release })
 	}()
-	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+	wantEvents(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
 
 	junk := filepath.Join(string(d), "junk")
-	for range most/2 + 1000 { // two events each
+	for range most/2 + 1000 { // each causes two events
 		if err := os.WriteFile(junk, nil, 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +264,7 @@ func TestWatchFindsWhatAnOverflowHid(t *testing.T) {
 	<-ended
 }
 
-func TestWatchSaysWhenTheDirectoryGoes(t *testing.T) {
+func TestWatchFailsWhenDirectoryIsRemoved(t *testing.T) {
 	d := localach.Dir(filepath.Join(string(privateDir(t)), "sub"))
 	if err := d.Watch(context.Background(), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no directory: got %v, want fs.ErrNotExist", err)

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileID tells one channel file, and one life of it, from another.
+// fileID identifies a channel's file.
 type fileID struct {
 	device, inode uint64
-	born          int64 // ns; 0 where the kernel does not say
+	createdAt     int64 // in ns; 0 if the kernel does not report it
 	mode          fs.FileMode
-	owner, group  uint32 // user id, group id
+	owner, group  uint32 // user id and group id
 }
 
 func fileIDOf(st *unix.Stat_t) fileID {
@@ -32,24 +32,24 @@ func identify(file *os.File) (fileID, int64, error) {
 	id := fileIDOf(&st)
 	var ext unix.Statx_t
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &ext) == nil && ext.Mask&unix.STATX_BTIME != 0 {
-		id.born = ext.Btime.Sec*1e9 + int64(ext.Btime.Nsec)
+		id.createdAt = ext.Btime.Sec*1e9 + int64(ext.Btime.Nsec)
 	}
 	return id, st.Size, nil
 }
 
 func (id fileID) sameFile(other fileID) bool {
-	return id.device == other.device && id.inode == other.inode && (id.born == other.born || id.born == 0 || other.born == 0)
+	return id.device == other.device && id.inode == other.inode && (id.createdAt == other.createdAt || id.createdAt == 0 || other.createdAt == 0)
 }
 
-// epoch hashes the file's identity with the boot id, since inode numbers of a tmpfs begin again with each boot. lives counts
-// how often the file was seen to be initialised again in place. No property of the file shows that: its times change with
-// every page fault.
-func (id fileID) epoch(lives int) uint64 {
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without /proc: one fewer distinction
+// epoch returns a hash of the file's identity and the boot id, since inode numbers of a tmpfs are reused after each boot.
+// reinits is how often the file was found initialised again in place, which no property of the file shows: its times change
+// with every page fault.
+func (id fileID) epoch(reinits int) uint64 {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // empty without /proc
 	b := binary.BigEndian.AppendUint64(boot, id.device)
 	b = binary.BigEndian.AppendUint64(b, id.inode)
-	b = binary.BigEndian.AppendUint64(b, uint64(id.born))
-	b = binary.BigEndian.AppendUint64(b, uint64(lives))
+	b = binary.BigEndian.AppendUint64(b, uint64(id.createdAt))
+	b = binary.BigEndian.AppendUint64(b, uint64(reinits))
 	sum := sha256.Sum256(b)
 	epoch := binary.BigEndian.Uint64(sum[:])
 	if uint32(epoch) == 0 {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrCorrupt says that a channel's content cannot be trusted. The more precise errors that wrap it satisfy
-// errors.Is(err, ErrCorrupt); only a new file under the name, or opening it again after ErrReinitialised, helps.
+// ErrCorrupt means that a channel's content cannot be trusted. More specific errors wrap it. After ErrReinitialised the channel
+// can be opened again. After the others it has to be replaced.
 var (
 	ErrCorrupt       = errors.New("corrupt channel")
 	ErrDirty         = fmt.Errorf("%w: a writer died inside put", ErrCorrupt)
@@ -14,7 +14,7 @@ var (
 	ErrReinitialised = fmt.Errorf("%w: initialised again while open: open it anew", ErrCorrupt)
 )
 
-// What else a channel can answer.
+// Other errors of channels.
 var (
 	ErrHalfCreated = errors.New("channel only half created: its creator is slow, or died")
 	ErrReplaced    = errors.New("another channel has this name now: open it anew")

@@ -10,7 +10,7 @@ import (
 	"achbridge/localach"
 )
 
-// example makes a channel in a directory of its own; programs take localach.Shm.
+// example creates a channel in a temporary directory. Programs use localach.Shm.
 func example() (*localach.Channel, func()) {
 	dir, err := os.MkdirTemp("", "ach")
 	if err != nil {
@@ -28,7 +28,7 @@ func example() (*localach.Channel, func()) {
 	}
 }
 
-// A controller wants the newest sample, however many older ones it has not read.
+// A controller reads the newest sample, however many older ones it has not read.
 func ExampleReader() {
 	channel, remove := example()
 	defer remove()
@@ -49,7 +49,7 @@ func ExampleReader() {
 	// again: i/o timeout
 }
 
-// A logger wants every frame, in order, as far back as the ring reaches.
+// A logger reads all frames in order, as long as they are in the ring.
 func ExampleReader_NextOldest() {
 	channel, remove := example()
 	defer remove()
@@ -64,7 +64,7 @@ func ExampleReader_NextOldest() {
 	for {
 		n, err := reader.NextOldest(buf, 0)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			break // that was all
+			break // all frames were read
 		} else if err != nil {
 			log.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func ExampleReader_NextOldest() {
 	// second
 }
 
-// A writer never waits for its readers: it overwrites the oldest frames.
+// A writer never waits for its readers. It overwrites the oldest frames.
 func ExampleWriter() {
 	channel, remove := example()
 	defer remove()

@@ -9,10 +9,10 @@ import (
 	"achbridge/testnet/await"
 )
 
-// What goes wrong in the field (ach-abi.md), with live processes.
+// These tests reproduce problems from the field (ach-abi.md) with real processes.
 
-// A program that holds one frame, a map say, is started again: as many frames are there as before.
-func TestAsManyFramesAsBeforeHideNoNewLife(t *testing.T) {
+// A program that puts only one frame, such as a map, is restarted. The channel then has as many frames as before.
+func TestReinitialisationIsFoundDespiteSameFrameCount(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "map", 16, 64)
 	w := startWatcher(t)
@@ -28,13 +28,13 @@ func TestAsManyFramesAsBeforeHideNoNewLife(t *testing.T) {
 	}
 }
 
-// Its file was half created in between, and the handle is closed.
-func TestAChannelThatWasHalfCreatedOpensAnew(t *testing.T) {
+// The file was half created in between, and the handle is closed.
+func TestHalfCreatedChannelReopens(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "map", 16, 64)
 	c.Close()
 	runPeer(t, pathOf(d, "map"), "create", "16", "64", "in-place")
-	anew, err := c.ReopenAnew()
+	anew, err := c.ReopenReinitialised()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +44,8 @@ func TestAChannelThatWasHalfCreatedOpensAnew(t *testing.T) {
 	}
 }
 
-// libach can create 16 x 212 and then not open it; its creator may be at work in it all the same, and so may we.
-func TestAnUnusableGeometryIsNamedAndServed(t *testing.T) {
+// libach can create but not open 16 x 212. The creator may still use the channel, and so may we.
+func TestUnusableGeometryOpens(t *testing.T) {
 	d := privateDir(t)
 	runPeer(t, pathOf(d, "imu"), "create", "16", "212")
 	c, err := d.Open("imu")

@@ -2,15 +2,15 @@ package localach
 
 import "testing"
 
-// One large file can have thousands of names: what opening each costs is bounded, and so is all of it together.
-func TestOnlySmallMappingsAreFilledAtOnce(t *testing.T) {
+// A large file can have thousands of names, so the cost of opening each and the total are bounded.
+func TestOnlySmallMappingsAreFilled(t *testing.T) {
 	d := tempDir(t)
 	for name, c := range map[string]struct {
 		geom   Geometry
 		filled bool
 	}{
 		"small": {Geometry{FrameCount: 16, FrameSize: 4096}, true},
-		"giant": {Geometry{FrameCount: 16, FrameSize: mostFilled / 16}, false}, // and its index
+		"giant": {Geometry{FrameCount: 16, FrameSize: maxFilled / 16}, false}, // larger than maxFilled with its index
 	} {
 		made, err := d.Create(name, CreateConfig{Geometry: c.geom})
 		if err != nil {
@@ -39,8 +39,8 @@ func TestOnlySmallMappingsAreFilledAtOnce(t *testing.T) {
 			t.Errorf("%s: bytes are counted that are mapped no more", name)
 		}
 	}
-	filledAll.Add(mostFilledAll)
-	defer filledAll.Add(-mostFilledAll)
+	filledAll.Add(maxFilledAll)
+	defer filledAll.Add(-maxFilledAll)
 	ch, err := d.TryOpen("small")
 	if err != nil {
 		t.Fatal(err)

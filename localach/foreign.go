@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// ErrForeign is the error for a whole channel that another kind of Ach made, with which this program cannot share it. One error
-// for each kind wraps it. The channel's own programs still use it: it must not be removed.
+// ErrForeign means that a channel belongs to another kind of Ach, with which this program cannot share it. One error for each
+// kind wraps it. The channel may be in use by its own programs, so it must not be removed.
 var (
 	ErrForeign   = errors.New("channel of another kind of Ach")
 	ErrAch1x     = fmt.Errorf("%w: a program made it with Ach 1.x, whose rings split frames", ErrForeign)
@@ -18,14 +18,14 @@ var (
 
 // Offsets of the fields by which the kinds of Ach differ (ach-facts.md, 2.2 to 2.7, and ach-kernel.md).
 const (
-	atClock       = 136 // the condition variable's clock in Ach 2; in 1.x always 0
+	atClock       = 136 // clock of the condition variable in Ach 2; always 0 in 1.x
 	atMutexKind   = mutexOffset + 16
 	mutexKindV1   = 0x80 // process-shared, neither robust nor priority-inheriting: Ach 1.0 and 1.1
-	kindAuxiliary = 0x03 // of the kind: the type, which is not 0 in debug builds of Ach
+	kindAuxiliary = 0x03 // bits of the mutex's type, which is not 0 in debug builds of Ach
 )
 
-// whyForeign returns why a lock may look foreign, by the file that has the name now: its kind of Ach, or that it was cut off and
-// holds zeros. It returns nil if the file says nothing of the sort.
+// whyForeign returns why the lock of a channel may look foreign, by the file that has the name now: the file's kind of Ach, or
+// that it was truncated and has zeros. It returns nil if the file is not the reason.
 func (d Dir) whyForeign(name string) error {
 	file, err := d.openFile(name)
 	if err != nil {
@@ -36,27 +36,27 @@ func (d Dir) whyForeign(name string) error {
 	return err
 }
 
-// kindOf returns nil if a channel's header, of which the size fits a 64-bit Ach, is one of Ach 2 with a mutex and a
-// condition variable of glibc; else ErrAch1x or ErrOtherLibc.
+// kindOf returns nil if a header of a 64-bit Ach is one of Ach 2 with a mutex and a condition variable of glibc, else ErrAch1x
+// or ErrOtherLibc.
 func kindOf(h *[headerBytes]byte) error {
 	if word(h, atMutexKind)&^kindAuxiliary == mutexKindV1 {
 		return ErrAch1x
 	}
 	if word(h, atClock) != 0 {
-		return nil // the mutex is checked whenever it is locked
+		return nil // the mutex is checked each time it is locked
 	}
 	switch monotonic, known := condClock(h); {
 	case !known:
 		return ErrOtherLibc
-	case monotonic: // Ach 2 would have stored that clock
+	case monotonic: // Ach 2 stores that clock at atClock
 		return ErrAch1x
 	}
 	return nil
 }
 
-// condClock returns whether the condition variable waits by CLOCK_MONOTONIC. It knows three layouts of glibc, and is not known
-// if the variable is of none, or of two that contradict each other. The number of waiters, which shares a word with the
-// clock, does not count.
+// condClock reports whether the condition variable uses CLOCK_MONOTONIC, in three layouts of glibc. known is false if the
+// variable has none of these layouts, or could have two that contradict each other. The number of waiters, which shares a word
+// with the clock, is ignored.
 func condClock(h *[headerBytes]byte) (monotonic, known bool) {
 	cond := func(offset int) uint32 { return word(h, condOffset+offset) }
 	const shared, clock = 1, 2
@@ -65,7 +65,7 @@ func condClock(h *[headerBytes]byte) (monotonic, known bool) {
 	}
 	until240, since241 := cond(36), cond(28) // __wrefs
 	isUntil240 := until240&shared != 0
-	isSince241 := since241&shared != 0 && cond(40) == 0 && cond(44) == 0 // two words that it leaves unused
+	isSince241 := since241&shared != 0 && cond(40) == 0 && cond(44) == 0 // two words that are unused since 2.41
 	switch {
 	case isUntil240 && isSince241 && (until240^since241)&clock != 0:
 		return false, false
@@ -79,7 +79,7 @@ func condClock(h *[headerBytes]byte) (monotonic, known bool) {
 
 func word(h *[headerBytes]byte, offset int) uint32 { return binary.NativeEndian.Uint32(h[offset:]) }
 
-// is32Bit reports whether a header is that of a 32-bit program, on x86 or ARM: its fields are shorter and lie elsewhere.
+// is32Bit reports whether a header is one of a 32-bit program, on x86 or ARM, whose fields have other sizes and offsets.
 func is32Bit(h *[headerBytes]byte, name string, size int64) bool {
 	for _, layout := range []struct{ name, counts, empty int }{{8, 76, 312}, {8, 80, 320}} {
 		length, frames, data := word(h, 4), word(h, layout.counts), word(h, layout.counts+4)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// edit changes the bytes of a channel's file with nobody looking.
+// edit changes the bytes of a channel's file while no program has it open.
 func edit(t *testing.T, d Dir, name string, change func(file []byte)) {
 	t.Helper()
 	file, err := os.ReadFile(d.Path(name))
@@ -26,7 +26,7 @@ func setWord(file []byte, at int, words ...uint32) {
 	}
 }
 
-// wantForeign checks what every way to a channel says of one that cannot be shared.
+// wantForeign checks the errors of all functions for a channel that cannot be shared.
 func wantForeign(t *testing.T, d Dir, name string, want error) {
 	t.Helper()
 	ch, err := d.TryOpen(name)
@@ -42,11 +42,11 @@ func wantForeign(t *testing.T, d Dir, name string, want error) {
 	}
 }
 
-func TestChannelOfAch1IsForeignNotCorrupt(t *testing.T) {
+func TestChannelOfAch1IsForeign(t *testing.T) {
 	const waiters = 5 << 3
 	for name, c := range map[string]struct {
 		kind uint32
-		cond [12]uint32 // the condition variable; zero: as this host's glibc made it
+		cond [12]uint32 // the condition variable; zero means that of this host's glibc
 	}{
 		"1.0":                            {kind: 0x80},
 		"1.1, debug build":               {kind: 0x82},
@@ -74,8 +74,8 @@ func TestChannelOfAch1IsForeignNotCorrupt(t *testing.T) {
 	}
 }
 
-// A channel of Ach 2 may be made with CLOCK_REALTIME, and its condition variable then says so too.
-func TestChannelWithTheRealtimeClockIsOfAch2(t *testing.T) {
+// A channel of Ach 2 may use CLOCK_REALTIME, also in its condition variable.
+func TestChannelWithRealtimeClockIsOfAch2(t *testing.T) {
 	for name, cond := range map[string][12]uint32{
 		"glibc 2.25 to 2.40":    {9: 1},
 		"the same with waiters": {0: 10, 4: 10, 6: 5, 7: 2, 9: 1 + 2<<3, 10: 4},
@@ -97,7 +97,7 @@ func TestChannelWithTheRealtimeClockIsOfAch2(t *testing.T) {
 }
 
 // musl has neither glibc's mutex nor its condition variable.
-func TestChannelOfAnotherLibcIsForeignNotCorrupt(t *testing.T) {
+func TestChannelOfOtherLibcIsForeign(t *testing.T) {
 	for name, change := range map[string]func([]byte){
 		"mutex":                          func(file []byte) { setWord(file, atKind, 1) },
 		"condition variable of no glibc": func(file []byte) { setWord(file, atClock, 0); setWord(file, condOffset, make([]uint32, 12)...) },
@@ -121,7 +121,7 @@ func TestChannelOfAnotherLibcIsForeignNotCorrupt(t *testing.T) {
 	}
 }
 
-func TestChannelOfA32BitProgramIsForeignNotCorrupt(t *testing.T) {
+func TestChannelOf32BitProgramIsForeign(t *testing.T) {
 	for name, layout := range map[string]struct{ counts, empty int }{"i386": {76, 312}, "armhf": {80, 320}} {
 		t.Run(name, func(t *testing.T) {
 			d := tempDir(t)
@@ -142,8 +142,8 @@ func TestChannelOfA32BitProgramIsForeignNotCorrupt(t *testing.T) {
 	}
 }
 
-// A channel that is open is initialised again by a program of Ach 1.0.
-func TestChannelMadeAgainByAch1IsForeign(t *testing.T) {
+// A program of Ach 1.0 initialises an open channel again.
+func TestChannelReinitialisedByAch1IsForeign(t *testing.T) {
 	d := tempDir(t)
 	c := create(t, d, Geometry{4, 16})
 	poke32(c, atClock, 0)

@@ -9,8 +9,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// The waiting readers are counted in the word that shows a channel of Ach 1.x.
-func TestAch1IsRecognisedWhileReadersWait(t *testing.T) {
+// The number of waiting readers shares a word with the clock, by which Ach 1.x is detected.
+func TestAch1IsDetectedWhileReadersWait(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 4, 16)
 	for range 2 {

@@ -12,7 +12,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// Whatever the bytes of a channel file, nothing crashes, hangs or reads out of bounds.
+// No content of a channel file may cause a crash, a hang or a read out of bounds.
 func FuzzChannelFile(f *testing.F) {
 	for _, image := range seedImages(f) {
 		f.Add(image)
@@ -21,7 +21,7 @@ func FuzzChannelFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, image []byte) {
 		image = bytes.Clone(image)
 		if len(image) > atLock+4 {
-			clear(image[atLock : atLock+4]) // TestStrangeLockWordsEndInErrBusy; here it would be waiting and no fuzzing
+			clear(image[atLock : atLock+4]) // TestInvalidLockWordsGiveErrBusy; here it would be waiting and no fuzzing
 		}
 		path := d.Path("fuzzed")
 		os.Remove(path)
@@ -32,7 +32,7 @@ func FuzzChannelFile(f *testing.F) {
 			if info, _ := d.Info("fuzzed"); info.Err == nil && int64(info.Geometry.bytes()) > int64(len(image)) {
 				t.Errorf("%v accepted in a file of %d bytes", info.Geometry, len(image))
 			}
-			c, err := d.open("fuzzed") // not Open: no waiting for a creator
+			c, err := d.open("fuzzed") // unlike Open, open does not wait for a creator
 			if err != nil {
 				return
 			}
@@ -67,7 +67,7 @@ func tryEverything(t *testing.T, c *Channel) {
 	}
 }
 
-// seedImages are files of ours and of libach; libach's come without mutex and condition variable, which are put back.
+// seedImages returns channel files of ours and of libach. Mutex and condition variable of libach's files are restored.
 func seedImages(f *testing.F) [][]byte {
 	d := tempDir(f)
 	c := create(f, d, Geometry{4, 16})

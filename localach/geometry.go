@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Geometry is the shape of a channel: how many frames its ring indexes, and the nominal size of one in bytes. A single
-// frame may be as long as FrameCount × FrameSize, at the cost of the others.
+// Geometry is the size of a channel: how many frames its ring indexes, and the nominal size of a frame in bytes. A single
+// frame may have up to FrameCount × FrameSize bytes, and then replaces others.
 type Geometry struct {
 	FrameCount int
 	FrameSize  int
 }
 
-// defaultGeometry is what libach creates when nothing else is asked for.
+// defaultGeometry returns the default of libach.
 func defaultGeometry() Geometry { return Geometry{FrameCount: 16, FrameSize: 512} }
 
-// Limits of a channel that Create makes; larger ones are surely a mistake.
+// Limits of channels that Create creates. Larger ones are probably an error of the caller.
 const (
 	maxFrames = 1 << 20
 	maxBytes  = 1 << 30
@@ -24,9 +24,9 @@ const (
 
 func (g Geometry) String() string { return fmt.Sprintf("%dx%d", g.FrameCount, g.FrameSize) }
 
-// Check returns nil when a channel of this geometry can be created and opened by every program, else an error that wraps
-// ErrGeometry and names the nearest usable one. libach's open maps 24 bytes too few and relies on page rounding, so that
-// some sizes can be created but not opened (ach-abi.md, "File").
+// Check returns nil if all programs can create and open channels of this geometry, else an error that wraps ErrGeometry and
+// names the nearest usable geometry. libach's open maps 24 bytes too few and relies on page rounding, so some sizes can be
+// created but not opened (ach-abi.md, "File").
 func (g Geometry) Check() error {
 	if err := g.checkLimits(); err != nil {
 		return err
@@ -49,8 +49,8 @@ func (g Geometry) checkLimits() error {
 	return nil
 }
 
-// Grow returns the geometry itself when it is usable, else the nearest with larger frames. One that Check would refuse for
-// another reason is returned as it is.
+// Grow returns the geometry if libach can open it, else the nearest one with larger frames. It returns geometries that Check
+// refuses for other reasons unchanged.
 func (g Geometry) Grow() Geometry {
 	for grown := g; grown.checkLimits() == nil; grown.FrameSize++ {
 		if grown.openable() {
@@ -71,12 +71,12 @@ func (g Geometry) nearest() Geometry {
 	return defaultGeometry()
 }
 
-// bytes is the length of the channel's file.
+// bytes returns the length of the channel's file.
 func (g Geometry) bytes() uint64 {
 	return emptyBytes + uint64(g.FrameCount)*(entryBytes+uint64(g.FrameSize))
 }
 
-// openable reports whether the last 24 bytes lie in the pages that libach's open maps without them.
+// openable reports whether the last 24 bytes are in the pages that libach's open maps.
 func (g Geometry) openable() bool {
 	page := uint64(os.Getpagesize())
 	rest := (g.bytes() - 24) % page
@@ -87,7 +87,7 @@ const filePrefix = "achshm-"
 
 const maxName = 63
 
-// CheckName returns nil for a name that libach accepts too, else an error that wraps ErrName.
+// CheckName returns nil if libach accepts the name, else an error that wraps ErrName.
 func CheckName(name string) error {
 	if name == "" || len(name) > maxName || name[0] == '.' || strings.IndexFunc(name, notInName) >= 0 {
 		return fmt.Errorf("channel %q: %w", name, ErrName)

@@ -9,7 +9,7 @@ import (
 func TestGeometryCheck(t *testing.T) {
 	tests := []struct {
 		geometry Geometry
-		hint     string // what the error says; empty: usable
+		hint     string // text in the error; empty means usable
 	}{
 		{Geometry{16, 512}, ""},
 		{Geometry{1, 1}, ""},
@@ -40,7 +40,7 @@ func TestGeometryCheck(t *testing.T) {
 	}
 }
 
-func TestGrowFindsTheNextUsableGeometry(t *testing.T) {
+func TestGrowReturnsNextUsableGeometry(t *testing.T) {
 	for _, test := range []struct{ from, want Geometry }{
 		{Geometry{16, 512}, Geometry{16, 512}},
 		{Geometry{16, 212}, Geometry{16, 213}},

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blocks is how much memory a channel's file takes, in units of 512 bytes.
+// blocks returns the memory of a channel's file, in units of 512 bytes.
 func blocks(t *testing.T, c *Channel) int64 {
 	t.Helper()
 	var st unix.Stat_t
@@ -20,7 +20,7 @@ func blocks(t *testing.T, c *Channel) int64 {
 	return st.Blocks
 }
 
-func TestFrameInAHoleOfTheFileIsRefusedAndTakesNoMemory(t *testing.T) {
+func TestFrameInHoleIsRefusedAndAllocatesNothing(t *testing.T) {
 	const size = 1 << 20
 	c := create(t, tempDir(t), Geometry{FrameCount: 4, FrameSize: size})
 	w := c.Writer()
@@ -58,7 +58,7 @@ func TestFrameInAHoleOfTheFileIsRefusedAndTakesNoMemory(t *testing.T) {
 	}
 
 	r := c.Reader()
-	r.Skip() // nothing was found yet
+	r.Skip() // does nothing, since no frame was found
 	if _, err := w.Put(frame[:size/2]); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// Where the words lie that the tests damage (ach-abi.md, "File").
+// Offsets of the words that the tests damage (ach-abi.md, "File").
 const (
 	atMagic     = 0
 	atLen       = 8
@@ -39,8 +39,8 @@ const (
 func poke(c *Channel, at int, word uint64)   { binary.NativeEndian.PutUint64(c.memory[at:], word) }
 func poke32(c *Channel, at int, word uint32) { binary.NativeEndian.PutUint32(c.memory[at:], word) }
 
-// Every count, offset and size of an open channel is damaged in turn; whoever depends on it says which one it was.
-func TestDamagedWordsAreNamed(t *testing.T) {
+// Damages each count, offset and size of an open channel. Functions that depend on it must name the field.
+func TestDamagedFieldsAreReported(t *testing.T) {
 	const huge = ^uint64(0)
 	tests := []struct {
 		name  string
@@ -48,7 +48,7 @@ func TestDamagedWordsAreNamed(t *testing.T) {
 		word  uint64
 		want  error
 		says  string
-		calls string // that fail: p put, n next, o next oldest, l last, f flush, c check
+		calls string // calls that fail: p put, n next, o next oldest, l last, f flush, c check
 	}{
 		{"magic", atMagic, 0xdeadbeef, ErrCorrupt, "magic", "pnolfc"},
 		{"guard of the header", atGuard, 1, ErrCorrupt, "guard behind the header", "pnolc"},
@@ -99,8 +99,8 @@ func TestDamagedWordsAreNamed(t *testing.T) {
 	}
 }
 
-// A last_seq that ran backwards is another life of the channel, for every reader that has seen more.
-func TestLastSeqThatRanBackwardsIsAnotherLife(t *testing.T) {
+// For readers that have seen more, a decreased last_seq means that the channel was initialised again.
+func TestDecreasedLastSeqIsReinitialisation(t *testing.T) {
 	buf := make([]byte, 64)
 	for call, read := range map[string]func(r *Reader) error{
 		"next":        func(r *Reader) error { _, err := r.Next(buf, 0); return err },
@@ -123,13 +123,13 @@ func TestLastSeqThatRanBackwardsIsAnotherLife(t *testing.T) {
 	}
 }
 
-// An entry whose number the reader has passed, while last_seq tells of newer frames: it would be returned for ever.
-func TestAnEntryThatIsNotNewerIsNoFrame(t *testing.T) {
+// The entry's number is not newer although last_seq is: without the check it would be returned forever.
+func TestEntryThatIsNotNewerIsNoFrame(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{4, 16})
 	poke(c, atLastSeq, 10)
 	poke(c, atIndexHead, 1)
 	poke(c, atIndexFree, 3)
-	poke(c, atEntry, 16) // its offset and number stay 0
+	poke(c, atEntry, 16) // offset and number stay 0
 	buf := make([]byte, 64)
 	for call, read := range map[string]func(*Reader) (int, error){
 		"next":        func(r *Reader) (int, error) { return r.Next(buf, 0) },
@@ -145,8 +145,8 @@ func TestAnEntryThatIsNotNewerIsNoFrame(t *testing.T) {
 	}
 }
 
-// An entry that begins in the data and ends far behind it: the copy would run out of the mapping, which no guard survives.
-func TestAnEntryThatEndsBehindTheFileIsNotCopied(t *testing.T) {
+// The entry begins in the data and ends far beyond it. A copy would leave the mapping, which guard.c cannot handle.
+func TestEntryBeyondFileIsNotCopied(t *testing.T) {
 	const far = 1 << 30
 	c := create(t, tempDir(t), Geometry{4, 16})
 	w, buf := c.Writer(), make([]byte, far)
@@ -175,8 +175,8 @@ var hostileCalls = map[string]func(c *Channel) error{
 	"c": (*Channel).Check,
 }
 
-// A file whose header lies is refused before anything is mapped or computed from it.
-func TestOpenRefusesLyingHeaders(t *testing.T) {
+// A file with an inconsistent header is refused before it is mapped.
+func TestOpenRefusesInconsistentHeaders(t *testing.T) {
 	const huge = ^uint64(0)
 	tests := []struct {
 		name string
@@ -229,7 +229,7 @@ func TestOpenRefusesShortFiles(t *testing.T) {
 	}
 }
 
-func TestOpenWaitsForAHalfCreatedChannel(t *testing.T) {
+func TestOpenWaitsForHalfCreatedChannel(t *testing.T) {
 	d := tempDir(t)
 	create(t, d, Geometry{})
 	whole, err := os.ReadFile(d.Path("imu"))
@@ -253,7 +253,7 @@ func TestOpenWaitsForAHalfCreatedChannel(t *testing.T) {
 	c.Close()
 }
 
-func TestTryOpenDoesNotWaitForAHalfCreatedChannel(t *testing.T) {
+func TestTryOpenDoesNotWaitForHalfCreatedChannel(t *testing.T) {
 	d := tempDir(t)
 	if err := os.WriteFile(d.Path("slow"), nil, 0o666); err != nil {
 		t.Fatal(err)
@@ -271,7 +271,7 @@ func TestTryOpenDoesNotWaitForAHalfCreatedChannel(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesWhatIsNoFile(t *testing.T) {
+func TestOpenRefusesNonRegularFiles(t *testing.T) {
 	d := tempDir(t)
 	if err := os.Mkdir(d.Path("dir"), 0o700); err != nil {
 		t.Fatal(err)
@@ -295,7 +295,7 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	}
 }
 
-func TestOpenSaysThatReadersNeedWritePermission(t *testing.T) {
+func TestOpenNeedsWritePermission(t *testing.T) {
 	d := tempDir(t)
 	create(t, d, Geometry{})
 	if err := errors.Join(os.Chmod(string(d), 0o755), os.Chmod(d.Path("imu"), 0o444)); err != nil {
@@ -303,7 +303,7 @@ func TestOpenSaysThatReadersNeedWritePermission(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with its other file system user
+		runtime.LockOSThread() // never unlocked, so that the thread, with its other file system user, ends
 		unix.Setfsuid(65534)
 		_, err := d.Open("imu")
 		done <- err
@@ -313,9 +313,9 @@ func TestOpenSaysThatReadersNeedWritePermission(t *testing.T) {
 	}
 }
 
-// A lock word that names nobody, somebody who has nothing to do with it, or ourselves: glibc's own lock functions abort the
-// process, or wait for ever.
-func TestStrangeLockWordsEndInErrBusy(t *testing.T) {
+// The lock word names no thread, an unrelated thread, or our own. glibc's lock functions would abort the process or wait
+// forever.
+func TestInvalidLockWordsGiveErrBusy(t *testing.T) {
 	t.Parallel()
 	for name, word := range map[string]uint32{
 		"no such thread":              0x3ffffff0,
@@ -349,8 +349,8 @@ func TestOwnerDiedIsRepaired(t *testing.T) {
 	}
 }
 
-// libach built without NDEBUG makes mutexes that check for errors.
-func TestDebugBuildsMutexIsOneOfLibachs(t *testing.T) {
+// libach built without NDEBUG uses error-checking mutexes.
+func TestMutexOfDebugBuildIsAccepted(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	poke32(c, atKind, 0xb2)
 	put(t, c.Writer(), "frame")
@@ -367,9 +367,9 @@ func TestNotRecoverableIsCorrupt(t *testing.T) {
 	}
 }
 
-// As if another libc had made it, which keeps its words elsewhere: up to glibc 2.40 wrefs is word 9 of the variable, from 2.41
-// word 7. We cannot wake who waits there, and must not try.
-func TestForeignConditionVariableIsReportedAndReadOn(t *testing.T) {
+// The condition variable has the layout of another libc: up to glibc 2.40 wrefs is word 9, from 2.41 word 7. We cannot wake
+// readers that wait there, and must not try.
+func TestForeignConditionVariableIsReportedAndIgnored(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	cond := c.memory[headerBytes-64 : headerBytes-16]
 	words := [2]uint32{binary.NativeEndian.Uint32(cond[4*9:]), binary.NativeEndian.Uint32(cond[4*7:])}

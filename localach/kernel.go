@@ -7,16 +7,16 @@ import (
 	"syscall"
 )
 
-// Device is a channel of the kernel's Ach module (Ach in the kernel, 2016). A program linked with libach that may open it for
-// reading and writing uses it instead of the channel of that name in shared memory; other programs use shared memory.
+// Device is a channel of the kernel's Ach module (Ach in the kernel, 2016). A program linked with libach uses it instead of the
+// channel of that name in shared memory, if it may open the device for reading and writing.
 type Device struct {
 	Path     string
 	Mode     fs.FileMode // permission bits
 	UID, GID int
 }
 
-// KernelDevice returns the kernel's channel of a name; false if there is none, or d is not where libach looks. It only calls
-// stat: to open a device that is about to be removed can crash the kernel (ach-kernel.md).
+// KernelDevice returns the kernel's channel with a name. It returns false if there is none, or if d is not libach's directory.
+// It only calls stat, since opening a device that is being removed can crash the kernel (ach-kernel.md).
 func (d Dir) KernelDevice(name string) (Device, bool) {
 	if d != Shm || CheckName(name) != nil {
 		return Device{}, false

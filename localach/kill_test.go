@@ -14,29 +14,29 @@ import (
 	"achbridge/testnet/need"
 )
 
-// A survivor uses a channel that others die on: it goes on, or says ErrDirty and begins anew.
+// survivor uses a channel while other processes are killed. Its calls must succeed, or return ErrDirty, after which it reopens.
 type survivor struct {
-	t      *testing.T
-	d      localach.Dir
-	c      *localach.Channel
-	w      *localach.Writer
-	r      *localach.Reader
-	buf    []byte
-	dirty  int
-	busy   int
-	count  uint64
-	longer time.Duration // longest call
+	t           *testing.T
+	d           localach.Dir
+	c           *localach.Channel
+	w           *localach.Writer
+	r           *localach.Reader
+	buf         []byte
+	dirty       int
+	busy        int
+	count       uint64
+	longestCall time.Duration // longest duration of a call
 }
 
-const killFrame = 100_000 // bytes: long enough under the lock to be killed there
+const killFrame = 100_000 // in bytes; takes long enough under the lock for a kill
 
 func newSurvivor(t *testing.T) *survivor {
 	s := &survivor{t: t, d: privateDir(t), buf: make([]byte, killFrame)}
-	s.renew()
+	s.reopen()
 	return s
 }
 
-func (s *survivor) renew() {
+func (s *survivor) reopen() {
 	s.t.Helper()
 	c, err := s.d.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: killFrame}, Replace: true})
 	if err != nil {
@@ -46,30 +46,30 @@ func (s *survivor) renew() {
 	s.c, s.w, s.r = c, c.Writer(), c.Reader()
 }
 
-// timed runs one call and takes note of what it says.
+// timed runs one call and records its duration and error.
 func (s *survivor) timed(what string, call func() error) {
 	s.t.Helper()
 	start := time.Now()
 	err := call()
-	s.longer = max(s.longer, time.Since(start))
+	s.longestCall = max(s.longestCall, time.Since(start))
 	switch {
 	case err == nil, errors.Is(err, os.ErrDeadlineExceeded):
 	case errors.Is(err, localach.ErrBusy):
 		s.busy++
 	case errors.Is(err, localach.ErrDirty):
 		s.dirty++
-		s.renew()
+		s.reopen()
 	default:
 		s.t.Fatalf("%s: %v", what, err)
 	}
 }
 
-// use puts a frame and reads the newest, and the oldest unseen.
+// use puts a frame, and reads the newest frame and the oldest unread one.
 func (s *survivor) use() {
 	s.t.Helper()
 	s.count++
 	s.timed("put", func() error {
-		_, err := s.w.Put(makeFrame(s.buf[:64+s.count%1000], oursFrom, s.count))
+		_, err := s.w.Put(makeFrame(s.buf[:64+s.count%1000], firstOwnWriter, s.count))
 		return err
 	})
 	for what, next := range map[string]func([]byte, time.Duration) (int, error){"next": s.r.Next, "next oldest": s.r.NextOldest} {
@@ -94,27 +94,27 @@ func (s *survivor) surviveKills(kills int, args ...string) {
 		s.use()
 		s.use()
 	}
-	// One frame more goes all the way, whatever the last of them left.
+	// One more frame must arrive, whatever state the last kill left.
 	s.use()
-	if _, err := s.w.Put(makeFrame(s.buf[:64], oursFrom, s.count+1)); err != nil {
+	if _, err := s.w.Put(makeFrame(s.buf[:64], firstOwnWriter, s.count+1)); err != nil {
 		s.t.Fatal(err)
 	}
 	if n, err := s.r.Last(s.buf); err != nil || n != 64 {
 		s.t.Errorf("last frame: got %d bytes and %v, want 64", n, err)
 	}
-	s.t.Logf("%d killed in %s: dirty %d times, busy %d times, longest call %v", kills, args[0], s.dirty, s.busy, s.longer)
+	s.t.Logf("%d killed in %s: dirty %d times, busy %d times, longest call %v", kills, args[0], s.dirty, s.busy, s.longestCall)
 }
 
-func TestOursSurviveWritersKilledInPut(t *testing.T) {
+func TestChannelSurvivesWritersKilledInPut(t *testing.T) {
 	newSurvivor(t).surviveKills(need.LongOr(200, 10), "spin-put", "100000")
 }
 
-func TestOursSurviveReadersKilledInGet(t *testing.T) {
+func TestChannelSurvivesReadersKilledInGet(t *testing.T) {
 	newSurvivor(t).surviveKills(need.LongOr(200, 10), "spin-get")
 }
 
-// A process of ours is killed while it is inside put: were the lock not announced to the kernel, it would stay taken for ever.
-func TestLockOfADeadProcessIsGivenBack(t *testing.T) {
+// A process of ours is killed inside put. If the lock were not registered with the kernel, it would never be released.
+func TestKernelReleasesLockOfKilledProcess(t *testing.T) {
 	for range need.LongOr(50, 1) {
 		d := privateDir(t)
 		c := createIn(t, d, "imu", 2, 1<<20)
@@ -147,7 +147,7 @@ func TestLockOfADeadProcessIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestAWriterKilledInsidePutLeavesErrDirty(t *testing.T) {
+func TestWriterKilledInPutLeavesErrDirty(t *testing.T) {
 	s := newSurvivor(t)
 	s.use()
 	startPeer(t, pathOf(s.d, "imu"), "die-in-put").wait()
@@ -160,14 +160,14 @@ func TestAWriterKilledInsidePutLeavesErrDirty(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrDirty", what, err)
 		}
 	}
-	s.renew()
+	s.reopen()
 	s.use()
 	if err := s.c.Check(); err != nil {
 		t.Errorf("the channel made anew: %v", err)
 	}
 }
 
-func TestAReaderKilledWithTheLockCostsNothing(t *testing.T) {
+func TestReaderKilledWithLockDoesNoHarm(t *testing.T) {
 	s := newSurvivor(t)
 	for range 3 {
 		startPeer(t, pathOf(s.d, "imu"), "die-locked").wait()
@@ -181,7 +181,7 @@ func TestAReaderKilledWithTheLockCostsNothing(t *testing.T) {
 	}
 }
 
-func TestAStoppedLockOwnerIsErrBusy(t *testing.T) {
+func TestStoppedLockOwnerGivesErrBusy(t *testing.T) {
 	s := newSurvivor(t)
 	p := startPeer(t, pathOf(s.d, "imu"), "hold", "100000").ready()
 

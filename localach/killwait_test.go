@@ -13,8 +13,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// A reader of ours that is killed while it waits must not cost the robot's writer anything: it never was on the condition variable.
-func TestKillingOurWaitingReadersNeverStallsACWriter(t *testing.T) {
+// A reader of ours that is killed while it waits must not delay the writer, since it never uses the condition variable.
+func TestKilledWaitingReaderNeverStallsCWriter(t *testing.T) {
 	d := privateDir(t)
 	createIn(t, d, "imu", 16, 64)
 	writer := startPeer(t, pathOf(d, "imu"), "put", "0", "64", "1000000", "1").ready()
@@ -36,9 +36,9 @@ func TestKillingOurWaitingReadersNeverStallsACWriter(t *testing.T) {
 	}
 }
 
-// A C reader killed in its condition wait wedges the variable of glibc up to 2.40. Our puts go on, there and elsewhere; Stuck
-// says so; a new file and Poison for the old one end it. That of glibc from 2.41 is not wedged.
-func TestOurPutsNeverStallWhenCReadersAreKilledWaiting(t *testing.T) {
+// A C reader that is killed while it waits wedges the condition variable of glibc up to 2.40, but not from 2.41. Our puts still
+// succeed, Stuck reports the problem, and a new file and Poison for the old one end it.
+func TestPutsNeverStallAfterKilledCReaders(t *testing.T) {
 	d := privateDir(t)
 	c, other := createIn(t, d, "imu", 16, 64), createIn(t, d, "joints", 16, 64)
 	robust := condFrom241(t, pathOf(d, "imu"))
@@ -49,7 +49,7 @@ func TestOurPutsNeverStallWhenCReadersAreKilledWaiting(t *testing.T) {
 	put := func() {
 		count++
 		for _, w := range []*localach.Writer{w, beside} {
-			if _, err := w.Put(makeFrame(buf, oursFrom, count)); err != nil {
+			if _, err := w.Put(makeFrame(buf, firstOwnWriter, count)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -87,7 +87,7 @@ func TestOurPutsNeverStallWhenCReadersAreKilledWaiting(t *testing.T) {
 	heal(t, d, c, w)
 }
 
-// condFrom241 reports whether the condition variable of a new channel is laid out as by glibc from 2.41.
+// condFrom241 reports whether the condition variable of a new channel has the layout of glibc from 2.41.
 func condFrom241(t *testing.T, path string) bool {
 	t.Helper()
 	file, err := os.ReadFile(path)
@@ -97,10 +97,10 @@ func condFrom241(t *testing.T, path string) bool {
 	return binary.NativeEndian.Uint32(file[localach.CondAt+4*7:]) == 3
 }
 
-// heal replaces a wedged channel as a mirror does, and has a C reader wait on the new one.
+// heal replaces a wedged channel as a mirror does, and starts a C reader that waits on the new one.
 func heal(t *testing.T, d localach.Dir, old *localach.Channel, w *localach.Writer) {
 	t.Helper()
-	held := startPeer(t, pathOf(d, "imu"), "get", "0", "w", "60000").ready() // opens the old file and waits there
+	held := startPeer(t, pathOf(d, "imu"), "get", "0", "w", "60000").ready() // has the old file open and waits on it
 	fresh, err := d.Create("imu", localach.CreateConfig{Geometry: old.Geometry(), Replace: true})
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func heal(t *testing.T, d localach.Dir, old *localach.Channel, w *localach.Write
 	again := fresh.Writer()
 	defer again.Close()
 	for n := uint64(1); ; n++ {
-		if _, err := again.Put(makeFrame(make([]byte, 64), oursFrom, n)); err != nil {
+		if _, err := again.Put(makeFrame(make([]byte, 64), firstOwnWriter, n)); err != nil {
 			t.Fatal(err)
 		}
 		if n%20 == 0 && reader.exited() {
@@ -138,8 +138,8 @@ func heal(t *testing.T, d localach.Dir, old *localach.Channel, w *localach.Write
 	}
 }
 
-// A waiting Next of ours must not hang either when the channel it waits on dies under it.
-func TestOurWaitingReaderIsToldWhenItsWriterDies(t *testing.T) {
+// A Next that waits must return when a writer is killed inside put.
+func TestWaitingReaderReportsDirtyChannel(t *testing.T) {
 	t.Parallel()
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 16, 64)

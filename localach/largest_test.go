@@ -2,7 +2,7 @@ package localach
 
 import "testing"
 
-func TestLargestFrameIsOneOfTheRing(t *testing.T) {
+func TestLargestFrame(t *testing.T) {
 	ch, err := tempDir(t).Create("c", CreateConfig{Geometry: Geometry{FrameCount: 4, FrameSize: 100}})
 	if err != nil {
 		t.Fatal(err)

@@ -12,16 +12,16 @@ import (
 	"achbridge/testnet/need"
 )
 
-// The layouts that ach-abi.md gives, measured on real machines.
+// layouts has the layouts in ach-abi.md, measured on real machines.
 var layouts = map[string]map[string]float64{
 	"amd64": {"header": 320, "mutex": 216, "mutex_size": 40, "cond": 256, "dirty": 304, "last_seq": 312, "index_cnt": 88, "clock": 136, "name": 16, "entry": 24, "total_4x16": 504},
 	"arm64": {"header": 328, "mutex": 216, "mutex_size": 48, "cond": 264, "dirty": 312, "last_seq": 320, "index_cnt": 88, "clock": 136, "name": 16, "entry": 24, "total_4x16": 512},
 }
 
-// A machine compiles and runs C programs, perhaps of another architecture.
+// machine compiles and runs C programs, possibly for another architecture.
 type machine struct {
 	arch, cc string
-	run      []string // what runs its programs
+	run      []string // command that runs its programs
 }
 
 func (m machine) command(bin string, args ...string) *exec.Cmd {
@@ -29,7 +29,7 @@ func (m machine) command(bin string, args ...string) *exec.Cmd {
 	return exec.Command(line[0], line[1:]...)
 }
 
-// build compiles a program, and skips the test where the tools for that are missing.
+// build compiles a program. It skips the test if the tools for that are missing.
 func (m machine) build(t *testing.T, name string, sources ...string) string {
 	t.Helper()
 	for _, tool := range m.run {
@@ -62,9 +62,9 @@ func TestLayoutOfThisMachine(t *testing.T) { host.checkLayout(t) }
 
 func TestLayoutOfAarch64(t *testing.T) { aarch64.checkLayout(t) }
 
-// Our C parts and the C peer share a channel on aarch64, both ways. The emulator has neither robust lists nor that machine's
-// memory order: the test is about layout and arithmetic.
-func TestOursAndTheCPeerShareAChannelOnAarch64(t *testing.T) {
+// Our C code and the C peer share a channel on aarch64, in both directions. The emulator has neither robust lists nor the memory
+// order of that architecture, so the test covers only layout and arithmetic.
+func TestCPeerSharesChannelOnAarch64(t *testing.T) {
 	ourSources, err := filepath.Glob("*.c")
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestOursAndTheCPeerShareAChannelOnAarch64(t *testing.T) {
 			t.Errorf("made by %s, put by the peer: we got %v", creator, got)
 		}
 		run(ours, creator, "put", count, size)
-		if got := run(peer, creator, "get", "50", "-", "0", fmt.Sprint(oursFrom)); got["got"] != 50 {
+		if got := run(peer, creator, "get", "50", "-", "0", fmt.Sprint(firstOwnWriter)); got["got"] != 50 {
 			t.Errorf("made by %s, put by us: the peer got %v", creator, got)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// seal fills a frame so that any mixture of two shows.
+// seal fills a frame so that sealed detects any mixture of two frames.
 func seal(frame []byte) {
 	seed := rand.Uint64() | 1
 	for i := 0; i+8 <= len(frame); i += 8 {
@@ -44,8 +44,8 @@ func sealed(frame []byte) bool {
 	return true
 }
 
-// Frames of random sizes go round small rings as fast as writers can, so that the bytes under a reader's copy are reused all
-// the time.
+// Writers fill small rings with frames of random sizes as fast as they can, so that the bytes that readers copy are overwritten
+// all the time.
 func TestNoFrameIsEverTorn(t *testing.T) {
 	for _, g := range []Geometry{{1, 64}, {2, 3000}, {3, 200}, {16, 512}, {2, 100_000}} {
 		t.Run(g.String(), func(t *testing.T) {

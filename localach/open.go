@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// halfCreatedFor bounds how long Open waits for a creator: libach writes a channel in place, and its magic last.
+// halfCreatedFor is how long Open waits for a creator. libach writes a channel in place, with its magic last.
 const halfCreatedFor = 100 * time.Millisecond
 
-// Open maps an existing channel. Reading needs write permission too (fs.ErrPermission), because the lock is in the file. Open
-// waits up to 100 ms for a file that is being created (ErrHalfCreated). It gives fs.ErrNotExist for a missing file, and
-// ErrCorrupt or one of its kinds for a bad one.
+// Open opens an existing channel and maps it. Reading also needs write permission (fs.ErrPermission), since the lock is in the
+// file. Open waits up to 100 ms for a file that is being created (ErrHalfCreated). It returns fs.ErrNotExist for a missing
+// file, and an error that wraps ErrCorrupt for a bad one.
 func (d Dir) Open(name string) (*Channel, error) {
 	for pause, waited := time.Millisecond, time.Duration(0); ; pause *= 2 {
 		c, err := d.TryOpen(name)
@@ -30,8 +30,8 @@ func (d Dir) Open(name string) (*Channel, error) {
 	}
 }
 
-// TryOpen is Open without waiting: a file that is being created gives ErrHalfCreated or ErrTruncated at once, and the caller
-// tries again later.
+// TryOpen opens an existing channel like Open, but does not wait: for a file that is being created it returns ErrHalfCreated or
+// ErrTruncated, and the caller can try again later.
 func (d Dir) TryOpen(name string) (*Channel, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -39,26 +39,26 @@ func (d Dir) TryOpen(name string) (*Channel, error) {
 	return d.open(name)
 }
 
-// Reopen opens the file that has the channel's name now, without waiting, as TryOpen does. If that is c's file, initialised
-// again in place (ErrReinitialised), the new channel's Epoch differs from c's. c itself stays open.
+// Reopen opens the file that has the channel's name now, like TryOpen. If that is c's file, initialised again in place
+// (ErrReinitialised), the new channel's Epoch differs from c's. c stays open.
 func (c *Channel) Reopen() (*Channel, error) {
 	return c.reopen(errors.Is(c.Check(), ErrReinitialised))
 }
 
-// ReopenAnew is Reopen for a channel whose file was half created when it was last looked at: if it is the same file it was
-// initialised again. c may be closed.
-func (c *Channel) ReopenAnew() (*Channel, error) { return c.reopen(true) }
+// ReopenReinitialised calls Reopen for a channel whose file was half created at the last check. If it is the same file, it
+// counts as initialised again. c may be closed.
+func (c *Channel) ReopenReinitialised() (*Channel, error) { return c.reopen(true) }
 
-func (c *Channel) reopen(again bool) (*Channel, error) {
+func (c *Channel) reopen(reinitialised bool) (*Channel, error) {
 	n, err := c.dir.TryOpen(c.name)
 	if err != nil || !n.file.sameFile(c.file) {
 		return n, err
 	}
-	n.lives = c.lives
-	if again {
-		n.lives++
+	n.reinits = c.reinits
+	if reinitialised {
+		n.reinits++
 	}
-	n.epoch = n.file.epoch(n.lives)
+	n.epoch = n.file.epoch(n.reinits)
 	return n, nil
 }
 
@@ -84,7 +84,7 @@ func (d Dir) open(name string) (*Channel, error) {
 }
 
 func (d Dir) openFile(name string) (*os.File, error) {
-	// O_NONBLOCK: opening must not hang, even if the file is a FIFO, for example.
+	// With O_NONBLOCK, opening does not hang if the file is a FIFO.
 	file, err := os.OpenFile(d.Path(name), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("channel %s: %w (readers need write permission too: chmod it, or create it with another umask)", name, err)
@@ -92,8 +92,8 @@ func (d Dir) openFile(name string) (*os.File, error) {
 	return file, err
 }
 
-// readHeader reads and checks the fields that determine the size of the mapping, and which kind of Ach made the channel
-// (ErrForeign). It uses read(2), which is safe for a file that is too short.
+// readHeader reads and checks the fields that determine the size of the mapping and the kind of Ach (ErrForeign). It uses
+// read(2), which is safe for a file that is too short.
 func readHeader(file *os.File, name string) (header, Geometry, error) {
 	st, err := file.Stat()
 	if err != nil {
@@ -129,9 +129,9 @@ func readHeader(file *os.File, name string) (header, Geometry, error) {
 	return h, geom, err
 }
 
-// geometry checks the counts for sense before anything is computed from them.
+// geometry returns the geometry, after checking that the counts are plausible.
 func (h header) geometry() (Geometry, error) {
-	const limit = 1 << 40 // bytes: beyond any memory, far from overflow
+	const limit = 1 << 40 // in bytes, above any memory but far from overflow
 	switch {
 	case h.indexCnt == 0 || h.indexCnt > limit/entryBytes:
 		return Geometry{}, fmt.Errorf("%w: index_cnt is %d", ErrCorrupt, h.indexCnt)
@@ -145,27 +145,27 @@ func (h header) geometry() (Geometry, error) {
 	return geom, nil
 }
 
-// Filling a mapping's page tables at once avoids page faults later, under the lock. But it takes 50 ms/GiB and 2 MiB/GiB of
-// page tables, and a user can give one large file thousands of names. So large mappings are not filled at once: their large
-// frames are copied without the lock. Neither are mappings opened when much is filled already.
+// Filling a mapping's page tables when it is mapped avoids later page faults under the lock. But it takes 50 ms and 2 MiB of
+// page tables per GiB, and a user can give a large file thousands of names. So large mappings are not filled, and their large
+// frames are copied without the lock. The total is limited too.
 const (
-	mostFilled    = 64 << 20 // bytes of one mapping
-	mostFilledAll = 4 << 30
+	maxFilled    = 64 << 20 // most bytes of one mapping
+	maxFilledAll = 4 << 30
 )
 
-// filledAll is how many bytes of mappings were filled at once.
+// filledAll is how many bytes of mappings are filled.
 var filledAll atomic.Int64
 
-// fills reports whether to fill the mapping of a file at once. Filling must not allocate memory for the holes of a sparse file.
+// fills reports whether to fill the mapping of a file. Filling must not allocate memory for the holes of a sparse file.
 func fills(file *os.File, geom Geometry) bool {
 	var st unix.Stat_t
-	if geom.bytes() > mostFilled || unix.Fstat(int(file.Fd()), &st) != nil || st.Blocks*512 < st.Size {
+	if geom.bytes() > maxFilled || unix.Fstat(int(file.Fd()), &st) != nil || st.Blocks*512 < st.Size {
 		return false
 	}
-	return filledAll.Load()+int64(geom.bytes()) <= mostFilledAll
+	return filledAll.Load()+int64(geom.bytes()) <= maxFilledAll
 }
 
-// mapFile maps a file that is known to be long enough.
+// mapFile maps a file, which must be long enough.
 func (d Dir) mapFile(name string, geom Geometry, file *os.File) (*Channel, error) {
 	id, _, err := identify(file)
 	if err != nil {
@@ -181,10 +181,10 @@ func (d Dir) mapFile(name string, geom Geometry, file *os.File) (*Channel, error
 	}
 	c := &Channel{dir: d, name: name, geom: geom, file: id, memory: memory, filled: filled, m: mappingOf(memory, geom), epoch: id.epoch(0)}
 	filledAll.Add(filled)
-	c.holes.Store(-1)
+	c.holesFD.Store(-1)
 	c.users.Store(1)
 	if seq, s := c.m.lastSeq(); s == statusOK {
-		c.seen.Store(seq)
+		c.maxSeq.Store(seq)
 	}
 	return c, nil
 }

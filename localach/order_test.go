@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A reader without the lock relies on it: when bytes of a frame are reused, its entry is zero already.
-func TestPutZeroesAnEntryBeforeItReusesItsBytes(t *testing.T) {
+// Readers without the lock need this: before the bytes of a frame are reused, its entry is zero.
+func TestPutZeroesEntryBeforeReusingItsBytes(t *testing.T) {
 	bin := orderProgram(t)
 	for _, size := range []int{8, 512, 20_000} {
 		if got := putInOrder(t, bin, size, size); got["early"] != 0 || got["got"] != 40 {
@@ -20,8 +20,8 @@ func TestPutZeroesAnEntryBeforeItReusesItsBytes(t *testing.T) {
 	}
 }
 
-// Buffers of ours that are not in memory yet are brought there before the lock is taken.
-func TestNoPageFaultWhileTheLockIsHeld(t *testing.T) {
+// Our buffers are paged in before the lock is taken.
+func TestNoPageFaultUnderLock(t *testing.T) {
 	bin := orderProgram(t)
 	for _, size := range []int{64, 20_000, 300_000} {
 		if got := putInOrder(t, bin, size, size); got["faults"] != 0 || got["got"] != 40 {
@@ -30,8 +30,8 @@ func TestNoPageFaultWhileTheLockIsHeld(t *testing.T) {
 	}
 }
 
-// Only where frames are so large that libach's memcpy may store past the caches does a reader touch the lock, once for a frame.
-func TestLargeFramesCountAfterAnEmptyCriticalSection(t *testing.T) {
+// If frames are so large that libach's memcpy may bypass the caches, a reader takes the lock once for each frame.
+func TestLargeFramesTakeLockOnce(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("every read takes the lock here")
 	}
@@ -46,8 +46,8 @@ func TestLargeFramesCountAfterAnEmptyCriticalSection(t *testing.T) {
 	}
 }
 
-// lseek waits for whoever gives the channel's file memory, or takes some from it: anybody who may write the file.
-func TestNoLookForHolesWhileTheLockIsHeld(t *testing.T) {
+// lseek waits for programs that allocate or free memory of the channel's file, which any program with write permission can do.
+func TestNoHoleCheckUnderLock(t *testing.T) {
 	bin := orderProgram(t)
 	const (
 		missed = 6  // ACH_MISSED
@@ -83,8 +83,8 @@ func putInOrder(t *testing.T, bin string, size, length int) map[string]float64 {
 	return start(t, exec.Command(bin, pathOf(d, "imu"), "4", fmt.Sprint(size), fmt.Sprint(length))).result()
 }
 
-// What a missing fence does cannot be brought about at will; so look at what the compiler has made of put.
-func TestPutFencesItsCopyOfALargeFrame(t *testing.T) {
+// The effect of a missing fence cannot be reproduced reliably, so the test checks the compiled code of put.
+func TestPutFencesCopyOfLargeFrame(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("x86-64 alone reads without the lock")
 	}

@@ -2,52 +2,52 @@ package localach
 
 import "time"
 
-// How often a channel is polled, and when a silent channel is polled less.
+// Limits of the polling period, and how often the periods of silent channels are reviewed.
 const (
-	pollFastest = 200 * time.Microsecond
-	pollSlowest = 2 * time.Millisecond
-	pollGrain   = 50 * time.Microsecond
-	looks       = 4 // per interval between frames
-	reviewEvery = 50 * time.Millisecond
+	pollFastest      = 200 * time.Microsecond
+	pollSlowest      = 2 * time.Millisecond
+	pollGrain        = 50 * time.Microsecond
+	pollsPerInterval = 4 // polls in the interval between two frames
+	reviewEvery      = 50 * time.Millisecond
 )
 
 // pace estimates the interval between a channel's frames and from it the polling period.
 type pace struct {
 	period   time.Duration
-	interval time.Duration // smoothed, at most looks × pollSlowest
+	interval time.Duration // smoothed, at most pollsPerInterval × pollSlowest
 	seq      uint64
 	at       time.Duration // when seq was first seen
 }
 
-// newPace begins in the middle: what comes first, a frame or silence, moves it.
+// newPace returns a pace with a medium period, which the first frame or silence changes.
 func newPace(seq uint64, now time.Duration) pace {
-	return pace{period: time.Millisecond, interval: looks * time.Millisecond, seq: seq, at: now}
+	return pace{period: time.Millisecond, interval: pollsPerInterval * time.Millisecond, seq: seq, at: now}
 }
 
-// observe records that a look found seq. It returns true if the period changed. A last_seq that went back counts as one frame.
+// observe records that a poll found seq. It returns true if the period changed. A decreased last_seq counts as one frame.
 func (p *pace) observe(seq uint64, now time.Duration) bool {
 	frames := uint64(1)
 	if p.seq != 0 && seq > p.seq {
 		frames = seq - p.seq
 	}
-	interval := min((now-p.at)/time.Duration(frames), looks*pollSlowest)
+	interval := min((now-p.at)/time.Duration(frames), pollsPerInterval*pollSlowest)
 	p.interval += (interval - p.interval) / 8
 	p.seq, p.at = seq, now
 	return p.adapt()
 }
 
-// silent records that no frame came for a while. It returns true if the period changed.
+// silent records that there was no frame for a while. It returns true if the period changed.
 func (p *pace) silent(now time.Duration) bool {
 	if now-p.at < 4*p.interval || p.period == pollSlowest {
 		return false
 	}
-	p.interval = min(2*p.interval, looks*pollSlowest)
+	p.interval = min(2*p.interval, pollsPerInterval*pollSlowest)
 	return p.adapt()
 }
 
-// adapt changes the period if the interval has changed by more than its noise, since each change costs a new timer.
+// adapt changes the period if the interval has changed by more than noise, since each change sets the timer.
 func (p *pace) adapt() bool {
-	want := min(max(p.interval/looks, pollFastest), pollSlowest).Round(pollGrain)
+	want := min(max(p.interval/pollsPerInterval, pollFastest), pollSlowest).Round(pollGrain)
 	if want == p.period || want > p.period*4/5 && want < p.period*5/4 {
 		return false
 	}

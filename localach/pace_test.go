@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// run feeds pace with a channel of one frame per interval, looked at as pace asks for.
+// run simulates a channel with one frame per interval, which is polled with p's period.
 func (p *pace) run(from, to, interval time.Duration) {
 	seq := p.seq
 	first := from
@@ -32,7 +32,7 @@ func TestPaceFollowsTheRate(t *testing.T) {
 	}
 }
 
-func TestPaceSlowsDownInSilenceAndWakesUp(t *testing.T) {
+func TestPaceSlowsDownInSilence(t *testing.T) {
 	p := newPace(0, 0)
 	p.run(0, time.Second, time.Millisecond)
 	p.run(time.Second, 2*time.Second, time.Hour)
@@ -45,7 +45,7 @@ func TestPaceSlowsDownInSilenceAndWakesUp(t *testing.T) {
 	}
 }
 
-func TestPaceTakesASequenceThatRunsBackwards(t *testing.T) {
+func TestPaceAcceptsDecreasedSequence(t *testing.T) {
 	p := newPace(1000, 0)
 	p.observe(3, time.Millisecond)
 	if p.period < pollFastest || p.period > pollSlowest {

@@ -18,17 +18,17 @@ import (
 	"achbridge/testnet/need"
 )
 
-// TestMain lets the test binary play a process of ours that a test starts and kills (children_test.go).
+// TestMain also makes the test binary a process that tests start and kill (children_test.go).
 func TestMain(m *testing.M) {
-	if verb := os.Getenv("LOCALACH_CHILD"); verb != "" {
-		child(verb, os.Args[1:])
+	if op := os.Getenv("LOCALACH_CHILD"); op != "" {
+		child(op, os.Args[1:])
 		os.Exit(0)
 	}
 	os.Exit(await.Main(m))
 }
 
-// built returns a C program. It is compiled once, and kept in the user's cache for later runs with the same sources, arguments
-// and compiler. On a system without a compiler $LOCALACH_PROGRAMS is where the programs are.
+// built returns the path of a C program. It compiles the program once, and keeps it in the user's cache for later runs with the
+// same sources, arguments and compiler. On a system without a compiler $LOCALACH_PROGRAMS is the directory of the programs.
 func built(t testing.TB, cc, name string, args ...string) string {
 	t.Helper()
 	if made := os.Getenv("LOCALACH_PROGRAMS"); made != "" {
@@ -70,7 +70,7 @@ func built(t testing.TB, cc, name string, args ...string) string {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err == nil {
-		draft = fmt.Sprintf("%s.%d", bin, os.Getpid()) // another run may make the same now
+		draft = fmt.Sprintf("%s.%d", bin, os.Getpid()) // another run may compile the same program
 		err = os.WriteFile(draft, text, 0o755)
 	}
 	if err == nil {
@@ -82,7 +82,7 @@ func built(t testing.TB, cc, name string, args ...string) string {
 	return bin
 }
 
-// compile fails the test with the compiler's own words.
+// compile runs the compiler. On failure it fails the test with the compiler's output.
 func compile(t testing.TB, cc, out string, args ...string) {
 	t.Helper()
 	text, err := exec.Command(cc, append([]string{"-O2", "-Wall", "-pthread", "-o", out}, args...)...).CombinedOutput()
@@ -91,7 +91,7 @@ func compile(t testing.TB, cc, out string, args ...string) {
 	}
 }
 
-// privateDir is a directory in shared memory that no other program looks into.
+// privateDir returns a directory in shared memory that no other program uses.
 func privateDir(t testing.TB) localach.Dir {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "localach-test-")
@@ -114,14 +114,14 @@ func createIn(t testing.TB, d localach.Dir, name string, count, size int) *local
 	return c
 }
 
-// process is a running peer, in C or our own.
+// process is a running peer, in C or Go.
 type process struct {
 	t   testing.TB
 	cmd *exec.Cmd
 	out *bufio.Reader
 }
 
-// startPeer runs the C peer on a channel and returns once it is at work.
+// startPeer starts the C peer on a channel and waits until it works.
 func startPeer(t testing.TB, path string, args ...string) *process {
 	t.Helper()
 	return start(t, exec.Command(built(t, "cc", "peer", peerSources...), append([]string{path}, args...)...))
@@ -144,7 +144,7 @@ func start(t testing.TB, cmd *exec.Cmd) *process {
 	return p
 }
 
-// ready waits until the peer is at work.
+// ready waits until the peer works.
 func (p *process) ready() *process {
 	p.t.Helper()
 	if line, err := p.out.ReadString('\n'); line != "ready\n" {
@@ -153,7 +153,7 @@ func (p *process) ready() *process {
 	return p
 }
 
-// result waits for the peer's end and returns the figures of its last line.
+// result waits for the end of the peer and returns the figures of its last line.
 func (p *process) result() map[string]float64 {
 	p.t.Helper()
 	text, _ := io.ReadAll(p.out)
@@ -177,7 +177,7 @@ func (p *process) stop() map[string]float64 {
 	return p.result()
 }
 
-// exited says whether the peer has ended, without waiting for it.
+// exited reports whether the peer has ended. It does not wait.
 func (p *process) exited() bool { return p.is("Z") }
 
 // is reports whether the peer is in a state of proc(5): T stopped, Z ended.
@@ -186,16 +186,16 @@ func (p *process) is(state string) bool {
 	return err != nil || strings.Contains(string(text), ") "+state+" ")
 }
 
-// wait lets the peer end in its own way, which may be by a signal.
+// wait waits for the end of the peer, which may be by a signal.
 func (p *process) wait() { _ = p.cmd.Wait() }
 
-// kill ends it without a chance to clean up. Killing what has ended is harmless.
+// kill kills the peer, if it has not ended.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
 }
 
-// runPeer runs the C peer to its end.
+// runPeer runs the C peer and returns its figures.
 func runPeer(t testing.TB, path string, args ...string) map[string]float64 {
 	t.Helper()
 	return startPeer(t, path, args...).result()

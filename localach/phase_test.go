@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// source is when frames are put: puts[i] is that of frame i+1.
+// source has the times of puts: puts[i] is that of frame i+1.
 type source struct{ puts []time.Duration }
 
-// beats makes a source of n frames that begins at from.
+// beats returns a source of n frames that begins at from.
 func beats(from time.Duration, n int, interval func(i int) time.Duration) (s source) {
 	at := from
 	for i := range n {
@@ -19,16 +19,16 @@ func beats(from time.Duration, n int, interval func(i int) time.Duration) (s sou
 	return s
 }
 
-// watched is how frames were noticed.
-type watched struct {
-	delay float64 // µs from put to look, on average over the frames noticed after settle
-	looks float64 // a second
-	spun  float64 // share of the time
+// pollStats are statistics of how frames were noticed.
+type pollStats struct {
+	delay     float64 // mean time in µs from put to poll, for frames noticed after settle
+	pollRate  float64 // polls a second
+	busyShare float64 // share of the time in busy polling
 }
 
-// watch looks at a source as the watcher does with one channel, with or without phases. A look takes 1 µs, the sleep before a
-// window ends up to 15 µs late.
-func (s source) watch(phases bool, settle time.Duration) (w watched) {
+// watch simulates a watcher of one channel, with or without phases. A poll takes 1 µs, and the sleep before a window ends up to
+// 15 µs late.
+func (s source) watch(phases bool, settle time.Duration) (w pollStats) {
 	random := rand.New(rand.NewPCG(1, 2))
 	end := s.puts[len(s.puts)-1] + 10*time.Millisecond
 	slot, pace, p := slot{period: time.Millisecond}, newPace(0, 0), phase{}
@@ -37,23 +37,23 @@ func (s source) watch(phases bool, settle time.Duration) (w watched) {
 		for next < len(s.puts) && s.puts[next] <= now {
 			next++
 		}
-		slot.before, slot.looked = slot.looked, now
-		slot.due = slot.again(now)
+		slot.prevPolledAt, slot.polledAt = slot.polledAt, now
+		slot.due = slot.nextPoll(now)
 		looks++
-		if seq := uint64(next); seq != slot.seen {
+		if seq := uint64(next); seq != slot.lastSeen {
 			if now > settle {
-				for i := slot.seen; i < seq; i++ { // each of them would have been worth having
+				for i := slot.lastSeen; i < seq; i++ { // count all frames since the last poll
 					w.delay += float64((now - s.puts[i]).Nanoseconds()) / 1000
 					frames++
 				}
 			}
-			slot.seen = seq
+			slot.lastSeen = seq
 			pace.observe(seq, now)
 			slot.period = pace.period
 			if phases {
-				slot.window = p.found(seq, slot.before, now)
+				slot.window = p.found(seq, slot.prevPolledAt, now)
 			}
-			slot.due = slot.again(now)
+			slot.due = slot.nextPoll(now)
 		}
 		if slot.due <= now {
 			slot.due = now + time.Microsecond
@@ -64,7 +64,7 @@ func (s source) watch(phases bool, settle time.Duration) (w watched) {
 		now = slot.due
 	}
 	w.delay /= frames
-	w.looks, w.spun = looks/end.Seconds(), spun.Seconds()/end.Seconds()
+	w.pollRate, w.busyShare = looks/end.Seconds(), spun.Seconds()/end.Seconds()
 	return w
 }
 
@@ -72,8 +72,8 @@ func steady(period time.Duration) func(int) time.Duration {
 	return func(int) time.Duration { return period }
 }
 
-// around is a period whose puts are off by up to share of it.
-func around(period time.Duration, share float64) func(int) time.Duration {
+// jittered returns intervals around a period, with puts that are off by up to share of it.
+func jittered(period time.Duration, share float64) func(int) time.Duration {
 	random, off := rand.New(rand.NewPCG(3, 4)), time.Duration(0)
 	return func(int) time.Duration {
 		was := off
@@ -82,40 +82,40 @@ func around(period time.Duration, share float64) func(int) time.Duration {
 	}
 }
 
-func TestPhaseFindsPeriodicFramesAtOnce(t *testing.T) {
+func TestPhaseFindsPeriodicFramesSoon(t *testing.T) {
 	for name, c := range map[string]struct {
 		interval func(int) time.Duration
 		n        int
-		most     float64 // µs
-		share    float64 // of the delay without phases, at most
+		most     float64 // limit of the delay in µs
+		share    float64 // limit of the delay relative to that without phases
 	}{
 		"1 kHz":                           {steady(time.Millisecond), 5000, 12, 0.15},
-		"1 kHz, puts within 10 µs":        {around(time.Millisecond, 0.01), 5000, 15, 0.2},
+		"1 kHz, puts within 10 µs":        {jittered(time.Millisecond, 0.01), 5000, 15, 0.2},
 		"200 Hz":                          {steady(5 * time.Millisecond), 2000, 15, 0.05},
-		"200 Hz, puts within 20 µs":       {around(5*time.Millisecond, 0.004), 2000, 30, 0.1},
-		"200 Hz, puts within 100 µs":      {around(5*time.Millisecond, 0.02), 2000, 120, 0.2},
+		"200 Hz, puts within 20 µs":       {jittered(5*time.Millisecond, 0.004), 2000, 30, 0.1},
+		"200 Hz, puts within 100 µs":      {jittered(5*time.Millisecond, 0.02), 2000, 120, 0.2},
 		"30 Hz":                           {steady(33333 * time.Microsecond), 600, 60, 0.1},
 		"1.017 kHz":                       {steady(983 * time.Microsecond), 5000, 12, 0.15},
 		"100 Hz with a clock 100 ppm off": {steady(10*time.Millisecond + time.Microsecond), 2000, 25, 0.1},
 	} {
 		s := beats(time.Second+377*time.Microsecond, c.n, c.interval)
 		fixed, locked := s.watch(false, 3*time.Second), s.watch(true, 3*time.Second)
-		t.Logf("%-32s ticks %6.1f µs, %5.0f looks/s; phases %5.1f µs, spins %.2f %%", name, fixed.delay, fixed.looks, locked.delay, 100*locked.spun)
+		t.Logf("%-32s ticks %6.1f µs, %5.0f looks/s; phases %5.1f µs, spins %.2f %%", name, fixed.delay, fixed.pollRate, locked.delay, 100*locked.busyShare)
 		if locked.delay > c.most || locked.delay > c.share*fixed.delay {
 			t.Errorf("%s: got %.1f µs from put to look on average, want at most %.0f and %.2f of %.1f with ticks", name, locked.delay, c.most, c.share, fixed.delay)
 		}
-		if locked.spun > 0.06 {
-			t.Errorf("%s: got %.3f of a core spent without pause, want at most 0.06", name, locked.spun)
+		if locked.busyShare > 0.06 {
+			t.Errorf("%s: got %.3f of a core spent without pause, want at most 0.06", name, locked.busyShare)
 		}
 	}
 }
 
-// What cannot be foreseen is found as soon as by ticks alone, but for chance.
+// Unpredictable frames are found as soon as with ticks only, except for chance.
 func TestPhaseIsNeverWorseThanTicks(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for name, interval := range map[string]func(int) time.Duration{
-		"1 kHz, puts off by 20 %":  around(time.Millisecond, 0.2),
-		"200 Hz, puts off by 20 %": around(5*time.Millisecond, 0.2),
+		"1 kHz, puts off by 20 %":  jittered(time.Millisecond, 0.2),
+		"200 Hz, puts off by 20 %": jittered(5*time.Millisecond, 0.2),
 		"a period that drifts":     func(i int) time.Duration { return 5*time.Millisecond + time.Duration(i)*100*time.Nanosecond },
 		"a period that changes":    func(i int) time.Duration { return []time.Duration{5, 2, 8}[i/300%3] * time.Millisecond },
 		"a pause of 10 s": func(i int) time.Duration {
@@ -136,7 +136,7 @@ func TestPhaseIsNeverWorseThanTicks(t *testing.T) {
 	} {
 		s := beats(time.Second+377*time.Microsecond, 3000, interval)
 		fixed, locked := s.watch(false, 2*time.Second), s.watch(true, 2*time.Second)
-		t.Logf("%-26s ticks %6.1f µs, phases %6.1f µs, spins %.2f %%, %5.0f looks/s after %5.0f", name, fixed.delay, locked.delay, 100*locked.spun, locked.looks, fixed.looks)
+		t.Logf("%-26s ticks %6.1f µs, phases %6.1f µs, spins %.2f %%, %5.0f looks/s after %5.0f", name, fixed.delay, locked.delay, 100*locked.busyShare, locked.pollRate, fixed.pollRate)
 		if locked.delay > 1.05*fixed.delay {
 			t.Errorf("%s: got %.1f µs from put to look on average, want at most the %.1f with ticks", name, locked.delay, fixed.delay)
 		}

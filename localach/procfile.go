@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// procFile reads small files of the kernel. Its system calls are raw, as those of timer.wait, since they do not block.
+// procFile reads small files of /proc. Its system calls are raw, like those of timer.wait, since they do not block.
 type procFile struct {
-	name []byte // of the file that is read
+	name []byte // path of the file, with a terminating 0
 }
 
-// read returns the beginning of a file, as far as there is room; nothing if it cannot be read.
+// read reads the beginning of a file into room and returns it, or nothing if the file cannot be read.
 func (p *procFile) read(path string, room []byte) []byte {
 	here := unix.AT_FDCWD
 	p.name = append(append(p.name[:0], path...), 0)

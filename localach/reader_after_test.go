@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestReaderAfterGoesOnBehindAFrame(t *testing.T) {
+func TestReaderAfterContinuesAfterFrame(t *testing.T) {
 	for _, c := range []struct {
 		name                     string
 		put, after, want, missed uint64

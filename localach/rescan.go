@@ -12,8 +12,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// drain handles the events that the kernel has queued, up to readAhead, without waiting. To note an event costs less than a
-// check of its file, and the kernel reports dropped events only after all others.
+// drain handles up to readAhead queued events of the kernel without waiting. Handling an event costs less than checking its
+// file, and the kernel reports dropped events only after all others.
 func (w *dirWatch) drain() (err error) {
 	if w.notify == nil {
 		return nil
@@ -21,7 +21,7 @@ func (w *dirWatch) drain() (err error) {
 	for range readAhead {
 		select {
 		case e := <-w.notify.Events:
-			err = w.heard(e)
+			err = w.handleEvent(e)
 		case err = <-w.notify.Errors:
 			err = w.failed(err)
 		default:
@@ -34,7 +34,7 @@ func (w *dirWatch) drain() (err error) {
 	return nil
 }
 
-// failed handles an error of inotify. It returns the errors that it cannot handle.
+// failed handles an error of inotify. It returns errors that it cannot handle.
 func (w *dirWatch) failed(err error) error {
 	if errors.Is(err, fsnotify.ErrEventOverflow) {
 		return w.resync()
@@ -42,32 +42,32 @@ func (w *dirWatch) failed(err error) error {
 	return fmt.Errorf("watch %s: %w", w.dir, err)
 }
 
-// resync queues a check of every name in the directory and every known name.
+// resync queues a check of each name in the directory and each known name.
 func (w *dirWatch) resync() error {
-	defer w.pay(time.Now())
+	defer w.addSpent(time.Now())
 	if err := w.list(); err != nil {
 		return err
 	}
-	for _, k := range w.known {
-		w.queue.rouse(k)
+	for _, k := range w.names {
+		w.queue.makeDue(k)
 	}
 	return nil
 }
 
-// rescan checks every name in the directory and every known name, in order.
+// rescan checks each name in the directory and each known name, in order.
 func (w *dirWatch) rescan(now time.Time) error {
 	if err := w.list(); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.known)) {
-		w.queue.rouse(w.known[name])
+	for _, name := range slices.Sorted(maps.Keys(w.names)) {
+		w.queue.makeDue(w.names[name])
 	}
-	for w.queue.run(now, w.look) {
+	for w.queue.run(now, w.check) {
 	}
 	return nil
 }
 
-// list adds the names in the directory to the known names, as far as there is room.
+// list adds the names in the directory to the known names, up to maxKnown.
 func (w *dirWatch) list() error {
 	dir, err := os.Open(string(w.dir))
 	if err != nil {
@@ -90,22 +90,22 @@ func (w *dirWatch) list() error {
 	}
 }
 
-// admit returns what is known of a name of the directory. It returns nil if the file is gone already, or if there are
-// maxKnown names; then it reports Omitted.
-func (w *dirWatch) admit(name string) *known {
-	k := w.known[name]
+// admit returns the state of a name in the directory, which it adds if needed. It returns nil if the file does not exist, or if
+// there are maxKnown names, in which case it reports Omitted.
+func (w *dirWatch) admit(name string) *watchedName {
+	k := w.names[name]
 	if k != nil {
 		return k
 	}
 	if _, err := w.dir.facts(name); err != nil {
 		return nil
 	}
-	if len(w.known) >= maxKnown {
+	if len(w.names) >= maxKnown {
 		w.omitted = true
 		w.report(Event{Kind: Omitted, Name: name})
 		return nil
 	}
-	k = &known{name: name}
-	w.known[name] = k
+	k = &watchedName{name: name}
+	w.names[name] = k
 	return k
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestReserveFillsTheHolesOfAFileAndKeepsTheRest(t *testing.T) {
+func TestReserveFillsHoles(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "camera", 16, 10_000)
 	put(t, c, 1)

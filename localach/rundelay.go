@@ -8,45 +8,45 @@ import (
 	"time"
 )
 
-// runDelay measures how long threads of this process were ready to run but waited for a processor. It keeps no files open,
-// since a process may have many threads.
+// runDelay measures how long the threads of this process were runnable but waited for a CPU. It keeps no files open, since a
+// process may have many threads.
 type runDelay struct {
 	schedstat
-	paths  []string // of each thread's schedstat
-	listed time.Duration
-	at     time.Duration // when total was read; 0: never
-	total  time.Duration
-	slices uint64 // how often they had run until then
+	paths     []string // schedstat files of the threads
+	listedAt  time.Duration
+	sampledAt time.Duration // when total was read, or 0
+	total     time.Duration
+	slices    uint64 // how often the threads had run until then
 }
 
-// schedstat reads what the kernel tells of the threads of this process.
+// schedstat reads the scheduler's statistics of the threads of this process.
 type schedstat struct {
 	procFile
-	dir string // of the threads; empty: /proc/self/task
+	dir string // directory of the threads; empty means /proc/self/task
 	buf [64]byte
 }
 
 const (
-	relistEvery = time.Second
-	mostDelay   = 50                    // threads may wait for a 50th of the time ...
-	usualDelay  = 40 * time.Microsecond // ... or so long on average each time: a wake-up takes 3 to 25 µs where nobody else runs
+	relistEvery   = time.Second
+	maxDelayShare = 50                    // threads may wait for a 50th of the time,
+	maxMeanDelay  = 40 * time.Microsecond // or for this time on average per wake-up, which takes 3 to 25 µs on an idle CPU
 )
 
-// grew reports whether the threads have waited more than usual since the last call, or whether that is unknown.
-func (r *runDelay) grew(now time.Duration) bool {
-	if r.paths == nil || now-r.listed > relistEvery {
+// isHigh reports whether the threads have waited too long since the last call, or whether that is unknown.
+func (r *runDelay) isHigh(now time.Duration) bool {
+	if r.paths == nil || now-r.listedAt > relistEvery {
 		r.paths = r.list()
-		r.listed, r.at = now, 0
+		r.listedAt, r.sampledAt = now, 0
 	}
 	total, slices := time.Duration(0), uint64(0)
 	for _, path := range r.paths {
 		d, n := r.read(path)
 		total, slices = total+d, slices+n
 	}
-	waited, since, known := total-r.total, now-r.at, r.at != 0
+	waited, since, known := total-r.total, now-r.sampledAt, r.sampledAt != 0
 	times := time.Duration(slices - min(slices, r.slices))
-	r.total, r.slices, r.at = total, slices, now
-	return total == 0 || known && waited > max(since/mostDelay, times*usualDelay)
+	r.total, r.slices, r.sampledAt = total, slices, now
+	return total == 0 || known && waited > max(since/maxDelayShare, times*maxMeanDelay)
 }
 
 // list returns the path of each thread's file.
@@ -59,8 +59,8 @@ func (r *schedstat) list() (paths []string) {
 	return paths
 }
 
-// read returns the second and the third number of "ran waited slices": for how long a thread has waited, and how often it has
-// run; 0 of a thread that has ended.
+// read returns the second and third number of "ran waited slices": how long a thread has waited and how often it has run. Both
+// are 0 for a thread that has ended.
 func (r *schedstat) read(path string) (waited time.Duration, slices uint64) {
 	fields := bytes.Fields(r.procFile.read(path, r.buf[:]))
 	if len(fields) < 3 {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stamp begins every frame of these tests; testdata/peer/frame.h speaks the same: five words in the host's byte order,
-// then a pattern made of them, so that a frame mixed from two is known at sight.
+// stamp is the beginning of each frame in these tests, as in testdata/peer/frame.h: five words in the host's byte order. A
+// pattern follows that depends on them, so that a mixture of two frames is detected.
 type stamp struct{ writer, count, nanos, size, check uint64 }
 
 const stampSize = 40
@@ -56,7 +56,7 @@ func checkFrame(buf []byte) (stamp, error) {
 	return s, nil
 }
 
-// order checks what one reader sees: sequence numbers always grow, and so do the counts of each writer.
+// order checks the frames of one reader: sequence numbers always increase, and so do the counts of each writer.
 type order struct {
 	seq    uint64
 	counts map[uint64]uint64

@@ -7,5 +7,5 @@ enum { LAST_SEQ_OFFSET = offsetof(struct ach_header, last_seq) };
 */
 import "C"
 
-// lastSeqOffset is where last_seq lies in a file: as the C compiler lays it out on this machine.
+// lastSeqOffset is the offset of last_seq in a file, which depends on the architecture.
 const lastSeqOffset = C.LAST_SEQ_OFFSET

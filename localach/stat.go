@@ -4,8 +4,8 @@ import (
 	"io/fs"
 )
 
-// Stat is a channel's condition at one moment. The words of the header are read one by one without the lock: under a busy
-// writer they belong to neighbouring moments.
+// Stat is the state of a channel. The words of the header are read one by one without the lock, so with a busy writer they may
+// be from slightly different times.
 type Stat struct {
 	Geometry    Geometry
 	Bytes       int64 // length of the file
@@ -14,14 +14,14 @@ type Stat struct {
 	LastSeq     uint64
 	Frames      int  // frames in the ring
 	Dirty       bool // a writer is inside put, or died there
-	LockOwner   int  // id of the thread that holds the lock; 0: none
-	Waiters     int  // number of readers that wait on the condition variable, as far as known
-	ForeignCond bool // the condition variable has another C library's layout: its waiters cannot be woken
+	LockOwner   int  // id of the thread that holds the lock, or 0
+	Waiters     int  // number of readers that wait on the condition variable, if its layout is known
+	ForeignCond bool // the condition variable has another C library's layout, so its waiters cannot be woken
 	Tag         Tag
 }
 
-// LargestFrame returns the size in bytes of the largest frame among the newest 256 of the ring, 0 when there is none. It reads
-// the index without the lock: while somebody puts, it may miss the frame that comes or goes. It never blocks.
+// LargestFrame returns the size in bytes of the largest of the newest 256 frames, or 0 if there is none. It reads the index
+// without the lock, so it may miss a frame that is put or replaced meanwhile. It never blocks.
 func (c *Channel) LargestFrame() int {
 	if c.enter() != nil {
 		return 0
@@ -32,7 +32,7 @@ func (c *Channel) LargestFrame() int {
 	return bytes
 }
 
-// Stat reads the channel's condition. It never blocks. Mode, Inode and Bytes are those of the mapped file as it was opened.
+// Stat returns the state of the channel. It never blocks. Mode, Inode and Bytes are those of the file when it was opened.
 func (c *Channel) Stat() (Stat, error) {
 	if err := c.enter(); err != nil {
 		return Stat{}, err
@@ -42,7 +42,7 @@ func (c *Channel) Stat() (Stat, error) {
 	if s != statusOK {
 		return Stat{}, c.fail(s)
 	}
-	c.saw(stat.LastSeq)
+	c.noteSeq(stat.LastSeq)
 	stat.Geometry, stat.Bytes = c.geom, int64(c.geom.bytes())
 	stat.Mode, stat.Inode = c.file.mode, c.file.inode
 	tag, s := c.m.tag()

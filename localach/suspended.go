@@ -7,6 +7,7 @@ int64_t ach_suspended(void);
 import "C"
 import "time"
 
-// Suspended is for how long this host has been suspended since it was started: CLOCK_BOOTTIME less CLOCK_MONOTONIC, which stands
-// still meanwhile. It may be some microseconds too little, never too much. No system call, no allocation. Any goroutine may ask.
+// Suspended returns how long this host has been suspended since its boot: CLOCK_BOOTTIME minus CLOCK_MONOTONIC, which stops
+// during a suspension. The result may be a few microseconds too small, but never too large. Suspended makes no system call and
+// does not allocate. It is safe for concurrent use.
 func Suspended() time.Duration { return time.Duration(C.ach_suspended()) }

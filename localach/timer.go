@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timer is a timerfd read through the runtime's poller: exact to some microseconds, where time.Sleep and time.Timer wake up
-// to a millisecond late.
+// timer is a timerfd that is read through the runtime's poller. It is exact to a few microseconds, while time.Sleep and
+// time.Timer may be up to a millisecond late.
 type timer struct {
 	file *os.File
 	buf  [8]byte
@@ -24,25 +24,25 @@ func newTimer() (*timer, error) {
 	return &timer{file: os.NewFile(uintptr(fd), "timerfd")}, nil
 }
 
-// set makes the timer fire once, after a time that is above zero; 0 stops it.
+// set makes the timer fire once after the given time, which must not be negative. 0 stops the timer.
 func (t *timer) set(after time.Duration) {
 	conn, err := t.file.SyscallConn()
 	if err != nil {
-		return // closed: the loop has ended
+		return // the timer is closed, since the loop has ended
 	}
 	t.spec.Value = unix.NsecToTimespec(int64(after))
 	_ = conn.Control(t.settime)
 }
 
-// settime is a raw system call for the same reason as that of fired: it never blocks.
+// settime is a raw system call, like that of fired, since it never blocks.
 func (t *timer) settime(fd uintptr) {
 	if _, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&t.spec)), 0, 0, 0); errno != 0 {
-		panic("timerfd_settime: " + errno.Error()) // a valid descriptor and a valid time leave no way to fail
+		panic("timerfd_settime: " + errno.Error()) // cannot fail, since descriptor and time are valid
 	}
 }
 
-// wait blocks until the timer has fired, or interrupt was called (os.ErrDeadlineExceeded).
-// It reads by raw system calls, which never block here: File.Read would wake the runtime's monitor thread each time.
+// wait blocks until the timer fires. After interrupt it returns os.ErrDeadlineExceeded. It reads by raw system calls, which never
+// block here, since File.Read would wake the runtime's monitor thread each time.
 func (t *timer) wait() error {
 	conn, err := t.file.SyscallConn()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// A file that shrinks while it is read and written would end the process with SIGBUS.
-func TestTruncatedWhileInUse(t *testing.T) {
+// Without guard.c, a file that shrinks while it is read and written would end the process with SIGBUS.
+func TestTruncationWhileInUse(t *testing.T) {
 	d := tempDir(t)
 	bystander, err := d.Create("bystander", CreateConfig{})
 	if err != nil {
@@ -47,7 +47,7 @@ func truncateInUse(t *testing.T, d Dir, g Geometry, size int64) {
 		users.Go(func() {
 			for deadline := await.Deadline(); ; {
 				if err := call(); errors.Is(err, ErrCorrupt) {
-					return // what is left of the header may look like anything
+					return // the rest of the header may have any content
 				} else if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, ErrBusy) {
 					t.Errorf("cut to %d: got %v, want %v", size, err, ErrCorrupt)
 					return
@@ -75,9 +75,9 @@ func truncateInUse(t *testing.T, d Dir, g Geometry, size int64) {
 	c.LastSeq()
 }
 
-// The header is still there when the data is gone: then the others find the lock free, and not owned by a thread that has long
-// gone on. The page with the lock outlives the cut.
-func TestTheLockIsGivenBackWhenTheDataIsGone(t *testing.T) {
+// The data is truncated, but not the header with the lock. The lock must be released, and not stay owned by a thread that has
+// continued.
+func TestLockIsReleasedAfterTruncation(t *testing.T) {
 	for name, use := range map[string]func(c *Channel) error{
 		"put":         func(c *Channel) error { _, err := c.Writer().Put(make([]byte, 16000)); return err },
 		"next oldest": func(c *Channel) error { _, err := c.Reader().NextOldest(make([]byte, 16384), 0); return err },
@@ -86,7 +86,7 @@ func TestTheLockIsGivenBackWhenTheDataIsGone(t *testing.T) {
 		d := tempDir(t)
 		c := create(t, d, Geometry{4, 16384})
 		put(t, c.Writer(), string(make([]byte, 16384)))
-		guardsStay(t, d, c)
+		truncateMiddle(t, d, c)
 		if err := use(c); !errors.Is(err, ErrTruncated) {
 			t.Errorf("%s: got %v, want %v", name, err, ErrTruncated)
 		}
@@ -99,9 +99,9 @@ func TestTheLockIsGivenBackWhenTheDataIsGone(t *testing.T) {
 	}
 }
 
-// guardsStay takes the middle of the data away under c, and leaves the pages with the header and the guards, so that the fault
-// comes under the lock: a mapping of another, shorter file lies over it.
-func guardsStay(t *testing.T, d Dir, c *Channel) {
+// truncateMiddle removes the middle of c's data and leaves the pages with the header and the guards, so that the fault happens
+// under the lock. It maps another, shorter file over the middle.
+func truncateMiddle(t *testing.T, d Dir, c *Channel) {
 	t.Helper()
 	file, err := os.Create(d.Path("hole"))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// vectorOp is one line of a vector file: an operation on libach, and what it answered.
+// vectorOp is one line of a vector file: an operation on libach and its result.
 type vectorOp struct {
 	Op          string  `json:"op"`
 	Step        int     `json:"step"`
@@ -30,23 +30,23 @@ type vectorOp struct {
 	ImageLen    int     `json:"image_len"`
 	ImageSHA256 string  `json:"image_sha256"`
 	Image       *string `json:"image"`
-	// How long a get with WAIT may wait; nobody puts meanwhile, so that its length changes nothing.
+	// Time limit of a get with WAIT. Nothing is put meanwhile, so its length does not matter.
 	Timeout   json.RawMessage `json:"timeout"`
 	TimeoutNS json.RawMessage `json:"timeout_ns"`
 	TimeoutMS json.RawMessage `json:"timeout_ms"`
 }
 
-// libach's numbers that our side gives in another way.
+// Results of libach that our functions report in another way.
 const (
 	achTimeout = 7
 	optWait    = 1
 	optRelTime = 8
 )
 
-// player replays one file against a channel of ours.
+// player replays one vector file with our functions.
 type player struct {
 	dir        Dir
-	extra      int32 // options added to each get
+	options    int32 // options that are added to each get
 	c          *Channel
 	w          *Writer
 	readers    map[int]*Reader
@@ -65,7 +65,7 @@ func TestVectors(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			for name, extra := range map[string]int32{"lock-free where possible": 0, "always locked": optLocked} {
-				p := &player{dir: tempDir(t), extra: extra, readers: map[int]*Reader{}}
+				p := &player{dir: tempDir(t), options: extra, readers: map[int]*Reader{}}
 				p.play(t, file)
 				t.Logf("%s: %d operations, %d images compared", name, p.ops, p.image)
 				fmt.Printf("vectors %s, %s: %d operations, %d images compared\n", filepath.Base(file), name, p.ops, p.image)
@@ -170,9 +170,9 @@ func (p *player) get(op vectorOp) error {
 	buf := make([]byte, op.Buffer)
 	var got status
 	if op.Options&optWait != 0 && p.c.LastSeq() == r.Seq() {
-		got = achTimeout // nobody puts while it waits, with COPY or without
+		got = achTimeout // nothing is put while it waits
 	} else {
-		got = p.c.m.get(&r.at, buf, int32(op.Options&(optLast|optCopy))|p.extra, -1).code()
+		got = p.c.m.get(&r.at, buf, int32(op.Options&(optLast|optCopy))|p.options, -1).code()
 	}
 	if int(got) != op.Status {
 		return fmt.Errorf("got status %d, want %d", got, op.Status)
@@ -203,7 +203,7 @@ func (r *Reader) compare(op vectorOp) error {
 	return nil
 }
 
-// compareImage compares the whole file but mutex and condition variable.
+// compareImage compares the whole file except mutex and condition variable.
 func (p *player) compareImage(op vectorOp) error {
 	got, err := os.ReadFile(p.dir.Path(p.c.Name()))
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-func TestOurBroadcastLeavesTheWordsThatGlibcLeaves(t *testing.T) {
+func TestBroadcastLeavesSameWordsAsGlibc(t *testing.T) {
 	bin := built(t, "cc", "condvar", "testdata/condvar.c")
 	for seed := range need.LongOr(3, 1) {
 		got := start(t, exec.Command(bin, fmt.Sprint(seed), fmt.Sprint(need.LongOr(3_000_000, 100_000)))).result()
@@ -36,7 +36,7 @@ func TestOurBroadcastLeavesTheWordsThatGlibcLeaves(t *testing.T) {
 	}
 }
 
-func TestAVariableOfAnUnknownLibraryIsLeftAlone(t *testing.T) {
+func TestUnknownConditionVariableIsNotChanged(t *testing.T) {
 	bin := built(t, "cc", "condvar-unknown", "-DUNKNOWN", "testdata/condvar.c")
 	got := start(t, exec.Command(bin, "1", "1")).result()
 	if _, ok := got["waiters"]; !ok || got["waiters"] != 0 || got["status"] != 0 || got["touched"] != 0 {
@@ -44,23 +44,23 @@ func TestAVariableOfAnUnknownLibraryIsLeftAlone(t *testing.T) {
 	}
 }
 
-// C readers wait for frames of ours, some with a time limit and some without; each that waits is woken by every put.
-func TestNoWaitingReaderIsLeftAsleep(t *testing.T) {
+// C readers wait for our frames, with and without a time limit. Each put must wake all readers that wait.
+func TestPutWakesAllWaitingReaders(t *testing.T) {
 	for _, readers := range need.LongOr([]int{1, 2, 3, 4, 5, 6, 7, 8}, []int{1, 2, 5}) {
 		t.Run(fmt.Sprint(readers), func(t *testing.T) {
 			g := gather(t, readers)
 			for g.puts < need.LongOr(10_000, 300) {
 				g.burst()
 				if !g.allSaw(await.Limit) {
-					t.Fatalf("after %d puts: the newest frame is %d, the readers have seen %v; stuck for %v", g.puts, g.newest, g.seen(), g.w.Stuck())
+					t.Fatalf("after %d puts: the newest frame is %d, the readers have seen %v; stuck for %v", g.puts, g.newest, g.lastSeen(), g.w.Stuck())
 				}
 			}
 		})
 	}
 }
 
-// The same while readers are killed in their waits. That may wedge the variable: then Stuck says so. Nobody is left asleep unnoticed.
-func TestKilledReadersLeaveNobodyAsleepUnnoticed(t *testing.T) {
+// Kills readers that wait, which may wedge the condition variable. Then Stuck must report it.
+func TestKilledReadersAreReportedByStuck(t *testing.T) {
 	t.Parallel()
 	g, wedged := gather(t, 5), 0
 	for kills := 0; kills < need.LongOr(100, 3); {
@@ -75,24 +75,24 @@ func TestKilledReadersLeaveNobodyAsleepUnnoticed(t *testing.T) {
 			continue
 		}
 		if g.w.Stuck() == 0 {
-			// Whoever was killed since the last put may have held the variable's inner lock: a reader whose
-			// time is over waits for that. The next put tells.
+			// A killed reader may have held the variable's inner lock, for which a reader waits whose time
+			// is over. The next put shows that.
 			if g.burst(); g.allSaw(200 * time.Millisecond) {
 				continue
 			}
 		}
 		if g.w.Stuck() == 0 {
-			t.Fatalf("after %d kills: the newest frame is %d, the readers have seen %v, and nothing is stuck", kills, g.newest, g.seen())
+			t.Fatalf("after %d kills: the newest frame is %d, the readers have seen %v, and nothing is stuck", kills, g.newest, g.lastSeen())
 		}
 		wedged++
-		g.renew()
+		g.recreate()
 	}
 	t.Logf("%d puts, wedged %d times", g.puts, wedged)
 }
 
-// A reader that is only stopped in its wait keeps glibc up to 2.40 from waking others; when it goes on all are woken, without
-// another put.
-func TestNobodyIsLeftAsleepWhenAStoppedReaderGoesOn(t *testing.T) {
+// With glibc up to 2.40, a reader that is stopped while it waits prevents waking others. When it continues, all must be woken,
+// without another put.
+func TestReadersWakeAfterStoppedReaderContinues(t *testing.T) {
 	g, stuck := gatherAs(t, 4, "0"), 0
 	createIn(t, g.d, "new", 4, 64)
 	robust := condFrom241(t, pathOf(g.d, "new"))
@@ -120,49 +120,49 @@ func TestNobodyIsLeftAsleepWhenAStoppedReaderGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !g.allSaw(await.Limit) {
-			t.Fatalf("the newest frame is %d, the readers have seen %v; stuck for %v", g.newest, g.seen(), g.w.Stuck())
+			t.Fatalf("the newest frame is %d, the readers have seen %v; stuck for %v", g.newest, g.lastSeen(), g.w.Stuck())
 		}
 		await.True(t, "nobody is to be woken any more", func() bool { return g.w.Stuck() == 0 })
 	}
 }
 
-// A put wakes a few readers without another goroutine, which would have to wake up first.
-func TestAPutWakesAReaderThatWaitsItself(t *testing.T) {
+// A put wakes a few readers itself, without another goroutine that would first have to wake up.
+func TestPutWakesReadersWithoutGoroutine(t *testing.T) {
 	g := gatherAs(t, 3, "0")
 	await.True(t, "all wait", func() bool { st, err := g.c.Stat(); return err == nil && st.Waiters == len(g.readers) })
-	before := broadcasters() // of other tests' writers, which may still try
+	before := broadcasters() // broadcasters of other tests' writers, which may still run
 	seq, err := g.w.Put(make([]byte, 64))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if g.newest = seq; !g.allSaw(await.Limit) {
-		t.Fatalf("the newest frame is %d, the readers have seen %v", g.newest, g.seen())
+		t.Fatalf("the newest frame is %d, the readers have seen %v", g.newest, g.lastSeen())
 	}
 	if broadcasters() > before {
 		t.Error("a goroutine was started to wake them")
 	}
 }
 
-// broadcasters counts the goroutines that wake readers.
+// broadcasters returns the number of goroutines that wake readers.
 func broadcasters() int {
 	all := make([]byte, 1<<20)
 	return bytes.Count(all[:runtime.Stack(all, true)], []byte("(*Writer).broadcast("))
 }
 
-// gathering is a channel and the C readers that wait on it.
+// gathering is a channel and C readers that wait on it.
 type gathering struct {
 	t       *testing.T
 	d       localach.Dir
 	c       *localach.Channel
 	w       *localach.Writer
 	readers []*process
-	limits  []string // of their waits in microseconds, by turns; 0: none
-	words   []byte   // one for each reader: the newest frame that it has seen
+	limits  []string // time limits of the waits in microseconds, used in turn; 0 means none
+	words   []byte   // the newest frame that each reader has seen
 	newest  uint64
 	puts    int
 }
 
-// gather has readers wait, every other one with a time limit, some with one that is never over.
+// gather starts readers that wait, half of them with a short or very long time limit.
 func gather(t *testing.T, readers int) *gathering {
 	return gatherAs(t, readers, "0", "200", "0", "3600000000")
 }
@@ -181,12 +181,12 @@ func gatherAs(t *testing.T, readers int, limits ...string) *gathering {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Munmap(g.words) })
-	g.renew()
+	g.recreate()
 	return g
 }
 
-// renew makes the channel anew and has all readers wait there.
-func (g *gathering) renew() {
+// recreate replaces the channel, and starts all readers on the new one.
+func (g *gathering) recreate() {
 	g.t.Helper()
 	old, oldWriter := g.c, g.w
 	c, err := g.d.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: 64}, Replace: true})
@@ -216,7 +216,7 @@ func (g *gathering) follow(slot int) {
 	g.readers[slot] = startPeer(g.t, pathOf(g.d, "imu"), "follow", filepath.Join(string(g.d), "seen"), fmt.Sprint(slot), limit).ready()
 }
 
-// burst puts a few frames, with pauses in which readers may or may not come to wait.
+// burst puts a few frames with short pauses, in which readers may begin to wait.
 func (g *gathering) burst() {
 	g.t.Helper()
 	frame := make([]byte, 64)
@@ -225,7 +225,7 @@ func (g *gathering) burst() {
 		}
 		seq, err := g.w.Put(frame)
 		for limit := await.Deadline(); errors.Is(err, localach.ErrBusy) && time.Now().Before(limit); {
-			seq, err = g.w.Put(frame) // on a busy machine somebody may stand still for long with the lock
+			seq, err = g.w.Put(frame) // on a busy machine a process may be descheduled while it holds the lock
 		}
 		if err != nil {
 			g.t.Fatal(err)
@@ -235,7 +235,7 @@ func (g *gathering) burst() {
 	}
 }
 
-func (g *gathering) seen() []uint64 {
+func (g *gathering) lastSeen() []uint64 {
 	all := make([]uint64, len(g.readers))
 	for slot := range all {
 		all[slot] = atomic.LoadUint64((*uint64)(unsafe.Pointer(&g.words[8*slot])))
@@ -243,12 +243,12 @@ func (g *gathering) seen() []uint64 {
 	return all
 }
 
-// allSaw waits until every reader has seen the newest frame; false: that does not come about, or has been stuck for so long.
+// allSaw waits until all readers have seen the newest frame. It returns false after the time limit, or if Stuck exceeds stuck.
 func (g *gathering) allSaw(stuck time.Duration) bool {
 	limit := await.Deadline()
 	for n := 0; ; n++ {
 		behind := false
-		for _, seq := range g.seen() {
+		for _, seq := range g.lastSeen() {
 			behind = behind || seq < g.newest
 		}
 		if !behind {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startWatcher runs a Watcher until the test ends, and checks that it ends when told to.
+// startWatcher runs a Watcher until the test ends, and checks that Run returns.
 func startWatcher(t testing.TB) *localach.Watcher {
 	t.Helper()
 	w, err := localach.NewWatcher()
@@ -60,7 +60,7 @@ func TestWatcherWakesForEveryNewestFrame(t *testing.T) {
 	}
 }
 
-func TestWatcherIsWokenByAnotherProcess(t *testing.T) {
+func TestWatcherNoticesFramesOfOtherProcess(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 16, 64)
 	w := startWatcher(t)
@@ -79,10 +79,10 @@ func TestWatcherIsWokenByAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestWatcherTellsWhenItLookedLast(t *testing.T) {
+func TestLookedReturnsTimeOfLastPoll(t *testing.T) {
 	c := createIn(t, privateDir(t), "imu", 16, 64)
 	w := startWatcher(t)
-	time.Sleep(20 * time.Millisecond) // nothing is looked at, which says nothing of what is watched from now on
+	time.Sleep(20 * time.Millisecond) // nothing is polled meanwhile, which must not affect channels that are watched from now on
 	begin := time.Now()
 	late := make(chan time.Duration, 1000)
 	defer w.Watch(c, func(uint64) { late <- time.Since(w.Looked()) }).Close()
@@ -117,7 +117,7 @@ func TestWatcherStopsWakingAfterClose(t *testing.T) {
 	}
 }
 
-func TestWatcherSurvivesATruncatedFile(t *testing.T) {
+func TestWatcherSurvivesTruncatedFile(t *testing.T) {
 	d := privateDir(t)
 	c, other := createIn(t, d, "imu", 16, 512), createIn(t, d, "joints", 16, 512)
 	w := startWatcher(t)
@@ -134,7 +134,7 @@ func TestWatcherSurvivesATruncatedFile(t *testing.T) {
 	await.True(t, "the other channel still watched", func() bool { return otherSeq.Load() == 1 })
 }
 
-func TestWatcherKeepsTheMappingOfAClosedChannel(t *testing.T) {
+func TestWatcherKeepsMappingOfClosedChannel(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 16, 64)
 	w := startWatcher(t)
@@ -148,7 +148,7 @@ func TestWatcherKeepsTheMappingOfAClosedChannel(t *testing.T) {
 	defer w.Watch(c, func(uint64) { t.Error("a closed channel was woken") }).Close()
 }
 
-func TestWatcherTakesChangesFromEverywhereAtOnce(t *testing.T) {
+func TestWatcherIsSafeForConcurrentUse(t *testing.T) {
 	d := privateDir(t)
 	w := startWatcher(t)
 	var group sync.WaitGroup
@@ -173,7 +173,7 @@ func TestWatcherTakesChangesFromEverywhereAtOnce(t *testing.T) {
 	await.Return(t, "wakes of all", group.Wait)
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time of this process.
 func cpuTime(t testing.TB) time.Duration {
 	t.Helper()
 	var u unix.Rusage
@@ -183,7 +183,7 @@ func cpuTime(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkWatch500 watches 500 channels, 20 of them written at 1 kHz by other processes: %core is to stay under 5.
+// BenchmarkWatch500 watches 500 channels, 20 of them written at 1 kHz by other processes. The goal is less than 5 %core.
 func BenchmarkWatch500(b *testing.B) {
 	d := privateDir(b)
 	w := startWatcher(b)

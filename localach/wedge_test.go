@@ -10,8 +10,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// wedge puts the condition variable into the state that a process leaves which is killed while it waits: it still counts as a
-// waiter, and holds the inner lock, or (up to glibc 2.40) a reference to its group.
+// wedge puts the condition variable into the state after a waiting process was killed: the process still counts as a waiter, and
+// holds the inner lock or, up to glibc 2.40, a reference to its group.
 func wedge(t *testing.T, c *Channel, innerLock bool) {
 	t.Helper()
 	words := c.memory[headerBytes-64 : headerBytes-16]
@@ -27,14 +27,14 @@ func wedge(t *testing.T, c *Channel, innerLock bool) {
 	case old:
 		add(9, 8)
 		add(0, 2) // wseq: one waiter in group 0
-		add(5, 2) // g_refs[1]: one that never gave back its reference
+		add(5, 2) // g_refs[1]: one waiter that never released its reference
 	default:
 		add(7, 8)
 		add(6, 1)
 	}
 }
 
-func TestPutGoesOnWhileABroadcastHangs(t *testing.T) {
+func TestPutSucceedsWhileBroadcastHangs(t *testing.T) {
 	for name, innerLock := range map[string]bool{"group reference": false, "inner lock": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // Close waits for 1 s
@@ -69,7 +69,7 @@ func TestPutGoesOnWhileABroadcastHangs(t *testing.T) {
 	}
 }
 
-func TestPoisonIsBoundedWhileSomebodyHoldsTheLock(t *testing.T) {
+func TestPoisonTimesOutWhileLockIsHeld(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	poke32(c, atLock, uint32(os.Getppid()))
 	await.Return(t, "calls on a damaged channel", func() {
@@ -82,7 +82,7 @@ func TestPoisonIsBoundedWhileSomebodyHoldsTheLock(t *testing.T) {
 	}
 }
 
-func TestWriterClosesWithoutABroadcast(t *testing.T) {
+func TestWriterClosesWithoutBroadcast(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	w := c.Writer()
 	put(t, w, "frame")

@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// Writer puts frames into a channel. One goroutine at a time, except for Stuck.
+// Writer puts frames into a channel. It is for one goroutine at a time, except for Stuck.
 type Writer struct {
-	c       *Channel
-	result  putResult
-	wake    chan struct{} // a broadcast is due; nil until a reader first waited
-	done    chan struct{} // the broadcaster has ended
-	began   time.Time     // of the broadcaster
-	hanging atomic.Int64  // since when readers wait to be woken, in ns since began; 0: none do
-	closed  bool
-	givenUp atomic.Bool // the broadcaster must stop trying
+	c          *Channel
+	result     putResult
+	wake       chan struct{} // requests a broadcast; nil until a reader first waited
+	done       chan struct{} // closed when the broadcaster has ended
+	startedAt  time.Time     // start of the broadcaster
+	stuckSince atomic.Int64  // since when readers wait to be woken, in ns since startedAt, or 0
+	closed     bool
+	gaveUp     atomic.Bool // the broadcaster must stop
 }
 
-// Put appends a copy of frame and returns its sequence number. It waits for the lock for at most 100 ms (ErrBusy) and never
-// for a reader. It wakes up to 8 readers that wait on the condition variable, where that takes no wait. Else another goroutine
-// does: that can take time, or be impossible once a process was killed while it waited (Stuck). A frame may fill the whole data
-// area (a larger one gives ErrTooLarge) and must not be empty. Put allocates nothing, unless that goroutine is started.
+// Put puts a copy of frame and returns its sequence number. It waits for the lock for at most 100 ms (ErrBusy) and never for a
+// reader. It wakes up to 8 readers that wait on the condition variable, if that needs no waiting. Otherwise another goroutine
+// wakes them, which can take time, or be impossible after a process was killed while it waited (see Stuck). A frame may fill the
+// whole data area, but not more (ErrTooLarge), and must not be empty. Put does not allocate, except to start that goroutine.
 func (w *Writer) Put(frame []byte) (seq uint64, err error) {
 	return w.put(frame, lockLimit)
 }
 
-// TryPut is Put without waiting: if the lock is not free within a few microseconds, it gives ErrBusy.
+// TryPut does what Put does, but returns ErrBusy if the lock is not free within a few microseconds.
 func (w *Writer) TryPut(frame []byte) (seq uint64, err error) {
 	return w.put(frame, 0)
 }
 
-// lockLimit is how long a lock is waited for: ACH_LOCK_NS.
+// lockLimit is the longest wait for a lock, ACH_LOCK_NS.
 const lockLimit = 100 * time.Millisecond
 
 func (w *Writer) put(frame []byte, limit time.Duration) (seq uint64, err error) {
@@ -44,27 +44,27 @@ func (w *Writer) put(frame []byte, limit time.Duration) (seq uint64, err error) 
 		return 0, w.c.fail(s)
 	}
 	seq = uint64(w.result.c.seq)
-	w.c.saw(seq)
+	w.c.noteSeq(seq)
 	if w.result.c.waiters != 0 && !w.closed {
 		w.signal()
 	}
 	return seq, nil
 }
 
-// Stuck returns for how long the writer has failed to wake the waiting readers, 0 when there are none to wake. Any goroutine
-// may call it.
+// Stuck returns how long the writer has failed to wake waiting readers, or 0 if there are none to wake. It is safe for
+// concurrent use.
 func (w *Writer) Stuck() time.Duration {
-	at := w.hanging.Load()
+	at := w.stuckSince.Load()
 	if at == 0 {
 		return 0
 	}
-	return max(time.Since(w.began)-time.Duration(at), 1)
+	return max(time.Since(w.startedAt)-time.Duration(at), 1)
 }
 
-// wakeFor is how long Close tries to wake the readers of the last frame.
+// wakeFor is how long Close tries to wake the readers that wait for the last frame.
 const wakeFor = time.Second
 
-// Close ends the Writer. When the readers that wait for the last frame cannot be woken within 1 s, it gives ErrWedged.
+// Close closes the Writer. It returns ErrWedged if the readers that wait for the last frame cannot be woken within 1 s.
 func (w *Writer) Close() error {
 	if w.closed {
 		return nil
@@ -79,10 +79,10 @@ func (w *Writer) Close() error {
 	select {
 	case <-w.done:
 	case <-limit.C:
-		w.givenUp.Store(true)
+		w.gaveUp.Store(true)
 		<-w.done
 	}
-	if w.hanging.Swap(0) != 0 {
+	if w.stuckSince.Swap(0) != 0 {
 		return fmt.Errorf("channel %s: %w", w.c.name, ErrWedged)
 	}
 	return nil
@@ -93,23 +93,23 @@ func (w *Writer) signal() {
 		if _, ok := w.c.retain(); !ok {
 			return
 		}
-		w.wake, w.done, w.began = make(chan struct{}, 1), make(chan struct{}), time.Now().Add(-1)
+		w.wake, w.done, w.startedAt = make(chan struct{}, 1), make(chan struct{}), time.Now().Add(-1)
 		go w.broadcast()
 	}
 	select {
 	case w.wake <- struct{}{}:
-	default: // a broadcast is due already, and wakes the readers for this frame too
+	default: // the requested broadcast also wakes the readers for this frame
 	}
 }
 
-// broadcast runs until Close. It tries until all readers are woken, since a process that prevents it may only be stopped.
+// broadcast wakes readers until Close. It tries until all readers are woken, since a process that prevents it may only be stopped.
 func (w *Writer) broadcast() {
 	defer close(w.done)
 	defer w.c.release()
 	for range w.wake {
-		w.hanging.Store(int64(time.Since(w.began)))
+		w.stuckSince.Store(int64(time.Since(w.startedAt)))
 		s := w.c.m.wake()
-		for pause := wakeAgain; s == statusWedged && !w.givenUp.Load(); pause = min(2*pause, wakeSeldom) {
+		for pause := minWakeRetry; s == statusWedged && !w.gaveUp.Load(); pause = min(2*pause, maxWakeRetry) {
 			time.Sleep(pause)
 			s = w.c.m.wake()
 		}
@@ -117,12 +117,12 @@ func (w *Writer) broadcast() {
 			continue
 		}
 		w.c.fail(s)
-		w.hanging.Store(0)
+		w.stuckSince.Store(0)
 	}
 }
 
-// How long the broadcaster waits after it could not wake all readers; the wait grows.
+// Bounds of the broadcaster's pause after it could not wake all readers. The pause grows.
 const (
-	wakeAgain  = time.Millisecond
-	wakeSeldom = 100 * time.Millisecond
+	minWakeRetry = time.Millisecond
+	maxWakeRetry = 100 * time.Millisecond
 )

@@ -30,9 +30,9 @@ func ReadTrace(file string) (*Trace, error) {
 
 // reverseName returns the name of the file for the reverse direction, or "".
 func reverseName(file string) string {
-	name, packed := strings.CutSuffix(file, ".gz")
+	name, isCompressed := strings.CutSuffix(file, ".gz")
 	end := ""
-	if packed {
+	if isCompressed {
 		end = ".gz"
 	}
 	if name, ok := strings.CutSuffix(name, ".up"); ok {

@@ -46,6 +46,7 @@ func TestHits(t *testing.T) {
 		{"comment of a local variable", "misnamed ^.*", "func f() {\n// The sum.\nvar x int\n_ = x }", ""},
 		{"doc of a test", "misnamed ^.*", "// Two peers.\nfunc TestPeers() {}", ""},
 		{"name that is nowhere", "unknown ^.*$", "// See oldName.", "dir/file.go:3: oldName"},
+		{"name in an example", "unknown ^.*$", "// See:\n//\n//\toldName()", ""},
 		{"name in the code", "unknown ^.*$", "// See newName.\nvar newName int", ""},
 		{"name in a string", "unknown ^.*$", "// See newName.\nvar x = `newName`", ""},
 		{"retired name", "name \\bwish\\b", "var oldWish int", "dir/file.go:3: old wish"},

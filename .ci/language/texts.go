@@ -34,6 +34,7 @@ type reader struct {
 
 var (
 	word      = regexp.MustCompile(`\w+`)
+	example   = regexp.MustCompile(`(?m)^\t.*`)
 	camelCase = regexp.MustCompile(`\b\w*[a-z]\w*[A-Z]\w*\b`)
 	testName  = regexp.MustCompile(`^(Test|Fuzz|Benchmark)([A-Z_]|$)`)
 	humps     = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])|_`)
@@ -60,7 +61,7 @@ func (r *reader) read(file, content string) error {
 			continue
 		}
 		r.add("comment", c.Pos(), c.Text())
-		for _, w := range camelCase.FindAllString(c.Text(), -1) {
+		for _, w := range camelCase.FindAllString(example.ReplaceAllString(c.Text(), ""), -1) {
 			r.add("unknown", c.Pos(), w)
 		}
 	}
@@ -139,7 +140,7 @@ func (r *reader) addDoc(doc *ast.CommentGroup, name *ast.Ident) {
 	}
 }
 
-// addNames adds names as words: "httpPort" and "http_port" are "http port".
+// addNames adds names as words: "testName" and "test_name" are "test name".
 func (r *reader) addNames(names ...*ast.Ident) {
 	for _, name := range names {
 		r.add("name", name.Pos(), strings.ToLower(humps.ReplaceAllString(name.Name, "$1$3 $2$4")))

@@ -93,7 +93,7 @@ func TestNewerFrameEndsAnIncompleteOne(t *testing.T) {
 	}
 }
 
-func TestOwedFrameIsPutTogetherASecondTime(t *testing.T) {
+func TestReassemblerAcceptsRetransmittedLastValue(t *testing.T) {
 	var a assembly
 	a.add(partOf(1, 0, 2, 10, make([]byte, 5)))
 	if a.add(partOf(1, 1, 2, 10, make([]byte, 5))) == nil || a.owed {

@@ -11,11 +11,11 @@ import (
 
 // The modes for packing and unpacking, immutable.
 var (
-	packing   = packingMode()
-	unpacking = unpackingMode()
+	encoding = encodingMode()
+	decoding = decodingMode()
 )
 
-func packingMode() cbor.EncMode {
+func encodingMode() cbor.EncMode {
 	mode, err := cbor.CoreDetEncOptions().EncMode()
 	if err != nil {
 		panic(err)
@@ -23,9 +23,9 @@ func packingMode() cbor.EncMode {
 	return mode
 }
 
-// unpackingMode allows as much as the largest good layout needs. A struct takes two levels: the
+// decodingMode allows as much as the largest good layout needs. A struct takes two levels: the
 // list of its fields, and one of them.
-func unpackingMode() cbor.DecMode {
+func decodingMode() cbor.DecMode {
 	mode, err := cbor.DecOptions{
 		DupMapKey:        cbor.DupMapKeyEnforcedAPF,
 		MaxNestedLevels:  2*maxDepth + 4,
@@ -44,7 +44,7 @@ func unpackingMode() cbor.DecMode {
 // maps with the integer keys that stand beside the fields of Layout, Field and Word. There is one
 // way only to write a layout. The error says what another host would have against it.
 func (l *Layout) Pack() ([]byte, error) {
-	packed, err := packing.Marshal(l)
+	packed, err := encoding.Marshal(l)
 	if err == nil {
 		_, err = Unpack(packed)
 	}
@@ -63,10 +63,10 @@ func Unpack(packed []byte) (*Layout, error) {
 		return nil, fmt.Errorf("%d bytes: want at most %d", len(packed), MaxText)
 	}
 	l := &Layout{}
-	if unpacking.Unmarshal(packed, l) != nil {
+	if decoding.Unmarshal(packed, l) != nil {
 		return nil, errDamaged // the text of the library may quote what was sent
 	}
-	if again, err := packing.Marshal(l); err != nil || !bytes.Equal(again, packed) {
+	if again, err := encoding.Marshal(l); err != nil || !bytes.Equal(again, packed) {
 		return nil, errDamaged
 	}
 	if found := l.Check(); len(found) > 0 {

@@ -126,7 +126,7 @@ func (t *Table) open(name string, old *Channel) (*localach.Channel, error) {
 	switch {
 	case old == nil:
 	case old.before != nil:
-		return old.before.ReopenAnew()
+		return old.before.ReopenReinitialised()
 	case old.IsOpen() && errors.Is(old.Ring.Check(), localach.ErrReinitialised):
 		return old.Ring.Reopen()
 	}

@@ -18,10 +18,10 @@ const (
 	tagSize       = 16
 	signatureSize = 64
 
-	signedBit  = 0x01
-	owedBit    = 0x02
-	flagBits   = signedBit | owedBit
-	codecShift = 5
+	signedBit    = 0x01
+	lastValueBit = 0x02
+	flagBits     = signedBit | lastValueBit
+	codecShift   = 5
 )
 
 // Frame is one frame of a channel.
@@ -70,7 +70,7 @@ func appendHeader(dst []byte, h header, f *Frame) []byte {
 		flags |= signedBit
 	}
 	if f.Owed {
-		flags |= owedBit
+		flags |= lastValueBit
 	}
 	dst = append(dst, version, flags)
 	dst = append(dst, h.key[:]...)
@@ -88,7 +88,7 @@ func parse(b []byte) (h header, f Frame, signature []byte, err error) {
 		return h, f, nil, errShort
 	}
 	flags := b[1]
-	h.signed, f.Owed, f.Codec = flags&signedBit != 0, flags&owedBit != 0, wire.Codec(flags>>codecShift)
+	h.signed, f.Owed, f.Codec = flags&signedBit != 0, flags&lastValueBit != 0, wire.Codec(flags>>codecShift)
 	h.key, h.counter, h.node = ID(b[2:]), binary.BigEndian.Uint64(b[10:]), [16]byte(b[18:])
 	f.Epoch, f.Seq = binary.BigEndian.Uint64(b[34:]), binary.BigEndian.Uint64(b[42:])
 	captured := binary.BigEndian.Uint64(b[50:])

@@ -31,7 +31,7 @@ type lab struct {
 	keys [2]trust.Key
 
 	sockets map[*Endpoint]net.PacketConn
-	logs    map[*Endpoint]*logBook
+	logs    map[*Endpoint]*logs
 	ports   uint16
 }
 
@@ -97,7 +97,7 @@ func newLab(listen func(net.PacketConn, Config) (*Endpoint, error), bind func(*t
 		listen: listen, bind: bind,
 		keys:    [2]trust.Key{trust.NewKey(), trust.NewKey()},
 		sockets: make(map[*Endpoint]net.PacketConn),
-		logs:    make(map[*Endpoint]*logBook),
+		logs:    make(map[*Endpoint]*logs),
 	}
 	l.pair = func(t *testing.T) (robot, pc *Session) {
 		t.Helper()
@@ -127,17 +127,17 @@ func (l *lab) start(t *testing.T, cfg Config) *Endpoint {
 
 func (l *lab) startAt(t *testing.T, at netip.AddrPort, cfg Config) *Endpoint {
 	t.Helper()
-	book := &logBook{}
+	log := &logs{}
 	if cfg.ResetSecret == ([32]byte{}) {
 		copy(cfg.ResetSecret[:], cfg.Node[:]) // kept over restarts
 	}
-	cfg.Log = slog.New(slog.NewTextHandler(book, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	cfg.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	conn := l.bind(t, at)
 	e, err := l.listen(conn, cfg)
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	l.sockets[e], l.logs[e] = conn, book
+	l.sockets[e], l.logs[e] = conn, log
 	return e
 }
 
@@ -179,20 +179,20 @@ func nodeOf(host string) trust.NodeID {
 	return n
 }
 
-// logBook keeps what was logged.
-type logBook struct {
+// logs keeps what was logged.
+type logs struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-func (b *logBook) Write(p []byte) (int, error) {
+func (b *logs) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.Write(p)
 }
 
 // lines returns the lines that contain text.
-func (b *logBook) lines(text string) []string {
+func (b *logs) lines(text string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var found []string

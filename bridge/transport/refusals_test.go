@@ -14,8 +14,8 @@ import (
 
 func TestRefusalsAreLoggedOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		book := &logBook{}
-		r := newRefusals(slog.New(slog.NewTextHandler(book, nil)), func() string { return "01234567" })
+		log := &logs{}
+		r := newRefusals(slog.New(slog.NewTextHandler(log, nil)), func() string { return "01234567" })
 		addr := func(host, port int) net.Addr { return &net.UDPAddr{IP: net.IPv4(10, 0, 0, byte(host)), Port: port} }
 		for port := range 5 { // one host, whatever its port
 			r.Report(addr(1, port), trust.Claim{}, trust.ErrWrongKey)
@@ -23,13 +23,13 @@ func TestRefusalsAreLoggedOnceASecond(t *testing.T) {
 		for host := range 100 { // and no more than maxVoices hosts
 			r.Report(addr(100+host, 1), trust.Claim{}, trust.ErrWrongKey)
 		}
-		if got := len(book.lines("")); got != maxVoices {
+		if got := len(log.lines("")); got != maxVoices {
 			t.Errorf("lines: got %d, want %d", got, maxVoices)
 		}
 		time.Sleep(refusalPeriod)
 		r.Report(addr(1, 1), trust.Claim{Host: "spy", Network: "89abcdef"}, trust.ErrWrongKey)
 		r.Report(addr(2, 1), trust.Claim{}, errors.New("peer showed no certificate"))
-		lines := book.lines("")[maxVoices:]
+		lines := log.lines("")[maxVoices:]
 		for i, want := range []string{
 			`level=WARN msg="peer has another network key" peer=10.0.0.1:1 host=spy network=01234567 peer_network=89abcdef count=69`,
 			`level=INFO msg="stranger refused" peer=10.0.0.2:1 network=01234567 err="peer showed no certificate"`,

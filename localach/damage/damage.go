@@ -1,7 +1,7 @@
-// Package damage does to a channel's file what a program does that stops or dies in the middle
-// of its work. It is for tests of packages that use channels.
+// Package damage changes a channel's file like a program that was stopped or killed inside put or
+// get. It is for tests of packages that use channels.
 //
-//	damage.TakeLock(t, dir, "imu") // every put and get of others waits from now on
+//	damage.TakeLock(t, dir, "imu") // puts and gets of other programs now wait
 package damage
 
 import (
@@ -13,31 +13,31 @@ import (
 	"achbridge/localach"
 )
 
-// Where words of a channel's header stand, see ach-abi.
+// Offsets of words in a channel's header, see ach-abi.md.
 const (
-	lockWord  = 216 // the first of the pthread_mutex_t
-	DirtyWord = 304 // not 0 while a put is at it
+	lockWord  = 216 // first word of the pthread_mutex_t
+	DirtyWord = 304 // not 0 during a put
 )
 
-// TakeLock plays a process that stopped inside put or get.
+// TakeLock takes the channel's lock, like a process that was stopped inside put or get.
 func TakeLock(t testing.TB, dir localach.Dir, name string) {
 	t.Helper()
 	Write(t, dir, name, lockWord, binary.NativeEndian.AppendUint32(nil, uint32(os.Getpid())))
 }
 
-// FreeLock has it go on.
+// FreeLock releases the lock.
 func FreeLock(t testing.TB, dir localach.Dir, name string) {
 	t.Helper()
 	Write(t, dir, name, lockWord, make([]byte, 4))
 }
 
-// MakeDirty plays a process that died inside put.
+// MakeDirty makes the channel dirty, like a process that was killed inside put.
 func MakeDirty(t testing.TB, dir localach.Dir, name string) {
 	t.Helper()
 	Write(t, dir, name, DirtyWord, []byte{1})
 }
 
-// Write changes bytes of the file.
+// Write writes b to the file at offset at.
 func Write(t testing.TB, dir localach.Dir, name string, at int64, b []byte) {
 	t.Helper()
 	file, err := os.OpenFile(filepath.Join(string(dir), "achshm-"+name), os.O_RDWR, 0)

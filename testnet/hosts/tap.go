@@ -81,7 +81,7 @@ func configure(number, hosts int) error {
 	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: multicast, Scope: netlink.SCOPE_LINK}); err != nil {
 		return fmt.Errorf("%s: add multicast route: %w", interface0, err)
 	}
-	return addNeighbours(eth.Attrs().Index, number, hosts)
+	return addHardwareAddrs(eth.Attrs().Index, number, hosts)
 }
 
 // waitForRoute waits until this host accepts packets to its IPv6 address. A worker of the
@@ -101,10 +101,10 @@ func waitForRoute(address netip.Addr) error {
 	return fmt.Errorf("%s: after 5 s there is no local route for %v", interface0, address)
 }
 
-// addNeighbours adds permanent neighbour entries for the other hosts, so that no
+// addHardwareAddrs adds permanent neighbour entries for the other hosts, so that no
 // measurement begins with ARP, whose queue would drop most of a burst. An interface
 // that was down loses the entries, and then uses ARP.
-func addNeighbours(link, number, hosts int) error {
+func addHardwareAddrs(link, number, hosts int) error {
 	for other := range hosts {
 		if other == number {
 			continue

@@ -112,12 +112,12 @@ func TestFramesDoNotCompress(t *testing.T) {
 	if err != nil || n != 1000 {
 		t.Fatalf("got %d bytes, %v; want a frame of 1000", n, err)
 	}
-	var packed bytes.Buffer
-	w, _ := flate.NewWriter(&packed, flate.BestCompression)
+	var compressed bytes.Buffer
+	w, _ := flate.NewWriter(&compressed, flate.BestCompression)
 	w.Write(frame[:n])
 	w.Close()
-	if packed.Len() < 950 {
-		t.Errorf("got a frame of 1000 bytes that is %d when compressed, want no gain", packed.Len())
+	if compressed.Len() < 950 {
+		t.Errorf("got a frame of 1000 bytes that is %d when compressed, want no gain", compressed.Len())
 	}
 }
 

@@ -107,14 +107,14 @@ func (p *Protocol) Close() {
 // handshake is one handshake, from its first byte to the welcome.
 type handshake struct {
 	*Protocol
-	conn    net.Conn
-	self    *trust.Member // as which this end meets the peer
-	tls     *tls.Conn
-	link    *link
-	claim   trust.Claim // the dialler's, from its greeting
-	verdict error       // on the peer's certificates
-	peer    trust.Peer
-	chain   []*x509.Certificate
+	conn      net.Conn
+	self      *trust.Member // as which this end meets the peer
+	tls       *tls.Conn
+	link      *link
+	claim     trust.Claim // the dialler's, from its greeting
+	verifyErr error       // on the peer's certificates
+	peer      trust.Peer
+	chain     []*x509.Certificate
 }
 
 // meet makes a session of a connection, or closes it.
@@ -141,7 +141,7 @@ func (m *handshake) ask(ctx context.Context) error {
 		kind, word := m.word()
 		began := time.Now()
 		if err := m.link.put(kind, word); err != nil || kind != recordWelcome {
-			return cmp.Or(m.verdict, err)
+			return cmp.Or(m.verifyErr, err)
 		}
 		err := m.hearWord()
 		m.link.noteRTT(time.Since(began))
@@ -170,7 +170,7 @@ func (m *handshake) answer(ctx context.Context, place session.Handshake) error {
 			if kind == recordWelcome {
 				place.Reached(session.AtWelcome)
 			}
-			return cmp.Or(m.verdict, m.link.put(kind, word))
+			return cmp.Or(m.verifyErr, m.link.put(kind, word))
 		})
 	}
 	if err != nil {
@@ -216,9 +216,9 @@ func (m *handshake) shake(ctx context.Context) error {
 	}
 	member := m.cfg.Member()
 	m.chain = cs.PeerCertificates
-	m.peer, m.verdict = member.Verify(m.chain)
-	if m.verdict == nil && m.peer.Node == member.Self().Node {
-		m.verdict = session.ErrSelf
+	m.peer, m.verifyErr = member.Verify(m.chain)
+	if m.verifyErr == nil && m.peer.Node == member.Self().Node {
+		m.verifyErr = session.ErrSelf
 	}
 	m.link = newLink(m.conn, m.tls, m.cfg.IdleTimeout)
 	m.link.noteRTT(time.Since(began)) // too long: it is measured anew at once
@@ -240,12 +240,12 @@ func (m *handshake) inTime(ctx context.Context, step func() error) error {
 // word is the first record that this end says: welcome, or why not.
 func (m *handshake) word() (byte, []byte) {
 	switch {
-	case errors.Is(m.verdict, session.ErrSelf):
+	case errors.Is(m.verifyErr, session.ErrSelf):
 		return recordSelf, nil
-	case m.verdict != nil:
-		return recordRefused, []byte{session.AlertFor(m.verdict)}
+	case m.verifyErr != nil:
+		return recordRefused, []byte{session.AlertFor(m.verifyErr)}
 	case m.cfg.Leaving():
-		m.verdict = &session.CloseError{Reason: session.LeavingReason}
+		m.verifyErr = &session.CloseError{Reason: session.LeavingReason}
 		return recordClose, []byte(session.LeavingReason)
 	}
 	return recordWelcome, nil

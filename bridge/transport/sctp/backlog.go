@@ -23,9 +23,9 @@ type backlog struct {
 const (
 	// numbers is how many stream numbers there are.
 	numbers = firstNumber + session.MaxStreams
-	// maxWaiting is the flight of all streams, in messages of 32 bytes, and
+	// maxWaiting is the congestion window of all streams, in messages of 32 bytes, and
 	// maxWaitingEach what one has credit for.
-	maxWaiting     = mostFlight / 32
+	maxWaiting     = maxCwnd / 32
 	maxWaitingEach = session.StreamWindow / 32
 	// maxWords is how many bytes of words may be unacknowledged: more than any streams
 	// give cause for at once.

@@ -83,7 +83,7 @@ const (
 // control from doing what is done above it, or badly:
 //
 //   - MinCwnd holds the window open at 1 MiB, whatever is lost: the layer above paces
-//     datagrams, and streams have an flight. (FastRtxWnd and CwndCAStep say how the
+//     datagrams, and streams have a congestion window. (FastRtxWnd and CwndCAStep say how the
 //     window recovers and grows, so they never matter.) With 1 % random loss, 50 Mbit/s
 //     and 20 ms of round trip, 1150 bytes every 600 us are 10.2 ms old on arrival, as
 //     without loss. Over QUIC they are 44 ms old, since NewReno halves its window for each

@@ -199,7 +199,7 @@ func FuzzWordsAboutStreams(f *testing.F) {
 }
 
 func TestStreamFlightHalvesOnLossAndGrowsAgain(t *testing.T) {
-	f, now, rtt := newFlight(), time.Unix(0, 0), 20*time.Millisecond
+	f, now, rtt := newCongestionWindow(), time.Unix(0, 0), 20*time.Millisecond
 	f.acked(5 * maxPayload)
 	if want := 15 * maxPayload; f.limit != want {
 		t.Errorf("slow start: got %d, want %d", f.limit, want)
@@ -218,13 +218,13 @@ func TestStreamFlightHalvesOnLossAndGrowsAgain(t *testing.T) {
 	for i := range 100 {
 		f.lost(now.Add(time.Duration(i)*time.Hour), rtt)
 	}
-	if f.limit != leastFlight {
-		t.Errorf("after much loss: got %d, want %d", f.limit, leastFlight)
+	if f.limit != minCwnd {
+		t.Errorf("after much loss: got %d, want %d", f.limit, minCwnd)
 	}
 	for range 1000 {
-		f.acked(mostFlight)
+		f.acked(maxCwnd)
 	}
-	if f.limit != mostFlight {
-		t.Errorf("without loss: got %d, want %d", f.limit, mostFlight)
+	if f.limit != maxCwnd {
+		t.Errorf("without loss: got %d, want %d", f.limit, maxCwnd)
 	}
 }

@@ -64,10 +64,10 @@ type streams struct {
 	tracks          [1 + session.MaxStreams]track
 	uncreditedBytes int // bytes that we sent without control, for which the peer has given no credit yet
 	unread          int // bytes that the peer sent without control, and that were not read yet
-	flight          flight
+	cwnd            congestionWindow
 	written         int    // bytes given to SCTP
 	acked           int    // how many of them were acknowledged at the last progress
-	held            int    // number of writers that wait for the flight
+	held            int    // number of writers that wait for the congestion window
 	tsn             uint32 // newest TSN that was sent
 	began           bool   // tsn is known
 }
@@ -83,7 +83,7 @@ type track struct {
 }
 
 func (s *streams) init(l *link) {
-	s.link, s.flight = l, newFlight()
+	s.link, s.cwnd = l, newCongestionWindow()
 	s.arrivals = make(chan *receiveStream, session.MaxStreams)
 	for i := range s.tracks {
 		s.tracks[i].index = uint16(i)
@@ -127,7 +127,7 @@ func (s *streams) flying() int {
 // sent notes a chunk that leaves. Needs mu.
 func (s *streams) sent(tsn uint32) {
 	if s.began && int32(tsn-s.tsn) <= 0 {
-		s.flight.lost(time.Now(), s.link.trip.smoothed)
+		s.cwnd.lost(time.Now(), s.link.trip.smoothed)
 		return
 	}
 	s.began, s.tsn = true, tsn
@@ -143,10 +143,10 @@ func (l *link) progress() {
 	}
 	flying := s.flying()
 	if acked := s.written - flying; acked > s.acked {
-		s.flight.acked(acked - s.acked)
+		s.cwnd.acked(acked - s.acked)
 		s.acked = acked
 	}
-	if flying < s.flight.limit {
+	if flying < s.cwnd.limit {
 		l.changed.Broadcast()
 	}
 }

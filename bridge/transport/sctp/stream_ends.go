@@ -43,7 +43,7 @@ func (w *sendStream) Write(b []byte) (written int, err error) {
 			l.changed.Wait()
 			continue
 		}
-		if flying := w.s.flying(); flying > 0 && flying+n > w.s.flight.limit {
+		if flying := w.s.flying(); flying > 0 && flying+n > w.s.cwnd.limit {
 			w.s.hold(flying)
 			continue
 		}
@@ -57,7 +57,7 @@ func (w *sendStream) Write(b []byte) (written int, err error) {
 	return written, nil
 }
 
-// hold waits until the flight may have room. Needs mu.
+// hold waits until the congestion window may have room. Needs mu.
 func (s *streams) hold(flying int) {
 	if s.held == 0 {
 		s.acked = s.written - flying

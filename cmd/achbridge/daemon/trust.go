@@ -155,7 +155,7 @@ func (d *Daemon) info() api.DaemonInfo {
 		info.CertificateEnds = &ends
 	}
 	info.Revocations = d.endpoint.Revocations().Number()
-	f := d.watcher.Foresight()
+	f := d.watcher.BusyPolling()
 	info.Watch = api.Watch{Budget: f.Budget, SpentS: f.Spent.Seconds(), Resting: f.Resting}
 	return info
 }

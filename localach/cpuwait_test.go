@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-func TestProcessorWaitIsThatOfTheThreadThatWaitedMost(t *testing.T) {
+func TestCPUWaitIsLongestWaitOfAThread(t *testing.T) {
 	const ms = time.Millisecond
-	k := newKernel(t, 3)
-	p := ProcessorWait{stat: schedstat{dir: k.dir}}
+	k := newFakeProc(t, 3)
+	p := CPUWait{stat: schedstat{dir: k.dir}}
 	var waited [3]time.Duration
 	for _, c := range []struct {
 		at    time.Duration
-		waits [3]time.Duration // of each thread since the step before
-		want  float64          // below 0: not known
+		waits [3]time.Duration // wait of each thread since the previous step
+		want  float64          // below 0 means unknown
 	}{
 		{1000 * ms, [3]time.Duration{500 * ms, 0, 0}, -1},
 		{2000 * ms, [3]time.Duration{100 * ms, 200 * ms, 0}, 0.2},
 		{3000 * ms, [3]time.Duration{800 * ms, 100 * ms, 700 * ms}, 0.5},
-		{3500 * ms, [3]time.Duration{0, 0, 300 * ms}, 0.5}, // too early for a look
+		{3500 * ms, [3]time.Duration{0, 0, 300 * ms}, 0.5}, // too early for a sample
 		{4000 * ms, [3]time.Duration{}, 0.55},
-		{5000 * ms, [3]time.Duration{0, 3000 * ms, 0}, 0.65}, // 1 at most: it had waited before
+		{5000 * ms, [3]time.Duration{0, 3000 * ms, 0}, 0.65}, // limited to 1, since part of the wait was before
 		{7000 * ms, [3]time.Duration{}, 0.5},
 		{8000 * ms, [3]time.Duration{}, 0},
 	} {
 		for thread, d := range c.waits {
 			waited[thread] += d
-			k.waited(thread, waited[thread])
+			k.setWait(thread, waited[thread])
 		}
 		got, known := p.Share(c.at)
 		if known != (c.want >= 0) || known && math.Abs(got-c.want) > 1e-9 {
@@ -36,8 +36,8 @@ func TestProcessorWaitIsThatOfTheThreadThatWaitedMost(t *testing.T) {
 	}
 }
 
-func TestProcessorWaitClaimsNothingWhereTheKernelDoesNotTell(t *testing.T) {
-	p := ProcessorWait{stat: schedstat{dir: t.TempDir()}}
+func TestCPUWaitIsUnknownWithoutSchedstat(t *testing.T) {
+	p := CPUWait{stat: schedstat{dir: t.TempDir()}}
 	for at := range 5 {
 		if share, known := p.Share(time.Duration(at) * time.Second); known {
 			t.Errorf("got %.3f after %d s, want that it is not known", share, at)
@@ -45,20 +45,20 @@ func TestProcessorWaitClaimsNothingWhereTheKernelDoesNotTell(t *testing.T) {
 	}
 }
 
-// The kernel of this machine tells it, or nothing is known.
-func TestProcessorWaitOfThisProcess(t *testing.T) {
-	var p ProcessorWait
+// The kernel of this machine counts waits, or Share is unknown.
+func TestCPUWaitOfThisProcess(t *testing.T) {
+	var p CPUWait
 	p.Share(time.Second)
 	if share, known := p.Share(2 * time.Second); known && (share < 0 || share > 1) {
 		t.Errorf("got %.3f, want 0 … 1", share)
 	}
 }
 
-func BenchmarkProcessorWait(b *testing.B) {
-	var p ProcessorWait
+func BenchmarkCPUWait(b *testing.B) {
+	var p CPUWait
 	at := time.Duration(0)
 	for b.Loop() {
-		at += waitLookEvery
+		at += sampleEvery
 		p.Share(at)
 	}
 }
