@@ -74,9 +74,9 @@ func (n *network) adds(host string, i int) {
 	n.nodes[at(i).String()] = End{Node: id(i), Host: host, At: at(i), Via: via.QUIC, Dialled: true}
 }
 
-// runs lets d pass in steps of 10 ms.
+// runs lets d pass in steps of 20 ms.
 func (n *network) runs(d time.Duration) {
-	for end := n.now + d; n.now < end; n.now += 10 * time.Millisecond {
+	for end := n.now + d; n.now < end; n.now += 20 * time.Millisecond {
 		for _, d := range append(n.Next(n.now, n.view), n.NextByHub(n.now, n.view)...) {
 			n.dialled++
 			n.ends[d] = n.now + d.Wait + 1500*time.Millisecond
