@@ -87,11 +87,11 @@ func converse(t *testing.T, p Remote, push bool, answer string) (said, result st
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	heard := make(chan string, 1)
+	received := make(chan string, 1)
 	go func() {
 		conn, err := ln.Accept()
 		if err != nil {
-			heard <- err.Error()
+			received <- err.Error()
 			return
 		}
 		defer conn.Close()
@@ -100,21 +100,21 @@ func converse(t *testing.T, p Remote, push bool, answer string) (said, result st
 			line, err = in.ReadString('\n')
 		}
 		_, _ = io.WriteString(conn, answer)
-		heard <- text
+		received <- text
 	}()
 	p.Host, p.Port, _ = net.SplitHostPort(ln.Addr().String())
 	if push {
-		return converseOfPush(t, p, heard)
+		return converseOfPush(t, p, received)
 	}
 	err = p.Pull(context.Background(), func(g localach.Geometry, from netip.Addr) (func([]byte), error) {
 		result = fmt.Sprintf("%d x %d from %v, ", g.FrameCount, g.FrameSize, from)
 		return func(frame []byte) { result += fmt.Sprintf("%q, ", frame) }, nil
 	})
-	return <-heard, result + err.Error()
+	return <-received, result + err.Error()
 }
 
 // converseOfPush is the end of converse for a client that sends one frame, if it may.
-func converseOfPush(t *testing.T, p Remote, heard chan string) (said, result string) {
+func converseOfPush(t *testing.T, p Remote, received chan string) (said, result string) {
 	t.Helper()
 	ch, err := localach.Dir(t.TempDir()).Create("imu", localach.CreateConfig{})
 	if err != nil {
@@ -126,7 +126,7 @@ func converseOfPush(t *testing.T, p Remote, heard chan string) (said, result str
 		Channel: ch, May: func() error { return nil }, Begun: func() { result = "begun, " },
 		NewData: func(*localach.Channel, func(uint64)) func() { return func() {} },
 	})
-	return <-heard, result + err.Error()
+	return <-received, result + err.Error()
 }
 
 // Frames of other senders than the host's port do not count, nor what the host says beside them.

@@ -25,7 +25,7 @@ type publisher struct {
 	at      Channel
 	cancel  context.CancelFunc
 	wake    chan struct{}
-	outbox  outbox
+	sending sendState
 
 	mu            lock.Mutex[lock.Publisher] // guards what follows, and channel.request
 	phase         publisherPhase
@@ -63,8 +63,8 @@ type channel struct {
 	request  ring.SnapshotRequest
 }
 
-// outbox is what is known of frames while they are sealed and sent. It belongs to run.
-type outbox struct {
+// sendState is what is known of frames while they are sealed and sent. It belongs to run.
+type sendState struct {
 	sealed   []byte
 	tooLarge int   // bytes of the smallest frame that the hub refused for its size; 0: none
 	refusal  error // of that frame
@@ -175,9 +175,9 @@ type sealable struct {
 // a newer one may take its place before the next try.
 func (p *publisher) put(ctx context.Context, f *sealable) {
 	defer f.Release()
-	if f.owed || p.outbox.wasNamed { // what was owed is not any more: the hub may bring it still
+	if f.owed || p.sending.wasNamed { // what was owed is not any more: the hub may bring it still
 		p.nameNewest(f.Seq)
-		p.outbox.wasNamed = f.owed
+		p.sending.wasNamed = f.owed
 	}
 	acked, err := p.send(ctx, f)
 	p.left(f, err)
@@ -197,17 +197,17 @@ func (p *publisher) put(ctx context.Context, f *sealable) {
 // send seals f and has it leave. A frame that the hub would refuse for its size costs nothing: the limit
 // stays what it is as long as the connection, and so the readers.
 func (p *publisher) send(ctx context.Context, f *sealable) (acked <-chan error, err error) {
-	if p.outbox.tooLarge > 0 && len(f.Data) >= p.outbox.tooLarge {
-		return nil, p.outbox.refusal
+	if p.sending.tooLarge > 0 && len(f.Data) >= p.sending.tooLarge {
+		return nil, p.sending.refusal
 	}
-	room := slices.Grow(p.outbox.sealed[:0], len(f.Data)+f.key.Overhead())
-	p.outbox.sealed, err = f.key.Seal(room, seal.Frame{Epoch: p.channel.epoch, Seq: f.Seq, Captured: f.captured, Owed: f.owed, Data: f.Data})
+	room := slices.Grow(p.sending.sealed[:0], len(f.Data)+f.key.Overhead())
+	p.sending.sealed, err = f.key.Seal(room, seal.Frame{Epoch: p.channel.epoch, Seq: f.Seq, Captured: f.captured, Owed: f.owed, Data: f.Data})
 	if err != nil {
 		return nil, err
 	}
-	acked, err = p.at.Put(ctx, p.outbox.sealed)
+	acked, err = p.at.Put(ctx, p.sending.sealed)
 	if errors.Is(err, ErrTooLarge) {
-		p.outbox.tooLarge, p.outbox.refusal, p.outbox.sealed = len(f.Data), err, nil
+		p.sending.tooLarge, p.sending.refusal, p.sending.sealed = len(f.Data), err, nil
 	}
 	return acked, err
 }
