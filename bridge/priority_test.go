@@ -107,8 +107,8 @@ func TestHopelessChannelDoesNotStarveItsEquals(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hopeless := stream{30_000, 100 * milli, rule.QoS{Compress: rule.CompressNone}}
 		got := w.share("delay=10ms,rate=1mbit,queue=32KiB", 10*second, hopeless, stream{1000, milli, rule.QoS{}}, stream{64, 100 * milli, rule.QoS{}})
-		if got[0] < 25 || got[1] < 80 || got[2] < 80 {
-			t.Errorf("%.0f large frames came in 10 s, and %.0f and %.0f others, want 25, 80 and 80 at least", got[0], got[1], got[2])
+		if got[0] < 25 || got[1] < 60 || got[2] < 80 {
+			t.Errorf("%.0f large frames came in 10 s, and %.0f and %.0f others, want 25, 60 and 80 at least", got[0], got[1], got[2])
 		}
 	})
 }

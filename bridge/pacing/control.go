@@ -75,8 +75,7 @@ const (
 // May implements Control. A silent path is only tried, without frames once half of the
 // transport's window has left unanswered: the transport counts a packet as in flight until it
 // is heard of, and with a full window only the transport's own timer would find the path again,
-// as late as half the cut was long. When feedback is overdue, the path stands still: whole
-// frames follow one by one, ever further apart, and no parts that urgent frames would wait behind.
+// as late as half the cut was long.
 func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again time.Duration) {
 	theirs, parts := p.transport.Window(), cargo == Parts || cargo == Behind
 	if parts {
@@ -88,7 +87,7 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 		if p.flight.Held()+SmallFrame > theirs && p.transport.Heard() == p.answers {
 			interval = slowProbes // a probe would wait in the transport
 		}
-		if at := max(p.left+interval, p.Spaced()); now < at {
+		if at := max(p.left+interval, p.nextWhole(now)); now < at {
 			return false, min(at, now+ProbeInterval) // ask then whether the transport has heard
 		}
 		return fits || cargo == Probe, now + interval
@@ -96,24 +95,15 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 	if cargo == Probe {
 		return false, now + never
 	}
-	ours, late := p.window(now, cargo), p.flight.Late(now)
-	smoothed, _ := p.flight.RTT()
-	overdue := p.Overdue(now, late, smoothed)
+	ours := p.window(now, cargo)
 	full := p.flight.Bytes()+size > min(theirs, ours)
 	p.limits = ours <= theirs
 	switch {
 	case p.flight.Bytes() == 0:
-	case !parts && overdue:
-		if at := p.Spaced(); now < at {
-			p.limits = false // it is the path that they wait for
-			return false, at
-		}
-		if p.flight.Bytes()+size > min(theirs, 2*ours) {
-			return false, now + never
-		}
-	case !parts && full:
-		return false, now + max(WordMargin-late, timerGrain) // one more may leave when feedback is overdue
-	case full || cargo == Behind && p.Filling(now) && overdue:
+	case !parts && p.stalls.known && now < p.nextWhole(now):
+		p.limits = false // it is the path that they wait for
+		return false, p.nextWhole(now)
+	case full:
 		return false, now + never
 	}
 	p.limits = true
@@ -149,8 +139,14 @@ func (p *Pacer) Waiting(now time.Duration, waits bool) {
 
 // Sent implements Control.
 func (p *Pacer) Sent(now time.Duration, cargo Cargo, size int) {
-	if cargo == Parts {
+	switch cargo {
+	case Parts:
 		p.parted = now
+	case Whole:
+		if now != p.wholeAt {
+			p.gap = p.nextWhole(now) - p.wholeAt
+		}
+		p.wholeAt = now
 	}
 	p.spend(now, size)
 	p.answers = p.transport.Heard()

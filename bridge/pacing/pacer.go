@@ -31,42 +31,44 @@ type Pacer struct {
 	limits    bool   // frames wait for the pacer, not for the transport
 	answers   uint64 // packets that the transport had heard when a packet left last
 
-	rate     float64       // bytes a second
-	credit   float64       // bytes that may leave now
-	filled   time.Duration // when credit was last topped up
-	path     float64       // delivery rate while there was a queue: what the path carries; 0: never seen
-	full     float64       // the same as it was measured last, 0 after a loss that left us guessing
-	growing  float64       // the last step of a probe, as a power of e; 0: no probe
-	quiet    time.Duration // no probing before
-	tested   time.Duration // for how long a probe's last step has loaded the path
-	calm     time.Duration // when the effect of the last step down must be here
-	fell     time.Duration // when that was
-	stood    time.Duration // the queue when the last step began to show; 0: there is none
-	slowed   time.Duration // what slower has taken off it
-	sure     bool          // path was measured then, not guessed
-	others   int           // rounds on end with a queue that is not of our making
-	peak     best          // delivery rate that the path has shown, whatever we made of it
-	crowded  time.Duration // for how long a queue stayed though we sent next to nothing
-	lowest   time.Duration // the shortest that it was lately, with what slower took off; 0: none
-	highest  time.Duration // and the longest
-	held     time.Duration // since when frames have been waiting for us; 0: they are not
-	freed    time.Duration // when they last ceased to
-	loaded   time.Duration // since when we have sent all that we may
-	limited  time.Duration // how long frames waited in this round, before held
-	round    time.Duration // when this round began
-	queue    time.Duration // the shortest of this round: what stands, not what passes
-	seen     int           // packets that queue is the shortest of
-	best     best          // delivery rate that the path has shown
-	transit  transit       // of the ways there, by both clocks
-	trips    transit       // of the ways there and back, by ours
-	arrived  arrivals
-	stalls   stalls
-	jitter   jitter // what packets take longer by chance
-	mean     mean
-	parted   time.Duration // when a part of a large frame left last
-	left     time.Duration // when anything did
-	heard    time.Duration // when packets were reported last
-	punctual time.Duration // when word was last seen to be on time
+	rate    float64       // bytes a second
+	credit  float64       // bytes that may leave now
+	filled  time.Duration // when credit was last topped up
+	path    float64       // delivery rate while there was a queue: what the path carries; 0: never seen
+	full    float64       // the same as it was measured last, 0 after a loss that left us guessing
+	growing float64       // the last step of a probe, as a power of e; 0: no probe
+	quiet   time.Duration // no probing before
+	tested  time.Duration // for how long a probe's last step has loaded the path
+	calm    time.Duration // when the effect of the last step down must be here
+	fell    time.Duration // when that was
+	stood   time.Duration // the queue for which we stepped down, when that began to show; 0: there is none
+	carried float64       // delivery rate when we first did
+	gone    time.Duration // what should be gone of it by the last step
+	slowed  time.Duration // what slower has taken off it
+	sure    bool          // path was measured then, not guessed
+	others  int           // rounds on end with a queue that is not of our making
+	peak    best          // delivery rate that the path has shown, whatever we made of it
+	crowded time.Duration // for how long a queue stayed though we sent next to nothing
+	held    time.Duration // since when frames have been waiting for us; 0: they are not
+	freed   time.Duration // when they last ceased to
+	loaded  time.Duration // since when we have sent all that we may
+	limited time.Duration // how long frames waited in this round, before held
+	round   time.Duration // when this round began
+	queue   time.Duration // the shortest of this round: what stands, not what passes
+	trip    time.Duration // the same of both ways together
+	seen    int           // packets that queue is the shortest of
+	best    best          // delivery rate that the path has shown
+	transit transit       // of the ways there, by both clocks
+	trips   transit       // of the ways there and back, by ours
+	arrived arrivals
+	stalls  stalls
+	jitter  jitter // what packets take longer by chance
+	service service
+	parted  time.Duration // when a part of a large frame left last
+	wholeAt time.Duration // when whole frames left last
+	gap     time.Duration // how long they had to wait for those before
+	left    time.Duration // when anything did
+	heard   time.Duration // when packets were reported last
 }
 
 const (
@@ -111,14 +113,19 @@ func (p *Pacer) Delivered(now time.Duration, list []delivery.Delivery, rtt time.
 	for _, d := range list {
 		p.arrived.add(d)
 		queue := p.transit.queue(now, d.Arrived-d.Sent, d.Size)
+		trip := queue
 		if d.RTT > 0 {
-			queue = min(queue, p.trips.queue(now, d.RTT, d.Size))
+			trip = p.trips.queue(now, d.RTT, d.Size)
+			queue = min(queue, trip)
 		}
 		p.stalls.note(now, d, queue, p.fastest(), p.jitter.noise)
 		p.jitter.note(d, max(p.rate, p.path))
-		p.mean.note(d, p.idle(now))
+		p.service.note(d, p.idle(now), rtt)
 		if p.seen == 0 || queue < p.queue {
 			p.queue = queue
+		}
+		if p.seen == 0 || trip < p.trip {
+			p.trip = trip
 		}
 		p.seen++
 	}
@@ -138,7 +145,7 @@ func (p *Pacer) Delivered(now time.Duration, list []delivery.Delivery, rtt time.
 		p.best.note(now, delivered)
 		p.peak.note(now, delivered)
 	}
-	if p.crowd(now, visible) {
+	if p.crowd(now) {
 		longer = p.lengthen(now, rtt)
 		p.nextRound(now)
 		return longer
@@ -174,7 +181,7 @@ func (p *Pacer) fastest() time.Duration {
 // emptied is what must be gone of the queue that we have stepped down for: as much as
 // the path carried more than left since.
 func (p *Pacer) emptied() time.Duration {
-	return time.Duration((1 - p.rate/p.path) * float64(p.arrived.newest().Sent-p.fell))
+	return p.gone + time.Duration((1-p.rate/p.carried)*float64(p.arrived.newest().Sent-p.fell))
 }
 
 // drains reports that it is too early to see whether a step down for a long queue does
@@ -202,10 +209,11 @@ func (p *Pacer) steppedDown() bool { return p.stood != 0 && p.sure && p.growing 
 // anew, since what slower added to that depends on their size: a millisecond too little
 // for some would look like a queue for ever.
 func (p *Pacer) lengthen(now, rtt time.Duration) (longer time.Duration) {
-	longer = p.queue + p.slowed
+	longer = max(p.queue, p.trip) + p.slowed
 	p.transit, p.trips = transit{}, transit{}
-	p.sure, p.stood, p.slowed, p.others = false, 0, 0, 0
+	p.sure, p.stood, p.slowed, p.others, p.crowded = false, 0, 0, 0, 0
 	p.quiet = now + p.pause(rtt+longer, p.path)
+	p.path, p.full = max(p.path, p.carried), max(p.full, p.carried)
 	p.set(max(p.rate, below*p.path))
 	return longer
 }
@@ -235,6 +243,7 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 	if !seen && p.growing == 0 && (delivered > rateFell*p.path || delivered > 0.9*sent) {
 		return 0 // what the last step down does is yet to be seen
 	}
+	same := p.stood != 0 && (p.queue-p.stood).Abs() < max(p.tolerable(), p.emptied()/4)
 	if p.stood == 0 {
 		p.slowed = 0
 	}
@@ -248,8 +257,13 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 	case p.growing > 0 || p.noise() == 0 || delivered < surelyLess*p.path:
 		p.quiet = now + p.pause(rtt, delivered)
 	}
+	if same {
+		p.gone = p.emptied()
+	} else {
+		p.gone, p.carried, p.stood = 0, delivered, p.queue
+	}
 	p.path, p.full, p.growing, p.calm = delivered, delivered, 0, now+p.echo(rtt)
-	p.fell, p.stood, p.sure = now, p.queue, !guessed
+	p.fell, p.sure = now, !guessed
 	p.best.fall(now, max(delivered, p.best.rate()/2))
 	p.set(below * delivered * (1 - min(0.5, float64(p.queue)/float64(rtt+p.queue))))
 	return 0

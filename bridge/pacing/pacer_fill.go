@@ -1,6 +1,10 @@
 package pacing
 
-import "time"
+import (
+	"time"
+
+	"achbridge/bridge/delivery"
+)
 
 // A path that stands still at times carries much more than the rate at which it shows no
 // queue. Frames of one packet leave at that rate: more of them would only wait for each
@@ -10,23 +14,14 @@ import "time"
 // falls only while frames wait.
 
 const (
-	stallAhead   = 5 * time.Millisecond  // parts for so long may wait on the path at least ...
-	mostAhead    = 30 * time.Millisecond // ... and at most, however long a stall is ...
-	aheadRound   = 0.6                   // ... or so much of the round trip: the answer comes no sooner
-	aheadMore    = 4                     // packets: the medium is taken for several at once
-	fillPace     = 4                     // times the average: a burst may catch up what a stall held back
-	fillTime     = 2 * time.Second       // for so long after a part the path counts as full
-	urgentAhead  = 5 * time.Millisecond  // instead of stallAhead where frames of a higher priority leave
-	wordGap      = 15 * time.Millisecond // word that is no further apart keeps coming
-	wordPatience = time.Second
-	spaceLeast   = 5 * time.Millisecond // between two packets while it does ...
-	spaceGrowth  = 1.25                 // ... each so much later after what arrived last than the one before ...
-	spaceMost    = 100 * time.Millisecond
-	spacePart    = 4 // ... but no more than spaceMost, or this part of what the last packet took, apart
+	stallAhead = 5 * time.Millisecond  // parts for so long may wait on the path at least ...
+	mostAhead  = 30 * time.Millisecond // ... and at most, however long a stall is ...
+	aheadRound = 0.3                   // ... or so much of the round trip: the answer comes no sooner
+	aheadMore  = 4                     // packets: the medium is taken for several at once
+	fillPace   = 2                     // times the service: a burst may catch up what a stall held back
+	fillTime   = 2 * time.Second       // for so long after a part the path counts as full
+	leastTurn  = 10 * time.Millisecond // a medium takes what waits in turns that are so far apart
 )
-
-// WordMargin is how late word may be before the path counts as standing still.
-const WordMargin = 5 * time.Millisecond
 
 // Filling reports that parts fill a path that stands still at times.
 func (p *Pacer) Filling(now time.Duration) bool {
@@ -49,16 +44,16 @@ func (p *Pacer) UrgentWindow(rtt, delay time.Duration) int {
 	if !p.stalls.known {
 		return p.Window(rtt, delay)
 	}
-	return p.carries(rtt+delay+urgentAhead) + aheadMore*packetBytes
+	return p.carries(max(rtt+delay/2, leastTurn)) + packetBytes
 }
 
 // carries is how many bytes the path delivers on average in some time.
-func (p *Pacer) carries(time time.Duration) int { return int(p.mean.rate * time.Seconds()) }
+func (p *Pacer) carries(time time.Duration) int { return int(p.service.rate * time.Seconds()) }
 
 // fill takes the average for the rate while parts fill the path.
 func (p *Pacer) fill(now, rtt time.Duration) {
 	p.growing, p.stood, p.slowed, p.others = 0, 0, 0, 0
-	p.set(p.mean.rate)
+	p.set(p.service.rate)
 	p.path, p.full = p.rate, p.rate
 	if now-p.round >= max(rtt/4, roundLeast) {
 		p.best.note(now, p.rate)
@@ -82,29 +77,6 @@ func (p *Pacer) idle(now time.Duration) time.Duration {
 	return now - p.freed
 }
 
-// Spaced returns when another packet may leave while word of those in flight is overdue.
-// The path stands still, and they wait on it; when it moves, the newest of them is older
-// than it need be only by a part of the time that the path stood still. If a fade lets
-// through less than that, the packets are further apart by what the last one took.
-func (p *Pacer) Spaced() time.Duration {
-	from := p.arrived.newest().Sent
-	at := max(p.left+spaceLeast, p.heard+spaceLeast, from+time.Duration(spaceGrowth*float64(p.left-from)))
-	return min(at, p.left+max(spaceMost, (p.heard-from)/spacePart))
-}
-
-// Overdue reports that word is so late that the path must be standing still. On one that
-// was never seen to, late word is that of a queue, of a longer way or of a loss, which
-// Delivered and Flight judge; and so is word that keeps coming late on any path, once that
-// has lasted for a while. rtt is the smoothed round trip: a full window is answered in
-// bursts so far apart.
-func (p *Pacer) Overdue(now, late, rtt time.Duration) bool {
-	if late <= WordMargin {
-		p.punctual = now
-		return false
-	}
-	return p.stalls.known && (now-p.heard > max(wordGap, rtt) || now-p.punctual < wordPatience)
-}
-
 // A queue of others, as crowd looks for it.
 const (
 	nextToNothing = 6                      // part of what the path has carried
@@ -113,11 +85,11 @@ const (
 	crowdedMost   = 60 * time.Millisecond  // one packet takes longer on a path that has become so slow
 )
 
-// crowd takes note of a queue that stays though next to nothing of what the path has carried
-// is ours by now. It is that of others, who hide how the path moves: what they fill we fill
-// as well, since making way for them once more leaves us nothing. But what is never longer or
-// shorter is no queue of anybody: then crowd reports that the way has become longer.
-func (p *Pacer) crowd(now, visible time.Duration) (way bool) {
+// crowd reports that a queue has stayed for a while though next to nothing of what the path has
+// carried is ours by now. Then it is the way that has become longer, or others fill the path:
+// making way for them once more would leave us nothing. They hide how the path moves, so it is
+// taken for one that stands still.
+func (p *Pacer) crowd(now time.Duration) bool {
 	switch {
 	case p.rate*nextToNothing > p.peak.rate():
 		p.crowded = 0
@@ -126,22 +98,31 @@ func (p *Pacer) crowd(now, visible time.Duration) (way bool) {
 	default:
 		p.crowded = max(0, p.crowded-(now-p.round))
 	}
-	stands := p.queue + p.slowed
-	if p.crowded < crowdedTime/2 { // the rate still falls, and the queue with it
-		p.lowest, p.highest = 0, 0
-		return false
-	}
-	if p.lowest == 0 || stands < p.lowest {
-		p.lowest = stands
-	}
-	p.highest = max(p.highest, stands)
 	if p.crowded < crowdedTime {
 		return false
 	}
-	p.crowded = 0
-	if p.highest-p.lowest < min(visible, queueLeast/2+p.noise()) {
-		return true
-	}
 	p.stalls.presume(now)
-	return false
+	return true
+}
+
+const (
+	gapRound = 20                     // part of a round trip: closer whole frames make a mirror no younger, and wait in line when the path stalls
+	gapLate  = 3                      // part of the time for which feedback is overdue
+	gapMost  = 100 * time.Millisecond // but no more than that, or gapLate of what the last packet took
+)
+
+// nextWhole returns when whole frames may leave next. Over a path that stands still at times
+// they are a part of a round trip apart, and a part of the time for which feedback is overdue
+// beyond half a round trip: when the path moves again, the newest of them is older than it need
+// be only by that part. Each gap is at least half of the one before, lest a fade that lets a
+// packet through fills up again.
+func (p *Pacer) nextWhole(now time.Duration) time.Duration {
+	_, least := p.flight.RTT()
+	way := least + max(delivery.ReportDelay(p.transport.RTT()), p.flight.Reported())
+	at := p.wholeAt + max(p.gap/2, way/gapRound)
+	if overdue := now - p.flight.Late(now) + way/2; at > overdue {
+		took := p.heard - p.arrived.newest().Sent
+		at = min(at+(at-overdue)/(gapLate-1), p.wholeAt+max(gapMost, took/gapLate))
+	}
+	return at
 }

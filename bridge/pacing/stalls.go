@@ -69,8 +69,7 @@ func (s *stalls) note(now time.Duration, d delivery.Delivery, queue, wire, noise
 	}
 }
 
-// presume takes the path for one that stands still until stallsGone: a queue stayed however
-// little we sent, so that others fill the path, and hide how it moves.
+// presume takes the path for one that stands still until stallsGone.
 func (s *stalls) presume(now time.Duration) { s.known, s.latest = true, now }
 
 // typical is how long the path stands still in the stall that a moment of standstill is
@@ -81,39 +80,4 @@ func (s *stalls) typical() time.Duration {
 		return 0
 	}
 	return time.Duration((s.square[0] + s.square[1]) / sum * float64(time.Second))
-}
-
-// mean is what the path delivers on average, stalls included, while frames wait.
-type mean struct {
-	rate  float64       // bytes a second
-	tick  time.Duration // when this tick began, by the peer's clock
-	bytes float64       // that arrived in it
-	last  delivery.Delivery
-}
-
-const (
-	meanTick = 20 * time.Millisecond
-	meanGain = 1. / 16 // of a tick
-	idleGain = meanGain / 8
-	meanGap  = time.Second // a clock that jumps so far was stepped, or nothing was sent
-)
-
-// note takes one packet in order of arrival. idle is for how long no frame has waited:
-// what arrives then tells how much was sent, and little about the path.
-func (m *mean) note(d delivery.Delivery, idle time.Duration) {
-	gap, left := d.Arrived-m.last.Arrived, d.Sent-m.last.Sent
-	unused := gap > meanTick && left > gap/2 && idle > gap/2
-	if unused || d.Arrived-m.tick > meanGap || d.Arrived < m.tick {
-		m.tick, m.bytes = d.Arrived, 0
-	}
-	m.last = d
-	for ; d.Arrived-m.tick >= meanTick; m.tick += meanTick {
-		sample, gain := m.bytes/meanTick.Seconds(), meanGain
-		if sample < m.rate && idle > 2*meanTick {
-			gain = idleGain
-		}
-		m.rate += (sample - m.rate) * gain
-		m.bytes = 0
-	}
-	m.bytes += float64(d.Size + headerBytes)
 }

@@ -58,27 +58,6 @@ func TestPacerTakesItsShareBesideOneThatFills(t *testing.T) {
 	}
 }
 
-// A queue of others, which is now longer and now shorter, hides how the path moves. What is
-// always as long is the way itself, whatever we have come down to before that was seen.
-func TestWhatIsAlwaysAsLongIsTheWay(t *testing.T) {
-	for wave, isWay := range map[time.Duration]bool{0: true, 100 * time.Microsecond: true, 3 * ms: false} {
-		p := &Pacer{rate: 20_000}
-		p.peak.note(0, 2.5e6)
-		found := false
-		for now := 50 * ms; now < 2*time.Second && !found && !p.stalls.known; now += 50 * ms {
-			p.round = now - 50*ms
-			p.queue = 25 * ms
-			if now%(100*ms) == 0 {
-				p.queue += wave
-			}
-			found = p.crowd(now, 5*ms)
-		}
-		if found != isWay || p.stalls.known == isWay {
-			t.Errorf("a queue that varies by %v: taken for the way: %v, for that of others: %v", wave, found, p.stalls.known)
-		}
-	}
-}
-
 func TestAConstantPathHasNoStalls(t *testing.T) {
 	for _, rate := range []float64{1 * mbit, 10 * mbit, 100 * mbit} {
 		p, f := alone(rate)
@@ -97,49 +76,31 @@ func TestAConstantPathHasNoStalls(t *testing.T) {
 	}
 }
 
-// What is in flight when a path dies, and what follows it until it comes back, waits on it.
-func TestFewPacketsFollowWhileWordIsOverdue(t *testing.T) {
-	var p Pacer
-	var list []delivery.Delivery
-	for i := range time.Duration(20) {
-		p.spend(i*ms, 100)
-		list = append(list, delivery.Delivery{Size: 100, Sent: i * ms, Arrived: peersClock + i*ms + oneWay, RTT: rtt})
-	}
-	p.Delivered(40*ms, list, rtt)
-	sent := 0
-	for now := 40 * ms; now < 1040*ms; now += ms {
-		if p.Spaced() <= now {
-			p.spend(now, 100)
-			sent++
-		}
-	}
-	if sent < 5 || sent > 25 {
-		t.Errorf("%d packets left in a second without word, want 5 to 25", sent)
-	}
-	if next := p.Spaced() - p.left; next > spaceMost {
-		t.Errorf("the next leaves %v after the last, want at most %v: the path may be back", next, spaceMost)
-	}
-}
+// roomy is a transport that never limits.
+type roomy struct{}
 
-func TestLateWordThatKeepsComingIsThatOfAQueue(t *testing.T) {
-	var p Pacer
-	p.Overdue(0, -ms, rtt)
-	p.heard = time.Second
-	for _, silent := range []time.Duration{ms, max(wordGap, rtt) + ms} {
-		if p.Overdue(time.Second+silent, 30*ms, rtt) {
-			t.Errorf("word came %v ago on a path without stalls, but the path counts as standing still", silent)
+func (roomy) Window() int        { return 1 << 20 }
+func (roomy) Heard() uint64      { return 0 }
+func (roomy) RTT() time.Duration { return rtt }
+
+// What is in flight when a path dies, and what follows it until it comes back, waits on it.
+func TestFewFramesFollowWhileFeedbackIsOverdue(t *testing.T) {
+	flight := &delivery.Flight{}
+	flight.Begin(rtt)
+	p := NewPacer(flight, roomy{}).(*Pacer)
+	p.stalls.known = true
+	var sentAt []time.Duration
+	for now := ms; now < 1040*ms; now += ms {
+		if ok, _ := p.May(now, Whole, SmallFrame); ok {
+			flight.Sent(now, flight.NextNumber(now), 100, 100, nil)
+			p.Sent(now, Whole, 100)
+			sentAt = append(sentAt, now)
 		}
 	}
-	p.stalls.known = true
-	if !p.Overdue(time.Second+max(wordGap, rtt)+ms, 30*ms, rtt) {
-		t.Error("no word came for longer than it ever does, but the path counts as moving")
+	if n := len(sentAt); n < 20 || n > 60 {
+		t.Errorf("%d packets left in a second without feedback, want 20 to 60", n)
 	}
-	p.Overdue(time.Second, 0, rtt)
-	if !p.Overdue(time.Second+ms, 30*ms, rtt) {
-		t.Error("word is late on a path with stalls, but the path counts as moving")
-	}
-	p.heard = 3 * time.Second
-	if p.Overdue(3*time.Second+ms, 30*ms, rtt) {
-		t.Error("word has come late for two seconds, but the path still counts as standing still")
+	if next := sentAt[len(sentAt)-1] - sentAt[len(sentAt)-2]; next > gapMost+ProbeInterval {
+		t.Errorf("the last left %v after the one before, want at most %v: the path may be back", next, gapMost+ProbeInterval)
 	}
 }

@@ -64,11 +64,20 @@ func (l *Link) fill(now time.Duration) (packet []byte, again time.Duration) {
 	l.fillQueue(&box.queue, now)
 	cargo, size := l.next(box, now)
 	may, when := l.control.May(now, cargo, size)
+	passed := 0 // whole frames, which must wait longer than parts
+	if !may && cargo == pacing.Whole {
+		if passed = box.queue.leaveOutWhole(); box.queue.waiting > 0 {
+			var at time.Duration
+			cargo, size = l.next(box, now)
+			may, at = l.control.May(now, cargo, size)
+			when = min(when, at)
+		}
+	}
 	var waits bool
 	if may {
-		waits = l.addFrames(box, now)
+		waits = l.addFrames(box, now) || passed > 0
 		l.addFill(box, now)
-	} else if waits = box.queue.waiting > 0; waits || l.filler.on(now) {
+	} else if waits = box.queue.waiting+passed > 0; waits || l.filler.on(now) {
 		box.queue.held()
 		if probe, _ := l.control.May(now, pacing.Probe, size); probe {
 			box.cargo = pacing.Probe

@@ -87,7 +87,7 @@ func (l *Link) fillQueue(q *queue, now time.Duration) {
 			t.rank = levels
 		}
 	}
-	q.form()
+	q.form(len(q.entries))
 }
 
 // held notes that what is in the queue waits for the link.
@@ -97,9 +97,9 @@ func (q *queue) held() {
 	}
 }
 
-// form makes the heap.
-func (q *queue) form() {
-	q.waiting = len(q.entries)
+// form makes a heap of the first entries.
+func (q *queue) form(entries int) {
+	q.waiting = entries
 	for i := q.waiting/2 - 1; i >= 0; i-- {
 		q.down(i)
 	}
@@ -151,4 +151,18 @@ func (t *queued) before(o *queued) bool {
 		return t.urgency > o.urgency
 	}
 	return t.sub.id < o.sub.id
+}
+
+// leaveOutWhole leaves only parts of large frames waiting, and returns how many others did.
+func (q *queue) leaveOutWhole() (whole int) {
+	parts := 0
+	for i := range q.waiting {
+		if t := q.entries[i]; !t.sub.small() && !t.sub.current.isWhole {
+			q.entries[i], q.entries[parts] = q.entries[parts], t
+			parts++
+		}
+	}
+	whole = q.waiting - parts
+	q.form(parts)
+	return whole
 }

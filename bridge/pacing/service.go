@@ -1,0 +1,56 @@
+package pacing
+
+import (
+	"time"
+
+	"achbridge/bridge/delivery"
+)
+
+// service is what the path delivers in a round trip while frames wait, stalls included. It
+// rises within a few ticks and falls slowly: a low sample is mostly our own doing, or a stall;
+// a high one cannot be. The zero value is ready.
+type service struct {
+	rate  float64       // bytes a second
+	tick  time.Duration // when this tick began, by the peer's clock
+	bytes [24]float64   // that arrived in the latest ticks; those of this one are at n
+	n     int           // ticks
+	last  delivery.Delivery
+}
+
+const (
+	serviceTick = 5 * time.Millisecond
+	serviceSpan = 10 * time.Millisecond // a sample is taken over that, or over a round trip if that is longer
+	serviceRise = 1. / 4                // of a tick
+	serviceFall = 1. / 60
+	serviceIdle = serviceFall / 8
+	serviceGap  = time.Second // a clock that jumps so far was stepped, or nothing was sent
+)
+
+// note takes one packet in order of arrival. idle is for how long no frame has waited: what
+// arrives then tells how much was sent, and little about the path.
+func (s *service) note(d delivery.Delivery, idle, rtt time.Duration) {
+	gap, left := d.Arrived-s.last.Arrived, d.Sent-s.last.Sent
+	unused := gap > serviceSpan && left > gap/2 && idle > gap/2
+	if unused || d.Arrived-s.tick > serviceGap || d.Arrived < s.tick {
+		s.tick, s.bytes[s.n] = d.Arrived, 0
+	}
+	s.last = d
+	for ; d.Arrived-s.tick >= serviceTick; s.tick += serviceTick {
+		ticks := min(max(int((max(rtt, serviceSpan)+serviceTick/2)/serviceTick), 1), len(s.bytes))
+		sum := 0.0
+		for back := range ticks {
+			sum += s.bytes[(s.n-back+len(s.bytes))%len(s.bytes)]
+		}
+		sample, gain := sum/(time.Duration(ticks)*serviceTick).Seconds(), serviceRise
+		if sample < s.rate {
+			gain = serviceFall
+			if idle > 2*serviceSpan {
+				gain = serviceIdle
+			}
+		}
+		s.rate += (sample - s.rate) * gain
+		s.n = (s.n + 1) % len(s.bytes)
+		s.bytes[s.n] = 0
+	}
+	s.bytes[s.n] += float64(d.Size + headerBytes)
+}
