@@ -14,7 +14,7 @@ import (
 
 // seekBetter dials another address of l's peer for a trial (try), if one is due (package peers).
 func (n *Node) seekBetter(l *link) {
-	if !l.greeted || len(n.sparesOf(l.peer)) > 0 || !n.peers.IsTrialDue(n.now(), l.known()) || n.otherMachine(l) == nil && n.carriesCommands(l) {
+	if !l.greeted || len(n.sparesOf(l.peer)) > 0 || !n.peers.IsTrialDue(n.now(), l.known()) || n.machines.differs(l) == nil && n.carriesCommands(l) {
 		return
 	}
 	at, ok := n.peers.NextTrial(n.now(), l.known(), n.view())
@@ -48,13 +48,13 @@ func (n *Node) try(old *link, s *transport.Session) {
 	case n.links[old.peer] != old || s.Peer().Node != old.peer || len(n.sparesOf(old.peer)) > 0:
 		refuse("there is a link already")
 		return
-	case n.otherMachine(old) == nil && s.MaxDatagram() < old.s.MaxDatagram():
+	case n.machines.differs(old) == nil && s.MaxDatagram() < old.s.MaxDatagram():
 		old.other = fmt.Sprintf("the way to %s carries smaller packets: %d bytes and not %d", s.RemoteAddr(), s.MaxDatagram(), old.s.MaxDatagram())
 		refuse("it carries smaller packets than the link")
 		return
 	}
 	l := n.newLink(s, old.host)
-	if n.otherMachine(old) == nil {
+	if n.machines.differs(old) == nil {
 		l.trial = &peers.Trial{BeganAt: n.now()}
 	}
 	l.serve()

@@ -88,7 +88,9 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 	l.greeted, l.run, l.machine = true, m.Run, Machine{m.Machine, m.Boot}
 	l.askStamp(n.now())
 	n.challenge(l)
-	n.recognize(l)
+	if n.links[l.peer] == l {
+		n.machines.recognize(l)
+	}
 	n.loop.changed() // pushes wait for the Hello
 	return nil
 }
@@ -144,7 +146,7 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 		}
 	}
 	if qos.Class == rule.Command {
-		n.wentTo(l)
+		n.machines.use(l)
 	}
 	last, g := ch.LastSeq(), ch.Geometry()
 	l.send(wire.Subscribed{ID: m.ID, Epoch: m.Epoch, LastSeq: last, FrameCount: g.FrameCount, FrameSize: g.FrameSize})
@@ -176,7 +178,7 @@ func (n *Node) update(l *link, m wire.Update) {
 		return
 	}
 	if granted.Class == rule.Command {
-		n.wentTo(l)
+		n.machines.use(l)
 	}
 	x.requalify(permitted{qos, granted})
 	if m.Owed {
@@ -239,7 +241,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		l.layouts.Refuse(time.Now(), m)
 	case wire.TypeHello:
 		if m.Code == wire.CodeCopied {
-			n.copiedHere(l, m.Text)
+			n.machines.foundOwnCopy(l, m.Text)
 		}
 	}
 }

@@ -97,8 +97,8 @@ func (l *link) known() *peers.Link {
 	}
 	k, n := l.entry, l.n
 	k.At, k.RTT, k.IsSilent, k.SilentSince = addrOf(l.s), l.rtt(), l.silent, l.since
-	k.WrongMachine, k.CopyAt = n.otherMachine(l) != nil, transport.Addrs{}
-	if c, isCopied := n.copies[l.peer]; isCopied && !l.isGone(n.now()) {
+	k.WrongMachine, k.CopyAt = n.machines.differs(l) != nil, transport.Addrs{}
+	if c, isCopied := n.machines.copies[l.peer]; isCopied && !l.isGone(n.now()) {
 		k.CopyAt.QUIC = c.at
 	}
 	return k

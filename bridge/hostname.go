@@ -4,9 +4,7 @@ import (
 	"errors"
 
 	"achbridge/bridge/peers"
-	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
-	"achbridge/bridge/trust"
 )
 
 // hostName is the name of a new session's peer on this host: the name in its certificate,
@@ -55,27 +53,4 @@ func (n *Node) endLinks(l *link, cause error) {
 		n.dropSpare(spare, cause)
 	}
 	n.linkDown(l, cause)
-}
-
-// maxPins bounds how many names are remembered.
-const maxPins = 4096
-
-// pin remembers which node has the name of l's host, and logs a change: the host was
-// reinstalled, or another host uses its name. With one key for all hosts, the node cannot tell
-// which; with certificates a name belongs to one host.
-func (n *Node) pin(l *link) {
-	before, known := n.pins[l.host]
-	switch {
-	case known && before.node == l.peer, !known && len(n.pins) >= maxPins:
-		return
-	case known && !n.cfg.Endpoint.NamesBind():
-		l.warn("host name is used by another node than before", status.Event{Kind: status.EventHostChanged, Text: "its name is used by another node than before"}, "node", l.peer.String(), "before", before.node.String())
-	}
-	n.pins[l.host] = pinned{node: l.peer}
-}
-
-// pinned is the node that last had a host name, and the hardware of its machine, zero if not known.
-type pinned struct {
-	node     trust.NodeID
-	hardware [16]byte
 }

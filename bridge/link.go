@@ -110,13 +110,15 @@ func (n *Node) take(l *link) {
 		delete(n.spares, l.spareKey())
 	}
 	if old := n.links[l.peer]; old != nil {
-		n.replaced(old, l)
+		n.machines.replaced(old, l)
 		n.drop(old, errors.New("a newer link takes its place"))
 	}
 	n.links[l.peer] = l
 	n.peers.Linked(n.now(), l.known(), n.view())
-	n.pin(l)
-	n.recognize(l)
+	n.machines.pin(l, n.cfg.Endpoint.NamesBind())
+	if l.greeted {
+		n.machines.recognize(l)
+	}
 	n.events.Tell(slog.LevelInfo, "link up", status.Event{Kind: status.EventLinkUp, Host: l.host, Text: "over " + l.s.Transport().String() + " with " + l.s.RemoteAddr().String()},
 		"node", l.peer.String(), "addr", l.s.RemoteAddr().String(), "dialled", l.s.Dialled())
 	close(l.taken)

@@ -215,7 +215,7 @@ func (n *Node) challenge(l *link) {
 		return
 	}
 	switch {
-	case n.isCopy(l, old):
+	case n.machines.isCopy(l, old):
 		n.refuseCopy(l, old)
 	case l.trial != nil && l.isSameMachine(old) && !old.isSilent():
 		n.goOn(l, old)
@@ -238,7 +238,7 @@ func (l *link) isSilent() bool {
 // both, the newer one stays.
 func (n *Node) replaces(l, old *link) bool {
 	if old.greeted && !l.isSameMachine(old) {
-		return old.isGone(n.now()) || n.isRight(l, old)
+		return old.isGone(n.now()) || n.machines.isRight(l, old)
 	}
 	if old.overHub() && !l.overHub() {
 		return true

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -55,13 +54,9 @@ type Node struct {
 	space    *mirror.Space
 	layouts  layouts.Cache
 
-	pins      map[string]pinned         // the node that last had a host name, by that name
-	machines  map[string]Machine        // the machines to which commands and pushes went last, by host name
-	copies    map[trust.NodeID]copied   // machines that have the node id of a peer too, by that id
-	copied    copied                    // a machine that has the node id of this host too
-	former    map[trust.NodeID][]former // runs of a peer that another run has replaced
-	mirrorsOf map[string]int            // number of mirrors by host
-	newcomers logline.Limit             // lines in the log about sessions that are turned away
+	machines  machineTable
+	mirrorsOf map[string]int // number of mirrors by host
+	newcomers logline.Limit  // lines in the log about sessions that are turned away
 
 	publishers *hubway.Publishers // of channels at the hub
 	achd       *achdway.Hosts     // that have achd alone
@@ -108,10 +103,6 @@ func New(cfg Config) (*Node, error) {
 		mirrors: make(map[string]*binding),
 		ending:  make(map[string]bool),
 
-		pins:      make(map[string]pinned),
-		machines:  make(map[string]Machine),
-		copies:    make(map[trust.NodeID]copied),
-		former:    make(map[trust.NodeID][]former),
 		mirrorsOf: make(map[string]int),
 		newcomers: logline.Limit{Period: logPeriod},
 
@@ -123,7 +114,7 @@ func New(cfg Config) (*Node, error) {
 	if n.clock.Suspended == nil {
 		n.clock.Suspended = localach.Suspended
 	}
-	maps.Copy(n.machines, cfg.Machines)
+	n.machines = newMachineTable(&cfg, n.now, &n.events)
 	n.asleep = n.clock.Suspended()
 	n.copying = ring.Resources{
 		Compressor: ring.NewCompressor(), Budget: ring.NewBudget(ring.DefaultBudget), Large: ring.NewSemaphore(),

@@ -14,11 +14,11 @@ import (
 type permitted struct{ asked, granted rule.QoS }
 
 // permit returns the quality of service with which l's peer may read a channel, or the reason
-// why it may not. Commands go only to the machine to which they went before (otherMachine).
+// why it may not. Commands go only to the machine to which they went before (machineTable.differs).
 func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
 	granted, err := n.granted(l, channel, asked)
 	if err == nil && granted.Class == rule.Command {
-		err = n.otherMachine(l)
+		err = n.machines.differs(l)
 	}
 	return granted, err
 }

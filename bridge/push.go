@@ -60,11 +60,11 @@ func (n *Node) addPush(p rule.Push, answer chan error) {
 // offerPushes offers l's peer the pushes that were not offered to it yet.
 func (n *Node) offerPushes(l *link) {
 	for _, p := range n.pushes.due(l) {
-		if err := n.otherMachine(l); err != nil {
+		if err := n.machines.differs(l); err != nil {
 			p.holdBack(l, err)
 			continue
 		}
-		n.wentTo(l)
+		n.machines.use(l)
 		l.lastID++
 		p.link, p.offerID = l, l.lastID
 		p.become(pushOffer, "", "")

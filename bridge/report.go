@@ -59,13 +59,13 @@ func (n *Node) Alive() bool { return n.loop.call(func() {}) }
 func (n *Node) status() status.Report {
 	now := n.now()
 	s := status.Report{
-		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), ProcessorWait: n.waited, NoInotify: n.locals.NoInotify(), Copied: n.copied.report(now),
+		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), ProcessorWait: n.waited, NoInotify: n.locals.NoInotify(), Copied: n.machines.ownCopy.report(now),
 		Links: []status.Link{}, Mirrors: []status.Mirror{}, Exports: []status.Subscription{},
 		Pushes: n.pushes.status(), Locals: []status.Local{}, Peers: n.peers.Status(now, n.view()), Events: n.events.Counted(),
 	}
 	for _, l := range n.links {
 		link, exports := l.status(now)
-		link.LeftOut, link.CopyAt, link.OtherWay = l.remote.omittedCount, n.copies[l.peer].report(now), n.otherWay(l)
+		link.LeftOut, link.CopyAt, link.OtherWay = l.remote.omittedCount, n.machines.copies[l.peer].report(now), n.otherWay(l)
 		s.Links = append(s.Links, link)
 		s.Exports = append(s.Exports, exports...)
 	}
@@ -164,7 +164,7 @@ func (n *Node) Channels() []status.RemoteChannel {
 			for _, c := range l.remote.channels {
 				r := status.RemoteChannel{
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
-					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()}, Closed: c.Closed, Way: l.way(), CopyAt: n.copies[l.peer].report(n.now()),
+					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()}, Closed: c.Closed, Way: l.way(), CopyAt: n.machines.copies[l.peer].report(n.now()),
 				}
 				if w, ok := n.requests.find(l.host, c.Name); ok && n.mirrors[w.Name(l.host, c.Name)] != nil {
 					r.MirroredAs = w.Name(l.host, c.Name)
