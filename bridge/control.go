@@ -99,7 +99,7 @@ func (n *Node) catalog(l *link, m wire.Catalog) {
 	if l.remote.channels == nil || m.Full {
 		l.remote.reset()
 	}
-	n.unbar(l, m.Channels)
+	n.mirrors.unbar(l.host, m.Channels)
 	l.learn(m.Channels, n.requests.named(l.host))
 	for _, name := range m.Gone {
 		l.remote.remove(name)

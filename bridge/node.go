@@ -46,17 +46,13 @@ type Node struct {
 	spares   map[spareKey]*link // second links (link_silence.go); each of their nodes has a link too
 	requests mirrorRequests
 	pushes   pushTable
-	mirrors  map[string]*binding
-	ending   map[string]bool // names of ended mirrors that have not yet closed their files
-	made     uint32          // number of mirrors made in this run
+	mirrors  mirrorTable
 	books    map[bookKey]*ledger.Book
 	copying  ring.Resources // of copies of local channels' frames
-	space    *mirror.Space
 	layouts  layouts.Cache
 
 	machines  machineTable
-	mirrorsOf map[string]int // number of mirrors by host
-	newcomers logline.Limit  // lines in the log about sessions that are turned away
+	newcomers logline.Limit // lines in the log about sessions that are turned away
 
 	publishers *hubway.Publishers // of channels at the hub
 	achd       *achdway.Hosts     // that have achd alone
@@ -93,21 +89,17 @@ func New(cfg Config) (*Node, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{
-		cfg:     cfg,
-		log:     cfg.Log,
-		start:   wallTime(),
-		run:     rand.Uint64(),
-		loop:    newLoop(),
-		links:   make(map[trust.NodeID]*link),
-		spares:  make(map[spareKey]*link),
-		mirrors: make(map[string]*binding),
-		ending:  make(map[string]bool),
+		cfg:    cfg,
+		log:    cfg.Log,
+		start:  wallTime(),
+		run:    rand.Uint64(),
+		loop:   newLoop(),
+		links:  make(map[trust.NodeID]*link),
+		spares: make(map[spareKey]*link),
 
-		mirrorsOf: make(map[string]int),
 		newcomers: logline.Limit{Period: logPeriod},
 
 		books: make(map[bookKey]*ledger.Book),
-		space: mirror.NewSpace(cfg.Dir),
 	}
 	n.ringClock = ring.Clock{Now: n.now, Looked: func() time.Duration { return n.cfg.Source.Looked().Sub(n.start) }}
 	n.clock = mirror.Clock{Now: n.now, At: status.Monotonic(n.start), Suspended: cfg.testing.suspended, Woke: func() { n.loop.tryPost(n.lookAtSleep) }}
@@ -124,6 +116,9 @@ func New(cfg Config) (*Node, error) {
 	n.warnings = n.newWarner()
 	n.locals = n.newLocals()
 	n.requests = mirrorRequests{rules: cfg.Mirrors, pushed: n.pushed, namePrefix: fmt.Sprintf("%s%.8s-", peekPrefix, cfg.Node)}
+	n.mirrors = newMirrorTable(mirror.Config{
+		Dir: cfg.Dir, Space: mirror.NewSpace(cfg.Dir), Log: n.log, Events: &n.events, Spawn: n.work.Go, Clock: n.clock,
+	}, cfg.Adopt, n.requests.namePrefix)
 	n.pushes = pushTable{channels: n.locals, isMirror: n.isMirror, changed: n.loop.changed}
 	n.pushes.plan(cfg.Pushes)
 	return n, nil
@@ -171,7 +166,7 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	byes.Wait()
 	cancel()
 	close(n.loop.ended)
-	for _, m := range n.mirrors {
+	for _, m := range n.mirrors.byName {
 		if m.Temporary {
 			_ = m.Remove() // it is gone already, or goes now
 		}
@@ -235,7 +230,7 @@ func (n *Node) check() {
 		}
 	}
 	n.lookAtHub()
-	for _, m := range n.mirrors {
+	for _, m := range n.mirrors.byName {
 		n.mirrorLook(m)
 	}
 	for _, l := range n.links {

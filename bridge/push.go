@@ -78,7 +78,7 @@ func (n *Node) offerPushes(l *link) {
 // of another host are not passed on by accident.
 func (n *Node) isMirror(channel string) bool {
 	c := n.locals.Get(channel)
-	return n.mirrors[channel] != nil || c != nil && c.IsMirror
+	return n.mirrors.byName[channel] != nil || c != nil && c.IsMirror
 }
 
 // push is the request that a peer mirrors a channel of this host.
