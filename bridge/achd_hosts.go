@@ -13,9 +13,9 @@ import (
 // newAchdHosts returns what connects to hosts that have achd and no achbridge.
 func (n *Node) newAchdHosts(ctx context.Context) *achdway.Hosts {
 	return achdway.NewHosts(ctx, achdway.Config{
-		Dir: n.cfg.Dir, Source: n.cfg.Source, Dial: n.cfg.testing.dialAchd, Log: n.log, Now: n.now,
+		Dir: n.cfg.Dir, Source: n.cfg.Source, Dial: n.cfg.testing.dialAchd, Log: n.cfg.Log, Now: n.now,
 		Backoff: func(failures int) time.Duration { return peers.Backoff(failures, peers.LastBackoff) }, Settled: settled,
-		Spawn: n.work.Go, Call: n.loop.call, MayPublish: n.mayPublishByAchd, Warn: n.warnings.warn,
+		Spawn: n.loop.work.Go, Call: n.loop.call, MayPublish: n.mayPublishByAchd, Warn: n.warnings.warn,
 	})
 }
 

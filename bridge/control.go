@@ -140,7 +140,7 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 		return
 	}
 	if l.overHub() {
-		if why := n.publishers.Refuses(hubPeer{l}, m.Channel, qos); why != nil {
+		if why := n.shared.publishers.Refuses(hubPeer{l}, m.Channel, qos); why != nil {
 			l.forbid(m.ID, m.Channel, why)
 			return
 		}
@@ -170,7 +170,7 @@ func (n *Node) update(l *link, m wire.Update) {
 	}
 	granted, err := n.permit(l, x.channel, qos)
 	if err == nil && l.overHub() {
-		err = n.publishers.Refuses(hubPeer{l}, x.channel, granted)
+		err = n.shared.publishers.Refuses(hubPeer{l}, x.channel, granted)
 	}
 	if err != nil {
 		l.forbid(m.ID, x.channel, err)

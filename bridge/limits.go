@@ -150,7 +150,7 @@ func (n *Node) turnAway(s *transport.Session) {
 		n.events.Tell(slog.LevelWarn, "session refused: too many links",
 			status.Event{Kind: status.EventRefused, Host: s.Peer().Host, Text: "session: too many links", Count: count}, "addr", s.RemoteAddr().String(), "count", count)
 	}
-	n.work.Go(func() {
+	n.loop.work.Go(func() {
 		s.Close(fmt.Sprintf("%s has %d links already; list this peer there", n.cfg.Host, peers.MaxLinks))
 	})
 }

@@ -155,9 +155,9 @@ const errDirect = unwelcome("there is a direct link")
 // linkUp makes a new session the link to its peer, or a spare.
 func (n *Node) linkUp(s *transport.Session) {
 	if !n.peers.Allows(endOf(s), n.view()) {
-		n.log.Info("session refused: its peer is to be linked over another transport", "peer", s.Peer().Host,
+		n.cfg.Log.Info("session refused: its peer is to be linked over another transport", "peer", s.Peer().Host,
 			"addr", s.RemoteAddr().String(), "transport", s.Transport())
-		n.work.Go(func() { s.Close("not over " + s.Transport().String() + ": this node wants the other transport") })
+		n.loop.work.Go(func() { s.Close("not over " + s.Transport().String() + ": this node wants the other transport") })
 		return
 	}
 	old := n.links[s.Peer().Node]
@@ -166,7 +166,7 @@ func (n *Node) linkUp(s *transport.Session) {
 		old = nil
 	}
 	if overHub(s) && old != nil && !old.overHub() && !old.isSilent() {
-		n.work.Go(func() { s.Close(string(errDirect)) })
+		n.loop.work.Go(func() { s.Close(string(errDirect)) })
 		return
 	}
 	if old == nil && !n.peers.HasRoom(endOf(s), n.view()) {

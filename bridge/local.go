@@ -13,7 +13,7 @@ import (
 // newLocals returns the table of this host's channels.
 func (n *Node) newLocals() *locals.Table {
 	return locals.New(locals.Config{
-		Host: n.cfg.Host, Dir: n.cfg.Dir, Limit: maxLocals, Copying: &n.copying, Now: n.now, Tick: tick, Log: n.log,
+		Host: n.cfg.Host, Dir: n.cfg.Dir, Limit: maxLocals, Copying: &n.shared.copying, Now: n.now, Tick: tick, Log: n.cfg.Log,
 		Warn: n.warnings.warn, Facts: n.factsOf, Closing: n.endExports,
 	})
 }
@@ -42,7 +42,7 @@ func (n *Node) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		n.log.Error("watching channels failed, trying again", "dir", string(n.cfg.Dir), "err", err)
+		n.cfg.Log.Error("watching channels failed, trying again", "dir", string(n.cfg.Dir), "err", err)
 		pause(ctx, time.Second)
 	}
 }

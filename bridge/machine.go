@@ -123,8 +123,8 @@ func (n *Node) refuseCopy(l, old *link) {
 	delete(n.spares, l.spareKey())
 	l.sayHello()
 	l.send(wire.Refused{Re: wire.TypeHello, Code: wire.CodeCopied, Text: wire.Text(sameID(old))})
-	n.work.Go(func() {
-		pause(n.ctx, refusalTime)
+	n.loop.work.Go(func() {
+		pause(n.loop.ctx, refusalTime)
 		l.bye("another machine with this node id is linked")
 		l.cancel(peers.ErrCopied)
 	})

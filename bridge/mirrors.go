@@ -13,9 +13,9 @@ import (
 
 // mirrorTable has the mirrors of this host. It belongs to the node's goroutine, and only its methods write it.
 type mirrorTable struct {
-	common  mirror.Config // of all mirrors
+	common  mirror.Config // the same for all mirrors
 	adopt   []string
-	prefix  string // of the names of temporary mirrors
+	prefix  string // begins the names of temporary mirrors
 	byName  map[string]*binding
 	taken   map[string]bool // names of mirrors that have not closed their files yet, and of channels that Claim gave to a program
 	perHost map[string]int
@@ -184,7 +184,7 @@ func (n *Node) mirrorLook(m *binding) {
 		return
 	}
 	if err != nil {
-		n.log.Warn("mirror's file is not usable any more", "channel", m.Name, "err", err)
+		n.cfg.Log.Warn("mirror's file is not usable any more", "channel", m.Name, "err", err)
 	}
 	m.looked = n.now()
 	if err == nil {

@@ -157,7 +157,7 @@ func (n *Node) depose(name, by string) bool {
 	}
 	offer := l.pushed[i].offer.ID
 	l.pushed = slices.Delete(l.pushed, i, i+1)
-	n.log.Warn("writer of a command channel replaced: it is silent past its deadline", "channel", name, "peer", m.Host, "by", by)
+	n.cfg.Log.Warn("writer of a command channel replaced: it is silent past its deadline", "channel", name, "peer", m.Host, "by", by)
 	l.send(wire.Refused{ID: offer, Re: wire.TypeOffer, Code: wire.CodeConflict,
 		Text: wire.Text(fmt.Sprintf("%s is written by %s since %s was silent past its deadline", name, by, m.Host))})
 	n.dropUnwanted(Keep)
