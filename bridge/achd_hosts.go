@@ -13,9 +13,9 @@ import (
 // newAchdHosts returns what connects to hosts that have achd and no achbridge.
 func (n *Node) newAchdHosts(ctx context.Context) *achdway.Hosts {
 	return achdway.NewHosts(ctx, achdway.Config{
-		Dir: n.cfg.Dir, Source: n.cfg.Source, Dial: n.cfg.testing.dialAchd, Log: n.log, Now: n.now,
+		Dir: n.cfg.Dir, Source: n.cfg.Source, Dial: n.cfg.testing.dialAchd, Log: n.cfg.Log, Now: n.now,
 		Backoff: func(failures int) time.Duration { return peers.Backoff(failures, peers.LastBackoff) }, Settled: settled,
-		Spawn: n.work.Go, Call: n.loop.call, MayPublish: n.mayPublishByAchd, Warn: n.warnings.warn,
+		Spawn: n.loop.work.Go, Call: n.loop.call, MayPublish: n.mayPublishByAchd, Warn: n.warnings.warn,
 	})
 }
 
@@ -27,15 +27,15 @@ func (n *Node) bindAchd() {
 		}
 		w, ok := n.requests.find(asked.Host, asked.Channel)
 		name := w.Name(asked.Host, asked.Channel)
-		if !ok || n.ending[name] {
+		if !ok || n.mirrors.taken[name] {
 			continue // the former mirror of this name must put its safe frame first, or somebody writes it
 		}
-		m := n.mirrors[name]
+		m := n.mirrors.byName[name]
 		switch {
-		case m == nil && len(n.mirrors) >= maxMirrors:
+		case m == nil && len(n.mirrors.byName) >= maxMirrors:
 			continue
 		case m == nil:
-			m = n.addMirror(asked.Host, asked.Channel, w)
+			m = n.mirrors.add(asked.Host, asked.Channel, w)
 		case m.Host != asked.Host || m.Channel != asked.Channel:
 			m.rival(&n.warnings, rule.Address{Host: asked.Host, Channel: asked.Channel})
 			continue
@@ -52,7 +52,7 @@ func (n *Node) mayPublishByAchd(channel string) (err error) {
 		return achdway.ErrCommand
 	}
 	n.loop.call(func() {
-		if m := n.mirrors[channel]; n.ending[channel] || m != nil && m.achd != nil {
+		if m := n.mirrors.byName[channel]; n.mirrors.taken[channel] || m != nil && m.achd != nil {
 			err = achdway.ErrEcho
 		}
 	})
@@ -63,7 +63,7 @@ func (n *Node) mayPublishByAchd(channel string) (err error) {
 // read the mirror by the same protocol: the frames would return to it again and again.
 func (n *Node) AchdSource(channel string) (from netip.Addr) {
 	n.loop.call(func() {
-		if m := n.mirrors[channel]; m != nil {
+		if m := n.mirrors.byName[channel]; m != nil {
 			from = m.achd.From()
 		}
 	})

@@ -43,7 +43,7 @@ func TestChannelThatIsTakenBackAndOfferedAgainIsSubscribedAnew(t *testing.T) {
 
 		var before, after uint32
 		pc.node.loop.call(func() {
-			m := pc.node.mirrors["robot.imu"]
+			m := pc.node.mirrors.byName["robot.imu"]
 			l := m.link
 			before = m.subID
 			again := l.remote.channels["imu"]
@@ -51,7 +51,7 @@ func TestChannelThatIsTakenBackAndOfferedAgainIsSubscribedAnew(t *testing.T) {
 			pc.node.catalog(l, wire.Catalog{Channels: []wire.Channel{again}})
 		})
 		w.within(time.Second, "a subscription", func() bool {
-			pc.node.loop.call(func() { after = pc.node.mirrors["robot.imu"].subID })
+			pc.node.loop.call(func() { after = pc.node.mirrors.byName["robot.imu"].subID })
 			return after != 0
 		})
 		if after == before {

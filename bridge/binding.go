@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"achbridge/bridge/achdway"
@@ -39,8 +38,8 @@ type binding struct {
 // subscribed already. It makes the mirror if there is none.
 func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	name := w.Name(l.host, c.Name)
-	m := n.mirrors[name]
-	if m == nil && n.ending[name] {
+	m := n.mirrors.byName[name]
+	if m == nil && n.mirrors.taken[name] {
 		return // the former mirror of this name must put its safe frame first
 	}
 	if m == nil {
@@ -62,7 +61,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		m.loop(l, status.CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")
 		return
 	}
-	if twin := n.twinOf(m, c); twin != nil {
+	if twin := n.mirrors.twinOf(m, c); twin != nil {
 		m.loop(l, status.CauseRule, "it is mirrored here already, as "+twin.Name)
 		return
 	}
@@ -95,27 +94,14 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 
 // newMirror makes the mirror that w asks for. It returns nil if there is no room for it.
 func (n *Node) newMirror(l *link, channel string, w rule.Mirror) *binding {
-	if why := n.roomForMirror(l, channel, w); why != "" {
+	if why := n.mirrors.noRoom(l.host, channel, w); why != "" {
 		if !l.full {
 			l.refusal("mirror refused", status.Event{Channel: channel, Text: why})
 		}
 		l.full = true
 		return nil
 	}
-	return n.addMirror(l.host, channel, w)
-}
-
-// addMirror makes the mirror that w asks for, without asking for room.
-func (n *Node) addMirror(host, channel string, w rule.Mirror) *binding {
-	name := w.Name(host, channel)
-	n.mirrorsOf[host]++
-	n.made++
-	m := &binding{id: n.made, Mirror: mirror.New(mirror.Config{
-		Name: name, Host: host, Channel: channel, Temporary: strings.HasPrefix(name, n.requests.namePrefix), Unauthenticated: rule.IsAchd(host),
-		Dir: n.cfg.Dir, Mode: w.FileMode, Space: n.space, Log: n.log, Events: &n.events, Spawn: n.work.Go, Clock: n.clock,
-	}, w.QoS, n.cfg.Adopt)}
-	n.mirrors[name] = m
-	return m
+	return n.mirrors.add(l.host, channel, w)
 }
 
 // requalify changes the quality of service of a running subscription. It returns true if
@@ -192,24 +178,10 @@ func sourceOf(l *link, c wire.Channel) source {
 	return source{l.peer, c.Name}
 }
 
-// twinOf returns the mirror of this host that has the same source as c, nil for none. Frames
-// that arrive here on a second way may have come through this host itself.
-func (n *Node) twinOf(m *binding, c wire.Channel) *binding {
-	if c.Origin == nil {
-		return nil
-	}
-	for _, other := range n.mirrors {
-		if other != m && other.from == (source{c.Origin.Node, c.Origin.Channel}) {
-			return other
-		}
-	}
-	return nil
-}
-
 // endDetours ends the mirrors that get the frames of m's source through other hosts, since m
 // now gets them directly.
 func (n *Node) endDetours(m *binding) {
-	for _, other := range n.mirrors {
+	for _, other := range n.mirrors.byName {
 		if other != m && other.from == m.from && other.link != nil {
 			l := other.link
 			l.unsubscribe(other.subID)
@@ -275,7 +247,7 @@ func (l *link) unsubscribe(id uint32) {
 // dropUnwanted ends the mirrors that no wish covers.
 func (n *Node) dropUnwanted(policy FilePolicy) error {
 	var errs []error
-	for name, m := range n.mirrors {
+	for _, m := range n.mirrors.byName {
 		if n.requests.isFor(m.Name, m.Host, m.Channel) {
 			m.parting = false
 			continue
@@ -292,16 +264,9 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 		} else if policy == Remove {
 			errs = append(errs, m.Remove())
 		}
-		later := func() {
-			n.loop.post(func() { delete(n.ending, name); n.loop.changed() })
-		}
-		if !m.Close(later) {
-			n.ending[name] = true
-		}
-		delete(n.mirrors, name)
-		if n.mirrorsOf[m.Host]--; n.mirrorsOf[m.Host] == 0 {
-			delete(n.mirrorsOf, m.Host)
-		}
+		n.mirrors.remove(m, func() {
+			n.loop.post(func() { n.mirrors.release(m.Name); n.loop.changed() })
+		})
 		for _, l := range n.links {
 			l.full = false
 		}
@@ -314,19 +279,4 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 type barred struct {
 	epoch uint64
 	qos   rule.QoS
-}
-
-// unbar lets the node ask again for refused channels that l's peer has listed again, since
-// the peer's rules may have changed. It visits each mirror once, however many channels the
-// peer lists.
-func (n *Node) unbar(l *link, named []wire.Channel) {
-	names := make(map[string]bool, len(named))
-	for _, c := range named {
-		names[c.Name] = true
-	}
-	for _, m := range n.mirrors {
-		if m.Host == l.host && names[m.Channel] {
-			m.barred = barred{}
-		}
-	}
 }

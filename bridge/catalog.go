@@ -142,11 +142,11 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 		if !c.IsOpen() || c.Reason != "" && n.pushes.to(l, name) == nil {
 			continue
 		}
-		origin := n.originOf(c)
+		origin := n.mirrors.originOf(c)
 		if origin != nil && origin.Node == l.peer {
 			continue // it is the peer's own
 		}
-		if origin != nil && !n.knowsSource(name) {
+		if origin != nil && !n.mirrors.hasSource(name) {
 			continue // without its origin the peer could not detect a loop
 		}
 		g := c.Ring.Geometry()
@@ -156,7 +156,7 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 			Epoch: c.Ring.Epoch(), Origin: origin, Closed: denied != nil, Largest: c.LargestFrame(n.now()),
 		}
 		if denied == nil {
-			told.Layout = n.layoutHash(c)
+			told.Layout = n.mirrors.layoutHash(c)
 		}
 		channels[name] = told
 	}

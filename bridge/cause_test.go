@@ -27,7 +27,7 @@ func TestStatusTellsTheCause(t *testing.T) {
 			},
 			Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}},
 		}, robot)
-		pc.node.loop.call(func() { pc.node.space.Free = func(int64) (int64, error) { return 1 << 20, nil } })
+		pc.node.loop.call(func() { pc.node.mirrors.common.Space.Free = func(int64) (int64, error) { return 1 << 20, nil } })
 		time.Sleep(2 * time.Second)
 		causes := map[string]status.Cause{}
 		s := pc.node.Status()

@@ -56,7 +56,9 @@ func (h *host) meta(name string) status.Meta {
 }
 
 // monotonic is what CLOCK_MONOTONIC of the host would be at t, were time not virtual.
-func (h *host) monotonic(t time.Time) time.Duration { return h.node.clock.At + t.Sub(h.node.start) }
+func (h *host) monotonic(t time.Time) time.Duration {
+	return h.node.clocks.mirror.At + t.Sub(h.node.clocks.start)
+}
 
 func TestCompanionTellsTheAgeToTheNanosecond(t *testing.T) {
 	inFlow(t, "delay=5ms", rule.QoS{Meta: true, Deadline: 70 * milli}, 64, func(f *flow) {

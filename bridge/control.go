@@ -88,7 +88,9 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 	l.greeted, l.run, l.machine = true, m.Run, Machine{m.Machine, m.Boot}
 	l.askStamp(n.now())
 	n.challenge(l)
-	n.recognize(l)
+	if n.links[l.peer] == l {
+		n.machines.recognize(l)
+	}
 	n.loop.changed() // pushes wait for the Hello
 	return nil
 }
@@ -97,7 +99,7 @@ func (n *Node) catalog(l *link, m wire.Catalog) {
 	if l.remote.channels == nil || m.Full {
 		l.remote.reset()
 	}
-	n.unbar(l, m.Channels)
+	n.mirrors.unbar(l.host, m.Channels)
 	l.learn(m.Channels, n.requests.named(l.host))
 	for _, name := range m.Gone {
 		l.remote.remove(name)
@@ -138,13 +140,13 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 		return
 	}
 	if l.overHub() {
-		if why := n.publishers.Refuses(hubPeer{l}, m.Channel, qos); why != nil {
+		if why := n.shared.publishers.Refuses(hubPeer{l}, m.Channel, qos); why != nil {
 			l.forbid(m.ID, m.Channel, why)
 			return
 		}
 	}
 	if qos.Class == rule.Command {
-		n.wentTo(l)
+		n.machines.use(l)
 	}
 	last, g := ch.LastSeq(), ch.Geometry()
 	l.send(wire.Subscribed{ID: m.ID, Epoch: m.Epoch, LastSeq: last, FrameCount: g.FrameCount, FrameSize: g.FrameSize})
@@ -168,7 +170,7 @@ func (n *Node) update(l *link, m wire.Update) {
 	}
 	granted, err := n.permit(l, x.channel, qos)
 	if err == nil && l.overHub() {
-		err = n.publishers.Refuses(hubPeer{l}, x.channel, granted)
+		err = n.shared.publishers.Refuses(hubPeer{l}, x.channel, granted)
 	}
 	if err != nil {
 		l.forbid(m.ID, x.channel, err)
@@ -176,7 +178,7 @@ func (n *Node) update(l *link, m wire.Update) {
 		return
 	}
 	if granted.Class == rule.Command {
-		n.wentTo(l)
+		n.machines.use(l)
 	}
 	x.requalify(permitted{qos, granted})
 	if m.Owed {
@@ -239,7 +241,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		l.layouts.Refuse(time.Now(), m)
 	case wire.TypeHello:
 		if m.Code == wire.CodeCopied {
-			n.copiedHere(l, m.Text)
+			n.machines.foundOwnCopy(l, m.Text)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestRelayOfARelayTellsWhoseTheChannelIs(t *testing.T) {
 		w.within(5*time.Second, "the relay's relay", func() bool {
 			pc.node.loop.call(func() {
 				if c := pc.node.locals.Get("base.robot.imu"); c != nil {
-					got = pc.node.originOf(c)
+					got = pc.node.mirrors.originOf(c)
 				}
 			})
 			return got != nil

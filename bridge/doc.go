@@ -33,27 +33,25 @@
 // with its own mutex. A binding holds a mirror and knows which link feeds it.
 //
 //	node.go             Node and what it does       loop.go           its goroutine
-//	config.go           Config
+//	config.go           Config                      limits.go         the table of all limits
 //	wishes.go           mirrors that users request  mirror_requests.go  all requests, and their precedence
-//	binding.go          requests -> mirrors and subscriptions
+//	mirrors.go          all mirrors                 binding.go        one mirror, and the link that feeds it
 //	local.go            what the node knows of a channel of this host
-//	dial.go             dials that package peers wants
-//	link.go             a link's life               export.go          what a peer gets of a channel
-//	loadtest.go         what a link carries, measured
+//	dial.go             dials that package peers wants, and other ways that are tried
+//	link.go             a link's life, and its name export.go         what a peer gets of a channel
 //	stream.go           its control stream          control.go        what control messages do
 //	link_silence.go     links that are not heard, or carry less; which of two links stays
-//	hostname.go         what a peer is called here
-//	catalog.go          what is told of channels    query.go          why a channel is not offered; pings
+//	machine.go          machines that share an identity
+//	hub_link.go         links through the hub, for package hubway
+//	achd_hosts.go       hosts that have only achd, for package achdway
+//	catalog.go          channels that peers offer, and are offered
+//	query.go            why a channel is not offered; pings
 //	layouts.go          the layouts of frames: other hosts' and ours
-//	exchange.go         accounts and facts that both ends tell each other
+//	exchange.go         counters and facts that both ends send each other
 //	permit.go           rules for what runs; Apply  accept.go         pushes of peers
 //	push.go             a push and its phases       pushes.go         all of them
-//	report.go           what the node tells         limits.go         the table of all limits
+//	report.go           the status                  loadtest.go       what a link carries, measured
 //	clocks.go           clocks that were set, a host that slept
-//	mirror_look.go      mirrors' files, looked after
-//	machine.go          hosts that share an identity  better.go       another way that is tried
-//	hub_link.go         links through the hub       hub_frames.go     what package hubway needs of a link
-//	achd_hosts.go       hosts that have only achd, for package achdway
 //
 //	mirror/  one mirror                             lock/    the order of locks
 //	achd/    achd's protocol, both ends

@@ -3,13 +3,13 @@ package bridge
 import (
 	"cmp"
 	"errors"
+	"math"
 	"os"
 	"time"
 
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
-	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
 
@@ -74,28 +74,6 @@ func (l *link) settle(holding []wire.Account) (answer []wire.Account) {
 		}
 	}
 	return answer
-}
-
-// bookKey names an account: a peer, and a channel that it reads.
-type bookKey struct {
-	peer    trust.NodeID
-	channel string
-}
-
-// maxBooks bounds the accounts that are kept of what peers have read.
-const maxBooks = 10000
-
-// book returns the account of a channel towards a peer.
-func (n *Node) book(peer trust.NodeID, channel string) *ledger.Book {
-	key := bookKey{peer, channel}
-	b := n.books[key]
-	if b == nil {
-		b = &ledger.Book{}
-		if len(n.books) < maxBooks {
-			n.books[key] = b
-		}
-	}
-	return b
 }
 
 // Each end of a link measures what the other end cannot. The sender knows how long frames
@@ -204,4 +182,36 @@ func (l *link) revocations(own *transport.Endpoint, m wire.Revocations) error {
 		l.listed = own.Revocations().Number()
 	}
 	return nil
+}
+
+// waitSteps is how finely a share of the time is told in which a daemon waited for a processor. In small steps it would always
+// be news, also over an idle link.
+const waitSteps = 20
+
+// lookAtProcessor learns how long this process waited for a processor lately.
+func (n *Node) lookAtProcessor() {
+	if n.cfg.ProcessorWait == nil {
+		return
+	}
+	n.waited = nil
+	if share, known := n.cfg.ProcessorWait(n.now()); known {
+		share = math.Round(share*waitSteps) / waitSteps
+		n.waited = &share
+	}
+}
+
+// waitedToWire turns a share into %; 0 when it is not known.
+func waitedToWire(share *float64) uint8 {
+	if share == nil {
+		return 0
+	}
+	return uint8(math.Round(100 * *share))
+}
+
+func waitedFromWire(percent uint8) *float64 {
+	if percent == 0 {
+		return nil
+	}
+	share := float64(percent) / 100
+	return &share
 }

@@ -2,13 +2,17 @@ package bridge
 
 import (
 	"slices"
+	"sync"
+	"time"
 
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/locals"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/send"
 	"achbridge/bridge/status"
+	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
 
@@ -93,14 +97,53 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *locals.Channel) {
 			l.exports.drop(old.id)
 		}
 	}
-	b := l.n.book(l.peer, m.Channel)
+	b := l.n.shared.book(l.peer, m.Channel)
 	b.Settle(ledger.Reader{Run: l.run, ID: m.Held.ID, Held: ledger.FromWire(m.Held)})
 	x := &export{id: m.ID, channel: c.Ring.Name(), qos: p.granted, asked: p.asked, book: b}
 	if l.overHub() {
-		x.plane = l.n.publishers.Subscribe(c.Ring, hubway.Request{ID: m.ID, Peer: hubPeer{l}, QoS: p.granted, Have: m.HaveSeq, Book: b, Copies: c.Copies})
+		x.plane = l.n.shared.publishers.Subscribe(c.Ring, hubway.Request{ID: m.ID, Peer: hubPeer{l}, QoS: p.granted, Have: m.HaveSeq, Book: b, Copies: c.Copies})
 	} else {
 		x.plane = l.frames.Subscribe(send.Request{ID: m.ID, Channel: c.Ring, Copies: c.Copies, QoS: p.granted, Have: m.HaveSeq, Book: b})
 	}
 	l.exports.byID[x.id] = x
 	l.exports.order = append(l.exports.order, x)
+}
+
+// sharedExports is what the exports of all links share. It belongs to the node's goroutine.
+type sharedExports struct {
+	copying    ring.Resources     // for copies of local channels' frames
+	publishers *hubway.Publishers // publish channels at the hub
+	books      map[bookKey]*ledger.Book
+}
+
+func newSharedExports(work *sync.WaitGroup, now func() time.Duration) sharedExports {
+	return sharedExports{
+		copying: ring.Resources{
+			Compressor: ring.NewCompressor(), Budget: ring.NewBudget(ring.DefaultBudget), Large: ring.NewSemaphore(),
+			Spawn: ring.NewWorkers(work).Start, Now: now,
+		},
+		books: make(map[bookKey]*ledger.Book),
+	}
+}
+
+// bookKey names an account: a peer, and a channel that it reads.
+type bookKey struct {
+	peer    trust.NodeID
+	channel string
+}
+
+// maxBooks bounds the accounts that are kept of what peers have read.
+const maxBooks = 10000
+
+// book returns the account of a channel towards a peer.
+func (s *sharedExports) book(peer trust.NodeID, channel string) *ledger.Book {
+	key := bookKey{peer, channel}
+	b := s.books[key]
+	if b == nil {
+		b = &ledger.Book{}
+		if len(s.books) < maxBooks {
+			s.books[key] = b
+		}
+	}
+	return b
 }

@@ -134,7 +134,7 @@ func (f *flow) kept() uint64 { return f.copy.LastSeq() }
 
 // subscription is the number under which the mirror is fed now.
 func (f *flow) subscription() (id uint32) {
-	f.pc.node.loop.call(func() { id = f.pc.node.mirrors[flowName].subID })
+	f.pc.node.loop.call(func() { id = f.pc.node.mirrors.byName[flowName].subID })
 	return id
 }
 

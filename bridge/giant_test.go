@@ -14,7 +14,7 @@ import (
 // holds gives a host a channel directory with so much room for mirrors, in MiB.
 func (h *host) holds(mib int64) {
 	h.node.loop.call(func() {
-		h.node.space.Free = func(used int64) (int64, error) { return 2*mib<<20 - used, nil } // they may take half
+		h.node.mirrors.common.Space.Free = func(used int64) (int64, error) { return 2*mib<<20 - used, nil } // they may take half
 	})
 }
 

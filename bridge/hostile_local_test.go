@@ -169,7 +169,7 @@ func TestFramesThatNobodyPutTakeNoMemoryAndHoldUpNobody(t *testing.T) {
 				if grown := evil.kib() - before; grown > 8 {
 					t.Errorf("the file grew by %d KiB because it was read", grown)
 				}
-				if held := robot.node.copying.Budget.Used(); held > 1<<20 {
+				if held := robot.node.shared.copying.Budget.Used(); held > 1<<20 {
 					t.Errorf("%d KiB are held for frames, want none", held>>10)
 				}
 				e := robot.exported("evil")
@@ -192,13 +192,13 @@ func TestFrameThatTakesLongToCopyHoldsUpNobody(t *testing.T) {
 				robot, pc, imu := besieged(w, rule.QoS{Mode: mode, Compress: rule.CompressNone}, "map")
 				large := robot.channel("map", 2, ring.HugeFrame)
 				w.within(second, "the mirror of map", func() bool { return robot.exported("map").Channel != "" })
-				robot.node.copying.Large <- struct{}{} // the copy takes until this is taken back
+				robot.node.shared.copying.Large <- struct{}{} // the copy takes until this is taken back
 				large.put(1, ring.HugeFrame)
 				staysFresh(w, pc, imu, func(int) {})
 				if seq := pc.mirror("robot.map").Seq; seq != 0 {
 					t.Errorf("frame %d arrived before it was copied", seq)
 				}
-				<-robot.node.copying.Large
+				<-robot.node.shared.copying.Large
 				w.within(2*second, "the frame", func() bool { return pc.mirror("robot.map").Seq == 1 })
 			})
 		})
@@ -212,7 +212,7 @@ func TestLargeFramesThatComeFasterThanTheyAreCopiedArrive(t *testing.T) {
 		const size = 200_000
 		robot, pc, _ := besieged(w, rule.QoS{Compress: rule.CompressNone}, "map")
 		robot.node.loop.call(func() { // a copy takes as long as ten frames
-			robot.node.copying.Spawn = func(f func()) { time.AfterFunc(20*milli, f) }
+			robot.node.shared.copying.Spawn = func(f func()) { time.AfterFunc(20*milli, f) }
 		})
 		large := robot.channel("map", 4, size)
 		w.within(second, "the mirror of map", func() bool { return robot.exported("map").Channel != "" })
@@ -230,7 +230,7 @@ func TestLargestIsRefusedWhenMemoryIsUsedUpAndComesBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const small, huge = 100_000, 500_000
 		robot, pc, imu := besieged(w, rule.QoS{Compress: rule.CompressNone}, "camera", "map")
-		robot.node.loop.call(func() { robot.node.copying.Budget = ring.NewBudget(5 << 17) }) // 640 KiB
+		robot.node.loop.call(func() { robot.node.shared.copying.Budget = ring.NewBudget(5 << 17) }) // 640 KiB
 		camera, large := robot.channel("camera", 4, small), robot.channel("map", 4, huge)
 		w.within(second, "the mirrors", func() bool { return len(robot.node.Status().Exports) == 3 })
 		large.put(1, huge)
@@ -243,7 +243,7 @@ func TestLargestIsRefusedWhenMemoryIsUsedUpAndComesBack(t *testing.T) {
 			if n, age := pc.newest("robot.camera"); n > 1 && age > 300*milli {
 				t.Fatalf("camera's frame %d is %v old beside the larger one", n, age)
 			}
-			if held := robot.node.copying.Budget.Used(); held > 5<<17 {
+			if held := robot.node.shared.copying.Budget.Used(); held > 5<<17 {
 				t.Fatalf("%d KiB are held, want at most 640", held>>10)
 			}
 		}

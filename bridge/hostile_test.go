@@ -15,7 +15,7 @@ import (
 // mirror.
 func (f *flow) says(make func(id uint32) wire.Message) {
 	f.pc.node.loop.call(func() {
-		m := f.pc.node.mirrors[flowName]
+		m := f.pc.node.mirrors.byName[flowName]
 		m.link.send(make(m.subID))
 	})
 }

@@ -198,13 +198,13 @@ func TestWallClockStepRenewsHubKeys(t *testing.T) {
 		step := func(by time.Duration) (before, after seal.ID) {
 			key := func() (id seal.ID) {
 				robot.node.loop.call(func() {
-					told, _, _ := robot.node.publishers.Key("imu")
+					told, _, _ := robot.node.shared.publishers.Key("imu")
 					id = seal.ID(told.KeyID)
 				})
 				return id
 			}
 			before = key()
-			robot.node.loop.call(func() { robot.node.wall.wall -= by }) // as if the wall clock had been set since the last look
+			robot.node.loop.call(func() { robot.node.clocks.wall.wall -= by }) // as if the wall clock had been set since the last look
 			time.Sleep(2 * tick)
 			return before, key()
 		}

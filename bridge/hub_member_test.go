@@ -26,7 +26,7 @@ func (h *host) sealedFor(signer crypto.Signer, changes ...func(*seal.Frame)) []b
 		count uint64
 	)
 	h.node.loop.call(func() {
-		told, newest, ok := h.node.publishers.Key("imu")
+		told, newest, ok := h.node.shared.publishers.Key("imu")
 		if !ok {
 			h.w.t.Fatal("imu is not at the hub")
 		}

@@ -8,7 +8,6 @@ import (
 
 	"achbridge/bridge/layout"
 	"achbridge/bridge/layouts"
-	"achbridge/bridge/locals"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/wire"
@@ -64,7 +63,7 @@ type remoteChannel struct {
 
 // remoteChannel finds HOST/CHANNEL, or the channel that a mirror is of.
 func (n *Node) remoteChannel(of string) (*remoteChannel, error) {
-	if m := n.mirrors[of]; m != nil {
+	if m := n.mirrors.byName[of]; m != nil {
 		return m.remoteChannel(), nil
 	}
 	a, err := rule.ParseChannel(of)
@@ -76,7 +75,7 @@ func (n *Node) remoteChannel(of string) (*remoteChannel, error) {
 			return &remoteChannel{a.Host, a.Channel, c.Layout, l}, nil
 		}
 	}
-	for _, m := range n.mirrors {
+	for _, m := range n.mirrors.byName {
 		if m.Host == a.Host && m.Channel == a.Channel {
 			return m.remoteChannel(), nil
 		}
@@ -125,27 +124,19 @@ func (l *link) layout(m wire.Layout) {
 	}
 }
 
-// layoutHash returns the hash of a channel's layout for the catalog. A mirror has that of its origin.
-func (n *Node) layoutHash(c *locals.Channel) wire.Hash {
-	if m := n.mirrors[c.Name]; c.IsMirror && m != nil {
-		return m.remoteChannel().layout
-	}
-	return c.Layout.Hash()
-}
-
 // describe answers a peer's request for the layout of a channel. The answer is the same for a channel without a layout and for
 // one that the peer may not read.
 func (n *Node) describe(l *link, m wire.Describe) {
 	c, told := n.locals.Get(m.Channel), l.advertised.channels[m.Channel].Layout
 	switch {
-	case told == wire.Hash{} || c == nil || n.layoutHash(c) != told:
+	case told == wire.Hash{} || c == nil || n.mirrors.layoutHash(c) != told:
 		l.refuseLayout(m, wire.CodeAbsent, m.Channel+": it has no layout, or another one by now")
 	case !l.layoutAnswers.Allows(time.Now()) || l.out.unread() > maxControlBacklog/4:
 		l.refuseLayout(m, wire.CodeLimit, fmt.Sprintf("%s gives no more layouts at once: ask again in some seconds", n.cfg.Host))
 	case c.Layout != nil:
 		l.sendLayout(m, c.Layout.Packed)
 	default:
-		n.relayLayout(l, m, n.mirrors[m.Channel])
+		n.relayLayout(l, m, n.mirrors.byName[m.Channel])
 	}
 }
 
@@ -188,7 +179,7 @@ func (n *Node) sizeChecks() (ours, mirrors map[string]layouts.SizeCheck) {
 			ours[name] = layouts.SizeCheck{Fit: fit, From: status.TypeFromFile, Newest: c.Ring.Reader().TryNext}
 		}
 	}
-	for name, m := range n.mirrors {
+	for name, m := range n.mirrors.byName {
 		if fit, from := n.fitOfMirror(m); fit != nil {
 			mirrors[name] = layouts.SizeCheck{Fit: fit, From: from, Newest: m.Newest}
 		}

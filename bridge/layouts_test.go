@@ -110,7 +110,7 @@ func TestReloadOfTheOriginChangesTheLayoutAndNothingElse(t *testing.T) {
 		imu.put(1, 64)
 		pc.follows("robot.imu", 1, second)
 		subscription := func() (id uint32) {
-			pc.node.loop.call(func() { id = pc.node.mirrors["robot.imu"].subID })
+			pc.node.loop.call(func() { id = pc.node.mirrors.byName["robot.imu"].subID })
 			return id
 		}
 		before := subscription()

@@ -12,7 +12,6 @@ import (
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/peers"
 	"achbridge/bridge/ring"
-	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/wire"
@@ -151,29 +150,9 @@ func (n *Node) turnAway(s *transport.Session) {
 		n.events.Tell(slog.LevelWarn, "session refused: too many links",
 			status.Event{Kind: status.EventRefused, Host: s.Peer().Host, Text: "session: too many links", Count: count}, "addr", s.RemoteAddr().String(), "count", count)
 	}
-	n.work.Go(func() {
+	n.loop.work.Go(func() {
 		s.Close(fmt.Sprintf("%s has %d links already; list this peer there", n.cfg.Host, peers.MaxLinks))
 	})
-}
-
-// keptFree: a 16th of the room for mirrors is kept for wishes that name their channel.
-// Wishes with patterns cannot use it.
-const keptFree = 16
-
-// roomForMirror says why there is no room for another mirror of a channel of l's peer, ""
-// if there is room. w is the wish for the mirror.
-func (n *Node) roomForMirror(l *link, channel string, w rule.Mirror) string {
-	most, all := maxSubscriptions, maxMirrors
-	if named := w.Host == l.host && w.Channel == channel; !named {
-		most, all = most-most/keptFree, all-all/keptFree
-	}
-	switch {
-	case n.mirrorsOf[l.host] >= most:
-		return fmt.Sprintf("%d of its channels are mirrored already", most)
-	case len(n.mirrors) >= all:
-		return fmt.Sprintf("there are %d mirrors already", all)
-	}
-	return ""
 }
 
 // mayRead reports whether the peer may have the subscription that it asks for beside
@@ -181,16 +160,6 @@ func (n *Node) roomForMirror(l *link, channel string, w rule.Mirror) string {
 func (l *link) mayRead(m wire.Subscribe) bool {
 	same := func(x *export) bool { return x.channel == m.Channel || x.id == m.ID }
 	return len(l.exports.order) < maxSubscriptions || slices.ContainsFunc(l.exports.order, same)
-}
-
-// mirrored are the hosts and channels of which there is a mirror: of a peer whose
-// channels have no room, no others are looked at.
-func (n *Node) mirrored() map[[2]string]bool {
-	list := make(map[[2]string]bool, len(n.mirrors))
-	for _, m := range n.mirrors {
-		list[[2]string{m.Host, m.Channel}] = true
-	}
-	return list
 }
 
 // maxAssembly bounds the memory in which one peer's large frames are put

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
 
 func TestPushesOfAllPeersAreLimited(t *testing.T) {
-	n := &Node{cfg: Config{Host: "robot"}, links: nil, mirrors: map[string]*binding{}}
+	n := &Node{cfg: Config{Host: "robot"}, mirrors: newMirrorTable(mirror.Config{}, nil, peekPrefix)}
 	n.requests.pushed = n.pushed
 	n.links = linksWith(maxAllPushed)
 	l := &link{n: n, host: "late"}
@@ -25,15 +26,15 @@ func TestPushesOfAllPeersAreLimited(t *testing.T) {
 }
 
 func TestMirrorsOfAllHostsAreLimited(t *testing.T) {
-	n := &Node{mirrors: map[string]*binding{}}
+	n := &Node{mirrors: newMirrorTable(mirror.Config{}, nil, peekPrefix)}
 	l := &link{host: "evil"}
-	if why := n.roomForMirror(l, "c", rule.Mirror{Host: "evil", Channel: "c"}); why != "" {
+	if why := n.mirrors.noRoom(l.host, "c", rule.Mirror{Host: "evil", Channel: "c"}); why != "" {
 		t.Errorf("the first: got %q", why)
 	}
 	for i := range maxMirrors {
-		n.mirrors[string(rune(i))] = &binding{}
+		n.mirrors.byName[string(rune(i))] = &binding{}
 	}
-	if why := n.roomForMirror(l, "c", rule.Mirror{Host: "evil", Channel: "c"}); why == "" {
+	if why := n.mirrors.noRoom(l.host, "c", rule.Mirror{Host: "evil", Channel: "c"}); why == "" {
 		t.Error("got room for one more")
 	}
 }

@@ -66,7 +66,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 	}
 	l.layouts = layouts.NewRequests(&n.layouts, l.describeChannel)
 	l.frames = send.NewLink(send.Config{
-		Session: s, Host: host, Source: n.cfg.Source, Clock: n.ringClock, Suspended: n.clock.Suspended, Copying: &n.copying, Spawn: n.work.Go, Log: n.log, Control: n.cfg.testing.control,
+		Session: s, Host: host, Source: n.cfg.Source, Clock: n.clocks.ring, Suspended: n.clocks.mirror.Suspended, Copying: &n.shared.copying, Spawn: n.loop.work.Go, Log: n.cfg.Log, Control: n.cfg.testing.control,
 		Unsendable: func(channel string, err error) {
 			n.loop.post(func() { l.refusal("frames cannot be sent", status.Event{Channel: channel, Text: err.Error()}) })
 		},
@@ -87,14 +87,14 @@ func (l *link) sayHello() {
 // serve starts the link's goroutines.
 func (l *link) serve() {
 	// The end of the node's context does not end the link: a Bye follows first.
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(l.n.ctx))
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(l.n.loop.ctx))
 	l.cancel = cancel
 	serving := []func(context.Context) error{l.hear, l.tell, l.frames.Receive, l.frames.Send, l.frames.ReceiveStreams}
 	if l.overHub() {
 		serving = serving[:2]
 	}
 	for _, f := range serving {
-		l.n.work.Go(func() {
+		l.n.loop.work.Go(func() {
 			cancel(f(ctx))
 			cause := context.Cause(ctx) // the reason of the goroutine that ended first
 			l.s.Close(lastWord(cause))
@@ -110,13 +110,15 @@ func (n *Node) take(l *link) {
 		delete(n.spares, l.spareKey())
 	}
 	if old := n.links[l.peer]; old != nil {
-		n.replaced(old, l)
+		n.machines.replaced(old, l)
 		n.drop(old, errors.New("a newer link takes its place"))
 	}
 	n.links[l.peer] = l
 	n.peers.Linked(n.now(), l.known(), n.view())
-	n.pin(l)
-	n.recognize(l)
+	n.machines.pin(l, n.cfg.Endpoint.NamesBind())
+	if l.greeted {
+		n.machines.recognize(l)
+	}
 	n.events.Tell(slog.LevelInfo, "link up", status.Event{Kind: status.EventLinkUp, Host: l.host, Text: "over " + l.s.Transport().String() + " with " + l.s.RemoteAddr().String()},
 		"node", l.peer.String(), "addr", l.s.RemoteAddr().String(), "dialled", l.s.Dialled())
 	close(l.taken)
@@ -142,7 +144,7 @@ func (n *Node) drop(l *link, cause error) {
 	delete(n.links, l.peer)
 	l.cancel(cause)
 	word := lastWord(cause)
-	n.work.Go(func() { l.s.Close(word) })
+	n.loop.work.Go(func() { l.s.Close(word) })
 	if err := l.s.Err(); err != nil && !errors.Is(cause, errBye) && word == "" && !closedByUs(err) {
 		cause = err // the session's error is more exact than that of the goroutine which ended first
 	}
@@ -174,4 +176,52 @@ func notify(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
+}
+
+// hostName is the name of a new session's peer on this host: the name in its certificate,
+// also when it is listed or announced under another name. Where certificates do not bind
+// names, two linked hosts (this one counts too) may have the same name. Then the node with
+// the higher id gets a part of its id after the name. But a silent link leaves its name to
+// the newcomer.
+func (n *Node) hostName(s *transport.Session) string {
+	id, name := s.Peer().Node, s.Peer().Host
+	distinct := func() string {
+		taken := map[string]bool{n.cfg.Host: true}
+		for _, other := range n.links {
+			taken[other.host] = taken[other.host] || other.peer != id
+		}
+		return peers.DistinctName(name, id.String(), taken)
+	}
+	if n.cfg.Endpoint.NamesBind() {
+		return name
+	}
+	for _, other := range n.links {
+		if other.host != name || other.peer == id {
+			continue
+		}
+		if other.isSilent() {
+			n.endLinks(other, errors.New("its host is node "+id.String()+" now"))
+			continue
+		}
+		n.cfg.Log.Warn("two hosts have the same name; start one with another --name", "peer", name, "node", id.String(), "other", other.peer.String())
+		if other.peer.Less(id) {
+			return distinct()
+		}
+		n.endLinks(other, errors.New("it comes back under a name of its own"))
+	}
+	if name == n.cfg.Host {
+		n.cfg.Log.Warn("a linked host has the name of this one; start one of them with another --name", "peer", name, "node", id.String())
+		if n.cfg.Node.Less(id) {
+			return distinct()
+		}
+	}
+	return name
+}
+
+// endLinks ends a link and its spares, which have the same name.
+func (n *Node) endLinks(l *link, cause error) {
+	for _, spare := range n.sparesOf(l.peer) {
+		n.dropSpare(spare, cause)
+	}
+	n.linkDown(l, cause)
 }

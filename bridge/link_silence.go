@@ -155,9 +155,9 @@ const errDirect = unwelcome("there is a direct link")
 // linkUp makes a new session the link to its peer, or a spare.
 func (n *Node) linkUp(s *transport.Session) {
 	if !n.peers.Allows(endOf(s), n.view()) {
-		n.log.Info("session refused: its peer is to be linked over another transport", "peer", s.Peer().Host,
+		n.cfg.Log.Info("session refused: its peer is to be linked over another transport", "peer", s.Peer().Host,
 			"addr", s.RemoteAddr().String(), "transport", s.Transport())
-		n.work.Go(func() { s.Close("not over " + s.Transport().String() + ": this node wants the other transport") })
+		n.loop.work.Go(func() { s.Close("not over " + s.Transport().String() + ": this node wants the other transport") })
 		return
 	}
 	old := n.links[s.Peer().Node]
@@ -166,7 +166,7 @@ func (n *Node) linkUp(s *transport.Session) {
 		old = nil
 	}
 	if overHub(s) && old != nil && !old.overHub() && !old.isSilent() {
-		n.work.Go(func() { s.Close(string(errDirect)) })
+		n.loop.work.Go(func() { s.Close(string(errDirect)) })
 		return
 	}
 	if old == nil && !n.peers.HasRoom(endOf(s), n.view()) {
@@ -215,7 +215,7 @@ func (n *Node) challenge(l *link) {
 		return
 	}
 	switch {
-	case n.isCopy(l, old):
+	case n.machines.isCopy(l, old):
 		n.refuseCopy(l, old)
 	case l.trial != nil && l.isSameMachine(old) && !old.isSilent():
 		n.goOn(l, old)
@@ -238,7 +238,7 @@ func (l *link) isSilent() bool {
 // both, the newer one stays.
 func (n *Node) replaces(l, old *link) bool {
 	if old.greeted && !l.isSameMachine(old) {
-		return old.isGone(n.now()) || n.isRight(l, old)
+		return old.isGone(n.now()) || n.machines.isRight(l, old)
 	}
 	if old.overHub() && !l.overHub() {
 		return true

@@ -83,7 +83,7 @@ func (n *Node) loadAsked(l *link, m wire.Load) {
 	case left < m.For:
 		refuse(wire.CodeLimit, fmt.Sprintf("%s allows %v of load tests a minute, and they are used up: try again in %.0f s", n.cfg.Host, loadOften, in.Seconds()+1))
 	default:
-		n.log.Info("load test", "peer", l.host, "sends", !m.Up, "for", m.For)
+		n.cfg.Log.Info("load test", "peer", l.host, "sends", !m.Up, "for", m.For)
 		n.loads = append(n.loads, &loadTest{link: l, id: m.ID, begin: n.now(), end: n.now() + m.For})
 		if !m.Up {
 			l.frames.Fill(m.For)

@@ -8,13 +8,12 @@ import (
 	"achbridge/bridge/locals"
 	"achbridge/bridge/rule"
 	"achbridge/localach"
-	"achbridge/wire"
 )
 
 // newLocals returns the table of this host's channels.
 func (n *Node) newLocals() *locals.Table {
 	return locals.New(locals.Config{
-		Host: n.cfg.Host, Dir: n.cfg.Dir, Limit: maxLocals, Copying: &n.copying, Now: n.now, Tick: tick, Log: n.log,
+		Host: n.cfg.Host, Dir: n.cfg.Dir, Limit: maxLocals, Copying: &n.shared.copying, Now: n.now, Tick: tick, Log: n.cfg.Log,
 		Warn: n.warnings.warn, Facts: n.factsOf, Closing: n.endExports,
 	})
 }
@@ -24,9 +23,9 @@ func (n *Node) factsOf(channel string) locals.Facts {
 	f := locals.Facts{
 		IsExported: n.cfg.Export.AnyPeer(channel), IsNamed: n.cfg.Export.NamesExactly(channel), IsRelayed: rule.Matches(n.cfg.Relay, channel),
 		IsPushed: n.pushes.any(func(p *push) bool { return p.Channel == channel }),
-		IsMirror: n.knowsSource(channel), IsTemporary: strings.HasPrefix(channel, peekPrefix), Layout: n.cfg.Layouts.ForLocal(channel),
+		IsMirror: n.mirrors.hasSource(channel), IsTemporary: strings.HasPrefix(channel, peekPrefix), Layout: n.cfg.Layouts.ForLocal(channel),
 	}
-	if m := n.mirrors[channel]; m != nil && m.achd.HasFed() {
+	if m := n.mirrors.byName[channel]; m != nil && m.achd.HasFed() {
 		f.UnprovenHost = m.Host
 	}
 	return f
@@ -43,7 +42,7 @@ func (n *Node) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		n.log.Error("watching channels failed, trying again", "dir", string(n.cfg.Dir), "err", err)
+		n.cfg.Log.Error("watching channels failed, trying again", "dir", string(n.cfg.Dir), "err", err)
 		pause(ctx, time.Second)
 	}
 }
@@ -101,31 +100,10 @@ func (n *Node) readable(l *link, name string) *locals.Channel {
 	return c
 }
 
-// originOf is the origin of a relayed mirror; nil for a channel of this host.
-func (n *Node) originOf(c *locals.Channel) *wire.Origin {
-	m := n.mirrors[c.Name]
-	switch {
-	case !c.IsMirror:
-		return nil
-	case m == nil:
-		return &wire.Origin{Node: c.Tag.Node}
-	case m.origin.Origin != nil:
-		return m.origin.Origin
-	}
-	return &wire.Origin{Node: m.from.node, Host: m.Host, Channel: m.Channel}
-}
-
 // adopted updates the state of an adopted channel when m begins or ends to write into it. The
 // file itself does not show that.
 func (n *Node) adopted(m *binding) {
 	if !m.OwnsFile() && m.from != (source{}) || m.achd.HasFed() {
 		n.localChanged(m.Name)
 	}
-}
-
-// knowsSource reports whether a mirror has had a subscription since the daemon started. The
-// file alone does not say which channel it mirrors.
-func (n *Node) knowsSource(name string) bool {
-	m := n.mirrors[name]
-	return m != nil && m.from != source{}
 }

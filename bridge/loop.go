@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -14,7 +15,9 @@ const tick = 250 * time.Millisecond
 // reconciles, and then wakes those who wait for the outcome.
 type loop struct {
 	queue chan func()
-	ended chan struct{} // closed when no more functions run
+	ended chan struct{}   // closed when no more functions run
+	work  sync.WaitGroup  // the goroutines that the node waits for
+	ctx   context.Context // of those goroutines
 
 	// These belong to the goroutine of run.
 	isDue      bool             // reconcile has to run

@@ -63,12 +63,34 @@ type former struct {
 	by  net.Addr // address of the run that replaced it
 }
 
+// machineTable has what is known of the machines that peers run on. It belongs to the node's goroutine, and only its methods
+// write it.
+type machineTable struct {
+	used    map[string]Machine        // the machines to which commands and pushes went last, by host name
+	keep    func(map[string]Machine)  // stores them; nil if they are forgotten when the node ends
+	pins    map[string]pinned         // the node that last had a host name, by that name
+	copies  map[trust.NodeID]copied   // machines that have the node id of a peer too, by that id
+	ownCopy copied                    // a machine that has the node id of this host too
+	former  map[trust.NodeID][]former // runs of a peer that another run has replaced
+	now     func() time.Duration
+	events  *status.Journal
+}
+
+func newMachineTable(cfg *Config, now func() time.Duration, events *status.Journal) machineTable {
+	t := machineTable{
+		used: make(map[string]Machine), keep: cfg.KeepMachines, pins: make(map[string]pinned),
+		copies: make(map[trust.NodeID]copied), former: make(map[trust.NodeID][]former), now: now, events: events,
+	}
+	maps.Copy(t.used, cfg.Machines)
+	return t
+}
+
 const (
 	// copiedFor is how long a copy is reported after it was heard last.
 	copiedFor = time.Hour
 	// refusalTime is the time between the refusal of a copy and the end of its session, whose end may overtake the refusal.
 	refusalTime = 500 * time.Millisecond
-	// maxCopied bounds the number of node ids in Node.copies, and likewise in Node.former.
+	// maxCopied bounds the number of node ids in machineTable.copies, and likewise in former.
 	maxCopied = 64
 	// maxFormer bounds how many former runs of a node are remembered.
 	maxFormer = 8
@@ -76,7 +98,7 @@ const (
 
 // isCopy reports whether l and old lead to two machines that have one node id and both run. Until
 // old is gone a reboot cannot explain another boot id: no machine boots within goneAfter.
-func (n *Node) isCopy(l, old *link) bool {
+func (t *machineTable) isCopy(l, old *link) bool {
 	unknown := Machine{}
 	if l.machine.Boot == unknown.Boot || old.machine.Boot == unknown.Boot || l.isSameMachine(old) {
 		return false
@@ -84,25 +106,25 @@ func (n *Node) isCopy(l, old *link) bool {
 	if l.machine.Hardware != unknown.Hardware && l.machine.Hardware == old.machine.Hardware {
 		return false // the machine was rebooted, for example while this host was suspended
 	}
-	return !old.isGone(n.now()) && !n.isRight(l, old)
+	return !old.isGone(t.now()) && !t.isRight(l, old)
 }
 
 // isRight reports whether l leads to the machine to which commands and pushes went last, and old
 // to another one.
-func (n *Node) isRight(l, old *link) bool {
-	_, known := n.machines[old.host]
-	return known && n.otherMachine(old) != nil && n.otherMachine(l) == nil
+func (t *machineTable) isRight(l, old *link) bool {
+	_, known := t.used[old.host]
+	return known && t.differs(old) != nil && t.differs(l) == nil
 }
 
 // refuseCopy ends spare l, which leads to a copy of the machine of old, and informs both machines.
 func (n *Node) refuseCopy(l, old *link) {
-	n.foundCopy(l, l.s.RemoteAddr())
+	n.machines.foundCopy(l, l.s.RemoteAddr())
 	old.send(wire.Refused{Re: wire.TypeHello, Code: wire.CodeCopied, Text: wire.Text(sameID(l))})
 	delete(n.spares, l.spareKey())
 	l.sayHello()
 	l.send(wire.Refused{Re: wire.TypeHello, Code: wire.CodeCopied, Text: wire.Text(sameID(old))})
-	n.work.Go(func() {
-		pause(n.ctx, refusalTime)
+	n.loop.work.Go(func() {
+		pause(n.loop.ctx, refusalTime)
 		l.bye("another machine with this node id is linked")
 		l.cancel(peers.ErrCopied)
 	})
@@ -115,24 +137,24 @@ func sameID(l *link) string {
 
 // foundCopy records that a second machine, at the given address, has the node id of l's peer. It
 // records an event too, unless a copy of that peer is known already.
-func (n *Node) foundCopy(l *link, at net.Addr) {
-	before, known := n.copies[l.peer]
-	if !known && len(n.copies) >= maxCopied {
+func (t *machineTable) foundCopy(l *link, at net.Addr) {
+	before, known := t.copies[l.peer]
+	if !known && len(t.copies) >= maxCopied {
 		return
 	}
-	n.copies[l.peer] = copied{at: at, text: at.String(), seen: n.now()}
-	if before.report(n.now()) == "" {
-		n.events.Tell(slog.LevelWarn, "two machines have one node id",
+	t.copies[l.peer] = copied{at: at, text: at.String(), seen: t.now()}
+	if before.report(t.now()) == "" {
+		t.events.Tell(slog.LevelWarn, "two machines have one node id",
 			status.Event{Kind: status.EventCopiedImage, Host: l.host, Text: "the machine at " + at.String() + " has the same node id"}, "node", l.peer.String())
 	}
 }
 
-// copiedHere records the report of a peer that another machine has the node id of this host.
-func (n *Node) copiedHere(l *link, text string) {
-	before := n.copied
-	n.copied = copied{text: l.host + " says: " + text + " as this host", seen: n.now()}
-	if before.report(n.now()) == "" {
-		n.events.Tell(slog.LevelWarn, "another machine has the node id of this host", status.Event{Kind: status.EventCopiedImage, Host: l.host, Text: n.copied.text})
+// foundOwnCopy records the report of a peer that another machine has the node id of this host.
+func (t *machineTable) foundOwnCopy(l *link, text string) {
+	before := t.ownCopy
+	t.ownCopy = copied{text: l.host + " says: " + text + " as this host", seen: t.now()}
+	if before.report(t.now()) == "" {
+		t.events.Tell(slog.LevelWarn, "another machine has the node id of this host", status.Event{Kind: status.EventCopiedImage, Host: l.host, Text: t.ownCopy.text})
 	}
 }
 
@@ -147,34 +169,30 @@ func (c copied) report(now time.Duration) string {
 // replaced is called when l takes the place of old. It remembers the run of old: if that run is
 // heard again, there are two machines. If l leads to the machine that was recorded as the copy,
 // the machine of old is recorded as the copy instead.
-func (n *Node) replaced(old, l *link) {
-	if n.isRight(l, old) && !old.isGone(n.now()) {
-		n.foundCopy(l, old.s.RemoteAddr())
+func (t *machineTable) replaced(old, l *link) {
+	if t.isRight(l, old) && !old.isGone(t.now()) {
+		t.foundCopy(l, old.s.RemoteAddr())
 	}
-	if c, known := n.copies[l.peer]; known && c.text == l.s.RemoteAddr().String() {
+	if c, known := t.copies[l.peer]; known && c.text == l.s.RemoteAddr().String() {
 		c.at, c.text = old.s.RemoteAddr(), old.s.RemoteAddr().String()
-		n.copies[l.peer] = c
+		t.copies[l.peer] = c
 	}
-	if !old.greeted || !l.greeted || old.run == l.run || n.former[l.peer] == nil && len(n.former) >= maxCopied {
+	if !old.greeted || !l.greeted || old.run == l.run || t.former[l.peer] == nil && len(t.former) >= maxCopied {
 		return
 	}
-	runs := append(n.former[l.peer], former{old.run, l.s.RemoteAddr()})
-	n.former[l.peer] = runs[max(0, len(runs)-maxFormer):]
+	runs := append(t.former[l.peer], former{old.run, l.s.RemoteAddr()})
+	t.former[l.peer] = runs[max(0, len(runs)-maxFormer):]
 }
 
 // recognize compares the machine of a link's peer with the machine that its node or its host
-// name had before, and reports a difference. It does nothing until the peer has said Hello and
-// the link is no spare.
-func (n *Node) recognize(l *link) {
-	if !l.greeted || n.links[l.peer] != l {
-		return
-	}
-	for _, f := range n.former[l.peer] {
+// name had before, and reports a difference. The peer has said Hello.
+func (t *machineTable) recognize(l *link) {
+	for _, f := range t.former[l.peer] {
 		if f.run == l.run {
-			n.foundCopy(l, f.by)
+			t.foundCopy(l, f.by)
 		}
 	}
-	p, known := n.pins[l.host]
+	p, known := t.pins[l.host]
 	if !known || p.node != l.peer {
 		return
 	}
@@ -182,7 +200,7 @@ func (n *Node) recognize(l *link) {
 		l.warn("host runs on another machine than before", status.Event{Kind: status.EventHostChanged, Text: "it runs on another machine than before"}, "node", l.peer.String())
 	}
 	p.hardware = l.machine.Hardware
-	n.pins[l.host] = p
+	t.pins[l.host] = p
 }
 
 // errMachine is the reason why commands and pushes for a host wait.
@@ -191,29 +209,51 @@ var errMachine = errors.New("it runs on another machine than the one to which co
 // errMachines is the reason why commands for a new host wait when no more machines can be remembered.
 var errMachines = fmt.Errorf("%w, of which no more can be remembered: remove the file machines from the state directory, then start the daemon again", errMachine)
 
-// otherMachine returns errMachine if l's peer runs on another machine than the one to which
+// differs returns errMachine if l's peer runs on another machine than the one to which
 // commands and pushes for a host of that name went last.
-func (n *Node) otherMachine(l *link) error {
-	last, known := n.machines[l.host]
+func (t *machineTable) differs(l *link) error {
+	last, known := t.used[l.host]
 	if known && l.machine.differs(last) {
 		return errMachine
 	}
-	if !known && len(n.machines) >= maxPins {
+	if !known && len(t.used) >= maxPins {
 		return errMachines
 	}
 	return nil
 }
 
-// wentTo remembers the machine of l's peer as the one to which commands and pushes for its host go.
-func (n *Node) wentTo(l *link) {
-	last, known := n.machines[l.host]
-	if l.machine == last || !known && len(n.machines) >= maxPins {
+// use remembers the machine of l's peer as the one to which commands and pushes for its host go.
+func (t *machineTable) use(l *link) {
+	last, known := t.used[l.host]
+	if l.machine == last || !known && len(t.used) >= maxPins {
 		return
 	}
-	n.machines[l.host] = l.machine
-	if n.cfg.KeepMachines != nil {
-		n.cfg.KeepMachines(maps.Clone(n.machines))
+	t.used[l.host] = l.machine
+	if t.keep != nil {
+		t.keep(maps.Clone(t.used))
 	}
+}
+
+// maxPins bounds how many names are remembered.
+const maxPins = 4096
+
+// pin remembers which node has the name of l's host. Unless certificates bind names to hosts, it logs a change: the host was
+// reinstalled, or another host uses its name.
+func (t *machineTable) pin(l *link, namesBind bool) {
+	before, known := t.pins[l.host]
+	switch {
+	case known && before.node == l.peer, !known && len(t.pins) >= maxPins:
+		return
+	case known && !namesBind:
+		l.warn("host name is used by another node than before", status.Event{Kind: status.EventHostChanged, Text: "its name is used by another node than before"}, "node", l.peer.String(), "before", before.node.String())
+	}
+	t.pins[l.host] = pinned{node: l.peer}
+}
+
+// pinned is the node that last had a host name, and the hardware of its machine, zero if not known.
+type pinned struct {
+	node     trust.NodeID
+	hardware [16]byte
 }
 
 // AcceptMachine has commands and pushes go to the machine that a host runs on now. It fails
@@ -222,7 +262,7 @@ func (n *Node) AcceptMachine(host string) (err error) {
 	ran := n.loop.call(func() {
 		for _, l := range n.links {
 			if l.host == host && l.greeted {
-				n.wentTo(l)
+				n.machines.use(l)
 				n.judgeExports(l)
 				n.loop.changed()
 				return

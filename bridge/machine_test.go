@@ -319,18 +319,18 @@ func TestMachinesThatAreRememberedAreBounded(t *testing.T) {
 				return &link{n: n, s: real.s, peer: id, host: fmt.Sprint("host", i), run: run, greeted: true, machine: Machine{Boot: id}}
 			}
 			for i := range maxPins + 10 {
-				n.wentTo(claims(i, 1))
+				n.machines.use(claims(i, 1))
 			}
 			for i := range maxCopied + 10 {
-				n.foundCopy(claims(i, 1), real.s.RemoteAddr())
+				n.machines.foundCopy(claims(i, 1), real.s.RemoteAddr())
 				for run := range uint64(maxFormer + 10) {
-					n.replaced(claims(i, run), claims(i, run+1))
+					n.machines.replaced(claims(i, run), claims(i, run+1))
 				}
 			}
-			if len(n.machines) > maxPins || len(n.copies) > maxCopied || len(n.former) > maxCopied {
-				t.Errorf("got %d machines, %d copies and the runs of %d nodes, want at most %d, %d and %d", len(n.machines), len(n.copies), len(n.former), maxPins, maxCopied, maxCopied)
+			if len(n.machines.used) > maxPins || len(n.machines.copies) > maxCopied || len(n.machines.former) > maxCopied {
+				t.Errorf("got %d machines, %d copies and the runs of %d nodes, want at most %d, %d and %d", len(n.machines.used), len(n.machines.copies), len(n.machines.former), maxPins, maxCopied, maxCopied)
 			}
-			for _, runs := range n.former {
+			for _, runs := range n.machines.former {
 				if len(runs) != maxFormer || runs[maxFormer-1].run != maxFormer+9 {
 					t.Errorf("got the runs %+v, want the latest %d", runs, maxFormer)
 				}

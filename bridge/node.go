@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -12,16 +11,13 @@ import (
 	"achbridge/bridge/achdway"
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/layouts"
-	"achbridge/bridge/ledger"
 	"achbridge/bridge/locals"
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/pacing"
 	"achbridge/bridge/peers"
-	"achbridge/bridge/ring"
 	"achbridge/bridge/status"
 	"achbridge/bridge/trust"
-	"achbridge/localach"
 )
 
 // Node is the bridge of one host: it offers the local channels to its peers
@@ -29,52 +25,32 @@ import (
 // other goroutines hand it functions. Methods are safe for concurrent use and
 // work while Run does; afterwards they do nothing.
 type Node struct {
-	cfg       Config
-	log       *slog.Logger
-	start     time.Time
-	clock     mirror.Clock
-	ringClock ring.Clock
-	run       uint64 // tells one life of this node from the next
-	loop      loop
+	cfg    Config
+	run    uint64 // identifies this run of the node
+	clocks clocks
+	events status.Journal
+	loop   loop
 
-	// The rest belongs to the goroutine of Run.
-	work     sync.WaitGroup
-	ctx      context.Context
-	locals   *locals.Table
-	warnings warner // of trouble that users of this host have caused
+	// The rest belongs to the goroutine of loop.
 	peers    *peers.Table
 	links    map[trust.NodeID]*link
 	spares   map[spareKey]*link // second links (link_silence.go); each of their nodes has a link too
+	machines machineTable
+
 	requests mirrorRequests
-	pushes   pushTable
-	mirrors  map[string]*binding
-	ending   map[string]bool // names of ended mirrors that have not yet closed their files
-	made     uint32          // number of mirrors made in this run
-	books    map[bookKey]*ledger.Book
-	copying  ring.Resources // of copies of local channels' frames
-	space    *mirror.Space
+	mirrors  mirrorTable
 	layouts  layouts.Cache
 
-	pins      map[string]pinned         // the node that last had a host name, by that name
-	machines  map[string]Machine        // the machines to which commands and pushes went last, by host name
-	copies    map[trust.NodeID]copied   // machines that have the node id of a peer too, by that id
-	copied    copied                    // a machine that has the node id of this host too
-	former    map[trust.NodeID][]former // runs of a peer that another run has replaced
-	mirrorsOf map[string]int            // number of mirrors by host
-	newcomers logline.Limit             // lines in the log about sessions that are turned away
+	locals *locals.Table
+	pushes pushTable
+	shared sharedExports
 
-	publishers *hubway.Publishers // of channels at the hub
-	achd       *achdway.Hosts     // that have achd alone
-
+	achd  *achdway.Hosts // hosts that have achd and no achbridge
 	loads loadTests
 
-	events status.Journal
-	wall   wallClock
-	asleep time.Duration // total time of suspension at the last look
-	slept  time.Duration // time of suspension since the last look at the wall clock
-
-	waited *float64 // as status.Report.ProcessorWait
-
+	warnings  warner        // about trouble that users of this host have caused
+	newcomers logline.Limit // limits warnings about sessions for which there is no room
+	waited    *float64      // as status.Report.ProcessorWait
 }
 
 const (
@@ -98,41 +74,24 @@ func New(cfg Config) (*Node, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{
-		cfg:     cfg,
-		log:     cfg.Log,
-		start:   wallTime(),
-		run:     rand.Uint64(),
-		loop:    newLoop(),
-		links:   make(map[trust.NodeID]*link),
-		spares:  make(map[spareKey]*link),
-		mirrors: make(map[string]*binding),
-		ending:  make(map[string]bool),
+		cfg:    cfg,
+		run:    rand.Uint64(),
+		loop:   newLoop(),
+		links:  make(map[trust.NodeID]*link),
+		spares: make(map[spareKey]*link),
 
-		pins:      make(map[string]pinned),
-		machines:  make(map[string]Machine),
-		copies:    make(map[trust.NodeID]copied),
-		former:    make(map[trust.NodeID][]former),
-		mirrorsOf: make(map[string]int),
 		newcomers: logline.Limit{Period: logPeriod},
-
-		books: make(map[bookKey]*ledger.Book),
-		space: mirror.NewSpace(cfg.Dir),
 	}
-	n.ringClock = ring.Clock{Now: n.now, Looked: func() time.Duration { return n.cfg.Source.Looked().Sub(n.start) }}
-	n.clock = mirror.Clock{Now: n.now, At: status.Monotonic(n.start), Suspended: cfg.testing.suspended, Woke: func() { n.loop.tryPost(n.lookAtSleep) }}
-	if n.clock.Suspended == nil {
-		n.clock.Suspended = localach.Suspended
-	}
-	maps.Copy(n.machines, cfg.Machines)
-	n.asleep = n.clock.Suspended()
-	n.copying = ring.Resources{
-		Compressor: ring.NewCompressor(), Budget: ring.NewBudget(ring.DefaultBudget), Large: ring.NewSemaphore(),
-		Spawn: ring.NewWorkers(&n.work).Start, Now: n.now,
-	}
-	n.events.Log = n.log
+	n.clocks = newClocks(&n.cfg, func() { n.loop.tryPost(n.lookAtSleep) })
+	n.machines = newMachineTable(&cfg, n.now, &n.events)
+	n.shared = newSharedExports(&n.loop.work, n.now)
+	n.events.Log = n.cfg.Log
 	n.warnings = n.newWarner()
 	n.locals = n.newLocals()
 	n.requests = mirrorRequests{rules: cfg.Mirrors, pushed: n.pushed, namePrefix: fmt.Sprintf("%s%.8s-", peekPrefix, cfg.Node)}
+	n.mirrors = newMirrorTable(mirror.Config{
+		Dir: cfg.Dir, Space: mirror.NewSpace(cfg.Dir), Log: n.cfg.Log, Events: &n.events, Spawn: n.loop.work.Go, Clock: n.clocks.mirror,
+	}, cfg.Adopt, n.requests.namePrefix)
 	n.pushes = pushTable{channels: n.locals, isMirror: n.isMirror, changed: n.loop.changed}
 	n.pushes.plan(cfg.Pushes)
 	return n, nil
@@ -144,19 +103,19 @@ func New(cfg Config) (*Node, error) {
 func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	n.ctx = ctx
+	n.loop.ctx = ctx
 	n.peers = peers.New(peers.Config{Node: n.cfg.Node.String(), Listen: n.cfg.Endpoint.LocalAddrs(), Cause: causeOf})
-	n.publishers = hubway.NewPublishers(ctx, hubway.Config{
-		Hub: n.cfg.Hub, Host: n.cfg.Host, Node: n.cfg.Node, Signer: n.cfg.Endpoint.Signer, Source: n.cfg.Source, Clock: n.ringClock,
-		Suspended: n.clock.Suspended, Spawn: n.work.Go, Freed: n.admitOthers,
+	n.shared.publishers = hubway.NewPublishers(ctx, hubway.Config{
+		Hub: n.cfg.Hub, Host: n.cfg.Host, Node: n.cfg.Node, Signer: n.cfg.Endpoint.Signer, Source: n.cfg.Source, Clock: n.clocks.ring,
+		Suspended: n.clocks.mirror.Suspended, Spawn: n.loop.work.Go, Freed: n.admitOthers,
 	})
 	n.achd = n.newAchdHosts(ctx)
 	n.loop.changed() // what needs no link begins at once
 	sweepTemporary(n.cfg.Dir, n.requests.namePrefix)
-	n.work.Go(func() { n.accept(ctx) })
-	n.work.Go(func() { n.watch(ctx) })
+	n.loop.work.Go(func() { n.accept(ctx) })
+	n.loop.work.Go(func() { n.watch(ctx) })
 	if n.cfg.Hub != nil {
-		n.work.Go(func() { n.acceptHub(ctx) })
+		n.loop.work.Go(func() { n.acceptHub(ctx) })
 	}
 
 	n.loop.run(ctx, n.check, n.reconcile)
@@ -180,13 +139,13 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	byes.Wait()
 	cancel()
 	close(n.loop.ended)
-	for _, m := range n.mirrors {
+	for _, m := range n.mirrors.byName {
 		if m.Temporary {
 			_ = m.Remove() // it is gone already, or goes now
 		}
 		m.Close(func() {}) // first, since this ends goroutines that wait for a mirror's lock
 	}
-	n.work.Wait()
+	n.loop.work.Wait()
 	for _, l := range n.links {
 		l.exports.dropAll()
 	}
@@ -198,7 +157,7 @@ func (n *Node) leave(cancel context.CancelFunc) {
 func (n *Node) Await(ctx context.Context, done func() bool) { n.loop.await(ctx, done) }
 
 // now is the node's clock: time since its start, never stepped.
-func (n *Node) now() time.Duration { return time.Since(n.start) }
+func (n *Node) now() time.Duration { return time.Since(n.clocks.start) }
 
 // wallTime is the time of day, for people. Ages and time-outs do not use it, since it may be
 // set.
@@ -244,7 +203,7 @@ func (n *Node) check() {
 		}
 	}
 	n.lookAtHub()
-	for _, m := range n.mirrors {
+	for _, m := range n.mirrors.byName {
 		n.mirrorLook(m)
 	}
 	for _, l := range n.links {

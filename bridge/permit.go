@@ -14,11 +14,11 @@ import (
 type permitted struct{ asked, granted rule.QoS }
 
 // permit returns the quality of service with which l's peer may read a channel, or the reason
-// why it may not. Commands go only to the machine to which they went before (otherMachine).
+// why it may not. Commands go only to the machine to which they went before (machineTable.differs).
 func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
 	granted, err := n.granted(l, channel, asked)
 	if err == nil && granted.Class == rule.Command {
-		err = n.otherMachine(l)
+		err = n.machines.differs(l)
 	}
 	return granted, err
 }
@@ -72,8 +72,8 @@ func (n *Node) apply(cfg Config) {
 	for name := range n.locals.All() {
 		n.localChanged(name)
 	}
-	for _, m := range n.mirrors {
-		m.SetAdopt(cfg.Adopt)
+	n.mirrors.setAdopt(cfg.Adopt)
+	for _, m := range n.mirrors.byName {
 		if m.link == nil {
 			m.retry = 0
 		}
@@ -109,7 +109,7 @@ func (n *Node) CarriesCommands(channel string) (yes bool) {
 		if _, g, ok := n.cfg.Accept.About(channel); ok && g.QoS.Class == rule.Command {
 			yes = true
 		}
-		if m := n.mirrors[channel]; m != nil {
+		if m := n.mirrors.byName[channel]; m != nil {
 			w, ok := n.requests.find(m.Host, m.Channel)
 			yes = yes || ok && w.QoS.Class == rule.Command
 		}
@@ -127,16 +127,16 @@ func (n *Node) CarriesCommands(channel string) (yes bool) {
 func (n *Node) Claim(channel string, tag localach.Tag) (release func(), err error) {
 	ran := n.loop.call(func() {
 		_, meta := mirror.MetaOf(channel, tag)
-		m := n.mirrors[channel]
+		m := n.mirrors.byName[channel]
 		switch {
 		case m != nil:
 			err = fmt.Errorf("%s is a mirror that %s writes", channel, m.Host)
-		case n.ending[channel]:
+		case n.mirrors.taken[channel]:
 			err = fmt.Errorf("%s has a writer already", channel)
 		case meta || tag == (localach.Tag{}) && !rule.Matches(n.cfg.Adopt, channel):
 			err = fmt.Errorf("%s is no mirror, and adopt does not name it", channel)
 		default:
-			n.ending[channel] = true
+			n.mirrors.take(channel)
 		}
 	})
 	if !ran {
@@ -145,5 +145,5 @@ func (n *Node) Claim(channel string, tag localach.Tag) (release func(), err erro
 	if err != nil {
 		return nil, err
 	}
-	return func() { n.loop.post(func() { delete(n.ending, channel); n.loop.changed() }) }, nil
+	return func() { n.loop.post(func() { n.mirrors.release(channel); n.loop.changed() }) }, nil
 }

@@ -130,7 +130,7 @@ func TestExportDenialHoldsForRelayedMirrors(t *testing.T) {
 
 // subscription is the id of the mirror's subscription.
 func (h *host) subscription(name string) (id uint32) {
-	h.node.loop.call(func() { id = h.node.mirrors[name].subID })
+	h.node.loop.call(func() { id = h.node.mirrors.byName[name].subID })
 	return id
 }
 

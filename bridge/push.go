@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"achbridge/bridge/achdway"
+	"achbridge/bridge/phases"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/wire"
@@ -60,14 +61,14 @@ func (n *Node) addPush(p rule.Push, answer chan error) {
 // offerPushes offers l's peer the pushes that were not offered to it yet.
 func (n *Node) offerPushes(l *link) {
 	for _, p := range n.pushes.due(l) {
-		if err := n.otherMachine(l); err != nil {
+		if err := n.machines.differs(l); err != nil {
 			p.holdBack(l, err)
 			continue
 		}
-		n.wentTo(l)
+		n.machines.use(l)
 		l.lastID++
 		p.link, p.offerID = l, l.lastID
-		p.become(pushOffer, "", "")
+		p.become(pushOffered, "", "")
 		n.sendCatalog(l)
 		l.send(wire.Offer{ID: p.offerID, Channel: p.Channel, As: p.NameThere(), QoS: p.QoS.Wire()})
 		n.judgeExports(l) // a push that was changed may allow less
@@ -78,7 +79,7 @@ func (n *Node) offerPushes(l *link) {
 // of another host are not passed on by accident.
 func (n *Node) isMirror(channel string) bool {
 	c := n.locals.Get(channel)
-	return n.mirrors[channel] != nil || c != nil && c.IsMirror
+	return n.mirrors.byName[channel] != nil || c != nil && c.IsMirror
 }
 
 // push is the request that a peer mirrors a channel of this host.
@@ -104,27 +105,13 @@ const (
 	pushRefused
 )
 
-// pushEvent moves a push to another phase.
-type pushEvent uint8
-
-const (
-	pushOffer  pushEvent = iota // it was offered to the peer
-	pushAccept                  // the peer accepts the offer, at first or after its rules have changed
-	pushRefuse                  // the peer refuses it, likewise
-	pushReset                   // the offer is void: it has to be made again
-)
-
-// next returns the phase after an event. ok is false if the event cannot happen in this phase: there is no answer without an offer.
-func (p pushPhase) next(e pushEvent) (next pushPhase, ok bool) {
-	switch e {
-	case pushOffer:
-		return pushOffered, true
-	case pushAccept:
-		return pushAccepted, p != pushUnoffered
-	case pushRefuse:
-		return pushRefused, p != pushUnoffered
-	}
-	return pushUnoffered, true
+// pushTransitions lists the phases that may follow each phase. There is no answer without an offer. A peer whose rules change answers
+// once more, and an offer to a host with achd is made again and again.
+var pushTransitions = phases.Transitions[pushPhase]{
+	pushUnoffered: {pushOffered},
+	pushOffered:   {pushAccepted, pushRefused, pushUnoffered},
+	pushAccepted:  {pushOffered, pushRefused, pushUnoffered},
+	pushRefused:   {pushOffered, pushAccepted, pushUnoffered},
 }
 
 // state returns the phase as a status has it.
@@ -138,17 +125,15 @@ func (p pushPhase) state() status.PushState {
 	return status.PushWaiting
 }
 
-// become moves the push to the phase after e, for a reason. It returns false, and does nothing, if e cannot happen now.
-// An accepted push answers the calls of Node.Push that wait for it.
-func (p *push) become(e pushEvent, reason string, cause status.Cause) bool {
-	next, ok := p.phase.next(e)
-	if ok {
-		p.phase, p.reason, p.cause = next, reason, cause
+// become moves the push to a phase, for a reason. An accepted push answers the calls of Node.Push that wait for it.
+func (p *push) become(phase pushPhase, reason string, cause status.Cause) {
+	if !pushTransitions.Move(&p.phase, phase) {
+		return
 	}
-	if ok && next == pushAccepted {
+	p.reason, p.cause = reason, cause
+	if phase == pushAccepted {
 		p.reply(nil)
 	}
-	return ok
 }
 
 // reply sends the answer to the calls of Node.Push that wait for it. It returns false if none does.
@@ -167,7 +152,7 @@ func (p *push) renew(with rule.Push) {
 		p.link = nil
 	}
 	p.Push = with
-	p.become(pushReset, "", "")
+	p.become(pushUnoffered, "", "")
 }
 
 // holdBack makes a push wait because its host runs on another machine than before, and reports that once.
@@ -176,7 +161,7 @@ func (p *push) holdBack(l *link, why error) {
 	if p.cause == status.CauseOtherMachine {
 		return
 	}
-	p.become(pushReset, l.host+": "+why.Error(), status.CauseOtherMachine)
+	p.become(pushUnoffered, l.host+": "+why.Error(), status.CauseOtherMachine)
 	l.refusal("push held back", status.Event{Channel: p.Channel, Text: why.Error()})
 }
 
@@ -184,10 +169,10 @@ func (p *push) holdBack(l *link, why error) {
 func (p *push) publish(by *achdway.Hosts) {
 	p.achd = by.Publish(p.Push, func(reason string, cause status.Cause) {
 		if reason == "" {
-			p.become(pushAccept, "", "")
+			p.become(pushAccepted, "", "")
 			return
 		}
-		p.become(pushOffer, reason, cause)
+		p.become(pushOffered, reason, cause)
 	})
 }
 

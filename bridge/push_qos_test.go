@@ -132,7 +132,7 @@ func TestMirrorIsRefusedWithTheWordsOfItsOrigin(t *testing.T) {
 		robot.channel("imu", 4, 64).put(1, 64)
 		pc.follows("robot.imu", 1, time.Second)
 		pc.node.loop.call(func() { // as a newer version would ask
-			m := pc.node.mirrors["robot.imu"]
+			m := pc.node.mirrors.byName["robot.imu"]
 			m.link.send(wire.Update{ID: m.subID, QoS: wire.QoS{Class: 7}})
 		})
 		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.imu").State == status.MirrorRefused })

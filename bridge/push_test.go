@@ -3,12 +3,14 @@ package bridge
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/testnet/walk"
 	"achbridge/wire"
 )
 
@@ -221,38 +223,42 @@ func TestWhoWaitsForAPushIsToldOfTheRuleThatEndsIt(t *testing.T) {
 	})
 }
 
-func TestPushPhasesFollowTheirEvents(t *testing.T) {
-	const none = pushPhase(255)
-	for phase, want := range map[pushPhase][4]pushPhase{ // by event: offer, accept, refuse, reset
-		pushUnoffered: {pushOffered, none, none, pushUnoffered},
-		pushOffered:   {pushOffered, pushAccepted, pushRefused, pushUnoffered},
-		pushAccepted:  {pushOffered, pushAccepted, pushRefused, pushUnoffered},
-		pushRefused:   {pushOffered, pushAccepted, pushRefused, pushUnoffered},
-	} {
-		for event, next := range want {
-			p := push{phase: phase, reason: "before"}
-			ok := p.become(pushEvent(event), "after", status.CauseRule)
-			if next == none && (ok || p.phase != phase || p.reason != "before") || next != none && (!ok || p.phase != next || p.reason != "after") {
-				t.Errorf("phase %d, event %d: got %v, phase %d, reason %q, want phase %d", phase, event, ok, p.phase, p.reason, next)
+func TestPushIsAnsweredOnlyAfterAnOffer(t *testing.T) {
+	events := &status.Journal{Log: slog.New(slog.DiscardHandler)}
+	l := &link{host: "robot", warnings: warner{events: events, now: func() time.Duration { return 0 }}}
+	p := &push{Push: rule.Push{Channel: "plan", Host: "robot"}}
+	table := pushTable{list: []*push{p}, changed: func() {}}
+	offer := func() { p.link, p.offerID = l, 7; p.become(pushOffered, "", "") }
+	renew := func() { p.renew(p.Push) }
+	accept := func() { table.answered(l, 7, "", "") }
+	refuse := func() { table.answered(l, 7, "no", status.CauseAcceptRule) }
+	grants := func(want bool) func() {
+		return func() {
+			if got := table.to(l, "plan") != nil; got != want {
+				t.Errorf("in phase %d: grants %v, want %v", p.phase, got, want)
 			}
 		}
 	}
-}
-
-// An answer that was on its way when the push changed belongs to the offer of before.
-func TestAnswerToAVoidOfferIsIgnored(t *testing.T) {
-	l := &link{}
-	p := &push{link: l, offerID: 7, phase: pushAccepted}
-	table := pushTable{list: []*push{p}, changed: func() {}}
-	p.renew(rule.Push{QoS: rule.QoS{Priority: 3}})
-	table.answered(l, 7, "", "")
-	if p.phase != pushUnoffered || table.to(l, "") != p {
-		t.Errorf("phase %d, want %d, with the grant of before", p.phase, pushUnoffered)
-	}
-	p.become(pushOffer, "", "")
-	p.become(pushRefuse, "no", status.CauseAcceptRule)
-	p.renew(p.Push)
-	if table.to(l, "") != nil {
-		t.Error("a push that was refused grants something before it is offered again")
-	}
+	walk.Phases(t, pushTransitions, func() pushPhase { return p.phase }, []walk.Step[pushPhase]{
+		{Do: refuse, Want: pushUnoffered},
+		{Do: offer, Want: pushOffered},
+		{Do: renew, Want: pushUnoffered},
+		{Do: accept, Want: pushUnoffered}, // it belongs to the offer of before
+		{Do: grants(true), Want: pushUnoffered},
+		{Do: offer, Want: pushOffered},
+		{Do: accept, Want: pushAccepted},
+		{Do: func() { table.unlink(l) }, Want: pushUnoffered},
+		{Do: grants(false), Want: pushUnoffered},
+		{Do: offer, Want: pushOffered},
+		{Do: refuse, Want: pushRefused},
+		{Do: accept, Want: pushAccepted},
+		{Do: refuse, Want: pushRefused},
+		{Do: renew, Want: pushUnoffered},
+		{Do: grants(false), Want: pushUnoffered},
+		{Do: offer, Want: pushOffered},
+		{Do: accept, Want: pushAccepted},
+		{Do: offer, Want: pushOffered},
+		{Do: refuse, Want: pushRefused},
+		{Do: offer, Want: pushOffered},
+	})
 }

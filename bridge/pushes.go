@@ -85,15 +85,16 @@ func (t *pushTable) due(l *link) (list []*push) {
 
 // answered handles the peer's answer to an offer. reason is empty if the peer accepted.
 func (t *pushTable) answered(l *link, id uint32, reason string, cause status.Cause) {
-	p, ok := firstOf(t.list, func(p *push) bool { return p.link == l && p.offerID == id })
+	p, ok := firstOf(t.list, func(p *push) bool { return p.link == l && p.offerID == id && p.phase != pushUnoffered })
 	switch {
 	case !ok:
 	case reason == "":
 		if p.phase == pushRefused { // its rules have changed
 			t.changed()
 		}
-		p.become(pushAccept, "", "")
-	case p.become(pushRefuse, reason, cause):
+		p.become(pushAccepted, "", "")
+	default:
+		p.become(pushRefused, reason, cause)
 		l.refusal("push refused by the peer", status.Event{Channel: p.Channel, Text: reason})
 		if p.reply(fmt.Errorf("push %s: %s", p.Channel, reason)) {
 			t.list = slices.DeleteFunc(t.list, func(other *push) bool { return other == p })
@@ -107,7 +108,7 @@ func (t *pushTable) unlink(l *link) {
 	for _, p := range t.list {
 		if p.link == l {
 			p.link = nil
-			p.become(pushReset, "no link to "+p.Host, status.CausePeerMissing)
+			p.become(pushUnoffered, "no link to "+p.Host, status.CausePeerMissing)
 		}
 	}
 }
@@ -193,7 +194,7 @@ func (t *pushTable) publish(by *achdway.Hosts) {
 		isOpen := t.channels.Get(p.Channel).IsOpen()
 		if p.achd != nil && (!isOpen || p.achd.QoS() != p.QoS) {
 			p.endAchd()
-			p.become(pushReset, "", "")
+			p.become(pushUnoffered, "", "")
 		}
 		if isOpen && p.achd == nil {
 			p.publish(by)

@@ -85,7 +85,7 @@ func TestRoomThatIsGoneWhenTheFileIsMadeIsWaitedFor(t *testing.T) {
 		var looks atomic.Int32
 		var free atomic.Int64
 		pc.node.loop.call(func() {
-			pc.node.space.Free = func(int64) (int64, error) {
+			pc.node.mirrors.common.Space.Free = func(int64) (int64, error) {
 				if looks.Add(1) == 1 {
 					return 1 << 30, nil // when it is planned
 				}

@@ -25,7 +25,7 @@ func (n *Node) Status() status.Report {
 	var mirrors map[string]*binding
 	var localChecks, mirrorChecks map[string]layouts.SizeCheck
 	n.loop.call(func() {
-		s, mirrors = n.status(), maps.Clone(n.mirrors)
+		s, mirrors = n.status(), maps.Clone(n.mirrors.byName)
 		localChecks, mirrorChecks = n.sizeChecks()
 	})
 	for i := range s.Mirrors {
@@ -59,17 +59,17 @@ func (n *Node) Alive() bool { return n.loop.call(func() {}) }
 func (n *Node) status() status.Report {
 	now := n.now()
 	s := status.Report{
-		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), ProcessorWait: n.waited, NoInotify: n.locals.NoInotify(), Copied: n.copied.report(now),
+		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), ProcessorWait: n.waited, NoInotify: n.locals.NoInotify(), Copied: n.machines.ownCopy.report(now),
 		Links: []status.Link{}, Mirrors: []status.Mirror{}, Exports: []status.Subscription{},
 		Pushes: n.pushes.status(), Locals: []status.Local{}, Peers: n.peers.Status(now, n.view()), Events: n.events.Counted(),
 	}
 	for _, l := range n.links {
 		link, exports := l.status(now)
-		link.LeftOut, link.CopyAt, link.OtherWay = l.remote.omittedCount, n.copies[l.peer].report(now), n.otherWay(l)
+		link.LeftOut, link.CopyAt, link.OtherWay = l.remote.omittedCount, n.machines.copies[l.peer].report(now), n.otherWay(l)
 		s.Links = append(s.Links, link)
 		s.Exports = append(s.Exports, exports...)
 	}
-	for _, m := range n.mirrors {
+	for _, m := range n.mirrors.byName {
 		told := m.Mirror.Status(now, m.reading(now), m.silence(now))
 		told.TypeHash = m.remoteChannel().layout.String()
 		m.showWay(&told)
@@ -132,7 +132,7 @@ func (n *Node) missing() []status.Mirror {
 	v, told := n.view(), map[string]bool{}
 	for _, w := range n.requests.withPushed() {
 		name := w.Name(w.Host, w.Channel)
-		if rule.IsPattern(w.Host) || rule.IsPattern(w.Channel) || n.mirrors[name] != nil || told[name] {
+		if rule.IsPattern(w.Host) || rule.IsPattern(w.Channel) || n.mirrors.byName[name] != nil || told[name] {
 			continue
 		}
 		if found, ok := n.requests.find(w.Host, w.Channel); !ok || found.Name(w.Host, w.Channel) != name {
@@ -164,9 +164,9 @@ func (n *Node) Channels() []status.RemoteChannel {
 			for _, c := range l.remote.channels {
 				r := status.RemoteChannel{
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
-					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()}, Closed: c.Closed, Way: l.way(), CopyAt: n.copies[l.peer].report(n.now()),
+					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()}, Closed: c.Closed, Way: l.way(), CopyAt: n.machines.copies[l.peer].report(n.now()),
 				}
-				if w, ok := n.requests.find(l.host, c.Name); ok && n.mirrors[w.Name(l.host, c.Name)] != nil {
+				if w, ok := n.requests.find(l.host, c.Name); ok && n.mirrors.byName[w.Name(l.host, c.Name)] != nil {
 					r.MirroredAs = w.Name(l.host, c.Name)
 				}
 				list = append(list, r)
@@ -197,7 +197,7 @@ func (n *Node) Exported() []status.Local {
 // fs.ErrNotExist when there is no such mirror, or ctx's.
 func (n *Node) Age(ctx context.Context, name string, window time.Duration) (status.AgeReport, error) {
 	var m *binding
-	n.loop.call(func() { m = n.mirrors[name] })
+	n.loop.call(func() { m = n.mirrors.byName[name] })
 	if m == nil {
 		return status.AgeReport{}, fmt.Errorf("there is no mirror %s%.0w", name, fs.ErrNotExist)
 	}
@@ -213,7 +213,7 @@ func (n *Node) Age(ctx context.Context, name string, window time.Duration) (stat
 func (n *Node) AgesSinceLast() []status.AgeLately {
 	var list []status.AgeLately
 	n.loop.call(func() {
-		for _, m := range n.mirrors {
+		for _, m := range n.mirrors.byName {
 			list = append(list, m.Lately(n.now(), m.reading(n.now())))
 		}
 	})

@@ -14,7 +14,7 @@ import (
 
 func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 	huge := wire.Channel{Name: "huge", FrameCount: 16, FrameSize: 16 << 20}
-	n := &Node{log: slog.New(slog.DiscardHandler)}
+	n := &Node{cfg: Config{Log: slog.New(slog.DiscardHandler)}}
 	l := &link{n: n, host: "robot", inbound: map[uint32]*inbound{}}
 	for id := range uint32(maxAssembly / wire.MaxFrame) {
 		l.inbound[id] = &inbound{m: &binding{origin: huge}}
@@ -27,7 +27,7 @@ func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 
 // A giant that came first keeps out neither what is small nor what is named.
 func TestGiantsLeaveMemoryForLargeFramesOfOthers(t *testing.T) {
-	n := &Node{log: slog.New(slog.DiscardHandler), requests: mirrorRequests{added: []rule.Mirror{{Host: "robot", Channel: "*"}, {Host: "robot", Channel: "map"}}}}
+	n := &Node{cfg: Config{Log: slog.New(slog.DiscardHandler)}, requests: mirrorRequests{added: []rule.Mirror{{Host: "robot", Channel: "*"}, {Host: "robot", Channel: "map"}}}}
 	l := &link{n: n, host: "robot", inbound: map[uint32]*inbound{}}
 	of := func(name string, size int) wire.Channel {
 		return wire.Channel{Name: name, FrameCount: 1, FrameSize: size, Epoch: 1}

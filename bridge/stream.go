@@ -78,7 +78,7 @@ func (l *link) bye(reason string) {
 func (l *link) send(m wire.Message) {
 	b, err := wire.AppendMessage(nil, m)
 	if err != nil {
-		l.n.log.Error("control message cannot be sent", "peer", l.host, "err", err)
+		l.n.cfg.Log.Error("control message cannot be sent", "peer", l.host, "err", err)
 		return
 	}
 	if _, isBye := m.(wire.Bye); !l.out.add(b, isBye) {

@@ -136,7 +136,7 @@ func sweepTemporary(dir localach.Dir, prefix string) {
 // writerOf returns the host that feeds the mirror called name, or will as soon as it offers the
 // channel. It returns "" if there is none, or if it is channel of host itself.
 func (n *Node) writerOf(name, host, channel string) string {
-	if m := n.mirrors[name]; m != nil && (m.Host != host || m.Channel != channel) {
+	if m := n.mirrors.byName[name]; m != nil && (m.Host != host || m.Channel != channel) {
 		return m.Host
 	}
 	return n.requests.writer(name, host, channel)
@@ -146,7 +146,7 @@ func (n *Node) writerOf(name, host, channel string) string {
 // nothing within the deadline. A safe frame that is due is put first. depose returns true if
 // another writer may write now.
 func (n *Node) depose(name, by string) bool {
-	m := n.mirrors[name]
+	m := n.mirrors.byName[name]
 	if m == nil || m.link == nil || !m.link.silent || !m.Lost() {
 		return false
 	}
@@ -157,11 +157,11 @@ func (n *Node) depose(name, by string) bool {
 	}
 	offer := l.pushed[i].offer.ID
 	l.pushed = slices.Delete(l.pushed, i, i+1)
-	n.log.Warn("writer of a command channel replaced: it is silent past its deadline", "channel", name, "peer", m.Host, "by", by)
+	n.cfg.Log.Warn("writer of a command channel replaced: it is silent past its deadline", "channel", name, "peer", m.Host, "by", by)
 	l.send(wire.Refused{ID: offer, Re: wire.TypeOffer, Code: wire.CodeConflict,
 		Text: wire.Text(fmt.Sprintf("%s is written by %s since %s was silent past its deadline", name, by, m.Host))})
 	n.dropUnwanted(Keep)
-	return n.mirrors[name] == nil
+	return n.mirrors.byName[name] == nil
 }
 
 // part keeps a mirror without a request until its safe frame has been put: its writer is lost, but
@@ -182,7 +182,7 @@ func (m *binding) part() bool {
 func (n *Node) bindMirrors() {
 	n.dropUnwanted(Keep)
 	n.bindAchd()
-	mirrored := n.mirrored()
+	mirrored := n.mirrors.channels()
 	for _, l := range n.links {
 		named := n.requests.named(l.host)
 		l.seek(named)
