@@ -33,7 +33,7 @@ func (n *Node) offer(l *link, m wire.Offer) {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: code, Text: wire.Text(text)})
 		return
 	}
-	l.pushed = append(slices.DeleteFunc(l.pushed, w.again), w)
+	l.offers.accepted = append(slices.DeleteFunc(l.offers.accepted, w.again), w)
 	n.loop.changed()
 	l.send(wire.Accepted{ID: m.ID})
 }
@@ -70,9 +70,9 @@ func (n *Node) acceptable(l *link, m wire.Offer) (rule.Mirror, error) {
 
 // turnDown remembers an offer that the rules refuse, since the rules may change.
 func (l *link) turnDown(m wire.Offer) {
-	l.turned = slices.DeleteFunc(l.turned, func(o wire.Offer) bool { return o.Channel == m.Channel && o.As == m.As })
-	if len(l.turned) < maxPushed {
-		l.turned = append(l.turned, m)
+	l.offers.refused = slices.DeleteFunc(l.offers.refused, func(o wire.Offer) bool { return o.Channel == m.Channel && o.As == m.As })
+	if len(l.offers.refused) < maxPushed {
+		l.offers.refused = append(l.offers.refused, m)
 	}
 }
 
@@ -88,8 +88,8 @@ func (n *Node) pushConflict(l *link, w rule.Mirror) (code wire.Code, text string
 			return wire.CodeConflict, fmt.Sprintf("%s has %s already, as %s", n.cfg.Host, w.Channel, known.Name(w.Host, w.Channel))
 		}
 	}
-	known := slices.ContainsFunc(l.pushed, pushed{Mirror: w}.again)
-	if len(l.pushed) >= maxPushed && !known {
+	known := slices.ContainsFunc(l.offers.accepted, pushed{Mirror: w}.again)
+	if len(l.offers.accepted) >= maxPushed && !known {
 		return wire.CodeLimit, fmt.Sprintf("%s takes at most %d pushes of one host", n.cfg.Host, maxPushed)
 	}
 	if len(n.pushed()) >= maxAllPushed && !known {
@@ -101,8 +101,8 @@ func (n *Node) pushConflict(l *link, w rule.Mirror) (code wire.Code, text string
 // judgePushes applies the rules, which may have changed, to the pushes of l's peer, also to
 // those that were refused.
 func (n *Node) judgePushes(l *link) {
-	kept := l.pushed[:0:0]
-	for _, p := range l.pushed {
+	kept := l.offers.accepted[:0:0]
+	for _, p := range l.offers.accepted {
 		wish, err := n.acceptable(l, p.offer)
 		if err != nil {
 			n.offer(l, p.offer) // which refuses it
@@ -110,9 +110,9 @@ func (n *Node) judgePushes(l *link) {
 		}
 		kept = append(kept, pushed{wish, p.offer})
 	}
-	l.pushed = kept
-	turned := l.turned
-	l.turned = nil
+	l.offers.accepted = kept
+	turned := l.offers.refused
+	l.offers.refused = nil
 	for _, m := range turned {
 		if _, err := n.acceptable(l, m); err != nil {
 			l.turnDown(m) // the peer knows already

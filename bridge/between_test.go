@@ -46,7 +46,7 @@ func TestChannelThatIsTakenBackAndOfferedAgainIsSubscribedAnew(t *testing.T) {
 			m := pc.node.mirrors.byName["robot.imu"]
 			l := m.link
 			before = m.subID
-			again := l.remote.channels["imu"]
+			again := l.catalog.remote.channels["imu"]
 			pc.node.catalog(l, wire.Catalog{Gone: []string{"imu"}})
 			pc.node.catalog(l, wire.Catalog{Channels: []wire.Channel{again}})
 		})

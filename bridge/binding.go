@@ -49,9 +49,9 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	}
 	switch {
 	case m.Host != l.host || m.Channel != c.Name:
-		m.rival(&l.warnings, rule.Address{Host: l.host, Channel: c.Name})
+		m.rival(&l.warned.limit, rule.Address{Host: l.host, Channel: c.Name})
 		return
-	case m.link != nil && m.link != l && (l.silent || !m.link.silent):
+	case m.link != nil && m.link != l && (l.silence.isSilent || !m.link.silence.isSilent):
 		return // a second path to the same host
 	case m.link == nil && m.barred == (barred{c.Epoch, w.QoS}):
 		return // the origin would refuse it again
@@ -76,15 +76,15 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		n.noFile(l, m, err)
 		return
 	}
-	l.lastID++
-	m.link, m.subID = l, l.lastID
+	l.queries.lastID++
+	m.link, m.subID = l, l.queries.lastID
 	m.from = sourceOf(l, c)
 	if c.Origin == nil {
 		n.endDetours(m)
 	}
 	n.loop.changed() // peers may be offered the mirror from now on
 	n.adopted(m)
-	in := &inbound{m: m, Inbound: send.Inbound{Mirror: m.Mirror, Feed: mirror.Feed{Epoch: c.Epoch, Run: l.run, Silent: l.silent}, Limit: mirror.LargestFrame(c)}}
+	in := &inbound{m: m, Inbound: send.Inbound{Mirror: m.Mirror, Feed: mirror.Feed{Epoch: c.Epoch, Run: l.hello.run, Silent: l.silence.isSilent}, Limit: mirror.LargestFrame(c)}}
 	have, counted := m.Subscribe(&in.Feed, w.QoS)
 	in.have = have
 	l.inbound[m.subID] = in
@@ -95,10 +95,10 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 // newMirror makes the mirror that w asks for. It returns nil if there is no room for it.
 func (n *Node) newMirror(l *link, channel string, w rule.Mirror) *binding {
 	if why := n.mirrors.noRoom(l.host, channel, w); why != "" {
-		if !l.full {
+		if !l.warned.full {
 			l.refusal("mirror refused", status.Event{Channel: channel, Text: why})
 		}
-		l.full = true
+		l.warned.full = true
 		return nil
 	}
 	return n.mirrors.add(l.host, channel, w)
@@ -268,7 +268,7 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 			n.loop.post(func() { n.mirrors.release(m.Name); n.loop.changed() })
 		})
 		for _, l := range n.links {
-			l.full = false
+			l.warned.full = false
 		}
 		n.adopted(m)
 	}

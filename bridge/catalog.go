@@ -97,8 +97,8 @@ func (n *Node) sendCatalog(l *link) {
 // endUntold tells the peer which of its subscriptions ended here without a change in the
 // catalog, since the channel was opened again and is the same. The peer then subscribes again.
 func (l *link) endUntold(now map[string]wire.Channel) {
-	for name, ids := range l.advertised.ended {
-		before, told := l.advertised.channels[name]
+	for name, ids := range l.catalog.sent.ended {
+		before, told := l.catalog.sent.channels[name]
 		if c, still := now[name]; !told || !still || !sameChannel(before, c) {
 			continue
 		}
@@ -106,7 +106,7 @@ func (l *link) endUntold(now map[string]wire.Channel) {
 			l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: wire.Text(name + ": the channel was opened anew")})
 		}
 	}
-	clear(l.advertised.ended)
+	clear(l.catalog.sent.ended)
 }
 
 // catalogPart is how many channels one catalog message carries at most: far
@@ -167,8 +167,8 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 // its subscription has ended, even if the next catalog lists the channel again in the same
 // life.
 func (l *link) takeBack(name string) {
-	if _, ok := l.advertised.channels[name]; ok {
-		delete(l.advertised.channels, name)
+	if _, ok := l.catalog.sent.channels[name]; ok {
+		delete(l.catalog.sent.channels, name)
 		l.send(wire.Catalog{Gone: []string{name}})
 	}
 }
@@ -177,31 +177,31 @@ func (l *link) takeBack(name string) {
 // may read, sorted by name. It records the result as told. If there is too much at once, the
 // rest follows at the next tick, or when the peer has read the first part.
 func (l *link) changes(now map[string]wire.Channel) wire.Catalog {
-	msg := wire.Catalog{Full: l.advertised.channels == nil}
-	if l.advertised.channels == nil {
-		l.advertised.channels = make(map[string]wire.Channel, len(now))
+	msg := wire.Catalog{Full: l.catalog.sent.channels == nil}
+	if l.catalog.sent.channels == nil {
+		l.catalog.sent.channels = make(map[string]wire.Channel, len(now))
 	}
 	room := catalogBurst
 	if l.out.unread() > maxControlBacklog/4 {
 		room = 0
 	}
-	for _, name := range slices.Sorted(maps.Keys(l.advertised.channels)) {
+	for _, name := range slices.Sorted(maps.Keys(l.catalog.sent.channels)) {
 		if _, still := now[name]; !still && len(msg.Gone) < room {
 			msg.Gone = append(msg.Gone, name)
-			delete(l.advertised.channels, name)
+			delete(l.catalog.sent.channels, name)
 		}
 	}
-	l.advertised.isPartial = len(msg.Gone) == room
+	l.catalog.sent.isPartial = len(msg.Gone) == room
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		c := now[name]
-		if before, ok := l.advertised.channels[name]; ok && sameChannel(before, c) && before.Layout == c.Layout {
+		if before, ok := l.catalog.sent.channels[name]; ok && sameChannel(before, c) && before.Layout == c.Layout {
 			continue
 		}
-		if l.advertised.isPartial = len(msg.Channels)+len(msg.Gone) >= room; l.advertised.isPartial {
+		if l.catalog.sent.isPartial = len(msg.Channels)+len(msg.Gone) >= room; l.catalog.sent.isPartial {
 			break
 		}
 		msg.Channels = append(msg.Channels, c)
-		l.advertised.channels[name] = c
+		l.catalog.sent.channels[name] = c
 	}
 	return msg
 }
@@ -210,15 +210,15 @@ func (l *link) changes(now map[string]wire.Channel) wire.Catalog {
 // those that a wish names.
 func (l *link) learn(channels []wire.Channel, named map[string]bool) {
 	for _, c := range channels {
-		_, known := l.remote.channels[c.Name]
-		if room := len(l.remote.channels) < maxCatalog || named[c.Name] && len(l.remote.channels) < maxCatalog+maxNamed; !known && !room {
-			l.remote.omit(c.Name)
+		_, known := l.catalog.remote.channels[c.Name]
+		if room := len(l.catalog.remote.channels) < maxCatalog || named[c.Name] && len(l.catalog.remote.channels) < maxCatalog+maxNamed; !known && !room {
+			l.catalog.remote.omit(c.Name)
 			continue
 		}
-		l.remote.channels[c.Name] = c
+		l.catalog.remote.channels[c.Name] = c
 	}
-	if l.remote.omittedCount > 0 && !l.remote.isReported {
-		l.remote.isReported = true
+	if l.catalog.remote.omittedCount > 0 && !l.catalog.remote.isReported {
+		l.catalog.remote.isReported = true
 		l.refusal("channels of a host left out", status.Event{
 			Text: fmt.Sprintf("it offers more than %d; name those that you want: achbridge mirror %s/CHANNEL", maxCatalog, l.host),
 		})
@@ -228,36 +228,36 @@ func (l *link) learn(channels []wire.Channel, named map[string]bool) {
 // seekOmitted asks for some of the channels that were left out, once there is room again. The
 // peer does not send them by itself, since it has sent them before.
 func (l *link) seekOmitted() {
-	room := min(maxCatalog-len(l.remote.channels), seekAtOnce)
-	for name := range l.remote.omitted {
+	room := min(maxCatalog-len(l.catalog.remote.channels), seekAtOnce)
+	for name := range l.catalog.remote.omitted {
 		if room--; room < 0 {
 			return
 		}
-		l.remote.include(name)
+		l.catalog.remote.include(name)
 		l.askFor(name)
 	}
 }
 
 // askFor makes the peer list a channel once more, if it has the channel.
 func (l *link) askFor(name string) {
-	l.lastID++
-	l.send(wire.Query{ID: l.lastID, Channel: name})
+	l.queries.lastID++
+	l.send(wire.Query{ID: l.queries.lastID, Channel: name})
 }
 
 // seek asks once for each channel that a wish names and that was left out because no wish
 // named it when the peer listed it.
 func (l *link) seek(named map[string]bool) {
-	if !l.remote.isReported {
+	if !l.catalog.remote.isReported {
 		return
 	}
 	for name := range named {
-		if _, known := l.remote.channels[name]; known || l.remote.requested[name] {
+		if _, known := l.catalog.remote.channels[name]; known || l.catalog.remote.requested[name] {
 			continue
 		}
-		if l.remote.requested == nil {
-			l.remote.requested = make(map[string]bool)
+		if l.catalog.remote.requested == nil {
+			l.catalog.remote.requested = make(map[string]bool)
 		}
-		l.remote.requested[name] = true
+		l.catalog.remote.requested[name] = true
 		l.askFor(name)
 	}
 }
@@ -272,7 +272,7 @@ func (l *link) inTurn(named map[string]bool) []wire.Channel {
 		}
 		return 1
 	}
-	return slices.SortedFunc(maps.Values(l.remote.channels), func(a, b wire.Channel) int {
+	return slices.SortedFunc(maps.Values(l.catalog.remote.channels), func(a, b wire.Channel) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.FrameCount*a.FrameSize, b.FrameCount*b.FrameSize), cmp.Compare(a.Name, b.Name))
 	})
 }

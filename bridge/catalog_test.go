@@ -120,8 +120,8 @@ func TestCatalogIsToldInOrderAndAsFastAsItIsRead(t *testing.T) {
 	var names []string
 	for i, want := range []int{catalogBurst, catalogBurst, 10} {
 		msg := l.changes(now)
-		if len(msg.Channels) != want || msg.Full != (i == 0) || l.advertised.isPartial != (i < 2) {
-			t.Errorf("catalog %d: got %d channels, full %v, more to come %v", i, len(msg.Channels), msg.Full, l.advertised.isPartial)
+		if len(msg.Channels) != want || msg.Full != (i == 0) || l.catalog.sent.isPartial != (i < 2) {
+			t.Errorf("catalog %d: got %d channels, full %v, more to come %v", i, len(msg.Channels), msg.Full, l.catalog.sent.isPartial)
 		}
 		for _, c := range msg.Channels {
 			names = append(names, c.Name)
@@ -130,16 +130,16 @@ func TestCatalogIsToldInOrderAndAsFastAsItIsRead(t *testing.T) {
 	if !slices.IsSorted(names) || len(names) != len(now) {
 		t.Errorf("got %d names, in order: %v", len(names), slices.IsSorted(names))
 	}
-	if msg := l.changes(now); len(msg.Channels)+len(msg.Gone) != 0 || l.advertised.isPartial {
+	if msg := l.changes(now); len(msg.Channels)+len(msg.Gone) != 0 || l.catalog.sent.isPartial {
 		t.Errorf("nothing changed: got %d and %d more", len(msg.Channels), len(msg.Gone))
 	}
 	l.out.bytes = maxControlBacklog / 2
 	delete(now, names[0])
-	if msg := l.changes(now); len(msg.Gone) != 0 || !l.advertised.isPartial {
+	if msg := l.changes(now); len(msg.Gone) != 0 || !l.catalog.sent.isPartial {
 		t.Errorf("a peer that does not read was told of %d", len(msg.Gone))
 	}
 	l.out.bytes = 0
-	if msg := l.changes(now); len(msg.Gone) != 1 || l.advertised.isPartial {
+	if msg := l.changes(now); len(msg.Gone) != 1 || l.catalog.sent.isPartial {
 		t.Errorf("got %d gone, want one", len(msg.Gone))
 	}
 }

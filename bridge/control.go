@@ -23,11 +23,11 @@ func (n *Node) handle(l *link, m wire.Message) error {
 	}
 	hello, isHello := m.(wire.Hello)
 	switch {
-	case isHello && l.greeted:
+	case isHello && l.hello.isReceived:
 		return unwelcome(l.host + " says Hello twice")
 	case isHello:
 		return n.hello(l, hello)
-	case !l.greeted:
+	case !l.hello.isReceived:
 		return unwelcome(l.host + " did not begin with Hello")
 	}
 	switch m := m.(type) {
@@ -85,7 +85,7 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 	if m.Host != l.s.Peer().Host {
 		return unwelcome(fmt.Sprintf("%s calls itself host %s, but its certificate says %s", l.host, m.Host, l.s.Peer().Host))
 	}
-	l.greeted, l.run, l.machine = true, m.Run, Machine{m.Machine, m.Boot}
+	l.hello.isReceived, l.hello.run, l.hello.machine = true, m.Run, Machine{m.Machine, m.Boot}
 	l.askStamp(n.now())
 	n.challenge(l)
 	if n.links[l.peer] == l {
@@ -96,13 +96,13 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 }
 
 func (n *Node) catalog(l *link, m wire.Catalog) {
-	if l.remote.channels == nil || m.Full {
-		l.remote.reset()
+	if l.catalog.remote.channels == nil || m.Full {
+		l.catalog.remote.reset()
 	}
 	n.mirrors.unbar(l.host, m.Channels)
 	l.learn(m.Channels, n.requests.named(l.host))
 	for _, name := range m.Gone {
-		l.remote.remove(name)
+		l.catalog.remote.remove(name)
 	}
 	if len(m.Gone) > 0 {
 		l.endGone() // at once: the next message may offer the same again
@@ -238,7 +238,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 	case wire.TypeLoad, wire.TypeQuery:
 		l.answered(m)
 	case wire.TypeDescribe:
-		l.layouts.Refuse(time.Now(), m)
+		l.layouts.requests.Refuse(time.Now(), m)
 	case wire.TypeHello:
 		if m.Code == wire.CodeCopied {
 			n.machines.foundOwnCopy(l, m.Text)

@@ -73,7 +73,7 @@ func (n *Node) view() peers.View {
 		v.Linked[k.Node] = k
 	}
 	for key, l := range n.spares {
-		if key.dialled && !l.greeted && l.trial == nil && n.now() < l.up+max(500*time.Millisecond, 4*l.s.RTT()) {
+		if key.dialled && !l.hello.isReceived && l.dial.trial == nil && n.now() < l.up+max(500*time.Millisecond, 4*l.s.RTT()) {
 			v.Answering = append(v.Answering, endOf(l.s))
 		}
 	}
@@ -95,11 +95,11 @@ func (n *Node) view() peers.View {
 
 // known returns the link as the table of peers knows it.
 func (l *link) known() *peers.Link {
-	if l.entry == nil {
-		l.entry = &peers.Link{End: endOf(l.s), Name: l.host, Network: l.s.Network(), UpAt: l.up, OnTrial: l.trial != nil}
+	if l.dial.entry == nil {
+		l.dial.entry = &peers.Link{End: endOf(l.s), Name: l.host, Network: l.s.Network(), UpAt: l.up, OnTrial: l.dial.trial != nil}
 	}
-	k, n := l.entry, l.n
-	k.At, k.RTT, k.IsSilent, k.SilentSince = addrOf(l.s), l.rtt(), l.silent, l.since
+	k, n := l.dial.entry, l.n
+	k.At, k.RTT, k.IsSilent, k.SilentSince = addrOf(l.s), l.rtt(), l.silence.isSilent, l.silence.since
 	k.WrongMachine, k.CopyAt = n.machines.differs(l) != nil, transport.Addrs{}
 	if c, isCopied := n.machines.copies[l.peer]; isCopied && !l.isGone(n.now()) {
 		k.CopyAt.QUIC = c.at
@@ -245,7 +245,7 @@ func (n *Node) logUnreachable() {
 
 // seekBetter dials another address of l's peer for a trial (try), if one is due (package peers).
 func (n *Node) seekBetter(l *link) {
-	if !l.greeted || len(n.sparesOf(l.peer)) > 0 || !n.peers.IsTrialDue(n.now(), l.known()) || n.machines.differs(l) == nil && n.carriesCommands(l) {
+	if !l.hello.isReceived || len(n.sparesOf(l.peer)) > 0 || !n.peers.IsTrialDue(n.now(), l.known()) || n.machines.differs(l) == nil && n.carriesCommands(l) {
 		return
 	}
 	at, ok := n.peers.NextTrial(n.now(), l.known(), n.view())
@@ -280,13 +280,13 @@ func (n *Node) try(old *link, s *transport.Session) {
 		refuse("there is a link already")
 		return
 	case n.machines.differs(old) == nil && s.MaxDatagram() < old.s.MaxDatagram():
-		old.other = fmt.Sprintf("the way to %s carries smaller packets: %d bytes and not %d", s.RemoteAddr(), s.MaxDatagram(), old.s.MaxDatagram())
+		old.dial.why = fmt.Sprintf("the way to %s carries smaller packets: %d bytes and not %d", s.RemoteAddr(), s.MaxDatagram(), old.s.MaxDatagram())
 		refuse("it carries smaller packets than the link")
 		return
 	}
 	l := n.newLink(s, old.host)
 	if n.machines.differs(old) == nil {
-		l.trial = &peers.Trial{BeganAt: n.now()}
+		l.dial.trial = &peers.Trial{BeganAt: n.now()}
 	}
 	l.serve()
 	n.spares[l.spareKey()] = l
@@ -294,13 +294,13 @@ func (n *Node) try(old *link, s *transport.Session) {
 
 // goOn goes on with the trial of spare l. At its end l takes the place of old, or is dropped.
 func (n *Node) goOn(l, old *link) {
-	switch l.trial.Next(n.now(), old.rtt()) {
+	switch l.dial.trial.Next(n.now(), old.rtt()) {
 	case peers.Stamp:
 		l.send(wire.Stamp{T1: uint64(max(n.now(), 1))})
 	case peers.Better:
 		n.take(l)
 	case peers.Worse:
-		old.other = ""
+		old.dial.why = ""
 		n.dropSpare(l, unwelcome("the link is as good"))
 	}
 }
@@ -308,12 +308,12 @@ func (n *Node) goOn(l, old *link) {
 // otherWay returns a text for people about another way to l's peer, "" if none is known.
 func (n *Node) otherWay(l *link) string {
 	for _, spare := range n.sparesOf(l.peer) {
-		if spare.trial == nil {
+		if spare.dial.trial == nil {
 			continue
 		}
-		if rtt := spare.trial.RTT(); rtt > 0 {
+		if rtt := spare.dial.trial.RTT(); rtt > 0 {
 			return fmt.Sprintf("the way to %s has a round trip of %s, and is being tried", spare.s.RemoteAddr(), unit.Time(rtt.Round(10*time.Microsecond)))
 		}
 	}
-	return l.other
+	return l.dial.why
 }

@@ -45,7 +45,7 @@ func (l *link) tellLedger(now time.Duration, waited *float64) {
 // ledger handles the accounts that the peer sends.
 func (l *link) ledger(m wire.Ledger) {
 	if m.Path != nil {
-		l.theirs = m.Path
+		l.path.inbound = m.Path
 	}
 	for _, a := range m.Serving {
 		if in := l.inbound[a.ID]; in != nil {
@@ -92,20 +92,20 @@ type pathTeller struct {
 
 // pathNews returns the facts to send now, nil for none. Over a path on which we send no frames, they are about this host alone.
 func (l *link) pathNews(now time.Duration, waited *float64) *wire.Path {
-	if now < l.pathTold.at+pathEvery {
+	if now < l.path.sent.at+pathEvery {
 		return nil
 	}
-	p := l.pathTold.said
+	p := l.path.sent.said
 	if len(l.exports.order) > 0 {
 		full, rate := l.frames.Path(now)
 		sent := l.frames.Sent()
 		p.Full, p.Rate, p.Sent, p.Lost = uint64(full), uint64(rate), sent.Packets, sent.Lost
 	}
 	p.Waited = waitedToWire(waited)
-	if p == l.pathTold.said {
+	if p == l.path.sent.said {
 		return nil
 	}
-	l.pathTold = pathTeller{p, now}
+	l.path.sent = pathTeller{p, now}
 	p.At = uint64(now)
 	return &p
 }
@@ -165,10 +165,10 @@ func (r readerSight) show(s *status.Subscription) {
 // tellRevocations sends the list of this node, unless the peer has it or a newer one.
 func (l *link) tellRevocations(own *transport.Endpoint) {
 	list := own.Revocations()
-	if !l.greeted || list.Number() <= l.listed {
+	if !l.hello.isReceived || list.Number() <= l.hello.listNumber {
 		return
 	}
-	l.listed = list.Number()
+	l.hello.listNumber = list.Number()
 	l.send(wire.Revocations{List: list.Bytes()})
 }
 
@@ -179,7 +179,7 @@ func (l *link) revocations(own *transport.Endpoint, m wire.Revocations) error {
 		return unwelcome(err.Error())
 	}
 	if taken {
-		l.listed = own.Revocations().Number()
+		l.hello.listNumber = own.Revocations().Number()
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (e *exports) hasCommands(channel string) bool {
 func (l *link) dropExports(channel string) {
 	for id, x := range l.exports.byID {
 		if x.channel == channel {
-			l.advertised.ended[channel] = append(l.advertised.ended[channel], id)
+			l.catalog.sent.ended[channel] = append(l.catalog.sent.ended[channel], id)
 			l.exports.drop(id)
 		}
 	}
@@ -98,7 +98,7 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *locals.Channel) {
 		}
 	}
 	b := l.n.shared.book(l.peer, m.Channel)
-	b.Settle(ledger.Reader{Run: l.run, ID: m.Held.ID, Held: ledger.FromWire(m.Held)})
+	b.Settle(ledger.Reader{Run: l.hello.run, ID: m.Held.ID, Held: ledger.FromWire(m.Held)})
 	x := &export{id: m.ID, channel: c.Ring.Name(), qos: p.granted, asked: p.asked, book: b}
 	if l.overHub() {
 		x.plane = l.n.shared.publishers.Subscribe(c.Ring, hubway.Request{ID: m.ID, Peer: hubPeer{l}, QoS: p.granted, Have: m.HaveSeq, Book: b, Copies: c.Copies})

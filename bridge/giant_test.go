@@ -77,7 +77,7 @@ func TestGiantsThatCameFirstLeaveRoom(t *testing.T) {
 // A host can push what nobody here has named.
 func TestPushedChannelIsAsLargeAsItsHostSays(t *testing.T) {
 	n := &Node{links: map[trust.NodeID]*link{}}
-	n.links[trust.NodeID{1}] = &link{n: n, host: "robot", pushed: []pushed{{Mirror: rule.Mirror{Host: "robot", Channel: "goal"}}}}
+	n.links[trust.NodeID{1}] = &link{n: n, host: "robot", offers: offers{accepted: []pushed{{Mirror: rule.Mirror{Host: "robot", Channel: "goal"}}}}}
 	n.requests.added = []rule.Mirror{{Host: "robot", Channel: "imu"}, {Host: "robot", Channel: "*"}}
 	n.requests.rules = rule.Mirrors{{Host: "robot", Channel: "map"}, {Host: "robot", Channel: "secret", Deny: true}}
 	for channel, want := range map[string]string{"imu": "", "map": "", "goal": "robot", "camera": "robot", "secret": "robot"} {

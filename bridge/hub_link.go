@@ -38,11 +38,11 @@ type stamps struct {
 
 // askStamp asks for the peer's clock when it is time to.
 func (l *link) askStamp(now time.Duration) {
-	if !l.overHub() || !l.greeted || l.stamps.count >= firstOnes && now < l.stamps.asked+stampEvery {
+	if !l.overHub() || !l.hello.isReceived || l.path.stamps.count >= firstOnes && now < l.path.stamps.asked+stampEvery {
 		return
 	}
-	l.stamps.asked = now
-	l.stamps.count++
+	l.path.stamps.asked = now
+	l.path.stamps.count++
 	l.send(wire.Stamp{T1: uint64(max(now, 1))})
 }
 
@@ -63,14 +63,14 @@ func (l *link) stamped(m wire.Stamp, now time.Duration) {
 
 // tookRound handles the answer to a stamp that left at asked.
 func (l *link) tookRound(asked, rtt time.Duration) {
-	l.stamps.round = cmp.Or(l.stamps.round, rtt)
-	l.stamps.round += (rtt - l.stamps.round) / stampShare
-	if l.trial != nil {
-		l.trial.Answered(rtt)
+	l.path.stamps.round = cmp.Or(l.path.stamps.round, rtt)
+	l.path.stamps.round += (rtt - l.path.stamps.round) / stampShare
+	if l.dial.trial != nil {
+		l.dial.trial.Answered(rtt)
 	}
-	if ping := l.stamps.pings[asked]; ping != nil {
+	if ping := l.path.stamps.pings[asked]; ping != nil {
 		ping <- rtt
-		delete(l.stamps.pings, asked)
+		delete(l.path.stamps.pings, asked)
 	}
 	for _, in := range l.inbound {
 		if in.consumer != nil {
@@ -82,7 +82,7 @@ func (l *link) tookRound(asked, rtt time.Duration) {
 // rtt returns the smoothed round trip of the link: of frames, and over the hub of stamps.
 func (l *link) rtt() time.Duration {
 	if l.overHub() {
-		return cmp.Or(l.stamps.round, l.s.RTT())
+		return cmp.Or(l.path.stamps.round, l.s.RTT())
 	}
 	return cmp.Or(l.frames.RTT(), l.s.RTT())
 }
@@ -136,10 +136,10 @@ func (n *Node) lookAtHub() {
 // tellPulls reports to the origin what came, once a second while something does, and tells of
 // frames that are not the origin's.
 func (l *link) tellPulls(now time.Duration) {
-	if !l.overHub() || now < l.stamps.pulled+time.Second {
+	if !l.overHub() || now < l.path.stamps.pulled+time.Second {
 		return
 	}
-	l.stamps.pulled = now
+	l.path.stamps.pulled = now
 	for id, in := range l.inbound {
 		if in.consumer == nil {
 			continue
@@ -182,8 +182,8 @@ func overHub(s *transport.Session) bool { return s.Transport() == via.Hub }
 // host received commands by it.
 func (n *Node) admitOthers(channel string) {
 	for _, l := range n.links {
-		if l.overHub() && l.advertised.refused[channel] {
-			l.advertised.admit(channel)
+		if l.overHub() && l.catalog.sent.refused[channel] {
+			l.catalog.sent.admit(channel)
 			n.loop.changed()
 		}
 	}

@@ -289,7 +289,7 @@ func TestStampsThatCannotBeAreIgnored(t *testing.T) {
 			}
 		})
 		round := func() (rtt time.Duration) {
-			pc.node.loop.call(func() { rtt = l.stamps.round })
+			pc.node.loop.call(func() { rtt = l.path.stamps.round })
 			return rtt
 		}
 		now, before := pc.node.now(), round()
@@ -319,7 +319,7 @@ func TestPatienceOverTheHubGrowsWithTheRoundTrip(t *testing.T) {
 					40 * time.Millisecond:  hubSilence,
 					700 * time.Millisecond: hubRounds * 700 * time.Millisecond,
 				} {
-					l := &link{s: real.s, frames: real.frames, stamps: stamps{round: round}}
+					l := &link{s: real.s, frames: real.frames, path: pathState{stamps: stamps{round: round}}}
 					if got := l.patience(); got != want {
 						t.Errorf("patience with a round trip of %v = %v, want %v", round, got, want)
 					}

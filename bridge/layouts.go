@@ -71,7 +71,7 @@ func (n *Node) remoteChannel(of string) (*remoteChannel, error) {
 		return nil, fmt.Errorf("%s: there is no such mirror%.0w", of, fs.ErrNotExist)
 	}
 	if l := n.linkOf(a.Host); l != nil {
-		if c, ok := l.remote.channels[a.Channel]; ok {
+		if c, ok := l.catalog.remote.channels[a.Channel]; ok {
 			return &remoteChannel{a.Host, a.Channel, c.Layout, l}, nil
 		}
 	}
@@ -87,7 +87,7 @@ func (n *Node) remoteChannel(of string) (*remoteChannel, error) {
 func (m *binding) remoteChannel() *remoteChannel {
 	c := &remoteChannel{m.Host, m.Channel, m.origin.Layout, m.link}
 	if m.link != nil {
-		c.layout = m.link.remote.channels[m.Channel].Layout
+		c.layout = m.link.catalog.remote.channels[m.Channel].Layout
 	}
 	return c
 }
@@ -100,10 +100,10 @@ func (n *Node) requestLayout(c *remoteChannel) (known layouts.Answer, q *layouts
 	if known.Packed = n.layouts.Packed(c.layout); known.Packed != nil {
 		return known, nil
 	}
-	if c.link == nil || c.link.silent {
+	if c.link == nil || c.link.silence.isSilent {
 		known.Why = "there is no link to it"
-	} else if known.Why = c.link.layouts.Rejected(c.layout); known.Why == "" {
-		if q = c.link.layouts.Add(time.Now(), c.layout, c.channel); q == nil {
+	} else if known.Why = c.link.layouts.requests.Rejected(c.layout); known.Why == "" {
+		if q = c.link.layouts.requests.Add(time.Now(), c.layout, c.channel); q == nil {
 			known.Why = "too many of its layouts are asked for"
 		}
 	}
@@ -112,14 +112,14 @@ func (n *Node) requestLayout(c *remoteChannel) (known layouts.Answer, q *layouts
 
 // describeChannel sends wire.Describe and returns its id.
 func (l *link) describeChannel(channel string) (id uint32) {
-	l.lastID++
-	l.send(wire.Describe{ID: l.lastID, Channel: channel})
-	return l.lastID
+	l.queries.lastID++
+	l.send(wire.Describe{ID: l.queries.lastID, Channel: channel})
+	return l.queries.lastID
 }
 
 // layout handles a layout that the peer sends.
 func (l *link) layout(m wire.Layout) {
-	if channel, why := l.layouts.Receive(time.Now(), m); why != "" {
+	if channel, why := l.layouts.requests.Receive(time.Now(), m); why != "" {
 		l.refusal("layout refused", status.Event{Channel: channel, Text: why})
 	}
 }
@@ -127,11 +127,11 @@ func (l *link) layout(m wire.Layout) {
 // describe answers a peer's request for the layout of a channel. The answer is the same for a channel without a layout and for
 // one that the peer may not read.
 func (n *Node) describe(l *link, m wire.Describe) {
-	c, told := n.locals.Get(m.Channel), l.advertised.channels[m.Channel].Layout
+	c, told := n.locals.Get(m.Channel), l.catalog.sent.channels[m.Channel].Layout
 	switch {
 	case told == wire.Hash{} || c == nil || n.mirrors.layoutHash(c) != told:
 		l.refuseLayout(m, wire.CodeAbsent, m.Channel+": it has no layout, or another one by now")
-	case !l.layoutAnswers.Allows(time.Now()) || l.out.unread() > maxControlBacklog/4:
+	case !l.layouts.answers.Allows(time.Now()) || l.out.unread() > maxControlBacklog/4:
 		l.refuseLayout(m, wire.CodeLimit, fmt.Sprintf("%s gives no more layouts at once: ask again in some seconds", n.cfg.Host))
 	case c.Layout != nil:
 		l.sendLayout(m, c.Layout.Packed)
@@ -154,7 +154,7 @@ func (n *Node) relayLayout(l *link, m wire.Describe, of *binding) {
 		answer(known)
 		return
 	}
-	end := l.layoutAnswers.Wait()
+	end := l.layouts.answers.Wait()
 	q.Then(func(a layouts.Answer) {
 		end()
 		answer(a)
@@ -162,7 +162,7 @@ func (n *Node) relayLayout(l *link, m wire.Describe, of *binding) {
 }
 
 func (l *link) sendLayout(m wire.Describe, packed []byte) {
-	l.layoutAnswers.Sent(time.Now(), len(packed))
+	l.layouts.answers.Sent(time.Now(), len(packed))
 	l.send(wire.Layout{ID: m.ID, Packed: packed})
 }
 

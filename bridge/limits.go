@@ -111,7 +111,7 @@ const MemoryGoal = 3 * ring.DefaultBudget
 // warn logs trouble that the peer of l has caused, not too often.
 func (l *link) warn(message string, e status.Event, args ...any) {
 	e.Host = l.host
-	l.warnings.warn(message, e, args...)
+	l.warned.limit.warn(message, e, args...)
 }
 
 // warner logs trouble that one peer, or the users of this host, have caused, not too often. It belongs to the node's goroutine.

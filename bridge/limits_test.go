@@ -57,7 +57,7 @@ func linksWith(pushes int) map[trust.NodeID]*link {
 			links[id] = &link{host: string(rune('a' + i/maxPushed))}
 		}
 		name := fmt.Sprintf("in%d", i)
-		links[id].pushed = append(links[id].pushed, pushed{Mirror: rule.Mirror{Host: links[id].host, Channel: name, As: name}})
+		links[id].offers.accepted = append(links[id].offers.accepted, pushed{Mirror: rule.Mirror{Host: links[id].host, Channel: name, As: name}})
 	}
 	return links
 }

@@ -29,42 +29,83 @@ type link struct {
 	taken  chan struct{} // closed when this is the link to its peer, and no longer a spare
 
 	// These belong to the node's goroutine.
-	greeted       bool
-	listed        uint64              // number of the newest list of revocations that the peer is known to have
-	run           uint64              // the life of the peer's daemon, from its Hello
-	machine       Machine             // the peer's machine, from its Hello
-	hello         bool                // this node has sent its Hello
-	trial         *peers.Trial        // set for a spare on trial, and for the link that it becomes
-	other         string              // why the link does not move to another way, for people; empty if unknown
-	remote        remoteCatalog       // the peer's channels
-	advertised    advertisedChannels  // to the peer
-	inbound       map[uint32]*inbound // our subscriptions
-	exports       exports             // the peer's subscriptions
-	lastID        uint32
-	pushed        []pushed                     // wishes that the peer's pushes made here
-	turned        []wire.Offer                 // pushes of the peer that our rules refuse
-	asked         map[uint32]chan wire.Refused // calls of Ask that wait for an answer
-	full          bool                         // it was logged that there is no room for more mirrors
-	narrow        bool                         // it was logged that only small packets arrive
-	warnings      warner
-	theirs        *wire.Path          // the peer's last facts about the path from it to us; nil: none
-	layouts       *layouts.Requests   // to the peer
-	layoutAnswers layouts.AnswerLimit // to the peer
-	entry         *peers.Link         // of the table of peers; see known
-	silence
-	pathTold pathTeller
-	stamps   stamps // over the hub
+	hello   hello
+	dial    dialState
+	catalog catalog
+	inbound map[uint32]*inbound // our subscriptions
+	exports exports             // the peer's subscriptions
+	queries linkQueries
+	offers  offers
+	warned  warned
+	path    pathState
+	layouts layoutState
+	silence silence
+}
+
+// hello is what the two ends have told each other of themselves.
+type hello struct {
+	isSent     bool
+	isReceived bool
+	run        uint64  // identifies this run of the peer's daemon
+	machine    Machine // of the peer
+	listNumber uint64  // number of the newest list of revocations that the peer is known to have
+}
+
+// dialState is what dials to the peer need to know.
+type dialState struct {
+	trial *peers.Trial // set for a spare on trial, and for the link that it becomes
+	why   string       // why the link does not move to another way, for people; empty if unknown
+	entry *peers.Link  // of the table of peers; see known
+}
+
+// catalog has the channels of both ends.
+type catalog struct {
+	remote remoteCatalog
+	sent   advertisedChannels
+}
+
+// linkQueries are the messages with an id of this host.
+type linkQueries struct {
+	lastID  uint32
+	answers map[uint32]chan wire.Refused // to calls of Ask and LoadTest that wait
+}
+
+// offers are the pushes of the peer.
+type offers struct {
+	accepted []pushed
+	refused  []wire.Offer // by our rules
+}
+
+// warned limits warnings about the peer.
+type warned struct {
+	full   bool // the log has said that there is no room for more mirrors
+	narrow bool // the log has said that only small packets arrive
+	limit  warner
+}
+
+// pathState is what the two ends have told each other of the path.
+type pathState struct {
+	inbound *wire.Path // the peer's last facts about the path from it to us; nil without any
+	sent    pathTeller
+	stamps  stamps // over the hub
+}
+
+// layoutState limits what is asked and answered about layouts.
+type layoutState struct {
+	requests *layouts.Requests
+	answers  layouts.AnswerLimit
 }
 
 // newLink makes a link of a session with host. It does nothing before serve.
 func (n *Node) newLink(s *transport.Session, host string) *link {
 	l := &link{
-		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heard: n.now()}, taken: make(chan struct{}), out: newControlQueue(),
-		advertised: advertisedChannels{ended: make(map[string][]uint32), refused: make(map[string]bool)}, asked: make(map[uint32]chan wire.Refused),
-		layoutAnswers: layouts.NewAnswerLimit(), warnings: n.newWarner(),
+		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heardAt: n.now()}, taken: make(chan struct{}), out: newControlQueue(),
+		catalog: catalog{sent: advertisedChannels{ended: make(map[string][]uint32), refused: make(map[string]bool)}},
+		queries: linkQueries{answers: make(map[uint32]chan wire.Refused)},
+		layouts: layoutState{answers: layouts.NewAnswerLimit()}, warned: warned{limit: n.newWarner()},
 		inbound: make(map[uint32]*inbound), exports: exports{byID: make(map[uint32]*export)},
 	}
-	l.layouts = layouts.NewRequests(&n.layouts, l.describeChannel)
+	l.layouts.requests = layouts.NewRequests(&n.layouts, l.describeChannel)
 	l.frames = send.NewLink(send.Config{
 		Session: s, Host: host, Source: n.cfg.Source, Clock: n.clocks.ring, Suspended: n.clocks.mirror.Suspended, Copying: &n.shared.copying, Spawn: n.loop.work.Go, Log: n.cfg.Log, Control: n.cfg.testing.control,
 		Unsendable: func(channel string, err error) {
@@ -76,10 +117,10 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 
 // sayHello sends Hello, unless it was sent on this link before.
 func (l *link) sayHello() {
-	if l.hello {
+	if l.hello.isSent {
 		return
 	}
-	l.hello = true
+	l.hello.isSent = true
 	cfg := l.n.cfg
 	l.send(wire.Hello{Version: wire.Version, Host: cfg.Host, Node: cfg.Node, Run: l.n.run, Machine: cfg.Machine.Hardware, Boot: cfg.Machine.Boot})
 }
@@ -116,7 +157,7 @@ func (n *Node) take(l *link) {
 	n.links[l.peer] = l
 	n.peers.Linked(n.now(), l.known(), n.view())
 	n.machines.pin(l, n.cfg.Endpoint.NamesBind())
-	if l.greeted {
+	if l.hello.isReceived {
 		n.machines.recognize(l)
 	}
 	n.events.Tell(slog.LevelInfo, "link up", status.Event{Kind: status.EventLinkUp, Host: l.host, Text: "over " + l.s.Transport().String() + " with " + l.s.RemoteAddr().String()},
@@ -151,15 +192,15 @@ func (n *Node) drop(l *link, cause error) {
 	n.events.Tell(slog.LevelInfo, "link down", status.Event{Kind: status.EventLinkDown, Host: l.host, Text: cause.Error()}, "err", cause)
 	closed, ok := errors.AsType[*transport.CloseError](cause)
 	saidGoodbye := ok && closed.Remote || errors.Is(cause, errBye)
-	n.peers.Unlinked(n.now(), l.known(), peers.LinkEnd{Greeted: l.greeted, SaidGoodbye: saidGoodbye, Cause: cause})
+	n.peers.Unlinked(n.now(), l.known(), peers.LinkEnd{Greeted: l.hello.isReceived, SaidGoodbye: saidGoodbye, Cause: cause})
 	for id, in := range l.inbound {
 		m := in.m
 		l.endInbound(id)
-		m.origin.Layout = l.remote.channels[m.Channel].Layout // it counts while there is no link
+		m.origin.Layout = l.catalog.remote.channels[m.Channel].Layout // it counts while there is no link
 		m.unbind(status.CausePeerMissing, "no link to "+l.host)
 	}
 	l.exports.dropAll()
-	l.layouts.Close()
+	l.layouts.requests.Close()
 	n.pushes.unlink(l)
 	n.loop.changed()
 }

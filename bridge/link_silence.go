@@ -16,12 +16,12 @@ import (
 // silence says whether a link is silent: nothing is heard on it although something should
 // be. It belongs to the node's goroutine.
 type silence struct {
-	packets uint64        // number of the peer's packets at the last look
-	heard   time.Duration // when packets last grew
-	silent  bool
-	noted   bool          // there is an event about the present silence
-	tells   logline.Limit // limits events about silences
-	since   time.Duration // when the present silence began
+	packets  uint64        // number of the peer's packets at the last look
+	heardAt  time.Duration // when packets last grew
+	since    time.Duration // when the present silence began
+	isSilent bool
+	isLogged bool          // there is an event about the present silence
+	logLimit logline.Limit // limits events about silences
 }
 
 // goneAfter is how long a link may be silent before its peer's channels are no longer listed.
@@ -32,21 +32,21 @@ const goneAfter = 2 * time.Second
 // arrive. If we send no frames, it is silent if no packet at all has arrived for that time;
 // the transport's keep-alives would bring some.
 func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
-	if n := l.s.Heard(); n != l.packets {
-		l.packets, l.heard = n, now
+	if n := l.s.Heard(); n != l.silence.packets {
+		l.silence.packets, l.silence.heardAt = n, now
 	}
 	if l.overHub() {
-		return l.heard, now-l.heard >= l.patience()
+		return l.silence.heardAt, now-l.silence.heardAt >= l.patience()
 	}
-	if now-l.heard >= transport.KeepAlive+max(300*time.Millisecond, 4*l.s.RTT()) {
-		return l.heard, true
+	if now-l.silence.heardAt >= transport.KeepAlive+max(300*time.Millisecond, 4*l.s.RTT()) {
+		return l.silence.heardAt, true
 	}
 	return l.frames.Unanswered(now)
 }
 
 // silentText says why the mirrors that a silent link feeds are not fed.
 func (l *link) silentText(now time.Duration) string {
-	return fmt.Sprintf("%s is silent for %s", l.host, unit.Time((now - l.since).Round(100*time.Millisecond)))
+	return fmt.Sprintf("%s is silent for %s", l.host, unit.Time((now - l.silence.since).Round(100*time.Millisecond)))
 }
 
 // listen notices that a link has fallen silent, or is heard again. A silent link stays, since
@@ -58,11 +58,11 @@ func (n *Node) listen(l *link) {
 		return
 	}
 	since, silent := l.quiet(n.now())
-	l.since = since
-	if silent == l.silent {
+	l.silence.since = since
+	if silent == l.silence.isSilent {
 		return
 	}
-	l.silent = silent
+	l.silence.isSilent = silent
 	n.loop.changed()
 	for _, in := range l.inbound {
 		if silent {
@@ -77,8 +77,8 @@ func (n *Node) listen(l *link) {
 		n.succeed(l)
 		return
 	}
-	if l.noted {
-		l.noted = false
+	if l.silence.isLogged {
+		l.silence.isLogged = false
 		n.events.Tell(slog.LevelInfo, "link heard again", status.Event{Kind: status.EventLinkHeard, Host: l.host, Text: "heard again"}, "node", l.peer.String())
 	}
 	n.peers.Recovered(l.known())
@@ -92,9 +92,9 @@ const (
 )
 
 func (n *Node) tellSilent(l *link) {
-	l.tells.Burst, l.tells.Period = silenceBurst, silenceEvery
+	l.silence.logLimit.Burst, l.silence.logLimit.Period = silenceBurst, silenceEvery
 	var count int
-	if count, l.noted = l.tells.Cause(n.now()); !l.noted {
+	if count, l.silence.isLogged = l.silence.logLimit.Cause(n.now()); !l.silence.isLogged {
 		return
 	}
 	e := status.Event{Kind: status.EventLinkSilent, Host: l.host, Text: l.silentText(n.now())}
@@ -108,7 +108,7 @@ func (n *Node) tellSilent(l *link) {
 // name whose link came up after this link was last heard.
 func (n *Node) succeed(l *link) {
 	for _, other := range n.links {
-		if other == l || other.silent || other.s.Peer().Host != l.s.Peer().Host || other.up < l.heard-tick {
+		if other == l || other.silence.isSilent || other.s.Peer().Host != l.s.Peer().Host || other.up < l.silence.heardAt-tick {
 			continue
 		}
 		n.linkDown(l, errors.New("its host is node "+other.peer.String()+" now"))
@@ -128,15 +128,15 @@ func (n *Node) succeed(l *link) {
 // allowed, or the peer's SCTP address is unknown, the link stays and carries small frames.
 func (n *Node) narrowed(l *link) (ended bool) {
 	if !l.frames.IsNarrow(n.now()) {
-		l.narrow = false
+		l.warned.narrow = false
 		return false
 	}
 	if n.peers.MayUseSCTP(l.known(), n.view()) {
 		n.linkDown(l, unwelcome(fmt.Sprintf("the path carries no packets of %d bytes any more", l.s.MaxDatagram())))
 		return true
 	}
-	if !l.narrow {
-		l.narrow = true
+	if !l.warned.narrow {
+		l.warned.narrow = true
 		n.cfg.Log.Warn("only small packets arrive, SCTP would send nothing else", "peer", l.host, "transport", l.s.Transport(), "bytes", l.s.MaxDatagram())
 	}
 	return false
@@ -211,13 +211,13 @@ func (n *Node) dropSpare(l *link, cause error) {
 // machine stays until spareTime, since the link may have ended without a sign.
 func (n *Node) challenge(l *link) {
 	old := n.links[l.peer]
-	if n.spares[l.spareKey()] != l || !l.greeted || old == nil {
+	if n.spares[l.spareKey()] != l || !l.hello.isReceived || old == nil {
 		return
 	}
 	switch {
 	case n.machines.isCopy(l, old):
 		n.refuseCopy(l, old)
-	case l.trial != nil && l.isSameMachine(old) && !old.isSilent():
+	case l.dial.trial != nil && l.isSameMachine(old) && !old.isSilent():
 		n.goOn(l, old)
 	case n.replaces(l, old):
 		n.take(l)
@@ -237,7 +237,7 @@ func (l *link) isSilent() bool {
 // to one machine the one stays that the node with the lower id dialled. If the same node dialled
 // both, the newer one stays.
 func (n *Node) replaces(l, old *link) bool {
-	if old.greeted && !l.isSameMachine(old) {
+	if old.hello.isReceived && !l.isSameMachine(old) {
 		return old.isGone(n.now()) || n.machines.isRight(l, old)
 	}
 	if old.overHub() && !l.overHub() {
@@ -246,7 +246,7 @@ func (n *Node) replaces(l, old *link) bool {
 	if old.isSilent() || !n.peers.Allows(endOf(old.s), n.view()) {
 		return true
 	}
-	if old.greeted && l.run != old.run {
+	if old.hello.isReceived && l.hello.run != old.hello.run {
 		return true // the peer of old was restarted
 	}
 	if l.overHub() && !old.overHub() {

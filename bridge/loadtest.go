@@ -124,7 +124,7 @@ func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r stat
 	if l == nil {
 		return r, err
 	}
-	defer n.loop.call(func() { delete(l.asked, id) })
+	defer n.loop.call(func() { delete(l.queries.answers, id) })
 	if err := awaitGrant(ctx, l, granted); err != nil {
 		return r, err
 	}

@@ -94,7 +94,7 @@ func (n *Node) endExports(channel string) {
 // readable returns the channel that a peer asks for, nil when it is not offered to it.
 func (n *Node) readable(l *link, name string) *locals.Channel {
 	c := n.locals.Get(name)
-	if _, ok := l.advertised.channels[name]; !ok || !c.IsOpen() {
+	if _, ok := l.catalog.sent.channels[name]; !ok || !c.IsOpen() {
 		return nil
 	}
 	return c

@@ -41,13 +41,13 @@ func (m Machine) booted(other Machine) bool {
 // isSameMachine reports whether two links with one node id lead to one machine: to the same
 // daemon by another way, or to a daemon that was restarted under the same kernel.
 func (l *link) isSameMachine(old *link) bool {
-	return l.run == old.run || l.machine.booted(old.machine)
+	return l.hello.run == old.hello.run || l.hello.machine.booted(old.hello.machine)
 }
 
 // isGone reports whether nothing at all has been heard on a link for goneAfter.
 func (l *link) isGone(now time.Duration) bool {
-	_, silent := l.quiet(now) // updates l.heard
-	return silent && now-l.heard >= goneAfter
+	_, silent := l.quiet(now) // updates l.silence.heardAt
+	return silent && now-l.silence.heardAt >= goneAfter
 }
 
 // copied describes a second machine that has the node id of a peer or of this host.
@@ -100,10 +100,10 @@ const (
 // old is gone a reboot cannot explain another boot id: no machine boots within goneAfter.
 func (t *machineTable) isCopy(l, old *link) bool {
 	unknown := Machine{}
-	if l.machine.Boot == unknown.Boot || old.machine.Boot == unknown.Boot || l.isSameMachine(old) {
+	if l.hello.machine.Boot == unknown.Boot || old.hello.machine.Boot == unknown.Boot || l.isSameMachine(old) {
 		return false
 	}
-	if l.machine.Hardware != unknown.Hardware && l.machine.Hardware == old.machine.Hardware {
+	if l.hello.machine.Hardware != unknown.Hardware && l.hello.machine.Hardware == old.hello.machine.Hardware {
 		return false // the machine was rebooted, for example while this host was suspended
 	}
 	return !old.isGone(t.now()) && !t.isRight(l, old)
@@ -177,10 +177,10 @@ func (t *machineTable) replaced(old, l *link) {
 		c.at, c.text = old.s.RemoteAddr(), old.s.RemoteAddr().String()
 		t.copies[l.peer] = c
 	}
-	if !old.greeted || !l.greeted || old.run == l.run || t.former[l.peer] == nil && len(t.former) >= maxCopied {
+	if !old.hello.isReceived || !l.hello.isReceived || old.hello.run == l.hello.run || t.former[l.peer] == nil && len(t.former) >= maxCopied {
 		return
 	}
-	runs := append(t.former[l.peer], former{old.run, l.s.RemoteAddr()})
+	runs := append(t.former[l.peer], former{old.hello.run, l.s.RemoteAddr()})
 	t.former[l.peer] = runs[max(0, len(runs)-maxFormer):]
 }
 
@@ -188,7 +188,7 @@ func (t *machineTable) replaced(old, l *link) {
 // name had before, and reports a difference. The peer has said Hello.
 func (t *machineTable) recognize(l *link) {
 	for _, f := range t.former[l.peer] {
-		if f.run == l.run {
+		if f.run == l.hello.run {
 			t.foundCopy(l, f.by)
 		}
 	}
@@ -196,10 +196,10 @@ func (t *machineTable) recognize(l *link) {
 	if !known || p.node != l.peer {
 		return
 	}
-	if unknown := (Machine{}.Hardware); p.hardware != unknown && l.machine.Hardware != unknown && p.hardware != l.machine.Hardware {
+	if unknown := (Machine{}.Hardware); p.hardware != unknown && l.hello.machine.Hardware != unknown && p.hardware != l.hello.machine.Hardware {
 		l.warn("host runs on another machine than before", status.Event{Kind: status.EventHostChanged, Text: "it runs on another machine than before"}, "node", l.peer.String())
 	}
-	p.hardware = l.machine.Hardware
+	p.hardware = l.hello.machine.Hardware
 	t.pins[l.host] = p
 }
 
@@ -213,7 +213,7 @@ var errMachines = fmt.Errorf("%w, of which no more can be remembered: remove the
 // commands and pushes for a host of that name went last.
 func (t *machineTable) differs(l *link) error {
 	last, known := t.used[l.host]
-	if known && l.machine.differs(last) {
+	if known && l.hello.machine.differs(last) {
 		return errMachine
 	}
 	if !known && len(t.used) >= maxPins {
@@ -225,10 +225,10 @@ func (t *machineTable) differs(l *link) error {
 // use remembers the machine of l's peer as the one to which commands and pushes for its host go.
 func (t *machineTable) use(l *link) {
 	last, known := t.used[l.host]
-	if l.machine == last || !known && len(t.used) >= maxPins {
+	if l.hello.machine == last || !known && len(t.used) >= maxPins {
 		return
 	}
-	t.used[l.host] = l.machine
+	t.used[l.host] = l.hello.machine
 	if t.keep != nil {
 		t.keep(maps.Clone(t.used))
 	}
@@ -261,7 +261,7 @@ type pinned struct {
 func (n *Node) AcceptMachine(host string) (err error) {
 	ran := n.loop.call(func() {
 		for _, l := range n.links {
-			if l.host == host && l.greeted {
+			if l.host == host && l.hello.isReceived {
 				n.machines.use(l)
 				n.judgeExports(l)
 				n.loop.changed()

@@ -316,7 +316,7 @@ func TestMachinesThatAreRememberedAreBounded(t *testing.T) {
 			}
 			claims := func(i int, run uint64) *link {
 				id := trust.NodeID{1, byte(i), byte(i >> 8)}
-				return &link{n: n, s: real.s, peer: id, host: fmt.Sprint("host", i), run: run, greeted: true, machine: Machine{Boot: id}}
+				return &link{n: n, s: real.s, peer: id, host: fmt.Sprint("host", i), hello: hello{run: run, isReceived: true, machine: Machine{Boot: id}}}
 			}
 			for i := range maxPins + 10 {
 				n.machines.use(claims(i, 1))

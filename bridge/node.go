@@ -183,10 +183,10 @@ func (n *Node) check() {
 	}
 	n.locals.Check(n.localChanged)
 	for _, l := range n.links {
-		if l.advertised.isPartial {
+		if l.catalog.sent.isPartial {
 			n.loop.changed()
 		}
-		if !l.greeted && n.now() > l.up+helloTimeout {
+		if !l.hello.isReceived && n.now() > l.up+helloTimeout {
 			n.linkDown(l, unwelcome(l.host+" does not say Hello"))
 			continue
 		}
@@ -210,7 +210,7 @@ func (n *Node) check() {
 		l.tellLedger(n.now(), n.waited)
 		l.tellRevocations(n.cfg.Endpoint)
 		l.seekOmitted()
-		l.layouts.Send(time.Now())
+		l.layouts.requests.Send(time.Now())
 	}
 }
 

@@ -45,7 +45,7 @@ func (n *Node) granted(l *link, channel string, asked rule.QoS) (rule.QoS, error
 
 // forbid tells the peer why it may not read a channel.
 func (l *link) forbid(id uint32, channel string, cause error) {
-	l.advertised.refused[channel] = true
+	l.catalog.sent.refused[channel] = true
 	l.refusal("subscription of a peer refused", status.Event{Channel: channel, Text: cause.Error()})
 	l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: codeOf(cause), Text: wire.Text(forbidden(l, channel, cause))})
 }
@@ -86,9 +86,9 @@ func (n *Node) apply(cfg Config) {
 
 // judgeExports applies the rules, which may have changed, to what l's peer reads.
 func (n *Node) judgeExports(l *link) {
-	for channel := range l.advertised.refused {
+	for channel := range l.catalog.sent.refused {
 		if _, err := n.permit(l, channel, rule.QoS{}); err == nil {
-			l.advertised.admit(channel)
+			l.catalog.sent.admit(channel)
 		}
 	}
 	for id, x := range l.exports.byID {

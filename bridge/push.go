@@ -66,8 +66,8 @@ func (n *Node) offerPushes(l *link) {
 			continue
 		}
 		n.machines.use(l)
-		l.lastID++
-		p.link, p.offerID = l, l.lastID
+		l.queries.lastID++
+		p.link, p.offerID = l, l.queries.lastID
 		p.become(pushOffered, "", "")
 		n.sendCatalog(l)
 		l.send(wire.Offer{ID: p.offerID, Channel: p.Channel, As: p.NameThere(), QoS: p.QoS.Wire()})

@@ -225,7 +225,7 @@ func TestWhoWaitsForAPushIsToldOfTheRuleThatEndsIt(t *testing.T) {
 
 func TestPushIsAnsweredOnlyAfterAnOffer(t *testing.T) {
 	events := &status.Journal{Log: slog.New(slog.DiscardHandler)}
-	l := &link{host: "robot", warnings: warner{events: events, now: func() time.Duration { return 0 }}}
+	l := &link{host: "robot", warned: warned{limit: warner{events: events, now: func() time.Duration { return 0 }}}}
 	p := &push{Push: rule.Push{Channel: "plan", Host: "robot"}}
 	table := pushTable{list: []*push{p}, changed: func() {}}
 	offer := func() { p.link, p.offerID = l, 7; p.become(pushOffered, "", "") }

@@ -76,7 +76,7 @@ func (t *pushTable) to(l *link, channel string) *push {
 func (t *pushTable) due(l *link) (list []*push) {
 	for _, p := range t.list {
 		isOffered := p.link == l && p.phase != pushUnoffered
-		if p.Host == l.host && l.greeted && !isOffered && t.channels.Get(p.Channel).IsOpen() {
+		if p.Host == l.host && l.hello.isReceived && !isOffered && t.channels.Get(p.Channel).IsOpen() {
 			list = append(list, p)
 		}
 	}

@@ -28,7 +28,7 @@ func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, str
 	var l *link
 	var id uint32
 	n.loop.call(func() {
-		if l = n.linkOf(host); l == nil || l.silent {
+		if l = n.linkOf(host); l == nil || l.silence.isSilent {
 			l = nil
 			return
 		}
@@ -38,7 +38,7 @@ func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, str
 	if l == nil {
 		return "", ""
 	}
-	defer n.loop.call(func() { delete(l.asked, id) })
+	defer n.loop.call(func() { delete(l.queries.answers, id) })
 	t := time.NewTimer(askedFor)
 	defer t.Stop()
 	select {
@@ -65,9 +65,9 @@ func (n *Node) linkOf(host string) *link {
 
 // ask returns the id for a message whose answer goes to answer.
 func (l *link) ask(answer chan wire.Refused) uint32 {
-	l.lastID++
-	l.asked[l.lastID] = answer
-	return l.lastID
+	l.queries.lastID++
+	l.queries.answers[l.queries.lastID] = answer
+	return l.queries.lastID
 }
 
 // unanswered returns the text for a message that the peer has not answered.
@@ -78,9 +78,9 @@ func (l *link) unanswered() string {
 // answered handles m if it answers a message that has an id of ask; otherwise it returns false.
 // A code of 0 means yes.
 func (l *link) answered(m wire.Refused) bool {
-	answer, ok := l.asked[m.ID]
+	answer, ok := l.queries.answers[m.ID]
 	if ok {
-		delete(l.asked, m.ID)
+		delete(l.queries.answers, m.ID)
 		answer <- m
 	}
 	return ok
@@ -119,7 +119,7 @@ func (n *Node) query(l *link, m wire.Query) {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeQuery, Code: code, Text: wire.Text(text)})
 		return
 	}
-	delete(l.advertised.channels, m.Channel)
+	delete(l.catalog.sent.channels, m.Channel)
 	n.loop.changed()
 	l.send(wire.Accepted{ID: m.ID})
 }
@@ -192,14 +192,14 @@ func (n *Node) Ping(ctx context.Context, host string) (p Pong, err error) {
 // pingHub sends a stamp to the peer of a link over the hub. Its round trip goes to answer, which has room for it.
 func (l *link) pingHub(answer chan<- time.Duration) {
 	now := max(l.n.now(), 1)
-	for asked := range l.stamps.pings {
+	for asked := range l.path.stamps.pings {
 		if now > asked+send.PingTimeout {
-			delete(l.stamps.pings, asked)
+			delete(l.path.stamps.pings, asked)
 		}
 	}
-	if l.stamps.pings == nil {
-		l.stamps.pings = make(map[time.Duration]chan<- time.Duration)
+	if l.path.stamps.pings == nil {
+		l.path.stamps.pings = make(map[time.Duration]chan<- time.Duration)
 	}
-	l.stamps.pings[now] = answer
+	l.path.stamps.pings[now] = answer
 	l.send(wire.Stamp{T1: uint64(now)})
 }

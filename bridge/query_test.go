@@ -64,8 +64,8 @@ func TestOriginSaysWhyItDoesNotOfferAChannel(t *testing.T) {
 		}
 		pc.node.loop.call(func() {
 			for _, l := range pc.node.links {
-				if len(l.asked) > 0 {
-					t.Errorf("%d questions are kept, want none", len(l.asked))
+				if len(l.queries.answers) > 0 {
+					t.Errorf("%d questions are kept, want none", len(l.queries.answers))
 				}
 			}
 		})

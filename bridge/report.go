@@ -65,7 +65,7 @@ func (n *Node) status() status.Report {
 	}
 	for _, l := range n.links {
 		link, exports := l.status(now)
-		link.LeftOut, link.CopyAt, link.OtherWay = l.remote.omittedCount, n.machines.copies[l.peer].report(now), n.otherWay(l)
+		link.LeftOut, link.CopyAt, link.OtherWay = l.catalog.remote.omittedCount, n.machines.copies[l.peer].report(now), n.otherWay(l)
 		s.Links = append(s.Links, link)
 		s.Exports = append(s.Exports, exports...)
 	}
@@ -93,14 +93,14 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 	s := status.Link{
 		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: l.s.Transport(), Way: l.way(), State: status.LinkUp, Dialled: l.s.Dialled(),
 		UpS: (now - l.up).Seconds(), RTTms: status.Ms(l.rtt()), ClockOffsetMs: status.Ms(clock.Offset), ClockUncertaintyMs: status.Ms(clock.Uncertainty),
-		Inbound: inboundPath(l.theirs), DatagramBytes: l.s.MaxDatagram(), Traffic: l.frames.Traffic(now),
+		Inbound: inboundPath(l.path.inbound), DatagramBytes: l.s.MaxDatagram(), Traffic: l.frames.Traffic(now),
 	}
 	if _, path := l.frames.Path(now); path > 0 {
 		mbit := path * 8 / 1e6
 		s.PathMbit = &mbit
 	}
-	if l.silent {
-		s.State, s.SilentS = status.LinkSilent, (now - l.since).Seconds()
+	if l.silence.isSilent {
+		s.State, s.SilentS = status.LinkSilent, (now - l.silence.since).Seconds()
 	}
 	exports := make([]status.Subscription, 0, len(l.exports.order))
 	for _, x := range l.exports.order {
@@ -120,7 +120,7 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 
 // silence says why the mirror is not fed though there is a link; empty: nothing of the kind.
 func (m *binding) silence(now time.Duration) string {
-	if m.link == nil || !m.link.silent {
+	if m.link == nil || !m.link.silence.isSilent {
 		return ""
 	}
 	return m.link.silentText(now)
@@ -158,10 +158,10 @@ func (n *Node) Channels() []status.RemoteChannel {
 	list := []status.RemoteChannel{}
 	n.loop.ask(func() {
 		for _, l := range n.links {
-			if l.silent && n.now() > l.since+goneAfter {
+			if l.silence.isSilent && n.now() > l.silence.since+goneAfter {
 				continue
 			}
-			for _, c := range l.remote.channels {
+			for _, c := range l.catalog.remote.channels {
 				r := status.RemoteChannel{
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
 					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()}, Closed: c.Closed, Way: l.way(), CopyAt: n.machines.copies[l.peer].report(n.now()),

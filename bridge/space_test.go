@@ -65,7 +65,7 @@ func TestPeerHasOneSubscriptionToAChannel(t *testing.T) {
 		pc.node.loop.call(func() {
 			for _, l := range pc.node.links {
 				for i := range uint32(200) {
-					l.send(wire.Subscribe{ID: i + 1, Channel: "imu", Epoch: l.remote.channels["imu"].Epoch})
+					l.send(wire.Subscribe{ID: i + 1, Channel: "imu", Epoch: l.catalog.remote.channels["imu"].Epoch})
 				}
 			}
 		})

@@ -24,7 +24,7 @@ func (n *Node) Wish(host, channel string) (w rule.Mirror, ok bool) {
 func (n *Node) pushed() []rule.Mirror {
 	var list []rule.Mirror
 	for _, l := range n.links {
-		for _, p := range l.pushed {
+		for _, p := range l.offers.accepted {
 			list = append(list, p.Mirror)
 		}
 	}
@@ -63,8 +63,8 @@ func (n *Node) unmirror(m rule.Mirror, policy FilePolicy) error {
 	}
 	is := isRequestFor(m)
 	for _, l := range n.links {
-		if i := slices.IndexFunc(l.pushed, func(p pushed) bool { return is(p.Mirror) }); i >= 0 {
-			l.pushed = slices.Delete(l.pushed, i, i+1)
+		if i := slices.IndexFunc(l.offers.accepted, func(p pushed) bool { return is(p.Mirror) }); i >= 0 {
+			l.offers.accepted = slices.Delete(l.offers.accepted, i, i+1)
 			return n.dropUnwanted(policy)
 		}
 	}
@@ -147,16 +147,16 @@ func (n *Node) writerOf(name, host, channel string) string {
 // another writer may write now.
 func (n *Node) depose(name, by string) bool {
 	m := n.mirrors.byName[name]
-	if m == nil || m.link == nil || !m.link.silent || !m.Lost() {
+	if m == nil || m.link == nil || !m.link.silence.isSilent || !m.Lost() {
 		return false
 	}
 	l := m.link
-	i := slices.IndexFunc(l.pushed, func(p pushed) bool { return p.As == name })
+	i := slices.IndexFunc(l.offers.accepted, func(p pushed) bool { return p.As == name })
 	if i < 0 {
 		return false // a wish of this host asks for the writer
 	}
-	offer := l.pushed[i].offer.ID
-	l.pushed = slices.Delete(l.pushed, i, i+1)
+	offer := l.offers.accepted[i].offer.ID
+	l.offers.accepted = slices.Delete(l.offers.accepted, i, i+1)
 	n.cfg.Log.Warn("writer of a command channel replaced: it is silent past its deadline", "channel", name, "peer", m.Host, "by", by)
 	l.send(wire.Refused{ID: offer, Re: wire.TypeOffer, Code: wire.CodeConflict,
 		Text: wire.Text(fmt.Sprintf("%s is written by %s since %s was silent past its deadline", name, by, m.Host))})
@@ -187,7 +187,7 @@ func (n *Node) bindMirrors() {
 		named := n.requests.named(l.host)
 		l.seek(named)
 		for _, c := range l.inTurn(named) {
-			if l.full && !named[c.Name] && !mirrored[[2]string{l.host, c.Name}] {
+			if l.warned.full && !named[c.Name] && !mirrored[[2]string{l.host, c.Name}] {
 				continue
 			}
 			w, ok := n.requests.find(l.host, c.Name)
@@ -207,7 +207,7 @@ func (n *Node) bindMirrors() {
 func (l *link) endGone() {
 	for id, in := range l.inbound {
 		m := in.m
-		if _, ok := l.remote.channels[m.Channel]; !ok {
+		if _, ok := l.catalog.remote.channels[m.Channel]; !ok {
 			l.unsubscribe(id)
 			m.unbind(status.CauseNoChannel, fmt.Sprintf("%s does not offer %s now", m.Host, m.Channel))
 		}

@@ -40,7 +40,7 @@ var harmless = regexp.MustCompile(strings.Join([]string{
 	`now\.UTC\(\)|Now\(\)\.Round\(0\)`, // dates of certificates of an authority, which the operator has chosen
 	`time\.RFC3339`,                    // the same dates in a list
 	`time\.(Parse|Date)\(`,             // dates from an operator
-	`now\.Sub\(n\.start\)`,             // only measures how far the wall clock was stepped
+	`now\.Sub\(c\.start\)`,             // only measures how far the wall clock was stepped
 	`time\.Unix\(0, |r\.begun`,         // the time of a recorded frame
 	`cookieLife`,                       // a step of the clock during a handshake may fail that handshake
 }, "|"))
