@@ -99,7 +99,7 @@ type layoutState struct {
 // newLink makes a link of a session with host. It does nothing before serve.
 func (n *Node) newLink(s *transport.Session, host string) *link {
 	l := &link{
-		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heardAt: n.now()}, taken: make(chan struct{}), out: newControlQueue(),
+		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{receivedAt: n.now()}, taken: make(chan struct{}), out: newControlQueue(),
 		catalog: catalog{sent: advertisedChannels{ended: make(map[string][]uint32), refused: make(map[string]bool)}},
 		queries: linkQueries{answers: make(map[uint32]chan wire.Refused)},
 		layouts: layoutState{answers: layouts.NewAnswerLimit()}, warned: warned{limit: n.newWarner()},

@@ -16,12 +16,12 @@ import (
 // silence says whether a link is silent: nothing is heard on it although something should
 // be. It belongs to the node's goroutine.
 type silence struct {
-	packets  uint64        // number of the peer's packets at the last look
-	heardAt  time.Duration // when packets last grew
-	since    time.Duration // when the present silence began
-	isSilent bool
-	isLogged bool          // there is an event about the present silence
-	logLimit logline.Limit // limits events about silences
+	packets    uint64        // number of the peer's packets at the last look
+	receivedAt time.Duration // when packets last grew
+	since      time.Duration // when the present silence began
+	isSilent   bool
+	isLogged   bool          // there is an event about the present silence
+	logLimit   logline.Limit // limits events about silences
 }
 
 // goneAfter is how long a link may be silent before its peer's channels are no longer listed.
@@ -33,13 +33,13 @@ const goneAfter = 2 * time.Second
 // the transport's keep-alives would bring some.
 func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
 	if n := l.s.Heard(); n != l.silence.packets {
-		l.silence.packets, l.silence.heardAt = n, now
+		l.silence.packets, l.silence.receivedAt = n, now
 	}
 	if l.overHub() {
-		return l.silence.heardAt, now-l.silence.heardAt >= l.patience()
+		return l.silence.receivedAt, now-l.silence.receivedAt >= l.patience()
 	}
-	if now-l.silence.heardAt >= transport.KeepAlive+max(300*time.Millisecond, 4*l.s.RTT()) {
-		return l.silence.heardAt, true
+	if now-l.silence.receivedAt >= transport.KeepAlive+max(300*time.Millisecond, 4*l.s.RTT()) {
+		return l.silence.receivedAt, true
 	}
 	return l.frames.Unanswered(now)
 }
@@ -108,7 +108,7 @@ func (n *Node) tellSilent(l *link) {
 // name whose link came up after this link was last heard.
 func (n *Node) succeed(l *link) {
 	for _, other := range n.links {
-		if other == l || other.silence.isSilent || other.s.Peer().Host != l.s.Peer().Host || other.up < l.silence.heardAt-tick {
+		if other == l || other.silence.isSilent || other.s.Peer().Host != l.s.Peer().Host || other.up < l.silence.receivedAt-tick {
 			continue
 		}
 		n.linkDown(l, errors.New("its host is node "+other.peer.String()+" now"))

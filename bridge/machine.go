@@ -46,8 +46,8 @@ func (l *link) isSameMachine(old *link) bool {
 
 // isGone reports whether nothing at all has been heard on a link for goneAfter.
 func (l *link) isGone(now time.Duration) bool {
-	_, silent := l.quiet(now) // updates l.silence.heardAt
-	return silent && now-l.silence.heardAt >= goneAfter
+	_, silent := l.quiet(now) // updates l.silence.receivedAt
+	return silent && now-l.silence.receivedAt >= goneAfter
 }
 
 // copied describes a second machine that has the node id of a peer or of this host.

@@ -43,9 +43,9 @@ type Transport interface {
 	RTT() time.Duration // smoothed round trip
 }
 
-// NewPacer returns a Pacer for what flight records and t transports. The caller guards flight.
-func NewPacer(flight *delivery.Flight, t Transport) Control {
-	return &Pacer{flight: flight, transport: t}
+// NewPacer returns a Pacer for what packets records and t transports. The caller guards packets.
+func NewPacer(packets *delivery.Flight, t Transport) Control {
+	return &Pacer{packets: packets, transport: t}
 }
 
 // SmallFrame is the size in bytes below which cargo is small: it may leave timerGrain early, on
@@ -81,10 +81,10 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 	if parts {
 		theirs -= theirs / windowReserve
 	}
-	fits := p.flight.Held()+size <= theirs/2
-	if p.flight.Silent(now) || !fits && p.flight.Overdue(now) {
+	fits := p.packets.Held()+size <= theirs/2
+	if p.packets.Silent(now) || !fits && p.packets.Overdue(now) {
 		interval := ProbeInterval
-		if p.flight.Held()+SmallFrame > theirs && p.transport.Heard() == p.answers {
+		if p.packets.Held()+SmallFrame > theirs && p.transport.Heard() == p.answers {
 			interval = slowProbes // a probe would wait in the transport
 		}
 		if at := max(p.left+interval, p.nextWhole(now)); now < at {
@@ -96,10 +96,10 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 		return false, now + never
 	}
 	ours := p.window(now, cargo)
-	full := p.flight.Bytes()+size > min(theirs, ours)
+	full := p.packets.Bytes()+size > min(theirs, ours)
 	p.limits = ours <= theirs
 	switch {
-	case p.flight.Bytes() == 0:
+	case p.packets.Bytes() == 0:
 	case !parts && p.stalls.known && now < p.nextWhole(now):
 		p.limits = false // it is the path that they wait for
 		return false, p.nextWhole(now)
@@ -113,8 +113,8 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 
 // window is how many bytes may be in flight.
 func (p *Pacer) window(now time.Duration, cargo Cargo) int {
-	_, least := p.flight.RTT()
-	delay := max(delivery.ReportDelay(p.transport.RTT()), p.flight.Reported())
+	_, least := p.packets.RTT()
+	delay := max(delivery.ReportDelay(p.transport.RTT()), p.packets.Reported())
 	filling := p.Filling(now)
 	switch {
 	case cargo == Behind && filling:
@@ -157,8 +157,8 @@ func (p *Pacer) Feedback(now time.Duration, out delivery.Outcome) {
 	if out.Resumed {
 		p.Resumed(now)
 	}
-	_, least := p.flight.RTT()
-	p.flight.Longer(p.Delivered(now, out.Deliveries, least))
+	_, least := p.packets.RTT()
+	p.packets.Longer(p.Delivered(now, out.Deliveries, least))
 	if out.LostPackets >= lossBurst {
 		p.Lost(now)
 	}
@@ -166,6 +166,6 @@ func (p *Pacer) Feedback(now time.Duration, out delivery.Outcome) {
 
 // Drained implements Control: no more is in flight than the path carries in a round trip.
 func (p *Pacer) Drained() bool {
-	_, least := p.flight.RTT()
-	return p.flight.Bytes() <= p.UrgentWindow(least, 0)-drainedBelow*packetBytes
+	_, least := p.packets.RTT()
+	return p.packets.Bytes() <= p.UrgentWindow(least, 0)-drainedBelow*packetBytes
 }

@@ -26,7 +26,7 @@ import (
 // is as many packets whatever the rate, so a smaller one gains more by it, and
 // it probes more often.
 type Pacer struct {
-	flight    *delivery.Flight
+	packets   *delivery.Flight
 	transport Transport
 	limits    bool   // frames wait for the pacer, not for the transport
 	answers   uint64 // packets that the transport had heard when a packet left last

@@ -117,10 +117,10 @@ const (
 // be only by that part. Each gap is at least half of the one before, lest a fade that lets a
 // packet through fills up again.
 func (p *Pacer) nextWhole(now time.Duration) time.Duration {
-	_, least := p.flight.RTT()
-	way := least + max(delivery.ReportDelay(p.transport.RTT()), p.flight.Reported())
+	_, least := p.packets.RTT()
+	way := least + max(delivery.ReportDelay(p.transport.RTT()), p.packets.Reported())
 	at := p.wholeAt + max(p.gap/2, way/gapRound)
-	if overdue := now - p.flight.Late(now) + way/2; at > overdue {
+	if overdue := now - p.packets.Late(now) + way/2; at > overdue {
 		took := p.heard - p.arrived.newest().Sent
 		at = min(at+(at-overdue)/(gapLate-1), p.wholeAt+max(gapMost, took/gapLate))
 	}
