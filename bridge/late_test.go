@@ -57,7 +57,7 @@ func TestLateFramesKeepAMirrorAsFreshAsALargeBudget(t *testing.T) {
 		long  bool
 	}{
 		{text: "rate=150kbit,delay=30ms,queue=64KiB", seeds: 3},
-		{"rate=500kbit,delay=30ms,queue=64KiB,stall=100ms/200ms", 20, true},
+		{"rate=500kbit,delay=60ms,queue=64KiB,stall=100ms/200ms", 20, true},
 	} {
 		t.Run(link.text, func(t *testing.T) {
 			if link.long && !need.IsLong() {
