@@ -10,7 +10,7 @@ import (
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/bridge/transport"
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 	"achbridge/localach"
 	"achbridge/wire"
@@ -257,7 +257,7 @@ func causeOf(err error) status.Cause {
 		return status.CauseCertificate
 	case errors.Is(err, trust.ErrWrongKey):
 		return status.CauseKey
-	case errors.Is(err, transport.ErrSilent):
+	case errors.Is(err, session.ErrSilent):
 		return status.CausePeerSilent
 	case errors.Is(err, localach.ErrHole), errors.Is(err, ring.ErrTooLarge):
 		return status.CauseBadFrame

@@ -13,6 +13,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/unit"
 	"achbridge/bridge/via"
 	"achbridge/wire"
@@ -108,12 +109,12 @@ func (l *link) known() *peers.Link {
 }
 
 // endOf describes the other end of a session.
-func endOf(s *transport.Session) peers.End {
+func endOf(s *session.Session) peers.End {
 	return peers.End{Node: s.Peer().Node.String(), Host: s.Peer().Host, At: addrOf(s), Via: s.Transport(), Dialled: s.Dialled()}
 }
 
 // addrOf returns where the peer of a session is now.
-func addrOf(s *transport.Session) transport.Addrs {
+func addrOf(s *session.Session) transport.Addrs {
 	if s.Transport() == via.SCTP {
 		return transport.Addrs{SCTP: s.RemoteAddr()}
 	}
@@ -139,7 +140,7 @@ func (n *Node) begin(dials []*peers.Dial) {
 }
 
 // dial makes a session with the peer of a dial. If only other nodes answer, it returns a session with one of them.
-func (n *Node) dial(ctx context.Context, d *peers.Dial) (*transport.Session, error) {
+func (n *Node) dial(ctx context.Context, d *peers.Dial) (*session.Session, error) {
 	if d.Host != "" {
 		ctx, cancel := context.WithTimeout(ctx, hubDialTime)
 		defer cancel()
@@ -154,7 +155,7 @@ func (n *Node) dial(ctx context.Context, d *peers.Dial) (*transport.Session, err
 }
 
 // dialAddrs tries the addresses of a peer one after the other until the node of d answers.
-func dialAddrs(ctx context.Context, endpoint *transport.Endpoint, d *peers.Dial) (other *transport.Session, err error) {
+func dialAddrs(ctx context.Context, endpoint *transport.Endpoint, d *peers.Dial) (other *session.Session, err error) {
 	for _, a := range d.Addrs {
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -185,7 +186,7 @@ func dialAddrs(ctx context.Context, endpoint *transport.Endpoint, d *peers.Dial)
 
 // dialThroughHub returns a session with the host of that name and no other, wherever the hub has
 // led the stream.
-func dialThroughHub(ctx context.Context, cfg *Config, host string) (*transport.Session, error) {
+func dialThroughHub(ctx context.Context, cfg *Config, host string) (*session.Session, error) {
 	conn, err := cfg.Hub.Dial(ctx, host)
 	if err != nil {
 		return nil, err
@@ -203,7 +204,7 @@ func dialThroughHub(ctx context.Context, cfg *Config, host string) (*transport.S
 }
 
 // dialled handles the result of a dial.
-func (n *Node) dialled(d *peers.Dial, s *transport.Session, err error) {
+func (n *Node) dialled(d *peers.Dial, s *session.Session, err error) {
 	n.loop.changed()
 	v := n.view()
 	var end *peers.End
@@ -273,7 +274,7 @@ func (n *Node) carriesCommands(l *link) bool {
 }
 
 // try makes a session with another address of the peer a spare on trial.
-func (n *Node) try(old *link, s *transport.Session) {
+func (n *Node) try(old *link, s *session.Session) {
 	refuse := func(why string) { n.loop.work.Go(func() { s.Close(why) }) }
 	switch {
 	case n.links[old.peer] != old || s.Peer().Node != old.peer || len(n.sparesOf(old.peer)) > 0:

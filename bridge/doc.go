@@ -20,7 +20,7 @@
 //	send.Link.Send         the link can take a packet: of which channel?   send/loop.go  fill
 //	send.Link.load         copies the NEWEST frame out of the ring now     send/load.go
 //	wire.AppendFrame       into a datagram, beside other small frames      send/loop.go  addWhole
-//	transport.Session      QUIC datagram, over the network                 transport/
+//	session.Session        QUIC datagram, over the network                 transport/
 //	send.Link.Receive      parses, finds the subscription                  send/receive.go  take
 //	mirror.Mirror.Put      newer? a command: in time? then put             mirror/put.go
 //

@@ -14,6 +14,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/transport/session"
 	"achbridge/testnet"
 	"achbridge/wire"
 )
@@ -23,7 +24,7 @@ import (
 type member struct {
 	w    *world
 	name string
-	s    *transport.Session
+	s    *session.Session
 	deaf bool // it does not read its control stream
 
 	mu      sync.Mutex

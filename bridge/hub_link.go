@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/status"
-	"achbridge/bridge/transport"
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/unit"
 	"achbridge/bridge/via"
 	"achbridge/wire"
@@ -96,7 +96,7 @@ func (l *link) patience() time.Duration {
 // connection over which nothing comes may need minutes to find out.
 func (n *Node) listenHub(l *link) {
 	if since, silent := l.quiet(n.now()); silent {
-		n.linkDown(l, fmt.Errorf("%s is silent %s for %s: %w", l.host, hubName, unit.Time((n.now()-since).Round(100*time.Millisecond)), transport.ErrSilent))
+		n.linkDown(l, fmt.Errorf("%s is silent %s for %s: %w", l.host, hubName, unit.Time((n.now()-since).Round(100*time.Millisecond)), session.ErrSilent))
 	}
 }
 
@@ -176,7 +176,7 @@ func (p hubPeer) Host() string { return p.l.host }
 // overHub reports whether frames of the link's subscriptions go through the hub.
 func (l *link) overHub() bool { return overHub(l.s) }
 
-func overHub(s *transport.Session) bool { return s.Transport() == via.Hub }
+func overHub(s *session.Session) bool { return s.Transport() == via.Hub }
 
 // admitOthers has l's peers ask again for a channel that was refused to them while another
 // host received commands by it.

@@ -13,7 +13,7 @@ import (
 	"achbridge/bridge/peers"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/status"
-	"achbridge/bridge/transport"
+	"achbridge/bridge/transport/session"
 	"achbridge/wire"
 )
 
@@ -145,7 +145,7 @@ func (l *link) refusal(message string, e status.Event) {
 }
 
 // turnAway ends a session for which there is no room.
-func (n *Node) turnAway(s *transport.Session) {
+func (n *Node) turnAway(s *session.Session) {
 	if count, due := n.newcomers.Cause(n.now()); due {
 		n.events.Tell(slog.LevelWarn, "session refused: too many links",
 			status.Event{Kind: status.EventRefused, Host: s.Peer().Host, Text: "session: too many links", Count: count}, "addr", s.RemoteAddr().String(), "count", count)

@@ -10,7 +10,7 @@ import (
 	"achbridge/bridge/peers"
 	"achbridge/bridge/send"
 	"achbridge/bridge/status"
-	"achbridge/bridge/transport"
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
@@ -19,7 +19,7 @@ import (
 // the control stream, and the three of frames.
 type link struct {
 	n      *Node
-	s      *transport.Session
+	s      *session.Session
 	peer   trust.NodeID
 	host   string // the peer's name
 	up     time.Duration
@@ -97,7 +97,7 @@ type layoutState struct {
 }
 
 // newLink makes a link of a session with host. It does nothing before serve.
-func (n *Node) newLink(s *transport.Session, host string) *link {
+func (n *Node) newLink(s *session.Session, host string) *link {
 	l := &link{
 		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{receivedAt: n.now()}, taken: make(chan struct{}), out: newControlQueue(),
 		catalog: catalog{sent: advertisedChannels{ended: make(map[string][]uint32), refused: make(map[string]bool)}},
@@ -190,7 +190,7 @@ func (n *Node) drop(l *link, cause error) {
 		cause = err // the session's error is more exact than that of the goroutine which ended first
 	}
 	n.events.Tell(slog.LevelInfo, "link down", status.Event{Kind: status.EventLinkDown, Host: l.host, Text: cause.Error()}, "err", cause)
-	closed, ok := errors.AsType[*transport.CloseError](cause)
+	closed, ok := errors.AsType[*session.CloseError](cause)
 	saidGoodbye := ok && closed.Remote || errors.Is(cause, errBye)
 	n.peers.Unlinked(n.now(), l.known(), peers.LinkEnd{Greeted: l.hello.isReceived, SaidGoodbye: saidGoodbye, Cause: cause})
 	for id, in := range l.inbound {
@@ -207,7 +207,7 @@ func (n *Node) drop(l *link, cause error) {
 
 // closedByUs reports whether err only says that we closed the session.
 func closedByUs(err error) bool {
-	closed, ok := errors.AsType[*transport.CloseError](err)
+	closed, ok := errors.AsType[*session.CloseError](err)
 	return ok && !closed.Remote
 }
 
@@ -224,7 +224,7 @@ func notify(c chan struct{}) {
 // names, two linked hosts (this one counts too) may have the same name. Then the node with
 // the higher id gets a part of its id after the name. But a silent link leaves its name to
 // the newcomer.
-func (n *Node) hostName(s *transport.Session) string {
+func (n *Node) hostName(s *session.Session) string {
 	id, name := s.Peer().Node, s.Peer().Host
 	distinct := func() string {
 		taken := map[string]bool{n.cfg.Host: true}

@@ -8,7 +8,7 @@ import (
 
 	"achbridge/bridge/logline"
 	"achbridge/bridge/status"
-	"achbridge/bridge/transport"
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 	"achbridge/bridge/unit"
 )
@@ -38,7 +38,7 @@ func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
 	if l.overHub() {
 		return l.silence.receivedAt, now-l.silence.receivedAt >= l.patience()
 	}
-	if now-l.silence.receivedAt >= transport.KeepAlive+max(300*time.Millisecond, 4*l.s.RTT()) {
+	if now-l.silence.receivedAt >= session.KeepAlive+max(300*time.Millisecond, 4*l.s.RTT()) {
 		return l.silence.receivedAt, true
 	}
 	return l.frames.Unanswered(now)
@@ -153,7 +153,7 @@ const errDirect = unwelcome("there is a direct link")
 // identifies the machine that has answered (machine.go).
 
 // linkUp makes a new session the link to its peer, or a spare.
-func (n *Node) linkUp(s *transport.Session) {
+func (n *Node) linkUp(s *session.Session) {
 	if !n.peers.Allows(endOf(s), n.view()) {
 		n.cfg.Log.Info("session refused: its peer is to be linked over another transport", "peer", s.Peer().Host,
 			"addr", s.RemoteAddr().String(), "transport", s.Transport())

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"achbridge/bridge/transport"
+	"achbridge/bridge/transport/session"
 	"achbridge/wire"
 )
 
 // answers has h take every link as a node of another make would: welcome serves
 // one session.
-func (h *host) answers(welcome func(s *transport.Session)) {
+func (h *host) answers(welcome func(s *session.Session)) {
 	h.w.t.Helper()
 	conn, err := h.net.Listen(port)
 	if err != nil {
@@ -41,7 +42,7 @@ func (h *host) answers(welcome func(s *transport.Session)) {
 	})
 }
 
-func say(s *transport.Session, m wire.Message) {
+func say(s *session.Session, m wire.Message) {
 	b, err := wire.AppendMessage(nil, m)
 	if err == nil {
 		s.Control().Write(b)
@@ -51,7 +52,7 @@ func say(s *transport.Session, m wire.Message) {
 func TestPeerThatHangsUpIsDialledWithBackOff(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.answers(func(s *transport.Session) {
+		robot.answers(func(s *session.Session) {
 			time.Sleep(50 * time.Millisecond)
 			s.Close("not today")
 		})
@@ -78,7 +79,7 @@ func TestBothSidesSayWhyAPeerIsNotServed(t *testing.T) {
 			inWorld(t, func(w *world) {
 				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 				ended := make(chan error, 100)
-				robot.answers(func(s *transport.Session) {
+				robot.answers(func(s *session.Session) {
 					if welcome.hello != nil {
 						say(s, welcome.hello)
 					}
@@ -99,7 +100,7 @@ func TestBothSidesSayWhyAPeerIsNotServed(t *testing.T) {
 func TestHelloIsSaidOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.answers(func(s *transport.Session) {
+		robot.answers(func(s *session.Session) {
 			hello := wire.Hello{Version: wire.Version, Host: "robot", Node: robot.id}
 			say(s, hello)
 			hello.Machine[0] = 1

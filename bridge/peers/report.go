@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"achbridge/bridge/status"
-	"achbridge/bridge/transport"
+	"achbridge/bridge/transport/session"
 )
 
 // Status returns the known nodes, ordered by host. It describes a node once, although a robot is announced on each interface
@@ -56,7 +56,7 @@ func (t *Table) statusOf(about []*peer, v View) status.Peer {
 			s.State = status.PeerDialling
 		}
 		if s.Error == "" && q.err != nil {
-			s.Error, s.Cause, s.OwnCertificate = q.err.Error(), t.cfg.Cause(q.err), errors.Is(q.err, transport.ErrOurCertificate)
+			s.Error, s.Cause, s.OwnCertificate = q.err.Error(), t.cfg.Cause(q.err), errors.Is(q.err, session.ErrOurCertificate)
 		}
 		if q.Static && q.Host != s.Host {
 			s.ListedAs = q.Host

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pion/dtls/v3"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 	"achbridge/testnet/await"
 )
@@ -207,7 +208,7 @@ func TestHostsSignByTheKeysOfTheirCertificates(t *testing.T) {
 		text, context := []byte("a frame"), &ed25519.Options{Context: "a purpose"}
 		for _, c := range []struct {
 			by     *Endpoint
-			reader *Session
+			reader *session.Session
 		}{{robot, dialled}, {pc, accepted}} {
 			signature, err := c.by.Signer().Sign(nil, text, context)
 			if err != nil || ed25519.VerifyWithOptions(c.reader.SignedBy(), text, signature, context) != nil {

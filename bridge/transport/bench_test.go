@@ -5,11 +5,12 @@ import (
 	"net/netip"
 	"testing"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
 // benchPair is a session over loopback sockets.
-func benchPair(b *testing.B) (robot, pc *Session) {
+func benchPair(b *testing.B) (robot, pc *session.Session) {
 	key := trust.NewKey()
 	var ends []*Endpoint
 	for _, host := range []string{"robot", "pc"} {

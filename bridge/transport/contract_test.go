@@ -113,7 +113,7 @@ func TestPipeKeepsTheContract(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c.run(t, &lab{pair: func(*testing.T) (robot, pc *Session) {
+				c.run(t, &lab{pair: func(*testing.T) (robot, pc *session.Session) {
 					pc, robot = session.Pipe(trust.Peer{Node: nodeOf("pc"), Host: "pc"}, trust.Peer{Node: nodeOf("robot"), Host: "robot"})
 					return robot, pc
 				}})
@@ -155,7 +155,7 @@ func bothEndsKnowEachOther(t *testing.T, l *lab) {
 	if got, want := robot.RemoteAddr().String(), pcEnd.localAddr().String(); got != want {
 		t.Errorf("robot's remote address: got %s, want %s", got, want)
 	}
-	for _, s := range []*Session{robot, pc} {
+	for _, s := range []*session.Session{robot, pc} {
 		if s.Err() != nil || s.Window() < 10_000 && s.MaxDatagram() > 0 || s.RTT() <= 0 {
 			t.Errorf("fresh session: err %v, window %d, round trip %v", s.Err(), s.Window(), s.RTT())
 		}
@@ -268,7 +268,7 @@ func roundTripForgetsHandshake(t *testing.T, l *lab) {
 		l.air.loseOne(n)
 		robot, pc := l.join(t, robotEnd, pcEnd)
 		time.Sleep(time.Second)
-		for _, s := range []*Session{robot, pc} {
+		for _, s := range []*session.Session{robot, pc} {
 			if rtt := s.RTT(); rtt < 2*oneWay || rtt > 4*oneWay {
 				t.Errorf("packet %d lost, dialled %t: round trip %v, want %v", n, s.Dialled(), rtt, 2*oneWay)
 			}
@@ -281,7 +281,7 @@ func roundTripForgetsHandshake(t *testing.T, l *lab) {
 func unacceptedSessions(t *testing.T, l *lab) {
 	robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
 	var refused error
-	var dialled []*Session
+	var dialled []*session.Session
 	for range maxArrivals + 1 {
 		s, err := pcEnd.Dial(t.Context(), robotEnd.LocalAddrs())
 		if refused = cmp.Or(refused, err); err == nil { // the welcome may come before the closing

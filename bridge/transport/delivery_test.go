@@ -15,7 +15,7 @@ func controlCarriesAMebibyte(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
 	limit := pc.MaxDatagram()
 	message := bytes.Repeat([]byte("achbridge catalog "), (1<<20)/18+1)[:1<<20]
-	for _, dir := range [][2]*Session{{robot, pc}, {pc, robot}} {
+	for _, dir := range [][2]*session.Session{{robot, pc}, {pc, robot}} {
 		sent := make(chan error, 1)
 		go func() {
 			_, err := dir[0].Control().Write(message)
@@ -61,7 +61,7 @@ func datagramsUpToTheLimit(t *testing.T, l *lab) {
 	}
 }
 
-func receive(t *testing.T, s *Session) ([]byte, error) {
+func receive(t *testing.T, s *session.Session) ([]byte, error) {
 	return s.ReceiveDatagram(await.Context(t))
 }
 
@@ -109,7 +109,7 @@ func floodDoesNotStop(t *testing.T, l *lab) {
 }
 
 // controlWorks checks that a word gets through, from one end to the other.
-func controlWorks(t *testing.T, from, to *Session) {
+func controlWorks(t *testing.T, from, to *session.Session) {
 	t.Helper()
 	if _, err := from.Control().Write([]byte("still here")); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"achbridge/bridge/transport/overtls"
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -20,7 +21,7 @@ const headStart = 250 * time.Millisecond
 // It gives up after some 5 s without an answer, or when ctx is done; an expired deadline
 // is ErrSilent too. A node of another network gives trust.ErrWrongKey; Dial logs that
 // itself, at most once a second for each address. Our own node id is an error as well.
-func (e *Endpoint) Dial(ctx context.Context, to Addrs) (*Session, error) {
+func (e *Endpoint) Dial(ctx context.Context, to Addrs) (*session.Session, error) {
 	var ways []way
 	if e.quic != nil && to.QUIC != nil {
 		ways = append(ways, way{e.quic, to.QUIC})
@@ -43,10 +44,10 @@ type way struct {
 	addr net.Addr
 }
 
-func (e *Endpoint) dialOne(ctx context.Context, w way) (*Session, error) {
+func (e *Endpoint) dialOne(ctx context.Context, w way) (*session.Session, error) {
 	s, err := w.over.Dial(ctx, w.addr)
-	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrSilent) {
-		err = fmt.Errorf("%w%.0w", ErrSilent, err)
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, session.ErrSilent) {
+		err = fmt.Errorf("%w%.0w", session.ErrSilent, err)
 	}
 	if err != nil {
 		if errors.Is(err, trust.ErrWrongKey) {
@@ -66,12 +67,12 @@ func (e *Endpoint) dialOne(ctx context.Context, w way) (*Session, error) {
 
 // dialBoth returns the session that is complete first. It cancels the other attempt and
 // waits for its end.
-func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, error) {
+func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*session.Session, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type result struct {
 		way int
-		s   *Session
+		s   *session.Session
 		err error
 	}
 	results := make(chan result, 2)
@@ -96,7 +97,7 @@ func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, e
 		s, err := e.dialOne(ctx, second)
 		results <- result{1, s, err}
 	}()
-	var kept *Session
+	var kept *session.Session
 	var errs [2]error
 	for range 2 {
 		r := <-results
@@ -125,7 +126,7 @@ func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, e
 // MaxDatagram and Window are 0, and ReceiveDatagram and AcceptStream wait for the session's
 // end. RTT is measured every 10 s, and each second in which this end writes nothing; then a
 // quiet session's Heard grows too.
-func (e *Endpoint) DialOver(ctx context.Context, conn net.Conn) (*Session, error) {
+func (e *Endpoint) DialOver(ctx context.Context, conn net.Conn) (*session.Session, error) {
 	return e.dialOne(ctx, way{hubWay{e.hub, conn}, conn.RemoteAddr()})
 }
 
@@ -141,6 +142,6 @@ type hubWay struct {
 	conn net.Conn
 }
 
-func (w hubWay) Dial(ctx context.Context, _ net.Addr) (*Session, error) {
+func (w hubWay) Dial(ctx context.Context, _ net.Addr) (*session.Session, error) {
 	return w.hub.Dial(ctx, w.conn)
 }

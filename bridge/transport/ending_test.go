@@ -15,18 +15,18 @@ func vanishedPeerIsNoticed(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
 	l.air.lose(1)
 	start := time.Now()
-	for _, s := range []*Session{robot, pc} {
-		if err := waitDone(t, s); !errors.Is(err, ErrSilent) {
+	for _, s := range []*session.Session{robot, pc} {
+		if err := waitDone(t, s); !errors.Is(err, session.ErrSilent) {
 			t.Errorf("err: got %v, want ErrSilent", err)
 		}
 	}
 	if took := time.Since(start); took > defaultIdleTimeout+100*time.Millisecond {
 		t.Errorf("noticed after %v, want %v", took, defaultIdleTimeout)
 	}
-	if err := pc.SendDatagram([]byte("x")); !errors.Is(err, ErrSilent) {
+	if err := pc.SendDatagram([]byte("x")); !errors.Is(err, session.ErrSilent) {
 		t.Errorf("send: got %v, want ErrSilent", err)
 	}
-	if _, err := pc.ReceiveDatagram(t.Context()); !errors.Is(err, ErrSilent) {
+	if _, err := pc.ReceiveDatagram(t.Context()); !errors.Is(err, session.ErrSilent) {
 		t.Errorf("receive: got %v, want ErrSilent", err)
 	}
 }
@@ -36,7 +36,7 @@ func silentAddress(t *testing.T, l *lab) {
 	l.air.lose(1)
 	start := time.Now()
 	_, err := pc.Dial(t.Context(), robot.LocalAddrs())
-	if took := time.Since(start); !errors.Is(err, ErrSilent) || took > session.HandshakeTimeout+time.Second {
+	if took := time.Since(start); !errors.Is(err, session.ErrSilent) || took > session.HandshakeTimeout+time.Second {
 		t.Errorf("dial: got %v after %v, want ErrSilent after %v", err, took, session.HandshakeTimeout)
 	}
 }
@@ -63,11 +63,11 @@ const overdue = 300 * time.Millisecond
 func quietSessionStays(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
 	heard := [2]uint64{}
-	for at := time.Duration(0); at < 3*defaultIdleTimeout/2; at += KeepAlive + overdue {
+	for at := time.Duration(0); at < 3*defaultIdleTimeout/2; at += session.KeepAlive + overdue {
 		select {
 		case <-robot.Done():
 		case <-pc.Done():
-		case <-time.After(KeepAlive + overdue):
+		case <-time.After(session.KeepAlive + overdue):
 		}
 		now := [2]uint64{robot.Heard(), pc.Heard()}
 		if now[0] == heard[0] || now[1] == heard[1] {
@@ -90,7 +90,7 @@ func listenerCloses(t *testing.T, l *lab) {
 	checkClose(t, robot, pc)
 }
 
-func checkClose(t *testing.T, closer, other *Session) {
+func checkClose(t *testing.T, closer, other *session.Session) {
 	t.Helper()
 	reads := make(chan error, 2)
 	go func() {
@@ -107,12 +107,12 @@ func checkClose(t *testing.T, closer, other *Session) {
 	if err := closer.Close("again"); err != nil {
 		t.Errorf("close again: %v", err)
 	}
-	own, ok := errors.AsType[*CloseError](waitDone(t, closer))
+	own, ok := errors.AsType[*session.CloseError](waitDone(t, closer))
 	if !ok || own.Remote || !strings.HasPrefix(own.Reason, "rebooting?[31m é") {
 		t.Errorf("own err: got %v", closer.Err())
 	}
 	for _, err := range []error{waitDone(t, other), <-reads, <-reads} {
-		peers, ok := errors.AsType[*CloseError](err)
+		peers, ok := errors.AsType[*session.CloseError](err)
 		if !ok || !peers.Remote || peers.Reason != own.Reason {
 			t.Errorf("peer's err: got %v, want the reason %q", err, own.Reason)
 		}

@@ -97,13 +97,13 @@ type Endpoint struct {
 
 	knownAddrs knownAddrs
 
-	arrivals chan *Session
+	arrivals chan *session.Session
 	leaving  atomic.Bool   // new sessions are refused
 	closed   chan struct{} // closed after cause is set
 
 	mu       sync.Mutex
-	sessions map[*Session]bool  // whether it ends because its peer is no longer trusted; the map is nil once closed
-	revoked  *trust.Revocations // the newest that is known; nil without any
+	sessions map[*session.Session]bool // whether it ends because its peer is no longer trusted; the map is nil once closed
+	revoked  *trust.Revocations        // the newest that is known; nil without any
 	cause    error
 	wg       sync.WaitGroup // one per session; grows only under mu while sessions is not nil
 }
@@ -151,7 +151,7 @@ type protocol interface {
 
 type dialler interface {
 	// Dial returns after the welcome. Unknown peers give trust.ErrWrongKey, ourselves ErrSelf.
-	Dial(context.Context, net.Addr) (*Session, error)
+	Dial(context.Context, net.Addr) (*session.Session, error)
 }
 
 // Listen starts an endpoint on conn, over QUIC, and on cfg.SCTP; one of the two may be
@@ -179,9 +179,9 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		log:      cfg.Log,
-		arrivals: make(chan *Session, maxArrivals),
+		arrivals: make(chan *session.Session, maxArrivals),
 		closed:   make(chan struct{}),
-		sessions: make(map[*Session]bool),
+		sessions: make(map[*session.Session]bool),
 	}
 	e.member.Store(member)
 	e.refusals = newRefusals(cfg.Log, func() string { return e.trusted().Network() })
@@ -218,7 +218,7 @@ func (e *Endpoint) LocalAddrs() Addrs { return e.addrs }
 // Accept returns the next session that a peer dialled. It blocks until there is one, ctx
 // is done, or the endpoint is closed (net.ErrClosed) or has failed. A few dozen sessions
 // may wait for Accept; the endpoint turns away more.
-func (e *Endpoint) Accept(ctx context.Context) (*Session, error) {
+func (e *Endpoint) Accept(ctx context.Context) (*session.Session, error) {
 	select {
 	case s := <-e.arrivals:
 		return s, nil
@@ -265,10 +265,10 @@ type inbox struct{ *Endpoint }
 func (e inbox) Failed(err error) { e.shut(err) }
 
 // shut refuses new sessions and returns the existing ones.
-func (e *Endpoint) shut(cause error) []*Session {
+func (e *Endpoint) shut(cause error) []*session.Session {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var live []*Session
+	var live []*session.Session
 	for s := range e.sessions {
 		live = append(live, s)
 	}
@@ -281,7 +281,7 @@ func (e *Endpoint) shut(cause error) []*Session {
 }
 
 // Arrived hands a session that a peer dialled to Accept.
-func (e inbox) Arrived(s *Session) {
+func (e inbox) Arrived(s *session.Session) {
 	if e.leaving.Load() {
 		s.Close(session.LeavingReason)
 		return
@@ -298,7 +298,7 @@ func (e inbox) Arrived(s *Session) {
 
 // enter keeps s in the table of sessions until it ends. After Close, or if the peer is no
 // longer trusted, it ends s instead and returns why.
-func (e *Endpoint) enter(s *Session) error {
+func (e *Endpoint) enter(s *session.Session) error {
 	e.mu.Lock()
 	var err error
 	reason := "endpoint closed"
@@ -319,7 +319,7 @@ func (e *Endpoint) enter(s *Session) error {
 	return err
 }
 
-func (e *Endpoint) leave(s *Session, at netip.Addr) {
+func (e *Endpoint) leave(s *session.Session, at netip.Addr) {
 	<-s.Done()
 	e.knownAddrs.ends(at, session.AddrOf(s.RemoteAddr()))
 	e.mu.Lock()

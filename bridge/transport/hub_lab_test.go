@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 // hubLab joins the endpoints of a lab by byte streams instead of their sockets.
@@ -52,7 +54,7 @@ type hubDoor struct {
 	self *Endpoint
 }
 
-func (d hubDoor) Dial(ctx context.Context, addr net.Addr) (*Session, error) {
+func (d hubDoor) Dial(ctx context.Context, addr net.Addr) (*session.Session, error) {
 	d.hub.mu.Lock()
 	other := d.hub.endpoints[addr.String()]
 	d.hub.mu.Unlock()

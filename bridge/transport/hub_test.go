@@ -63,7 +63,7 @@ func TestQuietSessionThroughHubStaysAlive(t *testing.T) {
 			}
 			heard = now
 		}
-		for _, s := range []*Session{robot, pc} {
+		for _, s := range []*session.Session{robot, pc} {
 			if s.Err() != nil || s.RTT() != 2*oneWay {
 				t.Errorf("quiet session: err %v, round trip %v, want %v", s.Err(), s.RTT(), 2*oneWay)
 			}
@@ -80,7 +80,7 @@ func TestBusySessionThroughHubPingsRarely(t *testing.T) {
 		const messages = 60
 		for range messages {
 			time.Sleep(overtls.PingPeriod - time.Millisecond)
-			for _, s := range []*Session{robot, pc} {
+			for _, s := range []*session.Session{robot, pc} {
 				if _, err := s.Control().Write([]byte("stamp")); err != nil {
 					t.Fatal(err)
 				}
@@ -121,7 +121,7 @@ func TestUnreadSessionThroughHubEnds(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot, pc := l.pair(t)
 		written := make(chan error, 2)
-		for _, s := range []*Session{robot, pc} {
+		for _, s := range []*session.Session{robot, pc} {
 			go func() {
 				_, err := s.Control().Write(make([]byte, 1<<20))
 				written <- err

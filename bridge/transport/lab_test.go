@@ -15,6 +15,7 @@ import (
 	"github.com/quic-go/quic-go/testutils/simnet"
 	"go.uber.org/goleak"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 	"achbridge/testnet/await"
 )
@@ -27,7 +28,7 @@ type lab struct {
 	air    *air // what is between the nodes; nil where that is out of our hands
 	// pair is a session between two new nodes: robot, which listened, and pc, which
 	// dialled.
-	pair func(*testing.T) (robot, pc *Session)
+	pair func(*testing.T) (robot, pc *session.Session)
 	keys [2]trust.Key
 
 	sockets map[*Endpoint]net.PacketConn
@@ -99,7 +100,7 @@ func newLab(listen func(net.PacketConn, Config) (*Endpoint, error), bind func(*t
 		sockets: make(map[*Endpoint]net.PacketConn),
 		logs:    make(map[*Endpoint]*logs),
 	}
-	l.pair = func(t *testing.T) (robot, pc *Session) {
+	l.pair = func(t *testing.T) (robot, pc *session.Session) {
 		t.Helper()
 		return l.join(t, l.node(t, "robot"), l.node(t, "pc"))
 	}
@@ -149,7 +150,7 @@ func (l *lab) crash(e *Endpoint) netip.AddrPort {
 	return at
 }
 
-func (l *lab) join(t *testing.T, listener, dialler *Endpoint) (accepted, dialled *Session) {
+func (l *lab) join(t *testing.T, listener, dialler *Endpoint) (accepted, dialled *session.Session) {
 	t.Helper()
 	ctx := await.Context(t)
 	dialled, err := dialler.Dial(ctx, listener.LocalAddrs())
@@ -166,7 +167,7 @@ func (l *lab) join(t *testing.T, listener, dialler *Endpoint) (accepted, dialled
 // patience is how long a test waits in virtual time for what must come.
 const patience = 15 * time.Second
 
-func waitDone(t *testing.T, s *Session) error {
+func waitDone(t *testing.T, s *session.Session) error {
 	t.Helper()
 	await.Receive(t, "the end of the session", s.Done())
 	return s.Err()

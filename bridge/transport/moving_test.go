@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/testnet/await"
 )
 
@@ -52,8 +53,8 @@ func quietMovedPeerKeepsSession(t *testing.T, l *lab) {
 	want := l.air.outside(pcEnd.localAddr()).String()
 	moved := time.Now()
 	await.True(t, "the robot follows", func() bool { return robot.RemoteAddr().String() == want })
-	if took := time.Since(moved); took > KeepAlive+overdue {
-		t.Errorf("followed after %v, want %v", took, KeepAlive+overdue)
+	if took := time.Since(moved); took > session.KeepAlive+overdue {
+		t.Errorf("followed after %v, want %v", took, session.KeepAlive+overdue)
 	}
 	controlWorks(t, robot, pc)
 }

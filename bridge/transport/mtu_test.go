@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/testnet"
 )
 
@@ -44,7 +45,7 @@ func TestSCTPFitsAPathOf576Bytes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			robot, pc, _ := nodesOnPath(t, 576)
 			_, err := pc.Dial(t.Context(), Addrs{QUIC: robot.LocalAddrs().QUIC})
-			if !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), "packets of 1232 bytes") {
+			if !errors.Is(err, session.ErrSilent) || !strings.Contains(err.Error(), "packets of 1232 bytes") {
 				t.Errorf("dial: got %v, want ErrSilent, and what QUIC needs", err)
 			}
 		})
@@ -75,9 +76,9 @@ func sessionFits(t *testing.T, mtu int, choose func(Addrs) Addrs, size int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	controlCarriesAMebibyte(t, &lab{pair: func(*testing.T) (*Session, *Session) { return robot, pc }})
+	controlCarriesAMebibyte(t, &lab{pair: func(*testing.T) (*session.Session, *session.Session) { return robot, pc }})
 	carryMebibyte(t, robot, pc)
-	for _, d := range [][2]*Session{{robot, pc}, {pc, robot}} {
+	for _, d := range [][2]*session.Session{{robot, pc}, {pc, robot}} {
 		if got := d[0].MaxDatagram(); got != size {
 			t.Errorf("largest datagram: got %d bytes, want %d", got, size)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -66,7 +67,7 @@ func (e *Endpoint) Signer() crypto.Signer { return e.trusted().Signer() }
 
 // Signs reports whether the peer of s, a session through a hub, can check what Signer signs now:
 // this end has shown that certificate when s began.
-func (e *Endpoint) Signs(s *Session) bool {
+func (e *Endpoint) Signs(s *session.Session) bool {
 	then, now := s.Self().Signer(), e.Signer()
 	if then == nil || now == nil {
 		return then == nil && now == nil

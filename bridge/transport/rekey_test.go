@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -83,7 +84,7 @@ func TestChangedKeyEndsTheSessionsOfStrangersAlone(t *testing.T) {
 
 		setKey(t, robot, l.keys[1])
 		err := waitDone(t, old)
-		if closed, ok := errors.AsType[*CloseError](err); !ok || !closed.Remote || !strings.Contains(closed.Reason, "changed its key") {
+		if closed, ok := errors.AsType[*session.CloseError](err); !ok || !closed.Remote || !strings.Contains(closed.Reason, "changed its key") {
 			t.Errorf("session of the old key: got %v, want it closed with the reason", err)
 		}
 		time.Sleep(time.Second)

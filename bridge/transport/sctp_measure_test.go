@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 	"achbridge/testnet"
 )
@@ -57,7 +58,7 @@ func TestSCTPAddsNothingToAPath(t *testing.T) {
 }
 
 // onTestnet joins two nodes over a link that testnet emulates.
-func onTestnet(t *testing.T, link string) (robot, pc *Session, n *testnet.Network) {
+func onTestnet(t *testing.T, link string) (robot, pc *session.Session, n *testnet.Network) {
 	params, err := testnet.ParseParams(link)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func onTestnet(t *testing.T, link string) (robot, pc *Session, n *testnet.Networ
 }
 
 // collectAges sends a datagram every period, and returns how old each was on arrival.
-func collectAges(t *testing.T, from, to *Session, every, span time.Duration, size int) (ages []time.Duration) {
+func collectAges(t *testing.T, from, to *session.Session, every, span time.Duration, size int) (ages []time.Duration) {
 	ctx, cancel := context.WithCancel(t.Context())
 	start := time.Now()
 	go func() {

@@ -353,7 +353,7 @@ func TestDiallerRefusesStrangers(t *testing.T) {
 		{"SelfSigned", func(t *testing.T, l *lab) tls.Certificate { return selfSigned(t, l.keys[0], robot) }, nil, trust.ErrWrongKey},
 		{"AnotherKey", func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[1], robot) }, nil, trust.ErrWrongKey},
 		{"RefusedByAcceptor", func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], robot) }, errors.New("no"), trust.ErrWrongKey},
-		{"NoWelcome", func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], robot) }, nil, ErrSilent},
+		{"NoWelcome", func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], robot) }, nil, session.ErrSilent},
 	} {
 		t.Run(c.name, inBubble(Listen, func(t *testing.T, l *lab) {
 			s := newStranger(t, l, "10.0.1.1:999", c.certificate(t, l))

@@ -22,7 +22,7 @@ func mebibyte() []byte {
 	return b
 }
 
-func openStream(t *testing.T, s *Session) SendStream {
+func openStream(t *testing.T, s *session.Session) session.SendStream {
 	t.Helper()
 	stream, err := s.OpenStream()
 	if err != nil {
@@ -31,7 +31,7 @@ func openStream(t *testing.T, s *Session) SendStream {
 	return stream
 }
 
-func acceptStream(t *testing.T, s *Session) ReceiveStream {
+func acceptStream(t *testing.T, s *session.Session) session.ReceiveStream {
 	t.Helper()
 	stream, err := s.AcceptStream(await.Context(t))
 	if err != nil {
@@ -42,7 +42,7 @@ func acceptStream(t *testing.T, s *Session) ReceiveStream {
 
 // joinStream opens a stream from one session to the other, where its first byte
 // has been read.
-func joinStream(t *testing.T, from, to *Session) (SendStream, ReceiveStream) {
+func joinStream(t *testing.T, from, to *session.Session) (session.SendStream, session.ReceiveStream) {
 	t.Helper()
 	out := openStream(t, from)
 	write(t, out, "!")
@@ -81,7 +81,7 @@ func streamCarriesAMebibyte(t *testing.T, l *lab) {
 	carryMebibyte(t, pc, robot)
 }
 
-func carryMebibyte(t *testing.T, from, to *Session) {
+func carryMebibyte(t *testing.T, from, to *session.Session) {
 	message := mebibyte()
 	out := openStream(t, from)
 	sent := make(chan error, 1)
@@ -112,7 +112,7 @@ func streamSurvivesLoss(t *testing.T, l *lab) {
 func streamsArriveInOrder(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
 	const count = 5
-	var out []SendStream
+	var out []session.SendStream
 	for range count {
 		out = append(out, openStream(t, robot))
 	}
@@ -136,7 +136,7 @@ func resetEndsStream(t *testing.T, l *lab) {
 	if err := await.Receive(t, "write", ended); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("write: got %v, want net.ErrClosed", err)
 	}
-	if _, err := io.Copy(io.Discard, in); !errors.Is(err, ErrReset) {
+	if _, err := io.Copy(io.Discard, in); !errors.Is(err, session.ErrReset) {
 		t.Errorf("read: got %v, want ErrReset", err)
 	}
 	in.Stop()
@@ -144,7 +144,7 @@ func resetEndsStream(t *testing.T, l *lab) {
 	out.Close()
 
 	openStream(t, robot).Reset() // before its first byte
-	if _, err := acceptStream(t, pc).Read(make([]byte, 1)); !errors.Is(err, ErrReset) {
+	if _, err := acceptStream(t, pc).Read(make([]byte, 1)); !errors.Is(err, session.ErrReset) {
 		t.Errorf("read: got %v, want ErrReset", err)
 	}
 }
@@ -171,7 +171,7 @@ func stoppedReaderEndsWriter(t *testing.T, l *lab) {
 
 func streamLimitIsAnError(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
-	var out []SendStream
+	var out []session.SendStream
 	for range session.MaxStreams {
 		out = append(out, openStream(t, pc))
 	}
@@ -185,7 +185,7 @@ func streamLimitIsAnError(t *testing.T, l *lab) {
 	if _, err := io.ReadAll(acceptStream(t, robot)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := acceptStream(t, robot).Read(make([]byte, 1)); !errors.Is(err, ErrReset) {
+	if _, err := acceptStream(t, robot).Read(make([]byte, 1)); !errors.Is(err, session.ErrReset) {
 		t.Fatal(err)
 	}
 	acceptStream(t, robot).Stop()
@@ -218,7 +218,7 @@ func closeEndsBlockedStreams(t *testing.T, l *lab) {
 		go func() { ended <- f() }()
 		blocked[what] = ended
 	}
-	for name, dir := range map[string][2]*Session{"robot": {robot, pc}, "pc": {pc, robot}} {
+	for name, dir := range map[string][2]*session.Session{"robot": {robot, pc}, "pc": {pc, robot}} {
 		full, _ := joinStream(t, dir[0], dir[1])
 		blocked[name+"'s write"] = fill(full)
 		_, in := joinStream(t, dir[1], dir[0])
@@ -227,7 +227,7 @@ func closeEndsBlockedStreams(t *testing.T, l *lab) {
 			return err
 		})
 	}
-	for name, s := range map[string]*Session{"robot": robot, "pc": pc} { // one at a time: not before
+	for name, s := range map[string]*session.Session{"robot": robot, "pc": pc} { // one at a time: not before
 		start(name+"'s accept", func() error {
 			_, err := s.AcceptStream(context.Background())
 			return err
@@ -236,12 +236,12 @@ func closeEndsBlockedStreams(t *testing.T, l *lab) {
 	pc.Close("rebooting")
 	waitDone(t, robot)
 	for what, c := range blocked {
-		err, ok := errors.AsType[*CloseError](await.Receive(t, what, c))
+		err, ok := errors.AsType[*session.CloseError](await.Receive(t, what, c))
 		if !ok || err.Reason != "rebooting" {
 			t.Errorf("%s: got %v, want the end of the session", what, err)
 		}
 	}
-	for _, s := range []*Session{robot, pc} {
+	for _, s := range []*session.Session{robot, pc} {
 		if _, err := s.OpenStream(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("open: got %v, want net.ErrClosed", err)
 		}
