@@ -182,7 +182,7 @@ func (n *Node) update(l *link, m wire.Update) {
 	}
 	x.requalify(permitted{qos, granted})
 	if m.Owed {
-		x.Owe(m.HaveSeq)
+		x.Resend(m.HaveSeq)
 	}
 }
 

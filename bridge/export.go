@@ -33,8 +33,8 @@ type export struct {
 type plane interface {
 	// Requalify serves the export by another quality of service.
 	Requalify(qos rule.QoS)
-	// Owe sends the newest frame once more to a mirror that has only frame have.
-	Owe(have uint64)
+	// Resend sends the newest frame once more to a mirror that has only frame have.
+	Resend(have uint64)
 	// Hear takes the peer's account of what it received.
 	Hear(a wire.Account)
 	// Accounts returns the frame counters, and the newest frame that they include.

@@ -135,8 +135,8 @@ func (r *Subscription) Requalify(qos rule.QoS) {
 	p.wakeUp()
 }
 
-// Owe puts the newest frame once more if the peer's mirror has only frame have.
-func (r *Subscription) Owe(have uint64) {
+// Resend puts the newest frame once more if the peer's mirror has only frame have.
+func (r *Subscription) Resend(have uint64) {
 	p := r.publisher
 	p.mu.Lock()
 	defer p.mu.Unlock()

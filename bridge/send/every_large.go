@@ -5,7 +5,7 @@ import (
 )
 
 // largeRead reads the next frame of a subscription in mode every, if it is large: in a goroutine, into memory of its own, from
-// which the frame is sent. The link's mu guards it, except for what the goroutine uses meanwhile.
+// which the frame is sent. The link's mu guards it, except for the fields that the goroutine uses meanwhile.
 type largeRead struct {
 	share *ring.Share
 	turn  ring.Semaphore
@@ -37,7 +37,7 @@ func (l *Link) readLarge(sub *Subscription) {
 		if s.large.ended {
 			s.large.forget()
 		}
-		l.rouse(sub)
+		l.activate(sub)
 		l.mu.Unlock()
 		l.Wake()
 	})

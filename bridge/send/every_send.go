@@ -23,8 +23,8 @@ type everySender struct {
 	ended  chan struct{}
 	frame  []byte // read last
 	record []byte // encoded and not all granted yet
-	rest   []byte // of record, not granted yet
-	tail   []byte // of a large frame, behind record, not granted yet
+	rest   []byte // part of record that is not granted yet
+	tail   []byte // part of a large frame behind record that is not granted yet
 	busy   bool   // a piece is being written
 	large  largeRead
 	err    error // why the stream has ended
@@ -191,7 +191,7 @@ func (sub *Subscription) played(err error, size int, now time.Duration) bool {
 	return true
 }
 
-// addRecord appends r, of size bytes, to what waits to be granted.
+// addRecord appends r, of size bytes, to the bytes that wait to be granted.
 func (sub *Subscription) addRecord(r wire.Record, size int) {
 	s := sub.every
 	r.Seq, r.Captured, r.Missed = s.r.Seq(), sub.current.captured, s.r.Missed()

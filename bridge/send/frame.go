@@ -10,7 +10,7 @@ import (
 )
 
 // frame is a frame of a channel on its way to the peer. A small frame travels whole, in one
-// datagram beside others; a large one travels in parts. The link's mu guards it.
+// datagram with others; a large one travels in parts. The link's mu guards it.
 //
 // Its phases, and what leads from one to the next:
 //
@@ -20,26 +20,26 @@ import (
 //	waiting                                 sent              waiting      settled
 //	sent       packing|waiting                                waiting      settled
 //
-// A whole frame that was sent makes room for the next one at once: feedback finds it by its
-// number. A large one does so only if it may become the older of two (Subscription.overlaps).
+// After a whole frame was sent, the next one may be loaded at once. After a large frame it may only
+// if the large frame becomes the older of two (Subscription.overlaps).
 type frame struct {
-	phase    phase // only the methods of frame change it
-	seq      uint64
-	captured time.Duration // 0: unknown
-	before   time.Duration // capture time of the frame that was loaded before it
-	isOwed   bool          // it is sent although it is past its budget, since the mirror has nothing newer
-	isRepeat bool          // the peer had it before: the mirror counts it, not the book
-	hasLeft  bool          // a packet of it has left
-	hasLost  bool          // a packet of it was lost
+	phase       phase // only the methods of frame change it
+	seq         uint64
+	captured    time.Duration // 0: unknown
+	before      time.Duration // capture time of the frame that was loaded before it
+	isLastValue bool          // it is sent although it is past its budget, since the mirror has nothing newer
+	isRepeat    bool          // the peer had it before: the mirror counts it, not the book
+	hasLeft     bool          // a packet of it has left
+	hasLost     bool          // a packet of it was lost
 
 	progressAt time.Duration // when its first packet left, or a part of it arrived last
 
-	data    []byte // as it is sent; nil: its memory was wanted for others
+	data    []byte // as it is sent; nil if its memory was needed for others
 	codec   wire.Codec
 	rawSize int               // bytes, as it is in the ring
-	shared  *ring.Snapshot    // holds data; nil: the subscription's own buffer does
+	shared  *ring.Snapshot    // holds data; nil if data is in source.buf
 	packing wire.Codec        // in phase packing: by which shared is being compressed
-	isWhole bool              // before ready: the frame before it was
+	isWhole bool              // before ready: whether the frame before it was whole
 	parts   delivery.Outgoing // a whole frame is its only part
 }
 
@@ -58,12 +58,12 @@ func (f *frame) isBusy() bool {
 	return f.phase == packing || f.phase == waiting || f.phase == sent && !f.isWhole
 }
 
-// begin makes f frame seq, of size bytes in the ring. It keeps the memory of parts, and takes f to be as large as the frame
-// before it until ready tells.
-func (f *frame) begin(seq uint64, size int, captured time.Duration, isOwed bool) {
+// begin makes f frame seq, which has size bytes in the ring. It keeps the memory of parts. Until ready is called, f
+// counts as whole if the frame before it did.
+func (f *frame) begin(seq uint64, size int, captured time.Duration, isLastValue bool) {
 	f.settle()
 	f.release()
-	*f = frame{seq: seq, rawSize: size, before: f.captured, captured: captured, isOwed: isOwed, isWhole: f.isWhole, parts: f.parts}
+	*f = frame{seq: seq, rawSize: size, before: f.captured, captured: captured, isLastValue: isLastValue, isWhole: f.isWhole, parts: f.parts}
 }
 
 // skipTo makes f stand for frame seq, which is not sent.
@@ -81,8 +81,8 @@ func (f *frame) pack(by wire.Codec) bool {
 	return true
 }
 
-// ready makes data the bytes that leave, in a datagram with room for so many bytes. It returns
-// false if the wire carries no frame of this size.
+// ready sets the bytes to send. room is the number of bytes that a datagram has for them. ready
+// returns false if the wire carries no frame of this size.
 func (f *frame) ready(data []byte, codec wire.Codec, room int) bool {
 	f.phase, f.data, f.codec = settled, data, codec
 	f.isWhole = len(data)+wire.MaxFrameOverhead <= room
@@ -98,9 +98,9 @@ func (f *frame) ready(data []byte, codec wire.Codec, room int) bool {
 	return true
 }
 
-// repeat sends the whole of f once more. isRepeat: the peer had it.
+// repeat sends f again as a whole. isRepeat says whether the peer had it.
 func (f *frame) repeat(isRepeat bool) {
-	f.phase, f.isOwed, f.isRepeat = waiting, true, isRepeat
+	f.phase, f.isLastValue, f.isRepeat = waiting, true, isRepeat
 	f.parts.Begin(f.seq, len(f.data), f.parts.Count)
 }
 
@@ -139,7 +139,7 @@ func (f *frame) release() {
 // entry returns the entry of a datagram that has data of f.
 func (sub *Subscription) entry(f *frame, data []byte) wire.Frame {
 	return wire.Frame{
-		Sub: sub.id, Epoch: uint32(sub.epoch), Seq: f.seq, Captured: f.captured, Owed: f.isOwed, Codec: f.codec, RawSize: f.rawSize, Data: data,
+		Sub: sub.id, Epoch: uint32(sub.epoch), Seq: f.seq, Captured: f.captured, Owed: f.isLastValue, Codec: f.codec, RawSize: f.rawSize, Data: data,
 	}
 }
 
@@ -180,7 +180,7 @@ func (l *Link) addPart(box *outbox, sub *Subscription, f *frame, now time.Durati
 	box.pieces = append(box.pieces, delivery.Piece{Sub: sub.id, Seq: f.seq, Index: index})
 }
 
-// delivered records that a piece has arrived.
+// delivered handles a report that a piece has arrived.
 func (sub *Subscription) delivered(p delivery.Piece, now time.Duration) {
 	f := sub.frameOf(p)
 	if f != nil {
@@ -203,7 +203,7 @@ func (sub *Subscription) delivered(p delivery.Piece, now time.Duration) {
 	}
 }
 
-// missing records that a piece is lost. It is sent again, unless something newer has taken the
+// missing handles the loss of a piece. The piece is sent again, unless a newer frame has taken the
 // place of its frame.
 func (sub *Subscription) missing(p delivery.Piece) {
 	if f := sub.frameOf(p); f != nil && f.lost(p.Index) {
@@ -225,10 +225,10 @@ func (sub *Subscription) frameOf(p delivery.Piece) *frame {
 }
 
 // overlaps reports whether the next frame may begin although feedback on the current one is missing:
-// all of that has left, and what leaves now waits behind nothing.
+// all of its parts have left, and no queue is on the path.
 func (sub *Subscription) overlaps() bool {
 	f := &sub.current
-	return sub.isDrained && f.phase == sent && !f.isWhole && !f.isRepeat && !f.isOwed && f.shared != nil && f.parts.Size <= delivery.MostOverlapping
+	return sub.isDrained && f.phase == sent && !f.isWhole && !f.isRepeat && !f.isLastValue && f.shared != nil && f.parts.Size <= delivery.MostOverlapping
 }
 
 // growOlder makes the current frame the older of two, if it is a large one on its way. All of it has left; lost

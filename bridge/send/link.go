@@ -39,10 +39,10 @@ type Config struct {
 // the peer's channels into their mirrors. Three goroutines serve it, which run Send, Receive and
 // ReceiveStreams. All other methods may be called from any goroutine, and do not block.
 type Link struct {
-	cfg     Config
-	session *session.Session
-	wake    chan struct{} // the send loop has something to look at
-	awake   func()        // Wake as a value: to make one for each frame would allocate
+	cfg      Config
+	session  *session.Session
+	wake     chan struct{} // the send loop has something to look at
+	wakeFunc func()        // the method value Wake, since making one allocates
 
 	mu       lock.Mutex[lock.Link] // guards the following fields
 	subs     map[uint32]*Subscription
@@ -53,20 +53,20 @@ type Link struct {
 	control  pacing.Control
 	box      outbox
 	shares   shares
-	wholeAt  [levels]time.Duration // when a whole frame left last, by priority; 0: never
+	wholeAt  [levels]time.Duration // when a whole frame left last, by priority; 0 means never
 	traffic  traffic
 	pings    pings
 	filler   filler
 
 	news       news             // has a lock of its own
-	compressor *ring.Compressor // of small frames; belongs to the send loop
+	compressor *ring.Compressor // compresses small frames; belongs to the send loop
 	receiver   receiver
 }
 
-// receiver is the state of what arrives.
+// receiver is the state of the receiving side.
 type receiver struct {
 	decompressor ring.Decompressor // belongs to Receive
-	reading      mirror.Reading    // of the peer's clock; belongs to Receive
+	reading      mirror.Reading    // reading of the peer's clock; belongs to Receive
 
 	mu      sync.RWMutex // guards what follows; no other lock is taken under it
 	inbound map[uint32]*Inbound
@@ -78,7 +78,7 @@ func NewLink(cfg Config, now time.Duration) *Link {
 		cfg: cfg, session: cfg.Session, wake: make(chan struct{}, 1), subs: make(map[uint32]*Subscription),
 		compressor: ring.NewCompressor(), receiver: receiver{inbound: make(map[uint32]*Inbound)},
 	}
-	l.awake = l.Wake
+	l.wakeFunc = l.Wake
 	l.control = cfg.Control(&l.flight, l.session)
 	l.flight.Begin(l.session.RTT())
 	l.clock.Suspended(now, cfg.Suspended())
@@ -90,7 +90,7 @@ func NewLink(cfg Config, now time.Duration) *Link {
 func (l *Link) Wake() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // it is to wake up already
 	}
 }
 
@@ -101,7 +101,7 @@ func (l *Link) now() time.Duration { return l.cfg.Clock.Now() }
 type Request struct {
 	ID      uint32
 	Channel *localach.Channel
-	Copies  *ring.Snapshots // of the channel's large frames
+	Copies  *ring.Snapshots // copies of the channel's large frames
 	QoS     rule.QoS
 	Have    uint64 // frame that the peer's mirror has
 	Book    *ledger.Book
@@ -115,7 +115,7 @@ func (l *Link) Subscribe(r Request) *Subscription {
 	sub.compression = ring.NewCompression(r.QoS.Compress, l.compressor, l.now)
 	sub.source.suspended, sub.source.asleep = l.cfg.Suspended, l.cfg.Suspended()
 	l.subs[sub.id] = sub
-	l.rouse(sub)
+	l.activate(sub)
 	if sub.every != nil {
 		l.openStream(sub)
 	}

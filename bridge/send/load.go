@@ -11,8 +11,8 @@ import (
 	"achbridge/wire"
 )
 
-// load makes the newest frame of the ring the current one, unless a large frame is on its way. That one is finished first, so
-// that ever newer frames do not starve it. load reports whether something is to be sent.
+// load makes the newest frame of the ring the current one, unless a large frame is on its way: that frame is finished first.
+// Otherwise newer frames would starve it. load reports whether there is something to send.
 func (l *Link) load(sub *Subscription, now time.Duration, room int) bool {
 	sub.wake()
 	f, source := &sub.current, &sub.source
@@ -48,15 +48,15 @@ func (sub *Subscription) wake() {
 	}
 }
 
-// reportTrouble tells the node, once a subscription, that frames of sub's channel cannot be sent.
+// reportTrouble reports to the node, once for each subscription, that frames of its channel cannot be sent.
 func (l *Link) reportTrouble(sub *Subscription) {
 	if err := sub.source.unsendable(); err != nil {
-		l.cfg.Spawn(func() { l.cfg.Unsendable(sub.source.ch.Name(), err) }) // the node may be waiting for our lock
+		l.cfg.Spawn(func() { l.cfg.Unsendable(sub.source.ch.Name(), err) }) // the node may wait for l.mu
 	}
 }
 
-// copy takes a small newest frame out of the ring. It reads into a buffer of its own, so that a frame that may have to be sent
-// again stays whole when this fails. False means that the frame is not small.
+// copy copies a small newest frame out of the ring. It reads into a spare buffer: if the read fails, the current frame can still
+// be sent again. copy returns false if the frame is not small.
 func (sub *Subscription) copy(at ring.Arrival, now time.Duration, room int, rate float64) bool {
 	s := &sub.source
 	n, err := s.reader.TryNext(s.spare)
@@ -75,7 +75,7 @@ func (sub *Subscription) copy(at ring.Arrival, now time.Duration, room int, rate
 	}
 	seq := s.reader.Seq()
 	if seq > at.Seq {
-		at.CapturedAt = at.NextCapturedAt // put after the watcher looked
+		at.CapturedAt = at.NextCapturedAt // the watcher has not seen it yet
 	}
 	if !sub.begin(seq, n, at.CapturedAt, now) {
 		return true
@@ -88,7 +88,7 @@ func (sub *Subscription) copy(at ring.Arrival, now time.Duration, room int, rate
 
 // share takes a large newest frame from the snapshots that all links share.
 func (l *Link) share(sub *Subscription, at ring.Arrival, now time.Duration, room int) {
-	s, at, err := sub.source.request.Take(sub.source.copies, at, l.awake)
+	s, at, err := sub.source.request.Take(sub.source.copies, at, l.wakeFunc)
 	if s == nil && err == nil {
 		return // the frame is being copied
 	}
@@ -112,10 +112,10 @@ func (l *Link) share(sub *Subscription, at ring.Arrival, now time.Duration, room
 	l.pack(sub, room)
 }
 
-// pack makes the current frame ready if it is compressed by now; else the send loop is woken when it is.
+// pack makes the current frame ready if its compression is done. Otherwise it wakes the send loop afterwards.
 func (l *Link) pack(sub *Subscription, room int) {
 	f := &sub.current
-	packed, done := f.shared.Compressed(f.packing, l.awake)
+	packed, done := f.shared.Compressed(f.packing, l.wakeFunc)
 	if !done {
 		return
 	}
@@ -131,7 +131,7 @@ func (l *Link) pack(sub *Subscription, room int) {
 func (sub *Subscription) ready(data []byte, codec wire.Codec, room int) {
 	sub.size = len(data)
 	if !sub.current.ready(data, codec, room) {
-		sub.book.Refused++ // larger than the wire allows; offered() keeps such channels out
+		sub.book.Refused++ // larger than the wire allows; such channels are not offered
 	}
 }
 
@@ -150,8 +150,8 @@ func (sub *Subscription) refuse(no *ring.Refusal, now time.Duration) {
 	}
 }
 
-// letGo gives up the large frame that sub has when its memory is wanted for others, and has it loaded once more, when there is
-// memory again.
+// letGo gives back the memory of the current large frame, which is needed for other frames. The frame is loaded again when there
+// is memory.
 func (sub *Subscription) letGo(now time.Duration) {
 	f := &sub.current
 	if f.isBusy() {
@@ -165,10 +165,10 @@ func (sub *Subscription) letGo(now time.Duration) {
 	sub.source.failed(ring.ErrNoMemory, now)
 }
 
-// abandon takes back that the current frame is being sent.
+// abandon makes the current frame count as not loaded.
 func (sub *Subscription) abandon() {
 	f := &sub.current
-	if !f.isRepeat { // then the mirror counts it
+	if !f.isRepeat { // the mirror counts repeated frames
 		if f.hasLeft {
 			sub.book.Sent--
 		}
@@ -178,7 +178,7 @@ func (sub *Subscription) abandon() {
 	f.settle()
 }
 
-// begin makes frame seq the current one. False means that the ring runs backwards: the node will find out.
+// begin makes frame seq the current one. It returns false if the numbers of the ring run backwards; the node notices that.
 func (sub *Subscription) begin(seq uint64, size int, captured, now time.Duration) bool {
 	if seq <= sub.loaded {
 		sub.source.retryAt = now + tryAgain
@@ -197,7 +197,7 @@ func (sub *Subscription) begin(seq uint64, size int, captured, now time.Duration
 	return true
 }
 
-// pass settles what the new frame seq means for those before it: those up to passed were there before the slot of max_rate.
+// pass counts the frames that frame seq supersedes. Those up to passed arrived before the slot of max_rate.
 func (sub *Subscription) pass(seq, passed uint64) {
 	skipped := seq - sub.loaded - 1
 	limited := min(max(passed, sub.loaded)-sub.loaded, skipped)

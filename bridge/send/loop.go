@@ -9,23 +9,23 @@ import (
 	"achbridge/wire"
 )
 
-// outbox is the datagram that is being made.
+// outbox builds the datagrams of the send loop.
 type outbox struct {
 	body   []byte
 	packet []byte
 	pieces []delivery.Piece
-	stream int         // bytes that leave with it on a reliable stream
-	spent  [levels]int // bytes of body and stream, by priority
+	stream int         // bytes that leave on a reliable stream together with the datagram
+	spent  [levels]int // bytes of body and stream by priority
 	queue  queue
 	cargo  pacing.Cargo
-	sentAt time.Duration // when frames or a probe left last; 0: never
-	asked  time.Duration // when the peer's clock was asked for; 0: never
-	look   time.Duration // when the send loop looks without new data; 0: it does not wait
+	sentAt time.Duration // when frames or a probe left last; 0 means never
+	asked  time.Duration // when the peer's clock was asked for; 0 means never
+	look   time.Duration // when the sleeping send loop wakes up by itself; 0 means that it does not sleep
 }
 
-// Send sends what the peer has subscribed to, newest first, and feedback for what the peer sends,
-// until ctx or the session ends. One datagram at a time: each is filled when it can leave, and a
-// frame is copied out of shared memory no earlier.
+// Send sends the newest frames of the channels that the peer has subscribed to, and feedback on the
+// peer's packets, until ctx or the session ends. It fills a datagram only when that can leave, and
+// copies frames out of shared memory no earlier.
 func (l *Link) Send(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -47,13 +47,13 @@ func (l *Link) Send(ctx context.Context) error {
 	}
 }
 
-// fill makes the next datagram, or says in what time to look again.
+// fill makes the next datagram, or returns after which time to try again.
 func (l *Link) fill(now time.Duration) (packet []byte, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	box := &l.box
 	for _, p := range l.flight.Expire(now) {
-		if p.Sub != pingSub { // word of it may be held back for longer
+		if p.Sub != pingSub { // the peer may hold back feedback on a ping for longer
 			l.missing(p)
 		}
 	}
@@ -120,7 +120,7 @@ func (l *Link) fill(now time.Duration) (packet []byte, again time.Duration) {
 	return box.packet, 0
 }
 
-// next is what the next datagram carries, as far as the queue tells, and its size in bytes.
+// next returns the expected cargo of the next datagram, and its expected size in bytes.
 func (l *Link) next(box *outbox, now time.Duration) (cargo pacing.Cargo, size int) {
 	t, ok := box.queue.first()
 	level := t.level
@@ -140,11 +140,11 @@ func (l *Link) next(box *outbox, now time.Duration) (cargo pacing.Cargo, size in
 	return pacing.Parts, wire.MaxDatagram
 }
 
-// reportDelay is how late packets are reported at most, by either side.
+// reportDelay returns the longest time for which either side holds back feedback on a packet.
 func (l *Link) reportDelay() time.Duration { return delivery.ReportDelay(l.session.RTT()) }
 
-// nextLook is how long the pump may sleep if nothing wakes it; next is when
-// frames that wait may leave.
+// nextLook returns how long the send loop may sleep if nothing wakes it. next is the time at which
+// waiting frames may leave.
 func (l *Link) nextLook(next, now time.Duration) time.Duration {
 	for _, sub := range l.active {
 		next = min(next, sub.nextLook(now))
@@ -161,20 +161,19 @@ func (l *Link) nextLook(next, now time.Duration) time.Duration {
 	return max(next-now, 0)
 }
 
-// room is what entries with frames may take of a datagram: feedback must
-// always fit too.
+// room returns how many bytes of a datagram entries with frames may use. The rest is kept for
+// feedback.
 func (l *Link) room() int {
 	return min(wire.MaxDatagram, l.session.MaxDatagram()) - wire.MaxHeader - feedbackSize
 }
 
-// feedbackSize is what feedback takes, but for the rare report of many packets
-// at once: those find no room for all their arrival times and tell fewer.
+// feedbackSize is the room for feedback in bytes. A rare report of many packets at once leaves
+// arrival times out.
 const feedbackSize = 100
 
-// addFrames fills the datagram in the order of the queue: with frames that travel
-// whole, of as many channels as fit, or with one part of a larger one. What does
-// not fit ends the datagram, so that nothing passes it for ever. It reports whether something
-// still waits.
+// addFrames fills the datagram in the order of the queue: with whole frames of several channels,
+// or with one part of a large frame. The first frame that does not fit ends the datagram: if later
+// frames could pass it, it might never leave. addFrames reports whether something still waits.
 func (l *Link) addFrames(box *outbox, now time.Duration) (waits bool) {
 	room := l.room()
 	for t, ok := box.queue.first(); ok; t, ok = box.queue.next() {
@@ -189,11 +188,11 @@ func (l *Link) addFrames(box *outbox, now time.Duration) (waits bool) {
 	return false
 }
 
-// addTurn reports whether the datagram may take more.
+// addTurn adds the next frame or part of sub. It reports whether the datagram may take more.
 func (l *Link) addTurn(box *outbox, sub *Subscription, now time.Duration, room int) (more bool) {
 	switch {
 	case len(box.body) > 0 && (sub.every != nil || !sub.current.isWhole && sub.current.isBusy() || sub.older.phase == waiting || len(box.body)+sub.size+wire.MaxFrameOverhead > room):
-		return false // it stays in the ring
+		return false // the frame stays in the ring
 	case sub.every != nil:
 		l.addPiece(box, sub, now)
 		return box.stream == 0
@@ -201,7 +200,7 @@ func (l *Link) addTurn(box *outbox, sub *Subscription, now time.Duration, room i
 		l.addPart(box, sub, &sub.older, now)
 		return false
 	case !l.load(sub, now, room):
-		// It had nothing for us after all; it is tried again later.
+		// The subscription has nothing to send after all. It is tried again later.
 	case !sub.current.isWhole && len(box.body) == 0:
 		l.addPart(box, sub, &sub.current, now)
 		return false
@@ -212,11 +211,10 @@ func (l *Link) addTurn(box *outbox, sub *Subscription, now time.Duration, room i
 	return true
 }
 
-// flowing is for how long after a packet left the send loop looks often enough that it need not be woken for a packet that may
-// get lost.
+// flowing is the time after a packet in which the send loop wakes up often enough to notice a loss by itself.
 const flowing = time.Second
 
-// idles reports whether the waiting send loop has nothing to send, and looks again soon enough. l.mu must be held.
+// idles reports whether the sleeping send loop has nothing to send, and wakes up soon enough by itself. l.mu must be held.
 func (l *Link) idles(now time.Duration) bool {
 	if l.box.look == 0 || l.filler.on(now) {
 		return false
@@ -225,9 +223,9 @@ func (l *Link) idles(now time.Duration) bool {
 	return len(l.box.queue.entries) == 0 && now+l.nextLook(l.box.look, now) >= l.box.look
 }
 
-// askClock returns when to ask for the peer's clock, at once for a datagram that
-// is due now: until it is known, no command may be put. A datagram without entries
-// asks, since it has to be reported; the far future when there is no need.
+// askClock returns when to send a datagram that asks for the peer's clock: now, later, or in the far
+// future if the clock is known. Until it is known, the peer puts no command. A datagram without
+// entries asks, since the peer must report it.
 func (l *Link) askClock(box *outbox, now time.Duration) time.Duration {
 	if _, _, known := l.clock.Offset(now); known {
 		return now + time.Hour

@@ -24,7 +24,7 @@ type ping struct {
 
 // Pong is the result of a ping.
 type Pong struct {
-	RTT  time.Duration // without the time for which the peer held its report back
+	RTT  time.Duration // does not include the time for which the peer held its report back
 	Lost bool
 }
 

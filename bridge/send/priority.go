@@ -18,15 +18,14 @@ type queued struct {
 
 const (
 	levels     = rule.Levels
-	lowerShare = 0.05 // of the bytes: what each lower priority that waits is sure of
+	lowerShare = 0.05 // part of the bytes that each waiting lower priority gets at least
 	shareDue   = wire.MaxDatagram
 )
 
-// shares is what the priorities that wait behind others have coming, in bytes.
+// shares counts the bytes that priorities have earned while they waited behind others.
 type shares [levels]float64
 
-// due returns the waiting priority that has most coming, -1 when none has a
-// packet.
+// due returns the waiting priority that has earned most, or -1 if none has earned a packet.
 func (s *shares) due(waits [levels]bool) int {
 	due := -1
 	for p := range s {
@@ -38,7 +37,7 @@ func (s *shares) due(waits [levels]bool) int {
 }
 
 // sent counts a datagram of size bytes that was filled in the order of the queue;
-// each priority spent so much of it, and the first one pays for the rest.
+// spent has the bytes of each priority, and the first priority pays for the rest.
 func (s *shares) sent(q *queue, spent [levels]int, size int) {
 	if len(q.entries) == 0 {
 		return
@@ -54,9 +53,9 @@ func (s *shares) sent(q *queue, spent [levels]int, size int) {
 	s[q.level] = max(0, s[q.level]-float64(rest))
 }
 
-// expire ends what is past its budget, unless it finishes. A frame on its way is given up when a
-// newer one is there to send instead; otherwise it is the debt that is owed to
-// the mirror, and goes on as such. A command is never owed. rate is that of the path, in bytes a second.
+// expire handles frames past their budget. A large frame that has begun to leave may finish (finishes).
+// Any other frame on its way is given up if there is a newer one, and otherwise goes on as the last value
+// for the mirror. Commands are always given up. rate is that of the path, in bytes a second.
 func (sub *Subscription) expire(now time.Duration, rate float64) {
 	f, command := &sub.current, sub.qos.Class == rule.Command
 	if f.shared != nil && sub.source.copies.Share.Evicted() {
@@ -65,8 +64,8 @@ func (sub *Subscription) expire(now time.Duration, rate float64) {
 	if sub.older.isBusy() && (sub.arrived > sub.older.seq || sub.over(sub.older.captured, now)) {
 		sub.endOlder()
 	}
-	if f.isBusy() && !sub.finishes(now, rate) && (f.isOwed || sub.over(f.captured, now)) {
-		f.isOwed = true
+	if f.isBusy() && !sub.finishes(now, rate) && (f.isLastValue || sub.over(f.captured, now)) {
+		f.isLastValue = true
 		if command || sub.isNewer() {
 			sub.giveUp()
 		}
@@ -100,8 +99,8 @@ func (sub *Subscription) skip() {
 	sub.source.request.Forget()
 }
 
-// forgive offers the newest frame once more if it has expired as a command, now that the
-// channel carries none: a mirror of states is owed the newest frame, however late.
+// forgive offers the newest frame again if it has expired as a command. The channel carries no commands any more, and
+// a mirror of states gets the last value however late.
 func (sub *Subscription) forgive() {
 	if f := &sub.current; !f.hasLeft && !f.isBusy() && sub.arrived < sub.loaded && sub.loaded == sub.known.Seq && sub.book.Expired > 0 {
 		sub.book.Expired--
@@ -109,14 +108,12 @@ func (sub *Subscription) forgive() {
 	}
 }
 
-// over reports that a frame captured then is past its budget. One that was put
-// before we watched is, for all we know.
+// over reports whether a frame is past its budget. A frame of unknown capture time is.
 func (sub *Subscription) over(captured, now time.Duration) bool {
 	return sub.qos.IsPastBudget(captured, now)
 }
 
-// giveUp ends a frame that is past its budget. If all of it has left, it may
-// still arrive.
+// giveUp ends the current frame, which is past its budget. If all of it has left, it may still arrive.
 func (sub *Subscription) giveUp() {
 	switch f := &sub.current; {
 	case f.isRepeat: // the mirror counts it
@@ -140,7 +137,7 @@ func (sub *Subscription) offer(now time.Duration) (t queued, ok bool) {
 		return sub.offerInOrder(now)
 	}
 	f, source := &sub.current, &sub.source
-	had, owed := f.before, f.isOwed // of the frame that the mirror has, or will have
+	had, owed := f.before, f.isLastValue // for the frame that the mirror has or will have
 	phase := f.phase
 	switch {
 	case sub.older.phase == waiting:
@@ -170,11 +167,11 @@ func (sub *Subscription) offer(now time.Duration) (t queued, ok bool) {
 	return t, true
 }
 
-// entryOverhead is about what a frame costs beside its bytes.
+// entryOverhead is about the number of bytes that a frame costs in addition to its data.
 const entryOverhead = 25
 
-// nextLook is when something changes here by itself, in the far future if nothing
-// does.
+// nextLook returns the next time at which sub may have something to send without an event, or a time in the far
+// future.
 func (sub *Subscription) nextLook(now time.Duration) time.Duration {
 	next := now + time.Hour
 	if sub.isNewer() {
@@ -188,13 +185,13 @@ func (sub *Subscription) nextLook(now time.Duration) time.Duration {
 	return next
 }
 
-// small reports that what comes next is likely to take little of a datagram.
+// small reports whether the next frame is likely to take little of a datagram.
 func (sub *Subscription) small() bool {
 	return sub.size < pacing.SmallFrame && (sub.current.isWhole || !sub.current.isBusy())
 }
 
-// owe needs the link's mu; see Owe.
-func (sub *Subscription) owe(have uint64) {
+// resend needs the link's mu; see Resend.
+func (sub *Subscription) resend(have uint64) {
 	f, newest := &sub.current, sub.source.arrivals.Newest().Seq
 	if have >= sub.loaded || newest > sub.loaded || f.isBusy() || sub.qos.Class == rule.Command || sub.every != nil {
 		return
@@ -211,7 +208,7 @@ func (sub *Subscription) owe(have uint64) {
 	}
 }
 
-// urgent reports that whole frames of a priority above level have left lately.
+// urgent reports whether whole frames of a priority above level have left lately.
 func (l *Link) urgent(level int, now time.Duration) bool {
 	for _, at := range l.wholeAt[level+1:] {
 		if at != 0 && now-at < urgentTime {

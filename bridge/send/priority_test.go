@@ -30,7 +30,7 @@ func linkOf(list ...*Subscription) *Link {
 	l := &Link{}
 	l.control = pacing.NewPacer(&l.flight, nil)
 	for _, sub := range list {
-		l.rouse(sub)
+		l.activate(sub)
 	}
 	return l
 }
@@ -57,7 +57,7 @@ func TestTurnsGoByPriorityAndThenByAgeSquaredPerByte(t *testing.T) {
 	}
 	l := linkOf()
 	for _, i := range []int{3, 6, 0, 4, 1, 5, 2} {
-		l.rouse(want[i])
+		l.activate(want[i])
 	}
 	if got := inLine(l, now); !slices.Equal(got, want) {
 		t.Errorf("got the order %v, want %v", names(got), names(want))
@@ -86,7 +86,7 @@ func TestEveryLowerPriorityIsSureOfItsShare(t *testing.T) {
 	now := time.Second + 50*ms
 	l := linkOf()
 	for level := range levels {
-		l.rouse(waits(level, 1000, now-20*ms))
+		l.activate(waits(level, 1000, now-20*ms))
 	}
 	var bytes [levels]float64
 	longest, last := [levels]int{}, [levels]int{}
@@ -123,7 +123,7 @@ func TestWhatDoesNotWaitEarnsNothing(t *testing.T) {
 		l.shares.sent(&queue, [levels]int{}, shareDue)
 	}
 	seldom.loaded = 1
-	l.rouse(seldom)
+	l.activate(seldom)
 	for i := range 19 {
 		if l.fillQueue(&queue, now); queue.entries[0].sub == seldom {
 			t.Fatalf("it goes first after %d packets, on a share from before it waited", i)
@@ -148,7 +148,7 @@ func TestEqualsShareByTheRootOfTheirSize(t *testing.T) {
 	now := time.Second
 	l := linkOf()
 	for i := range 40 {
-		l.rouse(waits(4, []int{small, large}[i%2]-entryOverhead, now))
+		l.activate(waits(4, []int{small, large}[i%2]-entryOverhead, now))
 	}
 	frames := map[int]float64{}
 	for range 10_000 {

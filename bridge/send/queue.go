@@ -6,14 +6,14 @@ import (
 	"achbridge/bridge/lock"
 )
 
-// news is which subscriptions of a link have new frames that its pump has not heard
-// of yet. Safe for concurrent use.
+// news lists the subscriptions of a link with new frames that the send loop has not collected yet. It
+// is safe for concurrent use.
 type news struct {
 	mu lock.Mutex[lock.News]
-	of []*Subscription // each once, see arrivals.told
+	of []*Subscription // each once, since Arrivals reports once before the next Collect
 }
 
-// add reports whether the pump has to be woken: it is not on its way.
+// add appends sub. It reports whether the send loop must be woken.
 func (n *news) add(sub *Subscription) (wake bool) {
 	n.mu.Lock()
 	n.of = append(n.of, sub)
@@ -22,32 +22,31 @@ func (n *news) add(sub *Subscription) (wake bool) {
 	return wake
 }
 
-// rouse has the pump look at sub, which may have something to send. Needs l.mu.
-func (l *Link) rouse(sub *Subscription) {
+// activate makes the send loop look at sub, which may have something to send. l.mu must be held.
+func (l *Link) activate(sub *Subscription) {
 	if sub.activity == idle {
 		sub.activity = active
 		l.active = append(l.active, sub)
 	}
 }
 
-// rouseNews has the pump look at those that have news. Needs l.mu.
-func (l *Link) rouseNews() {
+// activateNews makes the send loop look at the subscriptions with new frames. l.mu must be held.
+func (l *Link) activateNews() {
 	l.news.mu.Lock()
 	defer l.news.mu.Unlock()
 	for _, sub := range l.news.of {
 		sub.known = sub.source.arrivals.Collect()
-		l.rouse(sub)
+		l.activate(sub)
 	}
 	clear(l.news.of)
 	l.news.of = l.news.of[:0]
 }
 
-// queue is the subscriptions that have something to send: the higher priority first,
-// of one priority the more urgent, then the older subscription. It is a heap, since a
-// datagram takes the first few of many.
+// queue holds the subscriptions that have something to send: higher priorities first, then more
+// urgent ones, then older subscriptions. It is a heap, since a datagram takes the first few of many.
 type queue struct {
-	entries []queued     // first those that wait, as a heap; then those that were served
-	waiting int          // how many wait
+	entries []queued     // a heap of those that wait, and behind it those that were served
+	waiting int          // number of entries that wait
 	waits   [levels]bool // priorities of all
 	level   int          // priority of the first
 }
@@ -56,7 +55,7 @@ type queue struct {
 // priority whose share has grown to a packet goes before all. Idle subscriptions leave
 // the active list until a new frame comes.
 func (l *Link) fillQueue(q *queue, now time.Duration) {
-	l.rouseNews()
+	l.activateNews()
 	q.entries, q.waits = q.entries[:0], [levels]bool{}
 	still := l.active[:0]
 	isDrained, rate := l.control.Drained(), l.control.Rate()
@@ -90,7 +89,7 @@ func (l *Link) fillQueue(q *queue, now time.Duration) {
 	q.form(len(q.entries))
 }
 
-// held notes that what is in the queue waits for the link.
+// held records that all entries had to wait for the link.
 func (q *queue) held() {
 	for i := range q.entries {
 		q.entries[i].sub.waited = true

@@ -22,7 +22,7 @@ type Inbound struct {
 	Limit  int // bytes of the largest frame that the origin's channel can hold
 
 	assembly delivery.Assemblies   // belongs to Receive
-	stream   session.ReceiveStream // brings the frames in order; nil: none. Guarded by receiver.mu
+	stream   session.ReceiveStream // brings the frames in order; nil without one; guarded by receiver.mu
 }
 
 // AddInbound puts the frames of subscription id into in's mirror from now on.
@@ -89,7 +89,7 @@ func (l *Link) take(d wire.Datagram, size int, now time.Duration) {
 			cargo = max(cargo, delivery.Frames)
 			if e.Frame.Sub == wire.LoadSub {
 				load += len(e.Frame.Data)
-				if e.Frame.Seq%16 == 0 { // as the last part of a frame, which is told of at once
+				if e.Frame.Seq%16 == 0 { // like the last part of a frame, which is reported at once
 					cargo = delivery.Complete
 				}
 			}
@@ -233,7 +233,7 @@ func (l *Link) missing(p delivery.Piece) {
 	}
 	if sub := l.subs[p.Sub]; sub != nil {
 		sub.missing(p)
-		l.rouse(sub)
+		l.activate(sub)
 	}
 }
 

@@ -16,22 +16,22 @@ type source struct {
 	clock    ring.Clock
 	arrivals *ring.Arrivals
 	copies   *ring.Snapshots // of the channel's large frames
-	user     *ring.User      // of copies
+	user     *ring.User      // its place in copies
 	request  ring.SnapshotRequest
 	buf      []byte // the current frame, if it is small
 	spare    []byte // what the next small frame is read into
 
-	measured uint64 // the frame that sizeOf was asked of last
-	size     int    // of that frame, in bytes
+	measured uint64 // number of the frame whose size is known
+	size     int    // size of the frame measured, in bytes
 
 	trouble    error         // why the last try to read the channel failed, or its frame is not sent
-	isReported bool          // the node was told of trouble
+	isReported bool          // whether the node knows of trouble
 	retryAt    time.Duration // no try before
 	busyFor    time.Duration // from try to try, while the channel's lock is taken
 
-	suspended func() time.Duration // for how long the host has been suspended in all; nil: never
-	asleep    time.Duration        // the same when it was looked at
-	undated   uint64               // of a command channel: frames up to this one may be of any age
+	suspended func() time.Duration // returns the total time of suspension of this host; nil if it is never suspended
+	asleep    time.Duration        // result of suspended at the last call of slept
+	undated   uint64               // number of the newest frame of unknown age, if the channel carries commands
 }
 
 func (s *source) close() {
@@ -48,8 +48,8 @@ func (s *source) sizeOf(seq uint64) int {
 	return s.size
 }
 
-// How soon a channel is tried again, beside ring.AfterBusy and ring.AfterNoMemory: one that stays busy, and one that could
-// not be read. It goes on by itself, or the node finds what is wrong.
+// Times between two tries to read a channel, in addition to ring.AfterBusy and ring.AfterNoMemory: trySeldom for a channel whose
+// lock stays taken, tryAgain for one that could not be read. The node finds the cause of other errors.
 const (
 	trySeldom = 10 * time.Millisecond
 	tryAgain  = 100 * time.Millisecond
@@ -72,7 +72,7 @@ func (s *source) failed(err error, now time.Duration) bool {
 	return true
 }
 
-// unsendable returns trouble once, if it will not go away by itself.
+// unsendable returns trouble if it will not go away by itself. Later calls return nil.
 func (s *source) unsendable() error {
 	if s.isReported || !errors.Is(s.trouble, localach.ErrHole) && !errors.Is(s.trouble, ring.ErrTooLarge) && !errors.Is(s.trouble, ring.ErrNoMemory) {
 		return nil

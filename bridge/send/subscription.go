@@ -23,17 +23,17 @@ type Subscription struct {
 
 	known   ring.Arrival // the newest frame, as the send loop last collected it
 	loaded  uint64       // highest number that was copied or passed over
-	copied  uint64       // highest number that this subscription copied; 0: none yet
+	copied  uint64       // highest number that this subscription copied; 0 means none yet
 	arrived uint64       // highest number known to have arrived
 	size    int          // bytes of the frame that was loaded last, as it is sent
-	waited  bool         // what is newer had to wait: for the link, the channel's lock, or the frame before
+	waited  bool         // a newer frame had to wait: for the link, the channel's lock, or the frame before it
 
 	current   frame // loaded last
 	older     frame // the large frame before it, all of which has left
-	isDrained bool  // what leaves now waits behind nothing on the path
+	isDrained bool  // no queue is on the path
 }
 
-// activity says whether the send loop looks at a subscription.
+// activity is the phase of a subscription.
 type activity int
 
 const (
@@ -60,7 +60,7 @@ func newSubscription(r Request, c ring.Clock) *Subscription {
 		return sub
 	}
 	if r.Have < last {
-		sub.loaded = last - 1 // the newest frame is owed to a late joiner
+		sub.loaded = last - 1 // a late joiner gets the newest frame
 	}
 	r.Book.Begin(sub.epoch, r.Have, last)
 	return sub
@@ -93,23 +93,23 @@ func (sub *Subscription) Requalify(qos rule.QoS) {
 	sub.compression.Want = qos.Compress
 	sub.source.arrivals.SetCommand(qos.Class == rule.Command)
 	sub.known = sub.source.arrivals.SetInterval(l.now(), qos.MaxRate.Interval())
-	l.rouse(sub)
+	l.activate(sub)
 	l.mu.Unlock()
 	l.Wake()
 }
 
-// Owe sends the newest frame once more to a mirror that has only frame have, past its budget or not. If there is something newer,
-// that is on its way by itself.
-func (sub *Subscription) Owe(have uint64) {
+// Resend sends the newest frame again to a mirror that has only frame have, past its budget or not. It does nothing if a newer
+// frame will be sent anyway.
+func (sub *Subscription) Resend(have uint64) {
 	l := sub.link
 	l.mu.Lock()
-	sub.owe(have)
-	l.rouse(sub)
+	sub.resend(have)
+	l.activate(sub)
 	l.mu.Unlock()
 	l.Wake()
 }
 
-// Hear takes the peer's account of what it received.
+// Hear takes the peer's counters of received frames.
 func (sub *Subscription) Hear(a wire.Account) {
 	sub.link.mu.Lock()
 	defer sub.link.mu.Unlock()

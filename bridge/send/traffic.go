@@ -39,7 +39,7 @@ type filler struct {
 	until   time.Duration
 	data    []byte
 	seq     uint64
-	bytes   int // that have left
+	bytes   int // bytes that have left
 	arrived int // bytes known to have arrived
 }
 
@@ -73,8 +73,8 @@ func (l *Link) addFill(box *outbox, now time.Duration) {
 // Count is what a link has carried one way so far.
 type Count struct {
 	At            time.Duration
-	Bytes         uint64 // that arrived here, or that left
-	Packets, Lost uint64 // that arrived and are missing here, or that left and were lost
+	Bytes         uint64 // bytes that arrived here, or that left
+	Packets, Lost uint64 // packets that arrived and are missing here, or that left and were lost
 	Load          uint64 // bytes of load tests that arrived
 }
 
