@@ -51,7 +51,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	case m.Host != l.host || m.Channel != c.Name:
 		m.rival(&l.warned.limit, rule.Address{Host: l.host, Channel: c.Name})
 		return
-	case m.link != nil && m.link != l && (l.silence.isSilent || !m.link.silence.isSilent):
+	case m.link != nil && m.link != l && (l.isInSilence() || !m.link.isInSilence()):
 		return // a second path to the same host
 	case m.link == nil && m.barred == (barred{c.Epoch, w.QoS}):
 		return // the origin would refuse it again
@@ -84,7 +84,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	}
 	n.loop.changed() // peers may be offered the mirror from now on
 	n.adopted(m)
-	in := &inbound{m: m, Inbound: send.Inbound{Mirror: m.Mirror, Feed: mirror.Feed{Epoch: c.Epoch, Run: l.hello.run, Silent: l.silence.isSilent}, Limit: mirror.LargestFrame(c)}}
+	in := &inbound{m: m, Inbound: send.Inbound{Mirror: m.Mirror, Feed: mirror.Feed{Epoch: c.Epoch, Run: l.hello.run, Silent: l.isInSilence()}, Limit: mirror.LargestFrame(c)}}
 	have, counted := m.Subscribe(&in.Feed, w.QoS)
 	in.have = have
 	l.inbound[m.subID] = in

@@ -18,7 +18,7 @@ import (
 
 // handle does what a control message of the peer says. An error ends the link.
 func (n *Node) handle(l *link, m wire.Message) error {
-	if n.links[l.peer] != l && n.spares[l.spareKey()] != l {
+	if l.phase == linkEnded {
 		return nil
 	}
 	hello, isHello := m.(wire.Hello)

@@ -100,7 +100,7 @@ func (l *link) known() *peers.Link {
 		l.dial.entry = &peers.Link{End: endOf(l.s), Name: l.host, Network: l.s.Network(), UpAt: l.up, OnTrial: l.dial.trial != nil}
 	}
 	k, n := l.dial.entry, l.n
-	k.At, k.RTT, k.IsSilent, k.SilentSince = addrOf(l.s), l.rtt(), l.silence.isSilent, l.silence.since
+	k.At, k.RTT, k.IsSilent, k.SilentSince = addrOf(l.s), l.rtt(), l.isInSilence(), l.silence.since
 	k.WrongMachine, k.CopyAt = n.machines.differs(l) != nil, transport.Addrs{}
 	if c, isCopied := n.machines.copies[l.peer]; isCopied && !l.isGone(n.now()) {
 		k.CopyAt.QUIC = c.at

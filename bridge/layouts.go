@@ -100,7 +100,7 @@ func (n *Node) requestLayout(c *remoteChannel) (known layouts.Answer, q *layouts
 	if known.Packed = n.layouts.Packed(c.layout); known.Packed != nil {
 		return known, nil
 	}
-	if c.link == nil || c.link.silence.isSilent {
+	if c.link == nil || c.link.isInSilence() {
 		known.Why = "there is no link to it"
 	} else if known.Why = c.link.layouts.requests.Rejected(c.layout); known.Why == "" {
 		if q = c.link.layouts.requests.Add(time.Now(), c.layout, c.channel); q == nil {

@@ -8,6 +8,7 @@ import (
 
 	"achbridge/bridge/layouts"
 	"achbridge/bridge/peers"
+	"achbridge/bridge/phases"
 	"achbridge/bridge/send"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport/session"
@@ -29,6 +30,7 @@ type link struct {
 	taken  chan struct{} // closed when this is the link to its peer, and no longer a spare
 
 	// These belong to the node's goroutine.
+	phase   linkPhase
 	hello   hello
 	dial    dialState
 	catalog catalog
@@ -41,6 +43,27 @@ type link struct {
 	layouts layoutState
 	silence silence
 }
+
+// linkPhase is the phase of a link.
+type linkPhase int
+
+const (
+	linkStandby linkPhase = iota // it is new, or a spare
+	linkLive                     // it is the link to its peer
+	linkSilent                   // it is the link to its peer, but nothing is received although something should be
+	linkEnded
+)
+
+var linkTransitions = phases.Transitions[linkPhase]{
+	linkStandby: {linkLive, linkEnded},
+	linkLive:    {linkSilent, linkEnded},
+	linkSilent:  {linkLive, linkEnded},
+}
+
+func (l *link) move(to linkPhase) { linkTransitions.Move(&l.phase, to) }
+
+// isInSilence reports whether the node has found the link silent.
+func (l *link) isInSilence() bool { return l.phase == linkSilent }
 
 // hello is what the two ends have told each other of themselves.
 type hello struct {
@@ -150,6 +173,7 @@ func (n *Node) take(l *link) {
 	if n.spares[l.spareKey()] == l {
 		delete(n.spares, l.spareKey())
 	}
+	l.move(linkLive)
 	if old := n.links[l.peer]; old != nil {
 		n.machines.replaced(old, l)
 		n.drop(old, errors.New("a newer link takes its place"))
@@ -169,13 +193,13 @@ func (n *Node) take(l *link) {
 // linkDown removes a link. A spare, if there is one, becomes the link. The goroutines of the
 // removed link end by themselves.
 func (n *Node) linkDown(l *link, cause error) {
-	switch {
-	case n.links[l.peer] == l:
+	switch l.phase {
+	case linkLive, linkSilent:
 		n.drop(l, cause)
 		if spares := n.sparesOf(l.peer); len(spares) > 0 {
 			n.take(spares[0])
 		}
-	case n.spares[l.spareKey()] == l:
+	case linkStandby:
 		n.dropSpare(l, cause)
 	}
 }
@@ -202,6 +226,7 @@ func (n *Node) drop(l *link, cause error) {
 	l.exports.dropAll()
 	l.layouts.requests.Close()
 	n.pushes.unlink(l)
+	l.move(linkEnded)
 	n.loop.changed()
 }
 

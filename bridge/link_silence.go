@@ -19,7 +19,6 @@ type silence struct {
 	packets    uint64        // number of the peer's packets at the last look
 	receivedAt time.Duration // when packets last grew
 	since      time.Duration // when the present silence began
-	isSilent   bool
 	isLogged   bool          // there is an event about the present silence
 	logLimit   logline.Limit // limits events about silences
 }
@@ -59,10 +58,14 @@ func (n *Node) listen(l *link) {
 	}
 	since, silent := l.quiet(n.now())
 	l.silence.since = since
-	if silent == l.silence.isSilent {
+	if silent == l.isInSilence() {
 		return
 	}
-	l.silence.isSilent = silent
+	if silent {
+		l.move(linkSilent)
+	} else {
+		l.move(linkLive)
+	}
 	n.loop.changed()
 	for _, in := range l.inbound {
 		if silent {
@@ -108,7 +111,7 @@ func (n *Node) tellSilent(l *link) {
 // name whose link came up after this link was last heard.
 func (n *Node) succeed(l *link) {
 	for _, other := range n.links {
-		if other == l || other.silence.isSilent || other.s.Peer().Host != l.s.Peer().Host || other.up < l.silence.receivedAt-tick {
+		if other == l || other.isInSilence() || other.s.Peer().Host != l.s.Peer().Host || other.up < l.silence.receivedAt-tick {
 			continue
 		}
 		n.linkDown(l, errors.New("its host is node "+other.peer.String()+" now"))
@@ -203,6 +206,7 @@ func (n *Node) sparesOf(peer trust.NodeID) (list []*link) {
 // dropSpare forgets a spare.
 func (n *Node) dropSpare(l *link, cause error) {
 	delete(n.spares, l.spareKey())
+	l.move(linkEnded)
 	l.cancel(cause)
 }
 
@@ -211,7 +215,7 @@ func (n *Node) dropSpare(l *link, cause error) {
 // machine stays until spareTime, since the link may have ended without a sign.
 func (n *Node) challenge(l *link) {
 	old := n.links[l.peer]
-	if n.spares[l.spareKey()] != l || !l.hello.isReceived || old == nil {
+	if l.phase != linkStandby || !l.hello.isReceived || old == nil {
 		return
 	}
 	switch {

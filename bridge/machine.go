@@ -121,6 +121,7 @@ func (n *Node) refuseCopy(l, old *link) {
 	n.machines.foundCopy(l, l.s.RemoteAddr())
 	old.send(wire.Refused{Re: wire.TypeHello, Code: wire.CodeCopied, Text: wire.Text(sameID(l))})
 	delete(n.spares, l.spareKey())
+	l.move(linkEnded)
 	l.sayHello()
 	l.send(wire.Refused{Re: wire.TypeHello, Code: wire.CodeCopied, Text: wire.Text(sameID(old))})
 	n.loop.work.Go(func() {

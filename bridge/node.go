@@ -198,7 +198,7 @@ func (n *Node) check() {
 	}
 	for _, l := range n.spares {
 		n.challenge(l)
-		if n.spares[l.spareKey()] == l && n.now() > l.up+spareTime {
+		if l.phase == linkStandby && n.now() > l.up+spareTime {
 			n.dropSpare(l, unwelcome("there is a link already"))
 		}
 	}

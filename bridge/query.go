@@ -28,7 +28,7 @@ func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, str
 	var l *link
 	var id uint32
 	n.loop.call(func() {
-		if l = n.linkOf(host); l == nil || l.silence.isSilent {
+		if l = n.linkOf(host); l == nil || l.isInSilence() {
 			l = nil
 			return
 		}

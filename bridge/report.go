@@ -99,7 +99,7 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 		mbit := path * 8 / 1e6
 		s.PathMbit = &mbit
 	}
-	if l.silence.isSilent {
+	if l.isInSilence() {
 		s.State, s.SilentS = status.LinkSilent, (now - l.silence.since).Seconds()
 	}
 	exports := make([]status.Subscription, 0, len(l.exports.order))
@@ -120,7 +120,7 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 
 // silence says why the mirror is not fed though there is a link; empty: nothing of the kind.
 func (m *binding) silence(now time.Duration) string {
-	if m.link == nil || !m.link.silence.isSilent {
+	if m.link == nil || !m.link.isInSilence() {
 		return ""
 	}
 	return m.link.silentText(now)
@@ -158,7 +158,7 @@ func (n *Node) Channels() []status.RemoteChannel {
 	list := []status.RemoteChannel{}
 	n.loop.ask(func() {
 		for _, l := range n.links {
-			if l.silence.isSilent && n.now() > l.silence.since+goneAfter {
+			if l.isInSilence() && n.now() > l.silence.since+goneAfter {
 				continue
 			}
 			for _, c := range l.catalog.remote.channels {

@@ -147,7 +147,7 @@ func (n *Node) writerOf(name, host, channel string) string {
 // another writer may write now.
 func (n *Node) depose(name, by string) bool {
 	m := n.mirrors.byName[name]
-	if m == nil || m.link == nil || !m.link.silence.isSilent || !m.Lost() {
+	if m == nil || m.link == nil || !m.link.isInSilence() || !m.Lost() {
 		return false
 	}
 	l := m.link

@@ -11,6 +11,7 @@ import (
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/localach"
+	"achbridge/testnet/walk"
 	"achbridge/wire"
 )
 
@@ -136,5 +137,24 @@ func TestSecondCopyThatIsLostIsNoLoss(t *testing.T) {
 	b.Sent++ // the next frame
 	if a := b.Accounts(sub.loaded + 1); a.Lost != 0 || a.InFlight != 1 {
 		t.Errorf("got %d lost and %d in flight, want the next frame in flight alone", a.Lost, a.InFlight)
+	}
+}
+
+// TestSubscriptionActivity walks a subscription through its phases. Nothing activates it once it has ended.
+func TestSubscriptionActivity(t *testing.T) {
+	sub, _ := loaded(t)
+	other, _ := loaded(t)
+	l, send := sub.link, func() { sub.link.addWhole(&outbox{}, sub, time.Second) }
+	var q queue
+	walk.Phases(t, map[activity][]activity{idle: {active}, active: {idle, ended}}, func() activity { return sub.activity }, []walk.Step[activity]{
+		{Do: func() { l.activate(sub) }, Want: active},
+		{Do: func() { l.fillQueue(&q, time.Second) }, Want: active}, // its frame waits
+		{Do: func() { send(); l.fillQueue(&q, time.Second) }, Want: idle},
+		{Do: func() { l.activate(sub) }, Want: active},
+		{Do: sub.Stop, Want: ended},
+		{Do: func() { l.activate(sub); l.fillQueue(&q, time.Second) }, Want: ended},
+	})
+	if other.Stop(); other.activity != ended {
+		t.Errorf("an idle subscription that was stopped: got phase %v, want %v", other.activity, ended)
 	}
 }
