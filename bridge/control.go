@@ -18,7 +18,7 @@ import (
 
 // handle does what a control message of the peer says. An error ends the link.
 func (n *Node) handle(l *link, m wire.Message) error {
-	if l.phase == linkEnded {
+	if l.lifecycle.phase == linkEnded {
 		return nil
 	}
 	hello, isHello := m.(wire.Hello)

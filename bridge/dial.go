@@ -74,7 +74,7 @@ func (n *Node) view() peers.View {
 		v.Linked[k.Node] = k
 	}
 	for key, l := range n.spares {
-		if key.dialled && !l.hello.isReceived && l.dial.trial == nil && n.now() < l.up+max(500*time.Millisecond, 4*l.s.RTT()) {
+		if key.dialled && !l.hello.isReceived && l.dial.trial == nil && n.now() < l.lifecycle.upAt+max(500*time.Millisecond, 4*l.s.RTT()) {
 			v.Answering = append(v.Answering, endOf(l.s))
 		}
 	}
@@ -97,7 +97,7 @@ func (n *Node) view() peers.View {
 // known returns the link as the table of peers knows it.
 func (l *link) known() *peers.Link {
 	if l.dial.entry == nil {
-		l.dial.entry = &peers.Link{End: endOf(l.s), Name: l.host, Network: l.s.Network(), UpAt: l.up, OnTrial: l.dial.trial != nil}
+		l.dial.entry = &peers.Link{End: endOf(l.s), Name: l.host, Network: l.s.Network(), UpAt: l.lifecycle.upAt, OnTrial: l.dial.trial != nil}
 	}
 	k, n := l.dial.entry, l.n
 	k.At, k.RTT, k.IsSilent, k.SilentSince = addrOf(l.s), l.rtt(), l.isInSilence(), l.silence.since

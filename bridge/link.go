@@ -23,25 +23,30 @@ type link struct {
 	s      *session.Session
 	peer   trust.NodeID
 	host   string // the peer's name
-	up     time.Duration
 	cancel context.CancelCauseFunc
 	frames *send.Link // carries frames, except through the hub
 	out    *controlQueue
-	taken  chan struct{} // closed when this is the link to its peer, and no longer a spare
 
 	// These belong to the node's goroutine.
-	phase   linkPhase
-	hello   hello
-	dial    dialState
-	catalog catalog
-	inbound map[uint32]*inbound // our subscriptions
-	exports exports             // the peer's subscriptions
-	queries linkQueries
-	offers  offers
-	warned  warned
-	path    pathState
-	layouts layoutState
-	silence silence
+	lifecycle lifecycle
+	hello     hello
+	dial      dialState
+	catalog   catalog
+	inbound   map[uint32]*inbound // our subscriptions
+	exports   exports             // the peer's subscriptions
+	queries   linkQueries
+	offers    offers
+	warned    warned
+	path      pathState
+	layouts   layoutState
+	silence   silence
+}
+
+// lifecycle is where a link is in its life.
+type lifecycle struct {
+	phase linkPhase
+	upAt  time.Duration // when the link was made
+	taken chan struct{} // closed when this is the link to its peer, and no longer a spare
 }
 
 // linkPhase is the phase of a link.
@@ -60,10 +65,10 @@ var linkTransitions = phases.Transitions[linkPhase]{
 	linkSilent:  {linkLive, linkEnded},
 }
 
-func (l *link) move(to linkPhase) { linkTransitions.Move(&l.phase, to) }
+func (l *link) move(to linkPhase) { linkTransitions.Move(&l.lifecycle.phase, to) }
 
 // isInSilence reports whether the node has found the link silent.
-func (l *link) isInSilence() bool { return l.phase == linkSilent }
+func (l *link) isInSilence() bool { return l.lifecycle.phase == linkSilent }
 
 // hello is what the two ends have told each other of themselves.
 type hello struct {
@@ -122,7 +127,7 @@ type layoutState struct {
 // newLink makes a link of a session with host. It does nothing before serve.
 func (n *Node) newLink(s *session.Session, host string) *link {
 	l := &link{
-		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{receivedAt: n.now()}, taken: make(chan struct{}), out: newControlQueue(),
+		n: n, s: s, peer: s.Peer().Node, host: host, lifecycle: lifecycle{upAt: n.now(), taken: make(chan struct{})}, silence: silence{receivedAt: n.now()}, out: newControlQueue(),
 		catalog: catalog{sent: advertisedChannels{ended: make(map[string][]uint32), refused: make(map[string]bool)}},
 		queries: linkQueries{answers: make(map[uint32]chan wire.Refused)},
 		layouts: layoutState{answers: layouts.NewAnswerLimit()}, warned: warned{limit: n.newWarner()},
@@ -134,7 +139,7 @@ func (n *Node) newLink(s *session.Session, host string) *link {
 		Unsendable: func(channel string, err error) {
 			n.loop.post(func() { l.refusal("frames cannot be sent", status.Event{Channel: channel, Text: err.Error()}) })
 		},
-	}, l.up)
+	}, l.lifecycle.upAt)
 	return l
 }
 
@@ -186,14 +191,14 @@ func (n *Node) take(l *link) {
 	}
 	n.events.Tell(slog.LevelInfo, "link up", status.Event{Kind: status.EventLinkUp, Host: l.host, Text: "over " + l.s.Transport().String() + " with " + l.s.RemoteAddr().String()},
 		"node", l.peer.String(), "addr", l.s.RemoteAddr().String(), "dialled", l.s.Dialled())
-	close(l.taken)
+	close(l.lifecycle.taken)
 	n.loop.changed()
 }
 
 // linkDown removes a link. A spare, if there is one, becomes the link. The goroutines of the
 // removed link end by themselves.
 func (n *Node) linkDown(l *link, cause error) {
-	switch l.phase {
+	switch l.lifecycle.phase {
 	case linkLive, linkSilent:
 		n.drop(l, cause)
 		if spares := n.sparesOf(l.peer); len(spares) > 0 {

@@ -111,7 +111,7 @@ func (n *Node) tellSilent(l *link) {
 // name whose link came up after this link was last heard.
 func (n *Node) succeed(l *link) {
 	for _, other := range n.links {
-		if other == l || other.isInSilence() || other.s.Peer().Host != l.s.Peer().Host || other.up < l.silence.receivedAt-tick {
+		if other == l || other.isInSilence() || other.s.Peer().Host != l.s.Peer().Host || other.lifecycle.upAt < l.silence.receivedAt-tick {
 			continue
 		}
 		n.linkDown(l, errors.New("its host is node "+other.peer.String()+" now"))
@@ -215,7 +215,7 @@ func (n *Node) dropSpare(l *link, cause error) {
 // machine stays until spareTime, since the link may have ended without a sign.
 func (n *Node) challenge(l *link) {
 	old := n.links[l.peer]
-	if l.phase != linkStandby || !l.hello.isReceived || old == nil {
+	if l.lifecycle.phase != linkStandby || !l.hello.isReceived || old == nil {
 		return
 	}
 	switch {

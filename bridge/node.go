@@ -186,7 +186,7 @@ func (n *Node) check() {
 		if l.catalog.sent.isPartial {
 			n.loop.changed()
 		}
-		if !l.hello.isReceived && n.now() > l.up+helloTimeout {
+		if !l.hello.isReceived && n.now() > l.lifecycle.upAt+helloTimeout {
 			n.linkDown(l, unwelcome(l.host+" does not say Hello"))
 			continue
 		}
@@ -198,7 +198,7 @@ func (n *Node) check() {
 	}
 	for _, l := range n.spares {
 		n.challenge(l)
-		if l.phase == linkStandby && n.now() > l.up+spareTime {
+		if l.lifecycle.phase == linkStandby && n.now() > l.lifecycle.upAt+spareTime {
 			n.dropSpare(l, unwelcome("there is a link already"))
 		}
 	}

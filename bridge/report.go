@@ -92,7 +92,7 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 	clock := l.frames.ReadClock(now)
 	s := status.Link{
 		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: l.s.Transport(), Way: l.way(), State: status.LinkUp, Dialled: l.s.Dialled(),
-		UpS: (now - l.up).Seconds(), RTTms: status.Ms(l.rtt()), ClockOffsetMs: status.Ms(clock.Offset), ClockUncertaintyMs: status.Ms(clock.Uncertainty),
+		UpS: (now - l.lifecycle.upAt).Seconds(), RTTms: status.Ms(l.rtt()), ClockOffsetMs: status.Ms(clock.Offset), ClockUncertaintyMs: status.Ms(clock.Uncertainty),
 		Inbound: inboundPath(l.path.inbound), DatagramBytes: l.s.MaxDatagram(), Traffic: l.frames.Traffic(now),
 	}
 	if _, path := l.frames.Path(now); path > 0 {

@@ -151,7 +151,7 @@ func (l *link) hear(ctx context.Context) error {
 		}
 		if greeted { // a spare handles only stamps until it becomes the link
 			select {
-			case <-l.taken:
+			case <-l.lifecycle.taken:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
