@@ -47,7 +47,7 @@ var timelinessTransitions = phases.Transitions[timeliness]{
 }
 
 const (
-	leastCalm  = time.Second      // initial value of vigil.calm
+	leastCalm  = time.Second      // initial value of calm
 	mostCalm   = time.Minute      // limit of calm, which doubles each time the mirror goes stale within mostCalm of the last event
 	countEvery = 10 * time.Second // interval of counting missed deadlines while the mirror alternates between stale and fresh
 	longWait   = time.Hour
@@ -147,7 +147,7 @@ func (v *vigil) refresh(now time.Duration) {
 }
 
 // tellStale logs changes of staleness as events, and returns the time until the next event may be due. A mirror
-// that alternates remains stale until it has been fresh for vigil.calm. m.mu must be held.
+// that alternates remains stale until it has been fresh long enough. m.mu must be held.
 func (m *Mirror) tellStale(now time.Duration) time.Duration {
 	v := &m.vigil
 	switch v.phase {

@@ -21,7 +21,7 @@ type file struct {
 	ch         *localach.Channel      // nil if the file is not open
 	w          *localach.Writer       // writer of ch
 	tag        localach.Tag           // tag of ch; its Seq is the newest frame that the file holds
-	putSeq     uint64                 // sequence number returned by our last put
+	putSeq     uint64                 // last_seq after our last put, or when the file was opened
 	least      uint64                 // newest frame of a file that was replaced: older frames are not put
 	owned      bool                   // achbridge created the file and may replace it
 	countedFor string                 // the host argument for Space.take
@@ -140,8 +140,8 @@ func strangeness(ch *localach.Channel) string {
 	return fmt.Sprintf("is a mirror of user %d, and we are user %d", ch.Owner(), os.Geteuid())
 }
 
-// fill reserves the memory of an existing mirror's file, so that no put fails for lack of memory. It must not be
-// called for files of other programs.
+// fill reserves the memory of our existing file, so that no put fails for lack of memory. It returns an error if
+// the file is larger than MaxBytes.
 func fill(ch *localach.Channel) error {
 	if size := FileBytes(ch.Geometry()); size > MaxBytes {
 		return fmt.Errorf("the file there, of %d MiB, is %w: one may have %d", size>>20, errTooLarge, MaxBytes>>20)

@@ -14,7 +14,7 @@ type Age struct {
 	Buckets []AgeBucket `json:"-"`
 }
 
-// AgeFigures summarizes an age over time. Quantiles are exact to 8 µs or 0.4 %.
+// AgeFigures summarizes an age over time. Quantiles are accurate to 8 µs or 0.4 %.
 type AgeFigures struct {
 	MeanMs float64 `json:"mean_ms"`
 	P50Ms  float64 `json:"p50_ms"`  // not exceeded during half of the time

@@ -24,7 +24,7 @@ const (
 	EventMirrorStale     EventKind = "mirror_stale"
 	EventDeadlineMissed  EventKind = "deadline_missed"
 	EventMirrorFresh     EventKind = "mirror_fresh"
-	EventMirrorReplaced  EventKind = "mirror_replaced" // by a new file; readers must open it again
+	EventMirrorReplaced  EventKind = "mirror_replaced" // replaced by a new file; readers must open it again
 	EventForeignWriter   EventKind = "foreign_writer"  // another process writes into a mirror
 	EventForeignGone     EventKind = "foreign_gone"    // the foreign writer has stopped
 	EventUnusable        EventKind = "channel_unusable"

@@ -79,7 +79,7 @@ type InboundPath struct {
 // transport sends for itself; bytes exclude transport headers. The difference of two samples gives rates.
 type Traffic struct {
 	Sent      uint64 `json:"packets_sent"` // packets with frames, or packets that request an acknowledgement
-	Lost      uint64 `json:"packets_lost"` // of Sent, those that the peer reports as lost
+	Lost      uint64 `json:"packets_lost"` // part of Sent: packets that the peer reports as lost
 	SentBytes uint64 `json:"sent_bytes"`
 	Received  uint64 `json:"packets_received"`
 	// Missed counts the peer's packets that did not arrive, computed from packet numbers. It includes packets
