@@ -40,7 +40,7 @@ func IsAchd(host string) bool {
 
 // Achd is the address of a host with achd.
 type Achd struct {
-	Host, Port string // Host is a name or an IP address
+	Host, Port string // host name or IP address, and port
 	UDP        bool   // frames arrive as datagrams
 }
 
