@@ -98,8 +98,8 @@ func (m *Mirror) Newest(buf []byte) (int, error) {
 	return ch.Reader().TryNext(buf)
 }
 
-// Requalify changes the quality of service. anew reports whether the mirror must subscribe again. If not, tell
-// reports whether the new values must be sent to the origin.
+// Requalify changes the quality of service. It reports whether the mirror must subscribe again, and if not,
+// whether the new values must be sent to the origin.
 func (m *Mirror) Requalify(qos rule.QoS) (anew, tell bool) {
 	m.mu.Lock()
 	before := m.qos

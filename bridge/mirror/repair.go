@@ -21,7 +21,7 @@ const wedgedAfter = time.Second
 
 // Look checks the mirror's file and returns why it cannot be used. It replaces our own file if it is damaged,
 // not writable, or its readers cannot be woken. lacks is the newest frame that arrived but is not in the file, 0
-// if none. owed reports whether the origin must be asked to retransmit it.
+// if none. Look also reports whether the origin must be asked to retransmit that frame.
 func (m *Mirror) Look() (lacks uint64, owed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
