@@ -2,32 +2,31 @@ package age
 
 import "time"
 
-// History records the age of a mirror's newest frame since its first frame: the age of
-// information (Kaul, Yates, Gruteser 2012). The age falls when a frame is put, and
-// otherwise grows as time passes. Between two puts it is a straight line. So its mean
-// and the time above a budget are exact integrals, without samples. The zero value is
-// ready.
+// History records the age of a mirror's newest frame since its first frame: the age of information (Kaul, Yates,
+// Gruteser 2012). The age falls when a frame is put, and otherwise grows with time. Since it is a straight line
+// between two puts, its mean and the time above a budget are exact integrals, without samples. The zero value is
+// ready to use.
 //
-// All times are of the clock of now. A frame with a capture time after its put counts
-// as captured when it was put.
+// All times are of the same clock, which the caller chooses. A frame with a capture time after its put counts as captured
+// when it was put.
 type History struct {
-	known bool          // born is known
-	born  time.Duration // when the newest frame was captured
+	known bool          // whether born is known
+	born  time.Duration // capture time of the newest frame
 	from  time.Duration // ages before this time are counted already
 	most  time.Duration // ages above this count as over
 
-	begun   time.Duration       // when the present slot began
-	slots   [ageSlots]*sawtooth // the newest first, which is the present one; nil before the first frame
-	present counter             // lines of the present slot that are not in slots[0] yet
-	counted bool                // present has lines
-	past    sawtooth            // the sum of all slots before the present one
-	last    window              // sums over the other slots of the sliding window
-	sum     sawtooth            // the result of sumOf, kept for its memory
+	begun   time.Duration       // when the current slot began
+	slots   [ageSlots]*sawtooth // newest first, beginning with the current one; nil before the first frame
+	present counter             // lines of the current slot that are not in slots[0] yet
+	counted bool                // whether present has lines
+	past    sawtooth            // sum of all slots before the current one
+	last    window              // sums of the other slots of the sliding window
+	sum     sawtooth            // result of sumOf, kept to reuse its memory
 	watched []*sawtooth
-	lately  sawtooth // since the last call of Lately; without counts
+	lately  sawtooth // ages since the last call of Lately, without counts
 }
 
-// ageWindow is the least time that the sliding window covers; it may be one slot longer.
+// ageWindow is the minimum length of the sliding window, which may be one slot longer.
 const ageWindow = 10 * time.Second
 
 const (
@@ -57,8 +56,8 @@ func (a *History) Limit(now, most time.Duration) {
 	a.most = most
 }
 
-// Learn supplies the capture time of the frame that Lapse recorded. It reports false
-// when that time was known already, or when there is no such frame.
+// Learn supplies the capture time of the frame that Lapse recorded. It returns false if that time was known
+// already, or if there is no such frame.
 func (a *History) Learn(born time.Duration) bool {
 	if a.slots[0] == nil || a.known {
 		return false
@@ -73,8 +72,7 @@ func (a *History) Now(now time.Duration) (age time.Duration, ok bool) {
 	return max(0, now-a.born), a.known
 }
 
-// Window returns the ages over the last ageWindow before now, or over all the time if
-// that is shorter.
+// Window returns the ages of the last ageWindow before now, or since the first frame if that is later.
 func (a *History) Window(now time.Duration) Stat {
 	if a.slots[0] == nil {
 		return Stat{}
@@ -86,8 +84,7 @@ func (a *History) Window(now time.Duration) Stat {
 	return sum.stat(sum.bands())
 }
 
-// Total returns the ages over all the time until now, and for how long the age was at
-// most each of Bounds.
+// Total returns the ages from the first frame to now, and the time at ages of at most each of Bounds.
 func (a *History) Total(now time.Duration) (Stat, [len(Bounds)]time.Duration) {
 	if a.slots[0] == nil {
 		return Stat{}, [len(Bounds)]time.Duration{}
@@ -108,13 +105,12 @@ func (a *History) sumOf(list ...*sawtooth) *sawtooth {
 	return &a.sum
 }
 
-// window sums up the latest slots that have ended, without adding all of them each time
-// another slot ends. It keeps sums of the slots before some moment, and one sum of the
-// slots since.
+// window sums up the latest completed slots, without adding all of them each time another slot is complete. It
+// stores sums of the slots before a base time, and one sum of the slots since.
 type window struct {
-	upTo  [ageSlots]sawtooth // sums of the newest n slots at that moment; made when needed
-	ended int                // number of slots that have ended since
-	since sawtooth           // the sum of the first added ones of these
+	upTo  [ageSlots]sawtooth // sums of the newest n slots at the base time; created when needed
+	ended int                // number of slots completed since
+	since sawtooth           // sum of the first added slots of these
 	added int
 	known bool
 }
@@ -144,7 +140,7 @@ func (a *History) Lately(now time.Duration) Stat {
 	return s
 }
 
-// Watch begins a window of its own at now; End ends it.
+// Watch starts a separate window at now, which End ends.
 func (a *History) Watch(now time.Duration) *Watch {
 	a.fill(now)
 	w := &Watch{}
@@ -152,7 +148,7 @@ func (a *History) Watch(now time.Duration) *Watch {
 	return w
 }
 
-// Watch is a window that Watch has begun.
+// Watch is a window started by History.Watch.
 type Watch struct{ ages sawtooth }
 
 // End returns the ages from the Watch to now, and ends the window.
@@ -177,8 +173,8 @@ func (a *History) begin(now time.Duration) {
 	}
 }
 
-// fill counts the time up to now, the time of each slot in that slot. After a long silence
-// it leaves out slots that are older than the window.
+// fill counts the time up to now, each slot's part in that slot. After a long silence it skips slots that are
+// older than the window.
 func (a *History) fill(now time.Duration) {
 	if a.slots[0] == nil {
 		return

@@ -7,18 +7,18 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Stat sums up an age over a span of time, weighted by time. The quantiles are within
-// 8 µs or 0.4 %; the rest is exact.
+// Stat describes an age over a span of time, weighted by time. The quantiles are accurate to 8 µs or 0.4 %; the
+// other values are exact.
 type Stat struct {
-	Span time.Duration // over which the age was known; 0: nothing else is known
+	Span time.Duration // time in which the age was known; if 0, the other fields are 0 too
 	Mean time.Duration
-	P50  time.Duration // half of the time it was not above that
+	P50  time.Duration // not exceeded half of the time
 	P99  time.Duration
-	Peak time.Duration // just before a frame ended it, or now
-	Over time.Duration // time above the limit that Put or Limit has set
+	Peak time.Duration // greatest age, right before the next frame or now
+	Over time.Duration // time above the limit set by Put or Limit
 }
 
-// Bounds are the bounds of the histogram of ages.
+// Bounds are the upper bounds of the histogram of ages.
 var Bounds = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
 	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
@@ -26,11 +26,11 @@ var Bounds = [...]time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 60 * time.Second,
 }
 
-// sawtooth is a set of straight lines along which an age has grown. It counts how many
-// lines begin and end at each age. From these counts follows how long the age was at each
-// value, so that a line costs two counts however long it is. The zero value has no lines.
+// sawtooth is a set of straight lines along which an age has grown. It counts how many lines begin and end at
+// each age. The time at each age follows from these counts, so that a line costs two counts however long it is.
+// The zero value has no lines.
 type sawtooth struct {
-	begins, ends     *hdrhistogram.PackedHistogram // of µs; sparse, since there are many of them
+	begins, ends     *hdrhistogram.PackedHistogram // in µs; sparse, since there are many sawtooths
 	area             float64                       // s²
 	span, over, peak time.Duration
 }
@@ -38,9 +38,9 @@ type sawtooth struct {
 // The histograms distinguish ages that differ by 16 µs or a 128th.
 const (
 	ageUnit   = 16                                       // µs
-	ageMost   = int64(1<<63-1) / int64(time.Microsecond) // µs; more is no Duration
+	ageMost   = int64(1<<63-1) / int64(time.Microsecond) // µs; greatest possible Duration
 	ageDigits = 2
-	ageBits   = 8 // of an age that count
+	ageBits   = 8 // significant bits of an age
 )
 
 // add adds the line from age low to age high, without its counts.
@@ -54,7 +54,7 @@ func (s *sawtooth) add(low, high, most time.Duration) {
 // count counts where the line begins and ends.
 func (s *sawtooth) count(low, high time.Duration) {
 	s.room()
-	_ = s.begins.RecordValue(low.Microseconds()) // no Duration is too long
+	_ = s.begins.RecordValue(low.Microseconds()) // cannot fail, since every Duration is in range
 	_ = s.ends.RecordValue(high.Microseconds())
 }
 
@@ -110,7 +110,7 @@ func (s *sawtooth) merge(o *sawtooth) {
 	s.peak = max(s.peak, o.peak)
 }
 
-// reset keeps the memory.
+// reset removes all lines, but keeps the memory.
 func (s *sawtooth) reset() {
 	if s.begins != nil {
 		s.begins.Reset()
@@ -130,7 +130,7 @@ func (s *sawtooth) stat(bands bands) Stat {
 	}
 }
 
-// under is how long the age was at most each of Bounds.
+// under returns the time at ages of at most each of Bounds.
 func (s *sawtooth) under(bands bands) (list [len(Bounds)]time.Duration) {
 	for i, bound := range Bounds {
 		list[i] = min(bands.under(bound.Microseconds()), s.span)
@@ -138,14 +138,13 @@ func (s *sawtooth) under(bands bands) (list [len(Bounds)]time.Duration) {
 	return list
 }
 
-// bands is the distribution of an age: ascending bands, each up to the beginning of the
-// next.
+// bands is the distribution of an age: ascending bands, each of which ends where the next begins.
 type bands []band
 
 type band struct {
 	from  int64   // µs
 	lines int64   // number of lines that cross the band
-	below float64 // µs of time below it
+	below float64 // time at ages below the band, in µs
 }
 
 // bands returns the bands between the ages where lines begin or end.
@@ -172,7 +171,7 @@ func (s *sawtooth) bands() bands {
 	return list
 }
 
-// edge is how many lines begin, or end, at about one age.
+// edge is the number of lines that begin, or end, at about the same age.
 type edge struct{ at, count int64 }
 
 func edgesOf(h *hdrhistogram.PackedHistogram) []edge {
@@ -184,7 +183,7 @@ func edgesOf(h *hdrhistogram.PackedHistogram) []edge {
 	return list
 }
 
-// quantile is the age that was not exceeded in the share q of the time.
+// quantile returns the age that was not exceeded in the share q of the time.
 func (b bands) quantile(q float64) time.Duration {
 	if len(b) == 0 {
 		return 0
@@ -198,7 +197,7 @@ func (b bands) quantile(q float64) time.Duration {
 	return micros(float64(b[len(b)-1].from)) // all lines are too short to be distinguished
 }
 
-// under is the time at ages up to age.
+// under returns the time at ages up to age.
 func (b bands) under(age int64) time.Duration {
 	for i := len(b) - 1; i >= 0; i-- {
 		if b[i].from <= age {

@@ -16,7 +16,7 @@ func periodic(a *History, period, delay, end, budget time.Duration) {
 	}
 }
 
-// near reports whether a quantile is what it should be.
+// near reports whether a quantile is within the documented error.
 func near(got, want time.Duration) bool {
 	return (got - want).Abs() <= max(9*time.Microsecond, want/250)
 }
@@ -55,8 +55,8 @@ func TestAgeOfAPeriodicSourceIsAsTheFormulasSay(t *testing.T) {
 
 func first(s Stat, _ [len(Bounds)]time.Duration) Stat { return s }
 
-// TestAgesAreThoseThatWouldBeSampled looks at an irregular age as often as would be
-// needed to know it, and compares.
+// TestAgesAreThoseThatWouldBeSampled compares the ages with samples of an irregular age, taken at a sufficient
+// rate.
 func TestAgesAreThoseThatWouldBeSampled(t *testing.T) {
 	const step, budget, end = 20 * time.Microsecond, 60 * msec, 40 * time.Second
 	r := rand.New(rand.NewPCG(7, 7))

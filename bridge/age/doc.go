@@ -1,3 +1,3 @@
-// Package age measures how old the newest frame of a mirror is over time, and when the next
-// frame is due. It reads no clock: the caller passes the time.
+// Package age measures the age of a mirror's newest frame over time, and when the next frame is due. It reads no
+// clock: callers pass the time.
 package age

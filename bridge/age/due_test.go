@@ -74,8 +74,8 @@ func TestUnevenChannelIsSeldomOverdue(t *testing.T) {
 func TestCadenceNeedsTwoFramesOfOneClock(t *testing.T) {
 	var c Cadence
 	c.Add(5, time.Second)
-	c.Add(5, 2*time.Second) // the same again
-	c.Add(6, 0)             // nobody knows when
+	c.Add(5, 2*time.Second) // the same frame again
+	c.Add(6, 0)             // capture time unknown
 	c.Add(7, 3*time.Second)
 	c.Rest()
 	c.Add(8, time.Millisecond)

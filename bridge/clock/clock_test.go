@@ -9,7 +9,7 @@ import (
 const ms = time.Millisecond
 
 func TestClockTakesTheLeastDelayedSample(t *testing.T) {
-	// The peer's clock is 1 h ahead; packets take 5 ms and 5 ms, or wait 20 ms more on one way.
+	// The peer's clock is 1 h ahead. Packets take 5 ms each way, or 20 ms more in one direction.
 	c := &Estimator{}
 	const ahead = time.Hour
 	at := time.Second
@@ -41,7 +41,7 @@ func TestClockKeepsTheTrueOffsetInItsBounds(t *testing.T) {
 				arrived := now + delay()
 				back := arrived + delay()
 				c.Sample(now, peers(arrived), peers(arrived), back)
-				for at := back; at < back+4*time.Second; at += 500 * ms { // and nothing more is heard
+				for at := back; at < back+4*time.Second; at += 500 * ms { // no further exchange
 					offset, uncertainty, ok := c.Offset(at)
 					if wrong := (peers(at) - at - offset).Abs(); !ok || wrong > uncertainty {
 						t.Fatalf("%v ahead, %d ppm, at %v: wrong by %v, want at most %v", ahead, ppm, at, wrong, uncertainty)
@@ -55,12 +55,12 @@ func TestClockKeepsTheTrueOffsetInItsBounds(t *testing.T) {
 	}
 }
 
-// A host that was suspended comes back with its clock behind: what was known of it
-// is wrong, by as long as it slept.
+// After a suspend, a host's clock is behind by the suspended time, so that the earlier estimate is wrong by that
+// time.
 func TestClockFollowsAHostThatWasSuspended(t *testing.T) {
 	for _, slept := range []time.Duration{-5 * time.Second, 100 * ms, 5 * time.Second, time.Hour} {
 		c, at := &Estimator{}, time.Second
-		for range 20 { // the best samples that there are
+		for range 20 { // the best possible samples
 			if step := c.Sample(at, at+1*ms, at+1*ms, at+2*ms); step != 0 {
 				t.Errorf("got a step of %v before it was suspended", step)
 			}

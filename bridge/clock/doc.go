@@ -1,3 +1,3 @@
-// Package clock estimates how far the peer's clock is from ours, and has small helpers that
-// count and compare times. It reads no clock: the caller passes the time.
+// Package clock estimates the offset of the peer's clock, and has small helpers that count and compare times. It
+// reads no clock: callers pass the time.
 package clock

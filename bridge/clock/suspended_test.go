@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The peer's clock is 100 s ahead, and its answers take 10 ms each way.
+// exchange records an exchange with a peer whose clock is ahead of ours by ahead. Packets take 10 ms each way.
 func exchange(c *Estimator, sent, ahead time.Duration) {
 	c.Sample(sent, sent+10*time.Millisecond+ahead, sent+10*time.Millisecond+ahead, sent+20*time.Millisecond)
 }
@@ -13,7 +13,7 @@ func exchange(c *Estimator, sent, ahead time.Duration) {
 func TestClockOfASuspendedHostIsUnknownUntilTheNextExchange(t *testing.T) {
 	const slept, before = time.Hour, 5 * time.Minute
 	var c Estimator
-	c.Suspended(time.Second, before) // what it was when the link began counts for nothing
+	c.Suspended(time.Second, before) // the total when the link began has no effect
 	exchange(&c, 2*time.Second, 100*time.Second)
 	c.Suspended(3*time.Second, before+leastSuspension/2)
 	if off, _, ok := c.Offset(3 * time.Second); !ok || off != 100*time.Second {
@@ -23,7 +23,7 @@ func TestClockOfASuspendedHostIsUnknownUntilTheNextExchange(t *testing.T) {
 	if _, _, ok := c.Offset(3 * time.Second); ok {
 		t.Error("the offset of before the host was suspended is believed")
 	}
-	// An answer to what left before: one of its stamps is of the time before.
+	// A report about a packet sent before the suspend: one of its time stamps is from before the suspend.
 	c.Sample(2990*time.Millisecond, 103*time.Second, 103*time.Second, 3010*time.Millisecond)
 	if _, _, ok := c.Offset(3010 * time.Millisecond); ok {
 		t.Error("an exchange that began before the host was suspended is believed")

@@ -9,7 +9,7 @@ type Stopwatch struct {
 	running bool
 }
 
-// Start begins to count. It does nothing if the watch runs; Stop does nothing if it stands.
+// Start starts counting. It does nothing if the watch is running, and Stop does nothing if it is not.
 func (w *Stopwatch) Start(now time.Duration) {
 	if !w.running {
 		w.since, w.running = now, true
@@ -27,8 +27,7 @@ func (w *Stopwatch) Total(now time.Duration) time.Duration {
 	return w.before + now - w.since
 }
 
-// Longer is the next wait after wait was too short: a quarter longer, at least least and at
-// most most.
+// Longer returns the next interval of a retry: a quarter longer than wait, but within least and most.
 func Longer(wait, least, most time.Duration) time.Duration {
 	return min(max(least, wait*5/4), most)
 }

@@ -6,41 +6,40 @@ import (
 	"achbridge/wire"
 )
 
-// Accounts is the ledger of one channel in one direction: what became of the
-// frames that its origin has put. Always
+// Accounts holds the frame counters of one channel in one direction: the outcomes of the frames that its origin
+// has put. Always
 //
 //	offered = delivered + late_kept + superseded + rate_limited + expired +
 //	          lost + late + refused + overflow + in_flight
 //
-// Both ends show the same once the traffic has stopped. Duplicate and repaired
-// are counted beside it.
+// Both ends have the same counters once the traffic has stopped. Duplicate and Repaired are not part of the sum.
 type Accounts struct {
 	Offered     uint64 `json:"offered"`
 	Delivered   uint64 `json:"delivered"`    // put into the mirror in time
-	LateKept    uint64 `json:"late_kept"`    // put past its budget, since nothing newer had replaced it
-	Superseded  uint64 `json:"superseded"`   // a newer frame took its place
-	RateLimited uint64 `json:"rate_limited"` // passed over between two slots of max_rate
-	Expired     uint64 `json:"expired"`      // given up at the origin, past its budget
-	Lost        uint64 `json:"lost"`         // by the network, or unknown when the link ended
+	LateKept    uint64 `json:"late_kept"`    // put past its budget, since no newer frame had replaced it
+	Superseded  uint64 `json:"superseded"`   // replaced by a newer frame
+	RateLimited uint64 `json:"rate_limited"` // omitted because of max_rate
+	Expired     uint64 `json:"expired"`      // discarded by the origin, past its budget
+	Lost        uint64 `json:"lost"`         // lost by the network, or outcome unknown when the link ended
 	Late        uint64 `json:"late"`         // arrived past its budget, not put
 	Refused     uint64 `json:"refused"`      // could not be put
-	Overflow    uint64 `json:"overflow"`     // mode every: gone from the ring before it could be sent
-	InFlight    uint64 `json:"in_flight"`    // fate not known yet
+	Overflow    uint64 `json:"overflow"`     // mode every: overwritten in the ring before it could be sent
+	InFlight    uint64 `json:"in_flight"`    // outcome not known yet
 	Duplicate   uint64 `json:"duplicate"`
 	Repaired    uint64 `json:"repaired"`
 }
 
-// MostFrames is more than any channel ever has: at a million frames a second, of 2000
-// years.
+// MostFrames is an upper limit for the number of frames of a channel. At a million frames a second it is reached
+// after 2000 years.
 const MostFrames = 1 << 56
 
-// Fate is what became of a number of frames. Its name is the counter's JSON key.
+// Fate is one outcome and its number of frames. Name is the JSON key of the counter.
 type Fate struct {
 	Name  string
 	Count uint64
 }
 
-// Fates are all that can have become of a frame, but that it is in flight.
+// Fates returns the numbers of all outcomes, without the frames in flight.
 func (a Accounts) Fates() []Fate {
 	return []Fate{
 		{"delivered", a.Delivered}, {"late_kept", a.LateKept}, {"superseded", a.Superseded}, {"rate_limited", a.RateLimited},
@@ -48,10 +47,10 @@ func (a Accounts) Fates() []Fate {
 	}
 }
 
-// Drops are the fates of frames that did not get into the mirror.
+// Drops returns the outcomes of frames that did not get into the mirror.
 func (a Accounts) Drops() []Fate { return a.Fates()[2:] }
 
-// each returns all counters: the nine fates first.
+// each returns all counters, the nine outcomes first.
 func (a *Accounts) each() [13]*uint64 {
 	return [...]*uint64{
 		&a.Delivered, &a.LateKept, &a.Superseded, &a.RateLimited, &a.Expired, &a.Lost, &a.Late, &a.Refused, &a.Overflow,
@@ -64,7 +63,7 @@ func (a *Accounts) byMirror() [6]*uint64 {
 	return [...]*uint64{&a.Delivered, &a.LateKept, &a.Late, &a.Refused, &a.Superseded, &a.Duplicate}
 }
 
-// Most is the largest of the counts.
+// Most returns the largest counter.
 func (a Accounts) Most() (most uint64) {
 	for _, count := range a.each() {
 		most = max(most, *count)
@@ -72,7 +71,7 @@ func (a Accounts) Most() (most uint64) {
 	return most
 }
 
-// Settled are the frames whose fate is known.
+// Settled returns the number of frames whose outcome is known.
 func (a Accounts) Settled() uint64 {
 	return a.Delivered + a.LateKept + a.Superseded + a.RateLimited + a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
 }
@@ -85,7 +84,7 @@ func (a Accounts) plus(o Accounts) Accounts {
 	return a
 }
 
-// Minus is what was added to the counts of a mirror since they were o.
+// Minus returns the growth of a mirror's counters since they were o.
 func (a Accounts) Minus(o Accounts) (added Accounts) {
 	now, before := a.byMirror(), o.byMirror()
 	for i, count := range added.byMirror() {
@@ -94,15 +93,15 @@ func (a Accounts) Minus(o Accounts) (added Accounts) {
 	return added
 }
 
-// With returns the origin's account a, which arrived when a mirror had counted heard, brought up to date by
-// the mirror's count now. Frames that are not in a yet are added to those offered: at most put,
-// the number of frames that were put since a was made. If the mirror has received more than that, the origin
-// had given some of them up, and they count by their fate at the mirror.
+// With adds to the origin's counters a what the mirror has counted since. count holds the mirror's current
+// counters, heard its counters when a arrived. Frames that a does not include increase Offered by at most put,
+// the number of frames put since a was made. If the mirror has received more, the origin had counted some of
+// them as lost, expired or overflow; they count by the mirror's outcome instead.
 func (a Accounts) With(count, heard Accounts, put uint64) Accounts {
 	now, before := count.byMirror(), heard.byMirror()
 	for i, sum := range a.byMirror() {
 		*sum += *now[i]
-		*sum -= min(*before[i], *sum) // a frame that was late when we heard may not be late any more
+		*sum -= min(*before[i], *sum) // a late frame may have another outcome now, if it was retransmitted
 	}
 	if settled := a.Settled(); settled > a.Offered {
 		twice := settled - a.Offered
@@ -118,8 +117,8 @@ func (a Accounts) With(count, heard Accounts, put uint64) Accounts {
 	return a
 }
 
-// GrownBy returns what was offered since the account was before, and what became of
-// it. An account that offers less than before has begun anew, and counts from nothing.
+// GrownBy returns the growth of the counters since they were before, without InFlight, Duplicate and Repaired.
+// If Offered is less than before, the counters were reset, and all of them are growth.
 func (a Accounts) GrownBy(before Accounts) Accounts {
 	if a.Offered < before.Offered {
 		before = Accounts{}
@@ -132,14 +131,14 @@ func (a Accounts) GrownBy(before Accounts) Accounts {
 	return grown
 }
 
-// LostRatio returns the share of the offered frames that did not get into the mirror. Frames that were left out on purpose, for a
-// newer frame or by max_rate, do not count as lost. ok is false if no frame was offered.
+// LostRatio returns the share of the offered frames that did not get into the mirror. Frames omitted on purpose,
+// for a newer frame or by max_rate, do not count as lost. ok is false if no frame was offered.
 func (a Accounts) LostRatio() (share float64, ok bool) {
 	lost := a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
 	return min(1, float64(lost)/float64(max(1, a.Offered))), a.Offered > 0
 }
 
-// ToWire is the ledger as messages carry it.
+// ToWire returns the counters in the form of messages.
 func (a Accounts) ToWire(id uint32) wire.Account {
 	return wire.Account{
 		ID: id, Offered: a.Offered, Delivered: a.Delivered, LateKept: a.LateKept, Superseded: a.Superseded,
@@ -148,7 +147,7 @@ func (a Accounts) ToWire(id uint32) wire.Account {
 	}
 }
 
-// FromWire is the ledger of a message.
+// FromWire returns the counters of a message.
 func FromWire(w wire.Account) Accounts {
 	return Accounts{
 		Offered: w.Offered, Delivered: w.Delivered, LateKept: w.LateKept, Superseded: w.Superseded,
@@ -157,15 +156,14 @@ func FromWire(w wire.Account) Accounts {
 	}
 }
 
-// arrived are the frames that came to a mirror which counts a.
+// arrived returns the number of frames that reached the mirror with counters a.
 func (a Accounts) arrived() uint64 {
 	return a.Delivered + a.LateKept + a.Late + a.Refused + a.Superseded
 }
 
-// grownFrom is minus, and false when a count is less than it was, or greater than
-// any mirror's can be.
+// grownFrom is like Minus. ok is false if a counter decreased, or is greater than a mirror's counter can be.
 func (a Accounts) grownFrom(o Accounts) (grown Accounts, ok bool) {
 	grown = a.Minus(o)
-	const most = math.MaxUint64 / 8 // a count that went back has wrapped around
+	const most = math.MaxUint64 / 8 // a counter that decreased has wrapped around
 	return grown, grown.Most() < most
 }

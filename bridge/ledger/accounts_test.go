@@ -7,7 +7,7 @@ import (
 	"achbridge/wire"
 )
 
-// numbered is an account whose counters are all different.
+// numbered returns counters that are all different.
 func numbered() (a Accounts) {
 	for i, count := range a.each() {
 		*count = uint64(1 + i)
@@ -53,8 +53,8 @@ func TestAccountThatBeganAnewGrowsFromNothing(t *testing.T) {
 	}
 }
 
-// The network delayed a frame until the origin had given it up; then it came. No frame more
-// was put: see TestLedger/sparse_on_a_bad_link.
+// The network delayed a frame until the origin had counted it as lost; then the frame arrived. No other frame
+// was put. See TestLedger/sparse_on_a_bad_link.
 func TestAccountCountsAFrameThatWasGivenUpAndCameOnce(t *testing.T) {
 	told := Accounts{Offered: 171, Delivered: 150, Expired: 3, Lost: 18}
 	for _, c := range []struct {

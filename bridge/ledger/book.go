@@ -4,38 +4,37 @@ import (
 	"achbridge/bridge/delivery"
 )
 
-// Book is the origin's ledger of one channel towards one peer: the origin
-// decides what is sent, learns from feedback what has arrived, and is told by
-// the peer once a second what became of that. It goes on from one subscription
-// to the next. Guarded by the mu of the link that serves it.
+// Book holds the origin's counters of one channel for one peer. The origin decides which frames to send, learns
+// from feedback which frames have arrived, and receives the peer's counters once a second. A Book lasts over
+// several subscriptions. Guarded by the mu of the link that serves it.
 type Book struct {
-	Past  Accounts // of subscriptions that have ended; tests of the node look at it
-	epoch uint64   // of the last one
-	end   uint64   // number of the last frame it offered
+	Past  Accounts // counters of ended subscriptions; exported for tests of the node
+	epoch uint64   // epoch of the last subscription
+	end   uint64   // number of the last frame offered by earlier subscriptions
 
 	first                                           uint64 // number before the first frame offered
 	Superseded, Limited, Expired, Refused, overflow uint64 // frames that were not sent, by reason
-	WithRoom                                        uint64 // of Superseded, those that the link had room for
-	Sent                                            uint64 // frames of which a packet has left
-	Arrived                                         uint64 // of those, the ones that arrived, as far as feedback tells
-	Lost                                            uint64 // of those, the ones given up with a packet missing
+	WithRoom                                        uint64 // part of Superseded: frames that the link had room for
+	Sent                                            uint64 // frames of which at least one packet was sent
+	Arrived                                         uint64 // part of Sent: frames that arrived, according to feedback
+	Lost                                            uint64 // part of Sent: frames given up with a packet missing
 	Repaired                                        uint64
 	Acks                                            delivery.Recent
-	Told                                            Accounts // what the peer counts; tests of the node look at it
+	Told                                            Accounts // counters reported by the peer; exported for tests of the node
 
-	Reader Reader // tests of the node look at it
-	closed *Book  // the account of the last subscription as it was when it was closed
+	Reader Reader // exported for tests of the node
+	closed *Book  // the book before the last Close, see Settle; nil if there is none
 }
 
-// Reader is the mirror that an account is about.
+// Reader identifies the mirror that receives the frames.
 type Reader struct {
-	Run  uint64   // life of the peer's daemon
-	ID   uint32   // of the mirror in it; 0: not told
-	Held Accounts // what it had counted when the subscription began
+	Run  uint64   // incarnation of the peer's daemon
+	ID   uint32   // ID of the mirror in that daemon; 0 if not reported
+	Held Accounts // the mirror's counters when the subscription began
 }
 
-// open starts an account that offers nothing yet, and returns the last frame that
-// the one before it offered of the same epoch.
+// open starts the counters of a subscription without offered frames. It returns the last frame of the same epoch
+// that earlier subscriptions offered.
 func (b *Book) open(epoch, last uint64) (end uint64) {
 	if b.epoch == epoch {
 		end = b.end
@@ -44,9 +43,9 @@ func (b *Book) open(epoch, last uint64) (end uint64) {
 	return end
 }
 
-// Begin starts the account of a subscription whose mirror has frame have while
-// the channel is at last. Only the newest frame is owed to a mirror that begins;
-// what was put since a former subscription is offered, and superseded.
+// Begin starts the counters of a subscription in mode newest. have is the mirror's newest frame, last the
+// channel's. Only the newest frame is sent to a new mirror. Other frames put since an earlier subscription count
+// as offered and superseded.
 func (b *Book) Begin(epoch, have, last uint64) {
 	end := b.open(epoch, last)
 	switch {
@@ -60,8 +59,8 @@ func (b *Book) Begin(epoch, have, last uint64) {
 	}
 }
 
-// Reopen offers frame newest once more, unless the present account has it. What
-// became of it in the past, most likely that it was lost, does not count.
+// Reopen offers frame newest again, unless the current subscription already offers it. The frame's earlier
+// outcome, most likely lost, is removed from the counters.
 func (b *Book) Reopen(newest uint64) bool {
 	if b.first != newest || newest == 0 {
 		return false
@@ -77,13 +76,13 @@ func (b *Book) Reopen(newest uint64) bool {
 	return true
 }
 
-// BeginAll is begin for mode every: all that the ring still holds behind frame
-// have is owed. What was given up for lost when a link ended is offered again, and
-// what was gone by then is missed again.
+// BeginAll is like Begin for mode every: all frames after have that are in the ring will be sent. Frames that
+// counted as lost when a link ended are offered again. Frames that were overwritten in the ring by then count as
+// overflow again.
 func (b *Book) BeginAll(epoch, have, last uint64) {
 	end := b.open(epoch, last)
 	if have == 0 && end == 0 {
-		return // the first record tells how far back the ring reaches
+		return // the first record shows how far back the ring reaches
 	}
 	again := max(end, have) - have
 	lost := min(again, b.Past.Lost)
@@ -94,38 +93,37 @@ func (b *Book) BeginAll(epoch, have, last uint64) {
 	b.first = max(end, have) - lost - gone
 }
 
-// Recorded counts frame seq of mode every, which missed others before it are
-// gone from the ring.
+// Recorded counts frame seq of mode every as sent. missed is the number of frames before it that were
+// overwritten in the ring.
 func (b *Book) Recorded(seq, missed uint64) {
 	switch {
 	case b.Sent > 0:
-	case b.first >= seq: // the mirror has less than we know of, and is offered it again
+	case b.first >= seq: // the mirror has fewer frames than recorded here, and gets them again
 		b.first, missed = seq-1, 0
-	default: // nobody has missed what was gone when the subscription began
+	default: // frames overwritten before the subscription began do not count
 		missed = min(missed, seq-1-b.first)
 	}
 	b.overflow += missed
 	b.Sent++
 }
 
-// Passed is recorded for a frame that cannot be sent.
+// Passed is like Recorded for a frame that cannot be sent; it counts as refused.
 func (b *Book) Passed(seq, missed uint64) {
 	b.Recorded(seq, missed)
 	b.Sent--
 	b.Refused++
 }
 
-// Hear takes what the peer counts, unless it claims more frames than were sent, in one
-// count or in all together.
+// Hear stores the peer's counters. It ignores them if a counter or their sum exceeds the number of frames sent.
 func (b *Book) Hear(told Accounts) {
 	most := max(told.Delivered, told.LateKept, told.Late, told.Refused, told.Superseded)
-	if most <= b.Sent && told.arrived() <= b.Sent { // the sum of counts that are small does not wrap around
+	if most <= b.Sent && told.arrived() <= b.Sent { // the sum cannot overflow, since each counter is small
 		b.Told = told
 	}
 }
 
-// Close ends the account at frame newest. What is not known to have arrived is
-// lost, unless the peer tells when it subscribes again.
+// Close ends the subscription at frame newest. Frames not known to have arrived count as lost, unless the peer
+// reports otherwise when it subscribes again, see Settle.
 func (b *Book) Close(newest uint64) {
 	closed := *b
 	a := b.Settled(newest)
@@ -134,9 +132,9 @@ func (b *Book) Close(newest uint64) {
 	*b = Book{Past: a, epoch: b.epoch, end: newest, Reader: b.Reader, closed: &closed}
 }
 
-// Settle closes the last account once more, now that its mirror subscribes anew
-// and tells what it has counted in all: the difference came of that subscription,
-// since no other was served in between. What cannot be is not believed.
+// Settle corrects the last Close when its mirror subscribes again and reports its total counters. Their growth
+// is the result of the closed subscription, since no other one was served in between. Impossible values are
+// ignored.
 func (b *Book) Settle(by Reader) {
 	before := b.Reader
 	if c := b.closed; c != nil && by.ID != 0 && by.ID == before.ID && by.Run == before.Run {
@@ -149,14 +147,13 @@ func (b *Book) Settle(by Reader) {
 	b.Reader, b.closed = by, nil
 }
 
-// Accounts returns the ledger when the channel is at frame newest and packets may be on
-// their way.
+// Accounts returns the counters while packets may be in flight. newest is the channel's newest frame.
 func (b *Book) Accounts(newest uint64) Accounts { return b.accounts(newest, b.Lost) }
 
-// Settled is as Accounts when no packet is on its way any more: what has not arrived is lost.
+// Settled is like Accounts when no packet is in flight any more: frames that have not arrived count as lost.
 func (b *Book) Settled(newest uint64) Accounts { return b.accounts(newest, b.Sent) }
 
-// accounts counts as lost what has not arrived, but no more than known.
+// accounts computes the counters. Frames that have not arrived count as lost, but at most known of them.
 func (b *Book) accounts(newest, known uint64) Accounts {
 	t := b.Told
 	arrived := max(b.Arrived, t.arrived())

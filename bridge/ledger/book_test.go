@@ -2,8 +2,8 @@ package ledger
 
 import "testing"
 
-// All frames that were offered are somewhere, also where the ring was read late, or the
-// mirror was removed and gets again what it had.
+// All offered frames have an outcome. This holds even if the ring was read late, or if the mirror was removed
+// and gets its old frames again.
 func TestAccountOfEveryAddsUp(t *testing.T) {
 	check := func(b *Book, newest, offered, overflow uint64) {
 		t.Helper()
@@ -19,7 +19,7 @@ func TestAccountOfEveryAddsUp(t *testing.T) {
 
 	late := &Book{}
 	late.BeginAll(1, 0, 1_000_000)
-	record(late, 1_000_015, 1_000_014) // the ring went on before the first look
+	record(late, 1_000_015, 1_000_014) // the ring advanced before the first poll
 	check(late, 1_000_015, 15, 14)
 
 	removed := &Book{}

@@ -6,29 +6,29 @@ import (
 	"achbridge/bridge/age"
 )
 
-// Pace is how much time there is between two frames that a mirror is to get: what the
-// origin puts, less what max_rate leaves out. It belongs to one life of the channel.
+// Pace estimates the time between two frames that a mirror should get: the origin's period, and the frames
+// omitted by max_rate. It belongs to one epoch of the channel.
 type Pace struct {
 	age.Cadence
-	thin    float64  // frames put for each that max_rate lets through; 0: not known yet
-	counted bool     // from so many frames as tell it well
-	from    Accounts // the ledger when that count began
+	thin    float64  // frames put for each one that max_rate lets pass; 0 if unknown
+	counted bool     // a measurement over thinnedOver passed frames is complete
+	from    Accounts // counters when the current measurement began
 }
 
-// How many frames tell how many of them max_rate leaves out: so many are put at least,
-// and so many that it lets through make the next count begin.
+// A measurement of thin needs at least thinnedBy frames put. After thinnedOver passed frames, the next
+// measurement begins.
 const (
 	thinnedBy   = 20
 	thinnedOver = 32
 )
 
-// Hear takes the ledger as the origin has it: only there all rules on the rate are known.
-// A count begins and ends anywhere between two frames that are let through: one of them
-// is taken off, so that the time between two is rather too long than too short.
+// Hear updates the estimate from the origin's counters, since only the origin knows all rate limits. A
+// measurement begins and ends anywhere between two passed frames. One of them is subtracted, so that the period
+// is too long rather than too short.
 func (p *Pace) Hear(told Accounts) {
 	put, limited := told.Settled()-p.from.Settled(), told.RateLimited-p.from.RateLimited
 	if told.Settled() < p.from.Settled() || told.RateLimited < p.from.RateLimited {
-		p.from = told // it began anew
+		p.from = told // the counters were reset
 		return
 	}
 	if put < thinnedBy || limited >= put {
@@ -47,8 +47,8 @@ func (p *Pace) Hear(told Accounts) {
 	}
 }
 
-// Period is false before two frames came. limit is the time between two that max_rate
-// leaves at least.
+// Period returns the estimated time between two frames; false until two frames have arrived. limit is the least
+// time between two frames that max_rate allows.
 func (p *Pace) Period(limit time.Duration) (time.Duration, bool) {
 	every, known := p.Cadence.Period()
 	if p.thin > 1 {

@@ -2,18 +2,19 @@ package ledger
 
 import "time"
 
-// Recent keeps at most one account for each recentEvery, and recentKept accounts in all.
+// Recent stores counters at most once every recentEvery, and the last recentKept of them.
 const (
 	recentEvery = time.Second
 	recentKept  = 10
 )
 
-// Recent keeps a mirror's frame counters of the last ten seconds. The share of lost frames is computed over that window: in the totals
-// a jump of the origin's frame numbers would show until the daemon ends. The zero value is ready to use.
+// Recent stores a mirror's frame counters of the last ten seconds, for the share of lost frames. In the total
+// counters, a jump of the origin's frame numbers would affect that share until the daemon stops. The zero value
+// is ready to use.
 type Recent struct {
-	kept [recentKept]Accounts // a ring; at first its accounts are zero
-	next int                  // index of the oldest account
-	at   time.Duration        // when the newest account was kept, 0 before the first
+	kept [recentKept]Accounts // ring buffer; initially zero
+	next int                  // index of the oldest entry
+	at   time.Duration        // when the newest entry was stored; 0 before the first
 }
 
 // Keep stores the counters at now. It ignores them if the last ones were stored less than a second before.

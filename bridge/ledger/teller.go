@@ -2,14 +2,14 @@ package ledger
 
 import "time"
 
-// Teller decides when an account is told again.
+// Teller decides when counters are sent to the peer again.
 type Teller struct {
 	Said, Before Accounts
 	at           time.Duration
 }
 
-// Due reports whether to tell a now; moving is what grows as long as there is
-// traffic.
+// Due reports whether to send counters a now: they changed since they were last sent, and either every has
+// passed or traffic has stopped. moving returns a counter that grows while there is traffic.
 func (t *Teller) Due(now, every time.Duration, a Accounts, moving func(Accounts) uint64) bool {
 	rests := moving(a) == moving(t.Before)
 	t.Before = a

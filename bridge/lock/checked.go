@@ -10,15 +10,14 @@ import (
 	"sync/atomic"
 )
 
-// Mutex is a mutex that panics when a goroutine takes it in the wrong order. Its zero
-// value is ready.
+// Mutex is a mutex that panics if a goroutine locks it in the wrong order. The zero value is unlocked.
 type Mutex[R rank] struct {
 	mu    sync.Mutex
-	noted bool // locksHeld has it, as long as it is held
+	noted bool // locksHeld includes the mutex while it is locked
 }
 
-// locksTaken counts, because to ask for the number of a goroutine takes long: of 8000
-// locks 1000 in a row are checked.
+// locksTaken counts lock operations. Only 1000 of every 8000 are checked, since determining the goroutine's
+// number is slow.
 var locksTaken atomic.Uint64
 
 func (l *Mutex[R]) Lock() {
@@ -30,7 +29,8 @@ func (l *Mutex[R]) Lock() {
 	l.noted = noted
 }
 
-// TryLock takes the mutex if nobody holds it. It must keep to the order too.
+// TryLock locks the mutex if it is unlocked, and reports whether it succeeded. The order of locks applies to
+// TryLock too.
 func (l *Mutex[R]) TryLock() bool {
 	noted := locksTaken.Add(1)/1000%8 == 0
 	if !l.mu.TryLock() {
@@ -56,12 +56,12 @@ func rankOf[R rank]() (int, string) {
 	return r.rank()
 }
 
-// locksHeld are the locks that each goroutine holds, or waits for.
+// locksHeld records the mutexes that each goroutine holds or waits for.
 var locksHeld heldLocks
 
 type heldLocks struct {
 	mu sync.Mutex
-	by map[string][]heldLock // by the goroutine's number
+	by map[string][]heldLock // held locks of each goroutine, keyed by its number
 }
 
 type heldLock struct {
@@ -84,7 +84,7 @@ func (h *heldLocks) take(place int, name string) {
 	h.by[id] = append(h.by[id], heldLock{place, name})
 }
 
-// giveBack forgets the lock of that place, of which a goroutine has one at most.
+// giveBack removes the lock of rank place. A goroutine holds at most one of each rank.
 func (h *heldLocks) giveBack(place int) {
 	id := goroutine()
 	h.mu.Lock()
@@ -101,7 +101,7 @@ func (h *heldLocks) giveBack(place int) {
 	}
 }
 
-// goroutine is the number of the goroutine that calls it.
+// goroutine returns the number of the calling goroutine.
 func goroutine() string {
 	var buf [64]byte
 	_, rest, _ := bytes.Cut(buf[:runtime.Stack(buf[:], false)], []byte(" "))

@@ -8,11 +8,11 @@ import (
 )
 
 func TestWrongOrderOfLocksIsFound(t *testing.T) {
-	locksTaken.Store(0) // the next thousand are checked
+	locksTaken.Store(0) // the next thousand operations are checked
 	var m Mutex[Mirror]
 	var l Mutex[Link]
 	m.Lock()
-	l.Lock() // as is right
+	l.Lock() // the correct order
 	l.Unlock()
 	m.Unlock()
 	defer func() {

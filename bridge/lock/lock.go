@@ -1,26 +1,25 @@
-// Package lock has mutexes with a place in the order in which they are taken:
+// Package lock provides mutexes that have a rank in the locking order:
 //
 //	mu lock.Mutex[lock.Link]
 //
-// The order of locks: who holds one takes only those below it, and never two of the
-// same rank:
+// A goroutine that holds a lock may take only locks below it in this list, and never two of the same rank:
 //
-//	hubway.Consumer.mu       what came of a channel from the hub
-//	mirror.mu                a mirror's file and what became of its frames
-//	send.Link.mu             what sending and receiving share
-//	hubway.publisher.mu      what is put at the hub of a channel, and for whom
-//	news.mu                  which subscriptions have news for the pump
-//	ring.Arrivals.mu         what the watcher tells of a channel
-//	ring.Snapshots.mu        the copies of a channel's large frames
-//	Budget.mu, space.mu      what all copies, and all mirrors, take
+//	hubway.Consumer.mu       a channel's frames received from the hub
+//	mirror.mu                a mirror's file and the outcomes of its frames
+//	send.Link.mu             state shared by sending and receiving
+//	hubway.publisher.mu      a channel published to the hub, and its subscribers
+//	news.mu                  subscriptions with new frames for the send loop
+//	ring.Arrivals.mu         a channel's new frames as reported by the watcher
+//	ring.Snapshots.mu        copies of a channel's large frames
+//	Budget.mu, space.mu      memory used by all copies, and by all mirrors
 //	controlQueue.mu          control messages that are not written yet
 //
-// Under the first three nobody sleeps or waits for another program; what they log goes
-// through a writer that never waits (package logline). Builds with the tag lockorder check
-// the order (checked.go), which CI tests with.
+// A goroutine that holds one of the first three must not sleep or wait for another program. Its log output goes
+// through a writer that never blocks (package logline). Builds with the tag lockorder check the order
+// (checked.go); CI tests with this tag.
 package lock
 
-// The locks, by the package and field that has them.
+// Ranks of locks, named after the package or type that has the lock.
 type (
 	Consumer  struct{}
 	Mirror    struct{}
@@ -32,7 +31,7 @@ type (
 	Leaf      struct{}
 )
 
-// rank is the place of a lock in the order, from 1, which is taken first.
+// rank returns a lock's position in the order. Locks of rank 1 are taken first.
 type rank interface {
 	rank() (place int, name string)
 }

@@ -4,5 +4,5 @@ package lock
 
 import "sync"
 
-// Mutex is a mutex with a place in the order of locks. Its zero value is ready.
+// Mutex is a mutex with a rank in the locking order. The zero value is unlocked.
 type Mutex[R rank] struct{ sync.Mutex }

@@ -8,14 +8,15 @@ import (
 	"achbridge/bridge/status"
 )
 
-// WatchAge begins to watch the age at now, until endWatch.
+// WatchAge starts recording the mirror's age from now on. EndWatch stops the recording.
 func (m *Mirror) WatchAge(now time.Duration) *age.Watch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.frames.ages.Watch(now)
 }
 
-// EndWatch tells what the age was since watchAge; at is what is known of the peer's clock.
+// EndWatch returns the mirror's age since WatchAge returned watch. at holds the current estimate of the peer's
+// clock.
 func (m *Mirror) EndWatch(watch *age.Watch, now time.Duration, at Reading) status.AgeReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -29,14 +30,14 @@ func (m *Mirror) EndWatch(watch *age.Watch, now time.Duration, at Reading) statu
 	}
 }
 
-// ages are those of a mirror and how well they are known.
+// ages holds the age of a mirror over time and its uncertainty.
 type ages struct {
 	age.History
 	uncertainty time.Duration
 }
 
-// age needs m.mu. It takes a frame that was put and was captured then by the
-// peer's clock.
+// age records that a frame was put. captured is its capture time by the peer's clock, 0 if unknown. m.mu must be
+// held.
 func (m *Mirror) age(captured time.Duration, at Reading) {
 	m.learn(at)
 	if captured == 0 || !at.Known {
@@ -47,9 +48,8 @@ func (m *Mirror) age(captured time.Duration, at Reading) {
 	m.frames.ages.uncertainty = at.Uncertainty
 }
 
-// overAt is the age at which a mirror goes over its budget: its next frame has then been
-// due for that long. While the period is not known it never does; while only late frames
-// come it always is. Needs m.mu.
+// overAt returns the age above which the mirror is over budget: the budget plus the frame period. It returns the
+// maximum while the period is unknown, and 0 while only late frames arrive. m.mu must be held.
 func (m *Mirror) overAt(now time.Duration) time.Duration {
 	if m.frames.lateness.only(now) {
 		return 0
@@ -61,15 +61,14 @@ func (m *Mirror) overAt(now time.Duration) time.Duration {
 	return math.MaxInt64
 }
 
-// learn needs m.mu. It tells the age of a frame that came before the peer's clock
-// was known.
+// learn sets the age of a frame that arrived before the peer's clock was known. m.mu must be held.
 func (m *Mirror) learn(at Reading) {
 	if at.Known && m.frames.capturedAt != 0 && m.frames.ages.Learn(m.frames.capturedAt-at.Offset) {
 		m.frames.ages.uncertainty = at.Uncertainty
 	}
 }
 
-// now is the age at now, nil while nobody knows.
+// now returns the age in milliseconds at now. It returns nil while the age is unknown.
 func (a *ages) now(now time.Duration) *float64 {
 	v, ok := a.Now(now)
 	if !ok {
@@ -79,7 +78,7 @@ func (a *ages) now(now time.Duration) *float64 {
 	return &age
 }
 
-// Ages is nil before an age was known.
+// Ages returns the mirror's age over time. It returns nil until an age is known.
 func (m *Mirror) Ages(now time.Duration) *status.Age {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +94,7 @@ func (m *Mirror) Ages(now time.Duration) *status.Age {
 	return s
 }
 
-// Lately tells what the ages were since it was called last: it is for one caller.
+// Lately returns the ages since the previous call. Only one caller may use it.
 func (m *Mirror) Lately(now time.Duration, at Reading) status.AgeLately {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,7 +113,7 @@ func ageFigures(s age.Stat) *status.AgeFigures {
 	}
 }
 
-// asOf is the reading when the frame came, as of now.
+// asOf returns the clock reading taken at the frame's arrival, advanced to now.
 func (k *kept) asOf(now time.Duration) Reading {
 	at := k.at
 	at.Now += now - k.keptAt

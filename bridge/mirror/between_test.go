@@ -10,8 +10,8 @@ import (
 	"achbridge/localach/damage"
 )
 
-// A frame is unpacked, which takes milliseconds for a large one, while the
-// origin's channel is made anew and subscribed to.
+// A large frame takes milliseconds to decompress. Meanwhile the origin's channel is created again, and the new
+// epoch is subscribed to.
 func TestFrameOfAnEarlierLifeIsNotTakenForOneOfThisLife(t *testing.T) {
 	for _, earlier := range []uint64{1, 1000} {
 		dir := testDir(t)
@@ -28,8 +28,8 @@ func TestFrameOfAnEarlierLifeIsNotTakenForOneOfThisLife(t *testing.T) {
 	}
 }
 
-// A record of mode every is unpacked while the mirror becomes one for commands, of the
-// same life of the channel: it may be as old as the ring is long.
+// A record of mode every is decompressed while the mirror becomes a command mirror of the same epoch. The record
+// may be as old as the ring is long.
 func TestFrameOfAnEndedStreamIsNotPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
@@ -46,7 +46,7 @@ func TestFrameOfAnEndedStreamIsNotPut(t *testing.T) {
 	}
 }
 
-// Whichever way a frame comes, a command past its budget is not put.
+// A command past its budget is not put, whether it arrives as a datagram or over a stream.
 func TestNoOldCommandComesOverAStream(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
@@ -64,7 +64,7 @@ func TestNoOldCommandComesOverAStream(t *testing.T) {
 	}
 }
 
-// Over a stream frames come in order, and none twice, unless the origin is wrong.
+// Frames arrive over a stream in order and only once, unless the origin is faulty.
 func TestMirrorOfModeEveryNeverGoesBack(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
@@ -95,7 +95,8 @@ func TestMirrorOfModeEveryNeverGoesBack(t *testing.T) {
 	}
 }
 
-// A new subscription has no record of frames that came before. The number in the mirror's tag shows which frame its file holds.
+// A new subscription has no record of earlier frames. The number in the mirror's tag shows which frame its file
+// holds.
 func TestFrameThatTheFileHoldsIsNotPutAgain(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
@@ -112,7 +113,7 @@ func TestFrameThatTheFileHoldsIsNotPutAgain(t *testing.T) {
 	}
 }
 
-// An older frame, late on its way, comes while a newer one waits for the mirror's lock.
+// An older frame arrives late, while a newer one waits for the mirror's lock.
 func TestFrameThatWaitsForTheLockIsNotOvertakenByAnOlderOne(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
@@ -127,8 +128,8 @@ func TestFrameThatWaitsForTheLockIsNotOvertakenByAnOlderOne(t *testing.T) {
 	}
 }
 
-// The frame came before the peer's clock was known, and the clock that becomes known is
-// that of another life of the peer's daemon.
+// The frame arrives before the peer's clock is known. The clock that becomes known is that of another
+// incarnation of the peer's daemon.
 func TestAgeIsNotToldByTheClockOfAnotherDaemon(t *testing.T) {
 	for what, c := range map[string]struct {
 		run  uint64
@@ -147,8 +148,8 @@ func TestAgeIsNotToldByTheClockOfAnotherDaemon(t *testing.T) {
 	}
 }
 
-// The file was replaced, so that the mirror asked as if it had nothing; yet it knows that
-// the origin has put more in its life than it says now.
+// The file was replaced, so that the mirror subscribed without a frame. Yet it knows a frame of this epoch newer
+// than the newest one that the origin reports.
 func TestMirrorWithANewFileNoticesAnotherLife(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
@@ -168,8 +169,8 @@ func TestMirrorWithANewFileNoticesAnotherLife(t *testing.T) {
 	}
 }
 
-// A writer is not replaced before the safe frame that it owes was put: it would come
-// among the commands of the next one.
+// A writer is not replaced before its safe frame was put. Otherwise the safe frame would appear among the
+// commands of the next writer.
 func TestWriterWhoseSafeFrameIsOwedIsNotLostYet(t *testing.T) {
 	m := testMirror(t, testDir(t), "goal")
 	m.qos = rule.QoS{Class: rule.Command, Deadline: time.Second, OnStale: rule.OnStale{File: "stop", Frame: "stop"}}
@@ -184,8 +185,8 @@ func TestWriterWhoseSafeFrameIsOwedIsNotLostYet(t *testing.T) {
 	}
 }
 
-// The file was replaced in mode newest, and the mode is every by then: the new file lacks the
-// newest frame, and none before it.
+// The file was replaced in mode newest, and then the mode became every: the new file lacks the newest frame, but
+// no older one.
 func TestStreamIntoANewFileBeginsWithTheFrameThatItLacks(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
@@ -207,7 +208,7 @@ func TestStreamIntoANewFileBeginsWithTheFrameThatItLacks(t *testing.T) {
 	}
 }
 
-// An old command must not be had again: nobody asks for it.
+// An old command must not be requested again.
 func TestNobodyAsksForACommandThatCameLate(t *testing.T) {
 	for _, class := range []rule.Class{rule.State, rule.Command} {
 		m := testMirror(t, testDir(t), "m")

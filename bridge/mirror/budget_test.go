@@ -7,14 +7,14 @@ import (
 	"achbridge/bridge/rule"
 )
 
-// What the mirror of a frame says that is captured at 0, comes at age by our clock
-// and has a budget of 100 ms. The peer's clock is known to ± uncertainty.
+// Each case is a frame that is captured at 0 and arrives at age by our clock, with a budget of 100 ms. The
+// peer's clock is known to ± uncertainty.
 func TestLateIsJudgedByWhatIsKnownOfTheClock(t *testing.T) {
 	for _, c := range []struct {
 		class            rule.Class
 		age, uncertainty time.Duration
-		unknown          bool // the peer's clock
-		before           bool // it was put before its origin watched
+		unknown          bool // the peer's clock is unknown
+		before           bool // the frame was put before its origin watched the channel
 		owed, late       bool
 	}{
 		{age: 100 * milli},

@@ -10,7 +10,7 @@ import (
 	"achbridge/localach"
 )
 
-// CauseOf is what an error of files and channels comes of.
+// CauseOf returns the cause that the status reports for an error of a file or a channel.
 func CauseOf(err error) status.Cause {
 	switch {
 	case errors.Is(err, errNoShare):

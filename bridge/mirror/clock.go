@@ -6,23 +6,23 @@ import (
 	"achbridge/bridge/clock"
 )
 
-// Clock is the clock of a node, whose times it turns into those of the host's CLOCK_MONOTONIC, which stands
-// still while the host is suspended.
+// Clock is a node's clock. It converts the node's times to the host's CLOCK_MONOTONIC, which stops while the
+// host is suspended.
 type Clock struct {
 	Now       func() time.Duration // the node's clock: time since its start
 	At        time.Duration        // CLOCK_MONOTONIC at its start
-	Suspended func() time.Duration // for how long the host has been in all; nil: never
-	Woke      func()               // has the node look at that now; it does not wait
+	Suspended func() time.Duration // total time for which the host has been suspended; nil if the host is never suspended
+	Woke      func()               // makes the node check the peer's clock after a suspend; it does not block
 }
 
-// now is the node's clock, and never 0, which stands for never.
+// now returns the node's time, at least 1, since fields use 0 for "never".
 func (c Clock) now() time.Duration { return max(1, c.Now()) }
 
-// of is CLOCK_MONOTONIC at a time since the node's start.
+// of converts a time since the node's start to CLOCK_MONOTONIC.
 func (c Clock) of(t time.Duration) time.Duration { return c.At + t }
 
-// slept reports whether the host was suspended since what the reading knows of the
-// peer's clock was learnt: then no age is to be believed.
+// slept reports whether the host was suspended after the reading's estimate of the peer's clock was made. Ages
+// computed from that estimate are then wrong.
 func (c Clock) slept(at Reading) bool {
 	if c.Suspended == nil || !clock.Slept(at.Suspended, c.Suspended()) {
 		return false
@@ -31,10 +31,10 @@ func (c Clock) slept(at Reading) bool {
 	return true
 }
 
-// Reading is our clock when something came, and what it tells of the peer's.
+// Reading is the node's time at an event, with the estimate of the peer's clock at that time.
 type Reading struct {
 	Now                 time.Duration
 	Offset, Uncertainty time.Duration // the peer's clock minus ours
-	Known               bool          // whether offset is
-	Suspended           time.Duration // for how long this host had been in all, when that was learnt
+	Known               bool          // whether Offset is known
+	Suspended           time.Duration // total suspended time of this host when Offset was measured
 }

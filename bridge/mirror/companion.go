@@ -12,55 +12,55 @@ import (
 	"achbridge/localach"
 )
 
-// companion is the channel NAME.meta of a mirror, see Meta. It is under the mirror's
-// mu and lasts as long as the mirror has the option.
+// companion is the metadata channel NAME.meta of a mirror, see status.Meta. It is guarded by the mirror's mu and
+// exists while the mirror has the option meta.
 type companion struct {
 	name  string
 	ch    *localach.Channel
 	w     *localach.Writer
-	frame status.Meta   // as it was composed last
-	told  status.Meta   // as the channel has it,
-	blank bool          // unless it has nothing yet
-	ended bool          // nobody feeds the mirror any more
-	retry time.Duration // not before; 0: at once
-	buf   []byte        // of its own, as cgo wants it
+	frame status.Meta   // last composed metadata
+	told  status.Meta   // last metadata written into the channel; not valid while blank
+	blank bool          // nothing was written into the channel yet
+	ended bool          // the mirror has no subscription any more
+	retry time.Duration // earliest time of the next write; 0 means at once
+	buf   []byte        // encoding buffer, allocated separately because it is passed to cgo
 
-	failure string // as the log has it
+	failure string // last error that was logged
 }
 
 const (
-	// The ring is as deep as the mirror's, so that who reads every frame finds what
-	// was told of it, within these bounds.
+	// Bounds of the ring's frame count. Within them it equals that of the mirror's ring, so that a reader of
+	// every frame finds its metadata.
 	leastMetaFrames, mostMetaFrames = 16, 1024
-	// metaRetry is how long a companion whose lock is taken is left alone: it must
-	// not slow the mirror.
+	// metaRetry is the delay before the next write after the metadata channel's lock was taken. Writes must not
+	// slow the mirror.
 	metaRetry = 10 * time.Millisecond
 )
 
-// MetaOf returns the mirror to which a channel belongs, if the channel is a companion.
+// MetaOf returns the mirror to which a channel belongs. ok is false if the channel is not a metadata channel.
 func MetaOf(channel string, tag localach.Tag) (mirror string, ok bool) {
 	mirror, ok = strings.CutSuffix(channel, rule.MetaSuffix)
 	return mirror, ok && tag.Channel == metaMark(mirror)
 }
 
-// isMeta reports whether a file is a companion that a daemon of our user made.
+// isMeta reports whether ch is a metadata channel that a daemon of our user created.
 func isMeta(ch *localach.Channel) bool {
 	_, ok := MetaOf(ch.Name(), ch.OwnTag())
 	return ok
 }
 
-// metaMark identifies the mirror in the tag of its companion's file. No channel of another
-// host has this mark, since every host has a name.
+// metaMark identifies the mirror in the tag of its metadata channel. No channel of another host has this mark,
+// since every host has a name.
 func metaMark(mirror string) uint64 { return channelHash("", mirror) }
 
-// accompany makes or removes the companion of an open mirror, as qos asks.
+// accompany creates or removes the metadata channel of an open mirror, as qos requests.
 func (m *Mirror) accompany(qos rule.QoS) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.attend(qos)
 }
 
-// attend is accompany for a caller that holds m.mu.
+// attend is like accompany, but m.mu must be held.
 func (m *Mirror) attend(qos rule.QoS) error {
 	if qos.Meta {
 		return m.addMeta()
@@ -69,8 +69,7 @@ func (m *Mirror) attend(qos rule.QoS) error {
 	return nil
 }
 
-// removeMeta removes the companion's file, also that of an earlier life of the daemon.
-// Needs m.mu.
+// removeMeta removes the metadata channel's file, including one left by an earlier daemon. m.mu must be held.
 func (m *Mirror) removeMeta() {
 	m.endMeta()
 	ch, err := m.Dir.TryOpen(m.Name + rule.MetaSuffix)
@@ -83,8 +82,8 @@ func (m *Mirror) removeMeta() {
 	ch.Close()
 }
 
-// addMeta opens the companion, unless it is open. A mirror whose file is only planned gets
-// its companion together with the file. Needs m.mu.
+// addMeta opens the metadata channel, unless it is open. If the mirror's file is only planned, addMeta does
+// nothing: both files are created together. m.mu must be held.
 func (m *Mirror) addMeta() error {
 	if m.file.meta != nil {
 		return nil
@@ -101,8 +100,8 @@ func (m *Mirror) addMeta() error {
 	return nil
 }
 
-// openMeta opens the companion's file and reads the entry of the mirror's frame from it. It
-// creates the file if there is none. Needs m.mu.
+// openMeta opens the metadata channel's file, or creates it if there is none. From an existing file it reads the
+// metadata of the mirror's newest frame. m.mu must be held.
 func (m *Mirror) openMeta(c *companion) error {
 	ch, err := m.Dir.TryOpen(c.name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,11 +132,10 @@ func (m *Mirror) openMeta(c *companion) error {
 	return nil
 }
 
-// createMeta creates the companion's file, with the permissions of the mirror's file. Needs
-// m.mu.
+// createMeta creates the metadata channel's file, with the permissions of the mirror's file. m.mu must be held.
 func (m *Mirror) createMeta(c *companion) error { return m.makeMeta(c, localach.CreateConfig{}) }
 
-// replaceMeta is createMeta for a file that may exist already: it is replaced. Needs m.mu.
+// replaceMeta is like createMeta, but replaces an existing file. m.mu must be held.
 func (m *Mirror) replaceMeta(c *companion) error {
 	return m.makeMeta(c, localach.CreateConfig{Replace: true})
 }
@@ -157,7 +155,7 @@ func (m *Mirror) makeMeta(c *companion, cfg localach.CreateConfig) error {
 	return nil
 }
 
-// tellPut tells of the frame that was just put. Needs m.mu.
+// tellPut writes the metadata of the frame that was just put. m.mu must be held.
 func (m *Mirror) tellPut(captured time.Duration, at Reading) {
 	if m.file.meta == nil {
 		return
@@ -169,7 +167,8 @@ func (m *Mirror) tellPut(captured time.Duration, at Reading) {
 	m.tell()
 }
 
-// tellCaptured needs m.mu, and that there is a companion.
+// tellCaptured sets the frame's capture time and its uncertainty, without writing them. m.mu must be held, and
+// the metadata channel must exist.
 func (m *Mirror) tellCaptured(captured time.Duration, at Reading) {
 	f := &m.file.meta.frame
 	f.Captured, f.Uncertainty = 0, 0
@@ -178,7 +177,7 @@ func (m *Mirror) tellCaptured(captured time.Duration, at Reading) {
 	}
 }
 
-// tellSafe tells that the safe frame was put. Needs m.mu.
+// tellSafe writes into the metadata channel that the safe frame was put. m.mu must be held.
 func (m *Mirror) tellSafe(now time.Duration) {
 	if m.file.meta == nil {
 		return
@@ -189,7 +188,7 @@ func (m *Mirror) tellSafe(now time.Duration) {
 	m.tell()
 }
 
-// tellEmpty tells that the mirror has a new file, without a frame. Needs m.mu.
+// tellEmpty writes into the metadata channel that the mirror has a new file without a frame. m.mu must be held.
 func (m *Mirror) tellEmpty() {
 	if m.file.meta != nil {
 		m.file.meta.frame = status.Meta{Epoch: m.file.tag.Epoch}
@@ -197,7 +196,7 @@ func (m *Mirror) tellEmpty() {
 	}
 }
 
-// FellSilent records that the host which feeds the mirror is no longer heard.
+// FellSilent records that nothing is received any more from the host that feeds the mirror.
 func (m *Mirror) FellSilent() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,7 +204,7 @@ func (m *Mirror) FellSilent() {
 	m.tell()
 }
 
-// HeardAgain records that the host which feeds the mirror is heard again.
+// HeardAgain records that the host that feeds the mirror is sending again.
 func (m *Mirror) HeardAgain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -213,8 +212,8 @@ func (m *Mirror) HeardAgain() {
 	m.tell()
 }
 
-// tell tells what has changed. It waits for nobody: when the companion's lock is
-// taken, the next call that comes later tells it. Needs m.mu.
+// tell writes changed metadata into the metadata channel. It does not block: if the channel's lock is taken, a
+// later call writes the metadata. m.mu must be held.
 func (m *Mirror) tell() {
 	c := m.file.meta
 	if c == nil {
@@ -233,7 +232,7 @@ func (m *Mirror) tell() {
 	}
 }
 
-// metaLink needs m.mu, and that there is a companion.
+// metaLink returns the link state for the metadata. m.mu must be held, and the metadata channel must exist.
 func (m *Mirror) metaLink() status.MetaLink {
 	switch {
 	case m.file.meta.ended:
@@ -248,8 +247,9 @@ func (m *Mirror) metaLink() status.MetaLink {
 	return status.MetaUp
 }
 
-// Tend is called several times a second. It records the mirror's frame counters for LostShare, and repairs the file of the metadata
-// channel. Once at has the peer's clock, Tend also writes into that file the age of a frame that came before the clock was known.
+// Tend records the mirror's frame counters for LostShare and repairs the file of the metadata channel. Once at
+// holds the peer's clock, Tend also writes the age of a frame that arrived before the clock was known. The node
+// calls Tend several times a second.
 func (m *Mirror) Tend(at Reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -267,8 +267,8 @@ func (m *Mirror) Tend(at Reading) {
 	m.tell()
 }
 
-// renewMeta replaces the companion's file, unless another program has put one in its place.
-// err is what is wrong with the file; nil means that its waiters cannot be woken. Needs m.mu.
+// renewMeta replaces the metadata channel's file, unless another program has replaced it. err is the file's
+// error; nil means that its waiting readers cannot be woken. m.mu must be held.
 func (m *Mirror) renewMeta(err error) {
 	c := m.file.meta
 	if m.file.ch == nil {
@@ -294,7 +294,7 @@ func (m *Mirror) renewMeta(err error) {
 	m.discard(old, oldWriter)
 }
 
-// endMeta takes the companion away, file and all. Needs m.mu.
+// endMeta closes the metadata channel and removes its file. m.mu must be held.
 func (m *Mirror) endMeta() {
 	if m.file.meta == nil {
 		return
@@ -305,7 +305,8 @@ func (m *Mirror) endMeta() {
 	m.closeMeta()
 }
 
-// closeMeta leaves the companion with the word that nobody feeds the mirror. Needs m.mu.
+// closeMeta writes into the metadata channel that the mirror is no longer fed, and closes it. The file remains.
+// m.mu must be held.
 func (m *Mirror) closeMeta() {
 	c := m.file.meta
 	if c == nil {

@@ -79,7 +79,7 @@ func TestCompanionThatIsDamagedOrRemovedIsMadeAnew(t *testing.T) {
 	}
 }
 
-// The old file is made CORRUPT elsewhere, since that takes a while.
+// The old file is made CORRUPT in another goroutine, since that takes a while.
 func TestOpeningAMirrorDoesNotWaitForTheEndOfADamagedCompanion(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
@@ -112,7 +112,7 @@ func TestOpeningAMirrorDoesNotWaitForTheEndOfADamagedCompanion(t *testing.T) {
 	again.Close(func() {})
 }
 
-// BenchmarkPut is what a companion adds to a put into a mirror.
+// BenchmarkPut measures a put into a mirror with and without a metadata channel.
 func BenchmarkPut(b *testing.B) {
 	for name, meta := range map[string]bool{"alone": false, "with meta": true} {
 		b.Run(name, func(b *testing.B) {

@@ -10,25 +10,25 @@ import (
 	"achbridge/bridge/unit"
 )
 
-// contest is that somebody else writes into the file of a mirror while we do: another
-// daemon, or a program. Readers then get the frames of both. It is under the mirror's mu.
+// contest tracks a foreign writer: another daemon or program that writes into the mirror's file while we do.
+// Readers then get the frames of both writers. It is guarded by the mirror's mu.
 type contest struct {
-	seen    uint64        // last_seq, as far as it is accounted for
-	last    time.Duration // when another's frame was noticed last; 0: there is no contest
-	ours    uint64        // frames that we have put since
-	foreign uint64        // frames that somebody else has put, in all contests
+	seen    uint64        // last_seq up to which all frames are attributed to a writer
+	last    time.Duration // when the last foreign frame was noticed; 0 means there is no foreign writer
+	ours    uint64        // frames that we have put since last
+	foreign uint64        // total number of frames by foreign writers
 }
 
-// A contest is over when for a while we have put several frames and nobody else has put
-// one; or for so long that nothing is to be expected.
+// A contest ends after contestCalm without a foreign frame, if we have put at least contestFrames meanwhile.
+// After contestMost it ends in any case.
 const (
 	contestCalm   = 10 * time.Second
 	contestFrames = 3
 	contestMost   = 10 * time.Minute
 )
 
-// lookForOthers notes that the file has come to frame seq, of which we have put ours since
-// the last look. Needs m.mu.
+// lookForOthers compares the file's last_seq with the number of frames that we have put since the previous call.
+// The difference are foreign frames. m.mu must be held.
 func (m *Mirror) lookForOthers(seq, ours uint64) {
 	c := &m.file.contest
 	others := seq - min(seq, c.seen+ours)
@@ -48,15 +48,15 @@ func (m *Mirror) lookForOthers(seq, ours uint64) {
 	}
 }
 
-// lookAtFile is lookForOthers between our own puts. Needs m.mu.
+// lookAtFile checks for foreign frames between our own puts. m.mu must be held.
 func (m *Mirror) lookAtFile() {
 	if m.file.w != nil {
 		m.lookForOthers(m.file.ch.LastSeq(), 0)
 	}
 }
 
-// beginContest has only what comes from now on count as a contest: we begin to write.
-// Needs m.mu.
+// beginContest adds the foreign frames since the last check to the total without an event, because our own puts
+// begin only now. m.mu must be held.
 func (m *Mirror) beginContest() {
 	if m.file.w == nil {
 		return
@@ -66,7 +66,7 @@ func (m *Mirror) beginContest() {
 	m.file.contest.seen = seq
 }
 
-// endContest needs m.mu.
+// endContest ends the contest, if there is one, and logs why. m.mu must be held.
 func (m *Mirror) endContest(why string) {
 	if m.file.contest.last == 0 {
 		return
@@ -75,10 +75,10 @@ func (m *Mirror) endContest(why string) {
 	m.Events.Tell(slog.LevelInfo, "nobody else writes into a mirror", m.event(status.EventForeignGone, why))
 }
 
-// contestText is what an operator is told.
+// contestText describes a foreign writer in events and in the status.
 const contestText = "somebody else writes into it too: another achbridge, or a program of this host"
 
-// showContest needs m.mu.
+// showContest adds the foreign writer, if there is one, to the status. m.mu must be held.
 func (m *Mirror) showContest(s *status.Mirror) {
 	if m.file.contest.last == 0 {
 		return

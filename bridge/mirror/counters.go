@@ -9,16 +9,16 @@ import (
 	"achbridge/wire"
 )
 
-// counters counts the frames of a mirror by outcome, here and as the origin has told. It is under the mirror's mu.
+// counters counts the frames of a mirror by outcome, here and at the origin. It is guarded by the mirror's mu.
 type counters struct {
 	own         ledger.Accounts
-	ownBefore   ledger.Accounts // own when the present subscription began
-	newest      *uint64         // where the newest frame of the file is counted; nil as for lacking
-	origin      ledger.Accounts // both ends' counters, as the origin has told them last
-	originUpTo  uint64          // newest frame in origin; 0: not known
-	ownThen     ledger.Accounts // own at that time
-	originCause status.Cause    // why the origin cannot read the channel, as it told last; empty: it can
-	recent      ledger.Recent   // the sum over the last ten seconds
+	ownBefore   ledger.Accounts // own when the current subscription began
+	newest      *uint64         // the counter in own of the file's newest frame; nil if no counter of this subscription has it
+	origin      ledger.Accounts // both ends' counters, as last reported by the origin
+	originUpTo  uint64          // newest frame in origin; 0 if unknown
+	ownThen     ledger.Accounts // own when origin was received
+	originCause status.Cause    // why the origin cannot read the channel, as last reported by it; empty if it can
+	recent      ledger.Recent   // samples of the last ten seconds
 }
 
 // begin prepares for another subscription.
@@ -33,30 +33,30 @@ func (c *counters) put(late bool) {
 	*c.newest++
 }
 
-// all returns what the origin has told last, and what came since. newest is the newest frame that came.
+// all returns the counters last reported by the origin, plus the frames since. newest is the newest frame that
+// arrived.
 func (c *counters) all(newest uint64) ledger.Accounts {
-	put := uint64(math.MaxUint64) // an older origin does not tell up to which frame it counts
+	put := uint64(math.MaxUint64) // older origins do not report the newest frame they have counted
 	if c.originUpTo != 0 {
 		put = newest - min(newest, c.originUpTo)
 	}
 	return c.origin.With(c.own, c.ownThen, put)
 }
 
-// accounts needs m.mu.
+// accounts returns the counters of both ends. m.mu must be held.
 func (m *Mirror) accounts() ledger.Accounts {
 	return m.counters.all(max(m.file.tag.Seq, m.frames.lacking.seq, m.frames.pending.seq))
 }
 
-// Since is what became of the frames that the present subscription brought.
+// Since returns the outcomes of the frames that arrived over the current subscription.
 func (m *Mirror) Since() ledger.Accounts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.counters.own.Minus(m.counters.ownBefore)
 }
 
-// Hear takes over the origin's ledger. It ignores an account with more frames than a channel can
-// have, whose sums would wrap around. The account's cause is the reason why the origin
-// cannot read the channel; empty: it can.
+// Hear stores the counters reported by the origin, and why the origin cannot read the channel; an empty cause
+// means that it can. It ignores counters above ledger.MostFrames, whose sums could overflow.
 func (m *Mirror) Hear(a wire.Account) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,7 +69,7 @@ func (m *Mirror) Hear(a wire.Account) {
 	m.frames.pace.Hear(told)
 }
 
-// AddTo adds to an account what only this host knows of the mirror.
+// AddTo adds the values that only this host knows of the mirror to its counters.
 func (m *Mirror) AddTo(a wire.Account, now time.Duration) wire.Account {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,32 +10,33 @@ import (
 	"achbridge/bridge/unit"
 )
 
-// vigil notices that a mirror gets no frame in time for its deadline, and that it gets
-// one again. It is under the mirror's mu; judge runs in a goroutine of its own, so that
-// the deadline of one mirror does not wait for what the node does for others.
+// vigil monitors the mirror's deadline: it detects that no frame arrived in time, and that frames arrive in time
+// again. It is guarded by the mirror's mu. Each mirror has its own goroutine, which calls judge, so that the
+// node's work on other mirrors does not delay a deadline.
 type vigil struct {
-	wake   chan struct{} // there is something to judge
-	done   chan struct{} // closed when the mirror is; nil: nobody watches yet
-	last   time.Duration // when a frame was put in time last; before the first, when the mirror was made
+	wake   chan struct{} // makes the goroutine call judge
+	done   chan struct{} // closed when the mirror closes; nil if the goroutine does not run
+	last   time.Duration // when a frame was last put in time; until the first one, when the watch began
 	phase  timeliness
-	toldAt time.Duration // that it is stale or fresh, or how often it missed its deadline
-	event  uint64        // the event that tells of missed deadlines; 0: none since it was told stale
-	misses int           // that event's count
-	ended  time.Duration // when it began to recover last
-	calm   time.Duration // for how long it must be fresh to be told so
-	lapses int           // times it became stale since toldAt
-	armed  bool          // the newest frame of the file is, for all we know, a command
+	toldAt time.Duration // when the last event about staleness or missed deadlines was logged
+	event  uint64        // number of the event for missed deadlines; 0 if there is none since the mirror went stale
+	misses int           // count of that event, see event
+	ended  time.Duration // when the last recovery began
+	calm   time.Duration // how long frames must arrive in time before the mirror is reported fresh
+	lapses int           // number of times that it became stale since toldAt
+	armed  bool          // the newest frame of the file may be a command, not the safe frame
 	safe   uint64        // safe frames put
 }
 
-// timeliness is whether frames come in time for the deadline, and what the events have of that.
+// timeliness is the phase of a mirror regarding its deadline. It combines whether frames arrive in time and
+// which event was last logged.
 type timeliness int
 
 const (
 	timely     timeliness = iota
-	missed                // no frame came in time, and no event says so yet
-	stale                 // no frame comes in time
-	recovering            // frames come in time again; the events still have the mirror as stale
+	missed                // no frame arrived in time; the event is not logged yet
+	stale                 // no frame arrives in time; the event is logged
+	recovering            // frames arrive in time again; the mirror is not yet reported fresh
 )
 
 var timelinessTransitions = phases.Transitions[timeliness]{
@@ -46,15 +47,15 @@ var timelinessTransitions = phases.Transitions[timeliness]{
 }
 
 const (
-	leastCalm  = time.Second      // for so long a mirror must be fresh to be told so, and twice
-	mostCalm   = time.Minute      // as long each time it was stale again within mostCalm, up to that
-	countEvery = 10 * time.Second // meanwhile the deadlines that it misses are counted so often
+	leastCalm  = time.Second      // initial value of calm
+	mostCalm   = time.Minute      // limit of calm, which doubles each time the mirror goes stale within mostCalm of the last event
+	countEvery = 10 * time.Second // interval of counting missed deadlines while the mirror alternates between stale and fresh
 	longWait   = time.Hour
-	safeAgain  = 100 * time.Millisecond // a safe frame that could not be put is tried again
-	lastTrials = 20                     // of the safe frame, when its mirror ends
+	safeAgain  = 100 * time.Millisecond // interval of retries of a safe frame that could not be put
+	lastTrials = 20                     // retries of the safe frame while the mirror closes
 )
 
-// watchDeadline has the deadline of m.qos watched from now on.
+// watchDeadline starts or updates the monitoring of the deadline in m.qos.
 func (m *Mirror) watchDeadline() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,7 +90,7 @@ func (m *Mirror) watchDeadline() {
 	})
 }
 
-// judge looks whether the mirror is stale, and returns when to look again.
+// judge checks whether the mirror is stale, and returns the time until the next check.
 func (m *Mirror) judge(now time.Duration) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +112,7 @@ func (m *Mirror) judge(now time.Duration) time.Duration {
 	return min(left, m.tellStale(now))
 }
 
-// fed notes that a frame was put: one that is late ends no silence. Needs m.mu.
+// fed records that a frame was put. Only a frame in time ends staleness. m.mu must be held.
 func (m *Mirror) fed(inTime bool) {
 	v := &m.vigil
 	v.armed = true
@@ -127,7 +128,7 @@ func (m *Mirror) fed(inTime bool) {
 
 func (v *vigil) isStale() bool { return v.phase == missed || v.phase == stale }
 
-// miss notes that no frame came in time.
+// miss records that no frame arrived in time.
 func (v *vigil) miss() {
 	v.lapses++
 	next := missed
@@ -137,7 +138,7 @@ func (v *vigil) miss() {
 	timelinessTransitions.Move(&v.phase, next)
 }
 
-// refresh notes that it is not stale at now.
+// refresh records that the mirror is not stale at now.
 func (v *vigil) refresh(now time.Duration) {
 	if v.isStale() {
 		timelinessTransitions.Move(&v.phase, recovering)
@@ -145,8 +146,8 @@ func (v *vigil) refresh(now time.Duration) {
 	}
 }
 
-// tellStale tells what changed, and returns when there may be more to tell. A mirror
-// that goes to and fro is stale until it has been fresh for a while. Needs m.mu.
+// tellStale logs changes of staleness as events, and returns the time until the next event may be due. A mirror
+// that alternates remains stale until it has been fresh long enough. m.mu must be held.
 func (m *Mirror) tellStale(now time.Duration) time.Duration {
 	v := &m.vigil
 	switch v.phase {
@@ -188,8 +189,8 @@ func (m *Mirror) tellStale(now time.Duration) time.Duration {
 	return min(fresh, misses)
 }
 
-// tellMisses tells how often the deadline was missed since the mirror was told stale: in one
-// event, which grows. Needs m.mu.
+// tellMisses logs the number of missed deadlines since the mirror went stale. It extends one event instead of
+// logging several. m.mu must be held.
 func (m *Mirror) tellMisses() {
 	v := &m.vigil
 	v.misses += v.lapses
@@ -203,17 +204,17 @@ func (m *Mirror) tellMisses() {
 	v.event = m.Events.Tell(slog.LevelWarn, "deadline missed", e, "deadline", m.qos.Deadline, "count", v.misses)
 }
 
-// owesSafe reports whether the safe frame is to follow the last command. Needs m.mu.
+// owesSafe reports whether the safe frame must still be put after the last command. m.mu must be held.
 func (m *Mirror) owesSafe() bool { return m.qos.OnStale.File != "" && m.vigil.armed }
 
-// putSafe puts the safe frame, once after the last command, and returns when to try
-// again. Needs m.mu.
+// putSafe puts the safe frame once after the last command, and returns the time until the next try. m.mu must be
+// held.
 func (m *Mirror) putSafe() time.Duration {
 	if !m.owesSafe() {
 		return longWait
 	}
 	if m.file.w == nil {
-		return safeAgain // its file is in trouble, which the node tells and heals
+		return safeAgain // the file is not usable; the node logs and repairs that
 	}
 	switch err := m.tryPut(m.file.tag.Seq, []byte(m.qos.OnStale.Frame)); {
 	case isBusy(err):
@@ -228,8 +229,8 @@ func (m *Mirror) putSafe() time.Duration {
 	return longWait
 }
 
-// endsSafe reports whether the newest frame of the file is the safe frame: it needs no
-// other. Needs m.mu.
+// endsSafe reports whether the newest frame of the file is the safe frame, so that no other is needed. m.mu must
+// be held.
 func (m *Mirror) endsSafe() bool {
 	r := m.file.ch.Reader()
 	frame := make([]byte, len(m.qos.OnStale.Frame)+1)
@@ -237,8 +238,8 @@ func (m *Mirror) endsSafe() bool {
 	return err == nil && string(frame[:n]) == m.qos.OnStale.Frame
 }
 
-// putLast puts what is still owed when the mirror ends, since nobody will later. It
-// reports whether the lock was taken, and is to be tried again.
+// putLast puts a missing safe frame while the mirror closes. busy reports whether the file's lock was taken;
+// call putLast again then.
 func (m *Mirror) putLast() (busy bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -247,7 +248,7 @@ func (m *Mirror) putLast() (busy bool) {
 	return m.file.w != nil && m.putSafe() == busyRetry
 }
 
-// endVigil needs m.mu.
+// endVigil stops the goroutine that monitors the deadline. m.mu must be held.
 func (m *Mirror) endVigil() {
 	if m.vigil.done != nil {
 		close(m.vigil.done)
@@ -258,7 +259,7 @@ func (m *Mirror) endVigil() {
 	}
 }
 
-// staleText says what a stale mirror lacks. Needs m.mu.
+// staleText describes why the mirror is stale. m.mu must be held.
 func (m *Mirror) staleText(now time.Duration) string {
 	what := "no frame"
 	if m.frames.lateness.frames > 0 {
@@ -271,7 +272,7 @@ func (m *Mirror) staleText(now time.Duration) string {
 	return text
 }
 
-// wakeUp wakes whoever waits on c, or the next one who will.
+// wakeUp wakes the goroutine that waits on c, or the next one that will. It does not block.
 func wakeUp(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -10,7 +10,7 @@ import (
 	"achbridge/localach/damage"
 )
 
-// A process sits on the mirror's lock for a moment, when the mirror ends.
+// A process holds the mirror's lock for a moment while the mirror closes.
 func TestEndOfACommandMirrorWaitsForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := testDir(t)
@@ -40,7 +40,7 @@ func TestEndOfACommandMirrorWaitsForNobody(t *testing.T) {
 	})
 }
 
-// Whatever the origin says: it may be an older one, or a hostile one.
+// The origin may be an older or a hostile one: its flags cannot make a late command be put.
 func TestMirrorPutsNoOldCommandWhateverItsOriginSays(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "goal")
@@ -64,7 +64,7 @@ func TestMirrorPutsNoOldCommandWhateverItsOriginSays(t *testing.T) {
 	}
 }
 
-// The lock of the robot's channel is taken when a command comes.
+// The lock of the robot's channel is taken when a command arrives.
 func TestCommandThatWaitedForTheLockIsNotPutAfterTheRobotWasSuspended(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "goal")

@@ -6,21 +6,21 @@
 //		return err
 //	}
 //	feed := &mirror.Feed{Epoch: channel.Epoch, Run: run}
-//	have, _ := m.Subscribe(feed, qos) // the subscription asks for frames newer than have
+//	have, _ := m.Subscribe(feed, qos) // the subscription requests frames newer than have
 //	...
 //	_, err := m.Begin(channel.Epoch, last, have) // the origin lets us read: this creates the file
 //	m.Put(mirror.Arrival{From: feed, Epoch: channel.Epoch, Seq: seq, Captured: captured, At: reading, Data: data})
 //
-// The node tells the mirror which subscription feeds it, how the peer's clock differs, and
-// whether the host is heard. The mirror knows neither links nor other mirrors.
+// The node gives the mirror its subscription, the offset of the peer's clock, and whether the
+// peer is silent. The mirror knows neither links nor other mirrors.
 //
-//	mirror.go     what the node tells the mirror   put.go        frames that are put, newest first
+//	mirror.go     the subscription, one put        put.go        frames of mode newest
 //	file.go       the file, created or reopened    put_every.go  frames of mode every, in order
 //	repair.go     busy locks, damaged files        deadline.go   the deadline and the safe frame
-//	contest.go    other writers in the file        companion.go  the channel NAME.meta
-//	putrecord.go  frames in an adopted channel     space.go      memory that mirrors may take
+//	contest.go    foreign writers of the file      companion.go  the metadata channel NAME.meta
+//	putrecord.go  puts into an adopted channel     space.go      limit of shared memory
 //	ages.go       ages over time                   status.go     the mirror's status
 //	clock.go      the node's and the peer's clock  cause.go      the cause of an error
-//	late.go       which frames are late            health.go     the phases, why no frame is put
+//	late.go       which frames are late            health.go     phases, and why no frame is put
 //	counters.go   the frames by outcome
 package mirror

@@ -13,22 +13,23 @@ import (
 	"achbridge/wire"
 )
 
-// file is a mirror's file, with those beside it, and what achbridge knows of its frames. It is under the mirror's mu.
+// file holds a mirror's file, its metadata channel and put record, and the state of its frames. It is guarded by
+// the mirror's mu.
 type file struct {
-	adopt      []string               // existing channels, not made by achbridge, that it may be
-	planned    *localach.CreateConfig // of the file, until it is made; nil: there is one, or is to be none
-	ch         *localach.Channel      // nil: it is not open
-	w          *localach.Writer       // of ch
-	tag        localach.Tag           // Seq is the newest frame that the file holds
-	putSeq     uint64                 // what our last put returned
-	least      uint64                 // newest frame of a file that was replaced: older ones are not put
-	owned      bool                   // we made it and may replace it
-	countedFor string                 // as whose its memory is counted, as for Space.take
-	puts       *putRecord             // what was put into a file that is not ours; nil: none was opened yet
-	meta       *companion             // nil: none
+	adopt      []string               // patterns of existing channels, not created by achbridge, that the mirror may write into
+	planned    *localach.CreateConfig // how to create the file; nil if it exists or there must be none
+	ch         *localach.Channel      // nil if the file is not open
+	w          *localach.Writer       // writer of ch
+	tag        localach.Tag           // tag of ch; its Seq is the newest frame that the file holds
+	putSeq     uint64                 // last_seq after our last put, or when the file was opened
+	least      uint64                 // newest frame of a file that was replaced: older frames are not put
+	owned      bool                   // achbridge created the file and may replace it
+	countedFor string                 // the host argument for Space.take
+	puts       *putRecord             // record of the puts into an adopted channel; nil if none was opened
+	meta       *companion             // metadata channel; nil if there is none
 	contest    contest
-	replaced   uint64        // files that were replaced
-	healedAt   time.Duration // when the last damaged one was, by Clock; 0: never
+	replaced   uint64        // number of files that were replaced
+	healedAt   time.Duration // when a damaged file was last replaced, by Clock; 0 means never
 }
 
 // open begins to use ch.
@@ -37,9 +38,9 @@ func (f *file) open(ch *localach.Channel) {
 	f.contest.seen = f.putSeq
 }
 
-// Open prepares the mirror's file, and its companion's if qos asks for one, for the frames of
-// channel c, which host node puts first. The file's memory counts as that of wide, as for
-// space.take. An error says why there can be no file.
+// Open prepares the mirror's file for the frames of channel c, whose origin is node. If qos has meta, it also
+// opens the metadata channel. wide is the host argument for Space.take. It returns an error if there can be no
+// file.
 func (m *Mirror) Open(c wire.Channel, node [16]byte, wide string, qos rule.QoS) error {
 	m.countFor(wide)
 	if err := m.openFile(c, node); err != nil {
@@ -48,9 +49,9 @@ func (m *Mirror) Open(c wire.Channel, node [16]byte, wide string, qos rule.QoS) 
 	return m.accompany(qos)
 }
 
-// openFile makes the mirror's file usable for what c, first put by node, describes: its
-// own file is taken up again, a missing one is planned if there is room for it, and
-// made when the origin lets us read (make); any other is left alone.
+// openFile prepares the mirror's file for channel c of origin node. It reopens its own file. If there is no
+// file, it plans one, if there is room; make creates it when the origin lets us read. Any other file is left
+// unchanged, unless adopt matches it.
 func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,10 +129,10 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 	return nil
 }
 
-// madeByUs reports whether a file is one that a daemon of our user made.
+// madeByUs reports whether a daemon of our user created the file.
 func madeByUs(ch *localach.Channel) bool { return ch.OwnTag() != (localach.Tag{}) }
 
-// strangeness says why a file is not one of ours.
+// strangeness returns why the file is not ours, as a predicate for an error.
 func strangeness(ch *localach.Channel) string {
 	if ch.Tag() == (localach.Tag{}) {
 		return "is not a mirror"
@@ -139,8 +140,8 @@ func strangeness(ch *localach.Channel) string {
 	return fmt.Sprintf("is a mirror of user %d, and we are user %d", ch.Owner(), os.Geteuid())
 }
 
-// fill takes the memory of a mirror's file that is there, so that no put meets a hole. Somebody
-// else's file is not made to take any.
+// fill reserves the memory of our existing file, so that no put fails for lack of memory. It returns an error if
+// the file is larger than MaxBytes.
 func fill(ch *localach.Channel) error {
 	if size := FileBytes(ch.Geometry()); size > MaxBytes {
 		return fmt.Errorf("the file there, of %d MiB, is %w: one may have %d", size>>20, errTooLarge, MaxBytes>>20)
@@ -148,8 +149,8 @@ func fill(ch *localach.Channel) error {
 	return ch.Reserve()
 }
 
-// planFor has the file made as soon as it is needed, or says why there is no room for
-// it. Needs m.mu.
+// planFor plans a file of geometry g, which make creates later. It returns an error if there is no room for it.
+// m.mu must be held.
 func (m *Mirror) planFor(g localach.Geometry) error {
 	cfg := localach.CreateConfig{Geometry: g.Grow(), Mode: fs.FileMode(m.Mode)}
 	size := FileBytes(cfg.Geometry)
@@ -161,22 +162,22 @@ func (m *Mirror) planFor(g localach.Geometry) error {
 	return nil
 }
 
-// make makes the file that was planned: a channel that may not be read is to leave
-// none behind. Needs m.mu.
+// make creates the planned file, if there is one. It is called late, so that a channel that we may not read
+// leaves no file. m.mu must be held.
 func (m *Mirror) make() error {
 	if m.file.planned == nil {
 		return nil
 	}
 	cfg := *m.file.planned
 	cfg.Tag = m.file.tag
-	m.file.planned = nil // if it cannot be made, the node's next look opens it anew
+	m.file.planned = nil // if it cannot be created, the node's next check opens it again
 	ch, err := m.create(cfg)
 	if err != nil {
 		return err
 	}
 	m.file.open(ch)
 	if err := m.attend(m.qos); err != nil {
-		_ = m.Dir.Unlink(m.Name) // made a moment ago: the user wants no mirror without its companion
+		_ = m.Dir.Unlink(m.Name) // created just now; the user wants no mirror without its metadata channel
 		m.closeFile()
 		m.file.planned = &cfg
 		return err
@@ -184,7 +185,7 @@ func (m *Mirror) make() error {
 	return nil
 }
 
-// create makes a file if there is room for it. Needs m.mu.
+// create creates a file if there is room for it. m.mu must be held.
 func (m *Mirror) create(cfg localach.CreateConfig) (*localach.Channel, error) {
 	size := FileBytes(cfg.Geometry)
 	if err := m.Space.take(size, m.file.countedFor); err != nil {
@@ -197,7 +198,7 @@ func (m *Mirror) create(cfg localach.CreateConfig) (*localach.Channel, error) {
 	return ch, err
 }
 
-// use needs m.mu.
+// use makes ch the mirror's file and restores which frame it holds. m.mu must be held.
 func (m *Mirror) use(ch *localach.Channel, id localach.Tag) {
 	m.file.open(ch)
 	m.file.tag = ch.Tag()
@@ -213,12 +214,12 @@ func (m *Mirror) use(ch *localach.Channel, id localach.Tag) {
 		m.file.mark()
 	}
 	if ours && !m.endsSafe() {
-		m.vigil.armed = true // a command of our last life, maybe
+		m.vigil.armed = true // possibly a command that an earlier daemon put
 	}
 }
 
-// remember opens the record of what was put into a channel that is not ours. Without
-// one a frame might be put twice, so that there is no mirror then. Needs m.mu.
+// remember opens the put record of an adopted channel. If that fails, the mirror cannot be opened, since frames
+// could be put twice. m.mu must be held.
 func (m *Mirror) remember() error {
 	if m.file.puts != nil {
 		return nil
@@ -231,12 +232,11 @@ func (m *Mirror) remember() error {
 	return nil
 }
 
-// mark writes down what the newest frame of the file is.
+// mark records that tag.Seq is the newest frame of the file.
 func (f *file) mark() { f.markNext(f.tag.Seq, 0) }
 
-// markNext writes down which frame of the origin the newest of the file is after that
-// many more puts, of which a crash may leave out one: in a file of ours, or in the
-// record of one that is not.
+// markNext records that frame seq of the origin will be the newest of the file after the given number of puts. A
+// crash may omit one of them. The record is the tag of our own file, or the put record of an adopted channel.
 func (f *file) markNext(seq, puts uint64) {
 	if !f.owned {
 		f.puts.note(f.ch, f.tag, seq)
@@ -247,8 +247,8 @@ func (f *file) markNext(seq, puts uint64) {
 	f.ch.SetTag(tag, puts)
 }
 
-// Remove takes the mirror's file away. What lies under the name and is not ours
-// stays, and is an error that says so.
+// Remove removes the mirror's file. If the file under this name is not ours, Remove keeps it and returns an
+// error.
 func (m *Mirror) Remove() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -262,7 +262,7 @@ func (m *Mirror) Remove() error {
 	return m.Dir.Unlink(m.Name)
 }
 
-// gone reports that there is no file under the mirror's name. Needs m.mu.
+// gone reports whether there is no file with the mirror's name. m.mu must be held.
 func (m *Mirror) gone() bool {
 	if m.file.ch != nil {
 		return errors.Is(m.file.ch.Check(), localach.ErrUnlinked)
@@ -274,7 +274,7 @@ func (m *Mirror) gone() bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, localach.ErrName)
 }
 
-// closeFile needs m.mu.
+// closeFile closes the file, if it is open. m.mu must be held.
 func (m *Mirror) closeFile() {
 	m.file.planned = nil
 	if m.file.w == nil {
@@ -288,7 +288,7 @@ func (m *Mirror) closeFile() {
 	m.letGo(ch, w)
 }
 
-// letGo closes a file in a goroutine of its own: a broadcast of the writer may hang.
+// letGo closes a file in its own goroutine, since a broadcast of the writer may hang.
 func (m *Mirror) letGo(ch *localach.Channel, w *localach.Writer) {
 	m.Spawn(func() {
 		w.Close()
@@ -296,8 +296,8 @@ func (m *Mirror) letGo(ch *localach.Channel, w *localach.Writer) {
 	})
 }
 
-// discard is letGo of a file that was replaced: those who have it open get CORRUPT. That takes
-// time too.
+// discard closes a file that was replaced, in its own goroutine. Programs that have the file open get the error
+// CORRUPT.
 func (m *Mirror) discard(ch *localach.Channel, w *localach.Writer) {
 	m.Spawn(func() {
 		ch.Poison()
@@ -306,9 +306,9 @@ func (m *Mirror) discard(ch *localach.Channel, w *localach.Writer) {
 	})
 }
 
-// Close lets go of the mirror at once, unless somebody sits on its lock while a safe
-// frame is owed: then it takes up to lastTrials of busyRetry, in a goroutine that calls
-// closed at its end, and close returns false.
+// Close closes the mirror and returns true. If the safe frame must be put and the file's lock is taken, Close
+// returns false. A goroutine then retries up to lastTrials times, every busyRetry, closes the mirror and calls
+// closed.
 func (m *Mirror) Close(closed func()) bool {
 	if !m.putLast() {
 		m.shut()
@@ -339,8 +339,7 @@ func (m *Mirror) shut() {
 	}
 }
 
-// countFor sets as whose the memory of the mirror's file is counted, if there is none yet:
-// for host as in space.take.
+// countFor sets the host argument for Space.take. It has no effect while the file is open.
 func (m *Mirror) countFor(host string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -353,18 +352,17 @@ func geometryOf(c wire.Channel) localach.Geometry {
 	return localach.Geometry{FrameCount: c.FrameCount, FrameSize: c.FrameSize}
 }
 
-// geometryFor is that of a mirror whose frame size is no less than the largest frame of
-// c that was seen.
+// geometryFor returns the geometry of a new mirror of c. Its frame size is at least the largest frame seen in c.
 func geometryFor(c wire.Channel) localach.Geometry {
 	g := geometryOf(c)
 	g.FrameSize = min(max(g.FrameSize, c.Largest), LargestFrame(c))
 	return g
 }
 
-// dataBytes is the largest frame that a channel of a geometry can hold.
+// dataBytes returns the size of the largest frame that a channel of geometry g can hold.
 func dataBytes(g localach.Geometry) int { return g.FrameCount * g.FrameSize }
 
-// channelHash tells in a mirror's tag which channel it is of.
+// channelHash returns the identity of a channel for the tag of its mirror.
 func channelHash(host, channel string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(host + "/" + channel))

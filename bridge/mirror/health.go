@@ -8,25 +8,25 @@ import (
 	"achbridge/bridge/status"
 )
 
-// health is whether a mirror is fed and its frames are put, and if not, why not. It is under the mirror's mu.
+// health holds the phase of a mirror and why its frames are not put. It is guarded by the mirror's mu.
 type health struct {
 	phase     phase
-	reason    string // why the mirror is not live, or what is wrong with its frames; empty: neither
+	reason    string // why the mirror is not live, or why its frames are refused; empty otherwise
 	cause     status.Cause
-	refusedBy string // the host that refuses it; empty: this one
+	refusedBy string // host that refuses the mirror; empty means this host
 
-	failure      string        // why the last put failed, or a frame was refused; empty: neither since a good put
-	refusesSince time.Duration // since when every frame is refused; 0: the last one was put
-	loggedAt     time.Duration // when the log had something of frames last; 0: never
+	failure      string        // error of the last failed put or refused frame; empty after a successful put
+	refusesSince time.Duration // since when every frame has been refused; 0 after a successful put
+	loggedAt     time.Duration // when a failure was last logged; 0 means never
 }
 
-// phase is how far a mirror has come.
+// phase is the phase of a mirror's lifetime.
 type phase int
 
 const (
-	waiting phase = iota // nobody feeds it
-	live                 // a subscription feeds it
-	refused              // this host or another one does not let it be fed
+	waiting phase = iota // no subscription feeds the mirror
+	live                 // a subscription feeds the mirror
+	refused              // this host or another one refuses the mirror
 	closed               // Close was called: no frame is put any more, except the safe frame
 )
 
@@ -36,8 +36,8 @@ var transitions = phases.Transitions[phase]{
 	refused: {waiting, live, closed},
 }
 
-// enter moves to phase to, for a cause and a reason, and reports whether these are new. What comes after Close changes nothing: a
-// connection may end at the same time.
+// enter changes the phase, cause and reason. news reports whether the phase or the reason changed. After Close
+// it does nothing, since a connection may end at the same time.
 func (h *health) enter(to phase, cause status.Cause, reason string) (news bool) {
 	if h.phase == closed {
 		return false
@@ -48,8 +48,8 @@ func (h *health) enter(to phase, cause status.Cause, reason string) (news bool) 
 	return news
 }
 
-// fail records why a frame is refused at now. It reports whether the log is to have it: at most once a second, since a peer can
-// have every frame be wrong in another way.
+// fail records why a frame is refused. It reports whether to log the failure: at most once a second, since a
+// peer can send frames that are all invalid in different ways.
 func (h *health) fail(err error, now time.Duration) (logIt bool) {
 	if h.refusesSince == 0 {
 		h.refusesSince = now
@@ -75,21 +75,21 @@ func (h *health) recover() {
 	}
 }
 
-// refusedAfter is for how long no frame could be put before a mirror is refused: what
-// the node can heal it heals sooner.
+// refusedAfter is the time without a successful put after which the mirror's state is refused. The node repairs
+// most failures sooner.
 const refusedAfter = time.Second
 
-// refusesAll reports whether every frame that comes is refused.
+// refusesAll reports whether every frame has been refused for refusedAfter.
 func (h *health) refusesAll(now time.Duration) bool {
 	return h.refusesSince != 0 && now-h.refusesSince >= refusedAfter
 }
 
-// Refuse marks the mirror as refused by this host, for a cause and a reason. It reports whether they are new.
+// Refuse marks the mirror as refused by this host. It reports whether the phase or the reason changed.
 func (m *Mirror) Refuse(cause status.Cause, reason string) (news bool) {
 	return m.RefusedBy("", cause, reason)
 }
 
-// RefusedBy is Refuse for another host that refuses. The cure has to be applied on that host.
+// RefusedBy is like Refuse, but host refuses the mirror. The problem has to be fixed on that host.
 func (m *Mirror) RefusedBy(host string, cause status.Cause, reason string) (news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,7 +100,7 @@ func (m *Mirror) RefusedBy(host string, cause status.Cause, reason string) (news
 	return news
 }
 
-// Unfed says that nobody feeds the mirror now, and why.
+// Unfed records that no subscription feeds the mirror, and why.
 func (m *Mirror) Unfed(cause status.Cause, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,7 +109,7 @@ func (m *Mirror) Unfed(cause status.Cause, reason string) {
 	m.tell()
 }
 
-// failed says once what is wrong now. Needs m.mu.
+// failed records a failure, and logs it as an event if it is new. m.mu must be held.
 func (m *Mirror) failed(message string, err error) {
 	if m.health.fail(err, m.Clock.now()) {
 		m.Events.Tell(slog.LevelError, message, m.event(status.EventRefused, message+": "+err.Error()), "err", err)

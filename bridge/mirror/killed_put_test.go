@@ -16,7 +16,7 @@ import (
 	"achbridge/localach"
 )
 
-// Operations of futex(2) that a put needs only while somebody else wants the lock, or has died with it.
+// Operations of futex(2) that a put needs only while another process wants the lock, or has died holding it.
 const (
 	futexLockPI    = 6
 	futexUnlockPI  = 7
@@ -26,9 +26,9 @@ const (
 
 const seqStep = 10
 
-// What is remembered of a mirror is the frame that its file holds, wherever in a put the daemon is killed: had it an older
-// one, a frame would come twice; had it a newer one, a frame would be lost. A file of ours has a tag, an adopted one a record
-// beside it. The kernel kills the process in the system call that it makes there.
+// The recorded frame is the newest in the file, wherever in a put the daemon is killed. An older record would
+// put a frame twice, a newer one would lose a frame. Our own file has a tag; an adopted one has a put record.
+// The kernel kills the process in the given system call.
 func TestMirrorRemembersWhatItHoldsWhereverAPutIsKilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		op      int
@@ -82,7 +82,8 @@ func TestMirrorRemembersWhatItHoldsWhereverAPutIsKilled(t *testing.T) {
 	}
 }
 
-// wantLock makes the child need op, until it has ended: by queueing for the lock, or by leaving it as one who died with it.
+// wantLock makes the child use operation op until the child has ended. It either queues for the lock, or leaves
+// the lock like a process that died holding it.
 func wantLock(t *testing.T, dir localach.Dir, op int, ended *atomic.Bool) {
 	t.Helper()
 	var ch *localach.Channel
@@ -104,7 +105,7 @@ func wantLock(t *testing.T, dir localach.Dir, op int, ended *atomic.Bool) {
 	}
 	defer unix.Munmap(memory)
 	word := (*uint32)(unsafe.Pointer(&memory[216]))
-	runtime.LockOSThread() // which owns the lock
+	runtime.LockOSThread() // the thread owns the lock
 	defer runtime.UnlockOSThread()
 	eventually(t, "the child is killed", 20*time.Second, func() bool {
 		if op == futexTryLockPI {
@@ -123,13 +124,14 @@ func futex(word *uint32, op int) {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), uintptr(op), 0, 0, 0, 0)
 }
 
-// killedPutRole puts every tenth frame of an origin into a mirror, until the kernel kills it in the futex operation that is given.
+// killedPutRole puts every tenth frame of an origin into a mirror, until the kernel kills the process in the
+// given futex operation.
 func killedPutRole(args []string) error {
 	var op int
 	if _, err := fmt.Sscan(args[1], &op); err != nil {
 		return err
 	}
-	time.AfterFunc(time.Minute, func() { os.Exit(1) }) // whoever was to see to our end is gone
+	time.AfterFunc(time.Minute, func() { os.Exit(1) }) // in case the parent has died
 	m, err := bareAdopted(localach.Dir(args[0]), "robot.imu", args[2] == "true")
 	if err != nil {
 		return err
@@ -151,13 +153,13 @@ func killedPutRole(args []string) error {
 	}
 }
 
-// dieInFutex has the kernel kill this process when one of its threads makes that system call.
+// dieInFutex makes the kernel kill this process when one of its threads makes that system call.
 func dieInFutex(op int) error {
 	const load, mask, equal, end = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	filter := []unix.SockFilter{
-		{Code: load, K: 0}, // the call's number
+		{Code: load, K: 0}, // number of the system call
 		{Code: equal, K: unix.SYS_FUTEX, Jf: 4},
-		{Code: load, K: 24}, // its second argument
+		{Code: load, K: 24}, // second argument of the system call
 		{Code: mask, K: 127},
 		{Code: equal, K: uint32(op), Jf: 1},
 		{Code: end, K: unix.SECCOMP_RET_KILL_PROCESS},

@@ -6,8 +6,8 @@ import (
 	"achbridge/bridge/rule"
 )
 
-// late judges a frame by its age, which is known as well as the peer's clock is:
-// a state is late when it must be, a command when it may be.
+// late reports whether a frame is past its budget. Ages are uncertain by the error of the peer's clock: a state
+// frame is late if it must be late, a command if it may be late.
 func (m *Mirror) late(a Arrival) bool {
 	switch {
 	case m.qos.Mode == rule.Every:
@@ -15,12 +15,12 @@ func (m *Mirror) late(a Arrival) bool {
 	case m.qos.Class == rule.Command && m.Clock.slept(a.At):
 		return true
 	case a.Captured == 0 || !a.At.Known:
-		return a.Owed || a.Past || m.qos.Class == rule.Command // the origin knows, or nobody
+		return a.Owed || a.Past || m.qos.Class == rule.Command // only the origin can know the age
 	}
 	return m.left(a) < 0
 }
 
-// left is what is left of a frame's budget, when its age is known.
+// left returns the remaining budget of a frame whose age is known. It is negative for a late frame.
 func (m *Mirror) left(a Arrival) time.Duration {
 	age := a.At.Now - (a.Captured - a.At.Offset)
 	if m.qos.Class == rule.Command {
@@ -29,21 +29,21 @@ func (m *Mirror) left(a Arrival) time.Duration {
 	return m.qos.EffectiveBudget() - max(0, age-a.At.Uncertainty)
 }
 
-// lateIsPut reports whether a late frame is put all the same, if it is the newest.
+// lateIsPut reports whether a late frame is put if it is the newest.
 func (m *Mirror) lateIsPut(a Arrival) bool {
 	return m.qos.EffectiveLate() != rule.LateDrop || a.Owed && m.qos.Class != rule.Command
 }
 
-// lateness is how many frames in a row came late, and since when.
+// lateness counts the late frames since the last frame in time.
 type lateness struct {
 	frames int
 	since  time.Duration
-	last   uint64 // number of the last one, which may come again as a debt
+	last   uint64 // sequence number of the last late frame, which the origin may retransmit
 }
 
-// So many late frames in a row over so long tell that only such come. One alone may be the
-// last word of a channel that fell silent, or the first one of a subscription; many at once
-// come behind a standstill of the link.
+// Only late frames arrive if at least lateRow of them arrived in a row, over at least lateSpan. A single late
+// frame may be the last one of a channel, or the first one of a subscription. Many late frames at once arrive
+// after a stall of the link.
 const (
 	lateRow  = 2
 	lateSpan = time.Second
@@ -59,7 +59,7 @@ func (l *lateness) add(seq uint64, now time.Duration) {
 	l.frames, l.last = l.frames+1, seq
 }
 
-// only reports whether nothing but late frames comes.
+// only reports whether only late frames arrive.
 func (l *lateness) only(now time.Duration) bool {
 	return l.frames >= lateRow && now-l.since >= lateSpan
 }

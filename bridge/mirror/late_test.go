@@ -9,19 +9,19 @@ import (
 	"achbridge/bridge/status"
 )
 
-// arrival is frame seq, so old when it comes at a time by our clock.
+// arrival returns frame seq, which arrives at a time of our clock with the given age.
 func arrival(seq uint64, at, age time.Duration) Arrival {
 	a := came(seq, frame(seq, 64))
 	a.Captured, a.At = at-age, Reading{Now: at, Known: true}
 	return a
 }
 
-// Two late frames come in the wrong order, then one in time, and one that it has overtaken.
+// Two late frames arrive in the wrong order, then one in time, then one that was overtaken.
 func TestLateFrameIsPutIfItIsTheNewest(t *testing.T) {
 	const now = time.Minute
 	for _, c := range []struct {
 		qos  rule.QoS
-		seqs []uint64 // in the file after each
+		seqs []uint64 // newest frame in the file after each arrival
 		want ledger.Accounts
 	}{
 		{rule.QoS{}, []uint64{2, 2, 3, 3, 5}, ledger.Accounts{LateKept: 2, Superseded: 1, Delivered: 1, Duplicate: 1}},
@@ -46,7 +46,7 @@ func TestLateFrameIsPutIfItIsTheNewest(t *testing.T) {
 	}
 }
 
-// A mirror gets late frames only, then one in time, then late ones again.
+// Only late frames arrive, then one in time, then late ones again.
 func TestMirrorThatGetsOnlyLateFramesSaysSo(t *testing.T) {
 	for _, late := range []rule.Late{rule.LateNewest, rule.LateDrop} {
 		m := testMirror(t, testDir(t), "m")
@@ -57,11 +57,11 @@ func TestMirrorThatGetsOnlyLateFramesSaysSo(t *testing.T) {
 			age  time.Duration
 			want bool
 		}{
-			{1, 120 * milli, false}, // the last word of a channel, or the first of a subscription
+			{1, 120 * milli, false}, // the last frame of a channel, or the first one of a subscription
 			{2, 120 * milli, true},
 			{3, 90 * milli, false},
 			{4, 120 * milli, false},
-			{4, 130 * milli, false}, // once more, as a debt
+			{4, 130 * milli, false}, // retransmitted
 			{5, 120 * milli, true},
 		} {
 			at += 50 * milli
@@ -91,8 +91,8 @@ func TestOtherBudgetForgetsWhatTheFormerOneCalledLate(t *testing.T) {
 	}
 }
 
-// A frame every 20 ms, 5 ms past a budget of 100 ms: by its age alone the mirror would be
-// over its budget a fourth of the time.
+// A frame arrives every 20 ms, 5 ms past a budget of 100 ms. Judged only by its age, the mirror would be over
+// its budget a fourth of the time.
 func TestMirrorThatGetsOnlyLateFramesIsOverItsBudgetAllTheTime(t *testing.T) {
 	const period = 20 * milli
 	for _, c := range []struct {

@@ -13,28 +13,27 @@ import (
 	"achbridge/localach"
 )
 
-// Config is what a mirror is made with, and does not change.
+// Config holds the fixed settings of a mirror.
 type Config struct {
 	Name, Host, Channel string
 	Temporary           bool // removed with its last viewer
-	Unauthenticated     bool // nothing proves who sends its frames, nor tells how old they are
+	Unauthenticated     bool // the sender of its frames is not authenticated, and their age is unknown
 	Dir                 localach.Dir
-	Mode                rule.FileMode // of a file that is made
+	Mode                rule.FileMode // permissions of new files
 	Space               *Space
 	Log                 *slog.Logger
 	Events              *status.Journal
-	Spawn               func(func()) // starts a goroutine that the node waits for
+	Spawn               func(func()) // starts a goroutine for which the node waits
 	Clock               Clock
 }
 
-// Mirror is the local copy of a channel of another host. The file outlives the
-// link and the daemon; its tag says whose it is and which frame it holds, so
-// that no frame is put twice and none after a newer one. Methods are safe for
-// concurrent use; none but PutInOrder waits for another program.
+// Mirror is the local copy of a channel of another host. Its file outlives the link and the daemon. The file's
+// tag names the channel and the newest frame, so that no frame is put twice or out of order. Methods are safe
+// for concurrent use. Only PutInOrder waits for other programs.
 type Mirror struct {
 	Config
 
-	mu       lock.Mutex[lock.Mirror] // guards what follows
+	mu       lock.Mutex[lock.Mirror] // guards the fields below
 	qos      rule.QoS
 	source   source
 	health   health
@@ -44,15 +43,15 @@ type Mirror struct {
 	counters counters
 }
 
-// source is the subscription that feeds a mirror, as the node has told it last.
+// source is the subscription that feeds a mirror, as last set by the node.
 type source struct {
-	feed   *Feed  // nil: none has begun yet
-	run    uint64 // life of the peer's daemon whose clock gives the capture times
-	silent bool   // nothing is heard of the host that feeds the mirror
+	feed   *Feed  // nil before the first subscription
+	run    uint64 // incarnation of the peer's daemon whose clock gives the capture times
+	silent bool   // nothing is received from the host that feeds the mirror
 }
 
-// New returns a mirror that has not opened anything yet. adopt are the existing
-// channels, not made by achbridge, that it may write into.
+// New returns a mirror without an open file. adopt lists patterns of existing channels, not created by
+// achbridge, that the mirror may write into.
 func New(cfg Config, qos rule.QoS, adopt []string) *Mirror {
 	return &Mirror{Config: cfg, qos: qos, file: file{adopt: adopt}}
 }
@@ -64,16 +63,15 @@ func (m *Mirror) SetAdopt(adopt []string) {
 	m.file.adopt = adopt
 }
 
-// Feed is one subscription that brings frames.
+// Feed identifies one subscription that delivers frames. Mirrors compare it by pointer.
 type Feed struct {
-	Epoch  uint64 // life of the channel
-	Run    uint64 // life of the daemon whose clock gives the capture times
-	Silent bool   // nothing is heard of the host when the subscription begins
+	Epoch  uint64 // epoch of the channel
+	Run    uint64 // incarnation of the daemon whose clock gives the capture times
+	Silent bool   // nothing is received from the host when the subscription begins
 }
 
-// Subscribe prepares for the subscription f. From now on only its frames are put. Subscribe
-// returns the newest frame of the epoch that the mirror holds, 0 when it holds none, and the
-// mirror's counts so far.
+// Subscribe prepares for subscription f; from now on, only frames of f are put. have is the newest frame of the
+// epoch that the mirror holds, 0 if none. counted holds the mirror's counters so far.
 func (m *Mirror) Subscribe(f *Feed, qos rule.QoS) (have uint64, counted ledger.Accounts) {
 	m.changeClock(f.Run)
 	have, counted = m.expect(f.Epoch, qos)
@@ -82,15 +80,14 @@ func (m *Mirror) Subscribe(f *Feed, qos rule.QoS) (have uint64, counted ledger.A
 	return have, counted
 }
 
-// Holds returns the quality of service that the mirror asks for, and the newest frame
-// that it holds.
+// Holds returns the quality of service that the mirror requests, and the newest frame that it holds.
 func (m *Mirror) Holds() (qos rule.QoS, seq uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.qos, m.file.tag.Seq
 }
 
-// Newest copies the newest frame of the mirror's file, as localach.Reader.TryNext does.
+// Newest copies the newest frame of the mirror's file into buf, like localach.Reader.TryNext.
 func (m *Mirror) Newest(buf []byte) (int, error) {
 	m.mu.Lock()
 	ch := m.file.ch
@@ -101,30 +98,29 @@ func (m *Mirror) Newest(buf []byte) (int, error) {
 	return ch.Reader().TryNext(buf)
 }
 
-// Requalify changes the quality of service. It reports whether the mirror has to subscribe
-// anew for it, and if not, whether the origin is to be told.
+// Requalify changes the quality of service. It reports whether the mirror must subscribe again, and if not,
+// whether the new values must be sent to the origin.
 func (m *Mirror) Requalify(qos rule.QoS) (anew, tell bool) {
 	m.mu.Lock()
 	before := m.qos
 	if before.Mode == qos.Mode && before != qos {
-		m.qos, m.frames.lateness = qos, lateness{} // it was judged by the former
+		m.qos, m.frames.lateness = qos, lateness{} // lateness was measured with the previous budget
 	}
 	m.mu.Unlock()
 	if before.Mode != qos.Mode || before.Meta != qos.Meta && m.accompany(qos) != nil {
-		return true, false // accompany will say once more why it cannot
+		return true, false // the next subscription returns the error of accompany
 	}
 	m.watchDeadline()
 	return false, before.Wire() != qos.Wire()
 }
 
-// expect prepares for a subscription to life epoch of the origin and returns the
-// last frame of it that the mirror holds, 0 when it holds none, and what it has
-// counted so far.
+// expect prepares for a subscription to an epoch of the origin's channel. It returns the newest frame of that
+// epoch that the mirror holds, 0 if none, and the mirror's counters so far.
 func (m *Mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger.Accounts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.frames.pending.seq != 0 {
-		m.frames.pending.seq = 0 // it comes again
+		m.frames.pending.seq = 0 // the subscription sends it again
 		m.counters.own.Superseded++
 	}
 	m.source.feed, m.qos = nil, qos
@@ -134,13 +130,13 @@ func (m *Mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger
 		m.forget(epoch)
 	}
 	if qos.Mode == rule.Newest && m.file.ch != nil && m.file.ch.LastSeq() == 0 {
-		m.file.least, m.file.tag.Seq = max(m.file.least, m.file.tag.Seq), 0 // of mode every: the file lacks the newest frame
+		m.file.least, m.file.tag.Seq = max(m.file.least, m.file.tag.Seq), 0 // mode was every: the file lacks the newest frame
 	}
 	m.beginContest()
 	return m.file.tag.Seq, m.counters.own
 }
 
-// feedFrom begins to accept the frames of f, for which expect has prepared the mirror.
+// feedFrom starts accepting the frames of f. Call expect before.
 func (m *Mirror) feedFrom(f *Feed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,7 +144,7 @@ func (m *Mirror) feedFrom(f *Feed) {
 	m.tell()
 }
 
-// changeClock forgets a capture time that counts in the life of another daemon.
+// changeClock drops capture times measured by the clock of another incarnation of the peer's daemon.
 func (m *Mirror) changeClock(run uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,18 +156,17 @@ func (m *Mirror) changeClock(run uint64) {
 	m.frames.pace.Rest()
 }
 
-// forget needs m.mu. It begins a life of the origin of which nothing is here.
+// forget starts an epoch of which the mirror has no frame. m.mu must be held.
 func (m *Mirror) forget(epoch uint64) {
 	m.file.tag.Epoch, m.file.tag.Seq, m.file.least = epoch, 0, 0
 	m.frames.capturedAt, m.frames.pace, m.frames.pending.seq = 0, ledger.Pace{}, 0
 	m.counters.originUpTo = 0
 }
 
-// Begin takes the origin's word that frames of life epoch come now, the newest
-// being last. False means that we told it, when we asked, of a later frame than
-// that, have: then the mirror forgets what it knows of that life. What it holds
-// by now does not count, since frames may overtake the origin's word. An error says
-// why there can be no file for them.
+// Begin handles the origin's Subscribed reply: frames of the epoch follow, and last is the newest. have is the
+// newest frame when the mirror subscribed. If have is newer than last, the origin was reset: Begin forgets the
+// epoch's frames and returns false; subscribe again. It does not use the mirror's current frame, since frames
+// may overtake the reply. err is set if the file cannot be created.
 func (m *Mirror) Begin(epoch, last, have uint64) (ok bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,7 +183,7 @@ func (m *Mirror) Begin(epoch, last, have uint64) (ok bool, err error) {
 	return true, nil
 }
 
-// incoming is a frame that is to be put now.
+// incoming is a frame to be put now.
 type incoming struct {
 	seq      uint64
 	captured time.Duration
@@ -197,8 +192,8 @@ type incoming struct {
 	data     []byte
 }
 
-// write puts a frame, into a larger file if it does not fit. ErrBusy says that
-// somebody holds the lock: then nothing has happened. Needs m.mu.
+// write puts a frame, into a larger new file if necessary. On localach.ErrBusy another process holds the lock,
+// and nothing has changed. m.mu must be held.
 func (m *Mirror) write(f incoming) error {
 	if err := m.tryPut(f.seq, f.data); err != nil {
 		return err
@@ -216,15 +211,15 @@ func (m *Mirror) write(f incoming) error {
 	return nil
 }
 
-// tryPut puts a frame after which frame seq of the origin is the newest in the file.
-// Needs m.mu.
+// tryPut puts a frame and records that frame seq of the origin is then the newest in the file. m.mu must be
+// held.
 func (m *Mirror) tryPut(seq uint64, frame []byte) error {
 	if len(frame) > dataBytes(m.file.ch.Geometry()) {
 		if err := m.replace("a frame does not fit", len(frame)); err != nil {
 			return err
 		}
 	}
-	m.file.markNext(seq, 1) // before: killed after the put, we would put it again
+	m.file.markNext(seq, 1) // before the put: if we are killed after it, we must not put the frame again
 	put, err := m.file.w.TryPut(frame)
 	if err != nil {
 		m.file.mark()
@@ -240,21 +235,21 @@ func (m *Mirror) event(kind status.EventKind, text string) status.Event {
 	return status.Event{Kind: kind, Host: m.Host, Channel: m.Channel, Mirror: m.Name, Text: text}
 }
 
-// Lost reports whether a command mirror is stale and nothing is owed to it.
+// Lost reports whether a command mirror is stale and its safe frame was put, if it has one.
 func (m *Mirror) Lost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.qos.Class == rule.Command && m.vigil.isStale() && !m.owesSafe()
 }
 
-// Owes reports whether a safe frame is to follow the last command.
+// Owes reports whether the safe frame must still be put after the last command.
 func (m *Mirror) Owes() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.owesSafe()
 }
 
-// OwnsFile reports whether the mirror's file is one that achbridge made, or is to make.
+// OwnsFile reports whether achbridge created the mirror's file, or will create it.
 func (m *Mirror) OwnsFile() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

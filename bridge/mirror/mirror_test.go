@@ -22,7 +22,7 @@ import (
 	"achbridge/wire"
 )
 
-// testMirror is a mirror without a node, on real memory and in real time.
+// testMirror returns a mirror without a node, with a real file and in real time.
 func testMirror(t testing.TB, dir localach.Dir, name string) *Mirror {
 	t.Helper()
 	m := plannedMirror(t, dir, name)
@@ -34,13 +34,13 @@ func testMirror(t testing.TB, dir localach.Dir, name string) *Mirror {
 	return m
 }
 
-// bareMirror is a mirror that has not opened anything yet.
+// bareMirror returns a mirror without an open file.
 func bareMirror(dir localach.Dir, name string, spawn func(func())) *Mirror {
 	log := slog.New(slog.DiscardHandler)
 	return New(Config{Name: name, Host: "robot", Channel: name, Dir: dir, Space: NewSpace(dir), Log: log, Events: &status.Journal{Log: log}, Spawn: spawn, Clock: Clock{Now: sinceStart}}, rule.QoS{}, nil)
 }
 
-// plannedMirror is one whose origin has not answered yet.
+// plannedMirror returns a mirror whose origin has not replied yet.
 func plannedMirror(t testing.TB, dir localach.Dir, name string) *Mirror {
 	t.Helper()
 	var work sync.WaitGroup
@@ -67,7 +67,7 @@ func testDir(t testing.TB) localach.Dir {
 	return localach.Dir(dir)
 }
 
-// newestSeq is the stamp of the newest frame in a channel, 0 when none.
+// newestSeq returns the number in the newest frame of a channel, 0 if there is none.
 func newestSeq(t *testing.T, dir localach.Dir, name string) uint64 {
 	t.Helper()
 	ch, err := dir.Open(name)
@@ -92,8 +92,8 @@ func eventually(t testing.TB, what string, limit time.Duration, ok func() bool) 
 	}
 }
 
-// A process that stopped while it held the mirror's lock is played by its
-// mark: the lock word names a thread that lives.
+// The lock word names a thread that exists. This simulates a process that stopped while it held the mirror's
+// lock.
 func TestMirrorWhoseLockIsTakenHoldsUpNobody(t *testing.T) {
 	dir := testDir(t)
 	stuck, other := testMirror(t, dir, "stuck"), testMirror(t, dir, "other")
@@ -223,7 +223,7 @@ func TestLocalReadersKilledWhileTheyWaitStallNoMirror(t *testing.T) {
 	t.Logf("%d readers killed, file replaced %d times, longest put %v", kills, m.file.replaced, worst)
 }
 
-// cPeer is localach's C peer, compiled for this run.
+// cPeer returns localach's C peer, compiled for this run.
 func cPeer(t *testing.T) string {
 	t.Helper()
 	cc := need.Program(t, "cc", "gcc")
@@ -236,7 +236,7 @@ func cPeer(t *testing.T) string {
 	return peer
 }
 
-// came is frame seq of the life that newMirror expects.
+// came returns an arrival of frame seq, of the epoch that plannedMirror expects.
 func came(seq uint64, data []byte) Arrival { return Arrival{Epoch: 1, Seq: seq, Data: data} }
 
 func frame(number uint64, size int) []byte {
@@ -248,7 +248,7 @@ func frame(number uint64, size int) []byte {
 
 const milli = time.Millisecond
 
-// TestMain lets the test binary play a daemon that is killed.
+// TestMain also runs the child processes of tests, such as a daemon that is killed.
 func TestMain(m *testing.M) {
 	if role := childRoles[os.Getenv("MIRROR_CHILD")]; role != nil {
 		if err := role(os.Args[1:]); err != nil {
@@ -264,5 +264,5 @@ var childRoles = map[string]func(args []string) error{"killed-put": killedPutRol
 
 var testsBegan = time.Now()
 
-// sinceStart is the clock of the nodes that these mirrors would have.
+// sinceStart is the node clock of the mirrors in tests.
 func sinceStart() time.Duration { return time.Since(testsBegan) }

@@ -11,7 +11,7 @@ import (
 
 const nobody = 65534
 
-// fileOfNobody makes a channel with a tag, as any user can, and gives it to another user.
+// fileOfNobody creates a channel with a tag, as any user can, and gives it to another user.
 func fileOfNobody(t *testing.T, dir localach.Dir, name string, tag localach.Tag) *localach.Channel {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -28,7 +28,7 @@ func fileOfNobody(t *testing.T, dir localach.Dir, name string, tag localach.Tag)
 	return ch
 }
 
-// Whatever its tag says: another user writes there, and may read what comes.
+// A tag does not make the file ours: another user writes there, and could read the frames.
 func TestTaggedFileOfAnotherUserIsNotOurs(t *testing.T) {
 	dir := testDir(t)
 	ch := fileOfNobody(t, dir, "m", localach.Tag{Channel: channelHash("robot", "m"), Epoch: 1, Seq: 100})

@@ -9,37 +9,36 @@ import (
 	"achbridge/bridge/status"
 )
 
-// frames is what is known of the frames that came for a mirror. It is under the mirror's mu.
+// frames holds the state of the frames that arrived for a mirror. It is guarded by the mirror's mu.
 type frames struct {
-	capturedAt time.Duration // of the newest frame in the file, by the peer's clock; 0: unknown
-	putAt      time.Duration // of that frame, by the node's clock; 0: none was put
-	size       int           // bytes that the frame which came last took on its way
-	transit    time.Duration // age at arrival of the last frame whose age was known; 0: none was
+	capturedAt time.Duration // capture time of the newest frame in the file, by the peer's clock; 0 if unknown
+	putAt      time.Duration // when the newest frame was put, by the node's clock; 0 means never
+	size       int           // transmitted bytes of the frame that arrived last
+	transit    time.Duration // age at arrival of the last frame whose age was known; 0 if none
 	ages       ages
 	pace       ledger.Pace
-	recent     delivery.Recent // of those that the present subscription brought
+	recent     delivery.Recent // frames that arrived over the current subscription
 	lateness   lateness
 	lacking    lacking
 	pending    pending
 }
 
-// Arrival is a frame that has come for a mirror.
+// Arrival is a frame that arrived for a mirror.
 type Arrival struct {
 	From       *Feed
 	Epoch, Seq uint64
-	Captured   time.Duration // by the peer's clock; 0: unknown
-	Owed       bool          // it may be put past its budget
-	Past       bool          // its origin says that it is past its budget, whether or not it may be put all the same
+	Captured   time.Duration // capture time by the peer's clock; 0 if unknown
+	Owed       bool          // the frame may be put although it is past its budget (last-value delivery)
+	Past       bool          // the origin marked the frame as past its budget, even if it may be put
 	At         Reading
 	Data       []byte
-	Sent       int // bytes that it took on its way
+	Sent       int // transmitted bytes
 }
 
-// Put brings a frame into the mirror if it is newer than what is there and, where it
-// must be, in time. It waits for nobody: if a local reader sits on the lock, the newest
-// frame is kept and put as soon as the lock is free. A frame of a subscription that
-// has ended since it came is as good as lost: the next one brings the newest, and
-// numbers of another life must not be taken for those that it brings.
+// Put puts a frame into the mirror if it is newer than the file's frames and not too late. It does not block:
+// while a local reader holds the file's lock, the newest frame is kept and put as soon as the lock is free.
+// Frames of an ended subscription are ignored: their numbers may belong to another epoch, and the next
+// subscription sends the newest frame.
 func (m *Mirror) Put(a Arrival) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,7 +47,7 @@ func (m *Mirror) Put(a Arrival) {
 	}
 	first := m.frames.recent.Add(a.Seq)
 	m.measure(a, first)
-	again := !first && a.Seq == m.frames.lacking.seq // it came before, and the file lacks it
+	again := !first && a.Seq == m.frames.lacking.seq // it arrived before, but the file lacks it
 	late := m.late(a)
 	stray := !m.ready() || a.Epoch != m.file.tag.Epoch
 	old := a.Seq <= max(m.file.tag.Seq, m.frames.pending.seq) || a.Seq < m.file.least
@@ -67,7 +66,7 @@ func (m *Mirror) Put(a Arrival) {
 		m.frames.ages.Limit(a.At.Now, m.overAt(a.At.Now))
 	default:
 		if again && m.frames.lacking.counted != nil {
-			*m.frames.lacking.counted-- // it counts as what becomes of it now
+			*m.frames.lacking.counted-- // the frame counts with its new outcome
 		}
 		if a.Seq >= m.frames.lacking.seq {
 			m.frames.lacking = lacking{}
@@ -76,8 +75,8 @@ func (m *Mirror) Put(a Arrival) {
 	}
 }
 
-// Came reports whether frame seq of a subscription has come before, and is not put again. It
-// then counts as a duplicate.
+// Came reports whether frame seq of a subscription arrived before and must not be put again. The frame then
+// counts as a duplicate.
 func (m *Mirror) Came(from *Feed, seq uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,8 +87,8 @@ func (m *Mirror) Came(from *Feed, seq uint64) bool {
 	return true
 }
 
-// ready reports whether there is a file; frames may overtake the origin's word that
-// it lets us read. Needs m.mu.
+// ready reports whether there is a file. It creates a planned one, because frames may overtake the origin's
+// Subscribed reply. m.mu must be held.
 func (m *Mirror) ready() bool {
 	if err := m.make(); err != nil {
 		m.failed("mirror cannot be made", err)
@@ -97,8 +96,7 @@ func (m *Mirror) ready() bool {
 	return m.file.w != nil && m.health.phase != closed
 }
 
-// measure notes how large a frame is that came, how long it took, and how often such
-// come. Needs m.mu.
+// measure records the size, one-way delay and period of a frame that arrived. m.mu must be held.
 func (m *Mirror) measure(a Arrival, first bool) {
 	m.frames.size = a.Sent
 	if first && a.Epoch == m.file.tag.Epoch {
@@ -109,7 +107,7 @@ func (m *Mirror) measure(a Arrival, first bool) {
 	}
 }
 
-// transitMs returns the transit, nil if it is not known.
+// transitMs returns the one-way delay in milliseconds. It returns nil if the delay is not known.
 func (f *frames) transitMs() *float64 {
 	if f.transit == 0 {
 		return nil
@@ -118,16 +116,15 @@ func (f *frames) transitMs() *float64 {
 	return &v
 }
 
-// lacking is the newest frame that came, if the mirror does not hold it. Its
-// origin may send it once more, as a debt.
+// lacking is the newest frame that arrived, if the file does not hold it. Its origin may retransmit it.
 type lacking struct {
 	seq     uint64
-	counted *uint64 // where it is counted; nil: in no counter of this subscription
-	owed    bool    // the origin is to be asked for it
+	counted *uint64 // the counter that includes the frame; nil if no counter of this subscription does
+	owed    bool    // the origin must be asked to retransmit the frame
 }
 
-// without notes that the mirror lacks frame seq, unless one that is newer still
-// is lacking.
+// without records that the file lacks frame seq, which counted includes. It does nothing if a newer frame is
+// lacking.
 func (m *Mirror) without(seq uint64, counted *uint64) {
 	if seq < m.frames.lacking.seq {
 		return
@@ -135,7 +132,7 @@ func (m *Mirror) without(seq uint64, counted *uint64) {
 	m.frames.lacking = lacking{seq, counted, m.qos.Class != rule.Command && m.qos.Mode == rule.Newest}
 }
 
-// keepOrWrite needs m.mu.
+// keepOrWrite puts a frame, or keeps it for retryPut while the file's lock is taken. m.mu must be held.
 func (m *Mirror) keepOrWrite(a Arrival, late bool) {
 	if m.frames.pending.isRetried {
 		if m.frames.pending.seq != 0 {

@@ -8,9 +8,9 @@ import (
 	"achbridge/localach"
 )
 
-// PutInOrder puts the next frame of mode every. While a reader has the file's lock it waits,
-// as long as still reports that the subscription lasts, with the peer's clock; if not, it
-// returns false.
+// PutInOrder puts the next frame of mode every. While a reader holds the file's lock, it retries as long as
+// still returns true. still reports whether the subscription lasts, and returns the current reading of the
+// peer's clock. PutInOrder returns false if the subscription ended.
 func (m *Mirror) PutInOrder(a Arrival, still func() (Reading, bool)) bool {
 	for wait := busyRetry; m.putNext(a); wait = clock.Longer(wait, busyRetry, busySeldom) {
 		time.Sleep(wait)
@@ -22,10 +22,9 @@ func (m *Mirror) PutInOrder(a Arrival, still func() (Reading, bool)) bool {
 	return true
 }
 
-// putNext puts the next frame of mode every. It reports whether the mirror's lock
-// was taken, in which case nothing has happened. A frame of a subscription that has ended
-// since it came is as good as lost: it may be of any age, and the mirror be one for
-// commands by now.
+// putNext puts the next frame of mode every. busy reports whether the file's lock was taken; nothing has changed
+// then. It ignores frames of an ended subscription: their age is unlimited, and the mirror may be a command
+// mirror by now.
 func (m *Mirror) putNext(a Arrival) (busy bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,7 +36,7 @@ func (m *Mirror) putNext(a Arrival) (busy bool) {
 		m.counters.own.Refused++
 	case a.Seq <= m.file.tag.Seq || a.Seq < m.file.least:
 		m.counters.own.Duplicate++
-	case m.late(a) && !m.lateIsPut(a): // no stream of ours has a budget: whatever changes, no old command is put
+	case m.late(a) && !m.lateIsPut(a): // our streams have no budget, but an old command must never be put
 		m.counters.own.Late++
 	default:
 		m.measure(a, true)

@@ -16,22 +16,22 @@ import (
 	"achbridge/localach"
 )
 
-// putRecord remembers which frame of its origin was put last into an adopted channel,
-// so that no frame is put twice when the daemon was killed. A mirror that we made
-// remembers it in its own file; the file of an adopted channel is not ours to mark.
+// putRecord records which frame of the origin was last put into an adopted channel, so that a restarted daemon
+// does not put it twice. Mirrors that we created have this record in the tag of their file. The file of an
+// adopted channel is not ours to mark.
 //
-// The record is a file of one page beside the channels, which the daemon maps: a note
-// costs a few stores, and no disk can delay it. It lives as long as the channels do.
-// Its name is random, so that nobody can take it first. It is found by its owner, its
-// permissions (0600) and its content, and links are not followed. There is one for each name of
-// an adopted channel; it is used again, and never removed. One goroutine at a time.
+// The record is a memory-mapped file of one page in the channel directory. An update costs a few stores, and no
+// disk can delay it. The record lasts as long as the channels do. Its name is random, so that no other user can
+// create it first. It is found by its owner, its permissions (0600) and its content; links are not followed.
+// Each name of an adopted channel has one record, which is reused and never removed. Not safe for concurrent
+// use.
 type putRecord struct {
 	memory []byte
 	page   *recordPage
 }
 
-// recordPage is the content of the file, of which the rest is zero. Of the two notes one
-// counts; the other is written, and then made to count: a kill leaves a whole one.
+// recordPage is the content of the file; the rest of the page is zero. Only one of the two notes is valid. An
+// update writes the other one and then makes it valid, so that a killed daemon leaves a complete note.
 type recordPage struct {
 	magic   [8]byte
 	channel [64]byte // name of the adopted channel
@@ -39,14 +39,14 @@ type recordPage struct {
 	notes   [2]putNote
 }
 
-// putNote is what was known right before a put.
+// putNote is the state right before a put.
 type putNote struct {
 	file   uint64   // identity of the adopted channel's file: its boot, inode and birth
-	node   [16]byte // that the frames come from
+	node   [16]byte // host that the frames are from
 	origin uint64   // identity of the origin's channel
-	epoch  uint64   // of that
-	held   uint64   // newest frame of the origin that was put for sure
-	next   uint64   // newest frame of the origin once the put has happened
+	epoch  uint64   // epoch of the origin's channel
+	held   uint64   // newest frame of the origin that was certainly put
+	next   uint64   // newest frame of the origin after the put
 	before uint64   // last_seq of the adopted channel before the put
 }
 
@@ -56,8 +56,7 @@ const (
 	recordBytes  = 4096
 )
 
-// openPutRecord returns the record of the adopted channel called name, which it makes if
-// there is none.
+// openPutRecord returns the record of the adopted channel called name. It creates one if there is none.
 func openPutRecord(dir localach.Dir, name string) (*putRecord, error) {
 	list, err := os.ReadDir(string(dir))
 	if err != nil {
@@ -74,11 +73,11 @@ func openPutRecord(dir localach.Dir, name string) (*putRecord, error) {
 	return makeRecord(dir, name)
 }
 
-// takeUpRecord is nil when the file is not the record of that channel, or not ours.
+// takeUpRecord opens a record. It returns nil if the file is not the record of channel name, or not ours.
 func takeUpRecord(path, name string) *putRecord {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil || !ownRecord(&st) {
-		return nil // not even opened: who knows what it is
+		return nil // do not even open an unknown file
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -99,7 +98,7 @@ func takeUpRecord(path, name string) *putRecord {
 	return r
 }
 
-// ownRecord reports whether a file can be a record that we, and nobody else, wrote.
+// ownRecord reports whether the file can be a record that only our user could write.
 func ownRecord(st *unix.Stat_t) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o777 == 0o600 &&
 		int(st.Uid) == os.Geteuid() && st.Size == recordBytes
@@ -116,8 +115,8 @@ func makeRecord(dir localach.Dir, name string) (*putRecord, error) {
 	page := (*recordPage)(unsafe.Pointer(unsafe.SliceData(content)))
 	copy(page.magic[:], recordMagic)
 	page.channel = recordName(name)
-	_, err = file.Write(content)                                // all of the page: no later store can fail for want of memory
-	if err := errors.Join(err, file.Chmod(0o600)); err != nil { // the umask may have taken bits
+	_, err = file.Write(content)                                // the whole page, so that no later store fails for lack of memory
+	if err := errors.Join(err, file.Chmod(0o600)); err != nil { // the umask may have cleared bits
 		_ = os.Remove(path)
 		return nil, err
 	}
@@ -137,8 +136,8 @@ func recordName(name string) (text [64]byte) {
 	return text
 }
 
-// note remembers that tag.Seq is in the channel, and that frame next will be as soon as
-// one more is put. It costs no system call and no allocation.
+// note records that tag.Seq is in the channel, and that frame next will be after the next put. It makes no
+// system call and does not allocate.
 func (r *putRecord) note(ch *localach.Channel, tag localach.Tag, next uint64) {
 	spare := 1 - r.page.counts.Load()&1
 	r.page.notes[spare] = putNote{
@@ -148,11 +147,10 @@ func (r *putRecord) note(ch *localach.Channel, tag localach.Tag, next uint64) {
 	r.page.counts.Store(spare)
 }
 
-// recall returns what the channel holds. Whether the put that was noted last came about,
-// last_seq tells; if somebody else has put since, it counts as put: it is lost, rather than
-// put twice. The zero Tag is that nothing is known: of another file, or of one that
-// was initialised again, whose last_seq is less than it was. last reports whether the
-// newest frame is ours.
+// recall returns the frame that the channel holds. If last_seq has changed since the note, the recorded put
+// counts as done. If another program has put a frame instead, the recorded frame is lost rather than put twice.
+// The zero Tag means unknown: the file is another one, or was initialised again, so that last_seq went back.
+// last reports whether the newest frame in the channel is ours.
 func (r *putRecord) recall(ch *localach.Channel) (tag localach.Tag, last bool) {
 	n := r.page.notes[r.page.counts.Load()&1]
 	now := ch.LastSeq()
@@ -166,7 +164,7 @@ func (r *putRecord) recall(ch *localach.Channel) (tag localach.Tag, last bool) {
 	return tag, tag.Seq != 0 && now <= n.before+1
 }
 
-// forget begins anew, because the channel's file was initialised again.
+// forget clears the record, because the channel's file was initialised again.
 func (r *putRecord) forget() {
 	spare := 1 - r.page.counts.Load()&1
 	r.page.notes[spare] = putNote{}
@@ -176,5 +174,5 @@ func (r *putRecord) forget() {
 func (r *putRecord) close() {
 	memory := r.memory
 	r.memory, r.page = nil, nil
-	_ = unix.Munmap(memory) // it is mapped
+	_ = unix.Munmap(memory) // cannot fail, since memory is mapped
 }

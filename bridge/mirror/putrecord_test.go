@@ -22,8 +22,8 @@ import (
 	"achbridge/wire"
 )
 
-// bareAdopted is a mirror without a node, of a channel whose life is 1. An adopted one has
-// its file already.
+// bareAdopted returns a mirror without a node, of a channel with epoch 1. If adopted is set, the mirror's file
+// must exist.
 func bareAdopted(dir localach.Dir, name string, adopted bool) (*Mirror, error) {
 	var work sync.WaitGroup
 	quiet := slog.New(slog.DiscardHandler)
@@ -40,7 +40,7 @@ func bareAdopted(dir localach.Dir, name string, adopted bool) (*Mirror, error) {
 	return m, m.make()
 }
 
-// adoptedMirror is a mirror that writes into a channel which it has not made.
+// adoptedMirror returns a mirror that writes into an adopted channel.
 func adoptedMirror(t *testing.T, dir localach.Dir, name string) *Mirror {
 	t.Helper()
 	m, err := bareAdopted(dir, name, true)
@@ -51,14 +51,14 @@ func adoptedMirror(t *testing.T, dir localach.Dir, name string) *Mirror {
 	return m
 }
 
-// abandon lets go of the mirror's file as a daemon does that is killed: nothing more is put.
+// abandon releases the mirror's file like a daemon that is killed: nothing more is put.
 func (m *Mirror) abandon() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closeFile()
 }
 
-// anothersChannel makes a channel as a program of the host would.
+// anothersChannel creates a channel as another program of the host would.
 func anothersChannel(t *testing.T, dir localach.Dir, name string) *localach.Channel {
 	t.Helper()
 	ch, err := dir.Create(name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 16, FrameSize: 64}})
@@ -81,7 +81,7 @@ func TestPutRecordTellsWhatTheChannelHolds(t *testing.T) {
 	for what, c := range map[string]struct {
 		then func(ch *localach.Channel)
 		want uint64
-		last bool // the newest frame is ours
+		last bool // whether the newest frame is ours
 	}{
 		"killed before the put":               {func(*localach.Channel) {}, 10, true},
 		"killed after it":                     {foreign, 13, true},
@@ -97,7 +97,7 @@ func TestPutRecordTellsWhatTheChannelHolds(t *testing.T) {
 			t.Errorf("made anew: got %+v, want nothing remembered", got)
 		}
 		r.note(ch, tag, 13)
-		r.close() // killed
+		r.close() // the daemon is killed here
 		c.then(ch)
 		if r, err = openPutRecord(dir, "goal"); err != nil {
 			t.Fatal(err)
@@ -155,8 +155,8 @@ func TestPutRecordForgetsAFileThatIsNotTheSame(t *testing.T) {
 	}
 }
 
-// It was seen to be initialised again, and has more frames than before by the time it is
-// opened anew.
+// The mirror noticed that the channel was initialised again. The channel has more frames than before when the
+// mirror opens it again.
 func TestAdoptedChannelThatWasInitialisedAgainIsBegunAnew(t *testing.T) {
 	dir := testDir(t)
 	anothersChannel(t, dir, "goal")
@@ -178,7 +178,7 @@ func TestAdoptedChannelThatWasInitialisedAgainIsBegunAnew(t *testing.T) {
 	}
 }
 
-// lastSeqWord is where a channel's header has last_seq: its last word.
+// lastSeqWord is the offset of last_seq in a channel's header: its last word.
 const lastSeqWord = 312
 
 func TestPutRecordIsNeitherBlockedNorReplacedByFilesOfOthers(t *testing.T) {
@@ -207,7 +207,7 @@ func TestPutRecordIsNeitherBlockedNorReplacedByFilesOfOthers(t *testing.T) {
 		os.WriteFile(path("0000000000000004"), nil, 0o600),
 		os.WriteFile(path("0000000000000005"), make([]byte, recordBytes), 0o600),
 	)
-	if os.Geteuid() == 0 { // else there is no other user to be had
+	if os.Geteuid() == 0 { // only root can create a file of another user
 		theirs := forged("theirs", 0o600)
 		err = errors.Join(err, os.Chown(theirs, 65534, 65534), os.Rename(theirs, path("0000000000000006")))
 	}
@@ -239,11 +239,11 @@ func TestPutRecordIsNeitherBlockedNorReplacedByFilesOfOthers(t *testing.T) {
 	}
 }
 
-// Without a record a frame might be put twice: then none is put at all.
+// Without a record a frame might be put twice, so no frame is put at all.
 func TestAdoptedChannelWithoutARecordIsNotWritten(t *testing.T) {
 	dir := testDir(t)
 	anothersChannel(t, dir, "goal")
-	if os.Geteuid() == 0 { // whom no permission stops
+	if os.Geteuid() == 0 { // permissions do not restrict root
 		if err := errors.Join(os.Chown(string(dir), nobody, nobody), os.Chown(dir.Path("goal"), nobody, nobody)); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestNotingAPutAllocatesNothing(t *testing.T) {
 	}
 }
 
-// It may come to nothing, and somebody else put a frame.
+// The waiting put may fail, and another program may put a frame.
 func TestFrameThatWaitsForTheLockIsNotRemembered(t *testing.T) {
 	for _, adopted := range []bool{false, true} {
 		dir := testDir(t)
@@ -296,7 +296,7 @@ func TestFrameThatWaitsForTheLockIsNotRemembered(t *testing.T) {
 		m.Put(came(1, frame(1, 64)))
 		damage.TakeLock(t, dir, "goal")
 		m.Put(came(5, frame(5, 64)))
-		m.mu.Lock() // it is tried again all the time
+		m.mu.Lock() // retryPut runs concurrently
 		got := m.file.ch.Tag().Seq
 		if adopted {
 			damage.Write(t, dir, "goal", lastSeqWord, binary.NativeEndian.AppendUint64(nil, 2))
@@ -311,7 +311,7 @@ func TestFrameThatWaitsForTheLockIsNotRemembered(t *testing.T) {
 	}
 }
 
-// What a daemon that was killed owes to an adopted channel, the next one puts.
+// If a daemon was killed before it put the safe frame into an adopted channel, the next daemon puts it.
 func TestSafeFrameIsOwedToAnAdoptedChannelAfterARestart(t *testing.T) {
 	dir := testDir(t)
 	ch := anothersChannel(t, dir, "goal")

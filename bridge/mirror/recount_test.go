@@ -12,14 +12,14 @@ import (
 	"achbridge/wire"
 )
 
-// lateFor is frame seq of a mirror whose clock knows the peer's, captured long ago.
+// lateFor returns frame seq, captured long ago by a peer's clock that is known.
 func lateFor(seq uint64, owed bool) Arrival {
 	a := came(seq, frame(seq, 64))
 	a.Captured, a.Owed, a.At = time.Second, owed, Reading{Now: time.Minute, Known: true}
 	return a
 }
 
-// strictMirror is one that puts no late frame but the debt.
+// strictMirror returns a mirror that puts no late frames except for last-value delivery.
 func strictMirror(t *testing.T) *Mirror {
 	t.Helper()
 	m := testMirror(t, testDir(t), "m")
@@ -77,7 +77,7 @@ func TestFrameThatWaitsForTheLockWhenTheLinkEndsIsCountedOnce(t *testing.T) {
 	}
 }
 
-// The origin has not heard yet that the frame came late when it comes again.
+// The origin retransmits a late frame before it receives the counters that show its delivery.
 func TestDebtThatIsPaidBeforeTheOriginHearsOfItIsCountedOnce(t *testing.T) {
 	m := strictMirror(t)
 	m.Put(lateFor(1, false))
@@ -89,7 +89,7 @@ func TestDebtThatIsPaidBeforeTheOriginHearsOfItIsCountedOnce(t *testing.T) {
 	}
 }
 
-// What an origin tells of a channel cannot upset the account of its mirror.
+// Counters reported by an origin cannot make the mirror's counters inconsistent.
 func TestMirrorsAccountAddsUpWhateverItsOriginTells(t *testing.T) {
 	for name, told := range map[string]ledger.Accounts{
 		"a count near 2^64":   {Offered: 10, Delivered: math.MaxUint64 - 1},

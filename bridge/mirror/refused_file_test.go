@@ -7,8 +7,8 @@ import (
 	"achbridge/localach"
 )
 
-// A frame that overtakes the origin's word finds a file, and all that comes of a
-// channel that takes the name meanwhile is a refusal.
+// A frame may overtake the origin's Subscribed reply, so it creates the file. If another channel took the name
+// meanwhile, the frame is only refused.
 func TestFileOfAMirrorIsMadeByWhatComesFirst(t *testing.T) {
 	dir := testDir(t)
 	m := plannedMirror(t, dir, "m")

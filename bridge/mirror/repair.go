@@ -15,14 +15,13 @@ import (
 	"achbridge/localach"
 )
 
-// wedgedAfter is how long a broadcast may hang before the mirror's file is
-// given up: a local reader was killed while it waited (ach-abi: "What goes
-// wrong in the field").
+// wedgedAfter is how long a broadcast may hang before the mirror's file is replaced. A broadcast hangs after a
+// waiting local reader was killed (ach-abi: "What goes wrong in the field").
 const wedgedAfter = time.Second
 
-// Look returns why the mirror's file cannot be used any more, and replaces one
-// of ours that cannot be written or whose waiters cannot be woken. lacks is the newest frame
-// that came and is not in the file, 0 for none; owed: the origin is to be asked for it.
+// Look checks the mirror's file and returns why it cannot be used. It replaces our own file if it is damaged,
+// not writable, or its readers cannot be woken. lacks is the newest frame that arrived but is not in the file, 0
+// if none. Look also reports whether the origin must be asked to retransmit that frame.
 func (m *Mirror) Look() (lacks uint64, owed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -32,9 +31,9 @@ func (m *Mirror) Look() (lacks uint64, owed bool, err error) {
 	case m.file.w == nil:
 		return m.frames.lacking.seq, false, errors.New("it is not open")
 	}
-	err = m.file.ch.Check() // first: a file that is not there any more is not to be replaced
+	err = m.file.ch.Check() // first: a missing file must not be replaced
 	if err == nil || errors.Is(err, localach.ErrDirty) {
-		m.lookAtFile() // the number of a damaged one says nothing
+		m.lookAtFile() // last_seq of a damaged file is meaningless
 	}
 	switch damaged := m.damage(err); {
 	case m.file.owned && errors.Is(err, localach.ErrDirty):
@@ -42,7 +41,7 @@ func (m *Mirror) Look() (lacks uint64, owed bool, err error) {
 	case damaged != nil && m.mayHeal():
 		err = m.heal(damaged)
 	case damaged != nil:
-		return m.frames.lacking.seq, false, nil // its frames are refused until then
+		return m.frames.lacking.seq, false, nil // its frames are refused until it may be replaced
 	case err == nil && m.file.owned && m.file.w.Stuck() > wedgedAfter:
 		m.Log.Warn("mirror wedged: a local reader was killed while it waited", "channel", m.Name)
 		err = m.replace("wedged", 0)
@@ -50,13 +49,13 @@ func (m *Mirror) Look() (lacks uint64, owed bool, err error) {
 	return m.frames.lacking.seq, m.frames.lacking.owed && !m.frames.pending.isRetried, err
 }
 
-// healAgain is how long a damaged file stays after the last one was replaced: a program that damages each of them is not
-// worth more.
+// healAgain is the minimum time between two replacements of damaged files. It limits the cost of a program that
+// damages each new file.
 const healAgain = 10 * time.Second
 
-// damage returns the error that makes the file of our mirror useless, nil if there is none. err is the result of checking the
-// file; a damaged index is found only by puts. A file that another program has put there, or has initialised again, does not
-// count as damaged. Needs m.mu.
+// damage returns the error that makes the mirror's own file unusable, or nil. err is the result of checking the
+// file; a damaged index is found only by puts. A file that another program has replaced or initialised again
+// does not count as damaged. m.mu must be held.
 func (m *Mirror) damage(err error) error {
 	switch {
 	case !m.file.owned || errors.Is(err, localach.ErrReinitialised) || errors.Is(err, localach.ErrDirty) || !m.ownsName():
@@ -68,28 +67,27 @@ func (m *Mirror) damage(err error) error {
 	return nil
 }
 
-// ownsName reports whether the file that has the mirror's name now is our user's. Needs m.mu.
+// ownsName reports whether the file that has the mirror's name now belongs to our user. m.mu must be held.
 func (m *Mirror) ownsName() bool {
 	var st unix.Stat_t
 	return unix.Lstat(m.Dir.Path(m.Name), &st) == nil && int(st.Uid) == os.Geteuid()
 }
 
-// mayHeal needs m.mu.
+// mayHeal reports whether a damaged file may be replaced now, see healAgain. m.mu must be held.
 func (m *Mirror) mayHeal() bool {
 	return m.file.healedAt == 0 || m.Clock.now()-m.file.healedAt >= healAgain
 }
 
-// heal puts a new file into the place of a damaged one. Needs m.mu.
+// heal replaces a damaged file. m.mu must be held.
 func (m *Mirror) heal(damage error) error {
 	m.file.healedAt = m.Clock.now()
 	return m.replace("its file was damaged: "+damage.Error(), 0)
 }
 
-// replace needs m.mu. It puts a new file with room for frames of size bytes
-// into the place of the mirror's and makes the old one CORRUPT for those who
-// have it open, so that they get an error and not silence. The new file is
-// empty, and open to whom the old one was. What somebody else has put under the name is left alone. In mode every the new
-// file goes on where the old one ended.
+// replace replaces the mirror's file by an empty one with the same permissions. size is the least frame size of
+// the new file, in bytes. Programs that have the old file open get the error CORRUPT instead of silence. A file
+// of another program under this name is left unchanged. In mode every, the new file continues where the old one
+// ended. m.mu must be held.
 func (m *Mirror) replace(why string, size int) error {
 	if !m.file.owned && size > 0 {
 		g := m.file.ch.Geometry()
@@ -108,7 +106,7 @@ func (m *Mirror) replace(why string, size int) error {
 	g.FrameSize = max(g.FrameSize, size)
 	tag := m.file.tag
 	if m.qos.Mode == rule.Newest {
-		tag.Seq = 0 // it lacks the newest frame
+		tag.Seq = 0 // the new file lacks the newest frame
 	}
 	ch, err := m.create(localach.CreateConfig{
 		Geometry: g.Grow(), Like: old, Tag: tag,
@@ -129,15 +127,15 @@ func (m *Mirror) replace(why string, size int) error {
 	return nil
 }
 
-// fail needs m.mu. The node's next look asks for the frame again, and opens the
-// file anew if that is what is wrong.
+// fail counts and logs a frame that could not be put. The node's next check requests the frame again, and opens
+// the file again if it is the problem. m.mu must be held.
 func (m *Mirror) fail(seq uint64, err error) {
 	m.counters.own.Refused++
 	m.without(seq, &m.counters.own.Refused)
 	m.failed("put into mirror failed", err)
 }
 
-// RefuseFrame counts a frame of a feed that cannot be what its origin put.
+// RefuseFrame counts and logs a frame of a feed that its origin cannot have put.
 func (m *Mirror) RefuseFrame(from *Feed, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,25 +146,25 @@ func (m *Mirror) RefuseFrame(from *Feed, err error) {
 	m.failed("frame refused", err)
 }
 
-// pending is the newest frame that came while the lock of the mirror's file was taken.
+// pending is the newest frame that arrived while the lock of the mirror's file was taken.
 type pending struct {
 	kept
-	isRetried bool            // retryPut works on it
-	waits     clock.Stopwatch // for how long frames have waited so in all
+	isRetried bool            // retryPut is running
+	waits     clock.Stopwatch // total time for which frames have waited for the lock
 }
 
 // kept is a frame that waits to be put.
 type kept struct {
 	frame    []byte
-	seq      uint64 // 0: none
+	seq      uint64 // 0 if no frame waits
 	captured time.Duration
-	at       Reading       // when it came,
-	keptAt   time.Duration // by the node's clock
+	at       Reading       // clock reading at the frame's arrival
+	keptAt   time.Duration // when the frame was kept, by the node's clock
 	late     bool
-	until    time.Duration // then it becomes late; 0: nobody knows
+	until    time.Duration // when the frame becomes late; 0 if unknown
 }
 
-// keep needs m.mu.
+// keep copies a frame so that retryPut can put it later. m.mu must be held.
 func (m *Mirror) keep(a Arrival, late bool) {
 	p := &m.frames.pending
 	p.kept = kept{frame: append(p.frame[:0], a.Data...), seq: a.Seq, captured: a.Captured, at: a.At, keptAt: m.Clock.now(), late: late}
@@ -175,22 +173,22 @@ func (m *Mirror) keep(a Arrival, late bool) {
 	}
 }
 
-// A mirror whose lock is taken is tried again after busyRetry, and ever less often,
-// down to once in busySeldom: its owner may be stopped for hours.
+// Retries while the file's lock is taken begin at busyRetry and slow down to busySeldom, because the lock's
+// owner may be stopped for hours.
 const (
 	busyRetry  = time.Millisecond
 	busySeldom = 10 * time.Millisecond
 )
 
-// retryPut puts the pending frame as soon as the lock is free; newer frames
-// replace it meanwhile. It ends when the mirror is closed.
+// retryPut puts the pending frame as soon as the lock is free. Newer frames replace the pending one meanwhile.
+// It ends when the mirror is closed.
 func (m *Mirror) retryPut() {
 	for wait := busyRetry; m.putPending(); wait = clock.Longer(wait, busyRetry, busySeldom) {
 		time.Sleep(wait)
 	}
 }
 
-// putPending reports whether the lock is still taken.
+// putPending tries to put the pending frame. It reports whether the lock is still taken.
 func (m *Mirror) putPending() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

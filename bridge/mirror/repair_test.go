@@ -66,8 +66,7 @@ func TestReplacedMirrorNeverGoesBack(t *testing.T) {
 	}
 }
 
-// Nothing of a log comes twice, also into a new file: who follows the mirror has read it
-// in the old one.
+// No frame of a log is put twice, not even into a new file: readers of the mirror have read it in the old one.
 func TestNewFileOfModeEveryGoesOnWhereTheOldOneEnded(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
@@ -90,7 +89,7 @@ func TestNewFileOfModeEveryGoesOnWhereTheOldOneEnded(t *testing.T) {
 	if have := ch.Tag().Seq; have != 3 {
 		t.Errorf("after a restart: goes on behind frame %d, want 3", have)
 	}
-	again, err := bareAdopted(dir, "m", false) // which is in mode newest
+	again, err := bareAdopted(dir, "m", false) // in mode newest
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,12 +104,12 @@ func TestNewFileOfModeEveryGoesOnWhereTheOldOneEnded(t *testing.T) {
 	}
 }
 
-// The operator may have opened a mirror's file to others, or closed it, while it was in use.
+// The operator may have changed the permissions of a mirror's file while it was in use.
 func TestNewFileIsOpenToWhomTheOldOneWas(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	group := os.Getegid()
-	if os.Geteuid() == 0 { // who may give it to any group
+	if os.Geteuid() == 0 { // root may give the file to any group
 		group = nobody
 	}
 	if err := errors.Join(os.Chown(dir.Path("m"), -1, group), os.Chmod(dir.Path("m"), 0o620)); err != nil {

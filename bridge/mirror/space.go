@@ -11,25 +11,24 @@ import (
 	"achbridge/wire"
 )
 
-// MaxBytes bounds the shared memory that one mirror takes on a peer's word.
+// MaxBytes limits the shared memory that a peer can make one mirror use.
 const MaxBytes = 1 << 30
 
-// SmallBytes is up to how much shared memory a mirror counts as small.
+// SmallBytes is the size in shared memory up to which a mirror counts as small.
 const SmallBytes = 1 << 20
 
-// Space keeps mirrors, whose size is a peer's word, from filling the channel
-// directory: together they take at most half of what would be free there
-// without them. What patterns and pushes bring that is not small leaves room in that
-// for the rest, however early it comes: of one host it takes at most half of it, of all
-// hosts three quarters. Safe for concurrent use.
+// Space limits the shared memory of mirrors, whose sizes the peers choose. Together they may use half of the
+// memory that would be free in the channel directory without them. Pattern or push mirrors over SmallBytes may
+// use half of that limit per host, and three quarters in total. The rest remains for other mirrors. Safe for
+// concurrent use.
 type Space struct {
 	dir localach.Dir
-	// free returns what is free there, in bytes, when mirrors have taken so much. Tests set it.
+	// Free returns the free bytes in dir; used is the memory that mirrors already use. Tests replace it.
 	Free func(used int64) (int64, error)
 
 	mu   lock.Mutex[lock.Leaf]
-	used int64            // by the mirrors that are open
-	wide map[string]int64 // by those of them above smallMirror that a pattern or a push brought, by host
+	used int64            // bytes used by open mirrors
+	wide map[string]int64 // bytes used by pattern or push mirrors over SmallBytes, by host
 }
 
 func NewSpace(dir localach.Dir) *Space {
@@ -38,7 +37,7 @@ func NewSpace(dir localach.Dir) *Space {
 
 var (
 	errNoRoom   = errors.New("no room")
-	errNoShare  = errors.New("no room") // in the share of mirrors that no rule names; other mirrors may still have room
+	errNoShare  = errors.New("no room") // in the share of pattern and push mirrors; other mirrors may still have room
 	errTooLarge = errors.New("too much")
 
 	errFrameSize = errors.New("does not fit")
@@ -52,8 +51,8 @@ func freeBytes(dir localach.Dir) (int64, error) {
 	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
-// take reserves room for a new file, or says why there is none. host is whose channel
-// it is if a pattern or a push brought it, else "".
+// take reserves room for a new file, or returns an error if there is none. host is the channel's host for a
+// pattern or push mirror, else "".
 func (s *Space) take(size int64, host string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +75,7 @@ func (s *Space) take(size int64, host string) error {
 	return nil
 }
 
-// leaves says what keeps a mirror from being made that would leave too little of limit.
+// leaves returns an error if a pattern or push mirror would exceed its share of limit.
 func (s *Space) leaves(limit, size int64, host string) error {
 	if host == "" || size <= SmallBytes {
 		return nil
@@ -96,15 +95,14 @@ func (s *Space) leaves(limit, size int64, host string) error {
 		errNoShare, s.dir, size>>10, whose, SmallBytes>>10, part>>10)
 }
 
-// add counts a file that is there already, of host as for take; a negative size, one
-// that is no longer ours to count.
+// add counts an existing file; a negative size removes one. host has the same meaning as for take.
 func (s *Space) add(size int64, host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count(size, host)
 }
 
-// count needs s.mu.
+// count adds size to the counters. s.mu must be held.
 func (s *Space) count(size int64, host string) {
 	s.used += size
 	if host == "" || max(size, -size) <= SmallBytes {
@@ -118,13 +116,13 @@ func (s *Space) count(size int64, host string) {
 	}
 }
 
-// FileBytes is about what a channel takes: its header, index and data, in pages.
+// FileBytes returns the approximate size of a channel's file: header, index and data, rounded up to pages.
 func FileBytes(g localach.Geometry) int64 {
 	const header, page = 512, 4096
 	return (header + int64(g.FrameCount)*int64(g.FrameSize+24) + page - 1) / page * page
 }
 
-// Unsendable returns why no peer can mirror a channel of this geometry, and what to do; "" if peers can.
+// Unsendable returns why no peer can mirror a channel of this geometry, and the fix. It returns "" if peers can.
 func Unsendable(g localach.Geometry) string {
 	switch size := FileBytes(g); {
 	case g.FrameSize > wire.MaxFrame:
@@ -137,5 +135,5 @@ func Unsendable(g localach.Geometry) string {
 	return ""
 }
 
-// LargestFrame is the largest that may come of a channel, in bytes.
+// LargestFrame returns the largest possible frame size of a channel, in bytes.
 func LargestFrame(c wire.Channel) int { return min(c.FrameCount*c.FrameSize, wire.MaxFrame) }

@@ -67,7 +67,7 @@ func TestLargeMirrorsGiveTheirRoomBack(t *testing.T) {
 	}
 }
 
-// Many small files are larger than what is in them.
+// Small files use more memory than their content, because memory is used in pages.
 func TestSmallMirrorsCountWithThePagesThatTheyTake(t *testing.T) {
 	dir := testDir(t)
 	g := localach.Geometry{FrameCount: 1, FrameSize: 1}

@@ -7,8 +7,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// Status tells what the mirror does at now. at is what is known of the peer's clock, and
-// silence says why nothing comes although there is a link, if so.
+// Status returns the mirror's status at now. at holds the current estimate of the peer's clock. silence
+// describes why nothing arrives over an existing link; it is "" if frames arrive.
 func (m *Mirror) Status(now time.Duration, at Reading, silence string) status.Mirror {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -39,7 +39,7 @@ func (m *Mirror) Status(now time.Duration, at Reading, silence string) status.Mi
 	return s
 }
 
-// state needs m.mu.
+// state returns the state that the status reports. m.mu must be held.
 func (m *Mirror) state() status.MirrorState {
 	switch {
 	case m.health.phase == refused:
@@ -54,7 +54,7 @@ func (m *Mirror) state() status.MirrorState {
 	return status.MirrorLive
 }
 
-// showStale needs m.mu.
+// showStale adds to the status how long the mirror has been stale, if it is. m.mu must be held.
 func (m *Mirror) showStale(s *status.Mirror) {
 	if !m.vigil.isStale() {
 		return
@@ -66,7 +66,8 @@ func (m *Mirror) showStale(s *status.Mirror) {
 	}
 }
 
-// showUnauthenticated tells what there is in place of the age at the origin and of the origin's account. Needs m.mu.
+// showUnauthenticated marks the status of an unauthenticated mirror. Its age and its origin's counters are
+// unknown, so the time since the last arrival replaces the age. m.mu must be held.
 func (m *Mirror) showUnauthenticated(s *status.Mirror, now time.Duration) {
 	s.Unauthenticated, s.OneSided = m.Unauthenticated, m.Unauthenticated
 	if m.Unauthenticated && m.frames.putAt != 0 {

@@ -11,17 +11,18 @@ import (
 	"achbridge/localach"
 )
 
-// A host that has achd and no achbridge is written with achd's protocol in front: achd://HOST for TCP, achd+udp://HOST
-// for UDP. That is its name in rules, wishes and status; no pattern matches it, so that only a rule that says so uses
-// a protocol without authentication; but * in a rule that denies is for all hosts.
+// A host with achd and without achbridge is named with the prefix of achd's protocol: achd://HOST for TCP,
+// achd+udp://HOST for UDP. Rules, requests and the status use this name. Patterns do not match it, so that a
+// protocol without authentication is only used if a rule names it. The exception is host * in a rule that
+// denies, which is for all hosts.
 const (
 	achdTCP = "achd://"
 	achdUDP = "achd+udp://"
-	// achdPort is where achd listens, and is left out of names.
+	// achdPort is achd's default port; names omit it.
 	achdPort = "8076"
 )
 
-// cutAchd takes achd's protocol off the front of text; empty: it is not there.
+// cutAchd splits achd's protocol prefix off text. protocol is empty if text has none.
 func cutAchd(text string) (protocol, rest string) {
 	for _, p := range []string{achdTCP, achdUDP} {
 		if rest, ok := strings.CutPrefix(text, p); ok {
@@ -31,19 +32,19 @@ func cutAchd(text string) (protocol, rest string) {
 	return "", text
 }
 
-// IsAchd reports whether a host is reached by achd's protocol.
+// IsAchd reports whether host is the name of a host with achd.
 func IsAchd(host string) bool {
 	protocol, _ := cutAchd(host)
 	return protocol != ""
 }
 
-// Achd is how to reach a host that has achd.
+// Achd is the address of a host with achd.
 type Achd struct {
-	Host, Port string // a name or an address
-	UDP        bool   // frames come as datagrams
+	Host, Port string // host name or IP address, and port
+	UDP        bool   // frames arrive as datagrams
 }
 
-// ParseAchd takes the name of a host apart for which IsAchd is true.
+// ParseAchd parses a host name for which IsAchd returns true.
 func ParseAchd(name string) (Achd, error) {
 	protocol, rest := cutAchd(name)
 	a := Achd{Host: rest, Port: achdPort, UDP: protocol == achdUDP}
@@ -70,7 +71,7 @@ func isPort(text string) bool {
 	return text != "" && len(text) <= 5 && strings.Trim(text, "0123456789") == "" && text[0] != '0' && (len(text) < 5 || text <= "65535")
 }
 
-// plainAchd is a host's name without what goes without saying: the usual port.
+// plainAchd returns the canonical name of a host, without achd's default port.
 func plainAchd(host string) string {
 	if protocol, rest := cutAchd(host); protocol != "" && strings.Count(rest, ":") == 1 {
 		return strings.TrimSuffix(host, ":"+achdPort)
@@ -78,7 +79,7 @@ func plainAchd(host string) string {
 	return host
 }
 
-// shortAchd is what stands for {host} in the names of mirrors: the name alone.
+// shortAchd returns the value of {host} in names of mirrors: the host name without protocol and port.
 func shortAchd(host string) string {
 	if !IsAchd(host) {
 		return host
@@ -90,7 +91,7 @@ func shortAchd(host string) string {
 	return a.Host
 }
 
-// checkAchd refuses what cannot be had of a host by achd's protocol.
+// checkAchd returns an error if achd's protocol does not support the mirror.
 func (m Mirror) checkAchd() error {
 	if m.Deny || !IsAchd(m.Host) {
 		return nil
@@ -108,7 +109,7 @@ func (m Mirror) checkAchd() error {
 	return cmp.Or(err, m.QoS.checkAchd(m.Host))
 }
 
-// checkAchd refuses what cannot be sent to a host by achd's protocol.
+// checkAchd returns an error if achd's protocol does not support the push.
 func (p Push) checkAchd() error {
 	_, err := ParseAchd(p.Host)
 	if err == nil && p.Over != via.Any {
@@ -117,13 +118,13 @@ func (p Push) checkAchd() error {
 	return cmp.Or(err, errors.Join(localach.CheckName(p.Channel), localach.CheckName(p.NameThere()), p.checkQoS(), p.QoS.checkAchd(p.Host)))
 }
 
-// denies reports whether the host of a rule that denies is for a host: * is for those with achd too.
+// denies reports whether a rule that denies applies to host. Unlike in other rules, * includes hosts with achd.
 func denies(pattern, host string) bool { return pattern == "*" || Match(pattern, host) }
 
-// achdOptions are those that achd's protocol has, and those that need nothing of the origin.
+// achdOptions lists the options that achd's protocol supports, and those that need no support of the origin.
 var achdOptions = []string{"mode", "max_rate", "deadline", "meta"}
 
-// checkAchd refuses options that a host with achd knows nothing of.
+// checkAchd returns an error for each option that achd does not support.
 func (q QoS) checkAchd(host string) error {
 	if q.Class == Command {
 		return errors.New("class command: achd tells neither how old a frame is nor who sends it, so that no command goes by it")

@@ -55,7 +55,7 @@ func TestMirrorOfAHostWithAchdHasItsName(t *testing.T) {
 	}
 }
 
-// Only a rule that says so uses achd's protocol.
+// Only a rule that names achd's protocol uses it.
 func TestNoPatternIsForAHostWithAchd(t *testing.T) {
 	for _, host := range []string{"*", "*robot", "achd*", "achd:*", "[a-z]*"} {
 		if m := (Mirror{Host: host, Channel: "*"}); m.Covers("achd://robot", "imu") {

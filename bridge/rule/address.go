@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Address names channels of hosts: HOST/CHANNEL, both of which may be patterns.
+// Address is HOST/CHANNEL: the channels of one or more hosts. Both parts may be patterns.
 type Address struct{ Host, Channel string }
 
-// ParseAddress reads HOST/PATTERN, ach://HOST/PATTERN, or HOST, which stands for all
-// channels of the host. achd:// and achd+udp:// in front are part of the host's name.
+// ParseAddress parses HOST/PATTERN, ach://HOST/PATTERN, or HOST for all channels of the host. A prefix achd://
+// or achd+udp:// is part of the host's name.
 func ParseAddress(text string) (Address, error) {
 	a, _, ok := splitAddress(text)
 	if !ok {
@@ -18,7 +18,7 @@ func ParseAddress(text string) (Address, error) {
 	return a, nil
 }
 
-// ParseChannels reads HOST/CHANNEL or HOST/PATTERN: a host alone is an error.
+// ParseChannels parses HOST/CHANNEL or HOST/PATTERN. A host without a channel is an error.
 func ParseChannels(text string) (Address, error) {
 	a, whole, ok := splitAddress(text)
 	if !ok || whole {
@@ -27,7 +27,7 @@ func ParseChannels(text string) (Address, error) {
 	return a, nil
 }
 
-// ParseChannel reads HOST/CHANNEL, without patterns.
+// ParseChannel parses HOST/CHANNEL, without patterns.
 func ParseChannel(text string) (Address, error) {
 	a, whole, ok := splitAddress(text)
 	if !ok || whole || IsPattern(a.String()) {
@@ -36,7 +36,7 @@ func ParseChannel(text string) (Address, error) {
 	return a, nil
 }
 
-// meant is what somebody may have meant who wrote the name of a mirror: HOST.CHANNEL.
+// meant returns a suggestion for an error if text looks like the name of a mirror, HOST.CHANNEL.
 func meant(text string) string {
 	host, channel, ok := strings.Cut(text, ".")
 	if _, _, good := splitAddress(host + "/" + channel); !ok || !good || strings.Contains(text, "/") {
@@ -45,7 +45,7 @@ func meant(text string) string {
 	return "; did you mean " + host + "/" + channel + "?"
 }
 
-// splitAddress reports whether text is an address, and whether it names the whole host.
+// splitAddress parses an address. whole reports whether it has no channel part, ok whether it is valid.
 func splitAddress(text string) (a Address, whole, ok bool) {
 	protocol, rest := cutAchd(strings.TrimPrefix(text, "ach://"))
 	host, channel, more := strings.Cut(rest, "/")
@@ -56,20 +56,20 @@ func splitAddress(text string) (a Address, whole, ok bool) {
 	return Address{plainAchd(protocol + host), channel}, !more, good
 }
 
-// CutTarget takes HOST or HOST/NAME apart, where a push goes to.
+// CutTarget splits the target of a push, HOST or HOST/NAME. named reports whether it has a name.
 func CutTarget(text string) (host, name string, named bool) {
 	protocol, rest := cutAchd(text)
 	host, name, named = strings.Cut(rest, "/")
 	return plainAchd(protocol + host), name, named
 }
 
-// String prints HOST/CHANNEL.
+// String returns HOST/CHANNEL.
 func (a Address) String() string { return a.Host + "/" + a.Channel }
 
-// MatchesHost reports whether the address may be one of the host's.
+// MatchesHost reports whether the address matches host.
 func (a Address) MatchesHost(host string) bool { return Match(a.Host, host) }
 
-// Matches reports whether the address names a channel of a host.
+// Matches reports whether the address matches a channel of host.
 func (a Address) Matches(host, channel string) bool {
 	return Match(a.Host, host) && Match(a.Channel, channel)
 }

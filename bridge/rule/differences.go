@@ -2,7 +2,7 @@ package rule
 
 import "strings"
 
-// Differences says what of to is not as in from, "" when all is.
+// Differences lists the options of to that differ from those of from. It returns "" if there are none.
 func Differences(from, to QoS) string {
 	var list []string
 	for _, o := range options {
@@ -13,8 +13,8 @@ func Differences(from, to QoS) string {
 	return strings.Join(list, ", ")
 }
 
-// Changes says for people how to differs from from, and which options went back to their
-// defaults; "" when all is as it was.
+// Changes describes for users how to differs from from, including options that returned to their defaults. It
+// returns "" if nothing changed.
 func Changes(from, to QoS) string {
 	var set, reset []string
 	for _, o := range options {

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// FileMode are the permission bits of a mirror's file; 0 leaves them to the
-// umask, as libach does.
+// FileMode holds the permission bits of a mirror's file; 0 means that the umask determines them, as in libach.
 type FileMode uint16
 
-// String prints the bits in octal.
+// String returns the bits in octal.
 func (m FileMode) String() string {
 	if m == 0 {
 		return "umask"
@@ -18,8 +17,7 @@ func (m FileMode) String() string {
 	return fmt.Sprintf("%04o", uint16(m))
 }
 
-// parseFileMode reads 0660 or 660. Whoever reads a channel writes its lock, so
-// read goes with write.
+// parseFileMode parses 0660 or 660. Readers need write permission, because they take the lock in the file.
 func parseFileMode(s string) (FileMode, error) {
 	v, err := strconv.ParseUint(strings.TrimPrefix(s, "0o"), 8, 16)
 	if err != nil || v == 0 || v > 0o666 || v&0o111 != 0 {

@@ -7,28 +7,27 @@ import (
 	"slices"
 )
 
-// Grant is a rule about channels of this host and the peers that may read them
-// (export) or write them (accept). Rules that deny are looked at first; then the
-// first whose Channels match decides: the peers that its Hosts name may, the
-// others may not, whatever rules come later.
+// Grant is a rule that determines which peers may read channels of this host (export) or write them (accept).
+// Denying rules take precedence. Otherwise the first rule whose Channels match decides, whatever later rules
+// contain: only the peers that its Hosts match are allowed.
 type Grant struct {
 	Channels []string // patterns
-	Hosts    []string // patterns of the names of peers; nil: every member
-	Deny     bool     // they may not
+	Hosts    []string // patterns of peer names; nil means every member
+	Deny     bool     // the rule denies access
 
-	// QoS is, for accept, that of the mirror that a push makes; what neither it nor
-	// Says sets is left to the push. For export MaxRate and Priority are the most that
-	// a peer gets; nothing else counts.
+	// QoS has two uses. In an accept rule it is the QoS of the mirror for a push; the push determines the
+	// options that neither QoS nor Says sets. In an export rule, MaxRate and Priority are upper limits for a
+	// peer, and the other options have no effect.
 	QoS      QoS
-	Says     []string // keys of the options that are as QoS has them even if that is their default
-	FileMode FileMode // accept: of the mirror's file
-	From     string   // where the rule is written, for people
+	Says     []string // keys of options that QoS sets explicitly, even to their default
+	FileMode FileMode // accept rules: permissions of the mirror's file
+	From     string   // where the rule is written, for messages
 }
 
-// Grants are rules in their order.
+// Grants is a list of rules in order of precedence.
 type Grants []Grant
 
-// GrantTo lets every member use the channels that match one of the patterns.
+// GrantTo returns rules that allow every member to use the channels that match one of the patterns.
 func GrantTo(patterns ...string) Grants {
 	list := make(Grants, 0, len(patterns))
 	for _, p := range patterns {
@@ -37,11 +36,11 @@ func GrantTo(patterns ...string) Grants {
 	return list
 }
 
-// errNoGrant: no rule is about the channel.
+// ErrNoGrant means that no rule matches the channel.
 var ErrNoGrant = errors.New("no rule names it")
 
-// About returns the rules about channel: those that deny it, and the one that says who
-// may use it, ok when there is one.
+// About returns the rules for channel: those that deny it, and the first one that allows it. ok is false if
+// there is no such rule.
 func (gs Grants) About(channel string) (denials Grants, found Grant, ok bool) {
 	for _, g := range gs {
 		switch {
@@ -55,8 +54,8 @@ func (gs Grants) About(channel string) (denials Grants, found Grant, ok bool) {
 	return denials, found, ok
 }
 
-// For returns the rule that lets host use channel, or an error that says why
-// none does, fit for the host to read.
+// For returns the rule that allows host to use channel. Otherwise it returns an error whose text may be sent to
+// host.
 func (gs Grants) For(channel, host string) (Grant, error) {
 	if err := gs.Denied(channel, host); err != nil {
 		return Grant{}, err
@@ -71,7 +70,7 @@ func (gs Grants) For(channel, host string) (Grant, error) {
 	return g, nil
 }
 
-// Denied says which rule denies host the channel, nil when none does.
+// Denied returns an error if a rule denies host the channel, and nil otherwise.
 func (gs Grants) Denied(channel, host string) error {
 	denials, _, _ := gs.About(channel)
 	for _, g := range denials {
@@ -82,23 +81,23 @@ func (gs Grants) Denied(channel, host string) error {
 	return nil
 }
 
-// DeniedBy is what a rule that denies says, fit for a peer to read.
+// DeniedBy returns the error for a rule that denies access. Its text may be sent to the peer.
 func DeniedBy(from string) error { return fmt.Errorf("%s denies it", cmp.Or(from, "a rule")) }
 
-// AnyPeer reports whether there may be a peer that may use channel.
+// AnyPeer reports whether the rules may allow some peer to use channel.
 func (gs Grants) AnyPeer(channel string) bool {
 	denials, _, ok := gs.About(channel)
 	return ok && !slices.ContainsFunc(denials, func(g Grant) bool { return g.Hosts == nil })
 }
 
-// NamesExactly reports whether a rule that allows names exactly channel.
+// NamesExactly reports whether an allowing rule names channel without a pattern.
 func (gs Grants) NamesExactly(channel string) bool {
 	return slices.ContainsFunc(gs, func(g Grant) bool { return !g.Deny && slices.Contains(g.Channels, channel) })
 }
 
 func (g Grant) allows(host string) bool { return g.Hosts == nil || Matches(g.Hosts, host) }
 
-// Limit lowers what a peer asks for to what an export rule grants.
+// Limit reduces a peer's requested QoS to the limits of an export rule.
 func (g Grant) Limit(q QoS) (QoS, error) {
 	if most := g.QoS.MaxRate; most != 0 && (q.MaxRate == 0 || q.MaxRate > most) {
 		if q.Mode == Every {
@@ -112,8 +111,8 @@ func (g Grant) Limit(q QoS) (QoS, error) {
 	return q, nil
 }
 
-// ForPush is the QoS of the mirror that a push makes: what the rule sets, and else what
-// the push asks for. An error says how they contradict each other.
+// ForPush returns the QoS of the mirror for a push: the options of the rule, and the requested values of the
+// others. It returns an error if they contradict each other.
 func (g Grant) ForPush(asked QoS) (QoS, error) {
 	q := g.QoS
 	for _, o := range options {
@@ -121,7 +120,7 @@ func (g Grant) ForPush(asked QoS) (QoS, error) {
 			continue
 		}
 		if o.Key == "budget" && g.QoS.Class == Command && asked.EffectiveBudget() > g.QoS.EffectiveBudget() {
-			continue // what the rule calls a command gets no older because a peer says so
+			continue // a peer cannot extend the budget of commands
 		}
 		if err := q.Set(o.Key, o.Text(asked), nil); err != nil {
 			return q, err
@@ -143,7 +142,7 @@ func (gs Grants) Check(what string) error {
 	return errors.Join(errs...)
 }
 
-// check refuses what no rule can be.
+// check returns an error if the rule is invalid.
 func (g Grant) check() error {
 	var errs []error
 	for _, p := range g.Channels {

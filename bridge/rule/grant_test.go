@@ -18,7 +18,7 @@ func TestDenialsComeFirstThenTheFirstRuleThatMatchesTheChannel(t *testing.T) {
 	}{
 		{"camera1", "pc", true},
 		{"camera1", "viz-2", true},
-		{"camera1", "planner", false}, // though a later rule names all channels
+		{"camera1", "planner", false}, // although a later rule matches all channels
 		{"imu", "planner", true},
 		{"imu", "guest", false},
 		{"secret.key", "pc", false},

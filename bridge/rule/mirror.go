@@ -9,25 +9,25 @@ import (
 	"achbridge/bridge/via"
 )
 
-// Mirror is the wish to have channels of other hosts here.
+// Mirror is a request or rule to mirror channels of other hosts.
 type Mirror struct {
-	Host    string `json:"host"`    // pattern; or achd://HOST, see IsAchd
+	Host    string `json:"host"`    // pattern, or achd://HOST (see IsAchd)
 	Channel string `json:"channel"` // pattern
-	// As is the mirror's name, in which {host} and {channel} stand for those of
-	// the origin; empty: HOST.CHANNEL.
+	// As is the mirror's name, in which {host} and {channel} stand for the origin's names. Empty means
+	// HOST.CHANNEL.
 	As       string   `json:"as,omitempty"`
 	QoS      QoS      `json:"qos"`
-	FileMode FileMode `json:"-"` // of the mirror's file, when it is made
-	// Over is the only transport of the links with the hosts that the wish is for;
-	// Any means either. One link carries all channels of a host.
+	FileMode FileMode `json:"-"` // permissions of a new mirror's file
+	// Over is the only transport allowed for links with the request's hosts; Any allows all. One link carries
+	// all channels of a host.
 	Over via.Kind `json:"transport,omitempty"`
-	Deny bool     `json:"-"` // a rule that there is to be no mirror, whatever other rules say
-	From string   `json:"-"` // where the wish is written, for people
+	Deny bool     `json:"-"` // the rule forbids mirrors, whatever other rules contain
+	From string   `json:"-"` // where the request is written, for messages
 }
 
-// ParseMirror reads HOST/CHANNEL or HOST/PATTERN, with options behind it:
-// as=NAME if the mirror is to have another name, file_mode=0660, and those of
-// QoS, as in "krang/*,budget=20ms,priority=7". read is for on_stale=put:FILE.
+// ParseMirror parses HOST/CHANNEL or HOST/PATTERN with options, as in "krang/*,budget=20ms,priority=7". The
+// options are as=NAME for the mirror's name, file_mode=0660, transport, and those of QoS. read reads the file of
+// on_stale=put:FILE.
 func ParseMirror(s string, read ReadFile) (Mirror, error) {
 	address, settings := Split(s)
 	of, err := ParseChannels(address)
@@ -44,7 +44,7 @@ func ParseMirror(s string, read ReadFile) (Mirror, error) {
 	return m, nil
 }
 
-// Set sets one option: as, file_mode, or one of QoS (see there for read).
+// Set sets one option: as, file_mode, transport, or an option of QoS. For read, see QoS.Set.
 func (m *Mirror) Set(key, value string, read ReadFile) (err error) {
 	switch {
 	case key == "file_mode":
@@ -66,7 +66,7 @@ func (m *Mirror) Set(key, value string, read ReadFile) (err error) {
 	return nil
 }
 
-// Check refuses what no mirror can be.
+// Check returns an error if the request or rule is invalid.
 func (m Mirror) Check() error {
 	if err := errors.Join(CheckPattern("host", m.Host), CheckPattern("channel", m.Channel), m.QoS.Check(), m.QoS.OnStale.check()); err != nil {
 		return err
@@ -91,26 +91,25 @@ func (m Mirror) Check() error {
 	return checkTemplate(m.As)
 }
 
-// Name is what the mirror of channel of host is called here.
+// Name returns the local name of the mirror of a channel.
 func (m Mirror) Name(host, channel string) string {
 	return Expand(cmp.Or(m.As, "{host}.{channel}"), host, channel)
 }
 
-// Same reports whether two wishes are for the same mirrors; they may differ in QoS.
+// Same reports whether two requests are for the same mirrors. Their QoS may differ.
 func (m Mirror) Same(o Mirror) bool {
 	return m.Host == o.Host && m.Channel == o.Channel && m.As == o.As
 }
 
-// Covers reports whether the wish is for a channel of a host.
+// Covers reports whether the request matches a channel of host.
 func (m Mirror) Covers(host, channel string) bool {
 	return Address{m.Host, m.Channel}.Matches(host, channel)
 }
 
-// Mirrors are rules in their order: those that deny are looked at first, then
-// the first that matches counts.
+// Mirrors is a list of rules. Denying rules take precedence; otherwise the first match applies.
 type Mirrors []Mirror
 
-// Denial returns the rule that says that a channel of a host is not mirrored.
+// Denial returns the rule that forbids mirroring a channel of host, if there is one.
 func (ms Mirrors) Denial(host, channel string) (Mirror, bool) {
 	for _, m := range ms {
 		if m.Deny && Match(m.Channel, channel) && denies(m.Host, host) {
@@ -120,8 +119,8 @@ func (ms Mirrors) Denial(host, channel string) (Mirror, bool) {
 	return Mirror{}, false
 }
 
-// For returns the rule by which a channel of a host is mirrored, if there is one
-// and none denies it.
+// For returns the rule that requests a mirror of a channel of host. ok is false if there is none, or another
+// rule denies the mirror.
 func (ms Mirrors) For(host, channel string) (Mirror, bool) {
 	if _, no := ms.Denial(host, channel); no {
 		return Mirror{}, false

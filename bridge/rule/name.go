@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// MetaSuffix is what the name of a companion has behind its mirror's.
+	// MetaSuffix is the suffix of the name of a metadata channel.
 	MetaSuffix = ".meta"
-	// maxMirrorName is how long the name of a mirror with a companion may be.
+	// maxMirrorName is the greatest length of the name of a mirror with a metadata channel.
 	maxMirrorName = 58
 )
 
-// Expand puts the names into the template of a mirror's name.
+// Expand replaces {host} and {channel} in the template of a mirror's name.
 func Expand(template, host, channel string) string {
 	return strings.NewReplacer("{host}", achName(shortAchd(host)), "{channel}", channel).Replace(template)
 }
 
-// checkTemplate refuses a name that no mirror can have.
+// checkTemplate returns an error if no mirror can have the name.
 func checkTemplate(as string) error {
 	if err := localach.CheckName(Expand(as, "h", "c")); err != nil {
 		return fmt.Errorf("as %q: %w; {host} and {channel} stand for the names of the origin", as, err)
@@ -27,8 +27,7 @@ func checkTemplate(as string) error {
 	return nil
 }
 
-// achName makes a host's name fit for channels: bytes that Ach does not allow
-// become '-'.
+// achName converts a host name for use in channel names: bytes that Ach does not allow become '-'.
 func achName(host string) string {
 	if localach.CheckName(host) == nil {
 		return host
@@ -41,7 +40,7 @@ func achName(host string) string {
 	}, host)
 }
 
-// CheckMetaName refuses a mirror whose companion could not have its name.
+// CheckMetaName returns an error if the name of the mirror's metadata channel would be too long.
 func CheckMetaName(mirror string) error {
 	if len(mirror) > maxMirrorName {
 		return fmt.Errorf("%s: longer than %d bytes, so that there is no name for its companion %s; give it a shorter one with as=NAME (--as), or leave meta out", mirror, maxMirrorName, mirror+MetaSuffix)

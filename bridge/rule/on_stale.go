@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// OnStale is what becomes of a command channel whose writer is lost: no frame came
-// within the deadline. The zero value keeps the last command. Values can be compared.
+// OnStale determines the content of a command channel whose writer is lost, that is, after a deadline without a
+// frame. The zero value keeps the last command. Values are comparable.
 type OnStale struct {
-	File  string // where the safe frame was read; empty: keep
-	Frame string // the safe frame's bytes
+	File  string // file that the safe frame was read from; empty means keep
+	Frame string // bytes of the safe frame
 }
 
 const (
@@ -20,15 +20,15 @@ const (
 	putStale  = "put:"
 )
 
-// maxSafeFrame is how large a safe frame may be.
+// maxSafeFrame is the greatest size of a safe frame.
 const maxSafeFrame = 32 << 10
 
-// ReadFile returns the first bytes of a file, at most so many. It is handed in, since
-// this package reads no file itself.
+// ReadFile returns at most the first most bytes of a file. Callers provide it, since this package does not read
+// files.
 type ReadFile func(file string, most int64) ([]byte, error)
 
-// parseOnStale reads keep, or put:FILE, and then the safe frame from the file. Without
-// read there can be no file.
+// parseOnStale parses keep or put:FILE, and reads the safe frame from FILE. If read is nil, only keep is
+// accepted.
 func parseOnStale(s string, read ReadFile) (OnStale, error) {
 	file, err := safeFile(s)
 	if err != nil || file == "" {
@@ -41,7 +41,7 @@ func parseOnStale(s string, read ReadFile) (OnStale, error) {
 	return OnStale{file, frame}, nil
 }
 
-// safeFile returns FILE of put:FILE, and nothing for keep.
+// safeFile returns FILE of put:FILE, and "" for keep.
 func safeFile(s string) (string, error) {
 	if s == keepStale {
 		return "", nil
@@ -69,7 +69,7 @@ func readSafe(file string, read ReadFile) (string, error) {
 	return string(frame), nil
 }
 
-// String prints it as parseOnStale reads it.
+// String returns the form that parseOnStale parses.
 func (o OnStale) String() string {
 	if o.File == "" {
 		return keepStale
@@ -77,7 +77,7 @@ func (o OnStale) String() string {
 	return putStale + o.File
 }
 
-// check refuses one that came without its frame.
+// check returns an error if the safe frame is missing or too large.
 func (o OnStale) check() error {
 	if o.File != "" && (o.Frame == "" || len(o.Frame) > maxSafeFrame) {
 		return fmt.Errorf("on_stale %v: the safe frame is missing, or larger than %d KiB", o, maxSafeFrame>>10)
@@ -85,8 +85,8 @@ func (o OnStale) check() error {
 	return nil
 }
 
-// onStaleOf takes what the control API carries: the frame comes with it, since a
-// daemon reads no file because somebody else names it.
+// onStaleOf parses the form of the control API, which includes the frame. The daemon must not read a file that
+// an API client names.
 func onStaleOf(text string, frame []byte) (OnStale, error) {
 	file, err := safeFile(cmp.Or(text, keepStale))
 	if err != nil {
@@ -98,11 +98,10 @@ func onStaleOf(text string, frame []byte) (OnStale, error) {
 	return OnStale{file, string(frame)}, nil
 }
 
-// leastDeadline is the shortest deadline: below it the timers of the system are
-// what is late.
+// leastDeadline is the shortest deadline. The system's timers are not exact enough for shorter ones.
 const leastDeadline = time.Millisecond
 
-// parseDeadline reads a time of at least 1 ms; none and 0 are no deadline.
+// parseDeadline parses a time of at least 1 ms; none and 0 mean no deadline.
 func parseDeadline(s string) (time.Duration, error) {
 	if s == "none" {
 		return 0, nil

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Rate is a number of frames per 1000 seconds; 0 is no limit.
+// Rate is a number of frames per 1000 seconds; 0 means no limit.
 type Rate uint32
 
-// Interval is the time from one frame to the next, 0 without a limit.
+// Interval returns the time from one frame to the next, 0 without a limit.
 func (r Rate) Interval() time.Duration {
 	if r == 0 {
 		return 0
@@ -21,13 +21,13 @@ func (r Rate) Interval() time.Duration {
 	return time.Duration(1000 * float64(time.Second) / float64(r))
 }
 
-// Hz is the limit in frames a second.
+// Hz returns the limit in frames a second.
 func (r Rate) Hz() float64 { return float64(r) / 1000 }
 
-// String prints the frames a second.
+// String returns the frames a second.
 func (r Rate) String() string { return strconv.FormatFloat(r.Hz(), 'f', -1, 64) }
 
-// limit prints the frames a second as parseRate reads them.
+// limit returns the form that parseRate parses.
 func (r Rate) limit() string {
 	if r == 0 {
 		return "none"
@@ -35,7 +35,7 @@ func (r Rate) limit() string {
 	return r.String()
 }
 
-// parseRate reads frames a second, from 0.001, or none.
+// parseRate parses frames a second, at least 0.001, or none.
 func parseRate(s string) (Rate, error) {
 	if s == "none" {
 		return 0, nil
@@ -47,14 +47,13 @@ func parseRate(s string) (Rate, error) {
 	return Rate(math.Round(f * 1000)), nil
 }
 
-// Levels is how many priorities there are.
+// Levels is the number of priorities.
 const Levels = 8
 
-// Priority is one more than the number that users write, so that its zero value
-// is the default, 4.
+// Priority is the user's number plus one, so that the zero value is the default, 4.
 type Priority uint8
 
-// Level is the priority as a number: 0 … 7.
+// Level returns the user's number, 0 … 7.
 func (p Priority) Level() int {
 	if p == 0 {
 		return 4
@@ -62,10 +61,10 @@ func (p Priority) Level() int {
 	return int(p) - 1
 }
 
-// String prints the number.
+// String returns the user's number.
 func (p Priority) String() string { return strconv.Itoa(p.Level()) }
 
-// parsePriority reads 0 … 7.
+// parsePriority parses 0 … 7.
 func parsePriority(s string) (Priority, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > 7 {
@@ -74,42 +73,42 @@ func parsePriority(s string) (Priority, error) {
 	return Priority(n + 1), nil
 }
 
-// Mode says which frames a mirror gets.
+// Mode determines which frames a mirror gets.
 type Mode uint8
 
-// The modes.
+// Modes.
 const (
-	Newest Mode = iota // the newest, whenever the link can take one
-	Every              // all, in order, as far back as the ring reaches
+	Newest Mode = iota // the newest frame, whenever the link can carry one
+	Every              // all frames in order, starting with the oldest in the ring
 )
 
 var modes = []string{"newest", "every"}
 
-// String prints the mode as parseMode reads it.
+// String returns the form that parseMode parses.
 func (m Mode) String() string { return Word(modes, m) }
 
-// parseMode reads newest or every.
+// parseMode parses newest or every.
 func parseMode(s string) (Mode, error) { return parseWord[Mode](modes, s) }
 
-// Compress says how large frames are made smaller on their way.
+// Compress determines how frames are compressed.
 type Compress uint8
 
-// The ways to compress.
+// Compression methods.
 const (
-	CompressAuto Compress = iota // where it pays: measured, frame by frame
-	CompressNone                 // never; tests name it
+	CompressAuto Compress = iota // compress where measurements show a gain, decided for each frame
+	CompressNone                 // never compress; exported for tests
 	CompressZstd
 )
 
 var compressions = []string{"auto", "none", "zstd"}
 
-// compressNumbers are the numbers of the ways in messages. The number 2 was S2.
+// compressNumbers holds the number of each method in messages. Number 2 was S2.
 var compressNumbers = []uint8{CompressAuto: 0, CompressNone: 1, CompressZstd: 3}
 
-// String prints the way as parseCompress reads it.
+// String returns the form that parseCompress parses.
 func (c Compress) String() string { return Word(compressions, c) }
 
-// parseCompress reads auto, none or zstd.
+// parseCompress parses auto, none or zstd.
 func parseCompress(s string) (Compress, error) {
 	if s == "s2" {
 		return 0, fmt.Errorf("%q is gone: use auto or zstd instead", s)
@@ -117,23 +116,23 @@ func parseCompress(s string) (Compress, error) {
 	return parseWord[Compress](compressions, s)
 }
 
-// Late says what becomes of a frame that arrives past its budget. The zero value is the
-// default of the class: newest for states, drop for commands. Others than tests read
-// EffectiveLate.
+// Late is the late-frame policy: how to handle a frame that arrives past its budget. The zero value is the
+// default of the class: newest for state channels, drop for commands. Use EffectiveLate to read it, except in
+// tests.
 type Late uint8
 
-// What becomes of late frames.
+// Late-frame policies.
 const (
-	LateNewest Late = iota + 1 // put and counted, if newer than what is there; tests name it
-	LateDrop                   // counted, not put
+	LateNewest Late = iota + 1 // put and count the frame, if it is newer than the mirror's; exported for tests
+	LateDrop                   // count the frame, but do not put it
 )
 
 var lates = []string{"newest", "drop"}
 
-// String prints the fate as parseLate reads it.
+// String returns the form that parseLate parses.
 func (l Late) String() string { return Word(lates, l-1) }
 
-// parseLate reads newest or drop.
+// parseLate parses newest or drop.
 func parseLate(s string) (Late, error) {
 	if s == "deliver" {
 		return 0, fmt.Errorf("%q is gone: use a larger budget instead, as in 1h", s)
@@ -145,21 +144,21 @@ func parseLate(s string) (Late, error) {
 	return l + 1, nil
 }
 
-// Class says what a channel's frames mean to who reads them.
+// Class is the class of a channel: state or command.
 type Class uint8
 
-// The classes.
+// Channel classes.
 const (
-	State   Class = iota // the newest is worth having, however old; tests name it
-	Command              // never put when it may be past its budget
+	State   Class = iota // the newest frame is useful, however old; exported for tests
+	Command              // a frame that may be past its budget is never put
 )
 
 var classes = []string{"state", "command"}
 
-// String prints the class as parseClass reads it.
+// String returns the form that parseClass parses.
 func (c Class) String() string { return Word(classes, c) }
 
-// parseClass reads state or command.
+// parseClass parses state or command.
 func parseClass(s string) (Class, error) { return parseWord[Class](classes, s) }
 
 func Word[T ~uint8](words []string, v T) string {
@@ -177,21 +176,20 @@ func parseWord[T ~uint8](words []string, s string) (T, error) {
 	return T(i), nil
 }
 
-// Option is one of the keys by which a QoS is written: behind an address, in a
-// rule of the configuration, as a flag.
+// Option is one option of a QoS. It can be set after an address, in a rule of the configuration, or by a flag.
 type Option struct {
 	Key   string
-	Kind  string   // of the value, for the help; empty when Words tell it
-	Words []string // that the value may be; nil: something else
+	Kind  string   // placeholder of the value in the help; empty if Words lists all values
+	Words []string // possible values; nil means free text
 	Usage string
-	// Here says that it is for the host that has the mirror alone: the origin does not
-	// learn it, and a push cannot ask for it.
+	// Here reports that only the mirror's host uses the option: it is not sent to the origin, and a push cannot
+	// request it.
 	Here bool
 	set  func(*QoS, string, ReadFile) error
 	text func(QoS) string
 }
 
-// options are all keys, in the order in which people read them.
+// options lists all options in the order of the help.
 var options = []Option{
 	{"budget", "TIME", nil, "drop frames older than this", false,
 		func(q *QoS, s string, _ ReadFile) (err error) { q.Budget, err = parseBudget(s); return },
@@ -232,7 +230,7 @@ func parseSwitch(s string) (bool, error) {
 	return i == 1, err
 }
 
-// Removed returns what replaces an option that older versions had; empty for other keys.
+// Removed returns advice for an option that older versions had, and "" for other keys.
 func Removed(key string) string {
 	if key == "fit" {
 		return "was removed: where large frames come late, set a longer budget; max_rate sends fewer frames, compress makes them smaller"
@@ -240,15 +238,15 @@ func Removed(key string) string {
 	return ""
 }
 
-// Options are the keys of a QoS. Callers do not change them.
+// Options returns the options of a QoS. Callers must not modify them.
 func Options() []Option { return options }
 
-// PushOptions are the options that a push can ask for.
+// PushOptions returns the options that a push can request.
 func PushOptions() []Option {
 	return slices.DeleteFunc(slices.Clone(options), func(o Option) bool { return o.Here })
 }
 
-// orList is "a, b or c".
+// orList joins words as in "a, b or c".
 func orList(words []string) string {
 	last := len(words) - 1
 	if last < 1 {
@@ -257,14 +255,13 @@ func orList(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// IsSwitch reports whether the words of an option are those of one that is on or off.
+// IsSwitch reports whether words are those of a boolean option.
 func IsSwitch(words []string) bool { return slices.Equal(words, switches) }
 
-// Text is the option's value in q, the default when q does not set it.
+// Text returns the option's value in q, or the default if q does not set the option.
 func (o Option) Text(q QoS) string { return o.text(q) }
 
-// usual reports whether q leaves the option at its default, which for late is that of the
-// class.
+// usual reports whether q has the option's default. The default of late depends on the class.
 func (o Option) usual(q QoS) bool {
 	usual := QoS{}
 	if o.Key == "late" {
@@ -273,8 +270,8 @@ func (o Option) usual(q QoS) bool {
 	return o.text(q) == o.text(usual)
 }
 
-// optionError says what is wrong with the value of an option. Who has named the option
-// already tells Err alone.
+// optionError is an error in the value of an option. Err does not include the key, for callers that already name
+// it, see WithoutKey.
 type optionError struct {
 	Key string
 	Err error
@@ -284,7 +281,7 @@ func (e *optionError) Error() string { return e.Key + " " + e.Err.Error() }
 
 func (e *optionError) Unwrap() error { return e.Err }
 
-// WithoutKey returns what is wrong with a value, for who has named the option already.
+// WithoutKey returns err without the option's key, for messages that already include the key.
 func WithoutKey(err error) error {
 	var option *optionError
 	if errors.As(err, &option) {
@@ -293,8 +290,8 @@ func WithoutKey(err error) error {
 	return err
 }
 
-// Set sets one option from its text; key is as in --mirror HOST/PATTERN,key=value. read
-// is for on_stale alone, and may be nil where that is not set.
+// Set sets one option from its text; key is as in --mirror HOST/PATTERN,key=value. read is needed only for
+// on_stale and may be nil otherwise.
 func (q *QoS) Set(key, value string, read ReadFile) error {
 	var keys []string
 	for _, o := range options {

@@ -20,8 +20,9 @@ func Matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return Match(p, name) })
 }
 
-// MatchType reports whether a pattern of types is for a channel of this host, or for HOST/CHANNEL, of
-// which name is the mirror. A pattern of another host's channels is also one of their mirrors.
+// MatchType reports whether a layout pattern matches a channel or its mirror. channel is a local channel or
+// HOST/CHANNEL, and name is the name of the mirror. A pattern HOST/CHANNEL also matches mirrors that are named
+// HOST.CHANNEL.
 func MatchType(pattern, channel, name string) bool {
 	return Match(pattern, channel) || Match(pattern, name) || Match(strings.Replace(pattern, "/", ".", 1), name)
 }

@@ -10,20 +10,20 @@ import (
 	"achbridge/localach"
 )
 
-// Push is the wish that another host mirrors a channel of ours.
+// Push is a request or rule that another host mirrors a local channel.
 type Push struct {
-	Channel string `json:"channel"` // a pattern in the configuration
+	Channel string `json:"channel"` // may be a pattern in the configuration
 	Host    string `json:"host"`
-	As      string `json:"as,omitempty"` // name over there, in which {channel} stands for ours; empty: the same
-	// QoS is what the peer is asked to ask for, as far as its rule leaves it open. More
-	// than its MaxRate and Priority the peer does not get.
+	As      string `json:"as,omitempty"` // name at the peer, in which {channel} stands for the local name; empty means the same name
+	// QoS is the requested QoS, for the options that the peer's rule does not set. Its MaxRate and Priority are
+	// also upper limits for the peer.
 	QoS  QoS      `json:"qos"`
-	Over via.Kind `json:"-"` // as in Mirror; of a rule
-	Deny bool     `json:"-"` // a rule that there is to be no push; Host is then a pattern
-	From string   `json:"-"` // where the wish is written, for people
+	Over via.Kind `json:"-"` // as in Mirror; only in rules
+	Deny bool     `json:"-"` // the rule forbids the push; Host is a pattern then
+	From string   `json:"-"` // where the request is written, for messages
 }
 
-// ParsePush reads CHANNEL and HOST or HOST/NAME.
+// ParsePush parses CHANNEL and HOST or HOST/NAME.
 func ParsePush(channel, target string) (Push, error) {
 	host, as, _ := CutTarget(target)
 	p := Push{Channel: channel, Host: host, As: as}
@@ -50,7 +50,8 @@ func (p Push) checkQoS() error {
 	return p.QoS.Check()
 }
 
-// Check checks a push of the configuration, which may be for a pattern.
+// Check returns an error if a push of the configuration is invalid. Unlike in CheckOne, Channel may be a
+// pattern.
 func (p Push) Check() error {
 	if p.Deny {
 		return errors.Join(CheckPattern("channel", p.Channel), CheckPattern("host", p.Host))
@@ -64,22 +65,21 @@ func (p Push) Check() error {
 	return errors.Join(CheckPattern("channel", p.Channel), Push{Channel: "c", Host: p.Host, As: p.As, QoS: p.QoS}.CheckOne())
 }
 
-// NameThere is what the channel is called over there.
+// NameThere returns the channel's name at the peer.
 func (p Push) NameThere() string { return p.Name(p.Channel) }
 
-// Name is what a channel that p is for is called over there.
+// Name returns the name at the peer of a channel that matches p.
 func (p Push) Name(channel string) string { return Expand(cmp.Or(p.As, "{channel}"), "", channel) }
 
-// Same reports whether two wishes are for the same push.
+// Same reports whether two requests are for the same push.
 func (p Push) Same(o Push) bool {
 	return p.Channel == o.Channel && p.Host == o.Host && p.NameThere() == o.NameThere()
 }
 
-// Pushes are rules in their order: those that deny are looked at first, then the
-// first that matches counts.
+// Pushes is a list of rules. Denying rules take precedence; otherwise the first match applies.
 type Pushes []Push
 
-// Denial returns the rule that says that a channel is not pushed to a host.
+// Denial returns the rule that forbids pushing channel to host, if there is one.
 func (ps Pushes) Denial(channel, host string) (Push, bool) {
 	for _, r := range ps {
 		if r.Deny && Match(r.Channel, channel) && denies(r.Host, host) {
@@ -89,8 +89,8 @@ func (ps Pushes) Denial(channel, host string) (Push, bool) {
 	return Push{}, false
 }
 
-// For returns the rule by which a channel is pushed to a host, if there is one and
-// none denies it.
+// For returns the rule that requests a push of channel to host. ok is false if there is none, or another rule
+// denies the push.
 func (ps Pushes) For(channel, host string) (Push, bool) {
 	if _, no := ps.Denial(channel, host); no {
 		return Push{}, false

@@ -11,45 +11,42 @@ import (
 	"achbridge/wire"
 )
 
-// QoS is the quality of service of a mirror: what its host asks the origin for.
-// The zero value is the default of everything.
+// QoS is the quality of service of a mirror, which its host requests from the origin. In the zero value all
+// options have their defaults.
 //
-// How it maps to DDS: LIFESPAN is our budget, but the reader sets it, and the
-// newest frame outlives it (see Budget and Late); DEADLINE is our deadline, which a
-// late frame does not meet; DDS's LATENCY_BUDGET is only a hint by
-// which a middleware may batch, and we have no such knob: frames leave as soon as
-// the link can take them; TRANSPORT_PRIORITY is our priority, TIME_BASED_FILTER
-// our max_rate, RELIABILITY with HISTORY keep-all our mode every, and keep-last 1
-// our mode newest.
+// Mapping to DDS: LIFESPAN is our budget, but the reader sets it, and the newest frame is delivered even after
+// it (see Budget and Late). DEADLINE is our deadline, which a late frame does not meet. TRANSPORT_PRIORITY is
+// our priority, TIME_BASED_FILTER our max_rate. RELIABILITY with HISTORY keep-all is our mode every, with
+// keep-last 1 our mode newest. LATENCY_BUDGET, a hint for batching, has no counterpart: frames are sent as soon
+// as the link can carry them.
 type QoS struct {
-	// Budget is how long after its capture a frame may still be delivered; 0 is
-	// DefaultBudget. Past it a frame is neither sent nor sent again, but the newest
-	// frame of the ring is owed to the mirror as long as nothing newer replaces it: it
-	// comes late, behind everything else, and is counted late_kept. Late says what
-	// becomes of one that is under way. Others than tests read EffectiveBudget.
+	// Budget is the latency budget: how long after its capture a frame may be delivered. 0 means DefaultBudget.
+	// A frame past its budget is neither sent nor retransmitted, except by last-value delivery: the newest frame
+	// of the ring is sent late, after all other frames, unless a newer one replaces it. It is counted as
+	// late_kept. Late determines how to handle frames that become late in flight. Use EffectiveBudget to read
+	// Budget, except in tests.
 	Budget   time.Duration
-	MaxRate  Rate     // frames a second at most; always the newest at its slot
+	MaxRate  Rate     // limit of frames a second; each interval gets the newest frame
 	Priority Priority // 7 is the most urgent
 	Mode     Mode
 	Compress Compress
 	Late     Late
 	Class    Class
 
-	// Deadline is the longest time without a frame after which the mirror is stale,
-	// and the writer of a command channel lost; 0 is none. OnStale is what a command
-	// channel gets then. Both are the mirror's own: its origin does not learn them.
+	// Deadline is the time without a frame after which the mirror is stale, and the writer of a command channel
+	// lost. 0 means none. OnStale determines the content of a command channel then. Both are used only by the
+	// mirror's host, and are not sent to the origin.
 	Deadline time.Duration
 	OnStale  OnStale
 
-	// Meta gives the mirror a companion channel, NAME.meta, see Meta. It is the
-	// mirror's own too.
+	// Meta gives the mirror a metadata channel, NAME.meta, see status.Meta. It is not sent to the origin either.
 	Meta bool
 }
 
-// DefaultBudget is the latency budget of a mirror that asks for none.
+// DefaultBudget is the latency budget of a mirror that does not set one.
 const DefaultBudget = 100 * time.Millisecond
 
-// EffectiveBudget is the budget that applies.
+// EffectiveBudget returns the budget, or the default if none is set.
 func (q QoS) EffectiveBudget() time.Duration {
 	if q.Budget == 0 {
 		return DefaultBudget
@@ -57,7 +54,8 @@ func (q QoS) EffectiveBudget() time.Duration {
 	return q.Budget
 }
 
-// EffectiveLate is what becomes of late frames: a command is never put late.
+// EffectiveLate returns the late-frame policy, or the default if none is set. It is always LateDrop for
+// commands.
 func (q QoS) EffectiveLate() Late {
 	switch {
 	case q.Class == Command:
@@ -68,7 +66,7 @@ func (q QoS) EffectiveLate() Late {
 	return q.Late
 }
 
-// parseBudget reads a duration above zero.
+// parseBudget parses a duration above zero.
 func parseBudget(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
@@ -77,7 +75,7 @@ func parseBudget(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Check refuses what contradicts itself.
+// Check returns an error if options are out of range or contradict each other.
 func (q QoS) Check() error {
 	if q.Budget < 0 {
 		return fmt.Errorf("budget %v: want a time above zero", q.Budget)
@@ -100,7 +98,7 @@ func (q QoS) Check() error {
 	return nil
 }
 
-// qosJSON is QoS as the control API and status have it: with its defaults filled in.
+// qosJSON is the JSON form of QoS in the control API and the status. It includes default values.
 type qosJSON struct {
 	BudgetMs  float64 `json:"budget_ms"`
 	MaxRateHz float64 `json:"max_rate_hz,omitempty"`
@@ -108,16 +106,16 @@ type qosJSON struct {
 	Mode      string  `json:"mode"`
 	Compress  string  `json:"compress"`
 	Late      string  `json:"late"`
-	Fit       string  `json:"fit,omitempty"` // older versions send it, see Removed
+	Fit       string  `json:"fit,omitempty"` // sent by older versions, see Removed
 	Class     string  `json:"class"`
 
 	DeadlineMs   float64 `json:"deadline_ms,omitempty"`
 	OnStale      string  `json:"on_stale,omitempty"`
-	OnStaleFrame []byte  `json:"on_stale_frame,omitempty"` // in wishes; status leaves it out
+	OnStaleFrame []byte  `json:"on_stale_frame,omitempty"` // in requests; omitted in the status
 	Meta         bool    `json:"meta,omitempty"`
 }
 
-// MarshalJSON shows what applies, defaults included.
+// MarshalJSON writes the effective values, including defaults.
 func (q QoS) MarshalJSON() ([]byte, error) {
 	v := qosJSON{
 		BudgetMs: inMs(q.EffectiveBudget()), MaxRateHz: q.MaxRate.Hz(), Priority: q.Priority.Level(),
@@ -134,13 +132,13 @@ func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func inMs(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// WithoutFrame is the QoS without the bytes of its safe frame, for status.
+// WithoutFrame returns the QoS without the bytes of its safe frame, for the status.
 func (q QoS) WithoutFrame() QoS {
 	q.OnStale.Frame = ""
 	return q
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON parses the output of MarshalJSON.
 func (q *QoS) UnmarshalJSON(b []byte) error {
 	v := qosJSON{Priority: 4, Mode: modes[0], Compress: compressions[0], Class: classes[0]}
 	in := json.NewDecoder(bytes.NewReader(b))
@@ -149,7 +147,7 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("qos: %w", err)
 	}
 	*q = QoS{Meta: v.Meta}
-	// In this order, so that of several errors the same one is told each time.
+	// In a fixed order, so that the first of several errors is always the same.
 	for _, o := range [...]struct {
 		key, value string
 		unset      bool
@@ -172,12 +170,13 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 	return q.Check()
 }
 
-// IsPastBudget reports whether a frame captured then is past its budget; captured is 0 if that time is unknown.
+// IsPastBudget reports whether a frame captured at captured is past its budget at now. captured is 0 if unknown;
+// such a frame counts as past its budget.
 func (q QoS) IsPastBudget(captured, now time.Duration) bool {
 	return q.Mode != Every && (captured == 0 || now-captured > q.EffectiveBudget())
 }
 
-// Wire is the QoS as messages carry it.
+// Wire returns the QoS in the form of messages.
 func (q QoS) Wire() wire.QoS {
 	return wire.QoS{
 		Budget: q.Budget, MaxRate: uint32(q.MaxRate), Priority: int(q.Priority),
@@ -186,7 +185,7 @@ func (q QoS) Wire() wire.QoS {
 	}
 }
 
-// QoSFromWire reads a peer's QoS; an error names what this version does not know.
+// QoSFromWire converts a peer's QoS. It returns an error that names the first value unknown to this version.
 func QoSFromWire(w wire.QoS) (QoS, error) {
 	compress := slices.Index(compressNumbers, w.Compress)
 	q := QoS{

@@ -209,7 +209,7 @@ func TestCommandIsStrictWithoutAWord(t *testing.T) {
 		from, to QoS
 		want     string
 	}{
-		{QoS{}, QoS{Class: Command, Late: LateDrop}, "class command"}, // as it comes through JSON
+		{QoS{}, QoS{Class: Command, Late: LateDrop}, "class command"}, // as decoded from JSON
 		{QoS{}, QoS{Late: LateNewest}, ""},
 		{QoS{}, QoS{Late: LateDrop}, "late drop"},
 	} {
@@ -219,7 +219,7 @@ func TestCommandIsStrictWithoutAWord(t *testing.T) {
 	}
 }
 
-// The rule of the host that has the mirror goes before what the push asks for.
+// The options of the mirror's host override the request of the push.
 func TestPushAsksForStrictAndTheRuleDecides(t *testing.T) {
 	for _, c := range []struct {
 		rule  Grant

@@ -8,8 +8,8 @@ import (
 // Setting is a key with its value, as in budget=20ms.
 type Setting struct{ Key, Value string }
 
-// Split takes the settings off a line of text, as in "krang/*,budget=20ms,priority=7".
-// What has no key in front of a = becomes a Setting without Key; see Check.
+// Split splits the settings off a text such as "krang/*,budget=20ms,priority=7". Text without a = becomes a
+// Setting with an empty Key, see Check.
 func Split(text string) (address string, settings []Setting) {
 	address, more, has := strings.Cut(text, ",")
 	for has {
@@ -24,7 +24,7 @@ func Split(text string) (address string, settings []Setting) {
 	return address, settings
 }
 
-// Check refuses a setting without a key.
+// Check returns an error if the setting has no key.
 func (s Setting) Check() error {
 	if s.Key == "" {
 		return fmt.Errorf("option %q: want key=value, as in budget=20ms", s.Value)

@@ -1,46 +1,46 @@
 package status
 
-// Cause is why frames do not come, or come late, in a word for programs. Those that are
-// listed here stay what they are; there may be more.
+// Cause is a machine-readable reason why frames do not arrive, or arrive late. Listed values do not change; new
+// ones may be added.
 type Cause string
 
-// What can be the matter with a channel.
+// Causes of problems with a channel.
 const (
 	CausePublisherStopped Cause = "publisher_stopped"
-	CausePublisherSlow    Cause = "publisher_slow" // it puts less often than the deadline asks for
-	CauseNoChannel        Cause = "no_channel"     // its origin has none of that name, or does not offer it
-	CauseRule             Cause = "rule"           // the configuration of this host does not ask for it, or denies it
-	CauseExportRule       Cause = "export_rule"    // the origin's rules do not let it be read
-	CauseAcceptRule       Cause = "accept_rule"    // a push is refused by the rules of whom it is for
-	CauseFileMode         Cause = "file_mode"      // a channel's file may not be opened or made
+	CausePublisherSlow    Cause = "publisher_slow" // the publisher puts less often than the deadline requires
+	CauseNoChannel        Cause = "no_channel"     // the origin has no channel of that name, or does not offer it
+	CauseRule             Cause = "rule"           // this host's configuration does not request the channel, or denies it
+	CauseExportRule       Cause = "export_rule"    // the origin's export rules deny reading the channel
+	CauseAcceptRule       Cause = "accept_rule"    // the receiver's accept rules refuse the push
+	CauseFileMode         Cause = "file_mode"      // a channel's file may not be opened or created
 	CauseKey              Cause = "key"            // the hosts have different keys
-	CauseRevoked          Cause = "revoked"        // a host's certificate is
-	CauseCertificate      Cause = "certificate"    // it has ended, or a clock is wrong
-	CausePeerMissing      Cause = "peer_missing"   // never seen
-	CausePeerSilent       Cause = "peer_silent"    // known, and does not answer
+	CauseRevoked          Cause = "revoked"        // a host's certificate is revoked
+	CauseCertificate      Cause = "certificate"    // a host's certificate has expired, or a clock is wrong
+	CausePeerMissing      Cause = "peer_missing"   // the peer was never seen
+	CausePeerSilent       Cause = "peer_silent"    // the peer is known but does not answer
 	CauseMulticast        Cause = "multicast_blocked"
 	CauseLinkRate         Cause = "link_rate"
 	CauseLoss             Cause = "loss"
-	CauseBudget           Cause = "budget" // too short for the frame's size, the link's rate and the way
-	CauseClock            Cause = "clock"  // the other host's is not known well enough
+	CauseBudget           Cause = "budget" // the budget is too short for the frame size, the link's rate and the path
+	CauseClock            Cause = "clock"  // the peer's clock is not known accurately enough
 	CauseShmFull          Cause = "shm_full"
-	CauseShmShare         Cause = "shm_share"      // mirrors that no rule names have used up their share of shared memory
-	CauseHostBusy         Cause = "host_busy"      // a daemon does not get the processor in time
-	CauseSeldomWatched    Cause = "seldom_watched" // frames are put more often than the watcher can look
-	CauseReceiverSlow     Cause = "receiver_slow"  // a local process sits on the mirror's lock
-	CauseCorrupt          Cause = "corrupt"        // a channel's file is
-	CauseAch1x            Cause = "ach_1x"         // Ach 1.x made the channel: whole, but only its own programs can use it
-	CauseAch32Bit         Cause = "ach_32bit"      // a 32-bit program made it, as before
-	CauseOtherLibc        Cause = "other_libc"     // a program with another C library made it, as before
-	CauseFrameSize        Cause = "frame_size"     // frames are too large for the channel that they are to be put into
-	CauseBadFrame         Cause = "bad_frame"      // what its ring holds is too large to be sent, or was never put
-	CauseLimit            Cause = "limit"          // one of doc.go's, or of limits.go, is reached
+	CauseShmShare         Cause = "shm_share"      // mirrors of patterns and pushes have used up their share of shared memory
+	CauseHostBusy         Cause = "host_busy"      // a daemon does not get the CPU in time
+	CauseSeldomWatched    Cause = "seldom_watched" // frames are put more often than the daemon can poll
+	CauseReceiverSlow     Cause = "receiver_slow"  // a local process holds the mirror's lock
+	CauseCorrupt          Cause = "corrupt"        // a channel's file is corrupt
+	CauseAch1x            Cause = "ach_1x"         // created by Ach 1.x: intact, but only Ach 1.x programs can use it
+	CauseAch32Bit         Cause = "ach_32bit"      // created by a 32-bit program: intact, but only such programs can use it
+	CauseOtherLibc        Cause = "other_libc"     // created with another C library: intact, but only programs with that library can use it
+	CauseFrameSize        Cause = "frame_size"     // frames are too large for the channel that they must be put into
+	CauseBadFrame         Cause = "bad_frame"      // the ring holds a frame that is too large to send, or that was never put
+	CauseLimit            Cause = "limit"          // a limit of package bridge (limits.go) is reached
 	CauseLoop             Cause = "loop"
-	CauseForeignWriter    Cause = "foreign_writer" // somebody else writes into the mirror too
-	CauseTypeMisfit       Cause = "type_misfit"    // frames do not fit the type of their channel: nothing shows their values
-	CauseKernelChannel    Cause = "kernel_channel" // programs open the kernel's channel of that name instead
-	CauseInotify          Cause = "inotify"        // the kernel has none left for the daemon: new channels are noticed later
-	CauseCopiedImage      Cause = "copied_image"   // another machine has the host's node id
-	CauseOtherMachine     Cause = "other_machine"  // the host runs on another machine than before: commands and pushes for it wait
-	CauseOther            Cause = "other"          // see the text
+	CauseForeignWriter    Cause = "foreign_writer" // another process writes into the mirror too
+	CauseTypeMisfit       Cause = "type_misfit"    // frames do not match their channel's layout, so that their values cannot be shown
+	CauseKernelChannel    Cause = "kernel_channel" // programs open a channel of the Ach kernel module with the same name instead
+	CauseInotify          Cause = "inotify"        // the kernel's inotify limit is reached, so new channels are noticed later
+	CauseCopiedImage      Cause = "copied_image"   // another machine has the host's node ID
+	CauseOtherMachine     Cause = "other_machine"  // the host runs on another machine than before; commands and pushes to it wait
+	CauseOther            Cause = "other"          // described by the text only
 )

@@ -8,70 +8,68 @@ import (
 	"time"
 )
 
-// EventKind says what an event is about.
+// EventKind is the kind of an event.
 type EventKind string
 
 // Kinds of events.
 const (
 	EventLinkUp          EventKind = "link_up"
 	EventLinkDown        EventKind = "link_down"
-	EventLinkSilent      EventKind = "link_silent" // nothing is heard though it should be
-	EventLinkHeard       EventKind = "link_heard"  // again
+	EventLinkSilent      EventKind = "link_silent" // nothing was received for too long
+	EventLinkHeard       EventKind = "link_heard"  // a silent link receives again
 	EventPeerUnreachable EventKind = "peer_unreachable"
-	// MirrorStale: no frame came within the deadline. DeadlineMissed: nor did it again,
-	// before the mirror was fresh; its Count grows until its End. MirrorFresh: frames come
-	// in time again, and have for a while.
+	// EventMirrorStale: no frame arrived within the deadline. EventDeadlineMissed: the deadline was missed again
+	// before EventMirrorFresh; its Count grows until its End. EventMirrorFresh: frames have arrived in time for
+	// a while.
 	EventMirrorStale     EventKind = "mirror_stale"
 	EventDeadlineMissed  EventKind = "deadline_missed"
 	EventMirrorFresh     EventKind = "mirror_fresh"
-	EventMirrorReplaced  EventKind = "mirror_replaced" // by a new file; readers must open it again
-	EventForeignWriter   EventKind = "foreign_writer"  // somebody else writes into a mirror
-	EventForeignGone     EventKind = "foreign_gone"    // and does not any more
+	EventMirrorReplaced  EventKind = "mirror_replaced" // replaced by a new file; readers must open it again
+	EventForeignWriter   EventKind = "foreign_writer"  // another process writes into a mirror
+	EventForeignGone     EventKind = "foreign_gone"    // the foreign writer has stopped
 	EventUnusable        EventKind = "channel_unusable"
-	EventRefused         EventKind = "refused" // a mirror, push, subscription, frame or session
-	EventLoop            EventKind = "loop"    // a channel came round, and is not mirrored
+	EventRefused         EventKind = "refused" // a mirror, push, subscription, frame or session was refused
+	EventLoop            EventKind = "loop"    // a mirror would return a channel to its origin, and is refused
 	EventClockStep       EventKind = "clock_step"
-	EventHostChanged     EventKind = "host_changed" // its name is that of another node now
-	EventCopiedImage     EventKind = "copied_image" // another machine has the host's node id
+	EventHostChanged     EventKind = "host_changed" // the host name now belongs to another node
+	EventCopiedImage     EventKind = "copied_image" // another machine has the host's node ID
 	EventCertificateEnds EventKind = "certificate_ends"
-	EventForged          EventKind = "hub_forged" // the hub brought a frame that is not put: not the origin's, or come again
+	EventForged          EventKind = "hub_forged" // the hub delivered a frame that is not the origin's, or a replayed one; it is not put
 )
 
-// EventKinds are all kinds.
+// EventKinds lists all kinds.
 var EventKinds = []EventKind{
 	EventLinkUp, EventLinkDown, EventLinkSilent, EventLinkHeard, EventPeerUnreachable, EventMirrorStale, EventDeadlineMissed, EventMirrorFresh,
 	EventMirrorReplaced, EventForeignWriter, EventForeignGone, EventUnusable, EventRefused, EventLoop, EventClockStep, EventHostChanged,
 	EventCopiedImage, EventCertificateEnds, EventForged,
 }
 
-// Event is something that happened which an operator may want to know. Its JSON
-// keys are used by programs.
+// Event is an event that may interest an operator. Its JSON keys are an external interface.
 type Event struct {
-	Seq     uint64    `json:"seq"`  // from 1 in each run of the daemon, without gaps
-	Time    time.Time `json:"time"` // by the wall clock of this host
+	Seq     uint64    `json:"seq"`  // from 1 in each incarnation of the daemon, without gaps
+	Time    time.Time `json:"time"` // wall-clock time of this host
 	Kind    EventKind `json:"kind"`
-	Host    string    `json:"host,omitempty"`    // the other one
-	Channel string    `json:"channel,omitempty"` // as its origin calls it
-	Mirror  string    `json:"mirror,omitempty"`  // as it is called here
-	Text    string    `json:"text"`              // what happened, or why
-	Count   int       `json:"count,omitempty"`   // how often, where several are told as one
-	// End is since when it is over, of what goes on for a while.
+	Host    string    `json:"host,omitempty"`    // name of the peer
+	Channel string    `json:"channel,omitempty"` // channel name at its origin
+	Mirror  string    `json:"mirror,omitempty"`  // local name of the mirror
+	Text    string    `json:"text"`              // description or reason
+	Count   int       `json:"count,omitempty"`   // number of occurrences, if the event combines several
+	// End is when a lasting condition ended; nil if it lasts, or the event is momentary.
 	End *time.Time `json:"end,omitempty"`
 }
 
-// EventList is a piece of what happened.
+// EventList is a consecutive part of the events.
 type EventList struct {
-	Run    string  `json:"run"`    // another one: the daemon was started anew, and counts from 1
-	Missed uint64  `json:"missed"` // events that are not kept any more, before the first
+	Run    string  `json:"run"`    // incarnation of the daemon; after a restart it differs, and Seq begins at 1
+	Missed uint64  `json:"missed"` // number of events before the first one that are not kept any more
 	Events []Event `json:"events"` // oldest first
 }
 
-// KeptEvents is how many events are kept for those who ask later. Tests of the node fill them.
+// KeptEvents is the number of events that the journal keeps. Tests of the node fill it.
 const KeptEvents = 512
 
-// Journal is what happened. It is the one place that tells of it: to the log, to
-// those who follow, and to who counts. It never waits for who follows. Safe for
-// concurrent use.
+// Journal records events: it logs them, counts them, and wakes followers. It never waits for a follower. Safe
+// for concurrent use.
 type Journal struct {
 	Log *slog.Logger
 
@@ -79,10 +77,10 @@ type Journal struct {
 	ring   [KeptEvents]Event // event seq is in slot seq%KeptEvents
 	last   uint64
 	counts map[EventKind]uint64
-	more   chan struct{} // closed when there is one more; nil: nobody waits
+	more   chan struct{} // closed at the next event; nil if nobody waits
 }
 
-// Tell logs a message with the peer and the channel of e, and keeps e. It returns its number.
+// Tell logs a message with the peer and the channel of e, stores e, and returns its sequence number.
 func (j *Journal) Tell(level slog.Level, message string, e Event, args ...any) uint64 {
 	if channel := cmp.Or(e.Mirror, e.Channel); channel != "" {
 		args = append([]any{"channel", channel}, args...)
@@ -94,19 +92,18 @@ func (j *Journal) Tell(level slog.Level, message string, e Event, args ...any) u
 	return j.keep(e)
 }
 
-// GoesOn counts more of what event seq has told of, whose text is this now. Neither the log
-// nor those who follow hear of it.
+// GoesOn adds more occurrences to event seq and replaces its text. It neither logs nor wakes followers.
 func (j *Journal) GoesOn(seq uint64, kind EventKind, more int, text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.counts[kind] += uint64(more)
-	if e := &j.ring[seq%KeptEvents]; e.Seq == seq { // it is still kept
+	if e := &j.ring[seq%KeptEvents]; e.Seq == seq { // the event is still kept
 		e.Count += more
 		e.Text = text
 	}
 }
 
-// Ended notes that what event seq has told of is over since a while ago.
+// Ended records that the condition of event seq ended some time ago.
 func (j *Journal) Ended(seq uint64, ago time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -133,13 +130,13 @@ func (j *Journal) keep(e Event) uint64 {
 	return e.Seq
 }
 
-// Since returns the events after one, and if there are none a channel that is closed
-// when there are.
+// Since returns the events after sequence number after. missed counts the events among them that are no longer
+// kept. If list is empty, more is closed at the next event.
 func (j *Journal) Since(after uint64) (list []Event, missed uint64, more <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if after > j.last {
-		after = 0 // it counts in another run
+		after = 0 // it belongs to another incarnation of the daemon
 	}
 	oldest := max(j.last, KeptEvents) - KeptEvents + 1
 	if first := after + 1; first < oldest {

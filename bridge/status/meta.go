@@ -10,76 +10,74 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Meta is what the companion channel NAME.meta of a mirror with option meta tells of
-// it, anew beside each put and whenever its link state changes. A program in any
-// language can refuse old data by it, also when nothing arrives any more: the age of
-// the mirror's newest frame is CLOCK_MONOTONIC now minus Captured, and may be off by
-// Uncertainty. A frame of the companion has 64 bytes, little-endian:
+// Meta is a frame of the metadata channel NAME.meta, which a mirror with option meta has. The daemon writes one
+// after each put and when the link state changes. With it, a program in any language can refuse old data, even
+// when nothing arrives any more. The age of the mirror's newest frame is the current CLOCK_MONOTONIC minus
+// Captured, plus or minus Uncertainty. The frame has 64 bytes, little-endian:
 //
 //	offset  size  field
 //	     0     4  "AMTA"
 //	     4     1  1, the version of this layout
 //	     5     1  link: 0 down, 1 up, 2 silent, 3 refused
 //	     6     2  flags: 1 stale, 2 safe frame
-//	     8     8  epoch        life of the origin's channel that the frame is of
-//	    16     8  seq          number of the frame there; 0: no frame yet
-//	    24     8  mirror seq   number of the frame in the mirror, as ach_get has it
+//	     8     8  epoch        epoch of the origin's channel that the frame is from
+//	    16     8  seq          number of the frame at the origin, 0 before the first
+//	    24     8  mirror seq   number of the frame in the mirror, as ach_get returns it
 //	    32     8  captured     when the origin's daemon saw the frame, in ns of this
-//	                           host's CLOCK_MONOTONIC; 0: not known
-//	    40     8  put          when it was put into the mirror, likewise; 0: not known
-//	    48     8  uncertainty  of captured, in ns, by what is known of the origin's clock
-//	    56     8  deadline     of the mirror, in ns; 0: none
+//	                           host's CLOCK_MONOTONIC, or 0 if unknown
+//	    40     8  put          when the frame was put into the mirror, in the same
+//	                           unit, or 0 if unknown
+//	    48     8  uncertainty  of captured, in ns, due to the estimate of the origin's clock
+//	    56     8  deadline     of the mirror, in ns, or 0 if it has none
 //
-// Frames that the bridge leaves out are not missing in the mirror: it is a ring of its own,
-// whose frames are numbered without a hole, so that a reader of it sees none. How many were
-// left out between two frames of the companion is the growth of seq less the growth of mirror
-// seq, as long as epoch stays and neither goes back; what else is put there, the safe frame
-// or somebody else's, counts as one less.
+// Frames that the bridge omits leave no gap in the mirror: its ring has its own numbers, without gaps. The
+// number of frames omitted between two metadata frames is the growth of seq minus the growth of mirror seq. This
+// holds while epoch is unchanged and neither number goes back. Each safe frame or foreign frame in the mirror
+// reduces the result by one.
 //
-// A daemon that was killed leaves the link up: only the age tells.
+// A daemon that was killed leaves the link state up. Only the age shows that it is gone.
 //
-// While this host is suspended its CLOCK_MONOTONIC stands still, so that an age does not
-// count that time: after it the data is older than it looks, until the next put. Who must
-// know compares CLOCK_BOOTTIME less CLOCK_MONOTONIC, which has grown by as much, with
-// what it was when the frame was read. What the origin's daemon had seen before the
-// origin's host was suspended is older than it looks likewise.
+// CLOCK_MONOTONIC stops while this host is suspended, so ages do not include that time. Afterwards the data is
+// older than its age, until the next put. To detect this, compare CLOCK_BOOTTIME minus CLOCK_MONOTONIC with its
+// value when the frame was read: it has grown by the suspended time. In the same way, data that the origin's
+// daemon saw before a suspend of its host is older than its age.
 type Meta struct {
 	Link                  MetaLink
-	Stale                 bool // no frame came for the deadline
+	Stale                 bool // no frame arrived within the deadline
 	Safe                  bool // the newest frame of the mirror is the safe frame of on_stale
 	Epoch, Seq, MirrorSeq uint64
-	Captured, Put         time.Duration // of CLOCK_MONOTONIC
+	Captured, Put         time.Duration // in CLOCK_MONOTONIC of this host
 	Uncertainty, Deadline time.Duration
 }
 
-// MetaLink is what feeds the mirror.
+// MetaLink is the state of the link that feeds the mirror.
 type MetaLink uint8
 
-// The link states.
+// Link states.
 const (
 	MetaDown    MetaLink = iota // no link, or the origin does not offer the channel
-	MetaUp                      // frames come when the origin puts some
-	MetaSilent                  // the origin's host is not heard
-	MetaRefused                 // a rule, or the mirror's file; the daemon's log says why
+	MetaUp                      // frames arrive when the origin puts them
+	MetaSilent                  // nothing is received from the origin's host
+	MetaRefused                 // a rule or the mirror's file prevents it; the daemon's log has the reason
 )
 
 var metaLinks = []string{"down", "up", "silent", "refused"}
 
-// String prints the state as people read it.
+// String returns the state in readable form.
 func (l MetaLink) String() string { return rule.Word(metaLinks, l) }
 
-// MetaSize is the size in bytes of a companion's frames.
+// MetaSize is the size of a metadata frame in bytes.
 const MetaSize = 64
 
 const (
 	metaMagic   = "AMTA"
 	metaVersion = 1
 
-	MetaStale = 1 << 0 // flags of a frame; tests look at them
-	MetaSafe  = 1 << 1 // as MetaStale, for tests
+	MetaStale = 1 << 0 // flag of a frame; exported for tests
+	MetaSafe  = 1 << 1 // flag of a frame; exported for tests
 )
 
-// Append appends the frame that tells m.
+// Append appends the encoded frame to dst.
 func (m Meta) Append(dst []byte) []byte {
 	flags := uint16(0)
 	if m.Stale {
@@ -97,7 +95,7 @@ func (m Meta) Append(dst []byte) []byte {
 	return dst
 }
 
-// ParseMeta reads what Append writes.
+// ParseMeta decodes a frame encoded by Append.
 func ParseMeta(b []byte) (Meta, error) {
 	if len(b) != MetaSize || string(b[:4]) != metaMagic {
 		return Meta{}, fmt.Errorf("not a frame of a companion channel: %d bytes", len(b))
@@ -115,8 +113,8 @@ func ParseMeta(b []byte) (Meta, error) {
 	}, nil
 }
 
-// Monotonic is the host's CLOCK_MONOTONIC at t, a time that has Go's monotonic reading,
-// which runs on the same clock.
+// Monotonic converts t to the host's CLOCK_MONOTONIC. t must have Go's monotonic reading, which uses the same
+// clock.
 func Monotonic(t time.Time) time.Duration {
 	var ts unix.Timespec
 	before := time.Since(t)

@@ -8,18 +8,19 @@ import (
 	"achbridge/bridge/via"
 )
 
-// Report is what the node knows of itself. Its JSON keys are used by programs.
+// Report is the status of the node. Its JSON keys are an external interface.
 type Report struct {
 	Host    string  `json:"host"`
 	Node    string  `json:"node"`
 	UptimeS float64 `json:"uptime_s"`
-	// ProcessorWait is the share of the last seconds in which a thread of the daemon was ready to run but waited for a
-	// processor; null: the kernel does not tell.
+	// ProcessorWait is the recent share of time in which a thread of the daemon was ready to run but waited for
+	// a CPU. It is null if the kernel does not report that.
 	ProcessorWait *float64 `json:"processor_wait"`
-	// NoInotify is why the kernel does not report new channels to the daemon, which then looks for them four times a
-	// second; empty: it does.
+	// NoInotify is why the kernel does not report new channels; the daemon then polls for them four times a
+	// second. It is empty if inotify works.
 	NoInotify string `json:"no_inotify,omitempty"`
-	// Copied is a peer's report that another machine has the node id of this host; empty if there was none in the last hour.
+	// Copied is a peer's report that another machine has the node ID of this host. It is empty if there was none
+	// in the last hour.
 	Copied  string         `json:"copied,omitempty"`
 	Links   []Link         `json:"links"`
 	Mirrors []Mirror       `json:"mirrors"`
@@ -27,7 +28,7 @@ type Report struct {
 	Pushes  []Push         `json:"pushes"`
 	Locals  []Local        `json:"channels"`
 	Peers   []Peer         `json:"peers"`
-	// Events counts what happened since the daemon began, as the metrics have it.
+	// Events counts the events since the daemon started, for the metrics.
 	Events map[EventKind]uint64 `json:"-"`
 }
 
@@ -37,137 +38,140 @@ type Link struct {
 	Node      string    `json:"node"`
 	Addr      string    `json:"addr"`
 	Transport via.Kind  `json:"transport"`
-	Way       Way       `json:"way"`   // direct, or by the hub
-	State     LinkState `json:"state"` // up, or silent: nothing is heard though it should be
+	Way       Way       `json:"way"`   // direct, or over the hub
+	State     LinkState `json:"state"` // up, or silent if nothing was received for too long
 	SilentS   float64   `json:"silent_s,omitempty"`
-	Dialled   bool      `json:"dialled"` // by us
+	Dialled   bool      `json:"dialled"` // this host dialled
 	UpS       float64   `json:"up_s"`
 	RTTms     float64   `json:"rtt_ms"`
-	// PathMbit is what the way to the peer was measured to carry when it was last
-	// full, in Mbit/s; null: it never was.
+	// PathMbit is the capacity of the path to the peer in Mbit/s, measured when the path was last full. It is
+	// null if the path was never full.
 	PathMbit           *float64     `json:"path_mbit"`
-	Inbound            *InboundPath `json:"from_peer"`       // the other way, as the peer tells; null: it has not yet
-	ClockOffsetMs      float64      `json:"clock_offset_ms"` // its monotonic clock minus ours
+	Inbound            *InboundPath `json:"from_peer"`       // the path from the peer, as the peer reports it; null before its first report
+	ClockOffsetMs      float64      `json:"clock_offset_ms"` // the peer's monotonic clock minus ours
 	ClockUncertaintyMs float64      `json:"clock_uncertainty_ms"`
-	// DatagramBytes is the largest that the path carries at once, without the headers.
+	// DatagramBytes is the largest datagram that the path carries, without headers.
 	DatagramBytes int `json:"datagram_bytes"`
-	// CopyAt is the address of another machine that has the peer's node id; empty if none was heard in the last hour.
+	// CopyAt is the address of another machine that has the peer's node ID. It is empty if none was seen in the
+	// last hour.
 	CopyAt string `json:"copy_at,omitempty"`
-	// OtherWay describes another way to the peer that is being tried or cannot be taken; empty if there is none.
+	// OtherWay describes another route to the peer that is being tried or cannot be used. It is empty if there
+	// is none.
 	OtherWay string `json:"other_way,omitempty"`
-	// LeftOut is how many channels the peer offers beyond those that are kept account of.
+	// LeftOut is the number of channels that the peer offers beyond the catalog limit.
 	LeftOut int `json:"channels_left_out,omitempty"`
 	Traffic `json:"traffic"`
 }
 
-// InboundPath is what the peer has told last of the way from it to us, and of itself.
+// InboundPath is the peer's last report about the path from it to us, and about itself.
 type InboundPath struct {
-	AtS      float64  `json:"at_s"`      // the peer's time then
-	FullS    float64  `json:"full_s"`    // as in Traffic, of the peer
-	PathMbit *float64 `json:"path_mbit"` // as in LinkStatus, of the peer
+	AtS      float64  `json:"at_s"`      // the peer's time of the report
+	FullS    float64  `json:"full_s"`    // as in Traffic, for the peer
+	PathMbit *float64 `json:"path_mbit"` // as in Link, for the peer
 	Sent     uint64   `json:"packets_sent"`
 	Lost     uint64   `json:"packets_lost"`
-	// ProcessorWait is as in Report, of the peer; null: hardly any, or it does not tell.
+	// ProcessorWait is as in Report, for the peer. It is null if it is close to 0, or the peer does not report
+	// it.
 	ProcessorWait *float64 `json:"processor_wait"`
 }
 
-// Traffic counts what a link has carried since it came up. Packets are ours, without
-// what the transport sends on its own; bytes are without its headers. Two looks give
-// rates.
+// Traffic counts the traffic of a link since it was established. Packets are achbridge's, without those that the
+// transport sends for itself; bytes exclude transport headers. The difference of two samples gives rates.
 type Traffic struct {
-	Sent      uint64 `json:"packets_sent"` // with frames, or asking for an answer
-	Lost      uint64 `json:"packets_lost"` // of those, by what the peer reports
+	Sent      uint64 `json:"packets_sent"` // packets with frames, or packets that request an acknowledgement
+	Lost      uint64 `json:"packets_lost"` // part of Sent: packets that the peer reports as lost
 	SentBytes uint64 `json:"sent_bytes"`
 	Received  uint64 `json:"packets_received"`
-	// Missed are the packets of the peer that did not come: by their numbers, so that it
-	// includes those that are still to come.
+	// Missed counts the peer's packets that did not arrive, computed from packet numbers. It includes packets
+	// that are still in flight.
 	Missed        uint64 `json:"packets_missed"`
 	ReceivedBytes uint64 `json:"received_bytes"`
-	// FullS is for how long frames have waited because the path, by what is known of it,
-	// could take no more.
+	// FullS is how long frames have waited because the path could carry no more, by its measured capacity.
 	FullS float64 `json:"full_s"`
 }
 
-// Mirror is one local copy of a remote channel, wanted or running.
+// Mirror is the local copy of a remote channel, running or only requested.
 type Mirror struct {
 	Host    string      `json:"host"`
 	Channel string      `json:"channel"`
 	Name    string      `json:"mirrored_as"`
-	Way     Way         `json:"way,omitempty"` // by which its frames come now; empty: no link feeds it
-	State   MirrorState `json:"state"`         // live, stale, contested, waiting, refused: there is none, or no frame can be put
+	Way     Way         `json:"way,omitempty"` // route of its frames; empty if no link feeds it
+	State   MirrorState `json:"state"`         // live, stale, contested, waiting, or refused (there is no mirror, or no frame can be put)
 	QoS     rule.QoS    `json:"qos"`
 	Reason  string      `json:"reason,omitempty"`
-	Cause   Cause       `json:"cause,omitempty"` // of the reason, when it is one that programs may ask for
-	// RefusedBy is the host that refuses, where the cause is; empty: this one does, or none.
+	Cause   Cause       `json:"cause,omitempty"` // cause of the reason; empty if the reason has no machine-readable cause
+	// RefusedBy is the host that refuses the mirror, where the cause is. It is empty if this host refuses it, or no
+	// host does.
 	RefusedBy string `json:"refused_by,omitempty"`
-	Seq       uint64 `json:"seq"` // of the newest frame, as the origin counts
-	// Bytes is the size of the frame that came last, as it was sent, and TransitMs how old
-	// it was when it did, in time or late; null while that cannot be told.
+	Seq       uint64 `json:"seq"` // number of the newest frame at the origin
+	// Bytes is the transmitted size of the frame that arrived last. TransitMs is the age of that frame at its
+	// arrival, late or not; null if unknown.
 	Bytes     int      `json:"frame_bytes"`
 	TransitMs *float64 `json:"transit_ms"`
-	// OriginCause is why its origin cannot read the channel, as it tells; empty: it can.
+	// OriginCause is why the origin cannot read the channel, as the origin reports. It is empty if the origin
+	// can read it.
 	OriginCause Cause `json:"origin_cause,omitempty"`
-	// LockWaitS is for how long frames have waited in all for a local process to let go of
-	// the mirror's lock.
+	// LockWaitS is the total time for which frames have waited while a local process held the mirror's lock.
 	LockWaitS float64 `json:"lock_wait_s,omitempty"`
-	// AgeMs is the age of the newest frame now, null while it cannot be told. It
-	// grows while nothing comes, also without a link.
+	// AgeMs is the current age of the newest frame; null if unknown. It grows while nothing arrives, even
+	// without a link.
 	AgeMs *float64 `json:"age_ms"`
-	// Unauthenticated: its frames come by achd's protocol, so that nothing proves who sends them. AgeMs is null then, since
-	// nothing tells when a frame was put; SinceArrivalMs is for how long the newest has been here, PeriodMs the time
-	// between two arrivals. OneSided: the origin tells nothing of frames that it did not send, so that frames has
-	// only those that came.
+	// Unauthenticated reports that frames arrive by achd's protocol, so that their sender is not proven. AgeMs
+	// is then null, since the time of the put is unknown. Instead, SinceArrivalMs is the time since the newest
+	// frame arrived, and PeriodMs is the time between two arrivals. OneSided reports that the origin does not
+	// report unsent frames, so that the frame counters only include frames that arrived.
 	Unauthenticated bool     `json:"unauthenticated,omitempty"`
 	SinceArrivalMs  *float64 `json:"since_arrival_ms,omitempty"`
 	OneSided        bool     `json:"one_sided,omitempty"`
-	// PeriodMs is the time between two frames that the mirror is to get, as they came
-	// lately and as max_rate lets them through; DueMs for how long the next one has been
-	// due, which is AgeMs less that, and never below 0. Null while it cannot be told. The
-	// mirror is over its budget while DueMs is more than that.
+	// PeriodMs is the expected time between two frames, from recent arrivals and max_rate. DueMs is how long the
+	// next frame has been due: AgeMs minus PeriodMs, at least 0. Both are null if unknown. The mirror is over
+	// its budget while DueMs exceeds the budget.
 	PeriodMs *float64 `json:"period_ms"`
 	DueMs    *float64 `json:"due_ms"`
-	// Age is what the age was over time, null before it was known.
+	// Age is the age over time; null until an age is known.
 	Age             *Age `json:"age"`
 	ledger.Accounts `json:"frames"`
-	// LostShare is the share of the frames of the last ten seconds that did not get into the mirror, as LostRatio counts
-	// them; null if none was offered.
+	// LostShare is the share of the frames of the last ten seconds that did not get into the mirror, see
+	// ledger.Accounts.LostRatio. It is null if no frame was offered.
 	LostShare *float64 `json:"lost_share"`
-	// AtHub is how many frames a newer one replaced at the hub since it was linked; they count as superseded.
+	// AtHub counts the frames that a newer one replaced at the hub since the mirror was linked to the hub. They
+	// count as superseded.
 	AtHub    uint64 `json:"superseded_at_hub,omitempty"`
-	Replaced uint64 `json:"replaced"`     // times the mirror's file had to be replaced
-	Foreign  uint64 `json:"foreign_puts"` // frames in it that somebody else has put, in this run of the daemon
-	// Temporary: it is there for somebody who looks at the channel, and goes with him.
+	Replaced uint64 `json:"replaced"`     // number of times that the mirror's file was replaced
+	Foreign  uint64 `json:"foreign_puts"` // frames in it by foreign writers, in this incarnation of the daemon
+	// Temporary reports that the mirror exists for a viewer and is removed with the viewer.
 	Temporary bool `json:"temporary,omitempty"`
-	// StaleS is for how long its deadline has been over, whatever the state: only frames in
-	// time count. Safe is how often the safe frame of on_stale was put.
+	// StaleS is how long the deadline has been exceeded, whatever the state. Only frames in time count. Safe
+	// counts the puts of the on_stale safe frame.
 	StaleS float64 `json:"stale_s,omitempty"`
-	// LateS is for how long all frames that came were late, a second and two frames at least;
-	// 0: one was in time.
+	// LateS is how long only late frames have arrived: at least two, over at least a second. It is 0 if a frame
+	// was in time.
 	LateS float64 `json:"late_s"`
 	Safe  uint64  `json:"safe_puts,omitempty"`
-	// TypeHash names the layout that its origin tells; empty: it tells none. It changes with the layout.
+	// TypeHash identifies the layout that the origin advertises, and changes with the layout. It is empty if the
+	// origin advertises none.
 	TypeHash string `json:"type_hash,omitempty"`
-	// Misfit is nil unless a type of its frames is known here that the newest frame does not fit.
+	// Misfit is set if the newest frame does not match the layout known here, and nil otherwise.
 	Misfit *Misfit `json:"misfit,omitempty"`
 }
 
-// Misfit says how the newest frame of a channel does not fit the type of its frames. It is carried all
-// the same, and shown as bytes.
+// Misfit describes how the newest frame of a channel does not match its layout. The frame is still carried, and
+// shown as bytes.
 type Misfit struct {
 	Why      string     `json:"why"`
 	TypeFrom TypeSource `json:"type_from"`
 }
 
-// TypeSource is where the type of a channel's frames is from.
+// TypeSource is the source of a channel's layout.
 type TypeSource string
 
-// A type is from this host's own configuration, or from the origin of a mirror.
+// A layout is from this host's own configuration, or from the origin of a mirror.
 const (
 	TypeFromFile   TypeSource = "file"
 	TypeFromOrigin TypeSource = "origin"
 )
 
-// Health says in one word how the mirror is. A word of a newer daemon is kept.
+// Health returns the health of the mirror. It keeps state values of newer daemons.
 func (m Mirror) Health() Health {
 	switch m.State {
 	case MirrorContested:
@@ -189,33 +193,33 @@ func (m Mirror) MarshalJSON() ([]byte, error) {
 	}{plain(m), m.Health()})
 }
 
-// Subscription is one subscription of a peer to a channel of ours.
+// Subscription is one subscription of a peer to a local channel.
 type Subscription struct {
 	Channel string   `json:"channel"`
 	Peer    string   `json:"peer"`
 	QoS     rule.QoS `json:"qos"`
-	Seq     uint64   `json:"seq"`              // newest frame known to have arrived; 0: none is, as always in mode every
-	Bytes   int      `json:"frame_bytes"`      // of the frame sent last, as it was sent
-	Reason  string   `json:"reason,omitempty"` // why the channel could not be read, or its frame not be sent, when last tried
-	Cause   Cause    `json:"cause,omitempty"`  // of the reason
-	// ReaderWaitS, TransitMs and ReaderCause are what the peer has told last of its mirror:
-	// LockWaitS, TransitMs, and Cause if it takes no frames; budget if all come late.
+	Seq     uint64   `json:"seq"`              // newest frame known to have arrived; 0 if unknown, as always in mode every
+	Bytes   int      `json:"frame_bytes"`      // transmitted size of the last frame
+	Reason  string   `json:"reason,omitempty"` // why the channel could not be read or its frame not be sent, at the last try
+	Cause   Cause    `json:"cause,omitempty"`  // cause of the reason
+	// ReaderWaitS, TransitMs and ReaderCause are the peer's last report about its mirror. They hold the mirror's
+	// LockWaitS and TransitMs, and its Cause if it accepts no frames, or budget if all frames are late.
 	ReaderWaitS float64  `json:"reader_lock_wait_s,omitempty"`
 	TransitMs   *float64 `json:"transit_ms"`
 	ReaderCause Cause    `json:"reader_cause,omitempty"`
-	// AgeMs is the age of the newest frame in the channel, null when it was put before
-	// anybody looked; PeriodMs and DueMs are as in MirrorStatus.
+	// AgeMs is the age of the newest frame in the channel. It is null if the frame was put before the channel
+	// was watched. PeriodMs and DueMs are as in Mirror.
 	AgeMs           *float64 `json:"age_ms"`
 	PeriodMs        *float64 `json:"period_ms"`
 	DueMs           *float64 `json:"due_ms"`
 	ledger.Accounts `json:"frames"`
-	// WithRoom counts the superseded frames that the link had room for: this host looked or sent too late.
+	// WithRoom counts superseded frames for which the link had room: this host polled or sent too late.
 	WithRoom uint64 `json:"superseded_with_room"`
-	// AtHub counts the superseded frames that a newer one replaced at the hub.
+	// AtHub counts superseded frames that a newer one replaced at the hub.
 	AtHub uint64 `json:"superseded_at_hub,omitempty"`
 }
 
-// Health says in one word how the mirror at the other end is, by what is known here.
+// Health returns the health of the peer's mirror, as far as it is known here.
 func (s Subscription) Health() Health {
 	switch {
 	case s.Reason != "" || s.ReaderCause != "" && s.ReaderCause != CauseBudget:
@@ -226,13 +230,13 @@ func (s Subscription) Health() Health {
 	return HealthLive
 }
 
-// Push is one wish to push.
+// Push is one push request.
 type Push struct {
 	rule.Push
 	State  PushState `json:"state"` // waiting, accepted, refused
 	Reason string    `json:"reason,omitempty"`
 	Cause  Cause     `json:"cause,omitempty"`
-	// Unauthenticated: the frames go by achd's protocol, so that nothing proves who gets them.
+	// Unauthenticated reports that the frames are sent by achd's protocol, so that their receiver is not proven.
 	Unauthenticated bool `json:"unauthenticated,omitempty"`
 }
 
@@ -243,29 +247,30 @@ type Local struct {
 	FrameSize  int    `json:"frame_size"`
 	Seq        uint64 `json:"seq"`
 	Exported   bool   `json:"exported"`
-	Reason     string `json:"reason,omitempty"` // why it is not, or what is wrong with it
+	Reason     string `json:"reason,omitempty"` // why the channel is not exported, or what is wrong with it
 	Cause      Cause  `json:"cause,omitempty"`
-	// Misfit is as in Mirror, by types of this host.
+	// Misfit is as in Mirror, for layouts of this host.
 	Misfit *Misfit `json:"misfit,omitempty"`
 }
 
-// Peer is one other node that we know of.
+// Peer is another node that this host knows.
 type Peer struct {
-	Host  string    `json:"host"` // as it proved on a link, or else as is said
+	Host  string    `json:"host"` // name proven on a link, otherwise the announced name
 	Node  string    `json:"node,omitempty"`
 	Addrs []string  `json:"addrs"`
-	State PeerState `json:"state"` // linked, dialling, known; missed: nothing tells of it any more, and it is dialled for a while
+	State PeerState `json:"state"` // linked, dialling, missed (no longer announced, and still dialled for a while), or known
 	Error string    `json:"error,omitempty"`
-	Cause Cause     `json:"cause,omitempty"` // of the error
-	// OwnCertificate: the peer says so of this host's certificate, not we of its.
+	Cause Cause     `json:"cause,omitempty"` // cause of the error
+	// OwnCertificate reports that the error is about this host's certificate, and that the peer reported it.
 	OwnCertificate bool `json:"own_certificate,omitempty"`
-	// Network is of the key by which it proved itself when it linked; empty: it is not linked.
+	// Network is the network of the key by which the peer is authenticated. It is empty if the peer is not
+	// linked.
 	Network string `json:"network,omitempty"`
-	// ListedAs is what it is listed as, if that is not its name.
+	// ListedAs is the configured name of the peer, if it differs from its own name.
 	ListedAs string `json:"listed_as,omitempty"`
 }
 
-// RemoteChannel is one channel that a linked peer offers.
+// RemoteChannel is a channel that another host offers.
 type RemoteChannel struct {
 	Host       string   `json:"host"`
 	Channel    string   `json:"channel"`
@@ -274,12 +279,12 @@ type RemoteChannel struct {
 	Node       string   `json:"node"`
 	Addrs      []string `json:"addrs"`
 	MirroredAs string   `json:"mirrored_as"`
-	Way        Way      `json:"way,omitempty"`    // of the link with its host; empty: it is only announced
-	Closed     bool     `json:"closed,omitempty"` // its host does not let this one read it
-	// Unproved: somebody announces it under the name of a host that has proved to be another node.
+	Way        Way      `json:"way,omitempty"`    // route of the link with its host; empty if the channel is only announced
+	Closed     bool     `json:"closed,omitempty"` // its host does not let this host read it
+	// Unproved reports that the announcement uses the name of a host that has proven to be another node.
 	Unproved bool `json:"unproved,omitempty"`
 	// CopyAt is the same as in Link.
 	CopyAt string `json:"copy_at,omitempty"`
-	// AnnouncedBy is what a host with achd calls itself; empty for hosts with achbridge.
+	// AnnouncedBy is the announced name of a host with achd. It is empty for hosts with achbridge.
 	AnnouncedBy string `json:"announced_by,omitempty"`
 }

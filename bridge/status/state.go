@@ -2,54 +2,53 @@ package status
 
 import "slices"
 
-// A state is told by its word. A client keeps words that it does not know, as a newer daemon may
-// have more states: what it reads it can show and pass on.
+// States are text. A client keeps values that it does not know, since a newer daemon may have more states: it
+// can still show them and pass them on.
 
-// MirrorState says whether a mirror gets frames.
+// MirrorState is the state of a mirror: whether it gets frames.
 type MirrorState string
 
-// The states of a mirror. Those of which there may be several at once are told in
-// the order contested, refused, stale, live.
+// States of a mirror. If several apply, the first of refused, waiting, stale, contested and live is reported.
 const (
-	MirrorWaiting   MirrorState = "waiting" // for its origin
+	MirrorWaiting   MirrorState = "waiting" // waiting for its origin
 	MirrorLive      MirrorState = "live"
 	MirrorStale     MirrorState = "stale"     // live, but no frame came within the deadline
-	MirrorContested MirrorState = "contested" // live, but somebody else writes into its file too
-	MirrorRefused   MirrorState = "refused"   // there is to be no mirror, or none of its frames can be put
+	MirrorContested MirrorState = "contested" // live, but another process writes into its file too
+	MirrorRefused   MirrorState = "refused"   // there must be no mirror, or none of its frames can be put
 )
 
-// LinkState says whether a peer is heard.
+// LinkState is the state of a link: whether packets of the peer arrive.
 type LinkState string
 
-// The states of a link.
+// States of a link.
 const (
 	LinkUp     LinkState = "up"
-	LinkSilent LinkState = "silent" // nothing is heard, though it should be
+	LinkSilent LinkState = "silent" // nothing was received for too long
 )
 
-// PushState says whether a peer takes what is pushed.
+// PushState is the state of a push: whether the peer accepts it.
 type PushState string
 
-// The states of a push.
+// States of a push.
 const (
-	PushWaiting  PushState = "waiting" // for the channel, the peer, or its answer
+	PushWaiting  PushState = "waiting" // waiting for the channel, the peer, or the peer's reply
 	PushAccepted PushState = "accepted"
 	PushRefused  PushState = "refused"
 )
 
-// PeerState says whether there is a link to a node that we know of.
+// PeerState is the state of a known node: whether there is a link to it.
 type PeerState string
 
-// The states of a peer.
+// States of a peer.
 const (
 	PeerLinked   PeerState = "linked"
 	PeerDialling PeerState = "dialling"
-	PeerMissed   PeerState = "missed" // nothing tells of it any more, and it is dialled for a while
+	PeerMissed   PeerState = "missed" // no longer announced, and still dialled for a while
 	PeerKnown    PeerState = "known"
 )
 
-// PeerStates are the states of a peer; the first that holds for anything known of it
-// is its own.
+// PeerStates lists the states of a peer by precedence. The first one that applies to any record of the peer is
+// the peer's state.
 var PeerStates = []PeerState{PeerLinked, PeerDialling, PeerMissed, PeerKnown}
 
 func (s MirrorState) String() string { return string(s) }
@@ -57,23 +56,23 @@ func (s LinkState) String() string   { return string(s) }
 func (s PushState) String() string   { return string(s) }
 func (s PeerState) String() string   { return string(s) }
 
-// Health is how a mirror is, in one word for people and programs: Mirror.Health makes it of the
-// state and of how late the frames are.
+// Health is the condition of a mirror for people and programs. Mirror.Health computes it from the state and the
+// lateness of frames.
 type Health string
 
-// What the health of a mirror can be.
+// Values of Health.
 const (
-	HealthLive    Health = "live"    // frames come in time
-	HealthLate    Health = "late"    // frames come past the budget, or the next is overdue by more than that
-	HealthWaiting Health = "waiting" // its origin is not linked, not heard, or does not offer the channel
-	HealthStale   Health = "stale"   // no frame came in time within its deadline
-	HealthRefused Health = "refused" // a rule, its file or another writer is in the way
+	HealthLive    Health = "live"    // frames arrive in time
+	HealthLate    Health = "late"    // frames arrive past the budget, or the next one is overdue by more than the budget
+	HealthWaiting Health = "waiting" // its origin is not linked, is silent, or does not offer the channel
+	HealthStale   Health = "stale"   // no frame arrived in time within its deadline
+	HealthRefused Health = "refused" // a rule, its file or another writer prevents it
 )
 
-// Healths are all of them, the worst first.
+// Healths lists all values, the worst first.
 var Healths = []Health{HealthRefused, HealthStale, HealthWaiting, HealthLate, HealthLive}
 
 func (h Health) String() string { return string(h) }
 
-// Rank is 0 for the best, and greater the worse: that of a word that is not known is the greatest.
+// Rank returns 0 for the best health, and more for a worse one. Unknown values have the greatest rank.
 func (h Health) Rank() int { return len(Healths) - 1 - slices.Index(Healths, h) }

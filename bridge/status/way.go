@@ -2,19 +2,19 @@ package status
 
 import "achbridge/bridge/via"
 
-// Way says how frames come or go. Its JSON is any text, as that of a state.
+// Way is the route of frames between two hosts. Unknown JSON values are kept, like those of states.
 type Way string
 
-// The ways between two hosts.
+// Routes between two hosts.
 const (
 	wayDirect Way = "direct"
-	WayHub    Way = "hub" // put at a hub once, and pulled there by each reader
+	WayHub    Way = "hub" // put once at a hub, and fetched there by each reader
 )
 
-// AtHub is the one address of a peer that is known at the hub alone.
+// AtHub is the only address of a peer that is known only at the hub.
 const AtHub = string(WayHub)
 
-// WayOver is the way of a link that runs over that protocol.
+// WayOver returns the route of a link with transport kind.
 func WayOver(kind via.Kind) Way {
 	if kind == via.Hub {
 		return WayHub
