@@ -41,7 +41,7 @@ func (w *world) member(name string, to *host) *member {
 	return h.attacks(to, 0)
 }
 
-// attacks starts a member at h's address, without a node. Its node id is h's id with another last
+// attacks starts a member on h, which then has no node. Its node id is h's id with another last
 // byte but one.
 func (h *host) attacks(to *host, variant byte) *member {
 	h.w.t.Helper()

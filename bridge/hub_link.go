@@ -135,8 +135,8 @@ func (n *Node) lookAtHub() {
 	n.begin(n.peers.NextByHub(now, n.view()))
 }
 
-// tellPulls reports the received frames to the origin, at most once a second. It logs frames that
-// the origin did not seal.
+// tellPulls reports the received frames to the origin, at most once a second. It logs
+// discarded frames: those that the origin did not seal, and replayed ones.
 func (l *link) tellPulls(now time.Duration) {
 	if !l.overHub() || now < l.path.stamps.pulled+time.Second {
 		return
@@ -180,8 +180,8 @@ func (l *link) overHub() bool { return overHub(l.s) }
 
 func overHub(s *session.Session) bool { return s.Transport() == via.Hub }
 
-// admitOthers lets l's peers subscribe again to a channel. It was refused to them while another
-// host received commands on it.
+// admitOthers lets peers over the hub subscribe again to a channel. It was refused to them while
+// another host received commands on it.
 func (n *Node) admitOthers(channel string) {
 	for _, l := range n.links {
 		if l.overHub() && l.catalog.sent.refused[channel] {

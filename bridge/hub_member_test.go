@@ -146,7 +146,7 @@ func TestSealedFrameAboveTheChannelsSizeIsNotPut(t *testing.T) {
 	})
 }
 
-// After a restart the robot has other keys, and the PC receives them.
+// After a restart the robot seals with other keys, and a restarted PC gets other keys too.
 func TestFramesOfAnEarlierLifeAreNotPut(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc := w.hubPair(rule.QoS{})

@@ -175,8 +175,8 @@ func TestNewerFrameDoesNotWaitForOneThatTheHubRefused(t *testing.T) {
 	})
 }
 
-// A frame that is too large for the hub counts as refused for readers that join later, too. It is
-// not sent to the hub.
+// A frame that is too large for the hub counts as refused for readers that join later, too. It
+// does not count as in flight.
 func TestReaderThatJoinsAfterARefusedFrameCountsItSo(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, 1000)

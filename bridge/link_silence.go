@@ -233,7 +233,7 @@ func (l *link) isSilent() bool {
 	return silent
 }
 
-// replaces reports whether l replaces old. If l leads to another machine than old, l replaces old
+// replaces reports whether l replaces old. If l leads to another machine, it replaces old
 // only when old is gone, or when commands last went to the machine of l. Of two working links to
 // one machine, the one that the node with the lower id dialled stays. If the same node dialled
 // both, the newer one stays.

@@ -102,8 +102,8 @@ const (
 	Up   Direction = true
 )
 
-// LoadTest measures for 3 s the throughput of the link with a host in one direction. It returns
-// fs.ErrNotExist without a link, and the peer's reason if the peer refuses the test.
+// LoadTest measures for 3 s the throughput of the link with a host in one direction. The error
+// is the reason why there is no test, for example a refusal; it is fs.ErrNotExist without a link.
 func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r status.Load, err error) {
 	granted := make(chan wire.Refused, 1)
 	var l *link

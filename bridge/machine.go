@@ -214,8 +214,8 @@ var errMachine = errors.New("it runs on another machine than the one to which co
 // full.
 var errMachines = fmt.Errorf("%w, of which no more can be remembered: remove the file machines from the state directory, then start the daemon again", errMachine)
 
-// differs returns errMachine if l's peer runs on another machine than the one to which
-// commands and pushes for a host of that name went last.
+// differs returns errMachine if commands and pushes for the host name of l's peer last went to
+// another machine. It returns errMachines if the host is unknown and the table is full.
 func (t *machineTable) differs(l *link) error {
 	last, known := t.used[l.host]
 	if known && l.hello.machine.differs(last) {

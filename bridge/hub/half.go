@@ -33,7 +33,7 @@ type half struct {
 	inbox  string        // prefix of the subjects of answers
 	turn   chan struct{} // semaphore with one slot, for the frame that is being written
 
-	asked atomic.Int64 // when the hub was asked for a sign of life, by flow.now; 0 means that none is overdue
+	asked atomic.Int64 // when the hub was asked for a sign of life, by flow.now; 0 means that the answer has arrived
 
 	mu         sync.Mutex
 	waiting    map[string]func(*nats.Msg) // handlers of answers, by the last token of the subject
