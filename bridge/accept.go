@@ -10,7 +10,7 @@ import (
 	"achbridge/wire"
 )
 
-// maxPushed is how many pushes of one peer this host accepts.
+// maxPushed is the number of pushes that this host accepts from one peer.
 const maxPushed = 256
 
 // offer answers a peer that wants to push a channel. If the accept rules allow it, the offer
@@ -38,7 +38,7 @@ func (n *Node) offer(l *link, m wire.Offer) {
 	l.send(wire.Accepted{ID: m.ID})
 }
 
-// pushed is a request that a peer's push has made here.
+// pushed is a mirror request that an accepted push of a peer has made on this host.
 type pushed struct {
 	rule.Mirror
 	offer wire.Offer
@@ -76,9 +76,9 @@ func (l *link) turnDown(m wire.Offer) {
 	}
 }
 
-// pushConflict says why w, which l's peer wants to push, cannot be accepted; text is empty if
-// it can. A request of the operator that names the channel comes before a push, and a push before
-// requests with patterns.
+// pushConflict returns the code and the reason why w, a push of l's peer, cannot be accepted. text
+// is empty if w can be accepted. An operator's request that names the channel takes precedence
+// over a push, and a push takes precedence over requests with patterns.
 func (n *Node) pushConflict(l *link, w rule.Mirror) (code wire.Code, text string) {
 	if other := n.writerOf(w.As, w.Host, w.Channel); other != "" && !n.depose(w.As, l.host) {
 		return wire.CodeConflict, fmt.Sprintf("%s is written by %s already", w.As, other)
@@ -98,14 +98,13 @@ func (n *Node) pushConflict(l *link, w rule.Mirror) (code wire.Code, text string
 	return 0, ""
 }
 
-// judgePushes applies the rules, which may have changed, to the pushes of l's peer, also to
-// those that were refused.
+// judgePushes applies changed rules to the pushes of l's peer, including refused ones.
 func (n *Node) judgePushes(l *link) {
 	kept := l.offers.accepted[:0:0]
 	for _, p := range l.offers.accepted {
 		wish, err := n.acceptable(l, p.offer)
 		if err != nil {
-			n.offer(l, p.offer) // which refuses it
+			n.offer(l, p.offer) // refuses the push
 			continue
 		}
 		kept = append(kept, pushed{wish, p.offer})
@@ -115,7 +114,7 @@ func (n *Node) judgePushes(l *link) {
 	l.offers.refused = nil
 	for _, m := range turned {
 		if _, err := n.acceptable(l, m); err != nil {
-			l.turnDown(m) // the peer knows already
+			l.turnDown(m) // the peer was sent the refusal before
 			continue
 		}
 		n.offer(l, m)

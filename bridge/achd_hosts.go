@@ -10,7 +10,7 @@ import (
 	"achbridge/bridge/rule"
 )
 
-// newAchdHosts returns what connects to hosts that have achd and no achbridge.
+// newAchdHosts returns the clients of hosts that run achd without achbridge.
 func (n *Node) newAchdHosts(ctx context.Context) *achdway.Hosts {
 	return achdway.NewHosts(ctx, achdway.Config{
 		Dir: n.cfg.Dir, Source: n.cfg.Source, Dial: n.cfg.testing.dialAchd, Log: n.cfg.Log, Now: n.now,
@@ -19,7 +19,7 @@ func (n *Node) newAchdHosts(ctx context.Context) *achdway.Hosts {
 	})
 }
 
-// bindAchd makes and feeds the mirrors that are requested of hosts with achd.
+// bindAchd makes the requested mirrors of hosts with achd, and starts their consumers.
 func (n *Node) bindAchd() {
 	for _, asked := range n.requests.list() {
 		if !rule.IsAchd(asked.Host) {
@@ -28,7 +28,7 @@ func (n *Node) bindAchd() {
 		w, ok := n.requests.find(asked.Host, asked.Channel)
 		name := w.Name(asked.Host, asked.Channel)
 		if !ok || n.mirrors.taken[name] {
-			continue // the former mirror of this name must put its safe frame first, or somebody writes it
+			continue // the former mirror of this name has yet to put its safe frame, or another program writes the channel
 		}
 		m := n.mirrors.byName[name]
 		switch {
@@ -46,7 +46,7 @@ func (n *Node) bindAchd() {
 	}
 }
 
-// mayPublishByAchd returns why a channel may not be sent by achd's protocol.
+// mayPublishByAchd returns an error if a channel may not be sent by achd's protocol.
 func (n *Node) mayPublishByAchd(channel string) (err error) {
 	if n.CarriesCommands(channel) {
 		return achdway.ErrCommand
@@ -59,8 +59,9 @@ func (n *Node) mayPublishByAchd(channel string) (err error) {
 	return err
 }
 
-// AchdSource returns the address of the host that feeds a mirror by achd's protocol, or the zero address. That host must not
-// read the mirror by the same protocol: the frames would return to it again and again.
+// AchdSource returns the address of the host that feeds a mirror by achd's protocol, or the zero
+// address. That host must not read the mirror by the same protocol, or the frames would circulate
+// between the two hosts.
 func (n *Node) AchdSource(channel string) (from netip.Addr) {
 	n.loop.call(func() {
 		if m := n.mirrors.byName[channel]; m != nil {

@@ -19,17 +19,17 @@ import (
 	"achbridge/localach"
 )
 
-// oldRobot is a host that has no node, but a server that speaks achd's protocol: ours, on
-// connections in virtual time.
+// oldRobot is a host without a node. It runs our server for achd's protocol, on connections in
+// virtual time.
 type oldRobot struct {
 	*host
 	server *achd.Server
 	conns  chan net.Conn
 
 	mu     sync.Mutex
-	off    bool       // nothing listens there
-	mute   bool       // another program listens, and says nothing
-	open   []net.Conn // ends of the clients
+	off    bool       // the host refuses connections
+	mute   bool       // another program listens and sends nothing
+	open   []net.Conn // the clients' ends
 	dialed int
 }
 
@@ -49,7 +49,7 @@ func (w *world) oldRobot() *oldRobot {
 	return r
 }
 
-// dial is what a node has in place of the network.
+// dial replaces the network of a node.
 func (r *oldRobot) dial(_ context.Context, network, address string) (net.Conn, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *oldRobot) dials() int {
 	return r.dialed
 }
 
-// goes has the robot vanish, or come back.
+// goes switches the robot off or on.
 func (r *oldRobot) goes(off bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +105,7 @@ func (r *oldRobot) Close() error {
 
 func (r *oldRobot) Addr() net.Addr { return &net.TCPAddr{} }
 
-// fromAddress is a connection with the address of its other end.
+// fromAddress is a connection with the given remote address.
 type fromAddress struct {
 	net.Conn
 	remote string
@@ -129,8 +129,8 @@ func (r *oldRobot) pulls(rules ...string) *host {
 	return r.w.host("pc", wire10ms).run(Config{Mirrors: mirrors, testing: testConfig{dialAchd: r.dial}})
 }
 
-// A host that runs only achd has mirrors like any other; what its protocol does not tell is
-// not told.
+// Mirrors of a host that runs only achd have the usual status, without the facts that achd's
+// protocol lacks.
 func TestHostWithAchdIsMirrored(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()
@@ -191,7 +191,7 @@ func TestModeEveryOfAHostWithAchdIsEveryFrame(t *testing.T) {
 	})
 }
 
-// achd gives up where a host or a channel is missing; a mirror waits, and says for what.
+// achd gives up when a host or a channel is missing; a mirror waits and reports the reason.
 func TestHostWithAchdIsAskedAgainAndAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()
@@ -273,7 +273,7 @@ func TestOnlyWhatTheHostMustKnowNeedsAnotherConnection(t *testing.T) {
 	})
 }
 
-// The file is as any mirror's: it comes back, it has one writer, and it goes with its wish.
+// The file is restored after its removal, has one writer, and is removed with its request.
 func TestMirrorOfAHostWithAchdIsAMirror(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()
@@ -294,7 +294,7 @@ func TestMirrorOfAHostWithAchdIsAMirror(t *testing.T) {
 		}
 		w.within(5*time.Second, "the file is back", func() bool { _, err := os.Stat(pc.dir.Path("imu")); return err == nil })
 		w.within(5*time.Second, "the connection", func() bool { return pc.mirror("imu").State == status.MirrorLive })
-		imu.put(9, 200) // larger than nominal, and than the ring's part of it
+		imu.put(9, 200) // larger than the nominal size, and than the ring's share of one frame
 		pc.follows("imu", 9, 20*time.Millisecond)
 		if err := pc.node.Unmirror(rule.Mirror{Host: "achd://robot", Channel: "imu"}, Remove); err != nil {
 			t.Fatal(err)
@@ -306,7 +306,7 @@ func TestMirrorOfAHostWithAchdIsAMirror(t *testing.T) {
 	})
 }
 
-// Who may not read it as it is, may not read it under our name either.
+// A host that may not read the channel may not read its mirror either.
 func TestMirrorOfAHostWithAchdIsNotOfferedToOthers(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()

@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-// push is the first push of a host.
+// push returns the first push of a host.
 func (h *host) push() status.Push {
 	h.w.t.Helper()
 	return append(h.node.Status().Pushes, status.Push{})[0]
@@ -52,7 +52,7 @@ func TestChannelIsPushedToAHostWithAchd(t *testing.T) {
 	})
 }
 
-// Commands do not go by achd, and what comes by it does not go back by it.
+// Commands are not sent by achd's protocol. Frames received by it are not sent back by it.
 func TestCommandsAndEchoesAreNotPushedByAchd(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.oldRobot(), w.host("pc", wire10ms)

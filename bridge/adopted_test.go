@@ -8,7 +8,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-// Into a channel of the PC's own too, which has no tag that says what it holds.
+// This includes a channel of the PC itself, whose file has no tag with the origin.
 func TestMirrorGetsNoFrameTwiceWhenItsDaemonIsStartedAgain(t *testing.T) {
 	for what, c := range map[string]struct {
 		adopt []string

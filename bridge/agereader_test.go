@@ -11,27 +11,26 @@ import (
 	"achbridge/localach"
 )
 
-// ageReader reads a mirror in order, as any program would, and keeps how old its
-// newest frame was each time it looked, by the stamp in the frame alone: looking
-// often at equal intervals is what makes the age time-weighted.
+// ageReader reads a mirror in order, as a program would, and records the age of the newest frame
+// at each look. It uses only the time stamp in the frame. Frequent looks at equal intervals make
+// the age time-weighted.
 type ageReader struct {
 	t      *testing.T
 	ch     *localach.Channel
 	r      *localach.Reader
 	buf    []byte
-	stamp  time.Duration // of the newest frame, since the first one's
+	stamp  time.Duration // time stamp of the newest frame, relative to the first one
 	ages   []float64     // ms
 	frames []sighting
 }
 
-// sighting is one frame that was seen in a mirror. Times count from the first
-// frame.
+// sighting is a frame that was read from a mirror. Times are relative to the first frame.
 type sighting struct {
 	number    uint64
 	stamp, at time.Duration
 }
 
-// openAgeReader opens a mirror, which must be closed.
+// openAgeReader opens a mirror. The caller must close it.
 func openAgeReader(t *testing.T, dir localach.Dir, name string) *ageReader {
 	t.Helper()
 	ch, err := dir.Open(name)
@@ -42,9 +41,9 @@ func openAgeReader(t *testing.T, dir localach.Dir, name string) *ageReader {
 	return &ageReader{t: t, ch: ch, r: ch.Reader(), buf: make([]byte, g.FrameCount*g.FrameSize)}
 }
 
-// look takes one sample, at a time since begin.
+// look takes one sample, at a time relative to begin.
 func (a *ageReader) look(begin time.Time, at time.Duration) {
-	for a.ch.LastSeq() > a.r.Seq() { // a call that finds nothing would cost more
+	for a.ch.LastSeq() > a.r.Seq() { // a read without a new frame would cost more
 		n, err := a.r.NextOldest(a.buf, 0)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			break
@@ -63,24 +62,23 @@ func (a *ageReader) look(begin time.Time, at time.Duration) {
 	a.ages = append(a.ages, float64(at-a.stamp)/1e6)
 }
 
-// stat is what became of one channel in one window with one seed. Times are in
-// ms where nothing else is said.
+// stat has the results of one channel in one window with one seed. Times are in ms unless noted.
 type stat struct {
-	floor, formula float64 // of the mean: by the oracle, and as reckoned
+	floor, formula float64 // mean age: by the oracle, and by the formula
 	mean, p99, max float64
 	p95            float64
-	alone          float64 // p99 with the link to itself
+	alone          float64 // p99 when the load has the link to itself
 	perSecond      float64
-	missing        int     // frames put in the window that never came
-	seen           int     // frames that came
-	late           int     // frames past their budget when they came, that the mirror does not count as late_kept
-	unexcused      int     // frames missing or late of which fewer than three packets were lost
-	gap            float64 // s, the longest without a frame
-	fresh          float64 // from the return of the link to the first frame within its budget
-	way            float64 // the greatest age of a frame when it came
+	missing        int     // frames put in the window that never arrived
+	seen           int     // frames that arrived
+	late           int     // frames that arrived past their budget and are not in late_kept
+	unexcused      int     // missing or late frames of which fewer than three packets were lost
+	gap            float64 // longest time without a frame, s
+	fresh          float64 // time from the link's return to the first frame within its budget
+	way            float64 // greatest age of a frame at its arrival
 }
 
-// sum makes a stat of the samples and frames of window w.
+// sum computes a stat from the samples and frames of window w.
 func (a *ageReader) sum(w window, b *bench, l load) stat {
 	s := ageStat(cut(a.ages, w, b.s.step()))
 	budget := l.qos.EffectiveBudget()
@@ -108,7 +106,7 @@ func (a *ageReader) sum(w window, b *bench, l load) stat {
 	for number := uint64(1); number == 1 || !l.once; number++ {
 		put := phase + l.start + time.Duration(number-1)*l.period
 		if put >= w.to-second {
-			break // time enough to arrive
+			break // later frames may still be in transit
 		}
 		f, came := at[number]
 		if put < w.from || came && f.at-f.stamp <= budget {
@@ -124,7 +122,7 @@ func (a *ageReader) sum(w window, b *bench, l load) stat {
 	return s
 }
 
-// lost counts the packets lost in a time that could have held a frame of size.
+// lost counts the packets of at least size bytes that were lost from from to to.
 func (b *bench) lost(from, to time.Duration, size int) (n int) {
 	for _, p := range b.losses {
 		if p.at >= from && p.at < to && p.size >= size {

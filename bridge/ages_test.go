@@ -14,9 +14,9 @@ import (
 	"achbridge/bridge/status"
 )
 
-// TestAgesAreThoseOfAReader compares what the node tells of an age with what a
-// program sees that looks at the mirror all the time and goes by the stamps in its
-// frames: over a good link, a lossy one, and through an outage.
+// TestAgesAreThoseOfAReader compares the ages that the node reports with those that a program
+// measures. The program looks at the mirror all the time and uses the stamps in its frames. The
+// link is good, lossy, or has an outage.
 func TestAgesAreThoseOfAReader(t *testing.T) {
 	for _, c := range []struct {
 		name, change, back string
@@ -42,7 +42,7 @@ func TestAgesAreThoseOfAReader(t *testing.T) {
 }
 
 func compareAges(t *testing.T, w *world, imu *channel, pc *host, changes [2]string) {
-	for i := range uint64(100) { // sets the clock of the link
+	for i := range uint64(100) { // synchronizes the link's clock
 		imu.put(i+1, 64)
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -70,17 +70,17 @@ func compareAges(t *testing.T, w *world, imu *channel, pc *host, changes [2]stri
 	samples := cut(r.ages, window{from: end - time.Duration(got.WindowS*1e9), to: end}, step)
 	want := ageStat(samples)
 	for _, v := range samples {
-		if v > 18+7 { // due for the budget, after the 7 ms between two frames
+		if v > 18+7 { // past the budget at the latest 7 ms later, when the next frame is due
 			over += step.Seconds() / got.WindowS
 		}
 	}
-	const within = 0.5 // the way is as long in both directions, so the clocks are known well
+	const within = 0.5 // the delay is the same in both directions, so the clocks are known well
 	for _, c := range []struct {
 		what            string
 		got, want, most float64
 	}{
 		{"mean", got.MeanMs, want.mean, within},
-		{"p99", got.P99Ms, want.p99, 1 + want.p99/100}, // of few high ages one more or less in the window moves it
+		{"p99", got.P99Ms, want.p99, 1 + want.p99/100}, // there are few high ages, so one more or less in the window moves the percentile
 		{"peak", got.PeakMs, want.max, within},
 		{"age now", *m.AgeMs, r.ages[len(r.ages)-1], within},
 		{"share over budget", got.OverBudget, over, 0.03},
@@ -131,8 +131,8 @@ func TestNodeWatchesAnAge(t *testing.T) {
 	})
 }
 
-// TestLatelyTellsOfEachMirrorAsTheStatusDoes: what is drawn over time is what the
-// sums are made of, and a look that sums nothing up tells all else the same.
+// TestLatelyTellsOfEachMirrorAsTheStatusDoes checks that AgesSinceLast and Status have the same
+// ages, and that StatusNow has everything else.
 func TestLatelyTellsOfEachMirrorAsTheStatusDoes(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
@@ -159,7 +159,7 @@ func TestLatelyTellsOfEachMirrorAsTheStatusDoes(t *testing.T) {
 			feed(time.Second)
 		}
 		got := feed(time.Second)
-		synctest.Wait() // a frame comes at this very moment
+		synctest.Wait() // a frame arrives at this very moment
 		shown, glance := pc.node.Status().Mirrors[0], pc.node.StatusNow().Mirrors[0]
 		if want := shown.Age.Window; math.Abs(got.MeanMs-want.MeanMs) > 0.1 || math.Abs(got.PeakMs-want.PeakMs) > 1 || got.State != status.MirrorLive || !got.Known {
 			t.Errorf("got %+v, want about %+v", got, *want)

@@ -7,8 +7,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// Discovery forgets a host that is cut off, and hears of it again some time after
-// the network is back.
+// Discovery drops a host that is cut off. It finds the host again some time after the network has
+// returned.
 func TestMirrorIsFreshSoonAfterItsPeerWasForgotten(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.streaming(pcDials, 64)
@@ -27,7 +27,7 @@ func TestMirrorIsFreshSoonAfterItsPeerWasForgotten(t *testing.T) {
 func TestPeerThatSaidGoodbyeIsNotMissed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.streaming(pcDials, 64)
-		pc.node.SetPeers(nil) // heard by multicast, before the link has heard it
+		pc.node.SetPeers(nil) // as if discovery had found the peer before the link recovered
 		if got := pc.node.Status().Peers; len(got) != 1 {
 			t.Errorf("while there is a link: got peers %+v, want one", got)
 		}
@@ -36,7 +36,7 @@ func TestPeerThatSaidGoodbyeIsNotMissed(t *testing.T) {
 	})
 }
 
-// Whoever hears a goodbye dials again a moment later, and a busy host may not have closed its
+// A peer that receives a Bye dials again a moment later. A busy host may not have closed its
 // sockets by then.
 func TestNodeThatHasSaidGoodbyeTakesNoLink(t *testing.T) {
 	for _, over := range overs {

@@ -12,8 +12,8 @@ import (
 	"achbridge/testnet"
 )
 
-// twoWays is the socket of a host with two network interfaces. isSecond selects the addresses to
-// which it sends through the second one.
+// twoWays is the socket of a host with two network interfaces. It sends through the second one to
+// addresses for which isSecond is true.
 type twoWays struct {
 	net.PacketConn // the first interface
 	second         net.PacketConn
@@ -64,8 +64,8 @@ func (c *twoWays) Close() error {
 	return c.PacketConn.Close()
 }
 
-// radios gives a robot and a PC a second interface each, which a slow radio connects, and returns
-// the robot's address on the radio.
+// radios gives a robot and a PC a second interface each, connected by a slow radio. It returns the
+// robot's address on the radio.
 func (w *world) radios(robot, pc *host, link testnet.Params) net.Addr {
 	theirs, ours := w.host("robotradio", link), w.host("pcradio", wire10ms)
 	for h, second := range map[*host]*host{robot: theirs, pc: ours} {
@@ -82,7 +82,7 @@ func (w *world) radios(robot, pc *host, link testnet.Params) net.Addr {
 	return theirs.addr()
 }
 
-// While the cable is out for some seconds, the link is made over the radio.
+// While the cable is unplugged for some seconds, the nodes link over the radio.
 func TestLinkGoesBackToTheBetterWay(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -169,7 +169,7 @@ func TestLinkThatCarriesCommandsDoesNotMove(t *testing.T) {
 	})
 }
 
-// An attacker may announce a faster way and cut it once the link has moved.
+// An attacker may announce a faster route and cut it once the link has moved.
 func TestWayThatFailsIsLeftAlone(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

@@ -9,10 +9,9 @@ import (
 	"achbridge/wire"
 )
 
-// What testnet/model has found: things that happen between two steps that look
-// like one.
+// These faults were found by testnet/model: events between two steps that seem to be one.
 
-// The file is away and back before the node has told its peers.
+// The file disappears and returns before the node has informed its peers.
 func TestMirrorFollowsAChannelThatWasAwayForAMoment(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
@@ -34,7 +33,7 @@ func TestMirrorFollowsAChannelThatWasAwayForAMoment(t *testing.T) {
 	})
 }
 
-// Both messages come before the node gets round to what they mean.
+// Both messages arrive before the node acts on the first.
 func TestChannelThatIsTakenBackAndOfferedAgainIsSubscribedAnew(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)

@@ -14,33 +14,33 @@ import (
 	"achbridge/wire"
 )
 
-// binding is a mirror together with the link and the subscription that feed it. The mirror
-// has a mutex of its own; the other fields belong to the node's goroutine.
+// binding is a mirror together with the link and the subscription that feed it. The mirror has its
+// own mutex; the other fields belong to the node's goroutine.
 type binding struct {
 	*mirror.Mirror
-	id      uint32            // among all the mirrors of this run of the daemon
-	link    *link             // that feeds the mirror now; nil: none
-	achd    *achdway.Consumer // feeds it in place of links; nil if its host has achbridge
+	id      uint32            // unique among the mirrors of this daemon process
+	link    *link             // feeds the mirror; nil means that no link does
+	achd    *achdway.Consumer // feeds the mirror in place of a link; nil if the host has achbridge
 	subID   uint32
 	origin  wire.Channel // the channel in the link's catalog
-	from    source       // where the frames were first put; zero before the first subscription
+	from    source       // node and channel where the frames were first put; zero before the first subscription
 	retry   time.Duration
-	barred  barred          // what the origin's rules have refused
-	rivals  map[string]bool // channels that wanted this name too, and were named in the log
-	looked  time.Duration   // when the node last repaired the file or asked for its frame; 0: never
-	asked   uint64          // the frame that the node last asked for once more
-	wait    time.Duration   // until the node asks for the same frame again
+	barred  barred          // epoch and QoS that the origin's rules refused
+	rivals  map[string]bool // channels with the same mirror name whose conflict was logged
+	looked  time.Duration   // when the node last repaired the file or requested its frame again; 0 means never
+	asked   uint64          // number of the frame that the node last requested again
+	wait    time.Duration   // delay before the node requests that frame again
 	teller  ledger.Teller
-	parting bool // no wish asks for the mirror any more; it stays until its safe frame is put
+	parting bool // no request asks for the mirror any more; it stays until its safe frame is put
 }
 
-// bind subscribes the mirror that w asks for to channel c of l's peer, unless it is
-// subscribed already. It makes the mirror if there is none.
+// bind subscribes the mirror that w requests to channel c of l's peer, unless it is subscribed
+// already. It makes the mirror if there is none.
 func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	name := w.Name(l.host, c.Name)
 	m := n.mirrors.byName[name]
 	if m == nil && n.mirrors.taken[name] {
-		return // the former mirror of this name must put its safe frame first
+		return // the former mirror of this name has yet to put its safe frame
 	}
 	if m == nil {
 		if m = n.newMirror(l, c.Name, w); m == nil {
@@ -52,7 +52,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		m.rival(&l.warned.limit, rule.Address{Host: l.host, Channel: c.Name})
 		return
 	case m.link != nil && m.link != l && (l.isInSilence() || !m.link.isInSilence()):
-		return // a second path to the same host
+		return // l is a second route to the same host
 	case m.link == nil && m.barred == (barred{c.Epoch, w.QoS}):
 		return // the origin would refuse it again
 	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS):
@@ -82,7 +82,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	if c.Origin == nil {
 		n.endDetours(m)
 	}
-	n.loop.changed() // peers may be offered the mirror from now on
+	n.loop.changed() // a relay rule may offer the mirror to peers from now on
 	n.adopted(m)
 	in := &inbound{m: m, Inbound: send.Inbound{Mirror: m.Mirror, Feed: mirror.Feed{Epoch: c.Epoch, Run: l.hello.run, Silent: l.isInSilence()}, Limit: mirror.LargestFrame(c)}}
 	have, counted := m.Subscribe(&in.Feed, w.QoS)
@@ -92,7 +92,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have, QoS: w.QoS.Wire(), Held: counted.ToWire(m.id)})
 }
 
-// newMirror makes the mirror that w asks for. It returns nil if there is no room for it.
+// newMirror makes the mirror that w requests. It returns nil if a limit is reached.
 func (n *Node) newMirror(l *link, channel string, w rule.Mirror) *binding {
 	if why := n.mirrors.noRoom(l.host, channel, w); why != "" {
 		if !l.warned.full {
@@ -104,8 +104,8 @@ func (n *Node) newMirror(l *link, channel string, w rule.Mirror) *binding {
 	return n.mirrors.add(l.host, channel, w)
 }
 
-// requalify changes the quality of service of a running subscription. It returns true if
-// that needs a new subscription.
+// requalify changes the quality of service of a running subscription. It returns true if the
+// change needs a new subscription.
 func (m *binding) requalify(l *link, qos rule.QoS) (anew bool) {
 	anew, tell := m.Mirror.Requalify(qos)
 	if tell {
@@ -114,36 +114,36 @@ func (m *binding) requalify(l *link, qos rule.QoS) (anew bool) {
 	return anew
 }
 
-// update tells the origin the quality of service of the subscription, and which frame the
-// mirror holds.
+// update returns a message for the origin with the subscription's quality of service and the
+// newest frame that the mirror holds.
 func (m *binding) update() wire.Update {
 	qos, have := m.Holds()
 	return wire.Update{ID: m.subID, QoS: qos.Wire(), HaveSeq: have}
 }
 
-// loop refuses a mirror on l whose frames arrive here already on another way, or come from
-// this host itself.
+// loop refuses a mirror on l whose frames already arrive here by another route, or whose origin is
+// this host.
 func (m *binding) loop(l *link, cause status.Cause, reason string) {
 	if m.Refuse(cause, reason) {
 		l.warn("mirror refused: it comes round", status.Event{Kind: status.EventLoop, Channel: m.Channel, Mirror: m.Name, Text: reason}, "cause", reason)
 	}
 }
 
-// bar remembers that the origin's rules refuse this life of the channel with this quality of
+// bar records that the origin's rules refuse this epoch of the channel with the current quality of
 // service.
 func (m *binding) bar(epoch uint64) {
 	qos, _ := m.Holds()
 	m.barred = barred{epoch, qos}
 }
 
-// unbind records that no link feeds the mirror now, and why.
+// unbind records that no link feeds the mirror any more, and the cause.
 func (m *binding) unbind(cause status.Cause, reason string) {
 	m.link = nil
 	m.Unfed(cause, reason)
 }
 
-// reading is the reading of the origin's clock by the link that feeds the mirror; unknown
-// without such a link.
+// reading returns the state of the origin's clock as measured by the link that feeds the mirror.
+// Without such a link it returns the zero Reading, which means unknown.
 func (m *binding) reading(now time.Duration) mirror.Reading {
 	if m.link == nil {
 		return mirror.Reading{}
@@ -151,7 +151,7 @@ func (m *binding) reading(now time.Duration) mirror.Reading {
 	return m.link.frames.ReadClock(now)
 }
 
-// rival logs, once for each channel, that the name for the channel's mirror is taken.
+// rival logs, once for each channel, that another mirror already has the name.
 func (m *binding) rival(warnings *warner, of rule.Address) {
 	other := of.String()
 	if m.rivals[other] {
@@ -165,7 +165,7 @@ func (m *binding) rival(warnings *warner, of rule.Address) {
 	warnings.warn("two channels want the same mirror", status.Event{Kind: status.EventRefused, Host: of.Host, Channel: of.Channel, Mirror: m.Name, Text: text}, "cause", text)
 }
 
-// source identifies the channel and the node where frames were first put.
+// source identifies the node and the channel where frames were first put.
 type source struct {
 	node    [16]byte
 	channel string
@@ -178,8 +178,8 @@ func sourceOf(l *link, c wire.Channel) source {
 	return source{l.peer, c.Name}
 }
 
-// endDetours ends the mirrors that get the frames of m's source through other hosts, since m
-// now gets them directly.
+// endDetours ends the mirrors that receive the frames of m's source through other hosts, since m
+// now receives them directly.
 func (n *Node) endDetours(m *binding) {
 	for _, other := range n.mirrors.byName {
 		if other != m && other.from == m.from && other.link != nil {
@@ -202,10 +202,10 @@ func (n *Node) openMirror(m *binding, l *link, c wire.Channel, qos rule.QoS) err
 	return m.Open(c, origin, host, qos)
 }
 
-// retryFile is how long after a file could not be made it is tried again.
+// retryFile is the delay before the node tries again to make a mirror's file.
 const retryFile = 500 * time.Millisecond
 
-// noFile records why m's file cannot be made now, and logs it when that begins.
+// noFile records why m's file cannot be made, and logs the first failure.
 func (n *Node) noFile(l *link, m *binding, err error) {
 	if m.retry == 0 {
 		l.refusal("mirror refused", status.Event{Channel: m.Channel, Mirror: m.Name, Text: err.Error()})
@@ -214,23 +214,23 @@ func (n *Node) noFile(l *link, m *binding, err error) {
 	m.Refuse(causeOf(err), err.Error())
 }
 
-// inbound is one subscription of ours on one link. It belongs to the node's goroutine.
+// inbound is one of this node's subscriptions on a link. It belongs to the node's goroutine.
 type inbound struct {
 	send.Inbound
 	m        *binding
-	have     uint64           // HaveSeq of our Subscribe
-	last     uint64           // LastSeq of the origin's answer
-	consumer *hubway.Consumer // fetches its frames from the hub; nil: none
+	have     uint64           // HaveSeq of the Subscribe message
+	last     uint64           // LastSeq of the origin's Subscribed message
+	consumer *hubway.Consumer // fetches the frames from the hub; nil without a hub
 }
 
-// endInbound puts no more frames of our subscription id into its mirror.
+// endInbound removes subscription id, so that no more of its frames are put into its mirror.
 func (l *link) endInbound(id uint32) {
 	l.frames.DropInbound(id)
 	l.inbound[id].consumer.Stop()
 	delete(l.inbound, id)
 }
 
-// unsubscribe ends our subscription id on l.
+// unsubscribe ends this node's subscription id on l.
 func (l *link) unsubscribe(id uint32) {
 	in := l.inbound[id]
 	if in == nil {
@@ -244,7 +244,7 @@ func (l *link) unsubscribe(id uint32) {
 	}
 }
 
-// dropUnwanted ends the mirrors that no wish covers.
+// dropUnwanted ends the mirrors that no request covers.
 func (n *Node) dropUnwanted(policy FilePolicy) error {
 	var errs []error
 	for _, m := range n.mirrors.byName {
@@ -275,7 +275,7 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 	return errors.Join(errs...)
 }
 
-// barred is a life of a channel and a quality of service that the origin's rules refuse.
+// barred is an epoch and a quality of service that the origin's rules refused.
 type barred struct {
 	epoch uint64
 	qos   rule.QoS

@@ -11,7 +11,7 @@ import (
 	"achbridge/localach/damage"
 )
 
-// After a frame that comes late nothing newer follows: the mirror asks for it.
+// No newer frame follows the late one, so the mirror requests it.
 func TestNewestFrameIsPutOnceAlthoughItIsLate(t *testing.T) {
 	for _, size := range []int{64, 5000} {
 		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestNewestFrameIsOwedToANewSubscription(t *testing.T) {
 	})
 }
 
-// One frame takes 170 ms of the link, its budget is 100 ms.
+// One frame occupies the link for 170 ms; its budget is 100 ms.
 func TestLargeFramePastItsBudget(t *testing.T) {
 	const link, size = "delay=10ms,rate=1mbit,queue=64KiB", 20_000
 	t.Run("goes on when nothing is newer", func(t *testing.T) {
@@ -65,8 +65,8 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 			}
 		})
 	})
-	// If it were given up for a newer one whenever it is past its budget, a mirror whose frames take longer than that would never
-	// get one.
+	// If a newer frame replaced every frame past its budget, a mirror whose frames take longer
+	// than the budget would never get one.
 	t.Run("is finished once it has begun", func(t *testing.T) {
 		inFlow(t, link, rule.QoS{}, size, func(f *flow) {
 			f.put()
@@ -85,7 +85,7 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 			f.put()
 			time.Sleep(50 * milli)
 			f.put()
-			f.holds(2, 350*milli) // 60 ms more than alone: what had left of the first
+			f.holds(2, 350*milli) // 60 ms more than without the first frame, of which a part was already sent
 			time.Sleep(2 * second)
 			if a := f.pcSays(); a != (ledger.Accounts{Offered: 2, Expired: 1, LateKept: 1}) || f.kept() != 1 {
 				t.Errorf("got %+v and %d frames put, want the first expired and the second kept late", a, f.kept())
@@ -164,7 +164,7 @@ func TestCommandIsNeverPutLate(t *testing.T) {
 	})
 }
 
-// A local reader sits on the mirror's lock until the budget is over.
+// A local reader holds the mirror's lock until the budget is over.
 func TestFrameThatBecomesLateBeforeTheLockIsFree(t *testing.T) {
 	for class, want := range map[rule.Class]ledger.Accounts{rule.State: {LateKept: 1}, rule.Command: {Late: 1}} {
 		t.Run(class.String(), func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestFrameThatBecomesLateBeforeTheLockIsFree(t *testing.T) {
 	}
 }
 
-// On a link that has carried nothing the clocks are known all the same.
+// The clocks are known even on a link that has carried no frames.
 func TestFirstCommandIsPut(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Minute} {
 		for _, link := range []string{"delay=10ms", "delay=10ms,loss=30%"} {
@@ -207,7 +207,7 @@ func TestBudgetWithoutEndIsABudget(t *testing.T) {
 	})
 }
 
-// A frame takes 2.1 s of the link, and its budget is 1 s.
+// A frame occupies the link for 2.1 s, and its budget is 1 s.
 func TestFramesThatTakeLongerThanTheirBudgetCome(t *testing.T) {
 	s := scenario{
 		over: "quic", link: "delay=10ms,rate=2mbit,queue=128KiB", length: 10 * second,

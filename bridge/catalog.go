@@ -11,35 +11,35 @@ import (
 	"achbridge/wire"
 )
 
-// maxCatalog is how many channels of one peer a node remembers. maxNamed is how many more
-// there may be that a wish names exactly.
+// maxCatalog is the number of channels of one peer that a node stores. maxNamed is the number of
+// further channels that it stores if a request names them exactly.
 const (
 	maxCatalog = 10000
 	maxNamed   = maxSubscriptions
 )
 
-// seekAtOnce is how many channels that had no room before are asked for in one tick.
+// seekAtOnce is the number of omitted channels that the node requests in one tick.
 const seekAtOnce = 20
 
-// catalogBurst is how many channels are sent to a peer at once. The others follow when the
-// peer has read these.
+// catalogBurst is the number of channels sent to a peer at once. The node sends more when the peer
+// has read them.
 const catalogBurst = 10 * catalogPart
 
-// remoteCatalog has the channels that a peer offers. It belongs to the node's goroutine.
+// remoteCatalog has the channels that a peer advertises. It belongs to the node's goroutine.
 type remoteCatalog struct {
 	channels     map[string]wire.Channel // nil before the peer's first catalog
-	omitted      map[string]bool         // names of channels that had no room, as far as remembered
-	omittedCount int                     // number of channels that had no room; some may count twice
-	isReported   bool                    // it was logged that channels had no room
-	requested    map[string]bool         // omitted channels that the peer was asked for
+	omitted      map[string]bool         // names of channels that exceeded the limit; at most maxCatalog names are stored
+	omittedCount int                     // number of channels that exceeded the limit; some may count twice
+	isReported   bool                    // the log has a warning about omitted channels
+	requested    map[string]bool         // omitted channels that were requested from the peer
 }
 
-// reset forgets everything before a full catalog.
+// reset removes all entries before a full catalog.
 func (c *remoteCatalog) reset() {
 	*c = remoteCatalog{channels: make(map[string]wire.Channel), isReported: c.isReported}
 }
 
-// remove forgets a channel that the peer offers no more.
+// remove deletes a channel that the peer no longer offers.
 func (c *remoteCatalog) remove(name string) {
 	if _, known := c.channels[name]; !known {
 		c.include(name)
@@ -48,7 +48,8 @@ func (c *remoteCatalog) remove(name string) {
 	delete(c.requested, name)
 }
 
-// omit counts a channel for which there is no room, and remembers its name if that fits.
+// omit counts a channel that exceeds the limit, and stores its name if there are fewer than
+// maxCatalog names.
 func (c *remoteCatalog) omit(name string) {
 	if c.omitted[name] {
 		return
@@ -62,7 +63,7 @@ func (c *remoteCatalog) omit(name string) {
 	}
 }
 
-// include no longer counts a channel as omitted.
+// include stops counting a channel as omitted.
 func (c *remoteCatalog) include(name string) {
 	if c.omitted[name] || c.omittedCount > len(c.omitted) {
 		c.omittedCount--
@@ -70,12 +71,13 @@ func (c *remoteCatalog) include(name string) {
 	delete(c.omitted, name)
 }
 
-// advertisedChannels has the channels of ours that a peer was sent. It belongs to the node's goroutine.
+// advertisedChannels has the channels of this host that a peer was sent. It belongs to the node's
+// goroutine.
 type advertisedChannels struct {
 	channels  map[string]wire.Channel // nil before the first catalog
-	isPartial bool                    // more channels than those are offered to the peer
-	ended     map[string][]uint32     // by channel: subscriptions of the peer that ended here since the last catalog
-	refused   map[string]bool         // channels that our rules have refused to the peer
+	isPartial bool                    // the peer may read more channels than were sent
+	ended     map[string][]uint32     // ids of the peer's subscriptions that ended here since the last catalog, by channel
+	refused   map[string]bool         // channels that this node's rules refused to the peer
 }
 
 // admit makes the next catalog list a refused channel again, so that the peer subscribes again.
@@ -84,7 +86,7 @@ func (a *advertisedChannels) admit(channel string) {
 	delete(a.channels, channel)
 }
 
-// sendCatalog sends the peer the changes in the channels that it may read.
+// sendCatalog sends the peer the changes in the set of channels that it may read.
 func (n *Node) sendCatalog(l *link) {
 	now := n.offered(l)
 	l.endUntold(now)
@@ -94,8 +96,8 @@ func (n *Node) sendCatalog(l *link) {
 	}
 }
 
-// endUntold tells the peer which of its subscriptions ended here without a change in the
-// catalog, since the channel was opened again and is the same. The peer then subscribes again.
+// endUntold sends Refused for each of the peer's subscriptions that ended here without a change in
+// the catalog: the channel was opened again and is the same. The peer then subscribes again.
 func (l *link) endUntold(now map[string]wire.Channel) {
 	for name, ids := range l.catalog.sent.ended {
 		before, told := l.catalog.sent.channels[name]
@@ -109,8 +111,8 @@ func (l *link) endUntold(now map[string]wire.Channel) {
 	clear(l.catalog.sent.ended)
 }
 
-// catalogPart is how many channels one catalog message carries at most: far
-// below 1 MiB with the longest names.
+// catalogPart is the largest number of channels in one catalog message. Even with the longest
+// names such a message is far smaller than 1 MiB.
 const catalogPart = 1000
 
 func splitCatalog(c wire.Catalog) []wire.Catalog {
@@ -126,7 +128,7 @@ func splitCatalog(c wire.Catalog) []wire.Catalog {
 	return append(parts, c)
 }
 
-// sameChannel reports whether a peer's subscriptions have no reason to begin anew.
+// sameChannel reports whether a peer can keep its subscriptions when channel a becomes b.
 func sameChannel(a, b wire.Channel) bool {
 	if (a.Origin == nil) != (b.Origin == nil) || a.Origin != nil && *a.Origin != *b.Origin {
 		return false
@@ -134,8 +136,9 @@ func sameChannel(a, b wire.Channel) bool {
 	return a.Closed == b.Closed && a.Epoch == b.Epoch && a.FrameCount == b.FrameCount && a.FrameSize == b.FrameSize && a.Largest == b.Largest
 }
 
-// offered returns the channels that the peer may read, by name. It also returns, marked, the
-// channels that only other hosts may read, so that users there see why they lack them.
+// offered returns the channels that the peer may read, by name. It also returns, with Closed set,
+// the channels that only other hosts may read. So users of the peer can see why they lack these
+// channels.
 func (n *Node) offered(l *link) map[string]wire.Channel {
 	channels := make(map[string]wire.Channel)
 	for name, c := range n.locals.All() {
@@ -144,10 +147,10 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 		}
 		origin := n.mirrors.originOf(c)
 		if origin != nil && origin.Node == l.peer {
-			continue // it is the peer's own
+			continue // the peer is the origin
 		}
 		if origin != nil && !n.mirrors.hasSource(name) {
-			continue // without its origin the peer could not detect a loop
+			continue // the origin is unknown yet, and without it the peer could not detect a loop
 		}
 		g := c.Ring.Geometry()
 		_, denied := n.permit(l, name, rule.QoS{})
@@ -163,9 +166,8 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 	return channels
 }
 
-// takeBack tells the peer that a channel is no longer offered. The peer needs to know that
-// its subscription has ended, even if the next catalog lists the channel again in the same
-// life.
+// takeBack informs the peer that a channel is no longer offered. The peer must learn that its
+// subscription has ended, even if the next catalog lists the channel again with the same epoch.
 func (l *link) takeBack(name string) {
 	if _, ok := l.catalog.sent.channels[name]; ok {
 		delete(l.catalog.sent.channels, name)
@@ -173,9 +175,9 @@ func (l *link) takeBack(name string) {
 	}
 }
 
-// changes returns the difference between what l's peer was told and now, the channels that it
-// may read, sorted by name. It records the result as told. If there is too much at once, the
-// rest follows at the next tick, or when the peer has read the first part.
+// changes returns the difference between the channels that l's peer was sent and now, the channels
+// that it may read, sorted by name. It records the returned channels as sent. If there are more
+// than catalogBurst, the rest follows at the next tick, or when the peer has read the first part.
 func (l *link) changes(now map[string]wire.Channel) wire.Catalog {
 	msg := wire.Catalog{Full: l.catalog.sent.channels == nil}
 	if l.catalog.sent.channels == nil {
@@ -206,8 +208,8 @@ func (l *link) changes(now map[string]wire.Channel) wire.Catalog {
 	return msg
 }
 
-// learn handles a catalog message of l's peer. It leaves out channels over the limit, except
-// those that a wish names.
+// learn handles a catalog message of l's peer. It omits channels over the limit, except those that
+// a request names.
 func (l *link) learn(channels []wire.Channel, named map[string]bool) {
 	for _, c := range channels {
 		_, known := l.catalog.remote.channels[c.Name]
@@ -225,8 +227,8 @@ func (l *link) learn(channels []wire.Channel, named map[string]bool) {
 	}
 }
 
-// seekOmitted asks for some of the channels that were left out, once there is room again. The
-// peer does not send them by itself, since it has sent them before.
+// seekOmitted requests some of the omitted channels when the catalog has room again. The peer does
+// not advertise unchanged channels again by itself.
 func (l *link) seekOmitted() {
 	room := min(maxCatalog-len(l.catalog.remote.channels), seekAtOnce)
 	for name := range l.catalog.remote.omitted {
@@ -238,14 +240,14 @@ func (l *link) seekOmitted() {
 	}
 }
 
-// askFor makes the peer list a channel once more, if it has the channel.
+// askFor makes the peer advertise a channel once more, if it has the channel.
 func (l *link) askFor(name string) {
 	l.queries.lastID++
 	l.send(wire.Query{ID: l.queries.lastID, Channel: name})
 }
 
-// seek asks once for each channel that a wish names and that was left out because no wish
-// named it when the peer listed it.
+// seek requests each omitted channel that a mirror request names. The request may be newer than
+// the peer's catalog. seek requests each channel only once.
 func (l *link) seek(named map[string]bool) {
 	if !l.catalog.remote.isReported {
 		return
@@ -262,9 +264,9 @@ func (l *link) seek(named map[string]bool) {
 	}
 }
 
-// inTurn is the catalog of l's peer in the order in which its channels get mirrors: first
-// those that a wish names, then the others by size. So huge channels do not take the room of
-// small ones.
+// inTurn returns the catalog of l's peer in the order in which its channels get mirrors. Channels
+// that a request names are first, then the others from small to large. So huge channels do not use
+// up the limits before small ones.
 func (l *link) inTurn(named map[string]bool) []wire.Channel {
 	rank := func(c wire.Channel) int {
 		if named[c.Name] {

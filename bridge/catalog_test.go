@@ -10,7 +10,7 @@ import (
 	"achbridge/wire"
 )
 
-// crowd is a catalog of that many channels, all before zz by name.
+// crowd returns a catalog of the given number of channels, all before zz by name.
 func crowd(channels int) (list []wire.Channel) {
 	for i := range channels {
 		list = append(list, wire.Channel{Name: fmt.Sprintf("c%05d", i), FrameCount: 1, FrameSize: 16, Epoch: 1})
@@ -49,7 +49,7 @@ func TestWishThatNamesAChannelIsServedWhateverElseIsOffered(t *testing.T) {
 	})
 }
 
-// What had no room is told once: it must not be lost when the others go.
+// An omitted channel is advertised only once: it must not be lost when other channels end.
 func TestChannelThatHadNoRoomIsAskedForWhenThereIsSome(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", siegeWire).run(Config{Mirrors: rule.Mirrors{{Host: "evil", Channel: "zz*"}}})
@@ -75,7 +75,7 @@ func TestChannelThatHadNoRoomIsAskedForWhenThereIsSome(t *testing.T) {
 	})
 }
 
-// queries returns how many queries about a channel m got.
+// queries returns the number of queries about a channel that m received.
 func queries(m *member, channel string) (n int) {
 	for _, q := range messages[wire.Query](m) {
 		if q.Channel == channel {
@@ -85,7 +85,7 @@ func queries(m *member, channel string) (n int) {
 	return n
 }
 
-// The origin's side of the same.
+// The same from the origin's side.
 func TestQueryHasAChannelListedAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", siegeWire)

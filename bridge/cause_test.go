@@ -10,7 +10,7 @@ import (
 	"achbridge/localach/damage"
 )
 
-// What keeps a mirror or a push from working is told in a word for programs too.
+// The status has a cause, for programs, for each mirror or push that does not work.
 func TestStatusTellsTheCause(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -20,7 +20,7 @@ func TestStatusTellsTheCause(t *testing.T) {
 		large := robot.channel("large", 16, 1<<20)
 		large.put(1, 64)
 		pc.channel("goal", 4, 64)
-		pc.channel("robot.imu", 4, 64) // somebody else's
+		pc.channel("robot.imu", 4, 64) // a channel of another program
 		pc.run(Config{
 			Mirrors: []rule.Mirror{
 				{Host: "robot", Channel: "plan"}, {Host: "robot", Channel: "*"}, {Host: "robot", Channel: "arms"}, {Host: "nobody", Channel: "imu"},
@@ -64,7 +64,7 @@ func TestUnlinkedPeerHasItsCause(t *testing.T) {
 	})
 }
 
-// A reader that is stopped with the lock of a mirror makes its frames wait.
+// A reader that is stopped while it holds a mirror's lock makes frames wait.
 func TestMirrorTellsForHowLongItsLockWasTaken(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)

@@ -20,7 +20,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// TestMain lets the test binary be a node in a process of its own, which a benchmark starts.
+// TestMain lets the test binary be a node in its own process, which a benchmark starts.
 func TestMain(m *testing.M) {
 	if key, is := os.LookupEnv(childKey); is {
 		if err := runChild(key, os.Args[1:]); err != nil {
@@ -32,10 +32,11 @@ func TestMain(m *testing.M) {
 	os.Exit(await.Main(m))
 }
 
-// childKey is the variable that makes a process a child: the file with its network key.
+// childKey is the environment variable that makes a process a child. Its value is the file of the
+// network key.
 const childKey = "BRIDGE_CHILD_KEY"
 
-// child is a node in a process of its own. It answers every line it gets.
+// child is a node in its own process. It answers every line that it reads.
 type child struct {
 	b   *testing.B
 	cmd *exec.Cmd
@@ -43,8 +44,8 @@ type child struct {
 	out *bufio.Scanner
 }
 
-// play starts a node HOST with the channels in DIR, which dials PEER if that is given. It
-// returns the node's port.
+// play starts a node HOST with the channels in DIR. The node dials PEER if given. play returns the
+// node's port.
 func play(b *testing.B, key string, args ...string) (c *child, port string) {
 	b.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -73,7 +74,7 @@ func (c *child) answer() string {
 	return c.out.Text()
 }
 
-// ask gives the child a line and returns its answer.
+// ask sends the child a line and returns its answer.
 func (c *child) ask(line string) string {
 	c.b.Helper()
 	if _, err := fmt.Fprintln(c.in, line); err != nil {
@@ -82,14 +83,14 @@ func (c *child) ask(line string) string {
 	return c.answer()
 }
 
-// end lets the child end by closing its input. Ending twice is harmless.
+// end ends the child by closing its input. Further calls do nothing.
 func (c *child) end() {
 	c.in.Close()
 	c.cmd.Wait()
 }
 
-// runChild runs a node until its input ends. Lines are "mirror X", "unmirror X" and "frames",
-// which is answered with the number of frames in its mirrors.
+// runChild runs a node until its input ends. Input lines are "mirror X", "unmirror X" and
+// "frames", which it answers with the number of frames in its mirrors.
 func runChild(keyFile string, args []string) error {
 	key, err := trust.ReadKey(keyFile)
 	if err != nil {

@@ -13,19 +13,20 @@ import (
 	"achbridge/testnet"
 )
 
-// elsewhere is an address at which nobody is.
+// elsewhere returns an address without a host.
 func elsewhere(i int) transport.Addrs {
 	return transport.Addrs{QUIC: &net.UDPAddr{IP: net.IPv4(10, 81, byte(i>>8), byte(i)), Port: port}}
 }
 
-// announces is h as discovery knows it.
+// announces returns h as discovery announces it.
 func (h *host) announces() Peer {
 	p := asPeers([]*host{h})[0]
 	p.Static, p.Source = false, h.addr().(*net.UDPAddr).IP.String()
 	return p
 }
 
-// Package peers tests the order and the budget of the dials; this test counts the packets that they cost other hosts.
+// The tests of package peers check the order and the limit of dials. This test counts the packets
+// that other hosts receive.
 func TestForgedAnnouncementsCostOthersLittle(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc, robot := w.host("pc", wire10ms), w.host("krang", wire10ms)
@@ -46,7 +47,7 @@ func TestForgedAnnouncementsCostOthersLittle(t *testing.T) {
 			forged = append(forged, Peer{Host: "krang", Node: fmt.Sprintf("%032x", i+1), Source: "10.80.76.66", Addrs: []transport.Addrs{elsewhere(2 * i), elsewhere(2*i + 1)}})
 		}
 		pc.node.SetPeers(forged)
-		time.Sleep(5 * time.Second) // the budget is used up
+		time.Sleep(5 * time.Second) // the limit of dials is used up
 		pc.node.SetPeers(append(forged, robot.announces()))
 		pc.follows("krang.imu", 1, 3*time.Second)
 		time.Sleep(15 * time.Second)

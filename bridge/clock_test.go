@@ -8,8 +8,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// The hosts' clocks are those of their nodes, which count from their start: here
-// they differ by a minute, as if one of them had been set wrong.
+// A node's clock counts from the node's start. Here the clocks differ by a minute, as if one had
+// been set wrong.
 func TestAgeIsRightWhateverTheClocksShow(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
@@ -17,7 +17,7 @@ func TestAgeIsRightWhateverTheClocksShow(t *testing.T) {
 		robot.run(Config{})
 		time.Sleep(time.Minute)
 		pc := w.host("pc", wire10ms).run(Config{Mirrors: []rule.Mirror{
-			{Host: "robot", Channel: "imu", QoS: rule.QoS{Budget: 25 * time.Millisecond, Class: rule.Command}}, // 10 ms of way, 10 of uncertainty
+			{Host: "robot", Channel: "imu", QoS: rule.QoS{Budget: 25 * time.Millisecond, Class: rule.Command}}, // 10 ms of delay, 10 ms of uncertainty
 		}}, robot)
 		w.within(2*time.Second, "live", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
 		for i := range 500 {

@@ -15,21 +15,21 @@ import (
 	"achbridge/localach"
 )
 
-// leastStep is the least change of the wall clock against the monotonic clock that counts as
-// a step. The wall clock was then set, or the host was suspended, which stops the monotonic
-// clock.
+// leastStep is the smallest change of the wall clock relative to the monotonic clock that counts
+// as a step. A step means that the wall clock was set, or that the host was suspended, which stops
+// the monotonic clock.
 const leastStep = 100 * time.Millisecond
 
-// wallClock notices that the wall clock was set, or the host suspended.
+// wallClock detects that the wall clock was set or that the host was suspended.
 type wallClock struct {
-	wall, mono time.Duration // at the last look
+	wall, mono time.Duration // at the last call of look
 	looked     bool
 }
 
-// look returns how far the wall clock has moved against the monotonic clock since the last
-// look, 0 if it has not. read reads the two clocks one after the other. On a busy host time
-// may pass between them, which looks like a step; a second reading then shows that it was
-// none.
+// look returns how far the wall clock has moved relative to the monotonic clock since the last
+// call, 0 if it has not. read returns the two clocks, which it reads one after the other. On a
+// busy host time may pass between the two reads, which looks like a step. A second reading then
+// cancels it.
 func (w *wallClock) look(read func() (wall, mono time.Duration)) time.Duration {
 	step := w.moved(read())
 	if step != 0 {
@@ -51,18 +51,20 @@ func (w *wallClock) moved(wall, mono time.Duration) time.Duration {
 	return step
 }
 
-// clocks are the clocks of a node. start, mirror and ring do not change; the rest belongs to the node's goroutine.
+// clocks are the clocks of a node. start, mirror and ring do not change; the other fields belong
+// to the node's goroutine.
 type clocks struct {
 	start  time.Time
 	mirror mirror.Clock
 	ring   ring.Clock
 
 	wall      wallClock
-	suspended time.Duration // for how long the host had been suspended in all, at the last look
-	sleptFor  time.Duration // since the last look at the wall clock
+	suspended time.Duration // total time in suspend, at the last call of sleep
+	sleptFor  time.Duration // time in suspend since the last call of step
 }
 
-// newClocks returns clocks that begin now. woke is called, on any goroutine, when a mirror finds that the host was suspended.
+// newClocks returns clocks that start now. They call woke, on any goroutine, when a mirror finds
+// that the host was suspended.
 func newClocks(cfg *Config, woke func()) clocks {
 	c := clocks{start: wallTime()}
 	now := func() time.Duration { return time.Since(c.start) }
@@ -75,8 +77,8 @@ func newClocks(cfg *Config, woke func()) clocks {
 	return c
 }
 
-// step returns how far the wall clock has moved against the monotonic clock since the last look, and how much of that is because
-// it was set.
+// step returns how far the wall clock has moved relative to the monotonic clock since the last
+// call. set is the part of moved that was not caused by a suspend: somebody set the clock.
 func (c *clocks) step() (moved, set time.Duration) {
 	moved = c.wall.look(func() (wall, mono time.Duration) {
 		now := wallTime()
@@ -87,7 +89,8 @@ func (c *clocks) step() (moved, set time.Duration) {
 	return moved, set
 }
 
-// sleep returns for how long the host was suspended since the last look, 0 if it was not, and for how long in all.
+// sleep returns how long the host was suspended since the last call, 0 if it was not, and the
+// total time in suspend.
 func (c *clocks) sleep() (slept, total time.Duration) {
 	total = c.mirror.Suspended()
 	if !clock.Slept(c.suspended, total) {
@@ -118,9 +121,8 @@ func (n *Node) lookAtClocks() {
 	}
 }
 
-// lookAtSleep makes sure, after the host was suspended, that no frame from before counts as
-// new. The offsets of the peers' clocks are measured again, and commands from before that
-// have not left yet are not sent.
+// lookAtSleep makes sure that, after a suspend, no older frame counts as new. The node measures
+// the offsets of the peers' clocks again. Commands that were waiting to be sent are dropped.
 func (n *Node) lookAtSleep() {
 	slept, total := n.clocks.sleep()
 	if slept == 0 {

@@ -14,23 +14,23 @@ import (
 
 const (
 	goalDeadline = 200 * time.Millisecond
-	stopNumber   = 1 << 40 // of the safe frame
+	stopNumber   = 1 << 40 // number in the safe frame
 	goalPeriod   = 10 * time.Millisecond
 )
 
-// commanding is a robot that accepts commands, and a PC whose commands it gets.
+// commanding is a robot that accepts commands, and a PC that sends them.
 type commanding struct {
 	*world
 	robot, pc *host
 	rules     rule.Grants // of the robot
 	source    *putSource
-	goal      *channel // the PC's
+	goal      *channel // channel of the PC
 	number    uint64
 	seen      *ageReader
 	began     time.Time
 }
 
-// goalRules let anybody command a robot.
+// goalRules let any host command a robot.
 func goalRules() rule.Grants {
 	return rule.Grants{{Channels: []string{"goal"}, QoS: rule.QoS{
 		Class: rule.Command, Budget: 50 * time.Millisecond, Compress: rule.CompressNone, Deadline: goalDeadline,
@@ -44,7 +44,7 @@ func inCommand(t *testing.T, run func(c *commanding)) {
 	inCommandBy(t, goalRules(), run)
 }
 
-// inCommandBy is inCommand of a robot with those rules.
+// inCommandBy is inCommand with the given rules of the robot.
 func inCommandBy(t *testing.T, rules rule.Grants, run func(c *commanding)) {
 	t.Helper()
 	inWorld(t, func(w *world) {
@@ -55,7 +55,7 @@ func inCommandBy(t *testing.T, rules rule.Grants, run func(c *commanding)) {
 		c.pc.runAt(port, c.source, Config{Pushes: []rule.Push{{Channel: "goal", Host: "robot"}}})
 		c.pc.node.SetPeers(asPeers([]*host{c.robot}))
 		w.within(5*time.Second, "the push", func() bool { return c.robot.mirror("goal").State == status.MirrorLive })
-		time.Sleep(100 * time.Millisecond) // the clocks know each other
+		time.Sleep(100 * time.Millisecond) // for the clock synchronization
 		c.began = time.Now()
 		c.seen = openAgeReader(t, c.robot.dir, "goal")
 		defer c.seen.ch.Close()
@@ -88,7 +88,7 @@ func (c *commanding) watch(long time.Duration) {
 	}
 }
 
-// stops returns how long after the command before it each safe frame came.
+// stops returns the delay of each safe frame after the command before it.
 func (c *commanding) stops() (after []time.Duration) {
 	for i, s := range c.seen.frames {
 		if s.number == stopNumber && i > 0 {
@@ -98,7 +98,7 @@ func (c *commanding) stops() (after []time.Duration) {
 	return after
 }
 
-// stoppedOnce fails unless the safe frame came once, and in time.
+// stoppedOnce fails unless exactly one safe frame was put, and in time.
 func (c *commanding) stoppedOnce() {
 	c.t.Helper()
 	after := c.stops()
@@ -131,7 +131,7 @@ func TestSafeFrameComesOnceWithinTheDeadlineWhenTheWriterIsLost(t *testing.T) {
 					t.Fatalf("%d safe frames while commands came", n)
 				}
 				go lose(c)
-				c.watch(15 * time.Second) // longer than a silent link lives
+				c.watch(15 * time.Second) // longer than the idle timeout of a link
 				c.stoppedOnce()
 				if c.robot.said("mirror stale") != 1 {
 					t.Errorf("log: got %d lines of a stale mirror, want one", c.robot.said("mirror stale"))
@@ -223,7 +223,7 @@ func TestNoCommandIsReplayedAfterAnOutage(t *testing.T) {
 			inCommand(t, func(c *commanding) {
 				c.commands(200 * time.Millisecond)
 				c.change("pc", "cut")
-				c.commands(50 * time.Millisecond) // nobody gets these, and the last is the newest of the ring
+				c.commands(50 * time.Millisecond) // these are lost, and the last is the newest of the ring
 				c.watch(outage)
 				c.change("pc", "up")
 				c.watch(10 * time.Second)
@@ -246,7 +246,7 @@ func TestNoCommandIsReplayedAfterAnOutage(t *testing.T) {
 	}
 }
 
-// second is another PC that wants to command the robot.
+// second adds another PC that wants to command the robot.
 func (c *commanding) second() *host {
 	c.t.Helper()
 	other := c.host("rival", wire10ms)
@@ -256,7 +256,7 @@ func (c *commanding) second() *host {
 	return other
 }
 
-// pushState is what became of the host's one push.
+// pushState returns the status of the host's only push.
 func (h *host) pushState() status.Push {
 	if list := h.node.Status().Pushes; len(list) == 1 {
 		return list[0]
@@ -264,7 +264,7 @@ func (h *host) pushState() status.Push {
 	return status.Push{}
 }
 
-// asksAgain has the host offer its push once more, as a person would.
+// asksAgain makes the host offer its push again, as a user would.
 func (h *host) asksAgain() error {
 	return h.node.Push(h.w.t.Context(), rule.Push{Channel: "goal", Host: "robot"})
 }
@@ -303,7 +303,7 @@ func TestSecondWriterIsRefusedByNameUntilTheFirstIsGone(t *testing.T) {
 	})
 }
 
-// Both offers are there before either channel is bound.
+// Both offers arrive before either channel is bound.
 func TestOfTwoWritersThatComeAtOnceOneIsRefused(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
@@ -314,7 +314,7 @@ func TestOfTwoWritersThatComeAtOnceOneIsRefused(t *testing.T) {
 			pc.node.SetPeers(asPeers([]*host{robot}))
 		}
 		w.within(5*time.Second, "links", func() bool { return len(robot.node.Status().Links) == 2 })
-		robot.node.loop.call(func() { // the catalogs have no goal: nothing can be bound
+		robot.node.loop.call(func() { // the catalogs do not have goal, so no mirror can be bound
 			for i, l := range []*link{robot.node.linkNamed("left"), robot.node.linkNamed("right")} {
 				robot.node.offer(l, wire.Offer{ID: uint32(i + 1), Channel: "goal", As: "goal"})
 			}
@@ -325,7 +325,7 @@ func TestOfTwoWritersThatComeAtOnceOneIsRefused(t *testing.T) {
 	})
 }
 
-// linkNamed is the link to a host.
+// linkNamed returns the link to a host.
 func (n *Node) linkNamed(host string) *link {
 	for _, l := range n.links {
 		if l.host == host {
@@ -341,7 +341,7 @@ func TestWriterThatIsSilentPastTheDeadlineMayBeReplaced(t *testing.T) {
 		rival := c.second()
 		c.within(5*time.Second, "the refusal", func() bool { return rival.pushState().State == status.PushRefused })
 		c.commands(100 * time.Millisecond)
-		c.watch(3 * time.Second) // the writer's program rests, its host is there
+		c.watch(3 * time.Second) // the writer's program pauses, but its host is linked
 		if rival.asksAgain() == nil {
 			t.Error("the writer's host is heard, and its channel was given away")
 		}
@@ -363,7 +363,8 @@ func TestWriterThatIsSilentPastTheDeadlineMayBeReplaced(t *testing.T) {
 	})
 }
 
-// The newest command has expired where the link was too slow for it. As a state it is owed.
+// On the slow link the newest command has expired. In a state channel that frame must still be
+// delivered.
 func TestNewestFrameIsOwedOnceItsChannelCarriesNoCommands(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=100kbit,queue=64KiB", rule.QoS{Class: rule.Command, Budget: 10 * milli}, 1000, func(f *flow) {
 		f.stream(3*milli, second, func(time.Duration) {})

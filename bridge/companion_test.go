@@ -16,8 +16,8 @@ import (
 
 const flowMeta = flowName + rule.MetaSuffix
 
-// metas are the frames of a companion channel, oldest first, when all that happens at
-// this moment has happened.
+// metas returns the frames of a metadata channel, oldest first, after all work of this moment is
+// done.
 func (h *host) metas(name string) (list []status.Meta) {
 	h.w.t.Helper()
 	synctest.Wait()
@@ -45,7 +45,7 @@ func metasIn(t *testing.T, dir localach.Dir, name string) (list []status.Meta) {
 	}
 }
 
-// meta is the newest.
+// meta returns the newest frame of a metadata channel.
 func (h *host) meta(name string) status.Meta {
 	h.w.t.Helper()
 	list := h.metas(name)
@@ -55,14 +55,14 @@ func (h *host) meta(name string) status.Meta {
 	return list[len(list)-1]
 }
 
-// monotonic is what CLOCK_MONOTONIC of the host would be at t, were time not virtual.
+// monotonic returns what CLOCK_MONOTONIC of the host would show at t, if time were not virtual.
 func (h *host) monotonic(t time.Time) time.Duration {
 	return h.node.clocks.mirror.At + t.Sub(h.node.clocks.start)
 }
 
 func TestCompanionTellsTheAgeToTheNanosecond(t *testing.T) {
 	inFlow(t, "delay=5ms", rule.QoS{Meta: true, Deadline: 70 * milli}, 64, func(f *flow) {
-		time.Sleep(time.Second) // the clocks are compared
+		time.Sleep(time.Second) // for the clock synchronization
 		for range 3 {
 			f.put()
 			put := time.Now()
@@ -85,7 +85,7 @@ func TestCompanionTellsTheAgeToTheNanosecond(t *testing.T) {
 	})
 }
 
-// The first frame comes before anything has told the robot's clock.
+// The first frame arrives before the robot's clock is known.
 func TestCompanionLearnsTheAgeOfTheFirstFrame(t *testing.T) {
 	inFlow(t, "delay=5ms", rule.QoS{Meta: true}, 64, func(f *flow) {
 		f.put()
@@ -156,7 +156,7 @@ func TestCompanionTellsThatTheOriginRefuses(t *testing.T) {
 		robot.run(Config{})
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Meta: true, Compress: rule.CompressNone}}}}, robot)
 		pc.follows("robot.imu", 1, 2*time.Second)
-		// The robot's rules change: a rule that limits the rate bars mode every.
+		// The robot's rules change: a rule that limits the rate excludes mode every.
 		rules := robot.cfg
 		rules.Export = rule.Grants{{Channels: []string{"*"}, QoS: rule.QoS{MaxRate: 1000}, From: "export[0]"}}
 		if err := robot.node.Apply(rules); err != nil {
@@ -222,13 +222,13 @@ func TestCompanionComesAndGoesWithTheOption(t *testing.T) {
 		if err := f.pc.node.Unmirror(rule.Mirror{Host: "robot", Channel: "data"}, Remove); err != nil {
 			t.Fatal(err)
 		}
-		// The rule of the configuration makes it anew at once, without meta.
+		// The rule of the configuration makes the mirror again at once, without metadata.
 		f.within(time.Second, "no companion", func() bool { return !there() })
 	})
 }
 
-// What a companion tells counts by the clock of its host, so it outlives the daemon
-// but not the host.
+// The times in a metadata channel are by the host's clock. They stay valid after the daemon ends,
+// but not after a reboot.
 func TestCompanionIsTakenUpAgainByTheNextDaemon(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -291,7 +291,7 @@ func TestCompanionIsOfferedOnlyByItsExactName(t *testing.T) {
 }
 
 func TestMirrorWithoutRoomForTheNameOfItsCompanionIsRefused(t *testing.T) {
-	long := strings.Repeat("c", 53) // robot. and that are 59 bytes
+	long := strings.Repeat("c", 53) // 59 bytes with the prefix robot.
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.channel(long, 16, 64).put(1, 64)
@@ -309,7 +309,7 @@ func TestMirrorWithoutRoomForTheNameOfItsCompanionIsRefused(t *testing.T) {
 	}
 }
 
-// A mirror whose name is that of another's companion must not write into its file.
+// A mirror with the name of another mirror's metadata channel must not write into that file.
 func TestMirrorDoesNotTakeTheFileOfACompanion(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -363,7 +363,7 @@ func FuzzParseMeta(f *testing.F) {
 			return
 		}
 		again := m.Append(nil)
-		b[6] &= status.MetaStale | status.MetaSafe // flags of later versions are not known here
+		b[6] &= status.MetaStale | status.MetaSafe // flags of later versions are unknown here
 		b[7] = 0
 		if !bytes.Equal(again, b) {
 			t.Errorf("got %x, want %x", again, b)

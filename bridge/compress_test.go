@@ -16,7 +16,7 @@ func TestCompressedFramesArriveWhole(t *testing.T) {
 		qos  rule.QoS
 	}{
 		{800, rule.QoS{Compress: rule.CompressZstd}},
-		{3000, rule.QoS{Compress: rule.CompressZstd}}, // packed, it fits a datagram
+		{3000, rule.QoS{Compress: rule.CompressZstd}}, // fits a datagram when compressed
 		{300_000, rule.QoS{Compress: rule.CompressZstd, Budget: time.Second}},
 		{300_000, rule.QoS{Compress: rule.CompressAuto, Budget: time.Second}},
 		{3000, rule.QoS{Compress: rule.CompressZstd, Mode: rule.Every}},
@@ -39,7 +39,7 @@ func TestCompressedFramesArriveWhole(t *testing.T) {
 				}
 				for number := uint64(1); number <= 20; number++ {
 					grid.put(number, c.size)
-					time.Sleep(100 * time.Millisecond) // 300 kB would take 2.4 s as they are
+					time.Sleep(100 * time.Millisecond) // 300 kB would take 2.4 s uncompressed
 					for _, h := range readers {
 						if got, _ := h.newest("robot.grid"); got != number {
 							t.Fatalf("%s: got frame %d after 100 ms, want %d", h.name, got, number)

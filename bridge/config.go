@@ -21,61 +21,63 @@ import (
 	"achbridge/wire"
 )
 
-// Config says what a node is to do. Patterns are as in path.Match.
+// Config has the settings of a node. Patterns are those of path.Match.
 type Config struct {
-	Host     string       // name of this host, as others write it
+	Host     string       // name of this host, as other hosts know it
 	Node     trust.NodeID // identity of this node
-	Dir      localach.Dir // where the channels are
-	Source   Source       // tells the node about changes in Dir
+	Dir      localach.Dir // directory of the channels
+	Source   Source       // reports changes in Dir
 	Endpoint *transport.Endpoint
-	Hub      hubway.Hub // reaches hosts without a link; nil: there is none
+	Hub      hubway.Hub // reaches hosts without a link; nil without a hub
 	Machine  Machine
-	// Machines are the machines to which commands and pushes for hosts went last, by host name. KeepMachines is
-	// called with all machines when one changes; it must not block. Without it they are forgotten when the node ends.
+	// Machines are the machines to which commands and pushes for hosts last went, by host name.
+	// The node calls KeepMachines with all machines when one changes; it must not block. If
+	// KeepMachines is nil, the machines are lost when the node ends.
 	Machines     map[string]Machine
 	KeepMachines func(map[string]Machine)
 
-	Export  rule.Grants // local channels that peers may read; nil: all
-	Relay   []string    // mirrors that peers may read as well; nil: none
-	Accept  rule.Grants // names that peers may push into; nil: none
+	Export  rule.Grants // local channels that peers may read; nil means all
+	Relay   []string    // mirrors that peers may read too; nil means none
+	Accept  rule.Grants // names of channels that peers may push; nil means none
 	Adopt   []string    // existing channels, not made by achbridge, that a mirror may write into
 	Mirrors rule.Mirrors
 	Pushes  rule.Pushes
-	Layouts layouts.Rules // of this host's own channels, for peers; the first that matches counts
-	// NoLoadTest: no load test runs here, whoever asks.
+	Layouts layouts.Rules // layouts of this host's channels, which peers may request; the first rule that matches applies
+	// NoLoadTest disables load tests on this host, including those that peers request.
 	NoLoadTest bool
-	// ProcessorWait returns the share of the last seconds in which this process waited for a processor; known is false if
-	// the kernel does not tell. The node calls it several times a second. Nil: it is never known.
+	// ProcessorWait returns the share of the last seconds during which this process waited for a
+	// CPU. known is false if the kernel does not report it. The node calls ProcessorWait several
+	// times a second. nil means that the share is unknown.
 	ProcessorWait func(now time.Duration) (share float64, known bool)
-	Log           *slog.Logger // nil: no log; it must never block, since frames wait for it (package logline)
+	Log           *slog.Logger // nil means no log; must never block, since frames would wait for it (package logline)
 
 	testing testConfig
 }
 
-// testConfig is what tests replace; nil: they do not.
+// testConfig replaces parts of a node in tests. A nil field means the real part.
 type testConfig struct {
 	suspended func() time.Duration // in place of localach.Suspended
 	dialAchd  achd.Dial            // in place of the network
 	control   newControl           // in place of pacing.NewPacer
 }
 
-// newControl makes what decides when the packets of a link leave.
+// newControl makes the congestion control of a link, which decides when its packets are sent.
 type newControl func(*delivery.Flight, pacing.Transport) pacing.Control
 
-// Source tells a node about changes of the channels in its directory. ShmSource is the real
-// one; tests in virtual time use one that polls.
+// Source reports changes of the channels in a node's directory. ShmSource is the real
+// implementation; tests in virtual time use one that polls.
 type Source interface {
 	// Changes calls f for every existing channel, and then for every change, until ctx ends.
 	Changes(ctx context.Context, f func(localach.Event)) error
 	// NewData calls f soon after every put into ch, until stop is called. f must not block.
 	NewData(ch *localach.Channel, f func(seq uint64)) (stop func())
-	// Looked returns the earliest time at which a frame may have been put that NewData has not yet reported. It is
-	// long ago only when the process was stopped.
+	// Looked returns the earliest time at which a frame may have been put that NewData has not yet
+	// reported. The time is recent unless the process was stopped.
 	Looked() time.Time
 }
 
-// ShmSource is the Source of a running system: inotify for the directory, and
-// a Watcher, which the caller runs, for the data.
+// ShmSource returns the Source of a real system. It uses inotify for the directory, and w, which
+// the caller runs, for new data.
 func ShmSource(dir localach.Dir, w *localach.Watcher) Source { return shmSource{dir, w} }
 
 type shmSource struct {
@@ -123,7 +125,7 @@ func (c *Config) check() error {
 	return errors.Join(errs...)
 }
 
-// settle replaces nil lists by what they stand for, and prepares the layouts.
+// settle replaces a nil Export by the default, and prepares the layouts.
 func (c *Config) settle() {
 	if c.Export == nil {
 		c.Export = rule.GrantTo("*")

@@ -10,7 +10,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-// rivals are two daemons of one host that mirror the same channel of a robot.
+// rivals returns two daemons of one host that mirror the same channel of a robot.
 func rivals(w *world) (imu *channel, daemons [2]*host) {
 	robot := w.host("robot", wire10ms)
 	imu = robot.channel("imu", 16, 64)
@@ -40,7 +40,7 @@ func TestTwoDaemonsThatFeedOneMirrorBothSaySo(t *testing.T) {
 						imu.put(number, 64)
 					}
 				}
-				for range 2 { // as long as it lasts
+				for range 2 { // the state lasts while both write
 					stream(c.stream)
 					for _, h := range daemons {
 						m := h.mirror("robot.imu")
@@ -65,15 +65,14 @@ func TestTwoDaemonsThatFeedOneMirrorBothSaySo(t *testing.T) {
 	}
 }
 
-// Nobody but us puts frames in between, also after the file was replaced, or the link
-// was away.
+// Only our daemon puts frames, also after the file was replaced or the link was down.
 func TestMirrorThatWeAloneFeedIsNotContested(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu := robot.channel("imu", 16, 64)
 		imu.put(1, 64)
 		pc.follows("robot.imu", 1, 2*time.Second)
-		imu.put(2, 900) // which has the file replaced
+		imu.put(2, 900) // larger, so that the file is replaced
 		pc.follows("robot.imu", 2, 2*time.Second)
 		for n := uint64(3); n < 10; n++ {
 			if n == 5 {
@@ -90,7 +89,7 @@ func TestMirrorThatWeAloneFeedIsNotContested(t *testing.T) {
 	})
 }
 
-// putByProgram has a program of the host put frame 77 into one of its channels.
+// putByProgram lets a program of the host put frame 77 into a channel.
 func (h *host) putByProgram(channel string) {
 	h.w.t.Helper()
 	ch, err := h.dir.Open(channel)
@@ -105,7 +104,8 @@ func (h *host) putByProgram(channel string) {
 	}
 }
 
-// What a program puts while nobody feeds the mirror is in its count, and no contest.
+// Frames that a program puts while the mirror is not fed are counted, but do not make it
+// contested.
 func TestFramesOfAProgramWhileTheMirrorRestsAreNoContest(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
@@ -125,8 +125,8 @@ func TestFramesOfAProgramWhileTheMirrorRestsAreNoContest(t *testing.T) {
 	})
 }
 
-// A daemon that starts again believes the mirror's file, into which a program has put a frame
-// that is none of the origin's.
+// A restarted daemon trusts the mirror's file, although a program has put a frame into it that the
+// origin never put.
 func TestFrameOfAProgramIsNotTakenForOneOfTheOriginAfterARestart(t *testing.T) {
 	for name, meanwhile := range map[string]uint64{"the origin rests": 0, "the origin goes on": 3} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"achbridge/wire"
 )
 
-// handle does what a control message of the peer says. An error ends the link.
+// handle handles a control message of the peer. An error ends the link.
 func (n *Node) handle(l *link, m wire.Message) error {
 	if l.lifecycle.phase == linkEnded {
 		return nil
@@ -91,7 +91,7 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 	if n.links[l.peer] == l {
 		n.machines.recognize(l)
 	}
-	n.loop.changed() // pushes wait for the Hello
+	n.loop.changed() // pushes are offered only after the Hello
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (n *Node) catalog(l *link, m wire.Catalog) {
 		l.catalog.remote.remove(name)
 	}
 	if len(m.Gone) > 0 {
-		l.endGone() // at once: the next message may offer the same again
+		l.endGone() // at once, since the next message may offer the same channels again
 	}
 	n.loop.changed()
 }
@@ -151,13 +151,13 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 	last, g := ch.LastSeq(), ch.Geometry()
 	l.send(wire.Subscribed{ID: m.ID, Epoch: m.Epoch, LastSeq: last, FrameCount: g.FrameCount, FrameSize: g.FrameSize})
 	if m.HaveSeq > last {
-		return // it remembers a life that ended unseen, and will ask again
+		return // the peer's mirror holds a frame of an earlier epoch; the peer subscribes again
 	}
 	l.addExport(m, permitted{asked, qos}, local)
 }
 
-// update changes the quality of service of a subscription of the peer, or tells
-// that its mirror still lacks the newest frame.
+// update changes the quality of service of a subscription of the peer. If m.Owed is set, the
+// peer's mirror lacks the newest frame, and update sends it again.
 func (n *Node) update(l *link, m wire.Update) {
 	qos, err := rule.QoSFromWire(m.QoS)
 	if err != nil {
@@ -186,15 +186,15 @@ func (n *Node) update(l *link, m wire.Update) {
 	}
 }
 
-// requalify serves an export by another quality of service from now on.
+// requalify changes the quality of service of an export.
 func (x *export) requalify(p permitted) {
 	x.Requalify(p.granted)
 	x.asked, x.qos = p.asked, p.granted
 }
 
-// subscribed takes the answer to our subscription id. A mirror that asked with
-// a later frame than the origin has ever put remembers a life of the channel
-// that ended while nobody watched: it begins anew.
+// subscribed handles the answer to one of our subscriptions. If the mirror has a later frame than
+// the origin has ever put, the channel was reset while nobody was subscribed. The node then
+// subscribes again from the beginning.
 func (n *Node) subscribed(l *link, m wire.Subscribed) {
 	in := l.inbound[m.ID]
 	if in == nil {
@@ -225,7 +225,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		l.unsubscribe(m.ID)
 		in.m.retry = 0
 		if m.Code == wire.CodeEpoch {
-			n.loop.changed() // the catalog that tells the new epoch is on its way
+			n.loop.changed() // the catalog with the new epoch follows
 			return
 		}
 		if m.Code == wire.CodeForbidden || m.Code == wire.CodeMachine || m.Code == wire.CodeLimit {
@@ -246,7 +246,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 	}
 }
 
-// causeOf is what an error comes of, "" without one.
+// causeOf returns the status cause of an error, "" for nil.
 func causeOf(err error) status.Cause {
 	switch {
 	case err == nil:
@@ -269,7 +269,7 @@ func causeOf(err error) status.Cause {
 	return mirror.CauseOf(err)
 }
 
-// causeOfRefusal is what a peer's no comes of.
+// causeOfRefusal returns the status cause of a peer's refusal.
 func causeOfRefusal(m wire.Refused) status.Cause {
 	if m.Code == wire.CodeForbidden && m.Re == wire.TypeOffer {
 		return status.CauseAcceptRule

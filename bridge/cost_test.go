@@ -20,8 +20,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// relay is a channel of one node and its mirror at another, joined by a pipe: all
-// there is between a put and the mirror's put, but for the network and the watcher.
+// relay is a channel of one node and its mirror at another, joined by a pipe. It includes
+// everything between the put and the mirror's put, except the network and the watcher.
 type relay struct {
 	t        testing.TB
 	w        *localach.Writer
@@ -29,10 +29,10 @@ type relay struct {
 	frame    []byte
 	origin   *Node
 	wake     func(uint64)
-	wait     func() // until it is worth to look at the mirror again
+	wait     func() // returns when the mirror may have the frame
 }
 
-// handSource is a Source that is told of new data by who puts it.
+// handSource is a Source whose user reports new data by calling a function.
 type handSource struct {
 	names []string
 	wake  chan func(uint64)
@@ -78,7 +78,7 @@ func newRelay(t testing.TB, size int, options string) *relay {
 		return startNode(t, dir, source, end, c)
 	}
 	origin, reader := start("robot", robot, source), start("pc", pc, &handSource{})
-	time.Sleep(time.Millisecond) // in virtual time the nodes' clocks still show 0, which means never
+	time.Sleep(time.Millisecond) // in virtual time the nodes' clocks show 0 before, which means never
 	there, back := session.Pipe(trust.Peer{Node: origin.cfg.Node, Host: "robot"}, trust.Peer{Node: reader.cfg.Node, Host: "pc"})
 	origin.loop.call(func() { origin.linkUp(there) })
 	reader.loop.call(func() { reader.linkUp(back) })
@@ -120,7 +120,7 @@ func startNode(t testing.TB, dir localach.Dir, source Source, end *transport.End
 	return n
 }
 
-// shmDir is a directory of its own in shared memory.
+// shmDir returns a new directory in shared memory.
 func shmDir(t testing.TB) localach.Dir {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "bridge-cost-")
@@ -147,10 +147,9 @@ func (r *relay) carry() {
 	}
 }
 
-// TestFramesCostNoAllocation allows what session.Pipe says that it allocates, and
-// one allocation for twenty frames for the life of the daemons beside the frames:
-// their looks, their ledgers, what grows once. In virtual time that life is as long on a
-// busy machine as on an idle one.
+// TestFramesCostNoAllocation allows the documented allocations of session.Pipe, and one allocation
+// per twenty frames for the daemons' other work: periodic checks, frame counters, one-time growth.
+// In virtual time that work takes as long on a busy machine as on an idle one.
 func TestFramesCostNoAllocation(t *testing.T) {
 	need.NoRace(t)
 	const perSlab = 218
@@ -187,7 +186,7 @@ func TestFramesCostNoAllocation(t *testing.T) {
 	}
 }
 
-// BenchmarkRelay is the time of our own packages alone, both ends, in one process.
+// BenchmarkRelay measures only our own packages, with both ends in one process.
 func BenchmarkRelay(b *testing.B) {
 	for _, size := range []int{64, 20000} {
 		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {

@@ -10,8 +10,8 @@ import (
 	"achbridge/wire"
 )
 
-// A host hears of a channel from one that relays it, and of its origin later: the
-// frames then come directly, and once.
+// A host finds a channel at a relay first and at its origin later. From then on the frames arrive
+// directly, and only once.
 func TestChannelThatIsRelayedTooComesDirectly(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, base, pc := w.host("robot", wire10ms), w.host("base", wire10ms), w.host("pc", wire10ms)
@@ -39,8 +39,8 @@ func TestChannelThatIsRelayedTooComesDirectly(t *testing.T) {
 	})
 }
 
-// However often a channel is relayed, it is known by whose it is: else it could come
-// round, or twice, without that being noticed.
+// However often a channel is relayed, its origin is known. Otherwise loops and duplicates could
+// not be detected.
 func TestRelayOfARelayTellsWhoseTheChannelIs(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, base, pc := w.host("robot", wire10ms), w.host("base", wire10ms), w.host("pc", wire10ms)

@@ -19,22 +19,22 @@ import (
 	"achbridge/wire"
 )
 
-// Package peers decides about dials. The node reports changes of links to it (Linked, Unlinked, FellSilent,
-// Recovered), begins the dials that it returns, and hands their results back.
+// Package peers decides which dials to make. The node reports link changes to it (Linked,
+// Unlinked, FellSilent, Recovered), runs the dials that it returns, and reports their results.
 
-// Peer is another node that may be dialled.
+// Peer is another node that this node may dial.
 type Peer = peers.Peer
 
 const (
 	dialTimeout = 1500 * time.Millisecond // for one address
-	// hubDialTime is how long a dial through the hub may take, which is some round trips.
+	// hubDialTime is the timeout of a dial through the hub, which takes several round trips.
 	hubDialTime = 5 * time.Second
-	// settled is how long a link must have lasted for its peer to be dialled at once when the link ends.
+	// settled is how long a link must have lasted so that its peer is dialled again without delay.
 	settled = peers.Settled
 )
 
-// SetPeers replaces the list of nodes that may be dialled. The node uses the list only to know
-// where to dial: a certificate proves which node answers. Existing links stay.
+// SetPeers replaces the list of nodes to dial. The list gives only addresses; the certificate
+// proves which node answers. Existing links stay.
 func (n *Node) SetPeers(list []Peer) {
 	n.cfg.Endpoint.Expect(listedAddrs(list))
 	n.loop.call(func() {
@@ -53,20 +53,20 @@ func listedAddrs(list []Peer) (addrs []transport.Addrs) {
 	return addrs
 }
 
-// Proved returns the names of the nodes that are linked, or have been in the last hour, by
+// Proved returns the names of the nodes that are linked now, or were linked in the last hour, by
 // node id.
 func (n *Node) Proved() (names map[string]string) {
 	n.loop.call(func() { names = n.peers.Names(n.now(), n.view()) })
 	return names
 }
 
-// ListedMissing reports whether a peer of the operator's list has no link or a silent one.
+// ListedMissing reports whether a peer in the operator's list has no link, or only a silent one.
 func (n *Node) ListedMissing() (missing bool) {
 	n.loop.call(func() { missing = n.peers.IsListedMissing(n.view()) })
 	return missing
 }
 
-// view returns the state that the table of peers decides by.
+// view returns the links and requests that the table of peers bases its decisions on.
 func (n *Node) view() peers.View {
 	v := peers.View{Linked: make(map[string]*peers.Link, len(n.links))}
 	for _, l := range n.links {
@@ -94,7 +94,7 @@ func (n *Node) view() peers.View {
 	return v
 }
 
-// known returns the link as the table of peers knows it.
+// known returns the description of the link for the table of peers.
 func (l *link) known() *peers.Link {
 	if l.dial.entry == nil {
 		l.dial.entry = &peers.Link{End: endOf(l.s), Name: l.host, Network: l.s.Network(), UpAt: l.lifecycle.upAt, OnTrial: l.dial.trial != nil}
@@ -108,12 +108,12 @@ func (l *link) known() *peers.Link {
 	return k
 }
 
-// endOf describes the other end of a session.
+// endOf describes the remote end of a session.
 func endOf(s *session.Session) peers.End {
 	return peers.End{Node: s.Peer().Node.String(), Host: s.Peer().Host, At: addrOf(s), Via: s.Transport(), Dialled: s.Dialled()}
 }
 
-// addrOf returns where the peer of a session is now.
+// addrOf returns the current address of a session's peer.
 func addrOf(s *session.Session) transport.Addrs {
 	if s.Transport() == via.SCTP {
 		return transport.Addrs{SCTP: s.RemoteAddr()}
@@ -121,7 +121,7 @@ func addrOf(s *session.Session) transport.Addrs {
 	return transport.Addrs{QUIC: s.RemoteAddr()}
 }
 
-// dialWanted dials the wanted peers that have no link, or a silent one.
+// dialWanted dials the requested peers that have no link or only a silent one.
 func (n *Node) dialWanted() {
 	n.begin(n.peers.Next(n.now(), n.view()))
 	n.logUnreachable()
@@ -139,7 +139,8 @@ func (n *Node) begin(dials []*peers.Dial) {
 	}
 }
 
-// dial makes a session with the peer of a dial. If only other nodes answer, it returns a session with one of them.
+// dial opens a session with the peer of d. If only other nodes answer, it returns a session with
+// one of them.
 func (n *Node) dial(ctx context.Context, d *peers.Dial) (*session.Session, error) {
 	if d.Host != "" {
 		ctx, cancel := context.WithTimeout(ctx, hubDialTime)
@@ -149,12 +150,12 @@ func (n *Node) dial(ctx context.Context, d *peers.Dial) (*session.Session, error
 	pause(ctx, d.Wait)
 	s, err := dialAddrs(ctx, n.cfg.Endpoint, d)
 	if s != nil && d.Silent != nil {
-		pause(ctx, 2*pacing.ProbeInterval+s.RTT()) // the path is back: the silent link may recover any moment
+		pause(ctx, 2*pacing.ProbeInterval+s.RTT()) // the path works again, so the silent link may recover at any moment
 	}
 	return s, err
 }
 
-// dialAddrs tries the addresses of a peer one after the other until the node of d answers.
+// dialAddrs dials the addresses of a peer one after the other until node d.Node answers.
 func dialAddrs(ctx context.Context, endpoint *transport.Endpoint, d *peers.Dial) (other *session.Session, err error) {
 	for _, a := range d.Addrs {
 		if ctx.Err() != nil {
@@ -184,8 +185,8 @@ func dialAddrs(ctx context.Context, endpoint *transport.Endpoint, d *peers.Dial)
 	return nil, err
 }
 
-// dialThroughHub returns a session with the host of that name and no other, wherever the hub has
-// led the stream.
+// dialThroughHub returns a session with the named host. It fails if the hub connects it to another
+// host.
 func dialThroughHub(ctx context.Context, cfg *Config, host string) (*session.Session, error) {
 	conn, err := cfg.Hub.Dial(ctx, host)
 	if err != nil {
@@ -230,7 +231,8 @@ func (n *Node) dialled(d *peers.Dial, s *session.Session, err error) {
 	}
 }
 
-// logUnreachable logs which peers cannot be reached. It does not name each host at a hub to which there is no connection.
+// logUnreachable logs which peers cannot be reached. It does not log each host behind a hub that
+// is itself unreachable.
 func (n *Node) logUnreachable() {
 	for _, u := range n.peers.Unreachable() {
 		e := status.Event{Kind: status.EventPeerUnreachable, Host: u.Host, Text: u.Err.Error()}
@@ -244,7 +246,7 @@ func (n *Node) logUnreachable() {
 	}
 }
 
-// seekBetter dials another address of l's peer for a trial (try), if one is due (package peers).
+// seekBetter dials another address of l's peer, if a trial is due (package peers).
 func (n *Node) seekBetter(l *link) {
 	if !l.hello.isReceived || len(n.sparesOf(l.peer)) > 0 || !n.peers.IsTrialDue(n.now(), l.known()) || n.machines.differs(l) == nil && n.carriesCommands(l) {
 		return
@@ -262,8 +264,8 @@ func (n *Node) seekBetter(l *link) {
 	})
 }
 
-// carriesCommands reports whether a link carries a channel of class command, in either direction.
-// Such a link does not move while it works: a command that is put during the move is not sent.
+// carriesCommands reports whether a link carries a channel of class command in either direction.
+// Such a link stays on its route while it works, since a command put during a move is not sent.
 func (n *Node) carriesCommands(l *link) bool {
 	for _, in := range l.inbound {
 		if w, ok := n.requests.find(in.m.Host, in.m.Channel); ok && w.QoS.Class == rule.Command {
@@ -293,7 +295,7 @@ func (n *Node) try(old *link, s *session.Session) {
 	n.spares[l.spareKey()] = l
 }
 
-// goOn goes on with the trial of spare l. At its end l takes the place of old, or is dropped.
+// goOn advances the trial of spare l. At the end of the trial, l replaces old or is dropped.
 func (n *Node) goOn(l, old *link) {
 	switch l.dial.trial.Next(n.now(), old.rtt()) {
 	case peers.Stamp:
@@ -306,7 +308,7 @@ func (n *Node) goOn(l, old *link) {
 	}
 }
 
-// otherWay returns a text for people about another way to l's peer, "" if none is known.
+// otherWay returns a text for users about another route to l's peer, "" if none is known.
 func (n *Node) otherWay(l *link) string {
 	for _, spare := range n.sparesOf(l.peer) {
 		if spare.dial.trial == nil {

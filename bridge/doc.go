@@ -12,76 +12,76 @@
 //	return node.Run(ctx) // until ctx ends; meanwhile node.Status() describes the node
 //
 // docs/how-it-works.md explains frames, budgets and links. ARCHITECTURE.md and package lock
-// say which goroutine owns what, and give the order of locks.
+// describe which goroutine owns which data, and the order of locks.
 //
 // # One frame, robot to PC
 //
 //	localach.Watcher       sees that last_seq of "imu" has moved          ring/arrivals.go
-//	send.Link.Send         the link can take a packet: of which channel?   send/loop.go  fill
+//	send.Link.Send         the link can take a packet: selects a channel   send/loop.go  fill
 //	send.Link.load         copies the NEWEST frame out of the ring now     send/load.go
-//	wire.AppendFrame       into a datagram, beside other small frames      send/loop.go  addWhole
+//	wire.AppendFrame       into a datagram, with other small frames        send/loop.go  addWhole
 //	session.Session        QUIC datagram, over the network                 transport/
 //	send.Link.Receive      parses, finds the subscription                  send/receive.go  take
 //	mirror.Mirror.Put      newer? a command: in time? then put             mirror/put.go
 //
-// # Who owns what
+// # Ownership
 //
 // Node.Run is one goroutine, which owns all tables: local channels, peers, links,
-// wishes, mirrors. Other goroutines hand it functions (post, call). It never waits
-// for the network. A link has five goroutines: hear and tell serve the control
-// stream, and three of send.Link the frames. Package mirror has the mirrors, each
-// with its own mutex. A binding holds a mirror and knows which link feeds it.
+// requests, mirrors. Other goroutines hand it functions (post, call). It never waits
+// for the network. A link has five goroutines: two for the control stream
+// (stream.go), and three of send.Link for the frames. Package mirror has the mirrors,
+// each with its own mutex. A binding has a mirror and the link that feeds it.
 //
-//	node.go             Node and what it does       loop.go           its goroutine
+//	node.go             Node and its periodic work  loop.go           its goroutine
 //	config.go           Config                      limits.go         the table of all limits
 //	wishes.go           mirrors that users request  mirror_requests.go  all requests, and their precedence
 //	mirrors.go          all mirrors                 binding.go        one mirror, and the link that feeds it
-//	local.go            what the node knows of a channel of this host
-//	dial.go             dials that package peers wants, and other ways that are tried
-//	link.go             a link's life, and its name export.go         what a peer gets of a channel
-//	stream.go           its control stream          control.go        what control messages do
-//	link_silence.go     links that are not heard, or carry less; which of two links stays
+//	local.go            rules and facts about the channels of this host
+//	dial.go             dials that package peers returns, and trials of other routes
+//	link.go             beginning and end of links  export.go         a peer's subscription to a channel
+//	stream.go           the control stream          control.go        handlers of control messages
+//	link_silence.go     links that are silent or carry only small packets; which of two links stays
 //	machine.go          machines that share an identity
 //	hub_link.go         links through the hub, for package hubway
 //	achd_hosts.go       hosts that have only achd, for package achdway
 //	catalog.go          channels that peers offer, and are offered
-//	query.go            why a channel is not offered; pings
+//	query.go            reasons why a channel is not offered; pings
 //	layouts.go          the layouts of frames: other hosts' and ours
 //	exchange.go         counters and facts that both ends send each other
-//	permit.go           rules for what runs; Apply  accept.go         pushes of peers
-//	push.go             a push and its phases       pushes.go         all of them
-//	report.go           the status                  loadtest.go       what a link carries, measured
-//	clocks.go           clocks that were set, a host that slept
+//	permit.go           rules for peers; Apply      accept.go         pushes of peers
+//	push.go             a push and its phases       pushes.go         the table of pushes
+//	report.go           the status                  loadtest.go       throughput tests of links
+//	clocks.go           clock steps, and suspends of the host
 //
 //	mirror/  one mirror                             lock/    the order of locks
 //	achd/    achd's protocol, both ends
-//	rule/    rules and quality of service           ledger/  what became of frames
+//	rule/    rules and quality of service           ledger/  counters of the outcomes of frames
 //	status/  reports, states, causes, events        via/     the kinds of transport
 //	send/    frames over a link                     hubway/  frames through a hub
-//	achdway/ frames from and to hosts with achd alone
+//	achdway/ frames from and to hosts without achbridge
 //	ring/    copies of local channels
-//	layouts/ layouts of frames                      peers/   who is dialled: pure
+//	layouts/ layouts of frames                      peers/   decides which hosts to dial: pure
 //	locals/  channels of this host
 //	pacing/, delivery/, age/, clock/: pure          transport/, trust/, logline/
 //
-// # Rules that hold whatever happens
+// # Invariants
 //
-//   - A mirror numbers its frames without gaps. The ledger and the companion NAME.meta
-//     tell which frames of the origin are missing.
+//   - A mirror numbers its frames without gaps. The counters and the metadata channel NAME.meta
+//     show which frames of the origin are missing.
 //   - A channel of the robot is only read, on x86-64 without its lock. Its condition
 //     variable is never touched (package localach).
 //   - A mirror never goes back: a frame is put only if it is newer than the last one
 //     of the same epoch. The mirror's file stores the number of that frame, so this
 //     holds across restarts of either daemon. For a channel that Adopt names, a record
-//     beside the channels stores it (mirror/putrecord.go). Both are written before each
-//     put: a daemon that is killed puts no frame twice, and loses at most one. Frames of hosts
-//     that have achd alone have no numbers: they are put as they come.
+//     file in the channel directory stores it (mirror/putrecord.go). Both are written before each
+//     put, so a killed daemon puts no frame twice and loses at most one. Frames of hosts without
+//     achbridge have no numbers and are put in the order of arrival.
 //   - A frame may be as large as the whole data area of a channel, as in libach:
 //     the nominal frame size is no limit. A mirror is made for the largest frame
 //     that its origin has seen (wire.Channel.Largest). It is replaced only when a frame
 //     does not fit at all. A mirror whose frames cannot be put has state refused.
-//   - An epoch is one life of a channel. Frames are sent only for the epoch that the
-//     subscriber asked for, so frames of a new life cannot be mistaken for old ones.
+//   - An epoch identifies one instance of a channel. Frames are sent only for the epoch that the
+//     subscriber requested, so frames of a new instance cannot be mistaken for old ones.
 //   - A file that is not our mirror is never written unless Adopt names it. A mirror is
 //     never exported unless Relay names it. A channel whose frames come from the asking
 //     node is a loop; the node recognizes its own id as the origin and refuses it.

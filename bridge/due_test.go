@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-// putEvery puts frames until a time is over, and goes on counting from number.
+// putEvery puts frames for a time, with consecutive numbers after *number.
 func putEvery(c *channel, number *uint64, period, during time.Duration) {
 	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(period) {
 		*number++
@@ -22,7 +22,7 @@ func TestSlowChannelInOrderIsNotOverItsBudget(t *testing.T) {
 		robot, pc := w.pair(wire10ms)
 		imu, n := robot.channel("imu", 16, 64), uint64(0)
 		time.Sleep(5 * time.Second)
-		putEvery(imu, &n, 200*time.Millisecond, 20*time.Second) // budget 100 ms
+		putEvery(imu, &n, 200*time.Millisecond, 20*time.Second) // the budget is 100 ms
 		m, e := pc.mirror("robot.imu"), robot.node.Status().Exports[0]
 		if m.PeriodMs == nil || math.Abs(*m.PeriodMs-200) > 3 || e.PeriodMs == nil || math.Abs(*e.PeriodMs-200) > 3 {
 			t.Errorf("period of 5 Hz: got %v, at the origin %v, want 200 ms", value(m.PeriodMs), value(e.PeriodMs))
@@ -61,8 +61,8 @@ func TestOneFrameAloneIsNeverDue(t *testing.T) {
 	})
 }
 
-// TestMirrorIsToGetWhatRulesLeave: what the origin's rule leaves out is not due, though
-// only the origin knows the rule.
+// TestMirrorIsToGetWhatRulesLeave checks that frames which the origin's rule excludes do not count
+// as due. Only the origin knows the rule.
 func TestMirrorIsToGetWhatRulesLeave(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)

@@ -13,7 +13,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-// events are those of one kind that the node keeps; "" is any.
+// events returns the node's events of one kind; "" means any kind.
 func (h *host) events(kind status.EventKind) []status.Event {
 	h.w.t.Helper()
 	l, err := h.node.Events(ended(), 0)
@@ -23,7 +23,7 @@ func (h *host) events(kind status.EventKind) []status.Event {
 	return slices.DeleteFunc(l.Events, func(e status.Event) bool { return kind != "" && e.Kind != kind })
 }
 
-// ended is a context that waits for nothing.
+// ended returns a context that has ended already.
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -98,7 +98,7 @@ func TestFollowerIsWokenByNewsAndNeverWaitedFor(t *testing.T) {
 		if l, err := pc.node.Events(ctx, 1); err != nil || len(l.Events) != 0 || time.Since(began) != 61*time.Second {
 			t.Errorf("got %+v, %v after %v, want nothing until its time is over", l, err, time.Since(began))
 		}
-		for i := range 1000 { // nobody follows, and it takes no time
+		for i := range 1000 { // no follower reads, and no time passes
 			tell(i + 2)
 		}
 		if time.Since(began) != 61*time.Second {
@@ -143,7 +143,7 @@ func TestWallClockThatStepsIsNoticed(t *testing.T) {
 	for i, look := range []struct{ wall, mono, want time.Duration }{
 		{1000 * time.Hour, 0, 0},
 		{1000*time.Hour + 250*milli, 250 * milli, 0},
-		{1000*time.Hour + 501*milli, 500 * milli, 0}, // it is slewed
+		{1000*time.Hour + 501*milli, 500 * milli, 0}, // the clock is slewed
 		{1001*time.Hour + 751*milli, 750 * milli, time.Hour},
 		{1001*time.Hour + 1001*milli, time.Second, 0},
 		{999 * time.Hour, 1250 * milli, -2*time.Hour - 1251*milli},

@@ -9,7 +9,7 @@ import (
 	"achbridge/testnet"
 )
 
-// follow collects all frames that a mirror gets, until stop.
+// follow collects all frames that a mirror receives, until stop.
 func (h *host) follow(name string) (numbers func() []uint64) {
 	h.w.t.Helper()
 	h.w.within(2*time.Second, name, func() bool {
@@ -143,8 +143,8 @@ func TestEveryHoldsUpNoFresherChannel(t *testing.T) {
 				old++
 			}
 		}
-		// 10 ms of way, 10 ms of period, and what is ahead of it: a packet in the
-		// queue, one under way, and the transport's. A probe of the link may take more.
+		// 10 ms of delay, 10 ms of period, and the packets ahead: one in the queue, one in
+		// transit, and the transport's. A probe of the link may take more.
 		if old > looks/10 {
 			t.Errorf("imu beside a stream that fills the link: %d of %d times older than 45 ms, want at most one in 10", old, looks)
 		}
@@ -172,9 +172,9 @@ func TestModeChangesWhileAMirrorRuns(t *testing.T) {
 	})
 }
 
-// Loss shrinks the transport's window to a few packets, and then a burst of frames fills
-// it while all reports are lost. The stream goes on as soon as the transport has heard
-// that its packets arrived.
+// Loss shrinks the transport's window to a few packets. Then a burst of frames fills the window
+// while all acknowledgements are lost. The stream continues as soon as the transport learns that
+// its packets arrived.
 func TestEveryGoesOnSoonAfterItsReportsWereLost(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

@@ -14,7 +14,7 @@ import (
 	"achbridge/localach"
 )
 
-// A node that is to mirror channel imu of host krang, which is not there yet.
+// The node mirrors channel imu of host krang, which is not linked yet.
 func ExampleNew() {
 	dir, err := os.MkdirTemp("", "channels-")
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"achbridge/wire"
 )
 
-// ledgerRate is how many accounts a link sends to its peer in a second at most. When an
-// account stops changing, it is sent once more at once.
+// ledgerRate is the largest number of frame counters that a link sends to its peer per second.
+// When counters stop changing, their final values are sent at once.
 const ledgerRate = 50
 
-// tellLedger sends the accounts that have changed, of both directions, to l's peer.
+// tellLedger sends l's peer the frame counters that have changed, of both directions.
 func (l *link) tellLedger(now time.Duration, waited *float64) {
 	every := max(time.Second, time.Duration(len(l.exports.order)+len(l.inbound))*time.Second/ledgerRate)
 	m := wire.Ledger{Path: l.pathNews(now, waited)}
@@ -28,7 +28,7 @@ func (l *link) tellLedger(now time.Duration, waited *float64) {
 		}
 	}
 	for id, in := range l.inbound {
-		mirror, newest := in.m, in.consumer.Newest() // first: what is counted then is of these frames at least
+		mirror, newest := in.m, in.consumer.Newest() // read newest first: the counters then include at least these frames
 		if a := mirror.Since(); mirror.teller.Due(now, every, a, ledger.Accounts.Settled) {
 			told := mirror.AddTo(a.ToWire(id), now)
 			told.Newest = newest
@@ -42,7 +42,7 @@ func (l *link) tellLedger(now time.Duration, waited *float64) {
 	}
 }
 
-// ledger handles the accounts that the peer sends.
+// ledger handles the frame counters that the peer sends.
 func (l *link) ledger(m wire.Ledger) {
 	if m.Path != nil {
 		l.path.inbound = m.Path
@@ -57,8 +57,8 @@ func (l *link) ledger(m wire.Ledger) {
 	}
 }
 
-// settle adds the peer's counts to the accounts. It returns answers for accounts without
-// traffic, so that both sides then have the same figures.
+// settle adds the peer's counts to the counters of our exports. For exports without new frames it
+// returns counters to send back, so that both ends have the same figures.
 func (l *link) settle(holding []wire.Account) (answer []wire.Account) {
 	for _, a := range holding {
 		x := l.exports.byID[a.ID]
@@ -76,21 +76,22 @@ func (l *link) settle(holding []wire.Account) (answer []wire.Account) {
 	return answer
 }
 
-// Each end of a link measures what the other end cannot. The sender knows how long frames
-// waited for the path; the receiver knows what delays its mirrors; each knows whether it gets the processor. They send these facts to
-// each other, so that `why` gives the same verdict on both hosts.
+// Each end of a link measures facts that the other end cannot. The sender knows how long frames
+// waited for the path; the receiver knows what delays its mirrors. Each end knows whether it gets
+// the CPU. The ends exchange these facts, so that `why` reports the same diagnosis on both hosts.
 
-// pathEvery is how often facts of the path are sent while they change. It is short, since
-// `why` may watch for only this long.
+// pathEvery is the interval at which changing path facts are sent. It is short because `why` may
+// watch for only this long.
 const pathEvery = 500 * time.Millisecond
 
-// pathTeller has the facts of the path that a link's peer was last sent.
+// pathTeller has the path facts that a link's peer was last sent.
 type pathTeller struct {
-	said wire.Path // without its time
+	said wire.Path // the facts; At is zero
 	at   time.Duration
 }
 
-// pathNews returns the facts to send now, nil for none. Over a path on which we send no frames, they are about this host alone.
+// pathNews returns the facts to send now, nil if there are none. Over a path on which we send no
+// frames, the facts concern only this host.
 func (l *link) pathNews(now time.Duration, waited *float64) *wire.Path {
 	if now < l.path.sent.at+pathEvery {
 		return nil
@@ -128,8 +129,8 @@ type readerSight struct {
 	cause           status.Cause
 }
 
-// tellOf returns the account to send to the peer: counted, which covers the frames up to newest,
-// and the cause if the channel cannot be read here.
+// tellOf returns the counters to send to the peer: counted, which covers the frames up to newest.
+// It adds the cause if this host cannot read the channel.
 func (x *export) tellOf(counted ledger.Accounts, newest uint64) wire.Account {
 	a := counted.ToWire(x.id)
 	a.Newest = newest
@@ -139,8 +140,8 @@ func (x *export) tellOf(counted ledger.Accounts, newest uint64) wire.Account {
 	return a
 }
 
-// unreadable reports whether the channel cannot be read for a reason that lasts, not only
-// because its lock is held for a moment.
+// unreadable reports whether the channel cannot be read for a lasting reason. A lock that is held
+// for a moment is not one.
 func (x *export) unreadable() bool {
 	trouble := x.Trouble()
 	return trouble != nil && !errors.Is(trouble, os.ErrDeadlineExceeded)
@@ -150,7 +151,7 @@ func sightOf(a wire.Account) readerSight {
 	return readerSight{time.Duration(a.Waited), time.Duration(a.Transit), status.Cause(a.Cause)}
 }
 
-// show adds the facts to a status.
+// show adds the facts to a subscription's status.
 func (r readerSight) show(s *status.Subscription) {
 	s.ReaderWaitS, s.ReaderCause = r.waited.Seconds(), r.cause
 	if r.transit != 0 {
@@ -159,10 +160,10 @@ func (r readerSight) show(s *status.Subscription) {
 	}
 }
 
-// The list of revocations spreads from node to node: a node sends its list to each peer until
-// that has it, and takes a newer list from any peer. So an operator gives a list to one node.
+// The revocation list spreads from node to node. A node sends its list to each peer until the peer
+// has it, and accepts a newer list from any peer. So an operator gives a list to only one node.
 
-// tellRevocations sends the list of this node, unless the peer has it or a newer one.
+// tellRevocations sends the list of this node, unless the peer has this list or a newer one.
 func (l *link) tellRevocations(own *transport.Endpoint) {
 	list := own.Revocations()
 	if !l.hello.isReceived || list.Number() <= l.hello.listNumber {
@@ -184,11 +185,12 @@ func (l *link) revocations(own *transport.Endpoint, m wire.Revocations) error {
 	return nil
 }
 
-// waitSteps is how finely a share of the time is told in which a daemon waited for a processor. In small steps it would always
-// be news, also over an idle link.
+// waitSteps is the number of steps into which the share of time spent waiting for a CPU is
+// rounded. With smaller steps the share would change, and be sent, all the time, even over an idle
+// link.
 const waitSteps = 20
 
-// lookAtProcessor learns how long this process waited for a processor lately.
+// lookAtProcessor updates the share of time for which this process recently waited for a CPU.
 func (n *Node) lookAtProcessor() {
 	if n.cfg.ProcessorWait == nil {
 		return
@@ -200,7 +202,7 @@ func (n *Node) lookAtProcessor() {
 	}
 }
 
-// waitedToWire turns a share into %; 0 when it is not known.
+// waitedToWire converts a share to percent. It returns 0 if the share is unknown.
 func waitedToWire(share *float64) uint8 {
 	if share == nil {
 		return 0

@@ -21,7 +21,7 @@ type export struct {
 	id      uint32
 	channel string
 	qos     rule.QoS
-	asked   rule.QoS // what the peer asked for; rules may grant less
+	asked   rule.QoS // QoS that the peer requested; rules may grant less
 	book    *ledger.Book
 	teller  ledger.Teller
 	reader  readerSight
@@ -29,19 +29,21 @@ type export struct {
 	plane // sends the frames
 }
 
-// plane sends the frames of an export: a send.Subscription over the link, a hubway.Subscription through the hub.
+// plane sends the frames of an export. It is a send.Subscription over the link, or a
+// hubway.Subscription through the hub.
 type plane interface {
-	// Requalify serves the export by another quality of service.
+	// Requalify changes the quality of service of the export.
 	Requalify(qos rule.QoS)
-	// Resend sends the newest frame once more to a mirror that has only frame have.
+	// Resend sends the newest frame again to a mirror whose newest frame is have.
 	Resend(have uint64)
-	// Hear takes the peer's account of what it received.
+	// Hear handles the peer's counters of received frames.
 	Hear(a wire.Account)
 	// Accounts returns the frame counters, and the newest frame that they include.
 	Accounts() (a ledger.Accounts, newest uint64)
-	// Show adds the state of the sending to a status.
+	// Show adds the sending state to a status.
 	Show(s *status.Subscription)
-	// Trouble returns why the last try to read or to send the channel failed; nil if none did.
+	// Trouble returns why the last attempt to read or send the channel failed; nil if it
+	// succeeded.
 	Trouble() error
 	// Stop ends the sending and closes the export's book.
 	Stop()
@@ -50,7 +52,7 @@ type plane interface {
 // exports are the exports of one link. They belong to the node's goroutine.
 type exports struct {
 	byID  map[uint32]*export
-	order []*export // in the order in which they began
+	order []*export // oldest first
 }
 
 // drop ends an export, if there is one with this id.
@@ -71,14 +73,14 @@ func (e *exports) dropAll() {
 	}
 }
 
-// hasCommands reports whether an export has class command; "" means any channel.
+// hasCommands reports whether an export of the channel has class command. "" means any channel.
 func (e *exports) hasCommands(channel string) bool {
 	return slices.ContainsFunc(e.order, func(x *export) bool {
 		return (channel == "" || x.channel == channel) && x.qos.Class == rule.Command
 	})
 }
 
-// dropExports ends the peer's subscriptions to a channel; the next catalog says why.
+// dropExports ends the peer's subscriptions to a channel. The next catalog informs the peer.
 func (l *link) dropExports(channel string) {
 	for id, x := range l.exports.byID {
 		if x.channel == channel {
@@ -88,8 +90,8 @@ func (l *link) dropExports(channel string) {
 	}
 }
 
-// addExport starts an export to the peer, in place of one with the same id or of the same channel: a peer has no more of them
-// than we offer channels.
+// addExport starts an export to the peer. It replaces an export with the same id or of the same
+// channel, so a peer has at most one export for each channel.
 func (l *link) addExport(m wire.Subscribe, p permitted, c *locals.Channel) {
 	l.exports.drop(m.ID)
 	for _, old := range slices.Clone(l.exports.order) {
@@ -109,10 +111,11 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *locals.Channel) {
 	l.exports.order = append(l.exports.order, x)
 }
 
-// sharedExports is what the exports of all links share. It belongs to the node's goroutine.
+// sharedExports has the resources that the exports of all links share. It belongs to the node's
+// goroutine.
 type sharedExports struct {
-	copying    ring.Resources     // for copies of local channels' frames
-	publishers *hubway.Publishers // publish channels at the hub
+	copying    ring.Resources     // resources to copy frames of local channels
+	publishers *hubway.Publishers // publish channels to the hub
 	books      map[bookKey]*ledger.Book
 }
 
@@ -126,16 +129,16 @@ func newSharedExports(work *sync.WaitGroup, now func() time.Duration) sharedExpo
 	}
 }
 
-// bookKey names an account: a peer, and a channel that it reads.
+// bookKey identifies a Book: a peer, and the channel that it reads.
 type bookKey struct {
 	peer    trust.NodeID
 	channel string
 }
 
-// maxBooks bounds the accounts that are kept of what peers have read.
+// maxBooks bounds the number of Books kept for channels that peers have read.
 const maxBooks = 10000
 
-// book returns the account of a channel towards a peer.
+// book returns the Book of a channel for a peer.
 func (s *sharedExports) book(peer trust.NodeID, channel string) *ledger.Book {
 	key := bookKey{peer, channel}
 	b := s.books[key]

@@ -12,8 +12,8 @@ import (
 	"achbridge/testnet"
 )
 
-// flow is one channel of a robot that a PC mirrors. What the nodes say of it is
-// held against last_seq of both channels, as it is in shared memory.
+// flow is one channel of a robot that a PC mirrors. Tests compare the nodes' counters with
+// last_seq of both channels in shared memory.
 type flow struct {
 	*world
 	robot, pc *host
@@ -21,8 +21,8 @@ type flow struct {
 	data      *channel
 	size      int
 	copy      *localach.Channel // the mirror
-	number    uint64            // put last
-	before    uint64            // frames of former lives of the channel
+	number    uint64            // number of the newest frame
+	before    uint64            // frames of former epochs of the channel
 }
 
 const flowName = "robot.data"
@@ -47,8 +47,8 @@ func (w *world) flow(link string, qos rule.QoS, size int) *flow {
 	return f
 }
 
-// unpacked makes frames travel as they are unless qos says how: test frames would
-// all but vanish.
+// unpacked switches compression off unless qos has a choice, since test frames would compress to
+// almost nothing.
 func unpacked(qos rule.QoS) rule.QoS {
 	if qos.Compress == rule.CompressAuto {
 		qos.Compress = rule.CompressNone
@@ -72,7 +72,7 @@ func (f *flow) put() {
 	f.source.noticed(f.data.ch)
 }
 
-// anew makes the channel anew, under the same name.
+// anew makes the channel again under the same name.
 func (f *flow) anew() {
 	f.t.Helper()
 	f.before += f.data.ch.LastSeq()
@@ -83,7 +83,7 @@ func (f *flow) anew() {
 	f.data = f.robot.channel("data", 16, f.size)
 }
 
-// stream puts a frame every period for a while and calls each after each.
+// stream puts a frame every period for a while and calls each after every put.
 func (f *flow) stream(period, long time.Duration, each func(at time.Duration)) {
 	begin := time.Now()
 	for at := time.Duration(0); at < long; at += period {
@@ -116,7 +116,7 @@ func (f *flow) changeAt(target, text string) {
 	}
 }
 
-// robotSays and pcSays are the two nodes' accounts of the channel.
+// robotSays and pcSays return the two nodes' counters of the channel.
 func (f *flow) robotSays() ledger.Accounts {
 	for _, e := range f.robot.node.Status().Exports {
 		if e.Channel == "data" {
@@ -128,17 +128,17 @@ func (f *flow) robotSays() ledger.Accounts {
 
 func (f *flow) pcSays() ledger.Accounts { return f.pc.mirror(flowName).Accounts }
 
-// puts is how many frames the robot has put; kept how many its mirror took.
+// puts returns how many frames the robot has put, and kept how many its mirror has.
 func (f *flow) puts() uint64 { return f.before + f.data.ch.LastSeq() }
 func (f *flow) kept() uint64 { return f.copy.LastSeq() }
 
-// subscription is the number under which the mirror is fed now.
+// subscription returns the id of the mirror's present subscription.
 func (f *flow) subscription() (id uint32) {
 	f.pc.node.loop.call(func() { id = f.pc.node.mirrors.byName[flowName].subID })
 	return id
 }
 
-// holds waits until the mirror holds frame number.
+// holds waits until frame number is the mirror's newest.
 func (f *flow) holds(number uint64, limit time.Duration) time.Duration {
 	f.t.Helper()
 	return f.pc.follows(flowName, number, limit)
@@ -150,7 +150,7 @@ func inFlow(t *testing.T, link string, qos rule.QoS, size int, run func(f *flow)
 	inWorld(t, func(w *world) { run(w.flow(link, qos, size)) })
 }
 
-// record reads the mirror while run runs, and returns the frames that came.
+// record reads the mirror while run runs, and returns the frames that arrived.
 func (f *flow) record(run func()) []sighting {
 	f.t.Helper()
 	r := openAgeReader(f.t, f.pc.dir, flowName)

@@ -8,7 +8,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-// The main channel of a humanoid: its frames are larger than the nominal size.
+// As on the main channel of a humanoid, frames are larger than the nominal size.
 func TestFramesAboveTheNominalSizeGoIntoAnAdoptedChannel(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -55,12 +55,12 @@ func TestMirrorIsMadeLargeEnoughFromTheFirst(t *testing.T) {
 	})
 }
 
-// A mirror is not made larger than may be for the sake of one frame.
+// A mirror does not exceed the size limit because of one frame.
 func TestMirrorIsOfTheOriginsSizeWhereThereIsNoRoomForMore(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
 		state := robot.channel("state", 4000, 3000)
-		state.put(1, 300_000) // 4000 of those are 1.2 GB
+		state.put(1, 300_000) // 4000 frames of this size are 1.2 GB
 		robot.run(Config{})
 		pc := w.host("pc", wire10ms).run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "state"}}}, robot)
 		pc.follows("robot.state", 1, 2*time.Second)

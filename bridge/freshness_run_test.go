@@ -22,8 +22,8 @@ import (
 	"achbridge/testnet"
 )
 
-// bench is one run of a scenario: sending nodes on one host, whose link they
-// share, and one that mirrors all they have.
+// bench is one run of a scenario: sending nodes on one host, which share its link, and one node
+// that mirrors all their channels.
 type bench struct {
 	*world
 	s       scenario
@@ -37,11 +37,11 @@ type bench struct {
 	kept    map[string]uint64 // late_kept of the mirrors, at the end
 	made    time.Time         // the network's time zero
 	zero    time.Duration     // the first frame's time, by the network's clock
-	carried int               // bytes that arrived from the first sender's host in the measurement
-	shares  [3]int            // the same, of each sender
+	carried int               // bytes that arrived from the first sender's host during the measurement
+	shares  [3]int            // the same for each sender
 }
 
-// loss is one packet from the senders that the link lost.
+// loss is a packet from the senders that the link lost.
 type loss struct {
 	at   time.Duration // since the first frame
 	size int
@@ -109,16 +109,15 @@ func (b *bench) mirrorOf(l load) string { return b.senders[l.node].name + "." + 
 func (s scenario) span() time.Duration { return cmp.Or(s.length, 8*second) }
 func (s scenario) step() time.Duration { return cmp.Or(s.look, 241*time.Microsecond) }
 
-// connect starts the nodes, and returns the loads' channels when all of them
-// are mirrored. The channels are there before the node, since putSource does
-// not look for new ones often.
+// connect starts the nodes, and returns the loads' channels when all are mirrored. The channels
+// exist before the node starts, since putSource rarely looks for new ones.
 func (b *bench) connect() (channels []*channel) {
 	names := []string{"robot", "drone", "arm"}[:1+slices.MaxFunc(b.s.loads, func(x, y load) int { return x.node - y.node }).node]
 	for i, name := range names {
 		h := b.host(name, b.params)
 		h.over = b.s.over
-		if i > 0 && b.params.Wifi == "" { // else each has a station of its own
-			h.net, h.number = b.senders[0].net, b.senders[0].number // one egress for both
+		if i > 0 && b.params.Wifi == "" { // with Wi-Fi each sender has its own station
+			h.net, h.number = b.senders[0].net, b.senders[0].number // both share one egress
 		}
 		b.senders, b.sources = append(b.senders, h), append(b.sources, &putSource{dir: h.dir})
 	}
@@ -147,7 +146,7 @@ func (b *bench) connect() (channels []*channel) {
 	return channels
 }
 
-// runAt is run on a port of its own and with another source.
+// runAt is run with the given port and source.
 func (h *host) runAt(port int, source Source, cfg Config) {
 	h.w.t.Helper()
 	conn, err := h.net.Listen(port)
@@ -193,7 +192,7 @@ func (l load) write(c *channel, source *putSource, begin time.Time, end time.Dur
 	}
 }
 
-// tap notes the senders' packets that are lost, and counts those that arrive.
+// tap records the senders' lost packets, and counts those that arrive.
 func (b *bench) tap(begin time.Time) {
 	offset := time.Duration(-1)
 	from, pc := testnet.HostAddr4(b.senders[0].number), testnet.HostAddr4(b.pc.number)
@@ -213,8 +212,8 @@ func (b *bench) tap(begin time.Time) {
 	})
 }
 
-// putSource is a Source that is told of every put: a watcher whose period is
-// zero. The real one's adds up to its period to every age.
+// putSource is a Source that every put notifies, like a watcher with a period of zero. The real
+// watcher adds up to its period to every age.
 type putSource struct {
 	dir  localach.Dir
 	mu   sync.Mutex
@@ -260,7 +259,8 @@ func (s *putSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 	}
 }
 
-// noticed tells of the newest frame, outside the lock, which stop takes too.
+// noticed reports the newest frame. It calls the functions without the lock, since stop takes it
+// too.
 func (s *putSource) noticed(ch *localach.Channel) {
 	var tell []func(uint64)
 	s.mu.Lock()

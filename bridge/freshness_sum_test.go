@@ -10,17 +10,17 @@ import (
 	"achbridge/testnet/need"
 )
 
-// results are what a scenario gave with all seeds.
+// results has the stats of a scenario for all seeds.
 type results struct {
 	s     scenario
 	keys  []key // in the order of the table
 	stats map[key][]stat
 }
 
-// key is one line of the table.
+// key identifies one line of the table.
 type key struct{ class, window string }
 
-// measure runs the scenario with as many seeds as there is time for.
+// measure runs the scenario with as many seeds as the kind of run allows.
 func (s scenario) measure(t *testing.T) *results {
 	r := &results{s: s, stats: map[key][]stat{}}
 	last := s.seeds()
@@ -40,9 +40,9 @@ func (s scenario) measure(t *testing.T) *results {
 	return r
 }
 
-// seeds is how many: all in the long run; all over QUIC and one over SCTP when the test
-// is asked for by name; every day one for some scenarios, over QUIC, and over SCTP if they
-// are about that.
+// seeds returns the number of seeds. The long run uses all. If the test is named, QUIC uses all
+// and SCTP one. The daily run uses one for some scenarios, over QUIC, and over SCTP for scenarios
+// about it.
 func (s scenario) seeds() uint64 {
 	asked := strings.Contains(flag.Lookup("test.run").Value.String(), "TestFreshness")
 	switch {
@@ -61,7 +61,7 @@ func (s scenario) allWindows() []window {
 	return []window{{"", warmUp, warmUp + s.span()}}
 }
 
-// measureAlone returns the p99 of each load that has the link to itself.
+// measureAlone returns the p99 of each load on a link of its own.
 func (s scenario) measureAlone(t *testing.T, seed uint64) (p99 []float64) {
 	for i := range s.loads {
 		if !s.alone {
@@ -76,8 +76,8 @@ func (s scenario) measureAlone(t *testing.T, seed uint64) (p99 []float64) {
 	return p99
 }
 
-// add makes the lines of one window with one seed: the channels of a class
-// together, their means averaged and the worst of the rest.
+// add adds the lines of one window with one seed. It combines the channels of a class: the average
+// of the means, and the worst of the rest.
 func (r *results) add(readers []*ageReader, b *bench, w window, alone []float64) {
 	lines, count := map[key]stat{}, map[key]float64{}
 	for i, l := range r.s.loads {
@@ -102,7 +102,7 @@ func (r *results) add(readers []*ageReader, b *bench, w window, alone []float64)
 	}
 }
 
-// and adds what is averaged and takes the worse of the rest.
+// and adds the averaged fields and takes the worse of the others.
 func (s stat) and(o stat) stat {
 	return stat{
 		floor: s.floor + o.floor, formula: s.formula + o.formula, mean: s.mean + o.mean, perSecond: s.perSecond + o.perSecond,
@@ -111,7 +111,7 @@ func (s stat) and(o stat) stat {
 	}
 }
 
-// sum returns a line's means over the seeds, and the worst of them.
+// sum returns the average of a line over the seeds, and the worst seed.
 func (r *results) sum(k key) (mean, worst stat) {
 	n := float64(len(r.stats[k]))
 	for _, s := range r.stats[k] {
@@ -121,7 +121,7 @@ func (r *results) sum(k key) (mean, worst stat) {
 	return mean, worst
 }
 
-// spread is how far apart the means of the seeds are, as a share.
+// spread returns the range of the seeds' means, relative to their average.
 func (r *results) spread(k key) float64 {
 	least, most, sum := r.stats[k][0].mean, 0.0, 0.0
 	for _, s := range r.stats[k] {

@@ -11,50 +11,50 @@ import (
 	"achbridge/bridge/rule"
 )
 
-// notYet lists the bars that the engine does not reach: they are printed as
-// "above the bar" and fail nothing. A bar is tightened by deleting its line.
+// notYet lists the bars that the engine does not reach. They are printed as "above the bar" and
+// fail no test. To tighten a bar, delete its line.
 var notYet = []string{
-	// 242 to 254 by 26 or 27 packets of 9 ms (see transport/doc.go): it waits for a pacer that
-	// tells a path which stood still from one that became slower.
+	// 242 to 254 by 26 or 27 packets of 9 ms (see transport/doc.go). The pacer cannot yet
+	// distinguish a stall from a slower path.
 	"rate step over sctp: state drop, 1st s max ms",
-	// 0.045 to 0.077: one seed's camera is 30 ms older than the others'. Where it comes from is
-	// not known; the mean is 427 to 437 ms, 428 before jitter was told from a queue.
+	// 0.045 to 0.077: one seed's camera is 30 ms older than the others'. The reason is unknown.
+	// The mean is 427 to 437 ms; it was 428 before jitter was distinguished from a queue.
 	"mixed overload over sctp: camera spread",
 }
 
-// scenario is one row of the table: what is written at one end of a link, and
-// how old it may be at the other.
+// scenario is one row of the table: the frames written at one end of a link, and the ages allowed
+// at the other.
 type scenario struct {
 	name    string
 	over    string // transport; filled in by TestFreshness
 	link    string // both directions, in testnet's text form
 	loads   []load
-	length  time.Duration                 // of the measurement, after warmUp; 0 is 8 s
-	look    time.Duration                 // how often the mirrors are read; 0 is 241 µs, which fits into no period
-	changes []change                      // of the link, counted from the first frame
-	windows []window                      // of the measurement; none is one from warmUp to the end
+	length  time.Duration                 // duration of the measurement, after warmUp; 0 means 8 s
+	look    time.Duration                 // interval at which the mirrors are read; 0 means 241 µs, which divides no period
+	changes []change                      // changes of the link, relative to the first frame
+	windows []window                      // windows of the measurement; nil means one from warmUp to the end
 	alone   bool                          // measure each load on a link of its own too
-	share   int                           // how many senders share the rate, for the floor; 0 is 1
+	share   int                           // number of senders that share the rate, for the floor; 0 means 1
 	daily   bool                          // measured in every run, not only in the long one
 	back    time.Duration                 // when the link returns from an outage
-	beside  func(b *bench, end time.Time) // what else goes on, until end
-	control newControl                    // of the senders' links; nil is the node's own
-	zero    time.Duration                 // when the first frame is put at the earliest, by the network's clock
-	spread  float64                       // of the means of the seeds, at most, as a share; 0 is mostSpread
+	beside  func(b *bench, end time.Time) // other activity until end
+	control newControl                    // congestion control of the senders' links; nil means the node's own
+	zero    time.Duration                 // earliest time of the first frame, by the network's clock
+	spread  float64                       // largest spread of the seeds' means, relative; 0 means mostSpread
 	bars    []bar
-	quic    []bar // more of them, for QUIC only
+	quic    []bar // further bars, only for QUIC
 	sctp    []bar
 }
 
-// load is one channel that is written periodically, by one node of the sending
-// host. The phase of the first frame depends on the seed.
+// load is one channel that a node of the sending host writes periodically. The phase of the first
+// frame depends on the seed.
 type load struct {
 	channel string
-	class   string // channels of a class make one line; "" is the channel's name
+	class   string // channels of a class share one line; "" means the channel's name
 	size    int
 	period  time.Duration
 	start   time.Duration
-	once    bool // one frame, then silence
+	once    bool // a single frame
 	node    int
 	qos     rule.QoS
 }
@@ -69,13 +69,13 @@ type window struct {
 	from, to time.Duration
 }
 
-// bar is the most that a measure may be, with every seed.
+// bar is the limit of a measure, for every seed.
 type bar struct {
 	class, window, what string
 	limit               float64
 }
 
-// measures are what a bar can be about.
+// measures are the quantities that a bar can limit.
 var measures = map[string]func(stat) float64{
 	"mean/floor":        func(s stat) float64 { return s.mean / s.floor },
 	"p99/floor":         func(s stat) float64 { return s.p99 / s.floor },
@@ -90,13 +90,13 @@ var measures = map[string]func(stat) float64{
 	"ms on the way":     func(s stat) float64 { return s.way },
 }
 
-// overs are the transports that every scenario runs over.
+// overs are the transports that every scenario uses.
 var overs = []string{"quic", "sctp"}
 
 const (
 	allSeeds   = 5
 	warmUp     = 2 * time.Second
-	mostSpread = 0.02 // wherever the mean has a bar
+	mostSpread = 0.02 // used wherever the mean has a bar
 	second     = time.Second
 	milli      = time.Millisecond
 	priority7  = rule.Priority(8)
@@ -120,7 +120,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "rate step", link: "delay=10ms,rate=10mbit,queue=128KiB", loads: []load{state}, length: 15 * second,
-		spread:  0.08, // 4 to 6 %: the way without a queue is not known exactly after the drop
+		spread:  0.08, // 4 to 6 %: the delay without a queue is not known exactly after the drop
 		changes: []change{{warmUp + 5*second, "rate=1mbit"}, {warmUp + 10*second, "rate=10mbit"}},
 		windows: []window{
 			{"10 Mbit/s", warmUp, warmUp + 5*second},
@@ -130,8 +130,8 @@ var scenarios = []scenario{
 			{"rise, after", warmUp + 11*second, warmUp + 15*second},
 		},
 		bars: []bar{{"state", "1 Mbit/s", "mean/floor", 1.3}, {"state", "rise, after", "mean/floor", 1.1}},
-		// Nine runs of five seeds gave 232 to 244 ms: chance has one packet more or less on its
-		// way when the rate falls, 9 ms each, and the bar has room for one more.
+		// Nine runs of five seeds gave 232 to 244 ms. By chance one packet more or less of 9 ms
+		// each is in transit when the rate falls. The bar has room for one more.
 		quic: []bar{{"state", "drop, 1st s", "max ms", 255}},
 		sctp: []bar{{"state", "drop, 1st s", "max ms", 250}},
 	},
@@ -146,7 +146,7 @@ var scenarios = []scenario{
 		bars: []bar{{"imu", "", "p99/p99 alone", 1.6}, {"camera", "", "mean/floor", 1.2}, {"camera", "", "frames missing", 0}},
 	},
 	{
-		name: "mixed overload", link: "delay=10ms,rate=20mbit,queue=256KiB", alone: true, spread: 0.05, // 0.4 to 3.1 %: when the next camera frame begins depends on word of the last
+		name: "mixed overload", link: "delay=10ms,rate=20mbit,queue=256KiB", alone: true, spread: 0.05, // 0.4 to 3.1 %: the start of a camera frame depends on the feedback about the last
 		loads: []load{first, {channel: "camera", size: 500_000, period: 100 * milli, qos: image}},
 		bars:  []bar{{"imu", "", "p99/p99 alone", 2}, {"camera", "", "mean/floor", 1.3}},
 	},
@@ -159,7 +159,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "loss, large", daily: true, link: "delay=10ms,rate=50mbit,loss=1%", // QUIC's own congestion control is the limit
-		sctp:  []bar{{"camera", "", "frames missing", 4}}, // of 80: 95 % are there in time
+		sctp:  []bar{{"camera", "", "frames missing", 4}}, // at least 95 % of 80 frames arrive in time
 		loads: []load{{channel: "camera", size: 100_000, period: 100 * milli, qos: rule.QoS{Budget: 250 * milli, Compress: rule.CompressNone}}},
 	},
 	{
@@ -197,8 +197,8 @@ func saturatedSmall(queue string) scenario {
 	}
 }
 
-// humanoid is thirty channels as a robot has them: what the balance controller
-// needs goes first.
+// humanoid returns thirty channels like those of a robot. The channels of the balance controller
+// have the highest priority.
 func humanoid() (loads []load) {
 	for i := range 20 {
 		l := load{channel: fmt.Sprintf("joint%02d", i), class: "joint", size: 64, period: milli}
@@ -213,12 +213,11 @@ func humanoid() (loads []load) {
 	return append(loads, load{channel: "camera", size: 300_000, period: 100 * milli, qos: image})
 }
 
-// TestFreshness measures how old mirrors are, in virtual time, with real nodes
-// and the real quic-go and pion/sctp, against what the link allows. The seed fixes the
-// link's luck and the sources' phases. What is left to chance (which of two
-// goroutines runs first, QUIC's connection ids and skipped packet numbers, from
-// global randomness that tests running in parallel cannot seed) moves a mean
-// by less than the spread that is asserted.
+// TestFreshness measures how old mirrors are, compared with the optimum for the link. It uses virtual
+// time, real nodes, quic-go and pion/sctp. The seed determines the link's losses and the sources'
+// phases. Some chance remains: the order of goroutines, QUIC's connection ids, and skipped packet
+// numbers. These use global randomness, which parallel tests cannot seed. They move a mean by less
+// than the asserted spread.
 func TestFreshness(t *testing.T) {
 	lines := make([]strings.Builder, len(overs)*len(scenarios))
 	t.Cleanup(func() {
@@ -254,7 +253,7 @@ func (r *results) print(b *strings.Builder) {
 	}
 }
 
-// judge holds the results against the bars.
+// judge compares the results with the bars.
 func (r *results) judge(t *testing.T, b *strings.Builder) {
 	more := r.s.quic
 	if r.s.over == "sctp" {
@@ -274,7 +273,7 @@ func (r *results) judge(t *testing.T, b *strings.Builder) {
 	}
 }
 
-// title names the row; without a transport it is QUIC.
+// title returns the name of the row, with the transport unless that is QUIC.
 func (r *results) title() string {
 	if r.s.over == "quic" {
 		return r.s.name
@@ -282,7 +281,7 @@ func (r *results) title() string {
 	return r.s.name + " over " + r.s.over
 }
 
-// hold checks one bar against what every seed gave.
+// hold compares one bar with the result of every seed.
 func (r *results) hold(t *testing.T, b *strings.Builder, is bar, got []float64) {
 	name := strings.Join(strings.Fields(fmt.Sprintf("%s: %s %s %s", r.title(), is.class, is.window, is.what)), " ")
 	within := slices.Max(got) <= is.limit

@@ -14,12 +14,13 @@ import (
 	"achbridge/testnet/need"
 )
 
-// said is a peer of which only is known what somebody without the key says of it.
+// said returns a peer as a forged announcement, made without the key, describes it.
 func said(host string, id trust.NodeID, at net.Addr) Peer {
 	return Peer{Host: host, Node: id.String(), Addrs: []transport.Addrs{{QUIC: at}}, Source: at.(*net.UDPAddr).IP.String()}
 }
 
-// rulesByName are a PC with rules for krang alone, and two robots; arm streams imu too.
+// rulesByName returns a PC with rules only for krang, and two robots. The robot arm streams imu
+// too.
 func rulesByName(w *world) (krang, arm, pc *host) {
 	w.t.Helper()
 	krang, arm, pc = w.host("krang", wire10ms), w.host("arm", wire10ms), w.host("pc", wire10ms)
@@ -35,7 +36,7 @@ func rulesByName(w *world) (krang, arm, pc *host) {
 	return krang, arm, pc
 }
 
-// What is public on the network is enough to say that arm is krang and krang is not.
+// Public facts on the network suffice to announce that arm is krang and krang is not.
 func TestForgedNamesBindNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		krang, arm, pc := rulesByName(w)
@@ -61,8 +62,8 @@ func TestForgedNamesBindNothing(t *testing.T) {
 	})
 }
 
-// A node that there is not announces the robot's name with a lower id, and that the robot
-// has another name and is elsewhere; then the network is away for longer than a link lives.
+// A forged announcement has the robot's name with a lower id, and another one has the robot under
+// another name and address. Then the network is down for longer than the idle timeout of a link.
 func TestGhostKeepsNobodyOut(t *testing.T) {
 	for what, after := range map[string]func(w *world, robot, pc *host){
 		"link is up":       func(*world, *host, *host) {},
@@ -104,8 +105,8 @@ func cutFor(w *world, d time.Duration) {
 	w.change("robot", "up")
 }
 
-// A daemon that was started again under another name has that one at once, also where its
-// former link has not ended.
+// A daemon that was restarted under another name has the new name at once, even if its former link
+// has not ended.
 func TestRenamedHostHasItsNewName(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, krang, pc := w.host("robot", wire10ms), w.host("krang", wire10ms), w.host("pc", wire10ms)
@@ -126,7 +127,7 @@ func TestRenamedHostHasItsNewName(t *testing.T) {
 	})
 }
 
-// With two of one name this host counts too, and a name does not grow too long.
+// This host counts among those with the same name. The distinct name must not become too long.
 func TestPeerWithTheNameOfThisHostGetsItsOwn(t *testing.T) {
 	inWorld(t, func(w *world) {
 		name := strings.Repeat("k", 63)

@@ -11,14 +11,14 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// holds gives a host a channel directory with so much room for mirrors, in MiB.
+// holds limits the memory for mirrors in a host's channel directory, in MiB.
 func (h *host) holds(mib int64) {
 	h.node.loop.call(func() {
-		h.node.mirrors.common.Space.Free = func(used int64) (int64, error) { return 2*mib<<20 - used, nil } // they may take half
+		h.node.mirrors.common.Space.Free = func(used int64) (int64, error) { return 2*mib<<20 - used, nil } // mirrors may take half of the free memory
 	})
 }
 
-// withFiles counts the mirrors of channels that begin with prefix and have a file.
+// withFiles counts the mirrors with a file whose channels begin with prefix.
 func (h *host) withFiles(prefix string) (n int) {
 	for _, m := range h.node.Status().Mirrors {
 		if strings.HasPrefix(m.Channel, prefix) && h.has(m.Name) {
@@ -28,7 +28,7 @@ func (h *host) withFiles(prefix string) (n int) {
 	return n
 }
 
-// Who may make channels on a robot may make giant ones, of holes, before anybody else has made his.
+// A local user of a robot may make giant sparse channels before any other channel is made.
 func TestGiantsThatCameFirstLeaveRoom(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, arm, pc := w.host("robot", wire10ms), w.host("arm", wire10ms), w.host("pc", wire10ms)
@@ -39,7 +39,7 @@ func TestGiantsThatCameFirstLeaveRoom(t *testing.T) {
 		robot.run(Config{})
 		arm.run(Config{})
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "*", Channel: "*"}}})
-		pc.holds(17) // eight giants, and a little
+		pc.holds(17) // room for eight giants, and a little more
 		pc.node.SetPeers(asPeers([]*host{robot}))
 		w.within(5*time.Second, "the giants", func() bool { return len(pc.node.Status().Mirrors) == 10 && pc.withFiles("giant") >= 4 })
 		pc.node.SetPeers(asPeers([]*host{robot, arm}))
@@ -74,7 +74,7 @@ func TestGiantsThatCameFirstLeaveRoom(t *testing.T) {
 	})
 }
 
-// A host can push what nobody here has named.
+// A host can push channels that no request here names.
 func TestPushedChannelIsAsLargeAsItsHostSays(t *testing.T) {
 	n := &Node{links: map[trust.NodeID]*link{}}
 	n.links[trust.NodeID{1}] = &link{n: n, host: "robot", offers: offers{accepted: []pushed{{Mirror: rule.Mirror{Host: "robot", Channel: "goal"}}}}}

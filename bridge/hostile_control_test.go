@@ -52,7 +52,7 @@ func TestTenThousandSubscriptionsHarmNobody(t *testing.T) {
 	})
 }
 
-// badNames are what no channel can be called.
+// badNames are names that no channel can have.
 var badNames = []string{"a/b", "../../etc/passwd", "..", ".hidden", "a\x00b", strings.Repeat("a", 64), "größe", "a b", "\xff\xfe", ""}
 
 func TestNamesThatNoChannelCanHaveEndTheLink(t *testing.T) {
@@ -70,7 +70,7 @@ func TestNamesThatNoChannelCanHaveEndTheLink(t *testing.T) {
 			for what, lie := range fields {
 				for _, name := range badNames {
 					if what == "offer" && name == "" {
-						continue // the same name as there
+						continue // empty means the same name as at the sender
 					}
 					variant++
 					target := s.pc
@@ -107,7 +107,7 @@ func TestNamesThatNoChannelCanHaveEndTheLink(t *testing.T) {
 func TestSizesThatMultiplyPastAllMemoryAreRefused(t *testing.T) {
 	const most = 1<<63 - 1
 	sizes := [][2]uint64{
-		{wire.MaxFrameCount, wire.MaxFrame}, // as far as the wire goes
+		{wire.MaxFrameCount, wire.MaxFrame}, // the limits of the protocol
 		{1 << 32, 1 << 32}, {most, most}, {1<<64 - 1, 2}, {1 << 60, 16}, {0, 64}, {64, 0},
 	}
 	inSiege(t, func(s *siege) {
@@ -134,7 +134,7 @@ func TestSizesThatMultiplyPastAllMemoryAreRefused(t *testing.T) {
 	})
 }
 
-// A million in the long run, and else a tenth of that.
+// The long run has a million channels, other runs a tenth of that.
 func TestCatalogOfAMillionChannelsHarmsNobody(t *testing.T) {
 	messages := 50
 	if need.IsLong() {
@@ -157,7 +157,7 @@ func TestCatalogOfAMillionChannelsHarmsNobody(t *testing.T) {
 				mirrors++
 			}
 		}
-		known := len(s.pc.node.Channels()) - 1 // less the robot's
+		known := len(s.pc.node.Channels()) - 1 // except the robot's channel
 		if most := maxSubscriptions - maxSubscriptions/keptFree; mirrors != most || known != maxCatalog {
 			t.Errorf("got %d mirrors of %d channels, want %d of %d", mirrors, known, most, maxCatalog)
 		}

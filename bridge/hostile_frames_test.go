@@ -14,7 +14,7 @@ import (
 	"achbridge/wire"
 )
 
-// feeding is a member that feeds one mirror of the PC's.
+// feeding returns a member that feeds one mirror of the PC.
 func (s *siege) feeding(size int) (evil *member, id uint32) {
 	s.t.Helper()
 	evil = s.member("evil", s.pc)
@@ -28,20 +28,20 @@ func TestPartsThatOverlapOrNeverEndHarmNobody(t *testing.T) {
 		evil, id := s.feeding(size)
 		chunk := bytes.Repeat([]byte{0xee}, 1000)
 		held := s.withstand(10*time.Second, func() {
-			seq := uint64(1) // ever newer frames, none of which ends
+			seq := uint64(1) // newer and newer frames, none of which is completed
 			for i := range 20_000 {
 				p := wire.Part{Frame: wire.Frame{Sub: id, Epoch: 1, Seq: seq, Data: chunk}, Size: 4 * 1000 * 1000, Index: i % 3000, Count: 4000}
 				switch i % 8 {
-				case 0: // the same part, with other bytes
+				case 0: // the same fragment with other data
 					p.Data, p.Index = bytes.Repeat([]byte{byte(i)}, 1000), 7
-				case 1: // the same frame, in other parts
+				case 1: // the same frame in other fragments
 					p.Size, p.Count, p.Index = 4100*1000, 4100, 4050
 				case 2:
 					seq++
 				case 3: // larger than the channel's frames
 					p.Seq = 1 << 50
 					p.Size, p.Count, p.Index = 60*1000*1000, 60*1000, 0
-				case 4: // 4 GiB, of which wire makes an error that does not end the link
+				case 4: // 4 GiB, which package wire rejects without ending the link
 					evil.number++
 					b := wire.AppendHeader(nil, wire.Header{Number: evil.number, Sent: time.Duration(evil.number)})
 					if i < 8*(send.MaxBadDatagrams-1) {
@@ -69,7 +69,8 @@ func TestPartsThatOverlapOrNeverEndHarmNobody(t *testing.T) {
 	})
 }
 
-// One datagram of a kilobyte may unpack into megabytes: what came before is not unpacked.
+// A datagram of one kilobyte may decompress into megabytes. A frame that was received before is
+// not decompressed.
 func TestFrameThatCameBeforeIsNotUnpacked(t *testing.T) {
 	inSiege(t, func(s *siege) {
 		evil, id := s.feeding(64)
@@ -87,7 +88,7 @@ func TestFrameThatCameBeforeIsNotUnpacked(t *testing.T) {
 	})
 }
 
-// Each stream of records holds a frame as it came, and one unpacked.
+// Each stream of records holds one compressed frame and one decompressed.
 func TestSecondStreamOfASubscriptionHoldsNoMemory(t *testing.T) {
 	const size = 4 << 20
 	inSiege(t, func(s *siege) {
@@ -111,7 +112,7 @@ func TestSecondStreamOfASubscriptionHoldsNoMemory(t *testing.T) {
 	})
 }
 
-// So does one whose subscription has ended.
+// A stream whose subscription has ended holds no memory either.
 func TestStreamEndsWithItsSubscription(t *testing.T) {
 	const size = 4 << 20
 	inSiege(t, func(s *siege) {
@@ -193,7 +194,7 @@ func TestSequenceNumbersThatJumpOrRunBackwardsHarmNobody(t *testing.T) {
 		if held > 4<<20 {
 			t.Errorf("%d KiB held, want next to nothing", held>>10)
 		}
-		evil.offers(wire.Channel{Name: "lie", FrameCount: 4, FrameSize: 64, Epoch: 2}) // another life begins at 1
+		evil.offers(wire.Channel{Name: "lie", FrameCount: 4, FrameSize: 64, Epoch: 2}) // another epoch, which begins at 1
 		time.Sleep(100 * milli)
 		list := messages[wire.Subscribe](evil)
 		again := list[len(list)-1]

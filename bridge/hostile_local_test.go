@@ -17,8 +17,8 @@ import (
 	"achbridge/wire"
 )
 
-// forgedFile is a channel's file as any local user can write it: it claims a ring, and
-// frames in it, that nobody put. It takes memory for its ends only.
+// forgedFile is a channel's file as any local user can write it. It declares a ring and frames
+// that nobody put. It uses memory only at its beginning and its end.
 type forgedFile struct {
 	t     *testing.T
 	file  *os.File
@@ -26,7 +26,7 @@ type forgedFile struct {
 	seq   uint64
 }
 
-// Where the parts of a channel's file are, on amd64 and arm64 (ach-abi.md).
+// Offsets of the parts of a channel's file, on amd64 and arm64 (ach-abi.md).
 var headerSizes = map[string]int64{"amd64": 320, "arm64": 328}
 
 var forgedHeader = headerSizes[runtime.GOARCH]
@@ -81,7 +81,7 @@ func (f *forgedFile) write(at int64, words ...uint64) {
 	}
 }
 
-// claim has the ring claim a newest frame of size bytes, at its beginning.
+// claim makes the ring declare a newest frame of size bytes, at its beginning.
 func (f *forgedFile) claim(size int) {
 	f.seq++
 	f.write(forgedHeader+8, uint64(size), 0, f.seq)
@@ -89,7 +89,7 @@ func (f *forgedFile) claim(size int) {
 	f.write(forgedHeader-8, f.seq)
 }
 
-// kib is how much memory the file takes.
+// kib returns the memory of the file in KiB.
 func (f *forgedFile) kib() int64 {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.file.Fd()), &st); err != nil {
@@ -98,7 +98,7 @@ func (f *forgedFile) kib() int64 {
 	return st.Blocks / 2
 }
 
-// exported is what the host tells of its channel's one reader.
+// exported returns the status of the channel's only subscription.
 func (h *host) exported(channel string) status.Subscription {
 	for _, e := range h.node.Status().Exports {
 		if e.Channel == channel {
@@ -110,7 +110,7 @@ func (h *host) exported(channel string) status.Subscription {
 
 var siegeLocal = testnet.Params{Delay: milli, Rate: 100e6}
 
-// besieged is a robot with a channel imu and a PC that mirrors it, and more.
+// besieged returns a robot with a channel imu, and a PC that mirrors imu and the channels in more.
 func besieged(w *world, qos rule.QoS, more ...string) (robot, pc *host, imu *channel) {
 	robot, pc = w.host("robot", siegeLocal), w.host("pc", siegeLocal)
 	imu = robot.channel("imu", 16, 64)
@@ -125,8 +125,8 @@ func besieged(w *world, qos rule.QoS, more ...string) (robot, pc *host, imu *cha
 	return robot, pc, imu
 }
 
-// stays fresh: imu is put every 2 ms for a second, while each is called, and is never
-// older than that, the way and a packet.
+// staysFresh puts imu every 2 ms for a second and calls each after every put. It fails if the
+// mirror is ever older than the period, the delay and one packet.
 func staysFresh(w *world, pc *host, imu *channel, each func(i int)) {
 	w.t.Helper()
 	worst := time.Duration(0)
@@ -192,7 +192,7 @@ func TestFrameThatTakesLongToCopyHoldsUpNobody(t *testing.T) {
 				robot, pc, imu := besieged(w, rule.QoS{Mode: mode, Compress: rule.CompressNone}, "map")
 				large := robot.channel("map", 2, ring.HugeFrame)
 				w.within(second, "the mirror of map", func() bool { return robot.exported("map").Channel != "" })
-				robot.node.shared.copying.Large <- struct{}{} // the copy takes until this is taken back
+				robot.node.shared.copying.Large <- struct{}{} // occupies the semaphore, so that the copy waits until this is taken back
 				large.put(1, ring.HugeFrame)
 				staysFresh(w, pc, imu, func(int) {})
 				if seq := pc.mirror("robot.map").Seq; seq != 0 {
@@ -205,8 +205,8 @@ func TestFrameThatTakesLongToCopyHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// A frame that is replaced while it is being copied is sent all the same: ever newer
-// ones would else starve the channel.
+// A frame that is replaced while it is copied is still sent. Otherwise frequent new frames would
+// starve the channel.
 func TestLargeFramesThatComeFasterThanTheyAreCopiedArrive(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const size = 200_000

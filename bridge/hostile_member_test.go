@@ -19,8 +19,8 @@ import (
 	"achbridge/wire"
 )
 
-// member is a hostile program that holds the network's key. It speaks to one node,
-// and no node of ours stands behind it.
+// member is a hostile program with the network's key. It speaks to one node, and has no node of
+// its own.
 type member struct {
 	w    *world
 	name string
@@ -28,21 +28,21 @@ type member struct {
 	deaf bool // it does not read its control stream
 
 	mu      sync.Mutex
-	layouts func(wire.Describe) wire.Message // what it answers; nil: nothing
+	layouts func(wire.Describe) wire.Message // answers layout requests; nil means that there is no answer
 	heard   []wire.Message
-	number  uint64 // of its last datagram
+	number  uint64 // number of its last datagram
 	ended   bool
 }
 
-// member joins the network as a host called name and greets a node.
+// member joins the network as a host called name and sends Hello to a node.
 func (w *world) member(name string, to *host) *member {
 	w.t.Helper()
 	h := w.host(name, siegeWire)
 	return h.attacks(to, 0)
 }
 
-// attacks has h's place on the network, without a node, taken by a member of its own
-// node id, that of h with another last byte but one.
+// attacks starts a member on h, which then has no node. Its node id is h's id with another last
+// byte but one.
 func (h *host) attacks(to *host, variant byte) *member {
 	h.w.t.Helper()
 	m, err := h.tries(to, variant)
@@ -52,7 +52,7 @@ func (h *host) attacks(to *host, variant byte) *member {
 	return m
 }
 
-// tries attacks, and may be turned away.
+// tries is attacks, but returns the error of a refused session.
 func (h *host) tries(to *host, variant byte) (*member, error) {
 	h.w.t.Helper()
 	conn, err := h.net.Listen(port + int(variant))
@@ -76,7 +76,7 @@ func (h *host) tries(to *host, variant byte) (*member, error) {
 	return m, nil
 }
 
-// hear keeps what the node says, unless the member is deaf.
+// hear records the messages of the node, unless the member is deaf.
 func (m *member) hear() {
 	var head [4]byte
 	for {
@@ -113,7 +113,7 @@ func (m *member) isDeaf() bool {
 	return m.deaf
 }
 
-// say sends what wire lets pass.
+// say sends a message that package wire accepts.
 func (m *member) say(msg wire.Message) error {
 	b, err := wire.AppendMessage(nil, msg)
 	if err != nil {
@@ -123,7 +123,7 @@ func (m *member) say(msg wire.Message) error {
 	return err
 }
 
-// lie sends a message with whatever fields.
+// lie sends a message with arbitrary fields.
 func (m *member) lie(kind uint, fields any) error {
 	body, err := cbor.Marshal([]any{kind, fields})
 	if err != nil {
@@ -133,10 +133,10 @@ func (m *member) lie(kind uint, fields any) error {
 	return err
 }
 
-// offers offers channels in a catalog.
+// offers advertises channels in a catalog.
 func (m *member) offers(list ...wire.Channel) { m.say(wire.Catalog{Full: true, Channels: list}) }
 
-// messages are those of one type that the node has sent.
+// messages returns the messages of one type that the node has sent.
 func messages[T wire.Message](m *member) (list []T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,7 +148,7 @@ func messages[T wire.Message](m *member) (list []T) {
 	return list
 }
 
-// serves waits until the node subscribes to a channel and agrees to it.
+// serves waits for the node's subscription to a channel and accepts it.
 func (m *member) serves(channel string) (id uint32) {
 	m.w.t.Helper()
 	var s wire.Subscribe
@@ -164,7 +164,7 @@ func (m *member) serves(channel string) (id uint32) {
 	return s.ID
 }
 
-// sends sends a datagram with entries, which add appends.
+// sends sends a datagram with the entries that add appends.
 func (m *member) sends(add func(dst []byte, sent time.Duration) []byte) {
 	m.number++
 	sent := time.Duration(m.number) * milli
@@ -177,12 +177,12 @@ func (m *member) frames(f wire.Frame) {
 	m.sends(func(dst []byte, sent time.Duration) []byte { return wire.AppendFrame(dst, sent, f) })
 }
 
-// parts sends one part of a frame.
+// parts sends one fragment of a frame.
 func (m *member) parts(p wire.Part) {
 	m.sends(func(dst []byte, sent time.Duration) []byte { return wire.AppendPart(dst, sent, p) })
 }
 
-// siege is a robot whose data a PC mirrors while somebody attacks one of them.
+// siege is a robot and a PC that mirrors its data, while a member attacks one of them.
 type siege struct {
 	*world
 	robot, pc *host
@@ -195,14 +195,14 @@ type siege struct {
 
 var siegeWire = testnet.Params{Delay: 5 * milli, Rate: 100_000_000}
 
-// inSiege is inLoneWorld with a robot that accepts what in* names and a PC that mirrors
-// the robot's data, and all of every host called evil.
+// inSiege is inLoneWorld with a siege. The robot accepts pushes of in*. The PC mirrors the robot's
+// data, and all channels of hosts called evil.
 func inSiege(t *testing.T, run func(s *siege)) {
 	t.Helper()
 	inSiegeOver(t, overQUIC, run)
 }
 
-// inSiegeOver is inSiege with a transport of choice.
+// inSiegeOver is inSiege over the given transport.
 func inSiegeOver(t *testing.T, over string, run func(s *siege)) {
 	t.Helper()
 	inLoneWorld(t, func(w *world) {
@@ -221,7 +221,7 @@ func inSiegeOver(t *testing.T, over string, run func(s *siege)) {
 	})
 }
 
-// door is where the robot is reached.
+// door returns the robot's address.
 func (s *siege) door() transport.Addrs {
 	if s.robot.over == overSCTP {
 		return transport.Addrs{SCTP: s.robot.addr()}
@@ -229,8 +229,7 @@ func (s *siege) door() transport.Addrs {
 	return transport.Addrs{QUIC: s.robot.addr()}
 }
 
-// age streams for a while and returns the mean and the greatest age, in ms, of what
-// the PC has.
+// age streams for a while and returns the mean and the greatest age of the PC's mirror, in ms.
 func (s *siege) age(long time.Duration) (mean, most float64) {
 	s.t.Helper()
 	s.reader.ages = s.reader.ages[:0]
@@ -243,7 +242,7 @@ func (s *siege) age(long time.Duration) (mean, most float64) {
 		}
 		time.Sleep(milli)
 		if s.reader.look(s.began, time.Since(s.began)); s.number == 1 {
-			s.reader.ages = s.reader.ages[:0] // nothing is there yet
+			s.reader.ages = s.reader.ages[:0] // no frame has arrived yet
 		}
 	}
 	for _, a := range s.reader.ages {
@@ -253,9 +252,8 @@ func (s *siege) age(long time.Duration) (mean, most float64) {
 	return mean, most
 }
 
-// withstand attacks while the robot's data streams. It fails unless the age stays
-// within twice that without an attack, and returns the memory that is held after it,
-// in bytes.
+// withstand attacks while the robot's data streams. It fails unless the age stays within twice the
+// age before the attack. It returns the memory in use after the attack, in bytes.
 func (s *siege) withstand(long time.Duration, attack func()) (held int64) {
 	s.t.Helper()
 	s.age(time.Second)
@@ -282,7 +280,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// logged fails unless the host's log has something, in lines at most lines.
+// logged fails unless the host's log has text in 1 to lines lines.
 func (h *host) logged(text string, lines int) {
 	h.w.t.Helper()
 	if n := h.said(text); n == 0 || n > lines {

@@ -11,8 +11,7 @@ import (
 	"achbridge/wire"
 )
 
-// says has the PC's node send messages of its own to the robot, in the name of the
-// mirror.
+// says makes the PC's node send its own messages to the robot, in the name of the mirror.
 func (f *flow) says(make func(id uint32) wire.Message) {
 	f.pc.node.loop.call(func() {
 		m := f.pc.node.mirrors.byName[flowName]
@@ -40,7 +39,7 @@ func TestPeerThatCountsWhatItNeverGotSpoilsNoAccount(t *testing.T) {
 	})
 }
 
-// Updates with every extreme, one after the other, harm nobody.
+// Consecutive updates with every extreme value do no harm.
 func TestUpdatesWithExtremesHarmNobody(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=10mbit,loss=2%", rule.QoS{}, 3000, func(f *flow) {
 		all := []wire.QoS{
@@ -52,7 +51,7 @@ func TestUpdatesWithExtremesHarmNobody(t *testing.T) {
 			i++
 			for _, have := range []uint64{0, f.number, f.number - 1, math.MaxUint64} {
 				if all[i%len(all)].Class == 200 {
-					continue // it would be refused, and that ends the mirror
+					continue // it would be refused, which ends the mirror
 				}
 				f.says(func(id uint32) wire.Message {
 					return wire.Update{ID: id, QoS: all[i%len(all)], HaveSeq: have, Owed: true}
@@ -61,15 +60,15 @@ func TestUpdatesWithExtremesHarmNobody(t *testing.T) {
 			f.balances()
 		})
 		f.says(func(id uint32) wire.Message { return wire.Update{ID: id} })
-		time.Sleep(4 * second) // so many are taken one after the other
+		time.Sleep(4 * second) // the node handles the queued updates one after the other
 		f.holds(f.number, 2*second)
 		time.Sleep(second)
 		f.balances()
 	})
 }
 
-// The file is not ours, and the frames do not fit: asking for the newest again
-// and again must not fill the link.
+// The file is not ours, and the frames do not fit. Repeated requests for the newest frame must not
+// fill the link.
 func TestFrameThatNeverFitsIsSentEverMoreSeldom(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

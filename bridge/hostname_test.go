@@ -16,7 +16,7 @@ func TestHostThatComesBackAsAnotherNodeKeepsItsMirrors(t *testing.T) {
 					robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 					start(robot, pc)
 					if len(robot.dials) == 0 {
-						listed := asPeers([]*host{robot}) // by address alone
+						listed := asPeers([]*host{robot}) // listed only by address
 						listed[0].Host, listed[0].Node = "", ""
 						pc.node.SetPeers(listed)
 					}
@@ -69,8 +69,8 @@ func TestSilentHostKeepsItsNameFromItsTwin(t *testing.T) {
 	})
 }
 
-// Discovery finds the twins one after the other: the first link comes up while
-// its host is the only krang.
+// Discovery finds the two hosts with one name one after the other. The first link starts while its
+// host is the only krang.
 func TestHostWhoseTwinIsFoundLaterIsRenamed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		first, second, pc := w.host("krang", wire10ms), w.host("krang", wire10ms), w.host("pc", wire10ms)

@@ -15,7 +15,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// toldOf are the texts of the host's events of a kind.
+// toldOf returns the texts of the host's events of a kind.
 func (h *host) toldOf(kind status.EventKind) (texts []string) {
 	h.w.t.Helper()
 	list, err := h.node.Events(context.Background(), 0)
@@ -30,14 +30,14 @@ func (h *host) toldOf(kind status.EventKind) (texts []string) {
 	return texts
 }
 
-// hubSiege is a robot whose channels pc reads through a hub that will lie, and near beside it over a link.
+// hubSiege is a robot whose channels pc reads through a dishonest hub, and near over a link.
 type hubSiege struct {
 	*world
 	hub             *worldHub
 	robot, pc, near *host
 	imu             *channel
-	put             uint64 // frames of imu
-	last            uint64 // newest that pc was seen to hold
+	put             uint64 // number of frames put into imu
+	last            uint64 // newest frame that was read at pc
 }
 
 func (w *world) hubSiege(qos rule.QoS) *hubSiege {
@@ -52,15 +52,15 @@ func (w *world) hubSiege(qos rule.QoS) *hubSiege {
 	return s
 }
 
-// streams puts 100 frames a second and returns the mean ages at pc and near in ms. It fails when
-// pc goes back, or has a frame that was never put, or not whole.
+// streams puts 100 frames a second and returns the mean ages at pc and near in ms. It fails if
+// pc's mirror goes back, or has a frame that was never put or is incomplete.
 func (s *hubSiege) streams(long time.Duration) (pc, near float64) {
 	s.t.Helper()
 	looks := 0.0
 	for end := time.Now().Add(long); time.Now().Before(end); looks++ {
 		s.put++
 		s.imu.put(s.put, 64)
-		time.Sleep(9 * time.Millisecond) // never when a frame arrives: which of both were first would be chance
+		time.Sleep(9 * time.Millisecond) // between the arrivals of frames, whose order at the same instant would be chance
 		number, age := s.pc.newest("robot.imu")
 		if number < s.last || number > s.put {
 			s.t.Fatalf("pc has frame %d after %d; %d were put", number, s.last, s.put)
@@ -76,15 +76,15 @@ func (s *hubSiege) streams(long time.Duration) (pc, near float64) {
 func TestHubThatAttacks(t *testing.T) {
 	for _, c := range []struct {
 		testnet.Deceit
-		kind status.EventKind // of the event that tells of it
-		text string           // in that event
+		kind status.EventKind // kind of the event that reports the attack
+		text string           // part of that event's text
 	}{
 		{testnet.Deceit{Frames: testnet.Replays}, status.EventForged, "came again"},
 		{testnet.Deceit{Frames: testnet.Doubles}, status.EventForged, "came again"},
 		{testnet.Deceit{Frames: testnet.Reorders}, status.EventForged, "came again, or after a later one"},
 		{testnet.Deceit{Frames: testnet.Forges}, status.EventForged, "was not sealed by robot"},
 		{testnet.Deceit{Frames: testnet.Impersonates}, status.EventForged, "was not sealed by robot"},
-		{testnet.Deceit{Frames: testnet.Withholds}, "", ""}, // the age tells it
+		{testnet.Deceit{Frames: testnet.Withholds}, "", ""}, // only the age shows it
 		{testnet.Deceit{Frames: testnet.Delays, By: 700 * time.Millisecond}, "", ""},
 		{testnet.Deceit{Streams: testnet.Replays}, status.EventLinkDown, ""},
 		{testnet.Deceit{Streams: testnet.Doubles}, status.EventLinkDown, ""},
@@ -113,7 +113,7 @@ func (s *hubSiege) withstands(d testnet.Deceit, kind status.EventKind, text stri
 	}
 	held, running, known := heap(), runtime.NumGoroutine(), len(s.pc.toldOf(kind))
 	s.hub.Deceive(d)
-	if d.Streams == testnet.Impersonates { // streams that begin
+	if d.Streams == testnet.Impersonates { // affects only new streams
 		s.hub.Cut("pc")
 		s.hub.Restore("pc")
 	}

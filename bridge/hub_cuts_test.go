@@ -10,18 +10,18 @@ import (
 	"achbridge/testnet/need"
 )
 
-// lookout is a mirror whose file is looked at again and again.
+// lookout watches the file of a mirror.
 type lookout struct {
 	name   string
-	oldest time.Duration // when it was put
+	oldest time.Duration // greatest age at which a frame may be put in time
 	last   uint64
-	late   uint64 // changes to a frame that was older
+	late   uint64 // number of frames that were put at a greater age
 }
 
-// watchEvery is how long a frame may have been in its file when it is seen.
+// watchEvery is the longest time between the put of a frame and its detection.
 const watchEvery = 4 * time.Millisecond
 
-// lookOut looks at the mirrors for a while.
+// lookOut watches the mirrors for a while.
 func (h *host) lookOut(long time.Duration, mirrors ...*lookout) {
 	h.w.t.Helper()
 	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(watchEvery) {
@@ -40,7 +40,8 @@ func (h *host) lookOut(long time.Duration, mirrors ...*lookout) {
 	}
 }
 
-// A cut ends the connection; in a stall neither end notices, and what was under way comes later.
+// A cut ends the connection. In a stall neither end notices anything, and data in transit arrives
+// later.
 func TestCutsOfTheHub(t *testing.T) {
 	for _, long := range []time.Duration{1, 2, 3, 4, 5, 8} {
 		for name, kind := range map[string]struct{ begin, end func(*worldHub, string) }{
@@ -68,7 +69,7 @@ func TestCutsOfTheHub(t *testing.T) {
 								t.Errorf("%s: %d frames past their budget were put", m.name, got)
 							}
 						}
-						pc.lookOut(2*time.Second, mirrors...) // in which the accounts settle
+						pc.lookOut(2*time.Second, mirrors...) // time for the counters to settle
 						if kept := pc.mirror(mirrors[0].name).LateKept; kept < mirrors[0].late {
 							t.Errorf("%d late frames were put, %d are counted", mirrors[0].late, kept)
 						}
@@ -79,8 +80,8 @@ func TestCutsOfTheHub(t *testing.T) {
 	}
 }
 
-// hubClasses is a pc that reads three channels of a robot through a hub: by default, with late: drop, and
-// one of commands.
+// hubClasses returns a pc that reads three channels of a robot through a hub: one by default, one
+// with late: drop, and one of class command.
 func (w *world) hubClasses() (hub *worldHub, pc *host, mirrors []*lookout) {
 	w.t.Helper()
 	hub = newWorldHub(w, hubMaxFrame)
@@ -92,7 +93,7 @@ func (w *world) hubClasses() (hub *worldHub, pc *host, mirrors []*lookout) {
 		{Host: "robot", Channel: "dropped", QoS: rule.QoS{Late: rule.LateDrop}},
 		{Host: "robot", Channel: "goal", QoS: command},
 	}}, "robot")
-	const uncertainty = 21 * time.Millisecond // a state is late when it must be
+	const uncertainty = 21 * time.Millisecond // a state frame counts as late only if it is certainly late
 	for name, oldest := range map[string]time.Duration{"kept": 100*time.Millisecond + uncertainty, "dropped": 100*time.Millisecond + uncertainty, "goal": command.Budget} {
 		robot.channel(name, 16, 64).streams(64)
 		m := &lookout{name: "robot." + name, oldest: oldest}

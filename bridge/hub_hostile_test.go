@@ -15,7 +15,7 @@ import (
 
 func contains(s, part string) bool { return strings.Contains(s, part) }
 
-// forgeries counts the events of the host about frames of the hub that were not put.
+// forgeries returns the number of events about frames of the hub that were not put.
 func (h *host) forgeries() (count int) {
 	list, err := h.node.Events(context.Background(), 0)
 	if err != nil {
@@ -29,7 +29,7 @@ func (h *host) forgeries() (count int) {
 	return count
 }
 
-// Frames that the hub keeps back for a while do not pass for the debt.
+// Frames that the hub delays do not count for last-value delivery.
 func TestDelayedFramesAreNoDebt(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc := w.hubPair(rule.QoS{Late: rule.LateDrop})
@@ -37,7 +37,7 @@ func TestDelayedFramesAreNoDebt(t *testing.T) {
 		imu.put(1, 64)
 		pc.follows("robot.imu", 1, 3*time.Second)
 		time.Sleep(time.Second)
-		hub.Deceive(testnet.Deceit{Frames: testnet.Delays, By: time.Second}) // what is on its way from now on is late
+		hub.Deceive(testnet.Deceit{Frames: testnet.Delays, By: time.Second}) // frames in transit from now on are late
 		imu.puts(2, 100, 64, 20*time.Millisecond)
 		for range 1500 {
 			time.Sleep(time.Millisecond)
@@ -52,7 +52,8 @@ func TestDelayedFramesAreNoDebt(t *testing.T) {
 	})
 }
 
-// A debt is what the origin had as its newest. With the next frame it is none any more, whenever the hub brings it.
+// Last-value delivery applies to the origin's newest frame. Once there is a newer frame it no
+// longer applies, even if the hub delivers the older frame late.
 func TestDebtThatTheHubBringsLateIsNoDebtAnyMore(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)
@@ -122,11 +123,11 @@ func TestCommandsGoToOneReceiver(t *testing.T) {
 		}
 		robot.freshWithin(100*time.Millisecond, "pc.goal")
 		robot.stop()
-		spy.freshWithin(5*time.Second, "pc.goal") // it may read now
+		spy.freshWithin(5*time.Second, "pc.goal") // the rules let it read now
 	})
 }
 
-// A command that waits at a hub past its budget is not put, nor is one that waits at home.
+// A command that waits past its budget is not put, whether it waits at the hub or at its origin.
 func TestOldCommandsAreNotPut(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)

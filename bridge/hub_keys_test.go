@@ -12,7 +12,7 @@ import (
 	"achbridge/testnet"
 )
 
-// hubThree is a robot at a hub whose channels pc and far read.
+// hubThree returns a robot at a hub whose channels pc and far read.
 func (w *world) hubThree(qos rule.QoS, a ...func(*host)) (hub *worldHub, robot, pc, far *host) {
 	hub = newWorldHub(w, hubMaxFrame)
 	robot, pc, far = w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{}), w.host("far", testnet.Params{})
@@ -27,7 +27,7 @@ func (w *world) hubThree(qos rule.QoS, a ...func(*host)) (hub *worldHub, robot, 
 	return hub, robot, pc, far
 }
 
-// hubThreeWithIMU has one frame of robot's imu come to both others.
+// hubThreeWithIMU is hubThree after one frame of the robot's imu has arrived at both readers.
 func (w *world) hubThreeWithIMU() (hub *worldHub, robot, pc, far *host, imu *channel) {
 	hub, robot, pc, far = w.hubThree(rule.QoS{})
 	imu = robot.channel("imu", 16, 64)
@@ -38,7 +38,7 @@ func (w *world) hubThreeWithIMU() (hub *worldHub, robot, pc, far *host, imu *cha
 	return hub, robot, pc, far, imu
 }
 
-// Sessions check frames by the certificate that the origin had when they began.
+// Sessions check frames with the certificate that the origin had when they began.
 func TestRenewedCertificateKeepsTheMirrors(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.authority()
@@ -55,7 +55,7 @@ func TestRenewedCertificateKeepsTheMirrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		far.stop() // after which there is a new key
+		far.stop() // the origin then makes a new key
 		time.Sleep(time.Second)
 		pc.freshWithin(100*time.Millisecond, "robot.imu")
 		far.run(far.cfg)
@@ -67,7 +67,8 @@ func TestRenewedCertificateKeepsTheMirrors(t *testing.T) {
 	})
 }
 
-// The key of a command's channel goes to one receiver, also when it becomes one later.
+// The key of a command channel goes to only one receiver, even if a reader becomes a receiver of
+// commands later.
 func TestReaderBesideOthersCannotBecomeAReceiverOfCommands(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, robot, pc, far := w.hubThree(rule.QoS{})
@@ -85,7 +86,7 @@ func TestReaderBesideOthersCannotBecomeAReceiverOfCommands(t *testing.T) {
 	})
 }
 
-// A frame was sealed with a key that nobody has any more when it reaches the hub.
+// When the frame reaches the hub, no reader has its key any more.
 func TestNewestFrameComesUnderTheNewKey(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc, far, imu := w.hubThreeWithIMU()
@@ -104,7 +105,7 @@ func TestNewestFrameComesUnderTheNewKey(t *testing.T) {
 	})
 }
 
-// The newest frame of a channel at rest may come before its key, and after forged ones.
+// The newest frame of an idle channel may arrive before its key, and after forged frames.
 func TestNewestFrameIsFoundBehindForgedOnes(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc, far, imu := w.hubThreeWithIMU()
@@ -118,7 +119,7 @@ func TestNewestFrameIsFoundBehindForgedOnes(t *testing.T) {
 			}
 			return append(list, b)
 		})
-		hub.Deceive(testnet.Deceit{Streams: testnet.Delays, By: 200 * time.Millisecond}) // the key comes after the frame
+		hub.Deceive(testnet.Deceit{Streams: testnet.Delays, By: 200 * time.Millisecond}) // the key arrives after the frame
 		far.stop()
 		w.within(time.Second, "the end of far", func() bool { return len(robot.node.Status().Exports) == 1 })
 		imu.put(2, 64)
@@ -126,7 +127,7 @@ func TestNewestFrameIsFoundBehindForgedOnes(t *testing.T) {
 	})
 }
 
-// countKeys returns how many keys the frames that readers get from now on are sealed with.
+// countKeys counts the keys that seal the frames delivered to readers from now on.
 func (h *worldHub) countKeys() func() int {
 	count, last := 0, ""
 	h.lies(func(_, _ string, b []byte) [][]byte {
@@ -191,7 +192,7 @@ func TestRevokedCertificateChangesTheKey(t *testing.T) {
 	})
 }
 
-// A virtual machine that is set back to a snapshot uses the same counters with the same keys a second time.
+// A virtual machine that is restored from a snapshot reuses the same counters with the same keys.
 func TestWallClockStepRenewsHubKeys(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, robot, pc, far, imu := w.hubThreeWithIMU()
@@ -204,7 +205,7 @@ func TestWallClockStepRenewsHubKeys(t *testing.T) {
 				return id
 			}
 			before = key()
-			robot.node.loop.call(func() { robot.node.clocks.wall.wall -= by }) // as if the wall clock had been set since the last look
+			robot.node.loop.call(func() { robot.node.clocks.wall.wall -= by }) // as if the wall clock had been set since the last check
 			time.Sleep(2 * tick)
 			return before, key()
 		}

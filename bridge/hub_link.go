@@ -15,28 +15,29 @@ import (
 	"achbridge/wire"
 )
 
-// A link over the hub has a control stream alone. What other links learn from their packets, it
-// learns from stamps: each end asks for the other's clock once a second, which tells the offset of
-// the clocks and the round trip, and that the peer is there.
+// A link over the hub has only a control stream. It has no packets from which to measure the path,
+// so it uses stamps. Each end requests the other's clock once a second. The answer gives the clock
+// offset and the round trip, and shows that the peer is alive.
 const (
 	stampEvery = time.Second
-	firstOnes  = 4                 // stamps that follow each other at every tick
-	hubSilence = 2 * time.Second   // for which nothing may come before the link ends; at least 8 RTT
-	hubRounds  = 8                 // see hubSilence
-	stampShare = 8                 // weight of a new round trip in the smoothed one
-	hubName    = "through the hub" // where a link is told of
+	firstOnes  = 4                 // stamps sent at consecutive ticks when the link begins
+	hubSilence = 2 * time.Second   // silence after which the link ends; at least hubRounds round trips
+	hubRounds  = 8                 // minimum of hubSilence, in round trips
+	stampShare = 8                 // the smoothed round trip moves by 1/stampShare of the difference to a new one
+	hubName    = "through the hub" // name of the hub route in texts
 )
 
-// stamps is what a link over the hub knows of the way there. It belongs to the node's goroutine.
+// stamps has the round trip of a link over the hub, and when its stamps were sent. It belongs to
+// the node's goroutine.
 type stamps struct {
-	asked  time.Duration                          // when the peer's clock was asked for last
-	count  int                                    // how often
-	pulled time.Duration                          // when the peer was told last what was pulled
-	round  time.Duration                          // smoothed round trip; 0: not known
-	pings  map[time.Duration]chan<- time.Duration // that wait for the answer to the stamp of this time
+	asked  time.Duration                          // when the peer's clock was last requested
+	count  int                                    // number of requests for the peer's clock
+	pulled time.Duration                          // when Pulled was last sent to the peer
+	round  time.Duration                          // smoothed round trip; 0 means unknown
+	pings  map[time.Duration]chan<- time.Duration // pings that wait for an answer, by the T1 of their stamp
 }
 
-// askStamp asks for the peer's clock when it is time to.
+// askStamp requests the peer's clock if a request is due.
 func (l *link) askStamp(now time.Duration) {
 	if !l.overHub() || !l.hello.isReceived || l.path.stamps.count >= firstOnes && now < l.path.stamps.asked+stampEvery {
 		return
@@ -46,7 +47,7 @@ func (l *link) askStamp(now time.Duration) {
 	l.send(wire.Stamp{T1: uint64(max(now, 1))})
 }
 
-// stamped answers the peer's question for our clock, or takes the answer to ours.
+// stamped answers the peer's request for our clock, or handles the answer to ours.
 func (l *link) stamped(m wire.Stamp, now time.Duration) {
 	if m.Asks() {
 		l.send(wire.Stamp{T1: m.T1, T2: uint64(max(now, 1)), T3: uint64(max(l.n.now(), 1))})
@@ -61,7 +62,7 @@ func (l *link) stamped(m wire.Stamp, now time.Duration) {
 	l.n.loop.post(func() { l.tookRound(asked, rtt) })
 }
 
-// tookRound handles the answer to a stamp that left at asked.
+// tookRound handles the answer to a stamp that was sent at asked.
 func (l *link) tookRound(asked, rtt time.Duration) {
 	l.path.stamps.round = cmp.Or(l.path.stamps.round, rtt)
 	l.path.stamps.round += (rtt - l.path.stamps.round) / stampShare
@@ -79,7 +80,8 @@ func (l *link) tookRound(asked, rtt time.Duration) {
 	}
 }
 
-// rtt returns the smoothed round trip of the link: of frames, and over the hub of stamps.
+// rtt returns the smoothed round trip of the link. It is measured with frames, and over the hub
+// with stamps.
 func (l *link) rtt() time.Duration {
 	if l.overHub() {
 		return cmp.Or(l.path.stamps.round, l.s.RTT())
@@ -87,20 +89,20 @@ func (l *link) rtt() time.Duration {
 	return cmp.Or(l.frames.RTT(), l.s.RTT())
 }
 
-// patience is for how long nothing may come over the hub before the link ends.
+// patience returns how long a link over the hub may be silent before it ends.
 func (l *link) patience() time.Duration {
 	return max(hubSilence, hubRounds*l.rtt())
 }
 
-// listenHub ends a link over the hub that has fallen silent: its peer is dialled anew, since a
-// connection over which nothing comes may need minutes to find out.
+// listenHub ends a link over the hub that has fallen silent, so that the node dials its peer
+// again. A connection without traffic may need minutes to detect the failure.
 func (n *Node) listenHub(l *link) {
 	if since, silent := l.quiet(n.now()); silent {
 		n.linkDown(l, fmt.Errorf("%s is silent %s for %s: %w", l.host, hubName, unit.Time((n.now()-since).Round(100*time.Millisecond)), session.ErrSilent))
 	}
 }
 
-// acceptHub takes the streams that hosts begin through the hub. Their sessions come to accept.
+// acceptHub accepts the streams that hosts open through the hub. Their sessions go to accept.
 func (n *Node) acceptHub(ctx context.Context) {
 	for ctx.Err() == nil {
 		conn, err := n.cfg.Hub.Accept(ctx)
@@ -112,11 +114,11 @@ func (n *Node) acceptHub(ctx context.Context) {
 	}
 }
 
-// errRenewed ends a session through the hub whose peer would check the frames of this host by the
-// certificate that it had when the session began.
+// errRenewed ends a session through the hub after this host's certificate was renewed. The peer
+// would still check frames with the certificate from the beginning of the session.
 const errRenewed = unwelcome("this host has another certificate now")
 
-// lookAtHub runs at every tick, for what goes through the hub.
+// lookAtHub does the periodic work of links and dials through the hub.
 func (n *Node) lookAtHub() {
 	if n.cfg.Hub == nil {
 		return
@@ -133,8 +135,8 @@ func (n *Node) lookAtHub() {
 	n.begin(n.peers.NextByHub(now, n.view()))
 }
 
-// tellPulls reports to the origin what came, once a second while something does, and tells of
-// frames that are not the origin's.
+// tellPulls reports the received frames to the origin, at most once a second. It logs
+// discarded frames: those that the origin did not seal, and replayed ones.
 func (l *link) tellPulls(now time.Duration) {
 	if !l.overHub() || now < l.path.stamps.pulled+time.Second {
 		return
@@ -154,7 +156,7 @@ func (l *link) tellPulls(now time.Duration) {
 	}
 }
 
-// warnForged tells that the hub brought frames that were not put.
+// warnForged logs that frames from the hub were discarded.
 func (l *link) warnForged(in *inbound, count uint64, why string) {
 	if count == 0 {
 		return
@@ -164,7 +166,7 @@ func (l *link) warnForged(in *inbound, count uint64, why string) {
 	}, "count", count)
 }
 
-// hubPeer is a link as package hubway sees it.
+// hubPeer is the view that package hubway has of a link.
 type hubPeer struct{ l *link }
 
 // Send queues a control message.
@@ -173,13 +175,13 @@ func (p hubPeer) Send(m wire.Message) { p.l.send(m) }
 // Host returns the peer's name.
 func (p hubPeer) Host() string { return p.l.host }
 
-// overHub reports whether frames of the link's subscriptions go through the hub.
+// overHub reports whether the frames of the link's subscriptions go through the hub.
 func (l *link) overHub() bool { return overHub(l.s) }
 
 func overHub(s *session.Session) bool { return s.Transport() == via.Hub }
 
-// admitOthers has l's peers ask again for a channel that was refused to them while another
-// host received commands by it.
+// admitOthers lets peers over the hub subscribe again to a channel. It was refused to them while
+// another host received commands on it.
 func (n *Node) admitOthers(channel string) {
 	for _, l := range n.links {
 		if l.overHub() && l.catalog.sent.refused[channel] {
@@ -189,14 +191,15 @@ func (n *Node) admitOthers(channel string) {
 	}
 }
 
-// namedNewest takes the origin's word on which frame is its newest.
+// namedNewest handles the origin's message about its newest frame.
 func (l *link) namedNewest(m wire.Newest) {
 	if in := l.inbound[m.Sub]; in != nil && in.consumer != nil {
 		in.consumer.SetNewest(m.Seq)
 	}
 }
 
-// keyed takes a key of the origin for one of our subscriptions. The first one begins the fetching.
+// keyed handles a key from the origin for one of our subscriptions. The first key starts the
+// consumer.
 func (n *Node) keyed(l *link, m wire.Key) {
 	in := l.inbound[m.Sub]
 	if in == nil || !l.overHub() || n.cfg.Hub == nil {
@@ -212,7 +215,7 @@ func (n *Node) keyed(l *link, m wire.Key) {
 	in.consumer.SetKey(m)
 }
 
-// pulled takes a report of what l's peer has received through the hub.
+// pulled handles the peer's report about frames that it received through the hub.
 func (l *link) pulled(m wire.Pulled) {
 	x := l.exports.byID[m.Sub]
 	if x == nil {
@@ -225,7 +228,7 @@ func (l *link) pulled(m wire.Pulled) {
 
 func (l *link) way() status.Way { return status.WayOver(l.s.Transport()) }
 
-// showWay adds to a mirror's status by which way its frames come.
+// showWay adds the route of a mirror's frames to its status.
 func (m *binding) showWay(s *status.Mirror) {
 	if m.link == nil {
 		return

@@ -16,8 +16,9 @@ import (
 // lieNumber is the number of a frame that the robot never puts.
 const lieNumber = 1 << 40
 
-// sealedFor is a frame of the robot's channel imu that somebody else has sealed who has its key. Its counter is
-// well above those of the robot. changes are made to the frame before it is sealed.
+// sealedFor returns a frame of the robot's channel imu, sealed by another signer with the
+// channel's key. Its counter is well above those of the robot. changes modify the frame before it
+// is sealed.
 func (h *host) sealedFor(signer crypto.Signer, changes ...func(*seal.Frame)) []byte {
 	h.w.t.Helper()
 	var (
@@ -49,7 +50,8 @@ func (h *host) sealedFor(signer crypto.Signer, changes ...func(*seal.Frame)) []b
 	return b
 }
 
-// putsForgery has the hub bring pc a frame in place of the next one, and reports whether it is put.
+// putsForgery makes the hub deliver a forged frame to pc in place of the next one. It reports
+// whether the frame is put.
 func (h *worldHub) putsForgery(pc *host, b []byte) (put bool) {
 	done := false
 	h.lies(func(reader, _ string, honest []byte) [][]byte {
@@ -66,7 +68,7 @@ func (h *worldHub) putsForgery(pc *host, b []byte) (put bool) {
 	return put
 }
 
-// All readers have a channel's key. With an authority, it does not make them its origin.
+// All readers have a channel's key. With an authority, the key does not make them its origin.
 func TestMemberCannotSealForAnotherUnderAnAuthority(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.authority()
@@ -87,7 +89,7 @@ func TestMemberCannotSealForAnotherUnderAnAuthority(t *testing.T) {
 	})
 }
 
-// Under one network key it does: docs/fleet.md says so.
+// Under one network key, readers can seal frames for others, as docs/fleet.md says.
 func TestMemberCanSealForAnotherUnderOneNetworkKey(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc, _ := w.hubThree(rule.QoS{})
@@ -118,8 +120,8 @@ func TestFrameOfAnotherEpochIsForged(t *testing.T) {
 	})
 }
 
-// Under one network key each reader can seal frames for the other readers. No such frame may take more memory than the channel's frame
-// size.
+// Under one network key each reader can seal frames for the other readers. Such a frame must not
+// use more memory than the channel's frame size.
 func TestSealedFrameAboveTheChannelsSizeIsNotPut(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc, _ := w.hubThree(rule.QoS{})
@@ -144,7 +146,7 @@ func TestSealedFrameAboveTheChannelsSizeIsNotPut(t *testing.T) {
 	})
 }
 
-// The robot has other keys after a restart, and the PC takes other ones.
+// After a restart the robot seals with other keys, and a restarted PC gets other keys too.
 func TestFramesOfAnEarlierLifeAreNotPut(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc := w.hubPair(rule.QoS{})
@@ -159,7 +161,7 @@ func TestFramesOfAnEarlierLifeAreNotPut(t *testing.T) {
 		imu.puts(2, 200, 64, 10*time.Millisecond)
 		pc.follows("robot.imu", 201, time.Second)
 		count := 0
-		hub.lies(func(_, _ string, b []byte) [][]byte { // also what was put between the restarts
+		hub.lies(func(_, _ string, b []byte) [][]byte { // including frames put between the restarts
 			old = append(old, slices.Clone(b))
 			count += 7
 			return [][]byte{old[count%len(old)], b, old[(count+3)%len(old)]}
@@ -168,7 +170,7 @@ func TestFramesOfAnEarlierLifeAreNotPut(t *testing.T) {
 		for _, h := range []*host{robot, pc, robot} {
 			h.stop()
 			h.atHub(hub, h.cfg, map[*host]string{robot: "pc", pc: "robot"}[h])
-			before := pc.forgeries() // a node that was restarted has none
+			before := pc.forgeries() // a restarted node has none
 			for range 400 {
 				imu.puts(last+1, 1, 64, 10*time.Millisecond)
 				last++

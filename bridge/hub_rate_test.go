@@ -9,7 +9,7 @@ import (
 	"achbridge/testnet"
 )
 
-// A slow reader does not change what the others have.
+// A slow reader does not delay the other readers.
 func TestSlowReaderAtTheHubHoldsUpNobody(t *testing.T) {
 	measured(t)
 	inWorld(t, func(w *world) {
@@ -57,13 +57,13 @@ func TestSlowReaderAtTheHubHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// Frames are put no faster than the only reader takes them.
+// Frames are put no faster than the only reader receives them.
 func TestRateIsThatOfTheFastestReader(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)
 		robot, pc := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{})
 		robot.atHub(hub, Config{})
-		hub.as("pc", 160e3) // some 17 frames a second
+		hub.as("pc", 160e3) // about 17 frames a second
 		pc.atHub(hub, mirrorAll(rule.QoS{}), "robot")
 		imu := robot.channel("imu", 16, 1000)
 		imu.puts(1, 1000, 1000, 10*time.Millisecond)
@@ -78,7 +78,7 @@ func TestRateIsThatOfTheFastestReader(t *testing.T) {
 	})
 }
 
-// At the hub, many readers cost the origin what one does.
+// At the hub, many readers cost the origin no more than one.
 func TestManyReadersAtTheHubCostTheUplinkOfOne(t *testing.T) {
 	measured(t)
 	inWorld(t, func(w *world) {

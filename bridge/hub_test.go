@@ -19,7 +19,7 @@ func mirrorAll(qos rule.QoS) Config {
 	return Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: qos}}}
 }
 
-// puts puts count frames of size bytes, one every period, the first being number from.
+// puts puts count frames of size bytes, one every period, numbered from from.
 func (c *channel) puts(from, count uint64, size int, period time.Duration) {
 	for i := range count {
 		c.put(from+i, size)
@@ -27,7 +27,7 @@ func (c *channel) puts(from, count uint64, size int, period time.Duration) {
 	}
 }
 
-// over is the protocol of the host's only link, "" without a link.
+// overNow returns the transport of the host's only link, "" without a link.
 func (h *host) overNow() via.Kind {
 	for _, l := range h.node.Status().Links {
 		return l.Transport
@@ -153,7 +153,8 @@ func TestHubIsRestarted(t *testing.T) {
 	})
 }
 
-// What the hub has not stored is put again after a while, which a newer frame does not wait for.
+// A frame that the hub has not stored is put again after a delay. A newer frame does not wait for
+// it.
 func TestNewerFrameDoesNotWaitForOneThatTheHubRefused(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc := w.hubPair(rule.QoS{})
@@ -167,14 +168,15 @@ func TestNewerFrameDoesNotWaitForOneThatTheHubRefused(t *testing.T) {
 		time.Sleep(2*hubDelay + 5*time.Millisecond)
 		imu.put(3, 64)
 		pc.follows("robot.imu", 3, 2*hubDelay+5*time.Millisecond)
-		time.Sleep(2 * hubway.RetryAfter) // the hub refuses frame 3 when the mirror has it, to the moment
+		time.Sleep(2 * hubway.RetryAfter) // the hub refuses frame 3 at the same moment as the mirror gets it
 		if got := hub.puts("robot") - puts; got != 3 {
 			t.Errorf("%d frames were put, want 2 and 3, and 3 again since the hub has refused it", got)
 		}
 	})
 }
 
-// A frame that is too large for the hub is refused for who joins later, too, and not at the hub.
+// A frame that is too large for the hub counts as refused for readers that join later, too. It
+// does not count as in flight.
 func TestReaderThatJoinsAfterARefusedFrameCountsItSo(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, 1000)
@@ -255,7 +257,7 @@ func TestPingThroughTheHub(t *testing.T) {
 	})
 }
 
-// A host that nothing here needs is not linked, and one that is needed later is linked at once.
+// A host without requests here is not linked. It is linked at once when there is a request.
 func TestHostsAtTheHubAreLinkedWhenTheyAreNeeded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)
@@ -307,7 +309,7 @@ func TestStampsThatCannotBeAreIgnored(t *testing.T) {
 	})
 }
 
-// Answers over a hub that is far away are late, but not overdue.
+// Answers over a distant hub take long, but are not overdue.
 func TestPatienceOverTheHubGrowsWithTheRoundTrip(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, robot, pc := w.hubPair(rule.QoS{})

@@ -14,7 +14,7 @@ import (
 	"achbridge/testnet"
 )
 
-// worldHub is the hub of a world: testnet's, with a tap on the way of each host.
+// worldHub is the hub of a world. It is testnet's hub, with a tap on each host's connection.
 type worldHub struct {
 	*testnet.Hub
 	mu   sync.Mutex
@@ -22,33 +22,33 @@ type worldHub struct {
 	lie  hubLie
 }
 
-// hubLie is what a reader gets in place of a frame.
+// hubLie returns the frames that a reader gets in place of a frame.
 type hubLie func(reader, channel string, b []byte) [][]byte
 
-// hubTap is a host's way to the hub.
+// hubTap is a host's connection to the hub.
 type hubTap struct {
 	*testnet.HubHost
 	hub   *worldHub
 	name  string
-	puts  int    // frames that it has put; guarded by hub.mu
-	ups   uint64 // their bytes; guarded by hub.mu
-	delay func() // called in a put, if not nil; guarded by hub.mu
+	puts  int    // number of frames put by the host; guarded by hub.mu
+	ups   uint64 // bytes of those frames; guarded by hub.mu
+	delay func() // called in a put; nil means no call; guarded by hub.mu
 
-	refused int // of the next frames the hub says that it has not stored so many; guarded by hub.mu
+	refused int // number of the next frames that the hub reports as not stored; guarded by hub.mu
 }
 
-// hubDelay is how long bytes take from a host to the hub.
+// hubDelay is the delay from a host to the hub.
 const hubDelay = 10 * time.Millisecond
 
 const hubMaxFrame = 8 << 20
 
 func newWorldHub(w *world, maxFrame int) *worldHub {
-	w.t.Cleanup(func() { time.Sleep(time.Second) }) // what is on its way arrives
+	w.t.Cleanup(func() { time.Sleep(time.Second) }) // data in transit arrives
 	return &worldHub{Hub: testnet.NewHub(maxFrame), taps: map[string]*hubTap{}}
 }
 
-// as is the hub as a host sees it, which is connected at the first call by lines of a rate in
-// bit/s; 0: any.
+// as returns the host's view of the hub. The first call connects the host, with the given rate in
+// bit/s; 0 means no limit.
 func (h *worldHub) as(host string, rate int64) *hubTap {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,27 +59,27 @@ func (h *worldHub) as(host string, rate int64) *hubTap {
 	return h.taps[host]
 }
 
-// tap changes a host's way, or looks at it.
+// tap calls f, which may change or read a host's connection.
 func (h *worldHub) tap(host string, f func(t *hubTap)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f(h.taps[host])
 }
 
-// lies has readers get what tell returns in place of a frame.
+// lies makes readers get the result of tell in place of a frame.
 func (h *worldHub) lies(tell hubLie) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lie = tell
 }
 
-// puts is how many frames a host has put.
+// puts returns the number of frames that a host has put.
 func (h *worldHub) puts(host string) (count int) {
 	h.tap(host, func(t *hubTap) { count = t.puts })
 	return count
 }
 
-// told makes an error of testnet one of ours.
+// told converts an error of testnet to one of package hubway.
 func told(err error) error {
 	switch {
 	case errors.Is(err, testnet.ErrHubAway):
@@ -104,7 +104,7 @@ type hubTapped struct {
 	*testnet.HubChannel
 	tap  *hubTap
 	name string
-	lies [][]byte // that come next
+	lies [][]byte // delivered next
 }
 
 func (c *hubTapped) Room(ctx context.Context, size int) error {
@@ -157,7 +157,7 @@ func (c *hubTapped) Next(ctx context.Context) ([]byte, error) {
 	return b, nil
 }
 
-// atHub has the host's node use the hub, and gives it the other hosts there as peers.
+// atHub starts the host's node with the hub, and the given hosts at the hub as peers.
 func (h *host) atHub(hub *worldHub, cfg Config, others ...string) *host {
 	cfg.Hub = hub.as(h.name, 0)
 	h.run(cfg)
@@ -165,7 +165,7 @@ func (h *host) atHub(hub *worldHub, cfg Config, others ...string) *host {
 	return h
 }
 
-// knows gives the host's node peers at the hub, and others by their addresses.
+// knows sets the peers of the host's node: some at the hub, and others by their addresses.
 func (h *host) knows(atHub []string, direct ...*host) {
 	peers := asPeers(direct)
 	for _, o := range atHub {
@@ -174,7 +174,7 @@ func (h *host) knows(atHub []string, direct ...*host) {
 	h.node.SetPeers(peers)
 }
 
-// hubPair is a robot and a PC between which there is no path but the hub.
+// hubPair returns a robot and a PC that are connected only through the hub.
 func (w *world) hubPair(qos rule.QoS) (hub *worldHub, robot, pc *host) {
 	hub = newWorldHub(w, hubMaxFrame)
 	robot, pc = w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{})
@@ -183,7 +183,7 @@ func (w *world) hubPair(qos rule.QoS) (hub *worldHub, robot, pc *host) {
 	return hub, robot, pc
 }
 
-// wantClosed checks that both ends have the same account, which adds up.
+// wantClosed checks that both ends have the same frame counters, and that these add up.
 func wantClosed(t *testing.T, pc, robot *host) {
 	t.Helper()
 	mirrors, exports := pc.node.Status().Mirrors, robot.node.Status().Exports

@@ -11,7 +11,7 @@ import (
 	"achbridge/localach"
 )
 
-// usedUpSource is a pollSource that says for a while that inotify is used up.
+// usedUpSource is a pollSource that reports for a while that the inotify limit is reached.
 type usedUpSource struct {
 	pollSource
 	until time.Duration

@@ -12,23 +12,23 @@ import (
 	"achbridge/testnet/need"
 )
 
-// jitterNotYet lists the rows that do not reach the bars, or not with each seed: they are
-// printed and fail nothing. At 20 Mbit/s 0.67 to 0.84 of the rate are carried, at 100 half.
+// jitterNotYet lists the rows that do not reach the bars with every seed. They are printed and
+// fail no test. At 20 Mbit/s 0.67 to 0.84 of the rate are carried, at 100 half.
 var jitterNotYet = []string{"quic 20 Mbit/s 5ms", "quic 100 Mbit/s 5ms", "sctp 100 Mbit/s 5ms"}
 
-// jitters are how much longer than the others a packet may take by chance, as on a real
-// network or a busy machine. Packets keep their order.
+// jitters are the largest additional random delays of a packet, as on a real network or a busy
+// machine. Packets keep their order.
 var jitters = []time.Duration{0, 400 * time.Microsecond, milli, 2 * milli, 3 * milli, 5 * milli}
 
 const (
-	jitterCarried = 0.75 // of the rate, at least
-	jitterAge     = 1.25 // times its age alone is the most for the small frame beside
+	jitterCarried = 0.75 // smallest share of the rate
+	jitterAge     = 1.25 // largest age of the small frame, relative to its age without the other load
 )
 
-// TestJitterCostsLittle has a mirror of 30 kB frames saturate a link of constant rate whose
-// packets take a little longer by chance. It wants most of the rate carried, and a small
-// urgent frame beside it nearly as young as alone. Named, or in the long run, it measures
-// the whole table; else one row.
+// TestJitterCostsLittle saturates a link with a mirror of 30 kB frames. The link has a constant
+// rate and a small random delay. The test wants most of the rate carried, and a small urgent frame
+// nearly as young as without the other load. If named, or in the long run, it measures the whole
+// table; otherwise only one row.
 func TestJitterCostsLittle(t *testing.T) {
 	measured(t)
 	named := need.IsLong() || testNamed("TestJitter")
@@ -42,7 +42,7 @@ func TestJitterCostsLittle(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					var carried, older []float64
-					for seed := uint64(1); seed <= 3; seed++ { // by chance one may miss: the middle one counts
+					for seed := uint64(1); seed <= 3; seed++ { // one run may miss the bar by chance, so the median counts
 						share, alone, beside := jitterRun(t, over, rate, jitter, seed)
 						fmt.Fprintf(t.Output(), "%-26s carried %.2f of the rate; the small frame is %.2f ms old, %.2f alone\n", name, share, beside, alone)
 						carried, older = append(carried, share), append(older, beside/alone)
@@ -66,8 +66,8 @@ func testNamed(name string) bool {
 	return strings.Contains(flag.Lookup("test.run").Value.String(), name)
 }
 
-// jitterRun returns what share of the rate is carried, and the average age of the small
-// frame, in ms.
+// jitterRun returns the share of the rate that is carried. It also returns the average age of the
+// small frame in ms, alone and with the other load.
 func jitterRun(t *testing.T, over string, rate int, jitter time.Duration, seed uint64) (carried, alone, beside float64) {
 	small := load{channel: "imu", size: 64, period: 5 * milli, qos: rule.QoS{Priority: priority7}}
 	const large = 30_000

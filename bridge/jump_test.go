@@ -7,7 +7,8 @@ import (
 	"achbridge/bridge/rule"
 )
 
-// A program that may write a channel's header can make its frame numbers jump, on purpose or by accident.
+// A program with write access to a channel's header can make its frame numbers jump, on purpose or
+// by accident.
 func TestLostShareForgetsAJumpOfNumbers(t *testing.T) {
 	for _, mode := range []rule.Mode{rule.Newest, rule.Every} {
 		t.Run(mode.String(), func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// The way grows past the budget. Nothing but late frames comes then, and each is the newest.
+// The delay grows past the budget. Then only late frames arrive, and each is the newest.
 func TestLateFramesArePutAndNothingCallsThemInTime(t *testing.T) {
 	qos := rule.QoS{Budget: 30 * milli, Deadline: 200 * milli}
 	inFlow(t, "delay=10ms,rate=100mbit", qos, 64, func(f *flow) {
@@ -41,7 +41,7 @@ func TestLateFramesArePutAndNothingCallsThemInTime(t *testing.T) {
 		f.stream(20*milli, second, func(time.Duration) {})
 		time.Sleep(second)
 		f.agrees()
-		f.requalify(rule.QoS{Budget: 30 * milli}) // it is stale anew without frames
+		f.requalify(rule.QoS{Budget: 30 * milli}) // the mirror becomes stale again without frames
 		m, e = f.pc.mirror(flowName), f.robot.node.Status().Exports[0]
 		if m.State != status.MirrorLive || m.LateS != 0 || e.ReaderCause != "" {
 			t.Errorf("in time again: got %s, late for %v s, the robot has heard %q", m.State, m.LateS, e.ReaderCause)
@@ -49,7 +49,7 @@ func TestLateFramesArePutAndNothingCallsThemInTime(t *testing.T) {
 	})
 }
 
-// Over these links much of what comes has been on its way for longer than the budget.
+// Over these links many frames arrive past the budget.
 func TestLateFramesKeepAMirrorAsFreshAsALargeBudget(t *testing.T) {
 	for _, link := range []struct {
 		text  string
@@ -64,7 +64,7 @@ func TestLateFramesKeepAMirrorAsFreshAsALargeBudget(t *testing.T) {
 				t.Skip("long: set ACHBRIDGE_LONG=1")
 			}
 			t.Parallel()
-			// Medians: one run in forty finds the path half as fast as it is.
+			// Medians: one run in forty measures half of the path's rate.
 			measure := func(qos rule.QoS) (mean, p95 float64, kept uint64) {
 				var means, p95s []float64
 				for seed := uint64(1); seed <= link.seeds; seed++ {

@@ -15,15 +15,16 @@ import (
 
 // Layout is the answer of a channel's origin about the layout of its frames.
 type Layout struct {
-	Host, Channel  string // of the origin
-	layouts.Answer        // both empty: the channel has no layout
+	Host, Channel  string // names of the origin
+	layouts.Answer        // empty if the channel has no layout
 }
 
-// layoutTimeout is how long Layout waits for a peer.
+// layoutTimeout is how long Node.Layout waits for a peer.
 const layoutTimeout = 2 * time.Second
 
-// Layout returns the layout of a channel of another host. of is HOST/CHANNEL or the name of a mirror. Layout waits for at most
-// layoutTimeout. The error is fs.ErrNotExist if there is no such channel, or that of ctx.
+// Layout returns the layout of a channel of another host. of is HOST/CHANNEL or the name of a
+// mirror. Layout waits for at most layoutTimeout. The error is fs.ErrNotExist if there is no such
+// channel, or that of ctx.
 func (n *Node) Layout(ctx context.Context, of string) (found Layout, err error) {
 	var q *layouts.Request
 	ok := n.loop.call(func() {
@@ -57,11 +58,11 @@ func (n *Node) Layout(ctx context.Context, of string) (found Layout, err error) 
 // remoteChannel is a channel of another host.
 type remoteChannel struct {
 	host, channel string
-	layout        wire.Hash // zero: it has none
-	link          *link     // nil: none
+	layout        wire.Hash // zero means that the channel has no layout
+	link          *link     // link to the host; nil without one
 }
 
-// remoteChannel finds HOST/CHANNEL, or the channel that a mirror is of.
+// remoteChannel finds the channel HOST/CHANNEL, or the channel of a mirror's origin.
 func (n *Node) remoteChannel(of string) (*remoteChannel, error) {
 	if m := n.mirrors.byName[of]; m != nil {
 		return m.remoteChannel(), nil
@@ -83,7 +84,8 @@ func (n *Node) remoteChannel(of string) (*remoteChannel, error) {
 	return nil, fmt.Errorf("%s: no linked host offers it%.0w", of, fs.ErrNotExist)
 }
 
-// remoteChannel returns the channel that a mirror is of. Without a link its layout is the last one that the origin announced.
+// remoteChannel returns the channel that m mirrors. Without a link it has the layout that the
+// origin last announced.
 func (m *binding) remoteChannel() *remoteChannel {
 	c := &remoteChannel{m.Host, m.Channel, m.origin.Layout, m.link}
 	if m.link != nil {
@@ -92,7 +94,7 @@ func (m *binding) remoteChannel() *remoteChannel {
 	return c
 }
 
-// requestLayout returns the answer that is known already, or the request to wait for.
+// requestLayout returns the answer if it is known, and otherwise the request to wait for.
 func (n *Node) requestLayout(c *remoteChannel) (known layouts.Answer, q *layouts.Request) {
 	if c.layout == (wire.Hash{}) {
 		return known, nil
@@ -117,15 +119,15 @@ func (l *link) describeChannel(channel string) (id uint32) {
 	return l.queries.lastID
 }
 
-// layout handles a layout that the peer sends.
+// layout handles a layout from the peer.
 func (l *link) layout(m wire.Layout) {
 	if channel, why := l.layouts.requests.Receive(time.Now(), m); why != "" {
 		l.refusal("layout refused", status.Event{Channel: channel, Text: why})
 	}
 }
 
-// describe answers a peer's request for the layout of a channel. The answer is the same for a channel without a layout and for
-// one that the peer may not read.
+// describe answers a peer's request for the layout of a channel. The answer does not reveal
+// whether the channel has no layout or the peer may not read it.
 func (n *Node) describe(l *link, m wire.Describe) {
 	c, told := n.locals.Get(m.Channel), l.catalog.sent.channels[m.Channel].Layout
 	switch {
@@ -140,7 +142,8 @@ func (n *Node) describe(l *link, m wire.Describe) {
 	}
 }
 
-// relayLayout answers a peer's request for the layout of a mirror. Its origin is asked if the layout is not in the cache.
+// relayLayout answers a peer's request for the layout of a mirror. It asks the mirror's origin if
+// the layout is not in the cache.
 func (n *Node) relayLayout(l *link, m wire.Describe, of *binding) {
 	answer := func(a layouts.Answer) {
 		if a.Packed == nil {
@@ -170,8 +173,8 @@ func (l *link) refuseLayout(m wire.Describe, code wire.Code, text string) {
 	l.send(wire.Refused{ID: m.ID, Re: wire.TypeDescribe, Code: code, Text: wire.Text(text)})
 }
 
-// sizeChecks returns the checks of the channels and the mirrors of this host whose layouts are known, by name. This host's own
-// configuration comes before the origin's layout.
+// sizeChecks returns the size checks of local channels and mirrors with a known layout, by name.
+// This host's configuration takes precedence over the origin's layout.
 func (n *Node) sizeChecks() (ours, mirrors map[string]layouts.SizeCheck) {
 	ours, mirrors = map[string]layouts.SizeCheck{}, map[string]layouts.SizeCheck{}
 	for name, c := range n.locals.All() {
@@ -187,7 +190,7 @@ func (n *Node) sizeChecks() (ours, mirrors map[string]layouts.SizeCheck) {
 	return ours, mirrors
 }
 
-// fitOfMirror returns which frames fit a mirror's layout, or nil if the layout is not known here.
+// fitOfMirror returns the check for frames of a mirror's layout, or nil if the layout is unknown.
 func (n *Node) fitOfMirror(m *binding) (*layout.Fit, status.TypeSource) {
 	if r := n.cfg.Layouts.ForMirror(m.Host+"/"+m.Channel, m.Name); r != nil {
 		return r.Fit(), status.TypeFromFile

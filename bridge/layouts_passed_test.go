@@ -12,7 +12,7 @@ import (
 	"achbridge/wire"
 )
 
-// passes runs a base that mirrors all channels of robot and passes them on, and a PC behind it.
+// passes runs a base that mirrors and relays all channels of robot, and a PC that uses the base.
 func (w *world) passes(robot *host) (base, pc *host) {
 	all := []string{"*"}
 	base, pc = w.host("base", wire10ms), w.host("pc", wire10ms)
@@ -78,7 +78,7 @@ func TestRelayThatDoesNotGetALayoutSaysWhy(t *testing.T) {
 	})
 }
 
-// An origin that does not answer, and a peer that asks without end, cost the relay little.
+// An origin that does not answer, and a peer that sends endless requests, cost the relay little.
 func TestQuestionsThatARelayPassesOnAreBounded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		base := w.host("base", siegeWire)

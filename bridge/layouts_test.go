@@ -18,7 +18,7 @@ import (
 	"achbridge/wire"
 )
 
-// packed is the layout of frames of so many bytes.
+// packed returns the packed layout of frames of the given size.
 func packed(t *testing.T, name string, size int) []byte {
 	t.Helper()
 	b, err := (&layout.Layout{Name: name, Size: size, Fields: []layout.Field{{Name: "x", Type: layout.Bytes, Size: size}}}).Pack()
@@ -28,7 +28,7 @@ func packed(t *testing.T, name string, size int) []byte {
 	return b
 }
 
-// says is what a host knows of the frames of a channel.
+// says returns the layout of a channel as the host knows it.
 func (h *host) says(of string) Layout {
 	h.w.t.Helper()
 	found, err := h.node.Layout(context.Background(), of)
@@ -38,14 +38,14 @@ func (h *host) says(of string) Layout {
 	return found
 }
 
-// describes has the member answer every question for a layout from now on.
+// describes makes the member answer all further layout requests with answer.
 func (m *member) describes(answer func(wire.Describe) wire.Message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.layouts = answer
 }
 
-// described offers channels that say to have layouts of those hashes.
+// described advertises channels with the given layout hashes.
 func (m *member) described(hashes ...wire.Hash) {
 	var list []wire.Channel
 	for i, h := range hashes {
@@ -55,7 +55,7 @@ func (m *member) described(hashes ...wire.Hash) {
 	m.w.within(second, "the catalog", func() bool { return len(m.w.one.node.Channels()) == len(hashes) })
 }
 
-// lonely runs a PC that hostile members join.
+// lonely runs a PC that only hostile members join.
 func (w *world) lonely() *host {
 	w.one = w.host("pc", siegeWire).run(Config{})
 	return w.one
@@ -138,7 +138,7 @@ func TestLayoutThatCannotBeTrustedIsRefused(t *testing.T) {
 	escape, html := bytes.Clone(one), bytes.Clone(one)
 	escape[3], html[11] = 0x1b, '<'
 	for name, c := range map[string]struct {
-		packed, says []byte // what the hash is of; what is sent
+		packed, says []byte // content of the hash; content that is sent
 		want         string
 	}{
 		"another hash":       {packed(t, "a", 8), packed(t, "a", 9), "the hash differs"},
@@ -217,7 +217,7 @@ func TestLayoutsThatNobodyAskedForAreLeftAlone(t *testing.T) {
 	})
 }
 
-// Whoever asks gets what its catalog tells, and not so much that frames would wait.
+// Peers get the layouts in the catalog, at a limited rate, so that frames do not wait.
 func TestOriginGivesLayoutsAsItsRulesSayAndNotTooMany(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", siegeWire)
@@ -274,7 +274,7 @@ func TestOriginGivesLayoutsAsItsRulesSayAndNotTooMany(t *testing.T) {
 	})
 }
 
-// A peer of a version without layouts tells none, asks for none and is sent none.
+// A peer of a version without layouts advertises none, requests none and is sent none.
 func TestOlderPeersKnowNothingOfLayouts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", siegeWire)

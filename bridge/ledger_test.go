@@ -14,16 +14,16 @@ import (
 	"achbridge/testnet/need"
 )
 
-// ledgerCase is traffic whose accounts are audited.
+// ledgerCase is traffic whose frame counters are audited.
 type ledgerCase struct {
 	name   string
 	link   string
 	qos    rule.QoS
 	size   int
 	period time.Duration
-	long   time.Duration                   // 0: 3 s
-	at     map[time.Duration]func(f *flow) // what happens meanwhile
-	sees   func(a ledger.Accounts) bool    // the case is about this: it must happen
+	long   time.Duration                   // 0 means 3 s
+	at     map[time.Duration]func(f *flow) // actions during the traffic
+	sees   func(a ledger.Accounts) bool    // reports the outcome that the case is about, which must occur
 }
 
 var ledgerCases = []ledgerCase{
@@ -58,7 +58,7 @@ var ledgerCases = []ledgerCase{
 	},
 	{
 		name: "saturated, large, late", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 20_000, period: 40 * milli, qos: rule.QoS{Compress: rule.CompressNone}, long: 5 * second,
-		sees: func(a ledger.Accounts) bool { return a.LateKept > 0 && a.Expired == 0 }, // what has begun is finished
+		sees: func(a ledger.Accounts) bool { return a.LateKept > 0 && a.Expired == 0 }, // a frame that was begun is finished
 	},
 	{
 		name: "saturated, large, late, strict", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 20_000, period: 40 * milli, qos: rule.QoS{Compress: rule.CompressNone, Late: rule.LateDrop}, long: 5 * second,
@@ -117,7 +117,7 @@ var ledgerCases = []ledgerCase{
 		name: "every", link: "delay=10ms,rate=10mbit,loss=2%", size: 200, period: 2 * milli, qos: rule.QoS{Mode: rule.Every},
 		sees: func(a ledger.Accounts) bool {
 			return a.Delivered > 9*a.Offered/10 && a.Delivered+a.Overflow == a.Offered
-		}, // 16 frames last for 32 ms
+		}, // 16 frames cover 32 ms
 	},
 	{
 		name: "every, more than the link takes", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 1000, period: milli, qos: rule.QoS{Mode: rule.Every},
@@ -145,9 +145,8 @@ var ledgerCases = []ledgerCase{
 	},
 }
 
-// TestLedger audits both nodes' accounts: the identity at every look, and when
-// the traffic has been over for a second the same accounts on both sides, which
-// agree with shared memory.
+// TestLedger audits both nodes' frame counters. At every check the counters must add up. One
+// second after the traffic both sides must have the same counters, which agree with shared memory.
 func TestLedger(t *testing.T) {
 	for _, c := range ledgerCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -169,7 +168,7 @@ func (c ledgerCase) audit(f *flow) {
 	})
 	calm := second
 	if strings.Contains(c.link, "loss") {
-		calm = 4 * second // what the sides tell each other, and a debt, may be lost too
+		calm = 4 * second // counter messages and the last value may be lost too
 	}
 	time.Sleep(calm)
 	f.agrees()
@@ -178,7 +177,7 @@ func (c ledgerCase) audit(f *flow) {
 	}
 }
 
-// balances holds both accounts against the identity.
+// balances checks that the counters of each node add up.
 func (f *flow) balances() {
 	f.t.Helper()
 	for who, a := range map[string]ledger.Accounts{"robot": f.robotSays(), "pc": f.pcSays()} {
@@ -191,9 +190,9 @@ func (f *flow) balances() {
 	}
 }
 
-// A link that ends takes with it what was on its way, and the last word about
-// it: what became of the frames of its last second the mirror tells when it
-// subscribes again. Both lives are in the account, and every frame once.
+// When a link ends, frames in transit are lost, and so are the last counters. The mirror reports
+// the outcome of those frames when it subscribes again. The counters cover both subscriptions, and
+// every frame once.
 func TestLedgerGoesOnAfterACut(t *testing.T) {
 	sizes, kinds := []int{64}, []rule.QoS{{}, {Mode: rule.Every}}
 	if need.IsLong() {
@@ -205,14 +204,14 @@ func TestLedgerGoesOnAfterACut(t *testing.T) {
 				inFlow(t, "delay=10ms,jitter=5ms,rate=100mbit,loss=2%", qos, size, func(f *flow) {
 					f.goesOnAfter("robot", 5*second) // the link survives it
 					f.goesOnAfter("robot", 15*second)
-					f.goesOnAfter("pc>robot", 15*second) // meanwhile frames come, and the robot hears nothing of it
+					f.goesOnAfter("pc>robot", 15*second) // frames still arrive, but the robot receives no acknowledgement
 				})
 			})
 		}
 	}
 }
 
-// goesOnAfter cuts a target, and compares the accounts some time after.
+// goesOnAfter cuts a target for a while, and compares the counters some time later.
 func (f *flow) goesOnAfter(target string, long time.Duration) {
 	f.t.Helper()
 	looks := 0
@@ -242,7 +241,7 @@ func TestLedgerOfAQuietChannelDoesNotGrowWithItsLinks(t *testing.T) {
 					f.change("up")
 					time.Sleep(5 * second)
 					f.agrees()
-					if got := f.kept(); got != map[rule.Class]uint64{rule.State: 1}[qos.Class] { // a command is never put late
+					if got := f.kept(); got != map[rule.Class]uint64{rule.State: 1}[qos.Class] { // a late command is never put
 						t.Errorf("got %d frames in the mirror", got)
 					}
 					f.change("cut")
@@ -281,7 +280,7 @@ func TestLedgerGoesOnWhenADaemonRestarts(t *testing.T) {
 					}
 					want := f.puts()
 					if who == "robot" {
-						want -= before.Offered // it has forgotten
+						want -= before.Offered // the restarted robot has no earlier counters
 					}
 					if robot.Offered != want || robot.InFlight != 0 {
 						t.Errorf("got %+v, want %d frames offered", robot, want)
@@ -292,7 +291,7 @@ func TestLedgerGoesOnWhenADaemonRestarts(t *testing.T) {
 	}
 }
 
-// The channel is made anew while its mirror goes on.
+// The channel is made again while its mirror continues.
 func TestLedgerGoesOnWithANewLifeOfTheChannel(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=100mbit,loss=2%", rule.QoS{}, 64, func(f *flow) {
 		look := func(time.Duration) { f.balances() }
@@ -305,7 +304,7 @@ func TestLedgerGoesOnWithANewLifeOfTheChannel(t *testing.T) {
 	})
 }
 
-// agrees holds both accounts against each other and against shared memory.
+// agrees compares the counters of both nodes with each other and with shared memory.
 func (f *flow) agrees() {
 	f.t.Helper()
 	f.balances()

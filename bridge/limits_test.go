@@ -48,7 +48,7 @@ func TestNodeRestsLongerThanItReconciles(t *testing.T) {
 	}
 }
 
-// linksWith are links with so many pushes.
+// linksWith returns links with the given total number of pushes.
 func linksWith(pushes int) map[trust.NodeID]*link {
 	links := map[trust.NodeID]*link{}
 	for i := range pushes {

@@ -16,8 +16,8 @@ import (
 	"achbridge/wire"
 )
 
-// link is the authenticated association with one peer. Five goroutines serve it: hear and tell for
-// the control stream, and the three of frames.
+// link is the authenticated association with one peer. Two goroutines serve its control stream, and
+// three its frames (frames); a link through the hub has only the former two.
 type link struct {
 	n      *Node
 	s      *session.Session
@@ -27,7 +27,7 @@ type link struct {
 	frames *send.Link // carries frames, except through the hub
 	out    *controlQueue
 
-	// These belong to the node's goroutine.
+	// The fields below belong to the node's goroutine.
 	lifecycle lifecycle
 	hello     hello
 	dial      dialState
@@ -42,11 +42,11 @@ type link struct {
 	silence   silence
 }
 
-// lifecycle is where a link is in its life.
+// lifecycle has the phase of a link.
 type lifecycle struct {
 	phase linkPhase
 	upAt  time.Duration // when the link was made
-	taken chan struct{} // closed when this is the link to its peer, and no longer a spare
+	taken chan struct{} // closed when this link is the peer's active link, and no longer a spare
 }
 
 // linkPhase is the phase of a link.
@@ -70,61 +70,61 @@ func (l *link) move(to linkPhase) { linkTransitions.Move(&l.lifecycle.phase, to)
 // isInSilence reports whether the node has found the link silent.
 func (l *link) isInSilence() bool { return l.lifecycle.phase == linkSilent }
 
-// hello is what the two ends have told each other of themselves.
+// hello has the facts that the two ends exchange in Hello and in lists of revocations.
 type hello struct {
 	isSent     bool
 	isReceived bool
-	run        uint64  // identifies this run of the peer's daemon
-	machine    Machine // of the peer
+	run        uint64  // incarnation of the peer's daemon
+	machine    Machine // the peer's machine
 	listNumber uint64  // number of the newest list of revocations that the peer is known to have
 }
 
-// dialState is what dials to the peer need to know.
+// dialState has the facts about the link that dials to the peer depend on.
 type dialState struct {
 	trial *peers.Trial // set for a spare on trial, and for the link that it becomes
-	why   string       // why the link does not move to another way, for people; empty if unknown
-	entry *peers.Link  // of the table of peers; see known
+	why   string       // why the link does not move to another route, for users; empty if unknown
+	entry *peers.Link  // entry in the table of peers, made by known
 }
 
-// catalog has the channels of both ends.
+// catalog has the channels that both ends advertise.
 type catalog struct {
 	remote remoteCatalog
 	sent   advertisedChannels
 }
 
-// linkQueries are the messages with an id of this host.
+// linkQueries matches messages of this host with their answers, by id.
 type linkQueries struct {
 	lastID  uint32
-	answers map[uint32]chan wire.Refused // to calls of Ask and LoadTest that wait
+	answers map[uint32]chan wire.Refused // where calls of Ask and LoadTest wait for an answer, by id
 }
 
-// offers are the pushes of the peer.
+// offers has the pushes of the peer.
 type offers struct {
 	accepted []pushed
-	refused  []wire.Offer // by our rules
+	refused  []wire.Offer // denied by our rules
 }
 
 // warned limits warnings about the peer.
 type warned struct {
-	full   bool // the log has said that there is no room for more mirrors
-	narrow bool // the log has said that only small packets arrive
+	full   bool // a warning that the limit of mirrors is reached was logged
+	narrow bool // a warning that only small packets arrive was logged
 	limit  warner
 }
 
-// pathState is what the two ends have told each other of the path.
+// pathState has the facts about the path that the two ends exchange.
 type pathState struct {
-	inbound *wire.Path // the peer's last facts about the path from it to us; nil without any
+	inbound *wire.Path // the peer's last facts about the path from it to us; nil before the first
 	sent    pathTeller
-	stamps  stamps // over the hub
+	stamps  stamps // used over the hub
 }
 
-// layoutState limits what is asked and answered about layouts.
+// layoutState limits the requests and answers about layouts.
 type layoutState struct {
 	requests *layouts.Requests
 	answers  layouts.AnswerLimit
 }
 
-// newLink makes a link of a session with host. It does nothing before serve.
+// newLink makes a link of a session with host. The link is idle until serve.
 func (n *Node) newLink(s *session.Session, host string) *link {
 	l := &link{
 		n: n, s: s, peer: s.Peer().Node, host: host, lifecycle: lifecycle{upAt: n.now(), taken: make(chan struct{})}, silence: silence{receivedAt: n.now()}, out: newControlQueue(),
@@ -143,7 +143,7 @@ func (n *Node) newLink(s *session.Session, host string) *link {
 	return l
 }
 
-// sayHello sends Hello, unless it was sent on this link before.
+// sayHello sends Hello, unless it was already sent on this link.
 func (l *link) sayHello() {
 	if l.hello.isSent {
 		return
@@ -155,7 +155,7 @@ func (l *link) sayHello() {
 
 // serve starts the link's goroutines.
 func (l *link) serve() {
-	// The end of the node's context does not end the link: a Bye follows first.
+	// The end of the node's context does not end the link, so that a Bye can still be sent.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(l.n.loop.ctx))
 	l.cancel = cancel
 	serving := []func(context.Context) error{l.hear, l.tell, l.frames.Receive, l.frames.Send, l.frames.ReceiveStreams}
@@ -165,14 +165,14 @@ func (l *link) serve() {
 	for _, f := range serving {
 		l.n.loop.work.Go(func() {
 			cancel(f(ctx))
-			cause := context.Cause(ctx) // the reason of the goroutine that ended first
+			cause := context.Cause(ctx) // the error of the goroutine that ended first
 			l.s.Close(lastWord(cause))
 			l.n.loop.post(func() { l.n.linkDown(l, cause) })
 		})
 	}
 }
 
-// take makes l, whose goroutines run, the link to its peer.
+// take makes l, which is being served, the active link to its peer.
 func (n *Node) take(l *link) {
 	l.sayHello()
 	if n.spares[l.spareKey()] == l {
@@ -195,8 +195,8 @@ func (n *Node) take(l *link) {
 	n.loop.changed()
 }
 
-// linkDown removes a link. A spare, if there is one, becomes the link. The goroutines of the
-// removed link end by themselves.
+// linkDown removes a link. If the peer has a spare, the spare becomes the link. The goroutines of
+// the removed link end on their own.
 func (n *Node) linkDown(l *link, cause error) {
 	switch l.lifecycle.phase {
 	case linkLive, linkSilent:
@@ -216,7 +216,7 @@ func (n *Node) drop(l *link, cause error) {
 	word := lastWord(cause)
 	n.loop.work.Go(func() { l.s.Close(word) })
 	if err := l.s.Err(); err != nil && !errors.Is(cause, errBye) && word == "" && !closedByUs(err) {
-		cause = err // the session's error is more exact than that of the goroutine which ended first
+		cause = err // the session's error is more precise than that of the goroutine that ended first
 	}
 	n.events.Tell(slog.LevelInfo, "link down", status.Event{Kind: status.EventLinkDown, Host: l.host, Text: cause.Error()}, "err", cause)
 	closed, ok := errors.AsType[*session.CloseError](cause)
@@ -225,7 +225,7 @@ func (n *Node) drop(l *link, cause error) {
 	for id, in := range l.inbound {
 		m := in.m
 		l.endInbound(id)
-		m.origin.Layout = l.catalog.remote.channels[m.Channel].Layout // it counts while there is no link
+		m.origin.Layout = l.catalog.remote.channels[m.Channel].Layout // the mirror uses this layout while there is no link
 		m.unbind(status.CausePeerMissing, "no link to "+l.host)
 	}
 	l.exports.dropAll()
@@ -235,7 +235,7 @@ func (n *Node) drop(l *link, cause error) {
 	n.loop.changed()
 }
 
-// closedByUs reports whether err only says that we closed the session.
+// closedByUs reports whether err means that this host closed the session.
 func closedByUs(err error) bool {
 	closed, ok := errors.AsType[*session.CloseError](err)
 	return ok && !closed.Remote
@@ -249,11 +249,11 @@ func notify(c chan struct{}) {
 	}
 }
 
-// hostName is the name of a new session's peer on this host: the name in its certificate,
-// also when it is listed or announced under another name. Where certificates do not bind
-// names, two linked hosts (this one counts too) may have the same name. Then the node with
-// the higher id gets a part of its id after the name. But a silent link leaves its name to
-// the newcomer.
+// hostName returns the name of a new session's peer on this host. This is the name in the peer's
+// certificate, even if the peer is listed or announced under another name. Where certificates do
+// not bind names, two linked hosts may have the same name, and this host counts as one of them.
+// Then a part of its id is appended to the name of the node with the higher id. A silent link,
+// however, loses its name to the new peer.
 func (n *Node) hostName(s *session.Session) string {
 	id, name := s.Peer().Node, s.Peer().Host
 	distinct := func() string {
@@ -289,7 +289,7 @@ func (n *Node) hostName(s *session.Session) string {
 	return name
 }
 
-// endLinks ends a link and its spares, which have the same name.
+// endLinks ends a link and its spares.
 func (n *Node) endLinks(l *link, cause error) {
 	for _, spare := range n.sparesOf(l.peer) {
 		n.dropSpare(spare, cause)

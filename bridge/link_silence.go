@@ -13,23 +13,23 @@ import (
 	"achbridge/bridge/unit"
 )
 
-// silence says whether a link is silent: nothing is heard on it although something should
-// be. It belongs to the node's goroutine.
+// silence records whether a link is silent: no packets arrive although some are due. It belongs to
+// the node's goroutine.
 type silence struct {
-	packets    uint64        // number of the peer's packets at the last look
-	receivedAt time.Duration // when packets last grew
+	packets    uint64        // number of the peer's packets at the last check
+	receivedAt time.Duration // when packets last increased
 	since      time.Duration // when the present silence began
-	isLogged   bool          // there is an event about the present silence
+	isLogged   bool          // an event about the present silence was logged
 	logLimit   logline.Limit // limits events about silences
 }
 
-// goneAfter is how long a link may be silent before its peer's channels are no longer listed.
+// goneAfter is the silence of a link after which its peer's channels are no longer listed.
 const goneAfter = 2 * time.Second
 
-// quiet reports whether a link is silent at now, and since when. A link is silent if the peer
-// has not answered frames that we keep sending for max(300 ms, 4 RTT), even if other packets
-// arrive. If we send no frames, it is silent if no packet at all has arrived for that time;
-// the transport's keep-alives would bring some.
+// quiet reports whether a link is silent at now, and since when. A link is silent if the peer has
+// not acknowledged frames that we keep sending for max(300 ms, 4 RTT), even if other packets
+// arrive. If we send no frames, it is silent if no packet at all has arrived for that time and one
+// interval of the transport's keep-alives.
 func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
 	if n := l.s.Heard(); n != l.silence.packets {
 		l.silence.packets, l.silence.receivedAt = n, now
@@ -43,14 +43,14 @@ func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
 	return l.frames.Unanswered(now)
 }
 
-// silentText says why the mirrors that a silent link feeds are not fed.
+// silentText returns the reason why the mirrors of a silent link are not fed.
 func (l *link) silentText(now time.Duration) string {
 	return fmt.Sprintf("%s is silent for %s", l.host, unit.Time((now - l.silence.since).Round(100*time.Millisecond)))
 }
 
-// listen notices that a link has fallen silent, or is heard again. A silent link stays, since
-// it is the quickest way to notice that the path is back. Meanwhile its peer is dialled
-// (dialWanted), in case the link does not recover.
+// listen handles the beginning and the end of a link's silence. A silent link stays, since it is
+// the quickest way to notice that the path works again. Meanwhile dialWanted dials its peer, in
+// case the link does not recover.
 func (n *Node) listen(l *link) {
 	if l.overHub() {
 		n.listenHub(l)
@@ -87,8 +87,8 @@ func (n *Node) listen(l *link) {
 	n.peers.Recovered(l.known())
 }
 
-// Limits of the events about a link that is silent again and again: so many at once, then one
-// in a period, with the number of silences.
+// Limits of the events about a link that is repeatedly silent: silenceBurst events at once, then
+// one every silenceEvery, with the number of silences.
 const (
 	silenceBurst = 4
 	silenceEvery = 10 * time.Second
@@ -107,8 +107,8 @@ func (n *Node) tellSilent(l *link) {
 	n.events.Tell(slog.LevelInfo, "link silent", e, "node", l.peer.String(), "count", count)
 }
 
-// succeed ends a silent link whose host has come back as another node: a node with the same
-// name whose link came up after this link was last heard.
+// succeed ends a silent link whose host has returned as another node. That node has the same name,
+// and its link started after the last packet of the silent link.
 func (n *Node) succeed(l *link) {
 	for _, other := range n.links {
 		if other == l || other.isInSilence() || other.s.Peer().Host != l.s.Peer().Host || other.lifecycle.upAt < l.silence.receivedAt-tick {
@@ -127,8 +127,8 @@ func (n *Node) succeed(l *link) {
 // Only that loss shows the change.
 
 // narrowed ends a link on which only small packets arrive, so that the next link uses small
-// packets. That link runs over SCTP, since QUIC needs packets of 1252 bytes. If SCTP is not
-// allowed, or the peer's SCTP address is unknown, the link stays and carries small frames.
+// packets. The next link runs over SCTP, since QUIC needs packets of 1252 bytes. If SCTP is not
+// allowed, or the peer's SCTP address is unknown, the link stays and carries only small frames.
 func (n *Node) narrowed(l *link) (ended bool) {
 	if !l.frames.IsNarrow(n.now()) {
 		l.warned.narrow = false
@@ -148,12 +148,12 @@ func (n *Node) narrowed(l *link) (ended bool) {
 // errDirect ends a session through the hub.
 const errDirect = unwelcome("there is a direct link")
 
-// Two nodes may get a second session: both dialled at once, one was restarted, or one hears
-// nothing on their link and dials again. Both ends must keep the same session, although each
-// knows only its own view. So the node that dialled the second session decides: it says Hello
-// on it if the session is to become the link. Until then both nodes keep the session as a
-// spare and keep their link too. The node that was dialled says Hello at once. That Hello
-// identifies the machine that has answered (machine.go).
+// Two nodes may open a second session: both dialled at once, one was restarted, or one receives
+// nothing on their link and dials again. Both ends must keep the same session, although each knows
+// only its own view. So the node that dialled the second session decides: it sends Hello on that
+// session if the session is to become the link. Until then both nodes keep the session as a spare,
+// and they keep their link. The node that was dialled sends Hello at once. That Hello identifies
+// the machine that has answered (machine.go).
 
 // linkUp makes a new session the link to its peer, or a spare.
 func (n *Node) linkUp(s *session.Session) {
@@ -165,7 +165,7 @@ func (n *Node) linkUp(s *session.Session) {
 	}
 	old := n.links[s.Peer().Node]
 	if old != nil && old.s.Peer().Host != s.Peer().Host {
-		n.endLinks(old, errors.New("its host is called "+s.Peer().Host+" now")) // a name holds as long as a daemon
+		n.endLinks(old, errors.New("its host is called "+s.Peer().Host+" now")) // a host keeps its name while its daemon runs, so this is another daemon
 		old = nil
 	}
 	if overHub(s) && old != nil && !old.overHub() && !old.isSilent() {
@@ -193,7 +193,7 @@ func (n *Node) linkUp(s *session.Session) {
 	}
 }
 
-// sparesOf returns the spares of a peer: first the one that the peer has dialled.
+// sparesOf returns the spares of a peer: first the one that the peer dialled.
 func (n *Node) sparesOf(peer trust.NodeID) (list []*link) {
 	for _, dialled := range []bool{false, true} {
 		if l := n.spares[spareKey{peer, dialled}]; l != nil {
@@ -203,16 +203,17 @@ func (n *Node) sparesOf(peer trust.NodeID) (list []*link) {
 	return list
 }
 
-// dropSpare forgets a spare.
+// dropSpare removes a spare and ends its goroutines.
 func (n *Node) dropSpare(l *link, cause error) {
 	delete(n.spares, l.spareKey())
 	l.move(linkEnded)
 	l.cancel(cause)
 }
 
-// challenge replaces the link by a spare whose peer has said Hello, if the spare is to be kept
-// (replaces). If not, it drops a spare that this node dialled. A spare that leads to another
-// machine stays until spareTime, since the link may have ended without a sign.
+// challenge compares a spare with the peer's link, after the spare's peer has sent Hello. It
+// replaces the link by the spare if replaces returns true. If not, it drops a spare that this node
+// dialled. A spare that leads to another machine stays until spareTime, since the link may have
+// ended unnoticed.
 func (n *Node) challenge(l *link) {
 	old := n.links[l.peer]
 	if l.lifecycle.phase != linkStandby || !l.hello.isReceived || old == nil {
@@ -236,9 +237,9 @@ func (l *link) isSilent() bool {
 	return silent
 }
 
-// replaces reports whether l replaces old. If l leads to another machine than old, it does so
-// only when old is gone, or when commands went to the machine of l before. Of two working links
-// to one machine the one stays that the node with the lower id dialled. If the same node dialled
+// replaces reports whether l replaces old. If l leads to another machine, it replaces old
+// only when old is gone, or when commands last went to the machine of l. Of two working links to
+// one machine, the one that the node with the lower id dialled stays. If the same node dialled
 // both, the newer one stays.
 func (n *Node) replaces(l, old *link) bool {
 	if old.hello.isReceived && !l.isSameMachine(old) {
@@ -251,7 +252,7 @@ func (n *Node) replaces(l, old *link) bool {
 		return true
 	}
 	if old.hello.isReceived && l.hello.run != old.hello.run {
-		return true // the peer of old was restarted
+		return true // the peer has restarted
 	}
 	if l.overHub() && !old.overHub() {
 		return false

@@ -70,7 +70,7 @@ func TestLossyLinkIsNotSilent(t *testing.T) {
 					goal.put(i+1, 64)
 					time.Sleep(500 * time.Millisecond)
 				}
-				// A frame and all its repetitions within 300 ms are lost once in some 100,000 frames.
+				// About one frame in 100,000 is lost with all its retransmissions within 300 ms.
 				if n := robot.said("link silent") + pc.said("link silent"); n > 1 {
 					t.Errorf("the link was silent %d times in 100 frames, want once at most", n)
 				}

@@ -12,8 +12,8 @@ import (
 	"achbridge/wire"
 )
 
-// answers has h take every link as a node of another make would: welcome serves
-// one session.
+// answers makes h accept every link like a node of another implementation. welcome serves one
+// session.
 func (h *host) answers(welcome func(s *session.Session)) {
 	h.w.t.Helper()
 	conn, err := h.net.Listen(port)

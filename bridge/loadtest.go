@@ -12,19 +12,20 @@ import (
 	"achbridge/wire"
 )
 
-// A load test measures what a link carries one way. The sending end fills what frames leave
-// free (send.Link.Fill). The receiving end counts all that comes. Who is asked allows one at a
-// time and 10 s a minute in all, whoever asks.
+// A load test measures the throughput of a link in one direction. The sender fills the capacity
+// that frames leave free (send.Link.Fill). The receiver counts all data that arrives. The host
+// that is asked for a test runs one at a time, and allows 10 s a minute in all, for all peers
+// together.
 
 const (
 	loadEvery  = time.Minute
-	loadOften  = 10 * time.Second // of loadEvery
+	loadOften  = 10 * time.Second // total duration of tests in each loadEvery
 	loadTime   = 3 * time.Second
-	loadBegins = loadTime / 3    // what comes before is not counted: the sender finds out what the link takes
-	grantWait  = 3 * time.Second // for the answer
+	loadBegins = loadTime / 3    // time before the measurement, in which the sender finds the rate
+	grantWait  = 3 * time.Second // timeout for the peer's answer
 )
 
-// loadTests are those that peers were granted lately.
+// loadTests are the tests that peers were granted in the last loadEvery.
 type loadTests []*loadTest
 
 type loadTest struct {
@@ -33,8 +34,8 @@ type loadTest struct {
 	begin, end time.Duration
 }
 
-// state returns the test that goes on, how much time others may have now, and when there will
-// be more.
+// state returns the running test, nil if there is none. left is the time that is left for further
+// tests now; in is the delay until it increases.
 func (t *loadTests) state(now time.Duration) (running *loadTest, left, in time.Duration) {
 	left, in = loadOften, loadEvery
 	var kept loadTests
@@ -53,10 +54,10 @@ func (t *loadTests) state(now time.Duration) (running *loadTest, left, in time.D
 	return running, left, in
 }
 
-// noLoadThere is why there is no load test over a link through the hub.
+// noLoadThere is the reason why there is no load test over a link through the hub.
 const noLoadThere = "the link goes through a hub: a load test would fill the hub, and measures direct links alone"
 
-// loadAsked handles what a peer says of load tests.
+// loadAsked handles a peer's message about a load test.
 func (n *Node) loadAsked(l *link, m wire.Load) {
 	running, left, in := n.loads.state(n.now())
 	switch {
@@ -92,7 +93,7 @@ func (n *Node) loadAsked(l *link, m wire.Load) {
 	}
 }
 
-// Direction is which way a load test goes.
+// Direction is the direction of a load test.
 type Direction bool
 
 // The directions.
@@ -101,8 +102,8 @@ const (
 	Up   Direction = true
 )
 
-// LoadTest measures for 3 s what the link with a host carries one way. The error says why it
-// cannot: it is fs.ErrNotExist without a link.
+// LoadTest measures for 3 s the throughput of the link with a host in one direction. The error
+// is the reason why there is no test, for example a refusal; it is fs.ErrNotExist without a link.
 func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r status.Load, err error) {
 	granted := make(chan wire.Refused, 1)
 	var l *link
@@ -140,7 +141,7 @@ func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r stat
 	return l.measureLoad(ctx, way)
 }
 
-// awaitGrant waits until the peer grants a test; the error says why it does not.
+// awaitGrant waits until the peer grants a test. It returns the reason if the peer does not.
 func awaitGrant(ctx context.Context, l *link, granted chan wire.Refused) error {
 	t := time.NewTimer(grantWait)
 	defer t.Stop()
@@ -160,7 +161,7 @@ func awaitGrant(ctx context.Context, l *link, granted chan wire.Refused) error {
 	return nil
 }
 
-// measureLoad watches a load test.
+// measureLoad measures a running load test.
 func (l *link) measureLoad(ctx context.Context, way Direction) (r status.Load, err error) {
 	count := l.frames.Received
 	if way == Up {
@@ -184,7 +185,7 @@ func (l *link) measureLoad(ctx context.Context, way Direction) (r status.Load, e
 	}
 	switch {
 	case packets == 0 || lost <= 0:
-	case way == Up: // of those that left
+	case way == Up: // packets is the number sent, including the lost ones
 		r.Lost = min(1, lost/packets)
 		r.Mbit *= 1 - r.Lost
 	default:

@@ -19,7 +19,7 @@ import (
 	"achbridge/wire"
 )
 
-// goesOn puts a frame every period until the test ends; what it returns ends them earlier.
+// goesOn puts a frame every period until the test ends or stop is called.
 func (f *flow) goesOn(period time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	ended := make(chan struct{})
@@ -35,7 +35,7 @@ func (f *flow) goesOn(period time.Duration) (stop func()) {
 	return stop
 }
 
-// meanAge is the average age of a mirror during a load test or a while like it.
+// meanAge returns the average age of a mirror over the duration of a load test.
 func (f *flow) meanAge() float64 {
 	r, err := f.pc.node.Age(f.t.Context(), flowName, loadTime)
 	if err != nil || r.Window == nil {
@@ -44,7 +44,7 @@ func (f *flow) meanAge() float64 {
 	return r.Window.MeanMs
 }
 
-// load runs a load test of pc beside a mirror, whose average age it returns.
+// load runs a load test of pc, and returns the average age of a mirror during the test.
 func (f *flow) load(way Direction) (r status.Load, age float64) {
 	ages := make(chan float64)
 	go func() { ages <- f.meanAge() }()
@@ -66,7 +66,7 @@ func TestLoadTestTellsWhatTheLinkCarries(t *testing.T) {
 					before := f.meanAge()
 					r, age := f.load(way)
 					carries := []float64{r.Mbit}
-					for range 2 { // one in some dozens meets a probe that a chance ended
+					for range 2 { // in rare runs a probe was ended by chance
 						again, err := f.pc.node.LoadTest(f.t.Context(), "robot", way)
 						if err != nil {
 							t.Fatal(err)
@@ -105,7 +105,7 @@ func TestLoadTestCarriesAsMuchAsAMirrorOverALossyLink(t *testing.T) {
 				packets := float64(after.Received - before.Received)
 				mirror := (float64(after.ReceivedBytes-before.ReceivedBytes) + packets*delivery.HeaderBytes) * 8 / 1e6 / 24
 				var r status.Load
-				const tests = 9 // since one is as lucky as its losses; three a minute are allowed
+				const tests = 9 // the result of one test depends on its losses; three a minute are allowed
 				for i := range tests {
 					if i%3 == 0 {
 						time.Sleep(loadEvery)
@@ -128,7 +128,7 @@ func TestLoadTestCarriesAsMuchAsAMirrorOverALossyLink(t *testing.T) {
 	}
 }
 
-// The link counts as silent from the moment its last packets were lost.
+// The link counts as silent from the moment when its last packets were lost.
 func TestLoadTestAfterOneWhoseEndWasLost(t *testing.T) {
 	inWorld(t, func(w *world) {
 		f := w.flow("delay=5ms,rate=1mbit,queue=64KiB,loss=3%", rule.QoS{Priority: 1}, 64)
@@ -183,7 +183,7 @@ func TestLoadTestsAreBoundedByWhoIsAsked(t *testing.T) {
 		time.Sleep(4 * second)
 		ask(3, wire.MaxLoad, 1, "robot allows 10s of load tests a minute")
 		ask(4, 7*second, 2, "")
-		evil.say(wire.Load{ID: 99}) // not the one that runs
+		evil.say(wire.Load{ID: 99}) // not the id of the running test
 		ask(5, second, 2, "going on")
 		evil.say(wire.Load{ID: 4})
 		ask(6, second, 3, "")
@@ -201,7 +201,7 @@ func TestLoadTestThatCannotBeSaysWhy(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", siegeWire).run(Config{NoLoadTest: true}), w.host("pc", siegeWire)
 		pc.run(Config{}, robot)
-		w.member("old", pc) // skips what it does not know
+		w.member("old", pc) // ignores unknown messages
 		w.within(5*second, "links", func() bool { return len(pc.node.Status().Links) == 2 })
 		why := func(n *Node, host, want string) {
 			t.Helper()

@@ -18,7 +18,8 @@ func (n *Node) newLocals() *locals.Table {
 	})
 }
 
-// factsOf returns what the node's rules, pushes and mirrors say of a channel of this host.
+// factsOf returns the facts about a channel of this host from the node's rules, pushes and
+// mirrors.
 func (n *Node) factsOf(channel string) locals.Facts {
 	f := locals.Facts{
 		IsExported: n.cfg.Export.AnyPeer(channel), IsNamed: n.cfg.Export.NamesExactly(channel), IsRelayed: rule.Matches(n.cfg.Relay, channel),
@@ -31,7 +32,7 @@ func (n *Node) factsOf(channel string) locals.Facts {
 	return f
 }
 
-// watch follows the channel directory.
+// watch handles the changes in the channel directory until ctx ends.
 func (n *Node) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := n.cfg.Source.Changes(ctx, func(e localach.Event) {
@@ -47,11 +48,11 @@ func (n *Node) watch(ctx context.Context) {
 	}
 }
 
-// slowChange is how long the node may take for a changed channel without a pause after it.
+// slowChange is the time that the node may take for a changed channel without a pause afterwards.
 const slowChange = 5 * time.Millisecond
 
-// restAfter is the pause before the next change of the channel directory, after one that took
-// a while. Without it a huge channel that is replaced all the time would keep the node busy.
+// restAfter returns the pause before the next change of the channel directory. Without it, a huge
+// channel that is replaced continuously would keep the node busy.
 func restAfter(took time.Duration) time.Duration {
 	if took < slowChange {
 		return 0
@@ -59,7 +60,7 @@ func restAfter(took time.Duration) time.Duration {
 	return rest(took)
 }
 
-// directoryChanged has the node handle an event, and returns how long that took it.
+// directoryChanged lets the node handle an event. It returns how long the node took.
 func (n *Node) directoryChanged(e localach.Event) (took time.Duration) {
 	n.loop.call(func() {
 		began := n.now()
@@ -71,8 +72,8 @@ func (n *Node) directoryChanged(e localach.Event) (took time.Duration) {
 	return took
 }
 
-// localChanged updates the table of channels. Subscriptions to a channel that was replaced end. Peers subscribe again when they
-// see the new epoch in the catalog.
+// localChanged updates the table of channels. It ends the subscriptions to a channel that was
+// replaced; peers subscribe again when they see the new epoch in the catalog.
 func (n *Node) localChanged(name string) {
 	n.pushes.planFor(name)
 	if n.locals.Update(name) {
@@ -91,7 +92,7 @@ func (n *Node) endExports(channel string) {
 	}
 }
 
-// readable returns the channel that a peer asks for, nil when it is not offered to it.
+// readable returns the channel with the given name, nil if the peer is not offered it.
 func (n *Node) readable(l *link, name string) *locals.Channel {
 	c := n.locals.Get(name)
 	if _, ok := l.catalog.sent.channels[name]; !ok || !c.IsOpen() {
@@ -100,8 +101,8 @@ func (n *Node) readable(l *link, name string) *locals.Channel {
 	return c
 }
 
-// adopted updates the state of an adopted channel when m begins or ends to write into it. The
-// file itself does not show that.
+// adopted updates the state of an adopted channel when m starts or stops writing into it. The file
+// itself does not show that.
 func (n *Node) adopted(m *binding) {
 	if !m.OwnsFile() && m.from != (source{}) || m.achd.HasFed() {
 		n.localChanged(m.Name)

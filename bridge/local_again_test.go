@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A program that is started again makes its channel anew in the same file. The node may look while
-// that is half done.
+// A restarted program makes its channel again in the same file. The node may open the file while
+// it is half made.
 func TestChannelThatWasSeenHalfCreatedHasAnotherLife(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
@@ -40,7 +40,7 @@ func TestChannelThatWasSeenHalfCreatedHasAnotherLife(t *testing.T) {
 		}
 		write(make([]byte, len(whole)))
 		w.within(5*time.Second, "half created", func() bool { return life() == 0 })
-		write(whole) // as many frames as before
+		write(whole) // the same number of frames as before
 		w.within(5*time.Second, "the channel again", func() bool { return life() != 0 })
 		if life() == before {
 			t.Error("it is the life of before for all peers")

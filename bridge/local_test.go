@@ -64,7 +64,7 @@ func TestMirrorIsNotOfferedAgain(t *testing.T) {
 	}
 }
 
-// A file with holes under a mirror's name, that is nobody's mirror.
+// A sparse file has a mirror's name, but is not a mirror.
 func TestForeignFileIsNotMadeToTakeMemory(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -92,7 +92,7 @@ func TestForeignFileIsNotMadeToTakeMemory(t *testing.T) {
 	})
 }
 
-// fileOf is a descriptor until the test ends.
+// fileOf returns a file descriptor, which is closed at the end of the test.
 func fileOf(t *testing.T, path string) int {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)

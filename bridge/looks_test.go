@@ -16,7 +16,7 @@ import (
 	"achbridge/testnet"
 )
 
-// loopSource is a pollSource that looks at all channels in one loop, as the Watcher does.
+// loopSource is a pollSource that checks all channels in one loop, as the Watcher does.
 type loopSource struct {
 	pollSource
 	period  time.Duration
@@ -59,7 +59,7 @@ func (s *loopSource) run(ctx context.Context) {
 	}
 }
 
-// stalledConn takes nothing to a host until a time: whoever sends waits.
+// stalledConn blocks writes to a host until a given time.
 type stalledConn struct {
 	net.PacketConn
 	to    netip.Addr
@@ -73,12 +73,12 @@ func (c stalledConn) WriteTo(b []byte, to net.Addr) (int, error) {
 	return c.PacketConn.WriteTo(b, to)
 }
 
-// delays puts a frame into both channels every 2 ms, and returns how long those of the second
-// took to be in its mirror, in all.
+// delays puts a frame into both channels every 2 ms. It returns the total delay of the second
+// channel's frames to the mirror.
 func (h *host) delays(mirror string, first, second *channel) (sum time.Duration) {
 	h.w.t.Helper()
 	const period = 2 * time.Millisecond
-	next := time.Now().Truncate(period).Add(period + 30*time.Microsecond) // never at the same moment as a look
+	next := time.Now().Truncate(period).Add(period + 30*time.Microsecond) // never at the same moment as a check
 	for range time.Second / period {
 		time.Sleep(time.Until(next))
 		next = next.Add(period)
@@ -127,7 +127,7 @@ func TestLinkThatTakesNothingHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// While a link has room and its channels are looked at in time, every frame is sent.
+// While a link has room and its channels are checked in time, every frame is sent.
 func TestNothingIsSupersededWhileTheLinkHasRoom(t *testing.T) {
 	type load struct {
 		channels, size int
@@ -150,7 +150,7 @@ func TestNothingIsSupersededWhileTheLinkHasRoom(t *testing.T) {
 						for j := range l.channels {
 							c := robot.channel(fmt.Sprintf("c%d-%d", i, j), 16, l.size)
 							go func() {
-								pause(ctx, time.Duration(i*37+j*211)*time.Microsecond) // they put at times of their own
+								pause(ctx, time.Duration(i*37+j*211)*time.Microsecond) // the channels are put at different times
 								for number := uint64(1); ctx.Err() == nil; number++ {
 									c.put(number, l.size)
 									pause(ctx, l.period)
@@ -160,7 +160,7 @@ func TestNothingIsSupersededWhileTheLinkHasRoom(t *testing.T) {
 					}
 					robot.run(Config{})
 					pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
-					time.Sleep(3 * time.Second) // the pacer learns what the link carries
+					time.Sleep(3 * time.Second) // time for the pacer to measure the link
 					before := robot.node.Status().Exports
 					time.Sleep(3 * time.Second)
 					for i, e := range robot.node.Status().Exports {
@@ -175,13 +175,13 @@ func TestNothingIsSupersededWhileTheLinkHasRoom(t *testing.T) {
 	}
 }
 
-// What is superseded is the link's doing or the host's, and status tells which.
+// Frames are superseded because of the link or because of the host; the status shows which.
 func TestFramesThatTheLinkHadRoomForAreCounted(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		link testnet.Params
 		look time.Duration
-		busy bool // the host, not the link
+		busy bool // the host is the cause, not the link
 	}{
 		{"late looks", testnet.Params{Delay: milli}, 5 * milli, true},
 		{"thin link", testnet.Params{Delay: milli, Rate: 100_000, Queue: 64 << 10}, 250 * time.Microsecond, false},

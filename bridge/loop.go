@@ -7,29 +7,31 @@ import (
 	"time"
 )
 
-// tick is how often a node checks for changes without an event: files that were damaged in
+// tick is the interval at which a node checks for changes without an event: files damaged in
 // place, hung broadcasts, refused mirrors.
 const tick = 250 * time.Millisecond
 
-// loop runs functions one after the other on one goroutine, which owns the node's tables. When they change something, the loop
-// reconciles, and then wakes those who wait for the outcome.
+// loop runs functions one after the other on one goroutine, which owns the node's tables. When the
+// functions change state, the loop reconciles, and then wakes the callers that wait for the
+// outcome.
 type loop struct {
 	queue chan func()
-	ended chan struct{}   // closed when no more functions run
+	ended chan struct{}   // closed when no further functions will run
 	work  sync.WaitGroup  // the goroutines that the node waits for
-	ctx   context.Context // of those goroutines
+	ctx   context.Context // context of those goroutines
 
-	// These belong to the goroutine of run.
-	isDue      bool             // reconcile has to run
+	// The fields below belong to the goroutine of run.
+	isDue      bool             // reconcile must run
 	restEnds   <-chan time.Time // when reconcile may run again; nil if it may now
 	applied    []chan struct{}  // closed after the next reconcile
-	changes    int              // functions and ticks of this turn that may have changed something
-	nextChange chan struct{}    // closed after the next turn with changes; nil if nobody waits for it
+	changes    int              // number of functions and ticks of this turn that may have changed state
+	nextChange chan struct{}    // closed after the next turn with changes; nil if no caller waits for it
 }
 
 func newLoop() loop { return loop{queue: make(chan func(), 64), ended: make(chan struct{})} }
 
-// run works until ctx ends. It calls check at every tick, and reconcile after changes, but not all the time.
+// run works until ctx ends. It calls check at every tick, and reconcile after changes, with pauses
+// between two calls of reconcile (restShare).
 func (l *loop) run(ctx context.Context, check, reconcile func()) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -55,8 +57,8 @@ func (l *loop) run(ctx context.Context, check, reconcile func()) {
 }
 
 // drain runs the functions that wait in the queue, so that one reconcile serves many changes.
-// Functions that arrive meanwhile wait: otherwise a steady stream of them would stop the
-// ticks.
+// Functions that arrive meanwhile stay in the queue, since otherwise a steady stream of them would
+// block the ticks.
 func (l *loop) drain() {
 	for range len(l.queue) {
 		l.changes++
@@ -77,7 +79,7 @@ func (l *loop) reconcile(f func()) {
 	}
 }
 
-// endTurn wakes those who wait for a change, if there may have been one.
+// endTurn wakes the callers that wait for a change, if there may have been one.
 func (l *loop) endTurn() {
 	if l.changes > 0 && l.nextChange != nil {
 		close(l.nextChange)
@@ -86,10 +88,11 @@ func (l *loop) endTurn() {
 	l.changes = 0
 }
 
-// changed makes reconcile run at the end of the turn: something that it uses has changed.
+// changed makes reconcile run at the end of the turn. Call it after a change that reconcile
+// depends on.
 func (l *loop) changed() { l.isDue = true }
 
-// post hands f to the loop's goroutine.
+// post queues f for the loop's goroutine. It blocks while the queue is full.
 func (l *loop) post(f func()) {
 	select {
 	case l.queue <- f:
@@ -97,7 +100,7 @@ func (l *loop) post(f func()) {
 	}
 }
 
-// tryPost is post if the queue has room; otherwise it does nothing.
+// tryPost queues f if the queue has room; otherwise it does nothing.
 func (l *loop) tryPost(f func()) {
 	select {
 	case l.queue <- f:
@@ -105,8 +108,8 @@ func (l *loop) tryPost(f func()) {
 	}
 }
 
-// call hands f to the loop's goroutine and waits until it has run; false means
-// the loop has ended and f did not run.
+// call runs f on the loop's goroutine and waits until it has run. It returns false if the loop has
+// ended and f did not run.
 func (l *loop) call(f func()) bool {
 	done := make(chan struct{})
 	l.post(func() { f(); close(done) })
@@ -118,15 +121,16 @@ func (l *loop) call(f func()) bool {
 	}
 }
 
-// ask is call for an f that changes nothing, so that it wakes nobody who waits for a change.
+// ask is call for an f that changes nothing, so that it does not wake callers that wait for a
+// change.
 func (l *loop) ask(f func()) bool {
 	return l.call(func() { f(); l.changes-- })
 }
 
 var errEnded = errors.New("the daemon has ended")
 
-// change hands f to the loop's goroutine and waits until f has run. Unless f failed, it also
-// waits for the next reconcile. It does not wait for peers. The error is f's, or errEnded.
+// change runs f on the loop's goroutine and waits until f has run. Unless f fails, it also waits
+// for the next reconcile. It does not wait for peers. The error is f's, or errEnded.
 func (l *loop) change(f func() error) (err error) {
 	done := make(chan struct{})
 	if !l.call(func() {
@@ -147,8 +151,8 @@ func (l *loop) change(f func() error) (err error) {
 	}
 }
 
-// await calls done at once, and again after each turn in which something may have changed, until done
-// returns true, ctx ends or the loop does.
+// await calls done at once, and again after each turn that may have changed state. It returns when
+// done returns true, or when ctx or the loop ends.
 func (l *loop) await(ctx context.Context, done func() bool) {
 	for {
 		var changed <-chan struct{}
@@ -171,11 +175,11 @@ func (l *loop) await(ctx context.Context, done func() bool) {
 	}
 }
 
-// restShare is how much longer than it took the loop rests after it has made what
-// runs agree with the requests, so that no peer's catalogs take it a whole CPU.
+// restShare is the ratio of the pause after a reconcile to the duration of the reconcile. It
+// bounds the CPU time that catalogs of peers can make the loop use.
 const restShare = 4
 
-// rest is the pause after something that took a while.
+// rest returns the pause after work that took the given time.
 func rest(took time.Duration) time.Duration { return restShare * took }
 
 // pause waits for d or the end of ctx.

@@ -9,8 +9,8 @@ import (
 	"achbridge/wire"
 )
 
-// An origin of ours refuses to send a channel back to the host that it is of. Here the
-// receiver is alone with a member that offers it all the same.
+// A node refuses to send a channel back to its origin. Here a member offers the receiver its own
+// channel despite that.
 func TestChannelOfThisHostIsNotMirroredWhoeverOffersIt(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", siegeWire)
@@ -22,7 +22,7 @@ func TestChannelOfThisHostIsNotMirroredWhoeverOffersIt(t *testing.T) {
 		own.Name, own.Origin = "pc.imu", &wire.Origin{Node: [16]byte(pc.id), Host: "pc", Channel: "imu"}
 		other.Name, other.Origin = "robot.imu", &wire.Origin{Node: [16]byte{9}, Host: "robot", Channel: "imu"}
 		evil.offers(own, other)
-		evil.serves("robot.imu") // which shows that offers are taken
+		evil.serves("robot.imu") // shows that offers are handled
 		time.Sleep(time.Second)
 		for _, s := range messages[wire.Subscribe](evil) {
 			if s.Channel == own.Name {

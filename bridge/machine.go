@@ -15,13 +15,14 @@ import (
 )
 
 // A node's id is made from a number in a file. A copy of that file, on an SD card or in a disk
-// image, gives two machines one id. Mirrors then stay with the machine that is linked, until it
-// has been silent for goneAfter. Commands and pushes go to no other machine than before until
-// an operator accepts the other machine (AcceptMachine).
+// image, gives two machines the same id. Mirrors then stay with the linked machine until it has
+// been silent for goneAfter. Commands and pushes keep going to the former machine only, until an
+// operator accepts the other machine (AcceptMachine).
 
-// Machine identifies the computer on which a node runs. The node sends it in Hello. A field is zero if it is not known.
+// Machine identifies the computer on which a node runs. The node sends it in Hello. A zero field
+// is unknown.
 type Machine struct {
-	Hardware [16]byte // a hash of a part of the hardware (a MAC address or a serial number) and of the node's id
+	Hardware [16]byte // hash of the node's id and of a hardware identifier (a MAC address or a serial number)
 	Boot     [16]byte // the kernel's boot id
 }
 
@@ -38,13 +39,13 @@ func (m Machine) booted(other Machine) bool {
 	return m.Boot == other.Boot && m.Boot != (Machine{}.Boot)
 }
 
-// isSameMachine reports whether two links with one node id lead to one machine: to the same
-// daemon by another way, or to a daemon that was restarted under the same kernel.
+// isSameMachine reports whether two links with one node id lead to one machine. Either they reach
+// the same daemon by different routes, or the daemon was restarted without a reboot.
 func (l *link) isSameMachine(old *link) bool {
 	return l.hello.run == old.hello.run || l.hello.machine.booted(old.hello.machine)
 }
 
-// isGone reports whether nothing at all has been heard on a link for goneAfter.
+// isGone reports whether no packet at all has arrived on a link for goneAfter.
 func (l *link) isGone(now time.Duration) bool {
 	_, silent := l.quiet(now) // updates l.silence.receivedAt
 	return silent && now-l.silence.receivedAt >= goneAfter
@@ -54,24 +55,25 @@ func (l *link) isGone(now time.Duration) bool {
 type copied struct {
 	at   net.Addr      // address of the second machine, nil for a copy of this host
 	text string        // the report for people
-	seen time.Duration // when the second machine was heard last
+	seen time.Duration // when the second machine was last detected
 }
 
-// former is a run of a peer's daemon whose link was replaced by a link of another run.
+// former is an incarnation of a peer's daemon whose link was replaced by a link of another
+// incarnation.
 type former struct {
 	run uint64
-	by  net.Addr // address of the run that replaced it
+	by  net.Addr // address of the incarnation that replaced it
 }
 
-// machineTable has what is known of the machines that peers run on. It belongs to the node's goroutine, and only its methods
-// write it.
+// machineTable records the machines that peers run on. It belongs to the node's goroutine, and
+// only its methods write it.
 type machineTable struct {
-	used    map[string]Machine        // the machines to which commands and pushes went last, by host name
-	keep    func(map[string]Machine)  // stores them; nil if they are forgotten when the node ends
-	pins    map[string]pinned         // the node that last had a host name, by that name
-	copies  map[trust.NodeID]copied   // machines that have the node id of a peer too, by that id
-	ownCopy copied                    // a machine that has the node id of this host too
-	former  map[trust.NodeID][]former // runs of a peer that another run has replaced
+	used    map[string]Machine        // machines to which commands and pushes last went, by host name
+	keep    func(map[string]Machine)  // stores used; nil means that used is lost when the node ends
+	pins    map[string]pinned         // node that last had a host name, by that name
+	copies  map[trust.NodeID]copied   // second machines with the node id of a peer, by that id
+	ownCopy copied                    // second machine with the node id of this host
+	former  map[trust.NodeID][]former // replaced incarnations of a peer
 	now     func() time.Duration
 	events  *status.Journal
 }
@@ -86,18 +88,19 @@ func newMachineTable(cfg *Config, now func() time.Duration, events *status.Journ
 }
 
 const (
-	// copiedFor is how long a copy is reported after it was heard last.
+	// copiedFor is how long a copy is reported after it was last detected.
 	copiedFor = time.Hour
-	// refusalTime is the time between the refusal of a copy and the end of its session, whose end may overtake the refusal.
+	// refusalTime is the time between the refusal of a copy and the end of its session. Without it
+	// the end of the session could overtake the refusal.
 	refusalTime = 500 * time.Millisecond
 	// maxCopied bounds the number of node ids in machineTable.copies, and likewise in former.
 	maxCopied = 64
-	// maxFormer bounds how many former runs of a node are remembered.
+	// maxFormer bounds the number of former incarnations stored for each node.
 	maxFormer = 8
 )
 
-// isCopy reports whether l and old lead to two machines that have one node id and both run. Until
-// old is gone a reboot cannot explain another boot id: no machine boots within goneAfter.
+// isCopy reports whether l and old lead to two running machines with the same node id. Another
+// boot id cannot be due to a reboot before old is gone, since no machine boots within goneAfter.
 func (t *machineTable) isCopy(l, old *link) bool {
 	unknown := Machine{}
 	if l.hello.machine.Boot == unknown.Boot || old.hello.machine.Boot == unknown.Boot || l.isSameMachine(old) {
@@ -109,8 +112,8 @@ func (t *machineTable) isCopy(l, old *link) bool {
 	return !old.isGone(t.now()) && !t.isRight(l, old)
 }
 
-// isRight reports whether l leads to the machine to which commands and pushes went last, and old
-// to another one.
+// isRight reports whether commands and pushes last went to the machine of l, and old leads to
+// another machine.
 func (t *machineTable) isRight(l, old *link) bool {
 	_, known := t.used[old.host]
 	return known && t.differs(old) != nil && t.differs(l) == nil
@@ -131,13 +134,13 @@ func (n *Node) refuseCopy(l, old *link) {
 	})
 }
 
-// sameID returns the text in which a machine reads that the machine of l has the same node id.
+// sameID returns the text that informs a machine that the machine of l has the same node id.
 func sameID(l *link) string {
 	return "the machine at " + l.s.RemoteAddr().String() + " has the same node id"
 }
 
 // foundCopy records that a second machine, at the given address, has the node id of l's peer. It
-// records an event too, unless a copy of that peer is known already.
+// also records an event, unless a copy of that peer is already known.
 func (t *machineTable) foundCopy(l *link, at net.Addr) {
 	before, known := t.copies[l.peer]
 	if !known && len(t.copies) >= maxCopied {
@@ -150,7 +153,7 @@ func (t *machineTable) foundCopy(l *link, at net.Addr) {
 	}
 }
 
-// foundOwnCopy records the report of a peer that another machine has the node id of this host.
+// foundOwnCopy records a peer's report that another machine has the node id of this host.
 func (t *machineTable) foundOwnCopy(l *link, text string) {
 	before := t.ownCopy
 	t.ownCopy = copied{text: l.host + " says: " + text + " as this host", seen: t.now()}
@@ -159,7 +162,8 @@ func (t *machineTable) foundOwnCopy(l *link, text string) {
 	}
 }
 
-// report returns the text about a copy, "" if there is no copy or if it was not heard for copiedFor.
+// report returns the text about a copy. It returns "" if there is none, or if it was last detected
+// copiedFor ago.
 func (c copied) report(now time.Duration) string {
 	if now-c.seen >= copiedFor {
 		return ""
@@ -167,8 +171,8 @@ func (c copied) report(now time.Duration) string {
 	return c.text
 }
 
-// replaced is called when l takes the place of old. It remembers the run of old: if that run is
-// heard again, there are two machines. If l leads to the machine that was recorded as the copy,
+// replaced is called when l replaces old. It records the incarnation of old: if that incarnation
+// connects again, there are two machines. If l leads to the machine that was recorded as the copy,
 // the machine of old is recorded as the copy instead.
 func (t *machineTable) replaced(old, l *link) {
 	if t.isRight(l, old) && !old.isGone(t.now()) {
@@ -185,8 +189,8 @@ func (t *machineTable) replaced(old, l *link) {
 	t.former[l.peer] = runs[max(0, len(runs)-maxFormer):]
 }
 
-// recognize compares the machine of a link's peer with the machine that its node or its host
-// name had before, and reports a difference. The peer has said Hello.
+// recognize compares the machine of l's peer with the one that its node or its host name had
+// before, and reports a difference. It is called after the peer's Hello.
 func (t *machineTable) recognize(l *link) {
 	for _, f := range t.former[l.peer] {
 		if f.run == l.hello.run {
@@ -204,14 +208,15 @@ func (t *machineTable) recognize(l *link) {
 	t.pins[l.host] = p
 }
 
-// errMachine is the reason why commands and pushes for a host wait.
+// errMachine is the reason why commands and pushes for a host are held back.
 var errMachine = errors.New("it runs on another machine than the one to which commands and pushes went before")
 
-// errMachines is the reason why commands for a new host wait when no more machines can be remembered.
+// errMachines is the reason why commands for a new host are held back: the table of machines is
+// full.
 var errMachines = fmt.Errorf("%w, of which no more can be remembered: remove the file machines from the state directory, then start the daemon again", errMachine)
 
-// differs returns errMachine if l's peer runs on another machine than the one to which
-// commands and pushes for a host of that name went last.
+// differs returns errMachine if commands and pushes for the host name of l's peer last went to
+// another machine. It returns errMachines if the host is unknown and the table is full.
 func (t *machineTable) differs(l *link) error {
 	last, known := t.used[l.host]
 	if known && l.hello.machine.differs(last) {
@@ -223,7 +228,7 @@ func (t *machineTable) differs(l *link) error {
 	return nil
 }
 
-// use remembers the machine of l's peer as the one to which commands and pushes for its host go.
+// use records the machine of l's peer as the one that commands and pushes for its host go to.
 func (t *machineTable) use(l *link) {
 	last, known := t.used[l.host]
 	if l.hello.machine == last || !known && len(t.used) >= maxPins {
@@ -235,11 +240,11 @@ func (t *machineTable) use(l *link) {
 	}
 }
 
-// maxPins bounds how many names are remembered.
+// maxPins bounds the number of host names for which a machine or a node is recorded.
 const maxPins = 4096
 
-// pin remembers which node has the name of l's host. Unless certificates bind names to hosts, it logs a change: the host was
-// reinstalled, or another host uses its name.
+// pin records which node has the name of l's host. Unless certificates bind names to hosts, it
+// logs a change: the host was reinstalled, or another host uses its name.
 func (t *machineTable) pin(l *link, namesBind bool) {
 	before, known := t.pins[l.host]
 	switch {
@@ -251,14 +256,15 @@ func (t *machineTable) pin(l *link, namesBind bool) {
 	t.pins[l.host] = pinned{node: l.peer}
 }
 
-// pinned is the node that last had a host name, and the hardware of its machine, zero if not known.
+// pinned is the node that last had a host name, and the hardware of its machine. The hardware is
+// zero if unknown.
 type pinned struct {
 	node     trust.NodeID
 	hardware [16]byte
 }
 
-// AcceptMachine has commands and pushes go to the machine that a host runs on now. It fails
-// if the host is not linked.
+// AcceptMachine lets commands and pushes go to the machine that a host runs on now. It fails if
+// the host is not linked.
 func (n *Node) AcceptMachine(host string) (err error) {
 	ran := n.loop.call(func() {
 		for _, l := range n.links {
@@ -279,7 +285,8 @@ func (n *Node) AcceptMachine(host string) (err error) {
 
 func (l *link) spareKey() spareKey { return spareKey{l.peer, l.s.Dialled()} }
 
-// spareKey identifies a spare. A peer can have two: one that this node dialled, and one that the peer dialled.
+// spareKey identifies a spare. A peer can have two spares: one that this node dialled, and one
+// that the peer dialled.
 type spareKey struct {
 	peer    trust.NodeID
 	dialled bool

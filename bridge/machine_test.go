@@ -42,7 +42,8 @@ func (h *host) knowsBoth(first, second *host) {
 	h.node.SetPeers(peers)
 }
 
-// gap cuts the radio of a robot for 1.5 s while a PC mirrors it. The PC then dials the copy before the robot.
+// gap cuts the radio of a robot for 1.5 s while a PC mirrors it. The PC then dials the copy before
+// the robot.
 func (w *world) gap(robot, twin, pc *host) {
 	w.t.Helper()
 	pc.freshWithin(2*time.Second, "robot.imu")
@@ -54,7 +55,7 @@ func (w *world) gap(robot, twin, pc *host) {
 	pc.freshWithin(time.Second, "robot.imu")
 }
 
-// linkedAt returns the address at the other end of the host's only link.
+// linkedAt returns the remote address of the host's only link.
 func (h *host) linkedAt() string {
 	h.w.t.Helper()
 	if links := h.node.Status().Links; len(links) == 1 {
@@ -188,7 +189,8 @@ func TestRobotThatMovedIsFoundBesideItsCopy(t *testing.T) {
 	})
 }
 
-// commandedCopies are a PC that has pushed command 1 to a robot, and is linked with the copy now, since the robot is cut off.
+// commandedCopies returns a PC that has pushed command 1 to a robot. The PC is now linked with the
+// copy, since the robot is cut off.
 func (w *world) commandedCopies() (robot, twin, pc *host, goal *channel) {
 	w.t.Helper()
 	robot, twin, pc = w.copies(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
@@ -301,7 +303,7 @@ func TestRestartIsNoOtherMachine(t *testing.T) {
 	}
 }
 
-// A member may call itself by any name, have any node id and begin any number of runs.
+// A member may use any name and any node id, and begin any number of incarnations.
 func TestMachinesThatAreRememberedAreBounded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -361,7 +363,7 @@ func TestMachineDiffers(t *testing.T) {
 	}
 }
 
-// The copy has become the link while the robot was away.
+// The copy became the link while the robot was away.
 func TestRobotThatComesBackGetsItsCommands(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, twin, _, goal := w.commandedCopies()

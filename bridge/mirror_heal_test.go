@@ -11,7 +11,7 @@ import (
 	"achbridge/localach/damage"
 )
 
-// A mirror of ours that somebody damages gets a new file, at most one in ten seconds.
+// A damaged mirror gets a new file, at most one in ten seconds.
 func TestDamagedMirrorGetsANewFile(t *testing.T) {
 	const magic, length, indexHead, index = 0, 8, 120, 328
 	for name, spoil := range map[string]func(h *host){

@@ -25,7 +25,8 @@ func TestMirrorFoundDirtyAtStartGetsTheNewestFrame(t *testing.T) {
 	})
 }
 
-// wantHealing wants it to be said of a damaged mirror that it is being healed, and not that people are to remove it.
+// wantHealing checks that the events report the repair of a damaged mirror, and do not ask users
+// to remove it.
 func wantHealing(t *testing.T, h *host, name string) {
 	t.Helper()
 	list, err := h.node.Events(t.Context(), 0)
@@ -51,7 +52,7 @@ func TestNodeLeavesWhileAMirrorsLockIsTaken(t *testing.T) {
 		pc.follows("robot.imu", 1, time.Second)
 		damage.TakeLock(t, pc.dir, "robot.imu")
 		imu.put(2, 64)
-		time.Sleep(100 * time.Millisecond) // it has come, and is tried again and again
+		time.Sleep(100 * time.Millisecond) // it has arrived, and the node repeatedly tries to put it
 		began := time.Now()
 		pc.stop()
 		if took := time.Since(began); took > 100*time.Millisecond {

@@ -9,27 +9,28 @@ import (
 	"achbridge/bridge/rule"
 )
 
-// mirrorRequests has the requests for mirrors on this host. It belongs to the node's goroutine, and only its methods write it.
+// mirrorRequests has the requests for mirrors on this host. It belongs to the node's goroutine,
+// and only its methods write it.
 type mirrorRequests struct {
 	added      []rule.Mirror // requests by Node.Mirror
 	rules      rule.Mirrors
-	pushed     func() []rule.Mirror // returns those that pushes of peers have made
+	pushed     func() []rule.Mirror // returns the requests that pushes of peers have made
 	temporary  []*temporaryRequest
 	namePrefix string // prefix of the names of this node's temporary mirrors
-	lastName   int    // number of the last one that was made
+	lastName   int    // number in the name of the newest temporary mirror
 }
 
-// temporaryRequest is the request of viewers such as achbridge echo for a temporary mirror. All other requests
-// come before it: if one of them has the channel mirrored, the viewers read that mirror.
-// Otherwise there is a mirror for them, with the lowest priority, so that it takes nothing
-// from others, and a budget that also the large frames of a slow link keep. Its file is removed
-// with its last viewer.
+// temporaryRequest is the request of viewers, such as achbridge echo, for a temporary mirror. All
+// other requests take precedence: if one of them has the channel mirrored, the viewers read that
+// mirror. Otherwise the viewers get a mirror of their own. It has the lowest priority, so that it
+// takes no capacity from others, and a budget that even large frames on a slow link keep. Its file
+// is removed with its last viewer.
 type temporaryRequest struct {
 	rule.Mirror
 	viewers int
 }
 
-// list returns the requests of the API, then those of the configuration.
+// list returns the requests of the API, then those of the configuration, without denials.
 func (r *mirrorRequests) list() []rule.Mirror {
 	return slices.DeleteFunc(slices.Concat(r.added, r.rules), func(w rule.Mirror) bool { return w.Deny })
 }
@@ -37,7 +38,7 @@ func (r *mirrorRequests) list() []rule.Mirror {
 // withPushed returns list, then the requests that pushes of peers have made.
 func (r *mirrorRequests) withPushed() []rule.Mirror { return append(r.list(), r.pushed()...) }
 
-// denied returns an error if a rule denies mirrors of a channel. what comes before its text.
+// denied returns an error if a rule denies mirrors of a channel. The argument what is the beginning of the error.
 func (r *mirrorRequests) denied(what, host, channel string) error {
 	found, ok := r.rules.Denial(host, channel)
 	if !ok {
@@ -48,8 +49,8 @@ func (r *mirrorRequests) denied(what, host, channel string) error {
 
 // find returns the request for a channel of a host; false if there is none or a rule denies it.
 // The order of precedence is: requests that name the channel, pushes of the host, requests with
-// patterns, temporary mirrors. Requests of the API come before those of the configuration. Of the
-// configuration the first rule that matches applies.
+// patterns, temporary mirrors. Requests of the API take precedence over those of the
+// configuration. In the configuration the first matching rule applies.
 func (r *mirrorRequests) find(host, channel string) (rule.Mirror, bool) {
 	if _, no := r.rules.Denial(host, channel); no {
 		return rule.Mirror{}, false
@@ -86,14 +87,15 @@ func firstOf[T any](list []T, is func(T) bool) (first T, ok bool) {
 	return list[i], true
 }
 
-// isFor reports whether a request asks for a mirror of this name of a channel.
+// isFor reports whether the request for a channel asks for a mirror with this name.
 func (r *mirrorRequests) isFor(name, host, channel string) bool {
 	w, ok := r.find(host, channel)
 	return ok && w.Name(host, channel) == name
 }
 
-// broughtBy is "" if a request of this host names the channel, and otherwise host. The memory of
-// such channels is limited for each host, since the host decides how large they are.
+// broughtBy returns "" if a request of this host names the channel, and otherwise host. The memory
+// of channels that no request names is limited for each host, since the host decides how large
+// they are.
 func (r *mirrorRequests) broughtBy(host, channel string) string {
 	names := func(w rule.Mirror) bool { return w.Host == host && w.Channel == channel }
 	if r.findTemporary(host, channel) != nil || slices.ContainsFunc(r.list(), names) {
@@ -102,7 +104,7 @@ func (r *mirrorRequests) broughtBy(host, channel string) string {
 	return host
 }
 
-// named returns the channels of a host that a request names exactly.
+// named returns the channels of a host that requests name exactly.
 func (r *mirrorRequests) named(host string) map[string]bool {
 	list := make(map[string]bool)
 	for _, w := range r.withPushed() {
@@ -118,7 +120,8 @@ func (r *mirrorRequests) named(host string) map[string]bool {
 	return list
 }
 
-// writer returns the host that a request wants to feed the mirror called name, unless it is channel of host itself; "" for none.
+// writer returns the host that a request wants to feed the mirror called name, "" if there is
+// none. It ignores requests for the given channel of the given host.
 func (r *mirrorRequests) writer(name, host, channel string) string {
 	for _, w := range r.withPushed() {
 		exact := !rule.IsPattern(w.Host) && !rule.IsPattern(w.Channel)
@@ -129,7 +132,7 @@ func (r *mirrorRequests) writer(name, host, channel string) string {
 	return ""
 }
 
-// add adds a request of the API, in place of one for the same host and channel.
+// add adds a request of the API. It replaces a request for the same host and channel.
 func (r *mirrorRequests) add(m rule.Mirror) error {
 	if err := r.denied("mirror ", m.Host, m.Channel); err != nil {
 		return err
@@ -192,7 +195,7 @@ func (r *mirrorRequests) endTemporary(host, channel string) {
 	})
 }
 
-// findTemporary returns the request for a temporary mirror of a channel, nil for none.
+// findTemporary returns the request for a temporary mirror of a channel, nil if there is none.
 func (r *mirrorRequests) findTemporary(host, channel string) *temporaryRequest {
 	t, _ := firstOf(r.temporary, func(t *temporaryRequest) bool { return t.Host == host && t.Channel == channel })
 	return t

@@ -13,20 +13,20 @@ import (
 
 // mirrorTable has the mirrors of this host. It belongs to the node's goroutine, and only its methods write it.
 type mirrorTable struct {
-	common  mirror.Config // the same for all mirrors
+	common  mirror.Config // configuration that all mirrors share
 	adopt   []string
-	prefix  string // begins the names of temporary mirrors
+	prefix  string // prefix of the names of temporary mirrors
 	byName  map[string]*binding
-	taken   map[string]bool // names of mirrors that have not closed their files yet, and of channels that Claim gave to a program
+	taken   map[string]bool // names of removed mirrors that still have to close their files, and of channels that Claim gave to a program
 	perHost map[string]int
-	made    uint32 // number of mirrors made in this run
+	made    uint32 // number of mirrors made by this daemon process
 }
 
 func newMirrorTable(common mirror.Config, adopt []string, prefix string) mirrorTable {
 	return mirrorTable{common: common, adopt: adopt, prefix: prefix, byName: make(map[string]*binding), taken: make(map[string]bool), perHost: make(map[string]int)}
 }
 
-// add makes the mirror that w asks for, whether there is room or not.
+// add makes the mirror that w requests. It does not check the limits.
 func (t *mirrorTable) add(host, channel string, w rule.Mirror) *binding {
 	t.perHost[host]++
 	t.made++
@@ -38,7 +38,8 @@ func (t *mirrorTable) add(host, channel string, w rule.Mirror) *binding {
 	return m
 }
 
-// remove closes a mirror. Its name is taken until then; closed is called when that ends later.
+// remove closes a mirror. If that takes longer, the name stays taken and closed is called at the
+// end.
 func (t *mirrorTable) remove(m *binding, closed func()) {
 	if !m.Close(closed) {
 		t.taken[m.Name] = true
@@ -49,10 +50,10 @@ func (t *mirrorTable) remove(m *binding, closed func()) {
 	}
 }
 
-// take keeps a name from mirrors until release.
+// take reserves a name, so that no mirror gets it until release.
 func (t *mirrorTable) take(name string) { t.taken[name] = true }
 
-// release lets mirrors have a name again.
+// release makes a name available to mirrors again.
 func (t *mirrorTable) release(name string) { delete(t.taken, name) }
 
 // setAdopt replaces the names of channels that mirrors may write into.
@@ -63,12 +64,12 @@ func (t *mirrorTable) setAdopt(adopt []string) {
 	}
 }
 
-// keptFree: a 16th of the room for mirrors is kept for requests that name their channel.
-// Requests with patterns cannot use it.
+// keptFree is the divisor for the reserve: 1/keptFree of the limits is kept for requests that name
+// their channel. Requests with patterns cannot use it.
 const keptFree = 16
 
-// noRoom returns why there is no room for another mirror of a host's channel, "" if there is room. w is the request for the
-// mirror.
+// noRoom returns the limit that prevents another mirror of a host's channel, "" if there is none.
+// w is the request for the mirror.
 func (t *mirrorTable) noRoom(host, channel string, w rule.Mirror) string {
 	most, all := maxSubscriptions, maxMirrors
 	if named := w.Host == host && w.Channel == channel; !named {
@@ -92,8 +93,8 @@ func (t *mirrorTable) channels() map[[2]string]bool {
 	return list
 }
 
-// twinOf returns the mirror of this host that has the same source as c, nil for none. Frames
-// that arrive here on a second way may have come through this host itself.
+// twinOf returns another mirror with the same source as c, nil if there is none. Frames that
+// arrive by a second route may have passed through this host itself.
 func (t *mirrorTable) twinOf(m *binding, c wire.Channel) *binding {
 	if c.Origin == nil {
 		return nil
@@ -106,8 +107,8 @@ func (t *mirrorTable) twinOf(m *binding, c wire.Channel) *binding {
 	return nil
 }
 
-// hasSource reports whether a mirror has had a subscription since the daemon started. The
-// file does not say which channel it mirrors.
+// hasSource reports whether a mirror has had a subscription since the daemon started. Before that
+// the source is unknown, since the file does not contain it.
 func (t *mirrorTable) hasSource(name string) bool {
 	m := t.byName[name]
 	return m != nil && m.from != source{}
@@ -127,7 +128,8 @@ func (t *mirrorTable) originOf(c *locals.Channel) *wire.Origin {
 	return &wire.Origin{Node: m.from.node, Host: m.Host, Channel: m.Channel}
 }
 
-// layoutHash returns the hash of a channel's layout for the catalog. A mirror has that of its origin.
+// layoutHash returns the hash of a channel's layout for the catalog. A mirror has its origin's
+// layout.
 func (t *mirrorTable) layoutHash(c *locals.Channel) wire.Hash {
 	if m := t.byName[c.Name]; c.IsMirror && m != nil {
 		return m.remoteChannel().layout
@@ -135,9 +137,8 @@ func (t *mirrorTable) layoutHash(c *locals.Channel) wire.Hash {
 	return c.Layout.Hash()
 }
 
-// unbar lets the node ask again for refused channels that a host has listed again, since
-// its rules may have changed. It visits each mirror once, however many channels the
-// host lists.
+// unbar lets the node subscribe again to refused channels that a host has advertised again, since
+// its rules may have changed. It visits each mirror once, independently of the number of channels.
 func (t *mirrorTable) unbar(host string, named []wire.Channel) {
 	names := make(map[string]bool, len(named))
 	for _, c := range named {
@@ -150,17 +151,17 @@ func (t *mirrorTable) unbar(host string, named []wire.Channel) {
 	}
 }
 
-// lookAgain is how soon the node asks the origin again for a mirror whose file is damaged or
-// lacks the newest frame. For the same frame the wait doubles each time, up to lookSeldom,
-// since that frame may never fit.
+// lookAgain is the delay before the node asks the origin again about a mirror whose file is
+// damaged or lacks the newest frame. For the same frame the delay doubles each time, up to
+// lookSeldom, since that frame may never fit.
 const (
 	lookAgain  = time.Second
 	lookSeldom = time.Minute
 )
 
-// mirrorLook repairs a mirror whose file was removed or damaged, or whose readers cannot be
-// woken. When the file lacks the newest frame, it asks the origin to send that frame again,
-// since no newer one may ever come.
+// mirrorLook repairs a mirror whose file was removed or damaged, or whose readers cannot be woken.
+// If the file lacks the newest frame, mirrorLook requests that frame from the origin again, since
+// there may never be a newer one.
 func (n *Node) mirrorLook(m *binding) {
 	l := m.link
 	m.Tend(m.reading(n.now()))
@@ -190,7 +191,7 @@ func (n *Node) mirrorLook(m *binding) {
 	if err == nil {
 		m.asked, m.wait = seq, min(2*wait, lookSeldom)
 		again := m.update()
-		again.Owed = true // the origin sends its newest frame once more
+		again.Owed = true // the origin retransmits its newest frame
 		l.send(again)
 		return
 	}

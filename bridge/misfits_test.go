@@ -8,7 +8,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// misfit is what the status says of the newest frame of a channel or mirror; "" when it fits.
+// misfit returns the mismatch of the newest frame of a channel or mirror according to the status;
+// "" if it fits.
 func (h *host) misfit(name string) string {
 	s := h.node.Status()
 	for _, c := range s.Locals {
@@ -50,7 +51,7 @@ func TestFrameThatDoesNotFitItsTypeIsToldWhereTheTypeIsKnown(t *testing.T) {
 		pc.follows("robot.imu", 2, second)
 		other.follows("robot.imu", 2, second)
 		expect(robot, "imu", "file: 48 bytes do not fit imu, which has 64")
-		expect(pc, "robot.imu", "") // nobody has asked for the layout
+		expect(pc, "robot.imu", "") // no request for the layout yet
 		expect(other, "robot.imu", "")
 		pc.says("robot.imu")
 		expect(pc, "robot.imu", "origin: 48 bytes do not fit imu, which has 64")

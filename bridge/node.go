@@ -20,21 +20,20 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// Node is the bridge of one host: it offers the local channels to its peers
-// and keeps mirrors of theirs. All its tables belong to the goroutine of Run;
-// other goroutines hand it functions. Methods are safe for concurrent use and
-// work while Run does; afterwards they do nothing.
+// Node is the bridge of one host: it offers the local channels to its peers and keeps mirrors of
+// theirs. All its tables belong to the goroutine of Run; other goroutines hand it functions.
+// Methods are safe for concurrent use. They work while Run runs; after that they do nothing.
 type Node struct {
 	cfg    Config
-	run    uint64 // identifies this run of the node
+	run    uint64 // incarnation of the node, a random number
 	clocks clocks
 	events status.Journal
 	loop   loop
 
-	// The rest belongs to the goroutine of loop.
+	// The fields below belong to the goroutine of loop.
 	peers    *peers.Table
 	links    map[trust.NodeID]*link
-	spares   map[spareKey]*link // second links (link_silence.go); each of their nodes has a link too
+	spares   map[spareKey]*link // standby links (link_silence.go); each of their nodes has a link too
 	machines machineTable
 
 	requests mirrorRequests
@@ -48,20 +47,21 @@ type Node struct {
 	achd  *achdway.Hosts // hosts that have achd and no achbridge
 	loads loadTests
 
-	warnings  warner        // about trouble that users of this host have caused
-	newcomers logline.Limit // limits warnings about sessions for which there is no room
-	waited    *float64      // as status.Report.ProcessorWait
+	warnings  warner        // limits warnings about problems that users of this host have caused
+	newcomers logline.Limit // limits warnings about sessions that exceed the limit of links
+	waited    *float64      // share of time spent waiting for a CPU, as status.Report.ProcessorWait; nil means unknown
 }
 
 const (
-	// helloTimeout is how long a peer may take to send its Hello.
+	// helloTimeout is the time within which a peer must send Hello.
 	helloTimeout = 5 * time.Second
-	// spareTime is how long a spare waits to become the link: the peer may have it on trial for peers.TrialTime.
+	// spareTime is the time within which a spare must become the link. The peer may have the spare
+	// on trial for peers.TrialTime.
 	spareTime = peers.TrialTime + helloTimeout
 )
 
-// New checks cfg and returns a node that Run starts. It reports every problem
-// of cfg at once.
+// New checks cfg and returns a node, which does nothing until Run. The error lists every problem
+// of cfg.
 func New(cfg Config) (*Node, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -97,9 +97,9 @@ func New(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// Run works until ctx ends; then it says goodbye to every peer and returns
-// once everything it started has ended, in less than a second. Mirrors stay as
-// files. A missing peer or channel never ends it. Call it once.
+// Run works until ctx ends. Then it sends Bye to every peer, and returns in less than a second,
+// when everything that it started has ended. Mirrors stay as files. A missing peer or channel
+// never ends Run. Call it only once.
 func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -110,7 +110,7 @@ func (n *Node) Run(ctx context.Context) error {
 		Suspended: n.clocks.mirror.Suspended, Spawn: n.loop.work.Go, Freed: n.admitOthers,
 	})
 	n.achd = n.newAchdHosts(ctx)
-	n.loop.changed() // what needs no link begins at once
+	n.loop.changed() // work that needs no link begins at once
 	sweepTemporary(n.cfg.Dir, n.requests.namePrefix)
 	n.loop.work.Go(func() { n.accept(ctx) })
 	n.loop.work.Go(func() { n.watch(ctx) })
@@ -125,7 +125,7 @@ func (n *Node) Run(ctx context.Context) error {
 
 // leave ends every link with a Bye and waits for all goroutines.
 func (n *Node) leave(cancel context.CancelFunc) {
-	n.cfg.Endpoint.Leave() // a peer that has heard the Bye may dial again before the sockets are closed
+	n.cfg.Endpoint.Leave() // a peer that has received Bye may dial again before the sockets are closed
 	var byes sync.WaitGroup
 	for _, l := range n.links {
 		byes.Go(func() {
@@ -141,9 +141,9 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	close(n.loop.ended)
 	for _, m := range n.mirrors.byName {
 		if m.Temporary {
-			_ = m.Remove() // it is gone already, or goes now
+			_ = m.Remove() // removed already, or removed now
 		}
-		m.Close(func() {}) // first, since this ends goroutines that wait for a mirror's lock
+		m.Close(func() {}) // before work.Wait, since Close ends goroutines that wait for a mirror's lock
 	}
 	n.loop.work.Wait()
 	for _, l := range n.links {
@@ -152,18 +152,19 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	n.locals.Close()
 }
 
-// Await calls done at once, and again after each turn of the node in which something may have changed, until done
-// returns true, ctx ends or the node does. done may ask the node: StatusNow, Channels and Wish change nothing.
+// Await calls done at once, and again after each turn of the node that may have changed state. It
+// returns when done returns true, or when ctx or the node ends. done may call StatusNow, Channels
+// and Wish, which change nothing.
 func (n *Node) Await(ctx context.Context, done func() bool) { n.loop.await(ctx, done) }
 
-// now is the node's clock: time since its start, never stepped.
+// now returns the time since the node's start. Clock steps do not affect it.
 func (n *Node) now() time.Duration { return time.Since(n.clocks.start) }
 
-// wallTime is the time of day, for people. Ages and time-outs do not use it, since it may be
+// wallTime returns the time of day, for display. Ages and timeouts do not use it, since it may be
 // set.
 func wallTime() time.Time { return time.Now() }
 
-// accept takes the links that peers open.
+// accept turns the sessions that peers open into links.
 func (n *Node) accept(ctx context.Context) {
 	for {
 		s, err := n.cfg.Endpoint.Accept(ctx)
@@ -214,7 +215,8 @@ func (n *Node) check() {
 	}
 }
 
-// reconcile makes what runs agree with what is wanted.
+// reconcile starts and ends links, pushes and mirrors according to the requests and the state of
+// peers.
 func (n *Node) reconcile() {
 	n.dialWanted()
 	for _, l := range n.links {

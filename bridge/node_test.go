@@ -16,7 +16,7 @@ import (
 
 var wire10ms = testnet.Params{Delay: 10 * time.Millisecond}
 
-// pair is a robot that exports everything and a PC that mirrors all of it.
+// pair returns a robot that exports everything and a PC that mirrors all of it.
 func (w *world) pair(link testnet.Params) (robot, pc *host) {
 	robot, pc = w.host("robot", link), w.host("pc", link)
 	robot.run(Config{})
@@ -24,8 +24,8 @@ func (w *world) pair(link testnet.Params) (robot, pc *host) {
 	return robot, pc
 }
 
-// A handle may be lost while the channel is not: its peers see the same channel as
-// before in the catalog, but their subscriptions have ended.
+// The node may lose its handle of a channel that still exists. The catalog then has the same
+// channel as before, but the peers' subscriptions have ended.
 func TestMirrorFollowsAfterItsChannelWasOpenedAnew(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
@@ -123,8 +123,7 @@ func TestTwoNodesThatDialEachOtherKeepOneLink(t *testing.T) {
 	})
 }
 
-// Every host wants all and offers all again: what has come round is refused,
-// whichever way it took.
+// Every host requests and relays all channels. Frames that return by any route are refused.
 func TestHostsThatRelayEverythingToEachOtherMakeNoLoop(t *testing.T) {
 	inWorld(t, func(w *world) {
 		all := Config{Mirrors: []rule.Mirror{{Host: "*", Channel: "*"}}, Relay: []string{"*"}}
@@ -171,7 +170,7 @@ func TestPushIsRefusedUnlessAccepted(t *testing.T) {
 	})
 }
 
-// Nothing else happens that would make the node look at its wishes.
+// No other event makes the node check its requests.
 func TestPushOfAnExportedChannelIsOfferedAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -218,8 +217,8 @@ func TestRemovedMirrorComesBack(t *testing.T) {
 	})
 }
 
-// A writer that died inside put leaves dirty set for ever: only a new channel
-// helps, and the mirror follows it without anyone's help.
+// A writer that died inside put leaves the dirty flag set permanently. Only a new channel helps,
+// and the mirror follows it automatically.
 func TestDirtyChannelIsNamedAndFollowedWhenMadeAnew(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
@@ -253,7 +252,7 @@ func TestDirtyChannelIsNamedAndFollowedWhenMadeAnew(t *testing.T) {
 	})
 }
 
-// Whoever has work queued up for the node all the time does not stop its ticks.
+// A continuous supply of functions for the node does not stop its ticks.
 func TestNodeDoesNotWaitUntilNothingIsQueued(t *testing.T) {
 	l := newLoop()
 	done := 0

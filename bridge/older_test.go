@@ -7,8 +7,8 @@ import (
 	"achbridge/bridge/rule"
 )
 
-// One frame takes 4 ms of the link, and word of it 80 ms. So where each waits for word of
-// the one before, no more than 71 arrive in 6 s.
+// One frame occupies the link for 4 ms, and its acknowledgement takes 80 ms. If each frame waited
+// for the acknowledgement of the previous one, no more than 71 would arrive in 6 s.
 func TestNextLargeFrameLeavesWhileWordOfTheOneBeforeIsMissing(t *testing.T) {
 	measured(t)
 	inFlow(t, "delay=40ms,rate=100mbit,queue=1MiB", rule.QoS{Budget: 400 * milli}, 50_000, func(f *flow) {
@@ -21,7 +21,7 @@ func TestNextLargeFrameLeavesWhileWordOfTheOneBeforeIsMissing(t *testing.T) {
 	})
 }
 
-// Of two frames under way either may lack a part, which is sent again.
+// Either of two frames in transit may lack a fragment, which is retransmitted.
 func TestBothOfTwoLargeFramesAreRepairedAndCounted(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=20mbit,queue=1MiB,loss=0.1%", rule.QoS{Budget: 400 * milli}, 50_000, func(f *flow) {
 		f.stream(10*milli, 6*second, func(time.Duration) {})

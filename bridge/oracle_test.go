@@ -8,17 +8,16 @@ import (
 	"achbridge/testnet"
 )
 
-// What a packet of the oracle carries beside its frame's bytes, and how many
-// of those at most.
+// Overhead of a packet of the oracle, and the largest number of frame bytes in it.
 const (
 	oracleOverhead = 80
 	oraclePart     = 1100
 )
 
-// formula is the least mean age of a periodic source over a link, in ms (Kaul,
-// Yates, Gruteser 2012, for a constant transmission time): without a queue
-// D + S + T/2, lengthened by loss that nothing repairs, and where the link is
-// the slower one the newest frame each time, D + T/2 + 1.5 S.
+// formula returns the least mean age of a periodic source over a link, in ms (Kaul, Yates,
+// Gruteser 2012, for a constant transmission time). Without a queue it is D + S + T/2, plus the
+// effect of loss without repair. If the link is slower than the source and sends the newest frame
+// each time, it is D + T/2 + 1.5 S.
 func formula(l load, p testnet.Params) float64 {
 	s, t, d := 0.0, float64(l.period)/1e6, float64(p.Delay)/1e6
 	parts := partCount(l.size)
@@ -36,28 +35,28 @@ func formula(l load, p testnet.Params) float64 {
 
 func partCount(size int) int { return (size + oraclePart - 1) / oraclePart }
 
-// oracle is a sender that knows what no sender can: that the link is free, the
-// moment it is, and that a part was lost, the moment it is sent. It takes the
-// newest frame each time and finishes what it began. A frame of one packet is
-// not repaired, for the next one is newer.
+// oracle is a sender with knowledge that no real sender has. It knows the moment when the link
+// becomes free, and each loss when the fragment is sent. It takes the newest frame each time and
+// finishes a frame that it has begun. It does not repair a frame of one packet, since the next one
+// is newer.
 type oracle struct {
 	l       load
 	link    *testnet.Link[part]
 	changes []change
 	phase   time.Duration
 	now     time.Duration
-	next    uint64        // the frame that is put next, from 1
-	begun   uint64        // the frame that is being sent, or was last
-	sent    int           // parts of it
-	coming  uint64        // the frame whose parts arrive
-	there   int           // parts of it that have arrived
-	stamp   time.Duration // of the newest frame that has arrived
+	next    uint64        // number of the next frame, from 1
+	begun   uint64        // number of the frame that is being sent, or was sent last
+	sent    int           // fragments of begun that were sent
+	coming  uint64        // number of the frame whose fragments are arriving
+	there   int           // fragments of coming that have arrived
+	stamp   time.Duration // time stamp of the newest frame that has arrived
 }
 
 type part struct{ number uint64 }
 
-// oracle returns the ages that load i would have, sampled as the mirror is: on
-// the same link with the same phase, alone, at its share of the rate.
+// oracle returns the ages that load i would have, sampled like the mirror. It has the same link
+// with the same phase, without other loads, at its share of the rate.
 func (b *bench) oracle(i int) (ages []float64) {
 	p := b.params
 	if b.s.share > 1 {
@@ -71,7 +70,7 @@ func (b *bench) oracle(i int) (ages []float64) {
 	return ages
 }
 
-// at is what the link is like at a time.
+// at returns the parameters of the link at a time.
 func (b *bench) at(now time.Duration) testnet.Params {
 	p := b.params
 	if b.s.share > 1 {
@@ -93,7 +92,7 @@ func (o *oracle) pending() bool {
 	return o.sent < partCount(o.l.size) && o.begun > 0 || o.next-1 > o.begun
 }
 
-// advance lets everything happen that is due by the time.
+// advance handles all events until a time.
 func (o *oracle) advance(to time.Duration) {
 	for {
 		at, what := o.first()
@@ -106,7 +105,7 @@ func (o *oracle) advance(to time.Duration) {
 	}
 }
 
-// first returns what happens next.
+// first returns the next event and its time.
 func (o *oracle) first() (at time.Duration, what func()) {
 	at = math.MaxInt64
 	take := func(t time.Duration, f func()) {
@@ -168,7 +167,7 @@ func TestOracleMeetsTheFormula(t *testing.T) {
 	measured(t)
 	for _, s := range scenarios {
 		if len(s.changes) > 0 || len(s.windows) > 0 {
-			continue // the formula is for one link that stays
+			continue // the formula applies only to a link that does not change
 		}
 		params, err := testnet.ParseParams(s.link)
 		if err != nil {
@@ -177,7 +176,7 @@ func TestOracleMeetsTheFormula(t *testing.T) {
 		b := &bench{s: s, params: params, phases: make([]time.Duration, len(s.loads))}
 		for i, l := range s.loads {
 			got, want := ageStat(cut(b.oracle(i), s.allWindows()[0], s.step())).mean, formula(l, b.at(warmUp))
-			// Where T divides S nearly, the mean depends on the phase.
+			// Where S is nearly a multiple of T, the mean depends on the phase.
 			if tolerance := 0.02*want + float64(min(l.period, 10*milli))/2e6; math.Abs(got-want) > tolerance {
 				t.Errorf("%s, %s: got %.2f ms, want %.2f", s.name, l.channel, got, want)
 			}

@@ -31,8 +31,7 @@ func (c *channel) streams(size int) {
 	})
 }
 
-// freshWithin waits until a channel of the host holds a frame that is within the
-// default budget.
+// freshWithin waits until a channel of the host holds a frame that is within the default budget.
 func (h *host) freshWithin(limit time.Duration, name string) time.Duration {
 	h.w.t.Helper()
 	return h.w.within(limit, "a fresh frame in "+h.name+"'s "+name, func() bool {
@@ -48,17 +47,17 @@ func (w *world) change(target, text string) {
 	}
 }
 
-// vanish ends the host's node as SIGKILL would: nobody hears of it.
+// vanish ends the host's node as SIGKILL would, so that no peer receives a Bye.
 func (h *host) vanish() {
 	h.w.t.Helper()
 	h.w.change(h.name, "cut")
 	h.stop()
-	time.Sleep(100 * time.Millisecond) // what it said at its end is lost by then
+	time.Sleep(100 * time.Millisecond) // the last messages are lost by then
 	h.w.change(h.name, "up")
 }
 
-// streaming is a PC that mirrors what a robot streams, once it does; start says
-// who dials.
+// streaming returns a PC that mirrors a robot's stream, when the mirror is live. start decides
+// which host dials.
 func (w *world) streaming(start func(robot, pc *host), size int) (robot, pc *host) {
 	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
 	start(robot, pc)
@@ -87,9 +86,9 @@ func bothDial(robot, pc *host) {
 	robot.run(Config{}, pc)
 }
 
-// A session outlives a cut that is shorter than its idle timeout, and its probes
-// find the path again. After a longer one the peer is dialled: then it depends on
-// the longest back-off, and how often an unanswered handshake is repeated.
+// A session survives a cut that is shorter than its idle timeout, and its probes find the path
+// again. After a longer cut the peer is dialled. The delay then depends on the longest back-off
+// and on the retransmission of unanswered handshakes.
 func TestMirrorIsFreshSoonAfterAnOutage(t *testing.T) {
 	limits := map[time.Duration]time.Duration{
 		time.Second:      150 * time.Millisecond,
@@ -119,7 +118,7 @@ func TestMirrorIsFreshSoonAfterAnOutage(t *testing.T) {
 						if now := robot.said("link up") + pc.said("link up"); now != ups && outage < 10*time.Second {
 							t.Errorf("links came up %d times, want the old one kept", now-ups)
 						}
-						w.within(time.Second, "both ends up, and the mirror live", func() bool { // the other's dial may just have won
+						w.within(time.Second, "both ends up, and the mirror live", func() bool { // the other host's dial may have just won
 							return robot.link().State == status.LinkUp && pc.link().State == status.LinkUp && pc.mirror("robot.imu").State == status.MirrorLive
 						})
 					})
@@ -129,9 +128,9 @@ func TestMirrorIsFreshSoonAfterAnOutage(t *testing.T) {
 	}
 }
 
-// How few packets arrive over a path that is cut is not what it carries, though the
-// first that do again may be late as in a queue. Over SCTP, whose window never holds
-// frames back, it is the pacer that must know.
+// The few packets that arrive over a cut path do not show its rate. The first ones after the cut
+// may be late as in a queue. Over SCTP only the pacer can know this, since its window never holds
+// frames back.
 func TestCutPathIsNotTakenForASlowOne(t *testing.T) {
 	measured(t)
 	inWorld(t, func(w *world) {
@@ -154,8 +153,8 @@ func TestCutPathIsNotTakenForASlowOne(t *testing.T) {
 	})
 }
 
-// Whoever hears nothing, or gets no answer, knows it; the other end goes on. No
-// handshake can be completed, and when the path is whole again nothing needs one.
+// The end that receives nothing, or gets no answer, detects it; the other end continues. No
+// handshake can complete. When the path works again, no handshake is needed.
 func TestOneWayCutLeavesTheLinkAlone(t *testing.T) {
 	for way, fed := range map[string]bool{"robot>pc": false, "pc>robot": true} {
 		for who, start := range diallers {
@@ -181,8 +180,8 @@ func TestOneWayCutLeavesTheLinkAlone(t *testing.T) {
 	}
 }
 
-// The same node in a new process: its packets tell that it does not know the link,
-// whoever dials.
+// The packets of the same node in a new process show that it does not know the link, whichever
+// host dials.
 func TestRestartedPeerIsFollowedAtOnce(t *testing.T) {
 	for who, start := range diallers {
 		t.Run(who, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"achbridge/bridge/rule"
 )
 
-// A path may come to carry less than it did when its link began: traffic goes through
-// a tunnel now. What is small still arrives, so the link is not silent.
+// A path may carry smaller packets than when its link began, for example since traffic goes
+// through a tunnel now. Small packets still arrive, so the link is not silent.
 func TestMirrorsComeBackWhenThePathCarriesSmallPacketsOnly(t *testing.T) {
 	for _, over := range []string{overQUIC, overSCTP} {
 		t.Run(over, func(t *testing.T) {
@@ -19,7 +19,7 @@ func TestMirrorsComeBackWhenThePathCarriesSmallPacketsOnly(t *testing.T) {
 				pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Compress: rule.CompressNone}}}})
 				robot.channel("imu", 16, 64).streams(64)
 				pc.node.SetPeers([]Peer{robot.asPeer(over)})
-				robot.node.SetPeers([]Peer{pc.asPeer("")}) // as discovery tells
+				robot.node.SetPeers([]Peer{pc.asPeer("")}) // as from discovery
 				camera := robot.channel("camera", 4, 20_000)
 				number := uint64(0)
 				pc.live(over, time.Second)
@@ -54,7 +54,7 @@ func TestMirrorsComeBackWhenThePathCarriesSmallPacketsOnly(t *testing.T) {
 	}
 }
 
-// Over QUIC no session would come to be there, and what is small would be lost as well.
+// Over QUIC no session could start, and small frames would be lost as well.
 func TestLinkThatNothingCanReplaceStaysForWhatIsSmall(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

@@ -12,8 +12,7 @@ import (
 	"achbridge/testnet"
 )
 
-// peeked returns the mirrors for who looks that a host has, as status tells of them
-// and as files.
+// peeked returns a host's temporary mirrors in its status, and the number of their files.
 func (h *host) peeked() (list []status.Mirror, files int) {
 	h.w.t.Helper()
 	for _, m := range h.node.Status().Mirrors {
@@ -75,7 +74,7 @@ func TestPeekGetsLargeFramesOverASlowLink(t *testing.T) {
 	inWorld(t, func(w *world) {
 		slow := testnet.Params{Delay: 10 * milli, Rate: 2_000_000, Queue: 64 << 10}
 		robot, pc := w.host("robot", slow), w.host("pc", slow)
-		image := make([]byte, 200_000) // takes 800 ms
+		image := make([]byte, 200_000) // occupies the link for 800 ms
 		rand.NewChaCha8([32]byte{}).Read(image)
 		camera := robot.channel("camera", 4, len(image))
 		robot.run(Config{})

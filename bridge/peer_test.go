@@ -10,8 +10,8 @@ import (
 	"achbridge/bridge/transport"
 )
 
-// The robot roams to another address and has no time to say so: its new place
-// is known to discovery long before the old link falls silent.
+// The robot roams to another address and cannot announce it on the link. Discovery knows the new
+// address long before the old link falls silent.
 func TestLinkedPeerThatMovedIsDialledAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		before, after, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -27,7 +27,7 @@ func TestLinkedPeerThatMovedIsDialledAtOnce(t *testing.T) {
 		after.channel("imu", 4, 64).put(2, 64)
 		peers := asPeers([]*host{after})
 		pc.node.SetPeers(peers)
-		// What is learnt of its addresses a moment later changes nothing.
+		// A further address that is found a moment later changes nothing.
 		peers[0].Addrs = append(slices.Clone(peers[0].Addrs), transport.Addrs{QUIC: &net.UDPAddr{IP: net.IPv6loopback, Port: port}})
 		pc.node.SetPeers(peers)
 		pc.follows("robot.imu", 2, 500*time.Millisecond)

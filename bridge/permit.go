@@ -10,11 +10,11 @@ import (
 	"achbridge/wire"
 )
 
-// permitted is the quality of service that a peer asked for, and the one that it gets.
+// permitted is the quality of service that a peer requested, and the one that it was granted.
 type permitted struct{ asked, granted rule.QoS }
 
-// permit returns the quality of service with which l's peer may read a channel, or the reason
-// why it may not. Commands go only to the machine to which they went before (machineTable.differs).
+// permit returns the quality of service with which l's peer may read a channel, or the reason why
+// it may not. Commands go only to the machine that they went to before (machineTable.differs).
 func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
 	granted, err := n.granted(l, channel, asked)
 	if err == nil && granted.Class == rule.Command {
@@ -23,9 +23,9 @@ func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error)
 	return granted, err
 }
 
-// granted returns the quality of service with which the rules let l's peer read a channel,
-// whatever machine the peer runs on. The peer may always read a channel that this node pushes to
-// it, as far as the push allows.
+// granted returns the quality of service with which the rules let l's peer read a channel, on any
+// machine. The peer may always read a channel that this node pushes to it, within the limits of
+// the push.
 func (n *Node) granted(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
 	if p := n.pushes.to(l, channel); p != nil {
 		return rule.Grant{QoS: p.QoS, From: p.From}.Limit(asked)
@@ -34,7 +34,7 @@ func (n *Node) granted(l *link, channel string, asked rule.QoS) (rule.QoS, error
 		return rule.QoS{}, err
 	}
 	if c := n.locals.Get(channel); c != nil && c.IsMirror {
-		return asked, nil // relayed
+		return asked, nil // a relay rule allows it
 	}
 	found, err := n.cfg.Export.For(channel, l.host)
 	if err != nil {
@@ -43,18 +43,18 @@ func (n *Node) granted(l *link, channel string, asked rule.QoS) (rule.QoS, error
 	return found.Limit(asked)
 }
 
-// forbid tells the peer why it may not read a channel.
+// forbid refuses a subscription of the peer and sends the reason.
 func (l *link) forbid(id uint32, channel string, cause error) {
 	l.catalog.sent.refused[channel] = true
 	l.refusal("subscription of a peer refused", status.Event{Channel: channel, Text: cause.Error()})
 	l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: codeOf(cause), Text: wire.Text(forbidden(l, channel, cause))})
 }
 
-// Apply replaces Export, Relay, Accept, Adopt, Mirrors, Pushes, Layouts and NoLoadTest by those of cfg,
-// as if the node had been started with them. The other settings stay, and so do mirrors and pushes that
-// were added by Mirror and Push, unless a rule of cfg denies them: then the push is dropped, and the mirror ends
-// until no rule denies it. On an error nothing changes. Subscriptions that cfg does not
-// change go on undisturbed.
+// Apply replaces Export, Relay, Accept, Adopt, Mirrors, Pushes, Layouts and NoLoadTest by those of
+// cfg, as if the node had been started with them. The other settings stay. Mirrors and pushes
+// added by Mirror and Push stay too, unless a rule of cfg denies them. A denied push is dropped; a
+// denied mirror ends until no rule denies it. Subscriptions that cfg does not affect are not
+// interrupted. On an error nothing changes.
 func (n *Node) Apply(cfg Config) error {
 	cfg.Host = n.cfg.Host // it never changes
 	if err := cfg.check(); err != nil {
@@ -84,7 +84,7 @@ func (n *Node) apply(cfg Config) {
 	}
 }
 
-// judgeExports applies the rules, which may have changed, to what l's peer reads.
+// judgeExports applies changed rules to the subscriptions of l's peer, including refused ones.
 func (n *Node) judgeExports(l *link) {
 	for channel := range l.catalog.sent.refused {
 		if _, err := n.permit(l, channel, rule.QoS{}); err == nil {
@@ -103,7 +103,8 @@ func (n *Node) judgeExports(l *link) {
 }
 
 // CarriesCommands reports whether a rule, a mirror or a peer treats a channel of this host as
-// class command: by what only a dated frame of a proved sender may be taken.
+// class command. Other protocols must not carry such a channel, since only a dated frame of an
+// authenticated sender may be put.
 func (n *Node) CarriesCommands(channel string) (yes bool) {
 	n.loop.call(func() {
 		if _, g, ok := n.cfg.Accept.About(channel); ok && g.QoS.Class == rule.Command {
@@ -121,9 +122,9 @@ func (n *Node) CarriesCommands(channel string) (yes bool) {
 	return yes
 }
 
-// Claim lets one program of another kind than ours write into a channel of this host, a
-// mirror of ours by its tag or one that adopt names, until release is called. No mirror takes
-// the name meanwhile. The error says why it may not.
+// Claim lets another program write into a channel of this host until release is called. The
+// channel must be a mirror of ours by its tag, or one that adopt names. Meanwhile no mirror takes
+// the name. The error is the reason why the program may not write.
 func (n *Node) Claim(channel string, tag localach.Tag) (release func(), err error) {
 	ran := n.loop.call(func() {
 		_, meta := mirror.MetaOf(channel, tag)

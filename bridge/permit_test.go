@@ -11,7 +11,7 @@ import (
 	"achbridge/localach"
 )
 
-// reading is a PC that mirrors all of a robot with these rules.
+// reading returns a robot with these rules, and a PC that mirrors all of its channels.
 func (w *world) reading(export rule.Grants) (robot, pc *host, imu *channel) {
 	w.t.Helper()
 	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -33,7 +33,7 @@ func TestChangedRulesActOnWhatRuns(t *testing.T) {
 			}
 		}
 		apply(rule.Grants{{Channels: []string{"imu"}, Deny: true, Hosts: []string{"pc"}}, {Channels: []string{"*"}}})
-		if got := robot.node.Status().Exports; len(got) != 0 { // before the peer can answer: it may ignore the refusal
+		if got := robot.node.Status().Exports; len(got) != 0 { // before the peer can answer, since it may ignore the refusal
 			t.Errorf("got the exports %+v after the denial, want none", got)
 		}
 		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.imu").State == status.MirrorRefused })
@@ -69,8 +69,8 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 	})
 }
 
-// Every frame of a channel whose rules stay arrives, in one subscription, while
-// the rules of all others change.
+// Every frame of a channel with unchanged rules arrives, in one subscription, while the rules of
+// all other channels change.
 func TestChannelsWhoseRulesStayDoNotMissAFrame(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, imu := w.reading(nil)
@@ -94,9 +94,9 @@ func TestChannelsWhoseRulesStayDoNotMissAFrame(t *testing.T) {
 			}
 		}
 		pc.follows("robot.imu", 201, time.Second)
-		time.Sleep(2 * time.Second) // the accounts settle
+		time.Sleep(2 * time.Second) // time for the counters to settle
 		m := pc.mirror("robot.imu")
-		if m.Delivered+m.LateKept != 201 || m.Seq != 201 { // the first is late: it was there before
+		if m.Delivered+m.LateKept != 201 || m.Seq != 201 { // the first is late: it is older than the subscription
 			t.Errorf("delivered %d of 201: %+v", m.Delivered, m.Accounts)
 		}
 		if again := pc.subscription("robot.imu"); again != id {
@@ -105,7 +105,7 @@ func TestChannelsWhoseRulesStayDoNotMissAFrame(t *testing.T) {
 	})
 }
 
-// An export rule that denies a channel has precedence over relay: the channel is not passed on.
+// An export rule that denies a channel takes precedence over relay: the channel is not passed on.
 func TestExportDenialHoldsForRelayedMirrors(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, base, pc := w.host("robot", wire10ms), w.host("base", wire10ms), w.host("pc", wire10ms)
@@ -128,7 +128,7 @@ func TestExportDenialHoldsForRelayedMirrors(t *testing.T) {
 	})
 }
 
-// subscription is the id of the mirror's subscription.
+// subscription returns the id of the mirror's subscription.
 func (h *host) subscription(name string) (id uint32) {
 	h.node.loop.call(func() { id = h.node.mirrors.byName[name].subID })
 	return id
@@ -223,14 +223,14 @@ func TestChannelThatIsNotForAPeerIsMarkedThereAndNoPatternAsksForIt(t *testing.T
 		if !closed() || pc.mirror("robot.debug").State != "" || robot.said("refused") != 0 {
 			t.Errorf("got closed %v, mirror %+v and log\n%s\nwant it marked, and that nobody has asked for it", closed(), pc.mirror("robot.debug"), robot.log)
 		}
-		if err := pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "debug"}); err != nil { // who names it is told why not
+		if err := pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "debug"}); err != nil { // a request that names the channel gets the reason
 			t.Fatal(err)
 		}
 		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.debug").State == status.MirrorRefused })
 		if reason := pc.mirror("robot.debug").Reason; !strings.Contains(reason, "robot refuses") || !strings.Contains(reason, "export[0] does not name the host pc") {
 			t.Errorf("got reason %q, want the rule", reason)
 		}
-		for i := range 50 { // things that make both look again
+		for i := range 50 { // changes that make both nodes reconcile
 			robot.channel(fmt.Sprint("other", i), 4, 64)
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -247,8 +247,8 @@ func TestChannelThatIsNotForAPeerIsMarkedThereAndNoPatternAsksForIt(t *testing.T
 	})
 }
 
-// A program that is no member of the network writes only where no mirror does, into former
-// mirrors and channels that adopt names, and alone; a mirror waits for its end.
+// A program outside the network writes only where no mirror does: into former mirrors and channels
+// that adopt names. It is the only writer; a mirror waits for its end.
 func TestForeignWriterTakesAChannelAlone(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, imu := w.reading(nil)
@@ -287,7 +287,8 @@ func TestForeignWriterTakesAChannelAlone(t *testing.T) {
 	})
 }
 
-// A metadata channel has a tag of this daemon, as a mirror does, but no other program can claim to write it.
+// A metadata channel has a tag of this daemon, as a mirror does, but no other program can claim to
+// write it.
 func TestForeignWriterTakesNoCompanion(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -306,7 +307,7 @@ func TestForeignWriterTakesNoCompanion(t *testing.T) {
 	})
 }
 
-// Nobody reads or writes commands by a protocol that can neither date nor prove them.
+// Commands are not read or written by a protocol that can neither date nor authenticate them.
 func TestChannelsOfCommandsAreKnown(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -316,7 +317,7 @@ func TestChannelsOfCommandsAreKnown(t *testing.T) {
 		robot.channel("imu", 4, 64)
 		pc.run(Config{
 			Mirrors: []rule.Mirror{{Host: "robot", Channel: "stop", QoS: command}, {Host: "robot", Channel: "imu"}},
-			Pushes:  rule.Pushes{{Host: "robot", Channel: "drive", QoS: command}}, // which the robot does not accept
+			Pushes:  rule.Pushes{{Host: "robot", Channel: "drive", QoS: command}}, // the robot does not accept it
 		}, robot)
 		w.within(time.Second, "the mirrors", func() bool {
 			return pc.mirror("robot.stop").State == status.MirrorLive && pc.mirror("robot.imu").State == status.MirrorLive

@@ -11,15 +11,15 @@ import (
 	"achbridge/testnet/need"
 )
 
-// stream is one channel of several that share a link.
+// stream is one of several channels that share a link.
 type stream struct {
 	size   int
 	period time.Duration
 	qos    rule.QoS
 }
 
-// share runs channels over a link and returns how many frames of each came in
-// the time after the first two seconds.
+// share runs channels over a link. It returns how many frames of each arrived after the first two
+// seconds.
 func (w *world) share(link string, long time.Duration, streams ...stream) (frames []float64) {
 	loads, b := []load{}, &bench{world: w}
 	for i, s := range streams {
@@ -75,7 +75,7 @@ func TestEqualChannelsShareEqually(t *testing.T) {
 	})
 }
 
-// The first one's frames take many parts, or are packed while others are sent.
+// The frames of the first channel have many fragments, or are compressed while others are sent.
 func TestNobodyStarves(t *testing.T) {
 	for way, least := range map[rule.Compress]float64{rule.CompressNone: 8, rule.CompressAuto: 100} {
 		t.Run(way.String(), func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestNobodyStarves(t *testing.T) {
 				}
 				for i, n := range w.share("delay=5ms,rate=2mbit,queue=32KiB", 20*second, streams...) {
 					switch {
-					case i == 0 && n < least: // 5 % of 2 Mbit/s, shared with another
+					case i == 0 && n < least: // 5 % of 2 Mbit/s, shared with another channel
 						t.Errorf("%.0f large frames of the lowest priority came in 20 s, want %.0f at least", n, least)
 					case i > 0 && n < 15:
 						t.Errorf("%.0f frames of channel %d came in 20 s, want 15 at least", n, i)
@@ -100,8 +100,9 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
-// Every large frame takes longer than its budget, and a newer one is there by then. What has begun is finished, so they come;
-// they take four fifths of the link, as the square roots of the sizes say.
+// Every large frame takes longer than its budget, and a newer one exists by then. Frames that were
+// begun are finished, so they arrive. They use four fifths of the link, in proportion to the
+// square roots of the sizes.
 func TestHopelessChannelDoesNotStarveItsEquals(t *testing.T) {
 	measured(t)
 	inWorld(t, func(w *world) {

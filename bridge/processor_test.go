@@ -8,7 +8,8 @@ import (
 	"achbridge/bridge/rule"
 )
 
-// Either end of a link tells the other how long its daemon waits for a processor, also the one that only reads.
+// Both ends of a link report to each other how long their daemons wait for a CPU, even an end that
+// only reads.
 func TestBothEndsTellHowLongTheyWaitForAProcessor(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -45,7 +46,7 @@ func TestBothEndsTellHowLongTheyWaitForAProcessor(t *testing.T) {
 	})
 }
 
-// A node that does not know claims nothing.
+// A node reports nothing if its kernel does not.
 func TestWhereTheKernelDoesNotTellNothingIsClaimed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

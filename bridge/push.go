@@ -12,7 +12,7 @@ import (
 	"achbridge/wire"
 )
 
-// pushAnswer is how long Push waits for the peer's answer.
+// pushAnswer is the time that Push waits for the peer's answer.
 const pushAnswer = 2 * time.Second
 
 // Push adds a request to push a channel, and waits at most two seconds for the peer to accept it.
@@ -29,7 +29,7 @@ func (n *Node) Push(ctx context.Context, p rule.Push) error {
 	}
 	t := time.NewTimer(pushAnswer)
 	defer t.Stop()
-	var late error // nil if the request waits, for the reason in the status
+	var late error // nil if the peer has not answered in time: the request stays, and the status has the reason
 	select {
 	case err := <-answer:
 		return err
@@ -40,7 +40,7 @@ func (n *Node) Push(ctx context.Context, p rule.Push) error {
 	n.loop.call(func() { n.pushes.forgetWaiter(answer) })
 	select {
 	case err := <-answer:
-		return err // the answer came meanwhile
+		return err // the answer arrived in the meantime
 	default:
 		return late
 	}
@@ -52,13 +52,13 @@ func (n *Node) addPush(p rule.Push, answer chan error) {
 		return
 	}
 	n.localChanged(p.Channel)
-	n.loop.changed() // even if the channel is as it was
+	n.loop.changed() // even if the channel has not changed
 	if n.locals.Get(p.Channel) == nil {
-		made.reply(nil) // nobody answers before there is a channel
+		made.reply(nil) // no peer answers before the channel exists
 	}
 }
 
-// offerPushes offers l's peer the pushes that were not offered to it yet.
+// offerPushes offers l's peer the pushes that it was not offered yet.
 func (n *Node) offerPushes(l *link) {
 	for _, p := range n.pushes.due(l) {
 		if err := n.machines.differs(l); err != nil {
@@ -71,42 +71,42 @@ func (n *Node) offerPushes(l *link) {
 		p.become(pushOffered, "", "")
 		n.sendCatalog(l)
 		l.send(wire.Offer{ID: p.offerID, Channel: p.Channel, As: p.NameThere(), QoS: p.QoS.Wire()})
-		n.judgeExports(l) // a push that was changed may allow less
+		n.judgeExports(l) // a changed push may allow less
 	}
 }
 
-// isMirror reports whether a channel is a mirror. Patterns do not push mirrors, so that frames
-// of another host are not passed on by accident.
+// isMirror reports whether a channel is a mirror. Patterns do not match mirrors for pushes, so
+// that frames of another host are not passed on by accident.
 func (n *Node) isMirror(channel string) bool {
 	c := n.locals.Get(channel)
 	return n.mirrors.byName[channel] != nil || c != nil && c.IsMirror
 }
 
-// push is the request that a peer mirrors a channel of this host.
+// push is a request to a peer to mirror a channel of this host.
 type push struct {
 	rule.Push
-	isAdded bool               // added by Node.Push: a new configuration ends it only by denying it
-	link    *link              // on which it was offered last; nil without one
-	achd    *achdway.Publisher // sends the channel in place of links; nil for none
-	offerID uint32             // ID of the offer on that link
+	isAdded bool               // added by Node.Push; a new configuration ends the push only by denying it
+	link    *link              // link of the last offer; nil without one
+	achd    *achdway.Publisher // sends the channel to a host with achd, in place of links; nil for other hosts
+	offerID uint32             // id of the offer on link
 	phase   pushPhase
-	reason  string // why it waits or was refused; empty if the phase is all there is to know
+	reason  string // why the push waits or was refused; empty if the phase says it all
 	cause   status.Cause
-	waiters []chan error // calls of Node.Push that wait for the peer's answer; each with room for one
+	waiters []chan error // calls of Node.Push that wait for the peer's answer; each channel has capacity 1
 }
 
-// pushPhase is how far a push has come.
+// pushPhase is the phase of a push.
 type pushPhase uint8
 
 const (
-	pushUnoffered pushPhase = iota // it waits for a channel, a link or the right machine, or its quality of service has changed
+	pushUnoffered pushPhase = iota // waits for a channel, a link or the right machine, or has a new quality of service
 	pushOffered                    // the peer has not answered
 	pushAccepted
 	pushRefused
 )
 
-// pushTransitions lists the phases that may follow each phase. There is no answer without an offer. A peer whose rules change answers
-// once more, and an offer to a host with achd is made again and again.
+// pushTransitions lists the phases that may follow each phase. There is no answer without an
+// offer. A peer whose rules change answers again. An offer to a host with achd is repeated.
 var pushTransitions = phases.Transitions[pushPhase]{
 	pushUnoffered: {pushOffered},
 	pushOffered:   {pushAccepted, pushRefused, pushUnoffered},
@@ -114,7 +114,7 @@ var pushTransitions = phases.Transitions[pushPhase]{
 	pushRefused:   {pushOffered, pushAccepted, pushUnoffered},
 }
 
-// state returns the phase as a status has it.
+// state returns the phase as it appears in a status.
 func (p pushPhase) state() status.PushState {
 	switch p {
 	case pushAccepted:
@@ -125,7 +125,8 @@ func (p pushPhase) state() status.PushState {
 	return status.PushWaiting
 }
 
-// become moves the push to a phase, for a reason. An accepted push answers the calls of Node.Push that wait for it.
+// become moves the push to a phase and stores the reason. If the phase is pushAccepted, waiting
+// calls of Node.Push return.
 func (p *push) become(phase pushPhase, reason string, cause status.Cause) {
 	if !pushTransitions.Move(&p.phase, phase) {
 		return
@@ -136,7 +137,7 @@ func (p *push) become(phase pushPhase, reason string, cause status.Cause) {
 	}
 }
 
-// reply sends the answer to the calls of Node.Push that wait for it. It returns false if none does.
+// reply sends the answer to the waiting calls of Node.Push. It returns false if there are none.
 func (p *push) reply(err error) bool {
 	waiters := p.waiters
 	p.waiters = nil
@@ -146,7 +147,8 @@ func (p *push) reply(err error) bool {
 	return len(waiters) > 0
 }
 
-// renew makes the push be offered again by another quality of service. If it was refused, it grants nothing until then.
+// renew makes the push be offered again with another quality of service. If it was refused, it
+// grants nothing until then.
 func (p *push) renew(with rule.Push) {
 	if p.phase == pushRefused {
 		p.link = nil
@@ -155,7 +157,8 @@ func (p *push) renew(with rule.Push) {
 	p.become(pushUnoffered, "", "")
 }
 
-// holdBack makes a push wait because its host runs on another machine than before, and reports that once.
+// holdBack makes a push wait because its host runs on another machine than before. It logs that
+// once.
 func (p *push) holdBack(l *link, why error) {
 	p.reply(nil)
 	if p.cause == status.CauseOtherMachine {

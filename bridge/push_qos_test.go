@@ -10,7 +10,7 @@ import (
 	"achbridge/wire"
 )
 
-// pushes is a PC that pushes plan to a robot, which accepts it by a rule.
+// pushes returns a PC that pushes plan to a robot, which accepts it by a rule.
 func (w *world) pushes(found rule.Grant, qos rule.QoS) (robot, pc *host, err error) {
 	w.t.Helper()
 	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -22,7 +22,7 @@ func (w *world) pushes(found rule.Grant, qos rule.QoS) (robot, pc *host, err err
 	return robot, pc, pc.node.Push(w.t.Context(), rule.Push{Channel: "plan", Host: "robot", QoS: qos})
 }
 
-// asked waits until the robot's mirror asks for qos, and returns what the PC grants.
+// asked waits until the robot's mirror requests qos, and returns the QoS that the PC grants.
 func asked(robot, pc *host, qos rule.QoS) (granted rule.QoS) {
 	robot.w.t.Helper()
 	robot.w.within(time.Second, "the mirror", func() bool { m := robot.mirror("plan"); return m.State == status.MirrorLive && m.QoS == qos })
@@ -50,7 +50,7 @@ func TestRuleThatAcceptsAPushGoesBeforeItsQoS(t *testing.T) {
 	})
 }
 
-// What the rule calls a command does not get older because the peer says so.
+// A peer cannot lengthen the budget of a channel that the rule makes a command channel.
 func TestPushCannotStretchTheBudgetOfACommand(t *testing.T) {
 	for asks, want := range map[time.Duration]time.Duration{10 * time.Second: 0, 30 * milli: 30 * milli} {
 		got, err := rule.Grant{QoS: rule.QoS{Class: rule.Command}}.ForPush(rule.QoS{Budget: asks})
@@ -107,7 +107,7 @@ func TestPushOfTheConfigurationTakesItsNewQoS(t *testing.T) {
 		if err := pc.node.Apply(cfg); err != nil {
 			t.Fatal(err)
 		}
-		w.within(time.Second, "the new limit", func() bool { // of which the robot hears nothing
+		w.within(time.Second, "the new limit", func() bool { // the robot is not informed of it
 			list := pc.node.Status().Exports
 			return len(list) == 1 && list[0].QoS.MaxRate == 2_000
 		})
@@ -131,7 +131,7 @@ func TestMirrorIsRefusedWithTheWordsOfItsOrigin(t *testing.T) {
 		robot, pc := w.pair(wire10ms)
 		robot.channel("imu", 4, 64).put(1, 64)
 		pc.follows("robot.imu", 1, time.Second)
-		pc.node.loop.call(func() { // as a newer version would ask
+		pc.node.loop.call(func() { // as a newer version would request it
 			m := pc.node.mirrors.byName["robot.imu"]
 			m.link.send(wire.Update{ID: m.subID, QoS: wire.QoS{Class: 7}})
 		})

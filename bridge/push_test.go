@@ -14,7 +14,7 @@ import (
 	"achbridge/wire"
 )
 
-// pushing is a PC that is linked to a robot which accepts what plan* names.
+// pushing returns a PC that is linked to a robot, which accepts pushes of plan*.
 func (w *world) pushing() (robot, pc *host) {
 	w.t.Helper()
 	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -41,7 +41,7 @@ func TestPushLeavesTheMirrorThatTheOperatorNamed(t *testing.T) {
 	})
 }
 
-// Nobody reads the answers of those who gave up waiting.
+// Callers that gave up waiting do not read the answers.
 func TestAnswersThatNobodyWaitsForHoldUpNobody(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pushing()
@@ -102,7 +102,7 @@ func TestPeerCannotAddAWishTwiceNorWithoutEnd(t *testing.T) {
 	})
 }
 
-// pushingGoal is a PC with cfg, whose channel goal a robot follows.
+// pushingGoal returns a PC with cfg, whose channel goal a robot mirrors.
 func (w *world) pushingGoal(cfg Config) (robot, pc *host, goal *channel) {
 	w.t.Helper()
 	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -120,13 +120,13 @@ func TestRefusedSecondPushLeavesTheFirstAlone(t *testing.T) {
 		if err := pc.node.Push(w.t.Context(), rule.Push{Channel: "goal", Host: "robot", As: "goal2"}); err == nil {
 			t.Fatal("got a second mirror of one channel, want a refusal")
 		}
-		time.Sleep(time.Second) // a catalog without the channel would be there by now
+		time.Sleep(time.Second) // a catalog without the channel would have arrived by now
 		goal.put(2, 64)
 		robot.follows("goal", 2, time.Second)
 	})
 }
 
-// A push that is to be offered anew may end before it is.
+// A push that waits to be offered again may end before that.
 func TestPushThatEndedLetsNobodyRead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		export := rule.Grants{{Channels: []string{"goal"}, Hosts: []string{"base"}}}
@@ -210,7 +210,7 @@ func TestWhoWaitsForAPushIsToldOfTheRuleThatEndsIt(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", wire10ms).run(Config{})
 		pc.channel("plan", 8, 64).put(1, 64)
-		time.Sleep(time.Second) // it is found
+		time.Sleep(time.Second) // time to find the channel
 		answer := make(chan error)
 		go func() { answer <- pc.node.Push(w.t.Context(), rule.Push{Channel: "plan", Host: "robot"}) }()
 		time.Sleep(time.Second)
@@ -243,7 +243,7 @@ func TestPushIsAnsweredOnlyAfterAnOffer(t *testing.T) {
 		{Do: refuse, Want: pushUnoffered},
 		{Do: offer, Want: pushOffered},
 		{Do: renew, Want: pushUnoffered},
-		{Do: accept, Want: pushUnoffered}, // it belongs to the offer of before
+		{Do: accept, Want: pushUnoffered}, // belongs to the former offer
 		{Do: grants(true), Want: pushUnoffered},
 		{Do: offer, Want: pushOffered},
 		{Do: accept, Want: pushAccepted},

@@ -11,20 +11,21 @@ import (
 	"achbridge/bridge/status"
 )
 
-// pushTable has the pushes of this host: those that rules ask for, and those that Node.Push has added. It belongs to the node's
-// goroutine, and only its methods write it.
+// pushTable has the pushes of this host: those that rules request, and those that Node.Push has
+// added. It belongs to the node's goroutine, and only its methods write it.
 type pushTable struct {
 	list     []*push
 	rules    rule.Pushes
 	channels *locals.Table
 	isMirror func(channel string) bool
-	changed  func() // called when the node has to reconcile
+	changed  func() // called when the node must reconcile
 }
 
-// any reports whether there is a push for which is returns true.
+// any reports whether is returns true for a push.
 func (t *pushTable) any(is func(*push) bool) bool { return slices.ContainsFunc(t.list, is) }
 
-// add adds a push whose answer goes to answer, and returns it; nil if there is one already, or if a rule denies it.
+// add adds a push and returns it. The peer's answer goes to answer. add returns nil if the push
+// exists already, or if a rule denies it.
 func (t *pushTable) add(p rule.Push, answer chan error) *push {
 	if err := t.denied(p); err != nil {
 		answer <- err
@@ -57,16 +58,16 @@ func (t *pushTable) denied(p rule.Push) error {
 	return fmt.Errorf("push %s: %s denies it", p.Channel, cmp.Or(found.From, "the configuration"))
 }
 
-// forgetWaiter removes answer from its push. From now on the push is a lasting request, like one
-// of the configuration: a refusal does not end it.
+// forgetWaiter removes answer from its push. From then on the push is permanent, like one of the
+// configuration: a refusal does not end it.
 func (t *pushTable) forgetWaiter(answer chan error) {
 	for _, p := range t.list {
 		p.waiters = slices.DeleteFunc(p.waiters, func(c chan error) bool { return c == answer })
 	}
 }
 
-// to returns the push because of which l's peer may read a channel, nil if there is none:
-// one that was offered to it, and that it has not refused.
+// to returns the push that allows l's peer to read a channel, nil if there is none. The push was
+// offered to the peer, and the peer has not refused it.
 func (t *pushTable) to(l *link, channel string) *push {
 	p, _ := firstOf(t.list, func(p *push) bool { return p.link == l && p.Channel == channel && p.phase != pushRefused })
 	return p
@@ -89,7 +90,7 @@ func (t *pushTable) answered(l *link, id uint32, reason string, cause status.Cau
 	switch {
 	case !ok:
 	case reason == "":
-		if p.phase == pushRefused { // its rules have changed
+		if p.phase == pushRefused { // the peer's rules have changed
 			t.changed()
 		}
 		p.become(pushAccepted, "", "")
@@ -113,8 +114,8 @@ func (t *pushTable) unlink(l *link) {
 	}
 }
 
-// plan replaces the pushes by those that the rules ask for, for the channels that exist, and those that Node.Push has added and no
-// rule denies.
+// plan replaces the rules and the pushes. The new pushes are those that the rules request for
+// existing channels. Pushes that Node.Push has added stay unless a rule denies them.
 func (t *pushTable) plan(rules rule.Pushes) {
 	t.rules = rules
 	t.list = slices.DeleteFunc(t.list, func(p *push) bool {
@@ -125,7 +126,7 @@ func (t *pushTable) plan(rules rule.Pushes) {
 		}
 		found, wanted := t.rules.For(p.Channel, p.Host)
 		if rule.IsPattern(found.Channel) && t.channels.Get(p.Channel) == nil {
-			wanted = false // a pattern asks for channels that exist
+			wanted = false // a pattern only requests channels that exist
 		}
 		if p.isAdded || wanted && found.Name(p.Channel) == p.NameThere() {
 			return false
@@ -143,7 +144,7 @@ func (t *pushTable) plan(rules rule.Pushes) {
 	}
 }
 
-// planFor adds the missing pushes of one channel that the rules ask for.
+// planFor adds the missing pushes that the rules request for one channel.
 func (t *pushTable) planFor(channel string) {
 	for _, found := range t.rules {
 		p, ok := t.rules.For(channel, found.Host)
@@ -164,8 +165,8 @@ func (t *pushTable) planFor(channel string) {
 	}
 }
 
-// unplan removes the pushes of a channel that only a pattern asks for, since the channel
-// is gone or is a mirror.
+// unplan removes the pushes of a channel that only a pattern requests. The channel no longer
+// exists, or is a mirror.
 func (t *pushTable) unplan(channel string) {
 	t.list = slices.DeleteFunc(t.list, func(p *push) bool {
 		found, _ := t.rules.For(channel, p.Host)
@@ -177,7 +178,7 @@ func (t *pushTable) unplan(channel string) {
 	})
 }
 
-// withdraw ends a push that is no longer in the table; the next catalog shows that to its peer.
+// withdraw ends a push that is no longer in the table. The next catalog informs its peer.
 func (t *pushTable) withdraw(p *push) {
 	p.endAchd()
 	if p.link != nil {
@@ -185,7 +186,8 @@ func (t *pushTable) withdraw(p *push) {
 	}
 }
 
-// publish sends the channels of pushes to hosts with achd while this host has the channels.
+// publish sends channels to hosts with achd. It starts a push when its channel exists, and ends it
+// when the channel is gone.
 func (t *pushTable) publish(by *achdway.Hosts) {
 	for _, p := range t.list {
 		if !rule.IsAchd(p.Host) {
@@ -211,7 +213,7 @@ func (t *pushTable) status() []status.Push {
 	return list
 }
 
-// whyWaits returns what p waits for, "" when it does not wait.
+// whyWaits returns the event that p waits for, "" if it does not wait.
 func (t *pushTable) whyWaits(p *push) string {
 	switch {
 	case p.phase.state() != status.PushWaiting:

@@ -16,8 +16,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// plainPeer compiles the C program of localach's tests, which uses channels as libach
-// does, and shares no line with us.
+// plainPeer compiles the C program of localach's tests. It uses channels as libach does, and
+// shares no code with us.
 func plainPeer(b *testing.B) (program string) {
 	b.Helper()
 	need.Program(b, "cc", "gcc")
@@ -33,7 +33,7 @@ func plainPeer(b *testing.B) (program string) {
 	return program
 }
 
-// figures are what the C program says at its end.
+// figures parses the figures that the C program prints at its end.
 func figures(text []byte) map[string]float64 {
 	all := map[string]float64{}
 	for _, field := range strings.Fields(string(text)) {
@@ -44,8 +44,8 @@ func figures(text []byte) map[string]float64 {
 	return all
 }
 
-// puts is a channel that a C writer feeds at 1 kHz, a node that sends it and a peer that
-// may mirror it, each a process, over real sockets and shared memory.
+// puts is a channel that a C writer feeds at 1 kHz, a node that sends it, and a peer that may
+// mirror it. Each is a process, with real sockets and shared memory.
 type puts struct {
 	sender, receiver *child
 	program, path    string
@@ -53,7 +53,7 @@ type puts struct {
 	fifo             bool // the writer has real-time priority
 }
 
-// The states of the channel: nobody reads it, or it is mirrored.
+// The states of the channel: without a reader, or mirrored.
 const (
 	unwatched = iota
 	mirrored
@@ -83,8 +83,8 @@ func newPuts(b *testing.B, program string, size int, fifo bool) *puts {
 	return p
 }
 
-// write has the C program put for half a second in a state of the channel, and
-// returns how long its puts took, in ns.
+// write lets the C program put for half a second in a state of the channel. It returns the
+// durations of the puts, in ns.
 func (p *puts) write(b *testing.B, state int) map[string]float64 {
 	b.Helper()
 	if state == mirrored {
@@ -95,7 +95,7 @@ func (p *puts) write(b *testing.B, state int) map[string]float64 {
 			}
 			p.receiver.ask("unmirror robot/*")
 		}()
-		time.Sleep(100 * time.Millisecond) // it has subscribed by then
+		time.Sleep(100 * time.Millisecond) // time to subscribe
 	}
 	writer := exec.Command(p.program, p.path, "put", "500", strconv.Itoa(p.size), "1000000", "1")
 	if p.fifo {
@@ -108,11 +108,12 @@ func (p *puts) write(b *testing.B, state int) map[string]float64 {
 	return figures(out)
 }
 
-// BenchmarkPutWhileForeseen is how long the puts of a process at 1 kHz take when the node expects
-// its frames (phase-locked looks) and mirrors them, and when nobody reads the channel: medians of
-// twenty pairs in ABBA order (two, unless ACHBRIDGE_LONG=1), of a writer at normal and at real-time priority. Wanted is for p50 and
-// p99.9 each at most 1.1 times, or 1 µs more, whichever is larger. Nothing has a processor of
-// its own: a node that has only one does not look without pause.
+// BenchmarkPutWhileForeseen measures the puts of a process at 1 kHz in two states. In one the node
+// predicts the frames (phase-locked polling) and mirrors them; in the other the channel has no
+// reader. The results are medians of twenty pairs in ABBA order (two, unless ACHBRIDGE_LONG=1),
+// for a writer at normal and at real-time priority. The goal for p50 and p99.9 is at most 1.1
+// times, or 1 µs more, whichever is larger. No process has a CPU of its own: a node that has only
+// one does not use busy polling.
 func BenchmarkPutWhileForeseen(b *testing.B) {
 	program, pairs := plainPeer(b), need.LongOr(20, 2)
 	for _, size := range []int{64, 300_000} {
@@ -132,7 +133,7 @@ func BenchmarkPutWhileForeseen(b *testing.B) {
 	}
 }
 
-// compare reports the puts of so many pairs.
+// compare reports the puts of the given number of pairs.
 func (p *puts) compare(b *testing.B, pairs int) {
 	var rounds [2]map[string][]float64
 	for i := range rounds {

@@ -14,12 +14,12 @@ import (
 	"achbridge/wire"
 )
 
-// askedFor is how long Ask waits for an answer.
+// askedFor is the time that Ask waits for an answer.
 const askedFor = time.Second
 
-// Ask asks a linked host why it does not offer a channel. It returns the cause and the text of
-// the answer. Both are empty if the host offers the channel. Without an answer within a second,
-// the cause is empty and the text says so.
+// Ask asks a linked host why it does not offer a channel. It returns the cause and the text of the
+// answer. Both are empty if the host offers the channel. Without an answer within a second, the
+// cause is empty and the text says so.
 func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, string) {
 	if localach.CheckName(channel) != nil {
 		return "", ""
@@ -53,7 +53,7 @@ func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, str
 	return "", ""
 }
 
-// linkOf is the link to a host, nil without one.
+// linkOf returns the link to a host, nil if there is none.
 func (n *Node) linkOf(host string) *link {
 	for _, l := range n.links {
 		if l.host == host {
@@ -63,7 +63,7 @@ func (n *Node) linkOf(host string) *link {
 	return nil
 }
 
-// ask returns the id for a message whose answer goes to answer.
+// ask returns an id for a message. The answer to that message goes to answer.
 func (l *link) ask(answer chan wire.Refused) uint32 {
 	l.queries.lastID++
 	l.queries.answers[l.queries.lastID] = answer
@@ -75,8 +75,8 @@ func (l *link) unanswered() string {
 	return l.host + " does not answer; its achbridge may be of another version"
 }
 
-// answered handles m if it answers a message that has an id of ask; otherwise it returns false.
-// A code of 0 means yes.
+// answered passes m on if it answers a message with an id of ask; otherwise it returns false. A
+// code of 0 means yes.
 func (l *link) answered(m wire.Refused) bool {
 	answer, ok := l.queries.answers[m.ID]
 	if ok {
@@ -86,7 +86,7 @@ func (l *link) answered(m wire.Refused) bool {
 	return ok
 }
 
-// refusalCodes are the codes by which a peer learns why a channel of this host is not offered.
+// refusalCodes are the codes that inform a peer why a channel of this host is not offered.
 var refusalCodes = map[status.Cause]wire.Code{
 	status.CauseFileMode:   wire.CodeAccess,
 	status.CauseCorrupt:    wire.CodeCorrupt,
@@ -97,7 +97,7 @@ var refusalCodes = map[status.Cause]wire.Code{
 	status.CauseExportRule: wire.CodeForbidden,
 }
 
-// codeOf returns the wire code of the reason why a peer may not read a channel.
+// codeOf returns the wire code for the reason why a peer may not read a channel.
 func codeOf(err error) wire.Code {
 	if errors.Is(err, errMachine) {
 		return wire.CodeMachine
@@ -106,7 +106,7 @@ func codeOf(err error) wire.Code {
 }
 
 // query answers the peer's question about a channel. If the peer may read the channel, the next
-// catalog lists it again, since the peer may have left it out.
+// catalog advertises it again, since the peer may have omitted it.
 func (n *Node) query(l *link, m wire.Query) {
 	var code wire.Code
 	var text string
@@ -124,8 +124,8 @@ func (n *Node) query(l *link, m wire.Query) {
 	l.send(wire.Accepted{ID: m.ID})
 }
 
-// withheld says why l's peer is not offered a channel. If the rules refuse the channel to the
-// peer, it does not say whether the channel exists.
+// withheld returns the reason why l's peer is not offered a channel. If the rules deny the channel
+// to the peer, the reason does not reveal whether the channel exists.
 func (n *Node) withheld(l *link, name string) (wire.Code, string) {
 	if _, err := n.cfg.Export.For(name, l.host); err != nil && n.pushes.to(l, name) == nil {
 		return wire.CodeForbidden, forbidden(l, name, err)
@@ -142,21 +142,21 @@ func (n *Node) withheld(l *link, name string) (wire.Code, string) {
 	return wire.CodeAbsent, name + ": it is not offered"
 }
 
-// forbidden is the text for l's peer that a rule lets it not read a channel.
+// forbidden returns the text for l's peer that a rule does not let it read a channel.
 func forbidden(l *link, channel string, cause error) string {
 	return fmt.Sprintf("it does not let %s read %s: %v", l.host, channel, cause)
 }
 
-// Pong is what became of a packet that was sent to a host and back.
+// Pong is the result of a Ping.
 type Pong struct {
 	send.Pong
-	// Why says why the link runs over its transport.
+	// Why is the reason why the link runs over its transport.
 	Why  string
 	Link status.Link
 }
 
-// Ping sends a small packet to a host and back, over its link. The error says that there is
-// no link, and is fs.ErrNotExist then, or is that of ctx.
+// Ping sends a small packet to a host over its link, and the host returns it. The error is
+// fs.ErrNotExist without a link, or that of ctx.
 func (n *Node) Ping(ctx context.Context, host string) (p Pong, err error) {
 	var l *link
 	answer := make(chan time.Duration, 1)
@@ -189,7 +189,8 @@ func (n *Node) Ping(ctx context.Context, host string) (p Pong, err error) {
 	return p, err
 }
 
-// pingHub sends a stamp to the peer of a link over the hub. Its round trip goes to answer, which has room for it.
+// pingHub sends a stamp to the peer of a link over the hub. The round trip goes to answer, which
+// must have capacity for it.
 func (l *link) pingHub(answer chan<- time.Duration) {
 	now := max(l.n.now(), 1)
 	for asked := range l.path.stamps.pings {

@@ -12,8 +12,8 @@ import (
 	"achbridge/localach/damage"
 )
 
-// A host that is asked says why it does not offer a channel, and nothing about
-// channels that its rules hide.
+// A host answers why it does not offer a channel. It reveals nothing about channels that its rules
+// hide.
 func TestOriginSaysWhyItDoesNotOfferAChannel(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, _ := w.reading(rule.Grants{
@@ -27,7 +27,7 @@ func TestOriginSaysWhyItDoesNotOfferAChannel(t *testing.T) {
 			t.Fatal(err)
 		}
 		robot.channel("old", 4, 64).close()
-		damage.Write(t, robot.dir, "old", 136, make([]byte, 4)) // Ach 1.x has no clock there
+		damage.Write(t, robot.dir, "old", 136, make([]byte, 4)) // Ach 1.x has no clock at this offset
 		time.Sleep(2 * time.Second)
 		for _, q := range []struct {
 			channel string
@@ -55,7 +55,7 @@ func TestOriginSaysWhyItDoesNotOfferAChannel(t *testing.T) {
 		if cause, text := pc.node.Ask(context.Background(), "nobody", "imu"); cause != "" || text != "" {
 			t.Errorf("got %q, %q of a host without a link, want nothing", cause, text)
 		}
-		w.member("old", pc) // skips what it does not know
+		w.member("old", pc) // ignores unknown messages
 		if cause, text := pc.node.Ask(context.Background(), "old", "imu"); cause != "" || text != "old does not answer; its achbridge may be of another version" {
 			t.Errorf("got %q, %q of a host that knows no queries", cause, text)
 		}

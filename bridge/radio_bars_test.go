@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// radioNotYet lists the bars that the node does not reach: they are printed and fail
-// nothing. A bar is tightened by deleting its line. A star stands for any row.
+// radioNotYet lists the bars that the node does not reach. They are printed and fail no test. To
+// tighten a bar, delete its line. A star matches any row.
 var radioNotYet = []string{
 	"imu ATT-LTE-driving.down: mean",
 	"imu: geometric mean", "imu wifi-busy: mean",
@@ -37,7 +37,7 @@ var radioNotYet = []string{
 	"camera Verizon-LTE-short.up: mean over sctp",
 	"mixed imu: geometric mean over sctp",
 	"mixed camera: geometric mean over sctp",
-	// The rows behind the bars.
+	// The rows that miss the bars.
 	"imu *: mean to stop and wait",
 	"imu *: mean to the best window",
 	"state *: mean to stop and wait",
@@ -52,8 +52,8 @@ var radioNotYet = []string{
 	"mixed *: mean to the best window over sctp",
 }
 
-// radioBar is how many times the oracle's age may be, with every seed: on average and at
-// the 95th percentile; and how much of what the oracle carries must be carried at least.
+// radioBar limits the age relative to the oracle's, on average and at the 95th percentile, for
+// every seed. It also limits the carried data relative to the oracle's, from below.
 type radioBar struct {
 	load      string
 	links     []string
@@ -81,7 +81,7 @@ var radioBars = []radioBar{
 	{load: "camera", links: append(slices.Clone(verizon), "nyc-trace-2767958-taxi1"), mean: 1.6, p95: 1.8, carried: 0.6},
 }
 
-// radioMeans are the most that the geometric mean over the ten links may be.
+// radioMeans limit the geometric mean over the ten links.
 var radioMeans = []struct {
 	load, class string
 	most        float64
@@ -91,15 +91,15 @@ var radioMeans = []struct {
 	{"humanoid", "balance", 1.45}, {"humanoid", "joint", 1.7}, {"humanoid", "scan", 1.8}, {"humanoid", "camera", 1.8},
 }
 
-// mostBehind is how much worse than a simple sender any row may be.
+// mostBehind is the largest age of any row relative to a simple sender's.
 const mostBehind = 1.15
 
-// barLinks are the rows of the ten links.
+// barLinks returns the rows of the ten links.
 func barLinks(rows []radioRow) []radioRow {
 	return slices.DeleteFunc(slices.Clone(rows), func(r radioRow) bool { return !slices.Contains(tenLinks, r.link) })
 }
 
-// judge holds what was measured against the bars, QUIC and SCTP alike.
+// judge compares the results with the bars, which QUIC and SCTP share.
 func (table *radioTable) judge(t *testing.T) {
 	for _, over := range overs {
 		for _, bar := range radioBars {
@@ -134,7 +134,7 @@ func (table *radioTable) holdRow(t *testing.T, bar radioBar, row radioRow, over 
 	}
 }
 
-// worst of the seeds; not a number if there are none.
+// worst returns the largest of the seeds' values, NaN if there are none.
 func worst(list []float64) float64 {
 	if len(list) == 0 {
 		return math.NaN()
@@ -150,11 +150,12 @@ func radioTitle(row radioRow, over, what string) string {
 	return title
 }
 
-// radioRoom is for what differs from run to run: who of two at the same instant comes first is
-// chance, also in virtual time.
+// radioRoom is a tolerance for differences between runs. Even in virtual time the order of two
+// events at the same instant is random.
 const radioRoom = 1.1
 
-// hold checks one bar. What was not measured holds; what is above a bar fails beyond radioRoom.
+// hold checks one bar. It accepts missing results. A result above the bar fails only beyond
+// radioRoom.
 func hold(t *testing.T, title string, got, most float64) {
 	named := slices.Contains(radioNotYet, title)
 	known := named || slices.ContainsFunc(radioNotYet, func(pattern string) bool {

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// lateBinding chooses what goes into a packet at the moment at which it can leave: the
-// newest frames, by priority, then by age²/size. It finishes a large frame that it has
-// begun. The oracle chooses so. Times are the network's.
+// lateBinding selects the content of a packet at the moment when it can be sent: the newest
+// frames, by priority, then by age²/size. It finishes a large frame that it has begun. The oracle
+// uses it. Times are by the network's clock.
 type lateBinding struct {
 	loads  []load
 	parts  []int
-	first  []time.Duration // when the first frame of each load is put
-	begun  []uint64        // the newest frame of which something has left; 0: none
-	next   []int           // part of it
-	before []time.Duration // when the frame was put that was sent before it
+	first  []time.Duration // time of the first frame of each load
+	begun  []uint64        // newest frame of which a part was sent; 0 means none
+	next   []int           // next fragment of begun
+	before []time.Duration // put time of the frame that was sent before begun
 }
 
-// cargo is a frame, or one part of a large one, in a packet.
+// cargo is a frame in a packet, or one fragment of a large frame.
 type cargo struct {
 	load  int
 	frame uint64
@@ -25,8 +25,8 @@ type cargo struct {
 }
 
 const (
-	simRoom   = 1180 // for frames in a packet of several
-	simRecord = 25   // what a frame takes beside its bytes in one
+	simRoom   = 1180 // bytes for frames in a packet of several
+	simRecord = 25   // overhead of a frame in such a packet, bytes
 )
 
 func newLateBinding(r radioRun, zero time.Duration) *lateBinding {
@@ -50,10 +50,10 @@ func (c *lateBinding) newest(i int, now time.Duration) uint64 {
 	return uint64((now-c.first[i])/c.loads[i].period) + 1
 }
 
-// unfinished reports that parts of load i's frame have not left.
+// unfinished reports whether fragments of load i's frame remain to be sent.
 func (c *lateBinding) unfinished(i int) bool { return c.begun[i] > 0 && c.next[i] < c.parts[i] }
 
-// ready is when there is something to send: now or later.
+// ready returns when there is data to send: now or later.
 func (c *lateBinding) ready(now time.Duration) time.Duration {
 	at := time.Duration(math.MaxInt64)
 	for i := range c.loads {
@@ -66,7 +66,7 @@ func (c *lateBinding) ready(now time.Duration) time.Duration {
 	return at
 }
 
-// take fills a packet, and returns its size with all headers; 0: there is nothing.
+// take fills a packet, and returns its size with all headers; 0 means that there is no data.
 func (c *lateBinding) take(now time.Duration) (list []cargo, size int) {
 	used := 0
 	for {
@@ -97,14 +97,14 @@ func (c *lateBinding) take(now time.Duration) (list []cargo, size int) {
 	return list, used + oracleOverhead - simRecord
 }
 
-// turn is the load whose turn it is of those that the packet does not have; -1: none.
+// turn returns the next load for a packet that has has already; -1 means none.
 func (c *lateBinding) turn(now time.Duration, has []cargo) (best int) {
 	best, bestLevel, bestGain := -1, -1, 0.0
 	for i, l := range c.loads {
 		if !c.unfinished(i) && c.newest(i, now) <= c.begun[i] || carries(has, i) {
 			continue
 		}
-		had := c.before[i] // what the mirror shows until the frame is there
+		had := c.before[i] // put time of the frame that the mirror shows until then
 		if !c.unfinished(i) && c.begun[i] > 0 {
 			had = c.put(i, c.begun[i])
 		}
@@ -126,15 +126,15 @@ func carries(list []cargo, load int) bool {
 	return false
 }
 
-// simMirrors is what the mirrors show. A large frame is there with its last part; a newer
-// one takes the place of an unfinished one.
+// simMirrors simulates the mirrors. A large frame arrives with its last fragment. A newer frame
+// replaces an incomplete one.
 type simMirrors struct {
 	sent   *lateBinding
-	coming []uint64 // the frame of each load of which parts are there
-	there  [][]bool // which
+	coming []uint64 // frame of each load of which fragments have arrived
+	there  [][]bool // fragments of coming that have arrived
 	count  []int
-	stamps []time.Duration // when the newest frame was put
-	from   time.Duration   // what arrives before is not counted
+	stamps []time.Duration // put time of the newest frame of each load
+	from   time.Duration   // data that arrives before does not count
 	bytes  int
 }
 

@@ -7,9 +7,9 @@ import (
 	"achbridge/testnet"
 )
 
-// radioOracle is a sender that knows what no sender can: the moment at which the link
-// takes a packet. It is greedy: whenever the link does, it sends the newest frames. It
-// finishes a frame that it has begun, has no lost packet to repair and needs no answers.
+// radioOracle is a sender that knows when the link accepts a packet, which no real sender knows.
+// It is greedy: it then sends the newest frames. It finishes a frame that it has begun. It has no
+// losses to repair and needs no acknowledgements.
 type radioOracle struct {
 	choice  *lateBinding
 	mirrors *simMirrors
@@ -23,7 +23,7 @@ type simPacket struct {
 	cargo []cargo
 }
 
-// oracle returns the ages in the mirrors of each load, in ms, and what was carried.
+// oracle returns the ages in each load's mirror, in ms, and the bytes carried.
 func (r radioRun) oracle(zero time.Duration) (ages [][]float64, bytes int) {
 	choice := newLateBinding(r, zero)
 	o := &radioOracle{choice: choice, mirrors: newSimMirrors(choice, zero+warmUp), now: zero, air: r.params.Wifi != ""}
@@ -34,7 +34,7 @@ func (r radioRun) oracle(zero time.Duration) (ages [][]float64, bytes int) {
 	return r.sample(zero, o.mirrors, o.advance)
 }
 
-// sample looks at mirrors as the node's are looked at.
+// sample samples the simulated mirrors at the same times as the node's.
 func (r radioRun) sample(zero time.Duration, m *simMirrors, advance func(time.Duration)) (ages [][]float64, bytes int) {
 	ages = make([][]float64, len(r.loads))
 	for at := time.Duration(0); at < warmUp+r.length; at += r.step() {
@@ -48,7 +48,7 @@ func (r radioRun) sample(zero time.Duration, m *simMirrors, advance func(time.Du
 
 func (o *radioOracle) advance(to time.Duration) { happen(&o.now, to, o.first) }
 
-// happen does what is first, one after the other, until a moment.
+// happen runs the next event that first returns, repeatedly, until the time to.
 func happen(now *time.Duration, to time.Duration, first func() (at time.Duration, what func())) {
 	for {
 		at, what := first()
@@ -85,7 +85,7 @@ func (o *radioOracle) send() {
 	o.link.Send(o.now, size, simPacket{size, list})
 }
 
-// fill is asked when the station makes an aggregate.
+// fill is called when the station makes an aggregate.
 func (o *radioOracle) fill(now time.Duration, room int) (size int, p simPacket, ok bool) {
 	if room < simRoom+oracleOverhead || o.choice.ready(now) > now {
 		return 0, p, false

@@ -9,9 +9,9 @@ import (
 	"achbridge/bridge/pacing"
 )
 
-// radioSenders are what the node's Pacer is compared with, in the order of the table. They run
-// inside the node, in its place, and are like those of the papers in what decides how much is in
-// flight; each says what it leaves out.
+// radioSenders are the senders that the node's Pacer is compared with, in the order of the table.
+// They replace the Pacer inside the node. They determine the data in flight as in the papers; the
+// doc comment of each lists its omissions.
 var radioSenders = append(windows(1, 3, 8, 20, 64),
 	radioSender{"bbr", func() sender { return &bbrLike{} }},
 	radioSender{"copa", func() sender { return &copaLike{} }},
@@ -23,29 +23,30 @@ type radioSender struct {
 	make func() sender
 }
 
-// sender decides when a packet may leave.
+// sender decides when a packet may be sent.
 type sender interface {
-	// next is when the next one may, with so much in flight; false: only an answer can tell.
+	// next returns when the next packet may be sent, given the bytes and packets in flight. false
+	// means that the sender waits for an acknowledgement.
 	next(now time.Duration, bytes, packets int) (time.Duration, bool)
 	sent(now time.Duration, size int)
 	answered(now time.Duration, list []simAnswer)
 }
 
-// simAnswer tells of one packet: when it arrived by the peer's clock, and how long it took
-// until we knew that.
+// simAnswer acknowledges one packet. It has the arrival by the peer's clock, and the time from
+// sending until the acknowledgement.
 type simAnswer struct {
 	size    int
 	arrived time.Duration
 	rtt     time.Duration
 }
 
-// simulated is the Control of a sender. A silent path is tried as by the Pacer.
+// simulated is the Control of a sender. It probes a silent path like the Pacer.
 type simulated struct {
 	pacing.Control
 	sender
 	flight    *delivery.Flight
 	transport pacing.Transport
-	sizes     []int // of the latest packets
+	sizes     []int // sizes of the latest packets
 }
 
 func (s radioSender) control(f *delivery.Flight, t pacing.Transport) pacing.Control {
@@ -62,7 +63,7 @@ func (s *simulated) May(now time.Duration, cargo pacing.Cargo, size int) (ok boo
 	return false, now + time.Hour
 }
 
-// packets is how many of the latest are in flight.
+// packets returns how many of the latest packets are in flight.
 func (s *simulated) packets() (n int) {
 	for bytes := s.flight.Bytes(); bytes > 0 && n < len(s.sizes); n++ {
 		bytes -= s.sizes[len(s.sizes)-1-n]
@@ -88,7 +89,8 @@ func (s *simulated) Feedback(now time.Duration, out delivery.Outcome) {
 
 func (s *simulated) Drained() bool { return true }
 
-// windows keep so many packets in flight; one is stop and wait.
+// windows returns senders with constant windows of the given numbers of packets; 1 is stop and
+// wait.
 func windows(sizes ...int) (list []radioSender) {
 	for _, n := range sizes {
 		list = append(list, radioSender{fmt.Sprintf("window %d", n), func() sender { return windowed(n) }})
@@ -104,12 +106,12 @@ func (w windowed) next(now time.Duration, bytes, packets int) (time.Duration, bo
 func (windowed) sent(time.Duration, int)             {}
 func (windowed) answered(time.Duration, []simAnswer) {}
 
-const simFull = 1280 // bytes of a packet, in windows that count packets
+const simFull = 1280 // bytes of a packet, for windows in packets
 
-// simPath is what several of the senders measure.
+// simPath has measurements that several senders share.
 type simPath struct {
-	list []simAnswer   // of the last seconds
-	base time.Duration // the least round trip
+	list []simAnswer   // acknowledgements of the last seconds
+	base time.Duration // smallest round trip
 	srtt time.Duration
 }
 
@@ -129,7 +131,7 @@ func (m *simPath) note(now time.Duration, list []simAnswer) {
 	}
 }
 
-// rate is what arrived in the last span of time, in bytes a second.
+// rate returns the rate at which data arrived in the last span of time, in bytes/s.
 func (m *simPath) rate(span time.Duration) float64 {
 	sum, n := 0, len(m.list)
 	for i := n - 1; i >= 0 && m.list[i].arrived > m.list[n-1].arrived-span; i-- {
@@ -138,8 +140,8 @@ func (m *simPath) rate(span time.Duration) float64 {
 	return float64(sum) / span.Seconds()
 }
 
-// copaLike is Copa (Arun and Balakrishnan, NSDI 2018) with delta 0.5, without its mode
-// for competition with others and without slow start.
+// copaLike is Copa (Arun and Balakrishnan, NSDI 2018) with delta 0.5, without its competitive mode
+// and without slow start.
 type copaLike struct {
 	simPath
 	window, speed float64
@@ -147,7 +149,7 @@ type copaLike struct {
 	turned        time.Duration
 	same          int
 	free          time.Duration
-	recent        []simAnswer // arrived: when the answer came
+	recent        []simAnswer // arrived is the time of the acknowledgement
 }
 
 const copaDelta = 0.5
@@ -184,7 +186,7 @@ func (c *copaLike) answered(now time.Duration, list []simAnswer) {
 	}
 }
 
-// below reports that the rate is below Copa's target.
+// below reports whether the rate is below Copa's target.
 func (c *copaLike) below(now, rtt time.Duration) bool {
 	c.recent = append(c.recent, simAnswer{arrived: now, rtt: rtt})
 	for c.recent[0].arrived < now-c.srtt/2 {
@@ -198,11 +200,10 @@ func (c *copaLike) below(now, rtt time.Duration) bool {
 	return queue <= 0 || c.window/standing.Seconds() <= 1/(copaDelta*queue)
 }
 
-// sproutLike keeps in flight what the average rate carries in 100 ms: Sprout-EWMA
-// (Winstein, Sivaraman, Balakrishnan, NSDI 2013), without its forecast by a model of the
-// rate's changes.
+// sproutLike keeps in flight the data that the average rate carries in 100 ms. It is Sprout-EWMA
+// (Winstein, Sivaraman, Balakrishnan, NSDI 2013), without the forecast by a model of rate changes.
 type sproutLike struct {
-	average float64 // bytes a second
+	average float64 // bytes/s
 	tick    time.Duration
 	got     int
 }
@@ -229,11 +230,11 @@ func (s *sproutLike) answered(now time.Duration, list []simAnswer) {
 	}
 }
 
-// bbrLike is BBR (Cardwell et al., ACM Queue 2016), version 1, without its startup and its
-// probes of the round trip.
+// bbrLike is BBR (Cardwell et al., ACM Queue 2016), version 1, without startup and round-trip
+// probes.
 type bbrLike struct {
 	simPath
-	rates []bbrRate // of the last ten round trips
+	rates []bbrRate // one for each of the last ten round trips
 	free  time.Duration
 	cycle time.Duration
 	phase int

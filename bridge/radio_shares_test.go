@@ -13,11 +13,12 @@ import (
 	"achbridge/testnet/need"
 )
 
-// sharesNotYet lists the shares that are not reached: they are printed and fail nothing. Over wifi-good an urgent frame is 3.0
-// to 3.1 times as old as alone, since a camera takes all that the air carries.
+// sharesNotYet lists the shares that are not reached. They are printed and fail no test. Over
+// wifi-good an urgent frame is 3.0 to 3.1 times as old as without the camera, which uses the whole
+// capacity of the air.
 var sharesNotYet = []string{"wifi-good, urgent", "beside a filling sender"}
 
-// longRadio skips a measurement of seconds of processor time, unless it was named.
+// longRadio skips a measurement that takes seconds of CPU time, unless the test is named.
 func longRadio(t *testing.T) {
 	t.Helper()
 	measured(t)
@@ -26,8 +27,8 @@ func longRadio(t *testing.T) {
 	}
 }
 
-// TestRadioShares has two and three nodes saturate one radio or one queue. Each wants at
-// least half of its fair share of what an oracle carries alone.
+// TestRadioShares saturates one radio or one queue with two or three nodes. Each must get at least
+// half of its fair share of the oracle's throughput.
 func TestRadioShares(t *testing.T) {
 	longRadio(t)
 	links := []radioLink{
@@ -58,7 +59,7 @@ func TestRadioShares(t *testing.T) {
 					return least
 				}
 				least := share()
-				if least < 0.5 { // who begins to grow first is chance: the middle one of three runs
+				if least < 0.5 { // which node grows first is random, so the median of three runs counts
 					least = slices.Sorted(slices.Values([]float64{least, share(), share()}))[1]
 				}
 				title := fmt.Sprintf("%s, %d nodes", link.name, n)
@@ -80,7 +81,7 @@ func rates(bytes []int, length time.Duration) (text string) {
 	return text
 }
 
-// TestRadioUrgentBesideAnotherNode has one node send an imu with priority 7 beside another that
+// TestRadioUrgentBesideAnotherNode has one node send an imu with priority 7 while another
 // saturates the same radio or queue.
 func TestRadioUrgentBesideAnotherNode(t *testing.T) {
 	longRadio(t)
@@ -104,8 +105,8 @@ func TestRadioUrgentBesideAnotherNode(t *testing.T) {
 	}
 }
 
-// TestRadioShareBesideAFillingSender has a node beside a sender that halves its window only
-// when the queue of 512 KiB overflows. Each wants a fifth of the link at least.
+// TestRadioShareBesideAFillingSender runs a node and a sender that reduces its window only when
+// the queue of 512 KiB overflows. Each must get at least a fifth of the link.
 func TestRadioShareBesideAFillingSender(t *testing.T) {
 	longRadio(t)
 	link := radioLink{name: "steady", text: "rate=10mbit,delay=10ms,queue=512KiB"}
@@ -122,10 +123,10 @@ func TestRadioShareBesideAFillingSender(t *testing.T) {
 	}
 }
 
-// fill sends to the mirrors' host until end, over the first sender's link. It doubles its
-// window each round trip until a packet is lost. Then it adds one packet each round trip, as
-// Reno does, and goes down to 0.7 of the window after a loss, as Cubic does. It sends no lost
-// packet again. It returns the bytes that were answered.
+// fill sends to the mirrors' host until end, over the first sender's link. It doubles its window
+// each round trip until a packet is lost. Then it adds one packet each round trip, as Reno does,
+// and reduces the window to 0.7 after a loss, as Cubic does. It does not retransmit. It returns
+// the acknowledged bytes.
 func (b *bench) fill(end time.Time) (bytes int) {
 	const filling, size = 9000, 1200
 	from, err := b.senders[0].net.Listen(filling)
@@ -148,7 +149,7 @@ func (b *bench) fill(end time.Time) (bytes int) {
 	defer to.Close()
 	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(testnet.HostAddr4(b.pc.number), filling))
 	packet, window, starting := make([]byte, size), 10.0, true
-	sent, heard, until := uint32(0), uint32(0), uint32(0) // packets; no loss up to until counts again
+	sent, heard, until := uint32(0), uint32(0), uint32(0) // packet numbers; further losses up to until do not count
 	for time.Now().Before(end) {
 		for ; float64(sent-heard) < window; sent++ {
 			binary.LittleEndian.PutUint32(packet, sent)

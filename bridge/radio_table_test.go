@@ -11,17 +11,17 @@ import (
 	"sync"
 )
 
-// radioTable gathers what was measured. Safe for concurrent use while rows are added.
+// radioTable collects the results. It is safe for concurrent use while rows are added.
 type radioTable struct {
 	links []radioLink
 	mu    sync.Mutex
-	rows  map[radioRow]map[string]map[uint64]radioSample // by sender, by seed
+	rows  map[radioRow]map[string]map[uint64]radioSample // key: sender; inner key: seed
 }
 
-// radioRow is one line. Class is "" where the load has one class.
+// radioRow is one line of the table. class is "" if the load has only one class.
 type radioRow struct{ load, link, class string }
 
-// radioSample is what one sender gave with one seed.
+// radioSample is the result of one sender with one seed.
 type radioSample struct {
 	ages    stat    // ms
 	carried float64 // Mbit/s, of the whole load
@@ -31,7 +31,7 @@ func newRadioTable(links []radioLink) *radioTable {
 	return &radioTable{links: links, rows: map[radioRow]map[string]map[uint64]radioSample{}}
 }
 
-// add takes the ages of each channel, in ms, and the bytes carried.
+// add adds the ages of each channel, in ms, and the bytes carried.
 func (table *radioTable) add(row radioRow, sender string, r radioRun, ages [][]float64, bytes int) {
 	byClass := map[string][]float64{}
 	for i, l := range r.loads {
@@ -57,13 +57,13 @@ func (table *radioTable) add(row radioRow, sender string, r radioRun, ages [][]f
 	}
 }
 
-// measures of a sample.
+// The measures of a sample.
 func meanOf(s radioSample) float64    { return s.ages.mean }
 func p95Of(s radioSample) float64     { return s.ages.p95 }
 func p99Of(s radioSample) float64     { return s.ages.p99 }
 func carriedOf(s radioSample) float64 { return s.carried }
 
-// mean is over the seeds; not a number where nothing was measured.
+// mean returns the average over the seeds, NaN without samples.
 func (table *radioTable) mean(row radioRow, sender string, of func(radioSample) float64) float64 {
 	sum, n := 0.0, 0.0
 	for _, s := range table.rows[row][sender] {
@@ -72,7 +72,7 @@ func (table *radioTable) mean(row radioRow, sender string, of func(radioSample) 
 	return sum / n
 }
 
-// ratios are those to another sender, seed by seed.
+// ratios returns the ratios to another sender, seed by seed.
 func (table *radioTable) ratios(row radioRow, sender, to string, of func(radioSample) float64) (list []float64) {
 	others := table.rows[row][to]
 	for _, seed := range slices.Sorted(maps.Keys(table.rows[row][sender])) {
@@ -83,7 +83,7 @@ func (table *radioTable) ratios(row radioRow, sender, to string, of func(radioSa
 	return list
 }
 
-// rowsOf are those of a load, in the order of links, and of a class unless it is "*".
+// rowsOf returns the rows of a load and a class, in the order of links; "*" means any class.
 func (table *radioTable) rowsOf(load, class string) (list []radioRow) {
 	for row := range table.rows {
 		if row.load == load && (class == "*" || class == row.class) {
@@ -99,8 +99,8 @@ func (table *radioTable) rowsOf(load, class string) (list []radioRow) {
 	return list
 }
 
-// geometric is the geometric mean of a sender's ratios to the oracle over rows and seeds;
-// not a number where there are none.
+// geometric returns the geometric mean of a sender's ratios to the oracle over rows and seeds, NaN
+// without ratios.
 func (table *radioTable) geometric(rows []radioRow, sender string, of func(radioSample) float64) float64 {
 	sum, n := 0.0, 0.0
 	for _, row := range rows {
@@ -111,7 +111,7 @@ func (table *radioTable) geometric(rows []radioRow, sender string, of func(radio
 	return math.Exp(sum / n)
 }
 
-// bestWindow is the constant window that is best over the rows; "" if none was measured.
+// bestWindow returns the best constant window over the rows; "" if none was measured.
 func (table *radioTable) bestWindow(rows []radioRow) (best string) {
 	least := math.Inf(1)
 	for _, s := range radioSenders {
@@ -122,7 +122,7 @@ func (table *radioTable) bestWindow(rows []radioRow) (best string) {
 	return best
 }
 
-// hindsight is the constant window that is best for a link.
+// hindsight returns the best constant window for a link.
 func (table *radioTable) hindsight(row radioRow) string {
 	return table.bestWindow(slices.DeleteFunc(table.rowsOf(row.load, "*"), func(r radioRow) bool { return r.link != row.link }))
 }
@@ -137,7 +137,7 @@ func (table *radioTable) print(w io.Writer) {
 		}
 		common := table.bestWindow(rows)
 		columns := slices.Compact([]string{"oracle", "quic", "sctp", "window 1", common, "bbr", "copa", "sprout"})
-		columns = slices.DeleteFunc(columns, func(c string) bool { // those that nobody has measured
+		columns = slices.DeleteFunc(columns, func(c string) bool { // columns without results
 			return !slices.ContainsFunc(rows, func(r radioRow) bool { return len(table.rows[r][c]) > 0 })
 		})
 		fmt.Fprintf(w, "%s: age in ms, mean / p95 / p99, and Mbit/s carried\n\n| link |", load.name)
@@ -182,7 +182,7 @@ func (table *radioTable) cell(row radioRow, sender string) string {
 		figure(table.mean(row, sender, p99Of)), figure(table.mean(row, sender, carriedOf)))
 }
 
-// figure has a decimal where it tells something.
+// figure formats v, with a decimal below 100.
 func figure(v float64) string {
 	if v < 99.95 {
 		return fmt.Sprintf("%.1f", v)

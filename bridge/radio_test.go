@@ -16,14 +16,14 @@ import (
 	"achbridge/testnet"
 )
 
-// patience is the budget of all frames here: none is turned down on the way.
+// patience is the budget of all frames here, so that no frame expires.
 const patience = 2 * second
 
-// radioZero is when the first frame is put, by the network's clock: the nodes are
-// connected by then, and the air is the same for all senders.
+// radioZero is the time of the first frame, by the network's clock. The nodes are connected by
+// then, and all senders meet the same radio conditions.
 const radioZero = 3 * second
 
-// radioLoad is what is written at one end. Channels of a class make one line.
+// radioLoad is a set of loads. Channels of a class share one line.
 type radioLoad struct {
 	name  string
 	loads []load
@@ -51,11 +51,11 @@ func radioHumanoid() (loads []load) {
 	return loads
 }
 
-// radioLink is a link in testnet's text form. Its way back is that of Params.Back.
+// radioLink is a link in testnet's text form. Params.Back has its return path.
 type radioLink struct {
 	name  string
 	text  string
-	trace bool // each seed begins elsewhere in it
+	trace bool // each seed begins at another position of the trace
 }
 
 var syntheticLinks = []radioLink{
@@ -67,11 +67,11 @@ var syntheticLinks = []radioLink{
 	{name: "wifi-edge", text: "delay=1ms,queue=512KiB,wifi=edge,air=cell"},
 }
 
-// recordedLinks are the traces that bars are about: the first four are of mahimahi, the
-// last is of the Cellular-Traces-NYC.
+// recordedLinks are the traces with bars. The first four are from mahimahi, the last from
+// Cellular-Traces-NYC.
 var recordedLinks = []string{"Verizon-LTE-short.up", "Verizon-LTE-short.down", "ATT-LTE-driving.up", "ATT-LTE-driving.down", "nyc-trace-2767958-taxi1"}
 
-// links returns those that there are, and what is said of those that are not.
+// radioLinks returns the available links, and a text about the missing ones.
 func radioLinks(t *testing.T) (list []radioLink, missing string) {
 	t.Helper()
 	list = slices.Clone(syntheticLinks)
@@ -127,33 +127,33 @@ func newRadioRun(t *testing.T, load radioLoad, link radioLink, seed uint64) radi
 	if r.params, err = testnet.ParseParams(r.text); err != nil {
 		t.Fatal(err)
 	}
-	random := rand.New(rand.NewPCG(seed, 1)) // as the node's
+	random := rand.New(rand.NewPCG(seed, 1)) // like the node's
 	for _, l := range r.loads {
 		r.phases = append(r.phases, time.Duration(random.Int64N(int64(l.period))))
 	}
 	return r
 }
 
-// step is how often mirrors are looked at.
+// step returns the interval at which mirrors are sampled.
 func (r radioRun) step() time.Duration { return r.scenario("").step() }
 
 func (r radioRun) scenario(over string) scenario {
 	return scenario{over: over, link: r.text, loads: r.loads, length: r.length, zero: radioZero}
 }
 
-// everydayRadio are the rows of every day; all others need the test to be named.
+// everydayRadio are the rows of the daily run; all others run only if the test is named.
 var everydayRadio = map[string][]string{
 	"imu":    {"stall-5ms", "wifi-busy"},
 	"state":  {"stall-5ms", "wifi-good"},
 	"camera": {"stall-5ms", "wifi-busy"},
 }
 
-// radioNamed tells that the test was asked for by its name.
+// radioNamed reports whether the test was requested by name.
 func radioNamed() bool {
 	return strings.Contains(flag.Lookup("test.run").Value.String(), "TestRadio")
 }
 
-// radioLength is how long is measured, after warmUp.
+// radioLength returns the duration of the measurement, after warmUp.
 func radioLength() time.Duration {
 	if radioNamed() {
 		return 20 * second
@@ -173,15 +173,15 @@ func radioSeeds(t *testing.T) uint64 {
 	return n
 }
 
-// TestRadio measures, in virtual time, how old mirrors are over links that stall, fade and
-// burst: of the node, of an oracle that knows the link, and of the node with other senders in
-// place of its own. Named on the command line it runs all loads over all links that it has:
+// TestRadio measures, in virtual time, how old mirrors are over links that stall, fade and burst.
+// It compares the node with an oracle that knows the link, and with other senders inside the node.
+// If named on the command line, it runs all loads over all available links:
 //
 //	go test ./bridge -run TestRadio -v
 //	go test ./bridge -run TestRadio/camera/wifi-busy/quic -v
 //
-// ACHBRIDGE_TRACES=DIR plays the traces in a directory too, ACHBRIDGE_RADIO='NAME:LINK;…'
-// more links, ACHBRIDGE_SEEDS=3 three seeds.
+// ACHBRIDGE_TRACES=DIR adds the traces in a directory, ACHBRIDGE_RADIO='NAME:LINK;…' adds links,
+// and ACHBRIDGE_SEEDS=3 sets the number of seeds.
 func TestRadio(t *testing.T) {
 	measured(t)
 	links, missing := radioLinks(t)
@@ -202,8 +202,7 @@ func TestRadio(t *testing.T) {
 	}
 }
 
-// measure runs the row: the node over each transport and, when it was asked for, the
-// other senders.
+// measure runs the row: the node over each transport and, if the test is named, the other senders.
 func (table *radioTable) measure(t *testing.T, load radioLoad, link radioLink) {
 	seeds := radioSeeds(t)
 	each := func(name string, f func(t *testing.T, r radioRun)) {
@@ -234,7 +233,7 @@ func (table *radioTable) measure(t *testing.T, load radioLoad, link radioLink) {
 	}
 }
 
-// play runs the node, with control in place of its Pacer unless that is nil.
+// play runs the node. control replaces its Pacer; nil keeps it.
 func (table *radioTable) play(t *testing.T, row radioRow, r radioRun, sender, over string, control newControl) *bench {
 	s := r.scenario(over)
 	s.control = control

@@ -33,7 +33,7 @@ func TestMaxRateSendsTheNewestAtItsSlot(t *testing.T) {
 	})
 }
 
-// The slot that was reserved at the old rate may be far away.
+// The slot that was reserved at the old rate may be far in the future.
 func TestMaxRateThatIsRaisedAppliesAtOnce(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{MaxRate: 1}, 64, func(f *flow) { // one in 1000 s
 		count := func(long time.Duration) uint64 {
@@ -47,7 +47,7 @@ func TestMaxRateThatIsRaisedAppliesAtOnce(t *testing.T) {
 			least, most uint64
 		}{{1, 0, 0}, {100_000, 99, 101}, {10_000, 9, 11}, {0, 1000, 1000}, {1, 0, 0}, {500_000, 499, 501}} {
 			f.requalify(rule.QoS{MaxRate: step.rate})
-			count(50 * milli) // it takes 10 ms to the origin
+			count(50 * milli) // the change takes 10 ms to reach the origin
 			if n := count(second); n < step.least || n > step.most {
 				t.Errorf("%d frames came in a second at max_rate %v, want %d to %d", n, step.rate, step.least, step.most)
 			}
@@ -57,8 +57,8 @@ func TestMaxRateThatIsRaisedAppliesAtOnce(t *testing.T) {
 	})
 }
 
-// A channel at 1 kHz whose mirror changes ten times misses nothing but what the
-// quality of service itself takes.
+// The mirror of a 1 kHz channel changes its quality of service ten times. It misses only the
+// frames that the new quality of service excludes.
 func TestQualityOfServiceChangesWithoutAGap(t *testing.T) {
 	for name, list := range map[string][]rule.QoS{
 		"budget":   {{Budget: second}, {Budget: 50 * milli}},
@@ -83,7 +83,7 @@ func TestQualityOfServiceChangesWithoutAGap(t *testing.T) {
 				}
 				gap := uint64(1)
 				if name == "max_rate" {
-					gap = 11 // 10 ms, and the frame before
+					gap = 11 // 10 ms, and the previous frame
 				}
 				last := uint64(0)
 				for _, s := range got {

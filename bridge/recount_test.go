@@ -11,8 +11,7 @@ import (
 	"achbridge/localach/damage"
 )
 
-// A frame may come to a mirror more than once: it is counted once, as what
-// became of it last.
+// A frame may arrive at a mirror more than once. It is counted once, with its last outcome.
 
 func TestFrameForANewFileIsCountedOnce(t *testing.T) {
 	for _, known := range []bool{false, true} {
@@ -47,7 +46,7 @@ func TestFrameForANewFileIsCountedOnce(t *testing.T) {
 	}
 }
 
-// The mirror had the frame when it subscribed; its file is lost afterwards.
+// The mirror had the frame when it subscribed; then its file is lost.
 func TestMirrorThatLosesAFrameOfAFormerLinkGetsItAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)

@@ -26,7 +26,7 @@ func (h *host) has(name string) bool {
 	return true
 }
 
-// A reader that opened an empty file would never know that it is not fed.
+// A reader of an empty file would not learn that the mirror is not fed.
 func TestMirrorThatIsRefusedLeavesNoFile(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -44,7 +44,7 @@ func TestMirrorThatIsRefusedLeavesNoFile(t *testing.T) {
 			}
 			return pc.mirror("robot.imu").State == status.MirrorRefused
 		})
-		time.Sleep(5 * time.Second) // several looks at the mirror
+		time.Sleep(5 * time.Second) // several checks of the mirror
 		if pc.has("robot.imu") || pc.has("robot.imu.meta") {
 			t.Error("the mirror that was refused has a file")
 		}
@@ -58,7 +58,7 @@ func TestMirrorThatIsRefusedLeavesNoFile(t *testing.T) {
 	})
 }
 
-// One that was there before the refusal stays: readers keep their handle.
+// A file that exists before the refusal stays, and readers keep their handle.
 func TestMirrorThatIsRefusedLaterKeepsItsFile(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -87,7 +87,7 @@ func TestRoomThatIsGoneWhenTheFileIsMadeIsWaitedFor(t *testing.T) {
 		pc.node.loop.call(func() {
 			pc.node.mirrors.common.Space.Free = func(int64) (int64, error) {
 				if looks.Add(1) == 1 {
-					return 1 << 30, nil // when it is planned
+					return 1 << 30, nil // for the planning
 				}
 				return free.Load(), nil
 			}

@@ -17,9 +17,9 @@ import (
 	"achbridge/bridge/status"
 )
 
-// Status tells what the node does at this moment. What the ages were over time is
-// summed up by the caller, some 50 µs for each mirror, while the node goes on; then it looks whether
-// the newest frames fit their types.
+// Status returns the present state of the node. The caller's goroutine computes the distributions
+// of the ages, about 50 µs for each mirror, while the node continues. It then checks whether the
+// newest frames have the size of their layouts.
 func (n *Node) Status() status.Report {
 	var s status.Report
 	var mirrors map[string]*binding
@@ -46,14 +46,15 @@ func (n *Node) Status() status.Report {
 	return s
 }
 
-// StatusNow is Status but for what the ages were over time, which is most of its work, and for misfits.
+// StatusNow returns the same as Status, without Age, which takes most of the time, and without
+// Misfit.
 func (n *Node) StatusNow() status.Report {
 	var s status.Report
 	n.loop.ask(func() { s = n.status() })
 	return s
 }
 
-// Alive waits until the node answers; false means that it has ended.
+// Alive waits until the node answers. It returns false if the node has ended.
 func (n *Node) Alive() bool { return n.loop.call(func() {}) }
 
 func (n *Node) status() status.Report {
@@ -118,7 +119,7 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 	return s, exports
 }
 
-// silence says why the mirror is not fed though there is a link; empty: nothing of the kind.
+// silence returns why the mirror is not fed although it has a link; "" if the link is not silent.
 func (m *binding) silence(now time.Duration) string {
 	if m.link == nil || !m.link.isInSilence() {
 		return ""
@@ -126,7 +127,7 @@ func (m *binding) silence(now time.Duration) string {
 	return m.link.silentText(now)
 }
 
-// missing are the wishes for one exact channel that nothing serves yet.
+// missing returns the requests for one exact channel that have no mirror yet.
 func (n *Node) missing() []status.Mirror {
 	var list []status.Mirror
 	v, told := n.view(), map[string]bool{}
@@ -136,7 +137,7 @@ func (n *Node) missing() []status.Mirror {
 			continue
 		}
 		if found, ok := n.requests.find(w.Host, w.Channel); !ok || found.Name(w.Host, w.Channel) != name {
-			continue // another goes before it
+			continue // another request takes precedence
 		}
 		told[name] = true
 		cause, reason := status.CausePeerMissing, "no link to "+w.Host
@@ -153,7 +154,7 @@ func (n *Node) missing() []status.Mirror {
 	return list
 }
 
-// Channels are the channels that linked peers offer, ordered by host and name.
+// Channels returns the channels that linked peers offer, ordered by host and name.
 func (n *Node) Channels() []status.RemoteChannel {
 	list := []status.RemoteChannel{}
 	n.loop.ask(func() {
@@ -179,7 +180,7 @@ func (n *Node) Channels() []status.RemoteChannel {
 	return list
 }
 
-// Exported are the channels that this node offers to everybody, for discovery.
+// Exported returns the channels that this node offers to all peers, for discovery.
 func (n *Node) Exported() []status.Local {
 	list := []status.Local{}
 	n.loop.call(func() {
@@ -193,8 +194,8 @@ func (n *Node) Exported() []status.Local {
 	return list
 }
 
-// Age watches the age of mirror name for a window, and waits that long. An error is
-// fs.ErrNotExist when there is no such mirror, or ctx's.
+// Age watches the age of the mirror called name for a window. It blocks for the whole window. The
+// error is fs.ErrNotExist if there is no such mirror, or that of ctx.
 func (n *Node) Age(ctx context.Context, name string, window time.Duration) (status.AgeReport, error) {
 	var m *binding
 	n.loop.call(func() { m = n.mirrors.byName[name] })
@@ -208,8 +209,8 @@ func (n *Node) Age(ctx context.Context, name string, window time.Duration) (stat
 	return m.EndWatch(watch, n.now(), at), ctx.Err()
 }
 
-// AgesSinceLast tells of all mirrors, in no order, what their ages were since it was called
-// last: it is for one caller, who draws them over time. It takes a µs for each.
+// AgesSinceLast returns the ages of all mirrors since its last call, in no order. Only one caller
+// may use it, to plot the ages over time. It takes about 1 µs for each mirror.
 func (n *Node) AgesSinceLast() []status.AgeLately {
 	var list []status.AgeLately
 	n.loop.call(func() {
@@ -220,10 +221,9 @@ func (n *Node) AgesSinceLast() []status.AgeLately {
 	return list
 }
 
-// Events returns what happened after event number after, 0 being before the first.
-// It waits for news until ctx ends, then the list is empty; an error is that the
-// node has ended. The newest 512 are kept: who asks too late is told how many it
-// missed.
+// Events returns the events after number after; 0 returns all. If there are none, it waits until
+// ctx ends, and then returns an empty list. The error is that the node has ended. The node keeps
+// the newest 512 events; Missed is the number of older ones that the caller missed.
 func (n *Node) Events(ctx context.Context, after uint64) (status.EventList, error) {
 	for {
 		list, missed, more := n.events.Since(after)
@@ -242,8 +242,8 @@ func (n *Node) Events(ctx context.Context, after uint64) (status.EventList, erro
 	}
 }
 
-// Tell logs a message and keeps e among the events of the node, whose Seq and Time
-// it sets. args are further attributes of the log line.
+// Tell logs a message and records e as an event of the node. It sets e's Seq and Time. args are
+// further attributes of the log line.
 func (n *Node) Tell(level slog.Level, message string, e status.Event, args ...any) {
 	n.events.Tell(level, message, e, args...)
 }

@@ -8,8 +8,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// Capture times count from the start of the robot's daemon: those of its former
-// life mean nothing in the next, but a frame grows older as it did before.
+// Capture times are relative to the start of the robot's daemon. Those of a former incarnation
+// mean nothing in the next, but the frame continues to age.
 func TestAgeGoesOnWhenTheRobotsDaemonRestarts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
@@ -20,7 +20,7 @@ func TestAgeGoesOnWhenTheRobotsDaemonRestarts(t *testing.T) {
 		robot.stop()
 		robot.run(robot.cfg)
 		w.within(10*time.Second, "link", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
-		for i := range uint64(100) { // sets the clock of the link
+		for i := range uint64(100) { // synchronizes the link's clock
 			other.put(i+1, 64)
 			time.Sleep(10 * time.Millisecond)
 		}

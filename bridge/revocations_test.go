@@ -9,7 +9,7 @@ import (
 	"achbridge/wire"
 )
 
-// issued gives a host a certificate of its own.
+// issued gives a host its own certificate.
 func (h *host) issued(a trust.Authority) *host {
 	h.w.t.Helper()
 	key, err := a.Issue(h.name, time.Now())
@@ -42,7 +42,7 @@ func (w *world) revoked(a trust.Authority, number uint64, hosts ...*host) *trust
 	return list
 }
 
-// links are the hosts that h is linked with.
+// links returns the hosts that h is linked with.
 func (h *host) links() string {
 	var names []string
 	for _, l := range h.node.Status().Links {
@@ -51,8 +51,8 @@ func (h *host) links() string {
 	return strings.Join(names, " ")
 }
 
-// The operator gives the list to one host; the thief is linked to another, with
-// which the first has no link.
+// The operator gives the list to one host. The thief is linked to another, which has no link with
+// the first.
 func TestRevocationReachesEveryNode(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.authority()
@@ -75,7 +75,7 @@ func TestRevocationReachesEveryNode(t *testing.T) {
 			t.Errorf("links: got %q, want robot and far", got)
 		}
 
-		late := w.host("late", wire10ms).issued(a).run(Config{}, far) // is told as it comes
+		late := w.host("late", wire10ms).issued(a).run(Config{}, far) // gets the list when it links
 		w.within(5*time.Second, "the list", func() bool { return late.node.cfg.Endpoint.Revocations().Number() == 4 })
 	})
 }
@@ -99,7 +99,7 @@ func TestForgedRevocationsEndTheLink(t *testing.T) {
 	})
 }
 
-// What discovery says of a node is anybody's word: a certificate's name counts.
+// Discovery's name of a node is unproven; the name in its certificate takes precedence.
 func TestProvedNameGoesBeforeDiscoverys(t *testing.T) {
 	for name, bind := range map[string]bool{"certificate": true, "shared key": false} {
 		t.Run(name, func(t *testing.T) {

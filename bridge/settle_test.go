@@ -7,8 +7,8 @@ import (
 	"achbridge/bridge/ledger"
 )
 
-// cutOff is the account of a subscription whose link ended after ten frames: six
-// are known to have come, and the mirror has counted what it counts since before.
+// cutOff returns the Book of a subscription whose link ended after ten frames. Six are known to
+// have arrived. by identifies the mirror and its counters.
 func cutOff(by ledger.Reader) *ledger.Book {
 	b := &ledger.Book{}
 	b.Settle(by)
@@ -61,7 +61,7 @@ func TestAccountIsNotSettledByWhatCannotBe(t *testing.T) {
 	}
 }
 
-// A peer of an older version tells nothing.
+// A peer of an older version sends no counters.
 func TestAccountOfAMirrorThatTellsNothingStays(t *testing.T) {
 	b := cutOff(ledger.Reader{Run: 1})
 	b.Settle(ledger.Reader{Run: 1})
@@ -70,8 +70,8 @@ func TestAccountOfAMirrorThatTellsNothingStays(t *testing.T) {
 	}
 }
 
-// A member may tell anything. What it tells is not believed if it is more than was
-// sent, and the identity of the account holds.
+// A member may send any counters. Counters above the number of sent frames are ignored, and the
+// sums of the Book still hold.
 func TestAccountIsNotTakenFromALyingMember(t *testing.T) {
 	for name, lie := range map[string]ledger.Accounts{
 		"one count above what was sent": {Delivered: 11},

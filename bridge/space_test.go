@@ -25,7 +25,7 @@ func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 	}
 }
 
-// A giant that came first keeps out neither what is small nor what is named.
+// A giant channel that came first excludes neither small channels nor named ones.
 func TestGiantsLeaveMemoryForLargeFramesOfOthers(t *testing.T) {
 	n := &Node{cfg: Config{Log: slog.New(slog.DiscardHandler)}, requests: mirrorRequests{added: []rule.Mirror{{Host: "robot", Channel: "*"}, {Host: "robot", Channel: "map"}}}}
 	l := &link{n: n, host: "robot", inbound: map[uint32]*inbound{}}

@@ -14,27 +14,28 @@ import (
 )
 
 const (
-	maxControlBacklog = 4 << 20 // bytes a peer may leave unread before the link ends
+	maxControlBacklog = 4 << 20 // bytes that a peer may leave unread before the link ends
 	byeTimeout        = 300 * time.Millisecond
 )
 
 var errUnread = errors.New("the peer does not read its control stream")
 
-// controlQueue has the control messages of a link that are not written yet. Safe for concurrent use; it never blocks.
+// controlQueue has the control messages of a link that are not written yet. It is safe for
+// concurrent use and never blocks.
 type controlQueue struct {
-	mu         lock.Mutex[lock.Leaf] // guards what follows
+	mu         lock.Mutex[lock.Leaf] // guards the fields below
 	messages   [][]byte
 	bytes      int
 	hasBye     bool // the last message is a Bye
 	wake       chan struct{}
-	byeWritten chan struct{} // closed when a Bye has been written
+	byeWritten chan struct{} // closed when a Bye was written
 }
 
 func newControlQueue() *controlQueue {
 	return &controlQueue{wake: make(chan struct{}, 1), byeWritten: make(chan struct{})}
 }
 
-// add reports whether there is room for the message.
+// add queues a message. It returns false if the queue then exceeds maxControlBacklog.
 func (q *controlQueue) add(message []byte, isBye bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -45,7 +46,7 @@ func (q *controlQueue) add(message []byte, isBye bool) bool {
 	return q.bytes <= maxControlBacklog
 }
 
-// take empties the queue.
+// take removes and returns all messages.
 func (q *controlQueue) take() (messages [][]byte, hasBye bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -53,14 +54,15 @@ func (q *controlQueue) take() (messages [][]byte, hasBye bool) {
 	return messages, q.hasBye
 }
 
-// unread returns how many bytes the peer has not read yet, except for those that are being written.
+// unread returns the number of queued bytes. The bytes that are being written do not count.
 func (q *controlQueue) unread() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.bytes
 }
 
-// bye tells the peer that this node leaves, and waits a moment until the message is written.
+// bye informs the peer that this node leaves, and closes the session. It waits at most byeTimeout
+// until the message is written.
 func (l *link) bye(reason string) {
 	l.send(wire.Bye{Reason: reason})
 	t := time.NewTimer(byeTimeout)
@@ -73,8 +75,8 @@ func (l *link) bye(reason string) {
 	l.s.Close(reason)
 }
 
-// send queues a control message. It never blocks; a peer that does not read
-// loses its link.
+// send queues a control message. It never blocks; if the peer does not read its messages, send
+// ends the link.
 func (l *link) send(m wire.Message) {
 	b, err := wire.AppendMessage(nil, m)
 	if err != nil {
@@ -82,7 +84,7 @@ func (l *link) send(m wire.Message) {
 		return
 	}
 	if _, isBye := m.(wire.Bye); !l.out.add(b, isBye) {
-		l.cancel(errUnread) // its goroutines end and with them the link
+		l.cancel(errUnread) // ends the link's goroutines, and so the link
 	}
 }
 
@@ -97,7 +99,7 @@ func (l *link) tell(ctx context.Context) error {
 		}
 		if hasBye {
 			close(l.out.byeWritten)
-			<-ctx.Done() // the end of the session carries the reason
+			<-ctx.Done() // the reason is sent when the session is closed
 			return ctx.Err()
 		}
 		if messages != nil {
@@ -111,7 +113,7 @@ func (l *link) tell(ctx context.Context) error {
 	}
 }
 
-// unheard says why nothing more is read from the control stream.
+// unheard returns the reason why the control stream ended.
 func unheard(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("control stream: the peer has ended it%.0w", err)
@@ -119,8 +121,8 @@ func unheard(err error) error {
 	return fmt.Errorf("control stream: %w", err)
 }
 
-// hear reads control messages and hands them to the node's goroutine. While the link is a
-// spare, it reads only the Hello.
+// hear reads control messages and hands them to the node's goroutine. While the link is a spare,
+// hear handles only stamps and the first message, which is the Hello.
 func (l *link) hear(ctx context.Context) error {
 	var head [4]byte
 	greeted := false
@@ -142,10 +144,10 @@ func (l *link) hear(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := limiter.WaitN(ctx, 1+size/controlUnit); err != nil { // the stream's flow control makes the peer wait too
+		if err := limiter.WaitN(ctx, 1+size/controlUnit); err != nil { // the stream's flow control slows the peer down too
 			return err
 		}
-		if stamp, ok := m.(wire.Stamp); ok { // the node's queue would count as the way
+		if stamp, ok := m.(wire.Stamp); ok { // stamps bypass the node's queue, whose delay would count as the path's
 			l.stamped(stamp, came)
 			continue
 		}
@@ -173,13 +175,13 @@ func (l *link) hear(ctx context.Context) error {
 	}
 }
 
-// unwelcome ends a link to a peer that cannot be served. Its text is for the
-// operators on both sides.
+// unwelcome is an error that ends a link to a peer that cannot be served. Its text is sent to the
+// peer, for the operators on both sides.
 type unwelcome string
 
 func (u unwelcome) Error() string { return string(u) }
 
-// lastWord is the reason that the peer is told when its link ends because of err.
+// lastWord returns the reason to send to the peer when its link ends because of err, "" for none.
 func lastWord(err error) string {
 	if u, ok := errors.AsType[unwelcome](err); ok {
 		return string(u)

@@ -10,15 +10,15 @@ import (
 	"achbridge/testnet"
 )
 
-// suspend has the clocks of a host say that it was suspended. It was not: in virtual time
-// no clock stands still, so that what came meanwhile looks as new as it would then.
+// suspend makes the clocks of a host report a suspend. In virtual time no clock actually stops, so
+// frames that arrived meanwhile look new, as they would after a real suspend.
 func (h *host) suspend(long time.Duration) { h.slept.Add(int64(long)) }
 
 func TestNoCommandIsPutThatCameBeforeTheRobotWasSuspended(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.commands(200 * time.Millisecond)
 		c.put()
-		c.watch(5 * time.Millisecond) // it is on its way
+		c.watch(5 * time.Millisecond) // the command is in transit
 		c.robot.suspend(time.Hour)
 		before := c.number
 		c.watch(100 * time.Millisecond)
@@ -36,8 +36,8 @@ func TestNoCommandIsPutThatCameBeforeTheRobotWasSuspended(t *testing.T) {
 	})
 }
 
-// The daemon notices by the first command that comes, and asks for the peer's clock at
-// once: with 20 ms of way to and fro the robot obeys again after little more than that.
+// The first command that arrives makes the daemon notice, and it requests the peer's clock at
+// once. With a round trip of 20 ms the robot obeys again after little more than that.
 func TestCommandsGoOnSoonAfterTheRobotWasSuspended(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.commands(200 * time.Millisecond)
@@ -57,8 +57,8 @@ func TestCommandsGoOnSoonAfterTheRobotWasSuspended(t *testing.T) {
 	})
 }
 
-// A command is sent again when the path is back, within its budget: unless the operator's
-// host was suspended meanwhile, which its clock does not tell.
+// A command is retransmitted within its budget when the path returns, unless the operator's host
+// was suspended meanwhile. Its monotonic clock does not show the suspend.
 func TestNoCommandIsSentThatWasPutBeforeTheOperatorsHostWasSuspended(t *testing.T) {
 	for name, long := range map[string]time.Duration{"awake": 0, "suspended": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,8 @@ func TestNoCommandIsSentThatWasPutBeforeTheOperatorsHostWasSuspended(t *testing.
 	}
 }
 
-// A command that waits for the hub is published when the previous one has been sent, unless the operator's host was suspended meanwhile.
+// A command that waits for the hub is published when the previous one has been sent, unless the
+// operator's host was suspended meanwhile.
 func TestNoCommandFromBeforeASuspendIsPutAtTheHub(t *testing.T) {
 	for name, long := range map[string]time.Duration{"awake": 0, "suspended": time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"achbridge/testnet"
 )
 
-// Either end counts what the way between them loses, and what it carries.
+// Each end counts the packets that the path loses and the data that it carries.
 func TestLinkCountsWhatItLosesAndCarries(t *testing.T) {
 	const frames, size = 2000, 200
 	for _, c := range []struct {

@@ -13,13 +13,13 @@ import (
 	"achbridge/bridge/via"
 )
 
-// The transports as scenarios name them; "auto" is both.
+// The transports as in scenarios; "auto" means both.
 const (
 	overQUIC = "quic"
 	overSCTP = "sctp"
 )
 
-// sockets opens those of h.over, SCTP's at the port after QUIC's.
+// sockets opens the sockets of h.over. The SCTP port is the one after the QUIC port.
 func (h *host) sockets() (quic, sctp net.PacketConn) {
 	h.w.t.Helper()
 	listen := func(port int) net.PacketConn {
@@ -44,7 +44,7 @@ func (h *host) sockets() (quic, sctp net.PacketConn) {
 	return quic, sctp
 }
 
-// filterConn loses what is sent to a port.
+// filterConn drops packets to a port.
 type filterConn struct {
 	net.PacketConn
 	port *atomic.Int32
@@ -57,7 +57,8 @@ func (c filterConn) WriteTo(b []byte, to net.Addr) (int, error) {
 	return c.PacketConn.WriteTo(b, to)
 }
 
-// asPeer is h as others list it: where it listens, or may.
+// asPeer returns h as other hosts list it, with the addresses of both transports where h may
+// listen.
 func (h *host) asPeer(over string) Peer {
 	sctp := *h.addr().(*net.UDPAddr)
 	sctp.Port++
@@ -71,8 +72,8 @@ func (h *host) asPeer(over string) Peer {
 	return Peer{Host: h.name, Node: h.id.String(), Addrs: []transport.Addrs{a}, Static: true, Over: via.Kind(over)}
 }
 
-// streamingOverBoth is a robot that streams to a PC, both with both transports; what
-// either sends to the port in filtered gets lost.
+// streamingOverBoth returns a robot that streams to a PC, both with both transports. Packets of
+// either host to the given port are lost.
 func streamingOverBoth(w *world) (robot, pc *host, port *atomic.Int32) {
 	w.t.Helper()
 	robot, pc, port = w.host("robot", wire10ms), w.host("pc", wire10ms), new(atomic.Int32)
@@ -122,7 +123,7 @@ func TestLinkChangesItsTransportWhenToldTo(t *testing.T) {
 	})
 }
 
-// The robot, which knows nothing of the PC's wish, dials over QUIC as well.
+// The robot does not know which transport the PC requires, and dials over QUIC as well.
 func TestPeerIsLinkedOverTheForcedTransportWhoeverDials(t *testing.T) {
 	for _, lower := range []string{"robot", "pc"} {
 		t.Run(lower, func(t *testing.T) {
@@ -160,7 +161,7 @@ func TestSessionOverTheTransportNotWantedIsRefused(t *testing.T) {
 			h.run(Config{})
 		}
 		wish := robot.asPeer(overSCTP)
-		wish.Addrs = []transport.Addrs{{QUIC: wish.Addrs[0].QUIC}} // so that it is the robot alone that dials
+		wish.Addrs = []transport.Addrs{{QUIC: wish.Addrs[0].QUIC}} // so that only the robot dials
 		pc.node.SetPeers([]Peer{wish})
 		robot.node.SetPeers([]Peer{pc.asPeer(overQUIC)})
 		w.within(time.Second, "refusal", func() bool {

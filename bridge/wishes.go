@@ -13,14 +13,15 @@ import (
 	"achbridge/wire"
 )
 
-// Wish returns the request because of which the node mirrors a channel of a host: a rule, a request
-// of the API, or a push. ok is false for a channel without a request or that a rule denies.
+// Wish returns the request because of which the node mirrors a channel of a host: a rule, a
+// request of the API, or a push. ok is false if there is no request, or if a rule denies the
+// channel.
 func (n *Node) Wish(host, channel string) (w rule.Mirror, ok bool) {
 	n.loop.ask(func() { w, ok = n.requests.find(host, channel) })
 	return w, ok
 }
 
-// pushed are the requests that pushes of peers have made here.
+// pushed returns the requests that pushes of peers have made here.
 func (n *Node) pushed() []rule.Mirror {
 	var list []rule.Mirror
 	for _, l := range n.links {
@@ -32,9 +33,10 @@ func (n *Node) pushed() []rule.Mirror {
 }
 
 // Mirror adds a request. Channels that match it are mirrored as soon as a peer offers them. It
-// comes before an equal request of the configuration. It replaces an earlier request for the same
-// host and channel: running mirrors get the new QoS without a gap, before Mirror returns, or
-// make way for a mirror with the new name. A request that the configuration denies is an error.
+// takes precedence over an equal request of the configuration, and replaces an earlier request for
+// the same host and channel. Running mirrors get the new QoS without a gap before Mirror returns.
+// A mirror with a new name replaces the one with the old name. It is an error if the configuration
+// denies the request.
 func (n *Node) Mirror(m rule.Mirror) error {
 	if err := m.Check(); err != nil {
 		return err
@@ -42,22 +44,22 @@ func (n *Node) Mirror(m rule.Mirror) error {
 	return n.loop.change(func() error { return n.requests.add(m) })
 }
 
-// FilePolicy says what becomes of a mirror's file.
+// FilePolicy decides whether a mirror's file stays when the mirror ends.
 type FilePolicy int
 
-// What Unmirror does with the mirrors' files.
+// The policies of Unmirror for the mirrors' files.
 const (
 	Keep FilePolicy = iota
 	Remove
 )
 
-// Unmirror removes a request. Its mirrors stop. Their files stay, unless policy is Remove.
+// Unmirror removes a request and ends its mirrors. Their files stay, unless policy is Remove.
 func (n *Node) Unmirror(m rule.Mirror, policy FilePolicy) error {
 	return n.loop.change(func() error { return n.unmirror(m, policy) })
 }
 
 func (n *Node) unmirror(m rule.Mirror, policy FilePolicy) error {
-	n.loop.changed() // a wish of lower precedence may apply now
+	n.loop.changed() // a request of lower precedence may apply now
 	if n.requests.remove(m) {
 		return n.dropUnwanted(policy)
 	}
@@ -71,20 +73,19 @@ func (n *Node) unmirror(m rule.Mirror, policy FilePolicy) error {
 	return n.requests.whyNotRemoved(m)
 }
 
-// lowest is priority 0.
+// lowest is the lowest priority, 0 for users.
 const lowest rule.Priority = 1
 
 // peekPrefix begins the names of temporary mirrors; a part of the node's id follows.
 const peekPrefix = "peek-"
 
-// IsPeek reports whether a channel is a temporary mirror, which is removed with its last
-// viewer.
+// IsPeek reports whether a channel is a temporary mirror, which is removed with its last viewer.
 func IsPeek(channel string, tag localach.Tag) bool {
 	return tag != (localach.Tag{}) && strings.HasPrefix(channel, peekPrefix)
 }
 
-// Peek makes a temporary mirror of a channel of another host, until end is called. end may be
-// called twice. The error says why there can be no such mirror.
+// Peek makes a temporary mirror of a channel of another host, until end is called. Further calls
+// of end do nothing. The error is the reason why there can be no such mirror.
 func (n *Node) Peek(host, channel string) (end func(), err error) {
 	w := rule.Mirror{Host: host, Channel: channel, QoS: rule.QoS{Priority: lowest, Budget: time.Hour}, From: "somebody who looks at it"}
 	if rule.IsAchd(host) {
@@ -111,7 +112,7 @@ func (n *Node) Peek(host, channel string) (end func(), err error) {
 	return sync.OnceFunc(func() { n.loop.post(func() { n.requests.endTemporary(host, channel); n.loop.changed() }) }), nil
 }
 
-// sweepTemporary removes temporary mirrors with this prefix that a killed daemon has left.
+// sweepTemporary removes temporary mirrors with this prefix that a killed daemon has left behind.
 func sweepTemporary(dir localach.Dir, prefix string) {
 	list, err := dir.List()
 	if err != nil {
@@ -133,8 +134,9 @@ func sweepTemporary(dir localach.Dir, prefix string) {
 	}
 }
 
-// writerOf returns the host that feeds the mirror called name, or will as soon as it offers the
-// channel. It returns "" if there is none, or if it is channel of host itself.
+// writerOf returns the host that feeds the mirror called name, or that will feed it as soon as it
+// offers the channel. It returns "" if there is none. The given channel of the given host does not
+// count.
 func (n *Node) writerOf(name, host, channel string) string {
 	if m := n.mirrors.byName[name]; m != nil && (m.Host != host || m.Channel != channel) {
 		return m.Host
@@ -142,9 +144,9 @@ func (n *Node) writerOf(name, host, channel string) string {
 	return n.requests.writer(name, host, channel)
 }
 
-// depose takes a command channel away from a writer whose link is silent and that has sent
-// nothing within the deadline. A safe frame that is due is put first. depose returns true if
-// another writer may write now.
+// depose takes a command channel away from a writer whose link is silent and that has sent nothing
+// within the deadline. A safe frame that is due is put first. depose returns true if another
+// writer may write now.
 func (n *Node) depose(name, by string) bool {
 	m := n.mirrors.byName[name]
 	if m == nil || m.link == nil || !m.link.isInSilence() || !m.Lost() {
@@ -153,7 +155,7 @@ func (n *Node) depose(name, by string) bool {
 	l := m.link
 	i := slices.IndexFunc(l.offers.accepted, func(p pushed) bool { return p.As == name })
 	if i < 0 {
-		return false // a wish of this host asks for the writer
+		return false // the writer was requested by this host, not by a push
 	}
 	offer := l.offers.accepted[i].offer.ID
 	l.offers.accepted = slices.Delete(l.offers.accepted, i, i+1)
@@ -164,8 +166,8 @@ func (n *Node) depose(name, by string) bool {
 	return n.mirrors.byName[name] == nil
 }
 
-// part keeps a mirror without a request until its safe frame has been put: its writer is lost, but
-// may be back before the deadline.
+// part keeps a mirror without a request until its safe frame has been put. Its writer is lost, but
+// may return before the deadline.
 func (m *binding) part() bool {
 	if m.parting = m.Owes(); !m.parting {
 		return false
@@ -178,7 +180,7 @@ func (m *binding) part() bool {
 }
 
 // bindMirrors makes a mirror and a subscription for every channel that a peer offers and a request
-// asks for. It ends mirrors without a request.
+// names or matches. It ends mirrors without a request.
 func (n *Node) bindMirrors() {
 	n.dropUnwanted(Keep)
 	n.bindAchd()
@@ -193,7 +195,7 @@ func (n *Node) bindMirrors() {
 			w, ok := n.requests.find(l.host, c.Name)
 			exact := w.Host == l.host && w.Channel == c.Name
 			if !ok || c.Closed && !exact && !mirrored[[2]string{l.host, c.Name}] {
-				continue // only a wish that names the channel gets a mirror that says why it is refused
+				continue // a refused channel gets a mirror, with the reason, only if a request names it
 			}
 			n.bind(l, c, w)
 		}

@@ -51,7 +51,7 @@ func TestUnmirroredChannelFallsBackToAPattern(t *testing.T) {
 	})
 }
 
-// Who asks for something looks at the status next, and must not see what was before.
+// A caller that adds a request and then reads the status must not see the old state.
 func TestWishIsInTheStatusThoughTheNodeRests(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

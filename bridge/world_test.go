@@ -27,19 +27,19 @@ import (
 	"achbridge/testnet"
 )
 
-// world is a robot's network in virtual time: hosts with channel directories of
-// their own in real shared memory, joined by emulated links.
+// world is a robot's network in virtual time. Its hosts have their own channel directories in real
+// shared memory and are joined by emulated links.
 type world struct {
 	t     *testing.T
 	net   *testnet.Network
 	key   trust.Key
 	hosts int
 	names []string
-	one   *host // with a node, where there is only one
+	one   *host // the host with a node, in worlds with only one
 }
 
-// measured skips, with -short, a test that finds figures by code that other tests run too:
-// under the race detector, say, it would find nothing else.
+// measured skips a test with -short if the test only measures. Other tests run the same code, so
+// that for example the race detector would find nothing more.
 func measured(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -47,15 +47,15 @@ func measured(t *testing.T) {
 	}
 }
 
-// inWorld runs f in virtual time, beside other worlds.
+// inWorld runs f in virtual time, in parallel with other worlds.
 func inWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
 	t.Parallel()
 	inLoneWorld(t, f)
 }
 
-// inLoneWorld is inWorld for what no other test may run beside: it measures the memory
-// of the process, say.
+// inLoneWorld is inWorld for tests that must not run in parallel, for example because they measure
+// the memory of the process.
 func inLoneWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -63,36 +63,36 @@ func inLoneWorld(t *testing.T, f func(w *world)) {
 	})
 }
 
-// host is one host of the world; its node can be stopped and started.
+// host is one host of the world. Its node can be stopped and started.
 type host struct {
 	w      *world
 	name   string
-	over   string // transport of the node; "" is quic, auto is both and not for runAt
+	over   string // transport of the node; "" means quic, auto means both and is not possible with runAt
 	dir    localach.Dir
 	net    *testnet.Host
 	number int
-	// filtered, if not nil, is a port to which nothing that run's sockets send gets.
+	// filtered is a port; packets to it from the sockets of run are lost. nil means no such port.
 	filtered *atomic.Int32
-	socket   func(net.PacketConn) net.PacketConn // what run makes of its sockets; nil: nothing
-	source   Source                              // nil: a pollSource
+	socket   func(net.PacketConn) net.PacketConn // wraps the sockets of run; nil means no wrapping
+	source   Source                              // nil means a pollSource
 	id       trust.NodeID
 	machine  Machine
-	key      trust.Key // of its own; the world's unless it is set
+	key      trust.Key // key of the host; zero means the world's
 	cfg      Config
 	dials    []*host
 	node     *Node
 	stop     func()
 	log      *logBook
-	puts     *putSource // is told of what channel.put puts
+	puts     *putSource // notified by channel.put
 	views    map[string]*view
-	slept    atomic.Int64  // ns for which it has been suspended
-	lingers  time.Duration // between the end of its node and that of its sockets
+	slept    atomic.Int64  // total time in suspend, ns
+	lingers  time.Duration // delay between the end of the node and that of its sockets
 }
 
 const port = 8076
 
-// host adds a host. Its name on the emulated network is its own, so that two
-// hosts may call themselves the same.
+// host adds a host. Its name on the emulated network is unique, so that two hosts may use the same
+// host name.
 func (w *world) host(name string, link testnet.Params) *host {
 	w.t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "bridge-test-")
@@ -113,7 +113,7 @@ func (w *world) host(name string, link testnet.Params) *host {
 	return h
 }
 
-// named counts the hosts of that name.
+// named adds name to the names and counts the earlier hosts with that name.
 func (w *world) named(name string) int {
 	w.names = append(w.names, name)
 	return strings.Count(strings.Join(w.names, " ")+" ", name+" ") - 1
@@ -169,7 +169,7 @@ func (h *host) addr() net.Addr {
 	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(testnet.HostAddr4(h.number), port))
 }
 
-// channel makes a channel of the host.
+// channel makes a channel on the host.
 func (h *host) channel(name string, count, size int) *channel {
 	h.w.t.Helper()
 	ch, err := h.dir.Create(name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: count, FrameSize: size}})
@@ -186,7 +186,7 @@ type channel struct {
 	t       *testing.T
 	ch      *localach.Channel
 	w       *localach.Writer
-	noticed func(ch *localach.Channel) // called after each put, if not nil
+	noticed func(ch *localach.Channel) // called after each put; nil means no call
 	closed  bool
 }
 
@@ -216,18 +216,18 @@ func frame(number uint64, size int) []byte {
 	return b
 }
 
-// view is a channel of a host that is held open between two looks.
+// view is an open channel of a host, kept between two reads.
 type view struct {
 	ch      *localach.Channel
 	r       *localach.Reader
-	file    uint64 // its inode
+	file    uint64 // inode of the file
 	buf     []byte
-	frame   []byte // the newest, in buf
-	checked uint64 // number of the last frame whose pattern was right, in the channel
+	frame   []byte // newest frame, in buf
+	checked uint64 // channel's number of the last frame whose pattern was checked
 }
 
-// newest returns the number of the newest frame of a channel of the host, and
-// its age; 0 when there is none.
+// newest returns the number and the age of the newest frame of a host's channel. Both are 0
+// without a frame.
 func (h *host) newest(name string) (number uint64, age time.Duration) {
 	h.w.t.Helper()
 	v, err := h.see(name)
@@ -251,8 +251,8 @@ func (h *host) newest(name string) (number uint64, age time.Duration) {
 	return number, time.Duration(time.Now().UnixNano() - int64(binary.LittleEndian.Uint64(b[8:])))
 }
 
-// see reads the newest frame of a channel of the host. It opens the channel once for each
-// file, since opening costs much more than reading.
+// see reads the newest frame of a channel of the host. It opens each file of the channel only
+// once, since opening costs much more than reading.
 func (h *host) see(name string) (*view, error) {
 	var file unix.Stat_t
 	err := unix.Stat(h.dir.Path(name), &file)
@@ -290,8 +290,8 @@ func (h *host) closeView(name string) {
 	delete(h.views, name)
 }
 
-// within waits until ok, and fails when that takes longer than limit. It looks every
-// millisecond, and more seldom the longer it has waited.
+// within waits until ok returns true, and fails if that takes longer than limit. It calls ok every
+// millisecond, and less often the longer it has waited.
 func (w *world) within(limit time.Duration, what string, ok func() bool) time.Duration {
 	w.t.Helper()
 	begin := time.Now()
@@ -304,7 +304,7 @@ func (w *world) within(limit time.Duration, what string, ok func() bool) time.Du
 	return time.Since(begin)
 }
 
-// follows waits until the mirror holds frame number.
+// follows waits until frame number is the mirror's newest.
 func (h *host) follows(name string, number uint64, limit time.Duration) time.Duration {
 	h.w.t.Helper()
 	return h.w.within(limit, h.name+"'s "+name, func() bool { n, _ := h.newest(name); return n == number })
@@ -320,13 +320,13 @@ func (h *host) mirror(name string) status.Mirror {
 	return status.Mirror{}
 }
 
-// pollSource is a Source in virtual time. It looks for channels, and for what others than
-// channel.put put into them, with timers.
+// pollSource is a Source in virtual time. With timers it polls for channels, and for frames that
+// were not put by channel.put.
 type pollSource struct{ *putSource }
 
 func (s pollSource) Changes(ctx context.Context, f func(localach.Event)) error {
 	known := map[string]uint64{}
-	settled := int64(-1) // since when the directory is as it was listed
+	settled := int64(-1) // time since which the directory has not changed
 	for ; ctx.Err() == nil; pause(ctx, 10*time.Millisecond) {
 		changed := s.changed()
 		if changed == settled {
@@ -359,7 +359,7 @@ func (s pollSource) Changes(ctx context.Context, f func(localach.Event)) error {
 	return nil
 }
 
-// changed tells when a name in the directory came or went last, in ns of the clock that
+// changed returns when a name in the directory was last added or removed, in ns of the clock that
 // stamps files.
 func (s pollSource) changed() int64 {
 	var st unix.Stat_t
@@ -369,12 +369,12 @@ func (s pollSource) changed() int64 {
 	return st.Mtim.Nano()
 }
 
-// stampNow is the stamp that a change would get now. That clock, which is the machine's
-// also in virtual time, goes in steps of milliseconds: what was stamped in this step may
-// not be the last of it.
+// stampNow returns the stamp that a change would get now. The clock is the machine's even in
+// virtual time, and advances in steps of milliseconds. Further changes may get the same stamp
+// within one step.
 func stampNow() int64 {
 	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) // it is there
+	_ = unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) // always exists on Linux
 	return now.Nano()
 }
 
@@ -399,7 +399,7 @@ func (s pollSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 	return func() { stop(); cancel() }
 }
 
-// logBook keeps what was logged.
+// logBook collects log output.
 type logBook struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -46,9 +46,9 @@ func TestAtMostThreeFramesAreOnTheirWayToAReader(t *testing.T) {
 	const size = 4000
 	put := func() { putOne(t, out, fmt.Sprintf("%0*d", size, 1)) }
 	put()
-	nextOne(t, in) // has sent three pulls, and does not take what they bring
+	nextOne(t, in) // has sent three fetches, and does not handle their answers
 	l, _ := pc.current()
-	flush := func() { // what the hub has sent by now has come
+	flush := func() { // the messages that the hub has sent by now have arrived
 		for _, h := range []*half{l.small, l.large} {
 			if err := h.nc.FlushTimeout(await.Limit); err != nil {
 				t.Fatal(err)
@@ -68,8 +68,8 @@ func TestAtMostThreeFramesAreOnTheirWayToAReader(t *testing.T) {
 	}
 }
 
-// A receiver delays the acknowledgement of a segment that is not full by 40 ms. A window that lets nothing follow
-// it would make each frame wait for that.
+// A receiver delays the acknowledgement of a partial segment by 40 ms. With a window that lets no
+// segment follow it, each frame would wait for that.
 func TestAFrameDoesNotWaitForADelayedAcknowledgement(t *testing.T) {
 	need.Long(t) // it measures
 	h := startHub(t, "robot")

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Channel is the place of one channel's newest frame at the hub. One goroutine may call Put, of a channel of
-// this host, and another one Next, of a channel of any.
+// Channel accesses one channel's newest frame at the hub. One goroutine may call Put, for a
+// channel of this host, and another one Next, for a channel of any host.
 type Channel struct {
 	client     *Client
 	host, name string
@@ -19,7 +19,7 @@ type Channel struct {
 	pull puller
 }
 
-// Channel does not block.
+// Channel returns the access to a host's channel. It does not block.
 func (c *Client) Channel(host, channel string) *Channel {
 	ch := &Channel{client: c, host: host, name: channel, closed: make(chan struct{})}
 	ch.put.channel, ch.pull.channel = ch, ch
@@ -27,7 +27,7 @@ func (c *Client) Channel(host, channel string) *Channel {
 	return ch
 }
 
-// Close ends calls that wait, and no longer asks for frames.
+// Close ends blocked calls, and fetches no more frames.
 func (ch *Channel) Close() {
 	ch.once.Do(func() { close(ch.closed) })
 	ch.pull.leave()
@@ -35,7 +35,7 @@ func (ch *Channel) Close() {
 
 var errClosed = errors.New("hub: channel closed")
 
-// over is why a call ends early, or nil.
+// over returns the reason why a call must end early, or nil.
 func (ch *Channel) over(ctx context.Context) error {
 	select {
 	case <-ch.closed:

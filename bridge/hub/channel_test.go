@@ -12,8 +12,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// putOne puts a frame and waits for the hub's word. On a busy machine the hub may be silent for so long that the
-// client takes another connection: then it puts the frame again.
+// putOne puts a frame and waits for the acknowledgement. On a busy machine the hub may be silent
+// until the client replaces the connection; putOne then puts the frame again.
 func putOne(t testing.TB, ch *Channel, frame string) {
 	t.Helper()
 	ctx := await.Context(t)
@@ -38,7 +38,8 @@ func nextOne(t testing.TB, ch *Channel) string {
 	return string(b)
 }
 
-// Else small frames of other channels wait behind up to three large ones when a camera begins.
+// Otherwise small frames of other channels would wait behind up to three large ones when a camera
+// starts.
 func TestTheFirstLargeFrameComesAside(t *testing.T) {
 	h := startHub(t, "robot", "pc")
 	robot, pc := h.connectedClient("robot"), h.connectedClient("pc")
@@ -61,7 +62,7 @@ func TestAChannelThatWaitsHoldsUpNoOther(t *testing.T) {
 	defer other.Close()
 	putOne(t, slow, "x")
 	slow.put.mu.Lock()
-	slow.put.trip = time.Hour // as if the hub were far away for its frames
+	slow.put.trip = time.Hour // as if its frames had a distant hub
 	slow.put.mu.Unlock()
 	ended := make(chan error, 1)
 	go func() { ended <- slow.Room(await.Context(t), 1) }()
@@ -76,7 +77,7 @@ func TestAChannelThatWaitsHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// Another stream with the channel's subject could keep the frames, where no reader looks for them.
+// Another stream with the channel's subject could store the frames where no reader looks for them.
 func TestAnswerThatNamesAnotherStreamIsNoAcknowledgement(t *testing.T) {
 	p := &putter{channel: &Channel{host: "robot", name: "imu"}}
 	for stream, want := range map[string]string{

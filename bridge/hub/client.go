@@ -12,18 +12,18 @@ import (
 	"achbridge/bridge/logline"
 )
 
-// Config is what a Client needs.
+// Config has the settings of a Client.
 type Config struct {
 	Credentials Credentials
-	// Hub is where the hub is, as ParseAddress takes it. Without, the credentials say it.
+	// Hub is the address of the hub, as ParseAddress takes it. If empty, the address in the
+	// credentials is used.
 	Hub string
 	Log *slog.Logger
 
-	roots *x509.CertPool // without: the system's
+	roots *x509.CertPool // nil means the system's roots
 }
 
-// Client is this host at a hub. It works while Run does. All methods may be called by
-// several goroutines at once.
+// Client connects this host to a hub while Run runs. All methods are safe for concurrent use.
 type Client struct {
 	credentials Credentials
 	public      string
@@ -35,16 +35,16 @@ type Client struct {
 	sessions sessions
 
 	mu      sync.Mutex
-	line    *line         // nil: not connected
-	changed chan struct{} // closed when line is another one
-	since   time.Time     // when line came or went
-	trouble error         // why there is none, or why a new one is not got
-	told    logline.Limit // of the log about it
-	began   time.Time     // of this client
+	line    *line         // nil means not connected
+	changed chan struct{} // closed when line changes
+	since   time.Time     // when line was last set or cleared
+	trouble error         // why there is no line, or why no replacement could be connected
+	told    logline.Limit // limits the log messages about trouble
+	began   time.Time     // when the client was made
 	silent  time.Duration
 }
 
-// New checks the configuration. It does not connect: Run does.
+// New checks the configuration. It does not connect; Run does.
 func New(c Config) (*Client, error) {
 	if c.Hub != "" {
 		address, err := ParseAddress(c.Hub)
@@ -71,24 +71,26 @@ func New(c Config) (*Client, error) {
 	return client, nil
 }
 
-// State is how it stands with the hub.
+// State describes the connection to the hub.
 type State struct {
 	Connected bool
-	Since     time.Time // when it was connected, or was not any more
+	Since     time.Time // when the connection began or ended
 	Address   string    // tls://HOST:PORT
-	// Err is why there is no connection: it wraps ErrRefused, ErrCertificate or another cause.
+	// Err is the reason why there is no connection. It wraps ErrRefused, ErrCertificate or another
+	// cause.
 	Err error
-	// Silent is for how long the hub has owed a sign of life.
+	// Silent is how long a sign of life from the hub has been overdue.
 	Silent time.Duration
-	// Unacked is how many bytes were sent that the hub has not acknowledged.
+	// Unacked is the number of sent bytes that the hub has not acknowledged.
 	Unacked int
-	// RoundTrip is the shortest one that was seen; 0: none yet.
+	// RoundTrip is the shortest measured round trip; 0 means none yet.
 	RoundTrip time.Duration
-	// MaxPayload is the size of the largest message that the hub takes, in bytes; 0: not known.
+	// MaxPayload is the size of the largest message that the hub accepts, in bytes; 0 means
+	// unknown.
 	MaxPayload int
 }
 
-// State never blocks.
+// State returns the present state. It never blocks.
 func (c *Client) State() State {
 	c.mu.Lock()
 	s := State{Connected: c.line != nil, Since: c.since, Address: c.credentials.Hub, Err: c.trouble, Silent: c.silent}
@@ -100,15 +102,16 @@ func (c *Client) State() State {
 	return s
 }
 
-// current is the connection to the hub, or nil, and a channel that is closed when it is another one.
+// current returns the connection to the hub, or nil, and a channel that is closed when the
+// connection changes.
 func (c *Client) current() (*line, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.line, c.changed
 }
 
-// connected is the connection to the hub. Without one, or when nothing is heard of it, it
-// fails at once.
+// connected returns the connection to the hub. It fails at once without a connection, or if the
+// connection has been silent for too long.
 func (c *Client) connected() (*line, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +124,7 @@ func (c *Client) connected() (*line, error) {
 	return c.line, nil
 }
 
-// become makes l the connection; nil: there is none, for this reason.
+// become makes l the connection. If l is nil there is none, for the given reason.
 func (c *Client) become(l *line, reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,8 +133,8 @@ func (c *Client) become(l *line, reason error) {
 	c.changed = make(chan struct{})
 }
 
-// noteTrouble takes why the hub is not reached, and has it logged when it is another reason
-// than before.
+// noteTrouble records why the hub cannot be reached. It logs the reason if it differs from the
+// last one.
 func (c *Client) noteTrouble(err error) {
 	c.mu.Lock()
 	news := err != nil && (c.trouble == nil || c.trouble.Error() != err.Error())

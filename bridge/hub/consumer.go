@@ -12,15 +12,17 @@ import (
 )
 
 const (
-	// consumerLasts is how long the server keeps a consumer without a pull.
+	// consumerLasts is how long the server keeps a consumer without a fetch.
 	consumerLasts = 2 * time.Second
-	// maxWaiting is how many pulls of a consumer may wait at the server. A host has up to maxPulls on each of its two connections, and
-	// pulls of a former connection may still wait.
+	// maxWaiting is the number of fetches of a consumer that may wait at the server. A host has up
+	// to maxPulls on each of its two connections, and fetches of a former connection may still
+	// wait.
 	maxWaiting = 8
 )
 
-// ConsumerOf returns the configuration of the consumer with which a host pulls the frames of a stream, beginning with the frame that
-// the stream holds. It fails if stream does not have the form of StreamName.
+// ConsumerOf returns the configuration of the consumer with which a host fetches a stream's
+// frames, beginning with the stored frame. It fails if stream does not have the form of
+// StreamName.
 func ConsumerOf(host, stream string) (jetstream.ConsumerConfig, error) {
 	subject, err := subjectOf(stream)
 	return jetstream.ConsumerConfig{
@@ -37,10 +39,11 @@ func ConsumerOf(host, stream string) (jetstream.ConsumerConfig, error) {
 	}, err
 }
 
-// readFirst follows the stream's name in the first request that a connection makes for its consumer on that stream.
+// readFirst follows the stream's name in a connection's first request for its consumer on that
+// stream.
 const readFirst = " first"
 
-// readRequest returns the body of a request to a hub of ours for a consumer.
+// readRequest returns the body of a request to one of our hubs for a consumer.
 func readRequest(stream string, isFirst bool) []byte {
 	if isFirst {
 		stream += readFirst
@@ -48,14 +51,15 @@ func readRequest(stream string, isFirst bool) []byte {
 	return []byte(stream)
 }
 
-// ParseRead parses the body of a request for a consumer. isFirst reports whether the request is the first one of its connection. If the
-// consumer exists by then, it belongs to a former connection, to which frames may have gone, or may still go.
+// ParseRead parses the body of a request for a consumer. isFirst reports whether it is the first
+// request of its connection. A consumer that exists then belongs to a former connection. Frames
+// may have gone there, or may still go there.
 func ParseRead(body []byte) (stream string, isFirst bool) {
 	return strings.CutSuffix(string(body), readFirst)
 }
 
-// makeConsumer has the hub make the consumer with which this host pulls. isFirst is as in ParseRead. On a nats-server that is no
-// hub of ours this host makes the consumer itself.
+// makeConsumer makes the hub create the consumer with which this host fetches. isFirst is as in
+// ParseRead. On a nats-server that is not one of our hubs, this host creates the consumer itself.
 func (ch *Channel) makeConsumer(ctx context.Context, l *line, isFirst bool) error {
 	host, stream := ch.client.credentials.Host, StreamName(ch.host, ch.name)
 	isForeign, err := l.small.askHub(ctx, ReadOf(host), readRequest(stream, isFirst))
@@ -78,8 +82,9 @@ func (ch *Channel) makeConsumer(ctx context.Context, l *line, isFirst bool) erro
 	return l.small.api(ctx, "$JS.API.CONSUMER.CREATE."+stream+"."+config.Name+"."+config.FilterSubject, body)
 }
 
-// removeConsumer removes the consumer of a former connection. It is no error if there is none, or if the server's owner has not allowed
-// the removal: then a frame that went to the former connection is missed, and the mirror has the next one.
+// removeConsumer removes the consumer of a former connection. A missing consumer is no error.
+// Neither is a server whose owner has not allowed the removal. Then a frame that went to the
+// former connection is lost, and the mirror gets the next one.
 func (h *half) removeConsumer(ctx context.Context, host, stream string) error {
 	err := h.api(ctx, "$JS.API.CONSUMER.DELETE."+stream+"."+ConsumerName(host), nil)
 	var none *apiError

@@ -17,16 +17,15 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// DefaultPort is where a hub listens, unless it is told otherwise.
+// DefaultPort is the default port of a hub.
 const DefaultPort = "4222"
 
-// Credentials let one host connect to a hub. They never show their secret, whichever way they
-// are printed or logged.
+// Credentials let one host connect to a hub. Printing and logging never reveal their secret.
 type Credentials struct {
 	Host string
-	Hub  string // tls://HOST:PORT; tests of the hub compare it too
-	// Certificate is the SHA-256 of the hub's certificate, in DER. It is nil where the
-	// system's authorities vouch for the hub. Tests of the hub compare it too.
+	Hub  string // tls://HOST:PORT; tests of the hub also compare it
+	// Certificate is the SHA-256 of the hub's certificate, in DER. nil means that the system's
+	// roots verify the hub. Tests of the hub also compare it.
 	Certificate []byte
 	// seed is a closure because fmt follows pointers in fields of other types.
 	seed func() []byte
@@ -50,8 +49,8 @@ func NewCredentials(host, address string, certificate []byte) (Credentials, erro
 	return c, CheckHost(host)
 }
 
-// ReadCredentials reads a credentials file. A missing file gives fs.ErrNotExist, a file that
-// others may read or write fs.ErrPermission. Errors name the line and the cure.
+// ReadCredentials reads a credentials file. The error is fs.ErrNotExist for a missing file, and
+// fs.ErrPermission for a file that others may read or write. Errors name the line and the fix.
 func ReadCredentials(path string) (Credentials, error) {
 	text, err := readSecret(path)
 	if err != nil {
@@ -64,8 +63,8 @@ func ReadCredentials(path string) (Credentials, error) {
 	return c, nil
 }
 
-// Write stores the credentials at path with mode 0600. It never overwrites: an existing file
-// gives fs.ErrExist.
+// Write stores the credentials at path with mode 0600. It never overwrites a file: the error is
+// then fs.ErrExist.
 func (c Credentials) Write(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -82,7 +81,7 @@ func (c Credentials) Write(path string) error {
 	return nil
 }
 
-// PublicKey is what the hub knows of the secret.
+// PublicKey returns the public key, by which the hub verifies the secret.
 func (c Credentials) PublicKey() (string, error) {
 	pair, err := nkeys.FromSeed(c.seed())
 	if err != nil {
@@ -91,7 +90,8 @@ func (c Credentials) PublicKey() (string, error) {
 	return pair.PublicKey()
 }
 
-// Sign proves to the hub that this host has the secret. Tests of the hub connect by it too.
+// Sign signs a nonce, to prove to the hub that this host has the secret. Tests of the hub also
+// connect with it.
 func (c Credentials) Sign(nonce []byte) ([]byte, error) {
 	pair, err := nkeys.FromSeed(c.seed())
 	if err != nil {
@@ -100,7 +100,7 @@ func (c Credentials) Sign(nonce []byte) ([]byte, error) {
 	return pair.Sign(nonce)
 }
 
-// String says what the credentials are for.
+// String describes the credentials without the secret.
 func (c Credentials) String() string { return "credentials of " + c.Host + " for " + c.Hub }
 
 // Format prints String for every verb and flag.
@@ -123,7 +123,7 @@ func (c Credentials) text() string {
 	return b.String()
 }
 
-// parseCredentials reads the text of a file. Its errors begin with ":LINE: ", or with ": ".
+// parseCredentials parses the text of a file. Its errors begin with ":LINE: ", or with ": ".
 func parseCredentials(text string) (Credentials, error) {
 	c := Credentials{}
 	seen := map[string]bool{}
@@ -151,7 +151,7 @@ func parseCredentials(text string) (Credentials, error) {
 	return c, nil
 }
 
-// copyAgain is the cure of a file that is not as hub add wrote it.
+// copyAgain is the fix for a damaged file.
 const copyAgain = "copy the file again from where achbridge hub add wrote it"
 
 func (c *Credentials) set(key, value string) (err error) {
@@ -173,7 +173,7 @@ func (c *Credentials) set(key, value string) (err error) {
 	case "seed":
 		pair, err := nkeys.FromSeed([]byte(value))
 		if err != nil {
-			return errors.New("it is damaged") // never with the seed itself
+			return errors.New("it is damaged") // must not contain the seed
 		}
 		if public, err := pair.PublicKey(); err != nil || !nkeys.IsValidPublicUserKey(public) {
 			return errors.New("it is not of a host")
@@ -184,10 +184,10 @@ func (c *Credentials) set(key, value string) (err error) {
 	return errors.New("no such key")
 }
 
-// maxHost is the length of a host's name, in bytes.
+// maxHost is the maximum length of a host name, in bytes.
 const maxHost = 63
 
-// CheckHost says what is wrong with the name of a host.
+// CheckHost returns an error if name cannot be the name of a host.
 func CheckHost(name string) error {
 	switch {
 	case name == "":
@@ -200,8 +200,8 @@ func CheckHost(name string) error {
 	return nil
 }
 
-// ParseAddress reads where a hub is, tls://HOST or tls://HOST:PORT, and returns it with
-// its port.
+// ParseAddress parses the address of a hub, tls://HOST or tls://HOST:PORT. It returns the address
+// with its port.
 func ParseAddress(text string) (string, error) {
 	at, err := url.Parse(text)
 	if err != nil || at.Scheme != "tls" || at.Hostname() == "" || at.User != nil || at.Path != "" || at.RawQuery != "" || at.Fragment != "" {
@@ -214,12 +214,12 @@ func ParseAddress(text string) (string, error) {
 	return "tls://" + net.JoinHostPort(at.Hostname(), port), nil
 }
 
-// maxCredentials limits how much of a file is read.
+// maxCredentials limits the bytes read from a file.
 const maxCredentials = 16 << 10
 
-// readSecret reads a regular file that nobody but its owner may touch.
+// readSecret reads a regular file to which only its owner has access.
 func readSecret(path string) (string, error) {
-	// Without O_NONBLOCK a FIFO at this path would block for ever.
+	// Without O_NONBLOCK a FIFO at this path would block forever.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", fmt.Errorf("credentials: %w", err)

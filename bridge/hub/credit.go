@@ -2,46 +2,48 @@ package hub
 
 import "time"
 
-// credit decides how many pulls a reader has under way: enough that the hub need not wait for the next one,
-// and no more, since what is sent on a thin path before it is needed waits there. It is pure.
+// credit decides how many fetches a reader has in flight. There must be enough that the hub need
+// not wait for the next one. There must not be more, since frames sent early wait on a thin path.
+// credit is pure: it has no clock and no I/O.
 //
-// Where the hub replaced frames before they were sent, the reader is slower than the origin. Then pulls
-// are either too few, and a frame waits at the hub for the next one, or too many, and it waits in the path. Both look alike:
-// the frame's delay is above the shortest one. So a change is tried, and taken back when the reader's newest frame has not
-// become younger by it.
+// If the hub replaced frames before they were sent, the reader is slower than the origin. Then
+// either there are too few fetches and frames wait at the hub, or too many and frames wait in the
+// path. In both cases the delay exceeds the shortest one. So credit tries a change, and reverts it
+// if the reader's newest frame did not become younger.
 type credit struct {
 	pulls    int
-	beside   bool // large frames come, too, for which these wait
+	beside   bool // large frames arrive too, and delay these
 	began    bool
 	last     stored
 	lastCame time.Duration
-	least    time.Duration // shortest delay, by both hosts' clocks: only differences mean something
+	least    time.Duration // shortest delay, by both hosts' clocks; only differences are meaningful
 	leastAt  time.Duration
-	delay    time.Duration                       // above the shortest, on the mean
-	interval time.Duration                       // between frames, on the mean
-	frames   int                                 // that were looked at since pulls was; negative: those that come first do not count
-	replaced bool                                // frames were
-	before   int                                 // what pulls was before the try that is going on; 0: there is none
-	was      time.Duration                       // the age then
-	failed   struct{ more, fewer time.Duration } // until when neither is tried again, since it was taken back
+	delay    time.Duration                       // average excess over the shortest delay
+	interval time.Duration                       // average time between frames
+	frames   int                                 // frames counted since pulls changed; negative while the first frames are ignored
+	replaced bool                                // frames were replaced at the hub
+	before   int                                 // value of pulls before the present try; 0 means no try
+	was      time.Duration                       // age of the newest frame before the try
+	failed   struct{ more, fewer time.Duration } // until when a reverted change is not tried again
 }
 
 const (
-	// creditFrames is after how many frames pulls may change.
+	// creditFrames is the number of frames after which pulls may change.
 	creditFrames = 12
-	// creditHolds is how long the shortest delay is believed.
+	// creditHolds is how long the shortest delay stays valid.
 	creditHolds = 30 * time.Second
-	// creditJump is a change of the delay that is none: the hub's clock was set.
+	// creditJump is a change of the delay that means that the hub's clock was set.
 	creditJump = 10 * time.Second
-	// creditWeight is the weight of the mean so far, against that of a new value.
+	// creditWeight is the weight of the previous average relative to a new value.
 	creditWeight = 7
-	// creditTries is how long the same is not tried again that was taken back.
+	// creditTries is how long a reverted change is not tried again.
 	creditTries = 5 * time.Second
 )
 
 func newCredit() credit { return credit{pulls: maxPulls} }
 
-// frame takes a frame that came now, by any clock of ours that is not set, over a path with this shortest round trip.
+// frame handles a frame that arrived at now, by a monotonic clock. trip is the path's shortest
+// round trip.
 func (c *credit) frame(now time.Duration, s stored, trip time.Duration) {
 	delay := now - s.at
 	if !c.began || delay < c.least || delay > c.least+creditJump || now-c.leastAt > creditHolds {
@@ -64,10 +66,11 @@ func (c *credit) frame(now time.Duration, s stored, trip time.Duration) {
 	}
 }
 
-// judge changes pulls, if that makes the reader's newest frame younger.
+// judge tries a change of pulls, or reverts one that did not make the reader's newest frame
+// younger.
 func (c *credit) judge(now, trip time.Duration) {
 	fewest := 1
-	if c.beside { // it is not they that make the delay
+	if c.beside { // these fetches do not cause the delay
 		fewest = 2
 	}
 	age, pulls, before := c.delay+c.interval/2, c.pulls, c.before
@@ -87,13 +90,13 @@ func (c *credit) judge(now, trip time.Duration) {
 		c.before, c.was = pulls, age
 	}
 	if c.pulls != pulls {
-		c.frames = -max(pulls, c.pulls) // what is under way was asked for before
+		c.frames = -max(pulls, c.pulls) // frames in flight were fetched before the change
 	}
 }
 
 // idle reports whether the path has time for one more frame while a pull travels.
 func (c *credit) idle(trip time.Duration) bool {
 	pulls := time.Duration(c.pulls)
-	sending := max(pulls*c.interval-trip, 0) // of one frame: each pull brings one in a trip and this
+	sending := max(pulls*c.interval-trip, 0) // time to send one frame: each fetch returns one frame in a round trip plus this time
 	return pulls*sending <= trip*5/4
 }

@@ -6,22 +6,23 @@ import (
 	"time"
 )
 
-// reading is a way from an origin through the hub to a reader. It is played exactly, but for the jitter.
+// reading is a path from an origin through the hub to a reader. The simulation is exact, apart
+// from the jitter.
 type reading struct {
 	name   string
-	every  time.Duration // between the frames that come to the hub
-	send   time.Duration // that one takes on the reader's downlink
-	trip   time.Duration // between reader and hub, there and back
-	jitter time.Duration // at most, of each frame's way to the hub
-	stall  time.Duration // for which the downlink stands still after one frame of ten
+	every  time.Duration // interval of frames at the hub
+	send   time.Duration // duration of one frame on the reader's downlink
+	trip   time.Duration // round trip between reader and hub
+	jitter time.Duration // maximum, for each frame on its path to the hub
+	stall  time.Duration // how long the downlink stalls after one frame of ten
 }
 
-// age is how old the newest frame is at the reader, on the mean between from and to, since the hub got it. pulls says how many
-// there may be, and hears of each frame.
+// age returns the average age of the newest frame at the reader between from and to, since its
+// arrival at the hub. pulls returns the limit of fetches, and is called for each frame.
 func (p reading) age(from, to time.Duration, pulls func(now time.Duration, s *stored) int) time.Duration {
 	random := rand.New(rand.NewPCG(1, 2))
-	const start = 1000 * time.Second // by the hub's clock
-	var atHub []time.Duration        // when pulls are there, in order
+	const start = 1000 * time.Second // time by the hub's clock
+	var atHub []time.Duration        // arrivals of fetches at the hub, in order
 	under := 0
 	ask := func(now time.Duration, most int) {
 		for ; under < most; under++ {
@@ -60,7 +61,7 @@ func (p reading) age(from, to time.Duration, pulls func(now time.Duration, s *st
 	return area / ((last - from) / time.Microsecond)
 }
 
-// by has c say how many pulls there are.
+// by lets c decide the limit of fetches.
 func (p reading) by(c *credit, heard func(now time.Duration)) func(time.Duration, *stored) int {
 	return func(now time.Duration, s *stored) int {
 		if s != nil {
@@ -75,7 +76,8 @@ func fixed(pulls int) func(time.Duration, *stored) int {
 	return func(time.Duration, *stored) int { return pulls }
 }
 
-// The age at the reader is that of the best number of pulls, and little more for what is tried.
+// The age at the reader is that of the best number of fetches, and a little more because of the
+// tries.
 func TestPullsAreAsManyAsMakeTheReaderFresh(t *testing.T) {
 	const ms = time.Millisecond
 	for _, p := range []reading{
@@ -108,7 +110,8 @@ func TestPullsAreAsManyAsMakeTheReaderFresh(t *testing.T) {
 	}
 }
 
-// bothThin is a path on which a reader with one pull stands idle for half of the time, and with three has a queue.
+// bothThin is a path on which a reader with one fetch is idle half of the time, and with three has
+// a queue.
 var bothThin = reading{every: 8740 * time.Microsecond, send: 10400 * time.Microsecond, trip: 10 * time.Millisecond, jitter: time.Millisecond}
 
 func TestWhatWasTakenBackIsNotTriedAgainAtOnce(t *testing.T) {
@@ -136,7 +139,7 @@ func TestPullsStayWhereNothingIsReplaced(t *testing.T) {
 	}
 }
 
-// The delay is taken by the hub's clock, which may be set while frames come.
+// The delay is measured by the hub's clock, which may be set while frames arrive.
 func TestPullsStayWhenTheClockOfTheHubIsSet(t *testing.T) {
 	for name, step := range map[string]time.Duration{"back": -30 * 365 * 24 * time.Hour, "ahead": 30 * 365 * 24 * time.Hour, "back by a minute": -time.Minute} {
 		c := newCredit()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestFramesAreFreshSoonAfterCuts cuts a robot off, whose packets are lost then, and looks at what comes after: newer
-// frames within a second, and at most two that had been put before.
+// TestFramesAreFreshSoonAfterCuts cuts a robot off and drops its packets. After the cut, newer
+// frames must arrive within a second, after at most two older ones.
 func TestFramesAreFreshSoonAfterCuts(t *testing.T) {
 	s := startStage(t)
 	s.change("robot", "delay=10ms,rate=10mbit,queue=64KiB")

@@ -12,7 +12,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// startDebian runs Debian's nats-server as a customer would: nobody makes streams for the hosts.
+// startDebian runs Debian's nats-server as a customer would, without one of our hubs. makes lets
+// the hosts create their streams themselves.
 func startDebian(t *testing.T, makes bool, hosts ...string) *testHub {
 	t.Helper()
 	h, run := newDebian(t, makes, hosts...)
@@ -20,7 +21,8 @@ func startDebian(t *testing.T, makes bool, hosts ...string) *testHub {
 	return h
 }
 
-// newDebian prepares it; run starts it, again and again, and returns what kills it.
+// newDebian prepares the server. run starts it and returns a function that kills it; run may be
+// called repeatedly.
 func newDebian(t *testing.T, makes bool, hosts ...string) (h *testHub, run func() (kill func())) {
 	t.Helper()
 	program := need.Program(t, "nats-server", "nats-server")
@@ -30,7 +32,7 @@ func newDebian(t *testing.T, makes bool, hosts ...string) (h *testHub, run func(
 	return h, func() func() { return h.runDebian(program, path) }
 }
 
-// runDebian starts the server; the returned function kills it.
+// runDebian starts the server and returns a function that kills it.
 func (h *testHub) runDebian(program, config string) (kill func()) {
 	h.t.Helper()
 	log, err := os.Create(filepath.Join(h.t.(*testing.T).TempDir(), "log"))

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// dialLimit is how long one attempt to connect may take.
+	// dialLimit is the timeout of one attempt to connect.
 	dialLimit = 10 * time.Second
-	// keepAlive finds out about connections of which nothing else takes care.
+	// keepAlive detects dead connections that no other mechanism checks.
 	keepAlive = 15 * time.Second
 )
 
-// dialer makes one of the two connections to the hub. The client library calls Dial, which hands it
-// a connection over TLS: the library's own TLS would let a hub announce messages of any size.
+// dialer opens one of the two connections to the hub. The client library calls Dial, which returns
+// a connection over TLS. With the library's own TLS a hub could announce messages of any size.
 type dialer struct {
 	ctx    context.Context //nolint:containedctx // the library's Dial has none
 	client *Client
@@ -33,16 +33,16 @@ type dialer struct {
 	small  bool
 
 	socket *socket
-	err    error       // why Dial failed, which the library rewords
-	disarm func() bool // the end of ctx does not close the socket any more
+	err    error       // error of Dial, which the library rewords
+	disarm func() bool // stops the closing of the socket at the end of ctx
 }
 
-// ownTLS is what the library looks for in a dialer that makes TLS itself.
+// ownTLS is the interface by which the library recognizes a dialer that does TLS itself.
 type ownTLS interface{ SkipTLSHandshake() bool }
 
 var _ ownTLS = (*dialer)(nil)
 
-// SkipTLSHandshake tells the library that Dial has done it.
+// SkipTLSHandshake reports that Dial has done the handshake.
 func (d *dialer) SkipTLSHandshake() bool { return true }
 
 func (d *dialer) Dial(_, address string) (net.Conn, error) {
@@ -74,7 +74,7 @@ func (d *dialer) dial(address string) (net.Conn, error) {
 	return nil, err
 }
 
-// greeting reads what the hub says of itself before TLS begins: one line.
+// greeting reads the INFO line that the hub sends before TLS begins.
 func greeting(s *socket) ([]byte, error) {
 	line, b := make([]byte, 0, 1024), make([]byte, 4096)
 	for !bytes.HasSuffix(line, []byte("\n")) {
@@ -100,14 +100,15 @@ func greeting(s *socket) ([]byte, error) {
 	return line, nil
 }
 
-// tls says whom to trust: the certificate of the credentials, else the system's authorities.
+// tls returns the TLS configuration. It trusts the certificate in the credentials, or without one
+// the system's roots.
 func (c *Client) tls() *tls.Config {
 	at, _ := url.Parse(c.credentials.Hub)
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: at.Hostname(), RootCAs: c.roots}
 	if c.credentials.Certificate == nil {
 		return config
 	}
-	config.InsecureSkipVerify = true // VerifyConnection does it
+	config.InsecureSkipVerify = true // VerifyConnection verifies the certificate instead
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) == 0 || !c.pinned(state.PeerCertificates[0]) {
 			return ErrCertificate
@@ -122,7 +123,7 @@ func (c *Client) pinned(certificate *x509.Certificate) bool {
 	return bytes.Equal(sum[:], c.credentials.Certificate)
 }
 
-// dialHalf makes one connection and signs in.
+// dialHalf opens one connection and authenticates.
 func (c *Client) dialHalf(ctx context.Context, f *flow, small bool) (*half, error) {
 	d := &dialer{ctx: ctx, client: c, flow: f, small: small}
 	h := &half{client: c, small: small, ended: make(chan struct{}), turn: make(chan struct{}, 1), waiting: map[string]func(*nats.Msg){}, complained: make(chan struct{})}
@@ -155,11 +156,11 @@ func (c *Client) options(d *dialer, h *half) []nats.Option {
 		nats.Name("achbridge " + c.credentials.Host),
 		nats.SetCustomDialer(d),
 		nats.SkipHostLookup(),
-		nats.IgnoreDiscoveredServers(), // the hub does not say where else this host dials
-		nats.NoReconnect(),             // the library would keep what is published until it has reconnected
+		nats.IgnoreDiscoveredServers(), // the hub does not decide which other addresses this host dials
+		nats.NoReconnect(),             // the library would buffer published messages until it has reconnected
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(dialLimit),
-		nats.PingInterval(time.Hour), // half.ping does it
+		nats.PingInterval(time.Hour), // half.ping sends the pings instead
 		nats.FlusherTimeout(0),
 		nats.CustomInboxPrefix(InboxPrefix(c.credentials.Host)),
 		nats.Nkey(c.public, c.credentials.Sign),

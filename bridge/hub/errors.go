@@ -16,21 +16,21 @@ import (
 )
 
 var (
-	// ErrNotConnected says that there is no connection to the hub now.
+	// ErrNotConnected means that there is no connection to the hub now.
 	ErrNotConnected = errors.New("not connected to the hub")
-	// ErrRefused says that the hub does not know the credentials, or not any more.
+	// ErrRefused means that the hub does not know the credentials, or no longer accepts them.
 	ErrRefused = errors.New("the hub refuses the credentials")
-	// ErrCertificate says that what answers is not the hub of the credentials.
+	// ErrCertificate means that the server is not the hub of the credentials.
 	ErrCertificate = errors.New("the certificate is not the hub's")
-	// errNoHost says that the host is not connected to the hub.
+	// errNoHost means that the host is not connected to the hub.
 	errNoHost = errors.New("not connected to the hub")
-	// ErrTooLarge says that a frame is larger than the messages that the hub takes.
+	// ErrTooLarge means that a frame exceeds the hub's message size.
 	ErrTooLarge = errors.New("larger than the hub takes")
-	// errBroken says that a byte stream ended since a message was lost, doubled or forged.
+	// errBroken means that a byte stream ended because a message was lost, duplicated or forged.
 	errBroken = errors.New("byte stream broken")
 )
 
-// errNotConnected wraps ErrNotConnected, with the reason where one is known.
+// errNotConnected wraps ErrNotConnected, with the reason if it is known.
 func errNotConnected(reason error) error {
 	switch {
 	case reason == nil, errors.Is(reason, ErrNotConnected):
@@ -40,7 +40,8 @@ func errNotConnected(reason error) error {
 	}
 }
 
-// explain makes one sentence of why a hub at address did not take a connection.
+// explain turns the reason why a hub at address did not accept a connection into one sentence with
+// a fix.
 func explain(c Credentials, address string, err error) error {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -69,8 +70,8 @@ func explain(c Credentials, address string, err error) error {
 	}
 }
 
-// refused reports whether the hub said that it does not want these credentials. One that knows no host has
-// no keys at all.
+// refused reports whether the hub refused the credentials. A server without any host does not
+// support keys at all.
 func refused(err error) bool {
 	for _, e := range []error{nats.ErrAuthorization, nats.ErrAuthRevoked, nats.ErrAuthExpired, nats.ErrAccountAuthExpired, nats.ErrNkeysNotSupported} {
 		if errors.Is(err, e) {

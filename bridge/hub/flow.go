@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// flow keeps the bytes bounded that both connections to a hub have unacknowledged. The
-// connection of small frames has the right of way: the other one counts both.
+// flow bounds the unacknowledged bytes of both connections to a hub. Small frames have priority:
+// the connection of large frames counts the bytes of both.
 type flow struct {
 	start time.Time
 
@@ -16,30 +16,30 @@ type flow struct {
 	window    window
 	sockets   []*socket
 	delivered int64
-	limited   bool // somebody waited since the last round
+	limited   bool // a writer has waited since the last round
 
-	smallPut time.Duration // when a small frame was put last
+	smallPut time.Duration // when a small frame was last put
 }
 
-// active is for how long after a frame those of the other connection leave it room.
+// active is how long after a frame the other connection leaves room for further ones.
 const active = 100 * time.Millisecond
 
-// look is how often one who waits looks for acknowledgements.
+// look is the interval at which a waiting writer checks for acknowledgements.
 const look = time.Millisecond
 
 func newFlow() *flow { return &flow{start: time.Now(), window: newWindow()} }
 
 func (f *flow) now() time.Duration { return time.Since(f.start) }
 
-// add takes s into the sum.
+// add includes s in the sum.
 func (f *flow) add(s *socket) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sockets = append(f.sockets, s)
 }
 
-// room is how many bytes may be written to s now. A first segment may always be written
-// where nothing is unacknowledged.
+// room returns how many bytes may be written to s now. The first segment may always be written if
+// no bytes are unacknowledged.
 func (f *flow) room(s *socket) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,8 +64,8 @@ func (f *flow) room(s *socket) int {
 	return 0
 }
 
-// piece is how much of a long message is written at once: where there is room for little, whole segments,
-// since a receiver goes by the size of those that came.
+// piece returns how much of a long message to write at once. If there is little room it is one
+// whole segment, since receivers adapt to the size of the segments that arrive.
 func (f *flow) piece(s *socket) int {
 	room := f.room(s)
 	if room < firstWindow {
@@ -74,8 +74,8 @@ func (f *flow) piece(s *socket) int {
 	return room
 }
 
-// wait blocks until n bytes, or as many as the window ever lets go at once, may be written, or over
-// returns an error, which it is asked for every millisecond.
+// wait blocks until n bytes may be written, or at least a segment. It calls over every millisecond
+// and returns its error.
 func (f *flow) wait(over func() error, s *socket, n int) error {
 	for f.room(s) < min(n, segment) {
 		if err := over(); err != nil {
@@ -90,14 +90,14 @@ func (f *flow) wait(over func() error, s *socket, n int) error {
 	return nil
 }
 
-// put says that a small frame is put now: large ones leave it room for a while.
+// put records that a small frame is put now, so that large frames leave room for a while.
 func (f *flow) put() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.smallPut = f.now()
 }
 
-// unacked is how many bytes both connections have written that the hub has not acknowledged.
+// unacked returns how many bytes of both connections the hub has not acknowledged.
 func (f *flow) unacked() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,14 +108,15 @@ func (f *flow) unacked() int {
 	return sum
 }
 
-// least is the shortest round trip that was seen, 0 before the first.
+// least returns the shortest measured round trip, 0 before the first.
 func (f *flow) least() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.window.least
 }
 
-// sinceHeard is for how long nothing was heard; very long when nothing ever was.
+// sinceHeard returns the time since data last arrived from the hub on any connection; the maximum duration
+// without connections.
 func (f *flow) sinceHeard() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,7 +127,8 @@ func (f *flow) sinceHeard() time.Duration {
 	return since
 }
 
-// takes reports whether the connection of small frames has lately brought a message, or that of large ones.
+// takes reports whether the connection of small frames has recently received a message, or if
+// small is false that of large frames.
 func (f *flow) takes(small bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,12 +138,12 @@ func (f *flow) takes(small bool) bool {
 	})
 }
 
-// settle sees what s has got acknowledged since the last look, and returns what it has not.
-// Needs f.mu.
+// settle records the new acknowledgements of s, and returns its number of unacknowledged bytes.
+// f.mu must be held.
 func (f *flow) settle(s *socket) int {
 	n, err := s.outstanding()
 	if err != nil {
-		return 0 // it is closed
+		return 0 // the socket is closed
 	}
 	now := f.now()
 	acked := s.wrote - int64(n)
@@ -157,7 +159,7 @@ func (f *flow) settle(s *socket) int {
 	return n
 }
 
-// written says that s has written n bytes.
+// written records that n bytes were written to s.
 func (f *flow) written(s *socket, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,7 +6,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// The hub sends frames to a connection until it notices that the connection is gone. Such a frame is not lost.
+// The hub sends frames to a connection until it notices that the connection is gone. Such a frame
+// is not lost.
 func TestNewestFrameThatWentToAFormerConnectionComesAgain(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) *testHub{
 		"hub":         func(t *testing.T) *testHub { return startHub(t, "robot", "pc") },

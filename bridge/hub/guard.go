@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// maxLine is the length of a line that a server sends, in bytes. The longest one tells
-	// what the server is.
+	// maxLine is the maximum length of a line from a server, in bytes. The longest line is INFO.
 	maxLine = 32 << 10
-	// maxMessage is the size of a message that a server sends, with its header.
+	// maxMessage is the maximum size of a message from a server, with its header, in bytes.
 	maxMessage = MaxPayload + 64<<10
 )
 
-// guard is a connection from which nothing larger is read than a server has reason to send:
-// the client library would make room for whatever a server announces.
+// guard is a connection that fails when a server announces more than it has reason to send. The
+// client library itself would allocate any announced size.
 type guard struct {
 	net.Conn
-	first []byte // read before, given out first
+	first []byte // bytes that were read before; Read returns them first
 	check protocol
-	// within, if not nil, hears after each read whether a message came, or a part of one, and whether more of it is to come.
+	// within is called after each read. Its arguments report whether the read had data of a
+	// message, and whether the rest of that message is still to come. nil means no call.
 	within func(came, more bool)
 }
 
@@ -43,16 +43,16 @@ func (g *guard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// protocol follows what a server sends: lines, some of which announce a message. It is stricter
-// than the client library, so that both see the same lines.
+// protocol parses the server's data: lines, some of which announce a message. It is stricter than
+// the client library, so that both see the same lines.
 type protocol struct {
 	line     []byte
-	body     int    // bytes of the message that are to come
-	messages int    // that were announced
-	tail     string // what must come after it
+	body     int    // bytes of the message that are still to come
+	messages int    // number of announced messages
+	tail     string // bytes that must follow the message
 }
 
-// take looks at what comes next. An error is final.
+// take parses the next bytes. An error is final.
 func (p *protocol) take(b []byte) error {
 	for len(b) > 0 {
 		switch {
@@ -87,7 +87,7 @@ func (p *protocol) take(b []byte) error {
 	return nil
 }
 
-// announced looks at a whole line.
+// announced handles a whole line.
 func (p *protocol) announced() error {
 	line := bytes.TrimSuffix(p.line[:len(p.line)-1], []byte{'\r'})
 	words := bytes.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// smallFrame is the size up to which frames take the connection that control takes.
+	// smallFrame is the largest frame, in bytes, that uses the connection of control messages.
 	smallFrame = 4096
-	// inboxMessages limits how many messages wait to be handed on. Handing on never blocks.
+	// inboxMessages limits the messages that wait for their handler. Handlers never block.
 	inboxMessages = 256
 	inboxBytes    = 4 * maxMessage
-	// askLimit is how long the hub may take for an answer.
+	// askLimit is the timeout for an answer of the hub.
 	askLimit = 2 * time.Second
 )
 
@@ -30,21 +30,21 @@ type half struct {
 	small  bool
 	nc     *nats.Conn
 	socket *socket
-	inbox  string        // answers come below it
-	turn   chan struct{} // has a place for the frame that is being written
+	inbox  string        // prefix of the subjects of answers
+	turn   chan struct{} // semaphore with one slot, for the frame that is being written
 
-	asked atomic.Int64 // when the hub was asked for a sign of life, by flow.now; 0: it was given
+	asked atomic.Int64 // when the hub was asked for a sign of life, by flow.now; 0 means that the answer has arrived
 
 	mu         sync.Mutex
-	waiting    map[string]func(*nats.Msg) // by the last word of the subject
+	waiting    map[string]func(*nats.Msg) // handlers of answers, by the last token of the subject
 	next       uint64
-	said       error         // what the hub complained of
-	complained chan struct{} // closed when it complains again
+	said       error         // last error that the hub reported
+	complained chan struct{} // closed when the hub reports another error
 	ended      chan struct{}
 	err        error
 }
 
-// open begins to take answers.
+// open subscribes to answers.
 func (h *half) open() error {
 	h.inbox = InboxPrefix(h.client.credentials.Host) + "." + rand.Text()[:10]
 	_, err := h.subscribe(h.inbox+".*", h.answer)
@@ -54,7 +54,8 @@ func (h *half) open() error {
 	return err
 }
 
-// subscribe has take called for each message, one after the other. It must not block.
+// subscribe makes the library call take for each message, one after the other. take must not
+// block.
 func (h *half) subscribe(subject string, take func(*nats.Msg)) (*nats.Subscription, error) {
 	sub, err := h.nc.Subscribe(subject, take)
 	if err != nil {
@@ -63,7 +64,8 @@ func (h *half) subscribe(subject string, take func(*nats.Msg)) (*nats.Subscripti
 	return sub, sub.SetPendingLimits(inboxMessages, inboxBytes)
 }
 
-// listen has take called for messages that keep the subject to which they were published, as frames do.
+// listen is subscribe for messages that keep the subject to which they were published, as frames
+// do.
 func (h *half) listen(take func(*nats.Msg)) (*nats.Subscription, error) {
 	h.mu.Lock()
 	h.next++
@@ -82,12 +84,13 @@ func (h *half) answer(m *nats.Msg) {
 	}
 }
 
-// expect has take called for each message to the returned subject, until forget, and with nil when the connection ends.
+// expect makes answer call take for each message to the returned subject, until forget. take gets
+// nil when the connection ends.
 func (h *half) expect(take func(*nats.Msg)) (subject string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.waiting == nil {
-		return h.inbox + ".0" // it has ended: what is published fails
+		return h.inbox + ".0" // the connection has ended, so publishing fails
 	}
 	h.next++
 	word := strconv.FormatUint(h.next, 36)
@@ -101,7 +104,8 @@ func (h *half) forget(subject string) {
 	delete(h.waiting, subject[strings.LastIndexByte(subject, '.')+1:])
 }
 
-// ask publishes a request and waits for the answer. Where nobody answers, it is nats.ErrNoResponders.
+// ask publishes a request and waits for the answer. The error is nats.ErrNoResponders if there is
+// no responder.
 func (h *half) ask(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -140,13 +144,13 @@ func (h *half) ask(ctx context.Context, subject string, body []byte) (*nats.Msg,
 	}
 }
 
-// statuses of messages that a nats-server sends without data.
+// The statuses of messages that a nats-server sends without data.
 const (
 	statusNobody  = "503"
 	statusExpired = "408"
 )
 
-// statusOf is empty for a message with data.
+// statusOf returns the status of a message without data, "" for a message with data.
 func statusOf(m *nats.Msg) string {
 	if len(m.Data) > 0 {
 		return ""
@@ -162,14 +166,15 @@ func (h *half) complain(err error) {
 	h.complained = make(chan struct{})
 }
 
-// complaint is a channel that is closed when there is another one, and the last one.
+// complaint returns the last error that the hub reported, and a channel that is closed at the next
+// one.
 func (h *half) complaint() (<-chan struct{}, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.complained, h.said
 }
 
-// end ends the connection at once; what was not sent is not sent. The first reason stays.
+// end ends the connection at once and drops unsent data. The first reason stays.
 func (h *half) end(reason error) {
 	h.mu.Lock()
 	select {
@@ -186,7 +191,7 @@ func (h *half) end(reason error) {
 	h.waiting = nil
 	h.mu.Unlock()
 	if socket != nil {
-		socket.Close() // first, for the library would send what it has
+		socket.Close() // before nc.Close, since the library would send its buffer
 	}
 	if nc != nil {
 		nc.Close()
@@ -196,13 +201,14 @@ func (h *half) end(reason error) {
 	}
 }
 
-// write publishes and returns when all of it is with the kernel, or the connection has ended.
+// write publishes a message. It returns when the kernel has all of it, or when the connection has
+// ended.
 func (h *half) write(subject, reply string, b []byte) error {
 	if err := h.nc.PublishRequest(subject, reply, b); err != nil {
 		return err
 	}
 	for !h.small {
-		left, err := h.nc.Buffered() // waits for what is being written
+		left, err := h.nc.Buffered() // waits while the library writes
 		if err != nil || left == 0 {
 			return nil
 		}
@@ -221,7 +227,8 @@ func (h *half) reason() error {
 	return h.err
 }
 
-// ping asks for a sign of life whenever nothing was heard for a while, until the connection ends.
+// ping requests a sign of life whenever the connection was silent for a while, until the
+// connection ends.
 func (h *half) ping(every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -235,14 +242,14 @@ func (h *half) ping(every time.Duration) {
 		if now-time.Duration(h.socket.heard.Load()) < every/2 {
 			continue
 		}
-		h.asked.CompareAndSwap(0, int64(now)) // it may owe the answer to an earlier one
+		h.asked.CompareAndSwap(0, int64(now)) // the answer to an earlier request may be overdue already
 		if err := h.nc.FlushTimeout(time.Minute); err == nil {
 			h.asked.Store(0)
 		}
 	}
 }
 
-// silent is for how long the hub has owed a sign of life.
+// silent returns how long a sign of life from the hub has been overdue.
 func (h *half) silent() time.Duration {
 	h.socket.flow.unacked()
 	asked := h.asked.Load()

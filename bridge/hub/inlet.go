@@ -4,26 +4,27 @@ import "time"
 
 const (
 	mostInlet = mostWindow
-	// inletRound is at least how many bytes of a frame are looked at.
+	// inletRound is the smallest number of bytes of a frame that gives a measurement.
 	inletRound = 2 * segment
 )
 
-// inlet decides how many bytes the hub may have on their way here that this host has not acknowledged, on the connection of
-// large frames: what the path carries in its shortest round trip, and one segment. Hubs write as much as the
-// receiver has room for; more than that would wait on a thin path, and small frames behind it. While small frames come it is
-// without that segment. It is pure.
+// inlet decides how many unacknowledged bytes the hub may have in transit to this host on the
+// connection of large frames. They are the bytes that the path carries in its shortest round trip,
+// and one segment. Hubs fill the receiver's window. With a larger window data would wait on a thin
+// path, and small frames behind it. While small frames arrive too, the extra segment is omitted.
+// The type is pure: it has no clock and no I/O.
 type inlet struct {
 	size  int
-	aside bool    // small frames come, too
-	rate  float64 // bytes a second, the best of the last rounds
+	aside bool    // small frames arrive too
+	rate  float64 // bytes/s, the largest of the last rounds
 	began time.Duration
-	got   int // since began
+	got   int // bytes received since began
 }
 
 func newInlet() inlet { return inlet{size: firstWindow} }
 
-// take takes n bytes that came now, over a path with this shortest round trip. More of a message is to come after
-// them, so that the hub had something to send all the time. It is true when a round has ended.
+// take handles n bytes that arrived at now. least is the path's shortest round trip. More of the
+// message follows, so the hub was sending all the time. take returns true when a round has ended.
 func (i *inlet) take(n int, now, least time.Duration) bool {
 	if i.began == 0 {
 		i.began, i.got = now, 0
@@ -38,7 +39,7 @@ func (i *inlet) take(n int, now, least time.Duration) bool {
 	return true
 }
 
-// pause says that nothing more is to come for now. It is true when a round has ended.
+// pause handles the end of a message. It returns true when a round has ended.
 func (i *inlet) pause(now, least time.Duration) bool {
 	whole := i.began > 0 && i.got >= inletRound && now > i.began
 	if whole {
@@ -57,7 +58,7 @@ func (i *inlet) end(now, least time.Duration) {
 	}
 	i.size = int(gain * i.rate * max(least, leastBase).Seconds())
 	if !i.aside {
-		i.size = max(i.size, segment) + segment // the one keeps the path busy while the other is acknowledged
+		i.size = max(i.size, segment) + segment // one segment is in transit while the other is being acknowledged
 	}
 	i.size = min(max(i.size, segment), mostInlet)
 }

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// fill plays a hub that has large frames for a path of rate bytes a second, and returns how long at most a small
-// frame has waited behind them once the inlet has settled.
+// fill simulates a hub that has large frames for a path of rate bytes/s. It returns the longest
+// time that a small frame waits behind them once its size has settled.
 func fill(i *inlet, rate float64, trip time.Duration, seconds int) (wait time.Duration) {
 	const look = segment
 	one := time.Duration(look / rate * float64(time.Second))
 	now, flying := time.Second, 0
 	for end := now + time.Duration(seconds)*time.Second; now < end; {
-		// What is on its way beyond what the path holds waits for it.
+		// Data in transit beyond the capacity of the path queues.
 		flying = i.size
 		queue := time.Duration(float64(flying)/rate*float64(time.Second)) - trip
 		if end-now < time.Second {
 			wait = max(wait, queue)
 		}
-		// The hub sends as fast as the path or the inlet lets it.
+		// The hub sends as fast as the path or the receive window allows.
 		now += max(one, time.Duration(float64(look)/float64(i.size)*float64(trip)))
 		i.take(look, now, trip)
 	}

@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// dialEvery is how often another attempt begins while earlier ones have no answer yet: one
-	// that began while the path was cut waits for TCP's doubled timer.
+	// dialEvery is the interval of attempts while earlier ones are unanswered. An attempt that
+	// began while the path was cut waits for TCP's doubled retransmission timer.
 	dialEvery = 300 * time.Millisecond
-	// dialSlowly is the same after dialFast, and how long an attempt that failed at once is not repeated.
+	// dialSlowly replaces dialEvery after dialFast.
 	dialSlowly = time.Second
 	dialFast   = 15 * time.Second
-	// refusedWait is how long credentials are not shown again that were refused.
+	// refusedWait is the delay before the next attempt after the hub refused the credentials.
 	refusedWait = 5 * time.Second
-	// dialHeard is for how long no other attempt begins after one was heard: a hub that many
-	// hosts come back to at once takes its time.
+	// dialHeard is how long no further attempt begins after an answer to one. A hub to which many
+	// hosts reconnect at once is slow.
 	dialHeard = time.Second
-	// maxAttempts limits how many attempts are under way.
+	// maxAttempts limits the concurrent attempts.
 	maxAttempts = 16
-	// heartbeat is how often the silence of a line is looked at.
+	// heartbeat is the interval at which the silence of a line is checked.
 	heartbeat = 50 * time.Millisecond
-	// goodbye is how long leaving may take.
+	// goodbye limits the time to leave.
 	goodbye = 200 * time.Millisecond
 )
 
 var errReplaced = errors.New("another connection answered first")
 
-// Run keeps this host connected to the hub until ctx ends. It never gives up.
+// Run keeps this host connected to the hub until ctx ends. It tries again after every failure.
 func (c *Client) Run(ctx context.Context) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -50,7 +50,7 @@ func (c *Client) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// hold works with l until it ends. It returns the line that took its place, or nil.
+// hold uses l until it ends. It returns the line that replaced l, or nil.
 func (c *Client) hold(ctx context.Context, l *line) (next *line) {
 	lineCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wait sync.WaitGroup
@@ -87,7 +87,7 @@ func (c *Client) hold(ctx context.Context, l *line) (next *line) {
 	}
 }
 
-// take makes l the connection and has the hub send what is for this host.
+// take makes l the connection and subscribes to the messages for this host.
 func (c *Client) take(l *line) error {
 	if _, err := l.small.subscribe(controlTo(c.credentials.Host), c.sessions.take); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (c *Client) take(l *line) error {
 	return nil
 }
 
-// lost says that there is no connection any more.
+// lost records that the connection has ended.
 func (c *Client) lost(reason error) {
 	reason = explain(c.credentials, c.credentials.Hub, reason)
 	c.become(nil, reason)
@@ -108,15 +108,15 @@ func (c *Client) lost(reason error) {
 	c.log.Warn("connection to the hub lost", "hub", c.credentials.Hub, "err", reason)
 }
 
-// leave says goodbye, as far as that goes quickly.
+// leave sends the goodbye messages, for at most the time goodbye.
 func (c *Client) leave(l *line) {
-	defer time.AfterFunc(goodbye, func() { l.end(context.Canceled) }).Stop() // nobody waits for a hub that takes nothing
+	defer time.AfterFunc(goodbye, func() { l.end(context.Canceled) }).Stop() // a hub that accepts no data must not delay the end
 	c.sessions.endAll(nil)
 	c.presence.goodbye(l)
 	_ = l.small.nc.FlushTimeout(goodbye)
 }
 
-// dialBeside dials while l is silent. It returns nil when l is heard again, or ends.
+// dialBeside dials while l is silent. It returns nil when l is no longer silent, or when l ends.
 func (c *Client) dialBeside(ctx context.Context, l *line) *line {
 	ctx, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
@@ -144,15 +144,15 @@ func (c *Client) dialBeside(ctx context.Context, l *line) *line {
 	return c.dialFirst(ctx)
 }
 
-// attempt is what an attempt to connect has come to.
+// attempt is the result of an attempt to connect.
 type attempt struct {
 	flow *flow
 	line *line
 	err  error
 }
 
-// dialFirst returns the first line that answers, or nil when ctx ends. Attempts that have no answer
-// go on while others begin.
+// dialFirst returns the first line that answers, or nil when ctx ends. Unanswered attempts
+// continue while others begin.
 func (c *Client) dialFirst(ctx context.Context) *line {
 	ctx, cancel := context.WithCancel(ctx)
 	results := make(chan attempt, maxAttempts)
@@ -193,7 +193,7 @@ func (c *Client) dialFirst(ctx context.Context) *line {
 	}
 }
 
-// anyHeard reports whether the hub has lately answered one of these attempts.
+// anyHeard reports whether the hub has recently answered one of these attempts.
 func anyHeard(attempts map[*flow]bool) bool {
 	for f := range attempts {
 		if f.sinceHeard() < dialHeard {
@@ -203,7 +203,8 @@ func anyHeard(attempts map[*flow]bool) bool {
 	return false
 }
 
-// pause is how long to wait before the next attempt; hosts that lost the hub together do not come together.
+// pause returns the delay before the next attempt. It is random, so that hosts that lost the hub
+// together do not reconnect together.
 func pause(trying time.Duration, err error) time.Duration {
 	wait := dialEvery
 	switch {

@@ -17,7 +17,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// flow of frames: robot puts the number of each frame, over and over, and pc reads.
+// stream is a continuous flow of frames: robot puts the number of each frame, and pc reads.
 type stream struct {
 	mu       sync.Mutex
 	put, got int
@@ -25,7 +25,7 @@ type stream struct {
 	err      error
 }
 
-// begin runs until the test ends.
+// begin starts a stream, which ends with the test.
 func begin(t *testing.T, robot, pc *Client) *stream {
 	t.Helper()
 	out, in := robot.Channel("robot", "imu"), pc.Channel("robot", "imu")
@@ -40,7 +40,7 @@ func begin(t *testing.T, robot, pc *Client) *stream {
 	})
 	wait.Go(func() {
 		for n := 1; ctx.Err() == nil; n++ {
-			limit, stop := context.WithTimeout(ctx, time.Second) // a frame that cannot leave is replaced by a newer one
+			limit, stop := context.WithTimeout(ctx, time.Second) // a frame that cannot be sent is replaced by a newer one
 			acked, err := out.Put(limit, fmt.Append(nil, n))
 			stop()
 			s.mu.Lock()
@@ -81,7 +81,7 @@ func (s *stream) last() int {
 	return s.got
 }
 
-// newer waits until a frame comes that was put from now on.
+// newer waits for a frame that was put after the call.
 func (s *stream) newer(t *testing.T) {
 	t.Helper()
 	s.mu.Lock()
@@ -178,10 +178,10 @@ func TestNothingIsSentLaterThatWasPutBefore(t *testing.T) {
 	defer out.Close()
 	putOne(t, out, "first")
 	seen := h.watchFrames("robot", "imu")
-	p.hold() // and no other connection is made meanwhile
+	p.hold() // new connections get no answer either
 	under, failed := 0, 0
 	var words []<-chan error
-	for failed < 3 { // what a robot does that does not know of the cut
+	for failed < 3 { // as a robot does that does not know of the cut
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		acked, err := out.Put(ctx, []byte("before"))
 		cancel()

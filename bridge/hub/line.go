@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// line is what connects this host with the hub: two connections. Frames up to smallFrame and control
-// take the one, so that they do not wait behind larger frames on the other. It ends when one of them does.
+// line is this host's pair of connections to the hub. Control messages and frames up to smallFrame
+// use one, so that they do not wait behind larger frames on the other. The line ends when either
+// connection ends.
 type line struct {
 	client       *Client
 	flow         *flow
@@ -21,15 +22,14 @@ type line struct {
 }
 
 const (
-	// pingSmall and pingLarge are how often a connection is asked for a sign of life, of which
-	// nothing is heard.
+	// pingSmall and pingLarge are the intervals at which a silent connection is pinged.
 	pingSmall = 250 * time.Millisecond
 	pingLarge = time.Second
-	// leastPatience is how long a sign of life may at least take.
+	// leastPatience is the smallest timeout for a sign of life.
 	leastPatience = 500 * time.Millisecond
 )
 
-// dialLine connects twice and signs in. All of it ends with ctx.
+// dialLine opens both connections and authenticates. The end of ctx cancels it.
 func (c *Client) dialLine(ctx context.Context, f *flow) (*line, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
@@ -58,10 +58,10 @@ func (c *Client) dialLine(ctx context.Context, f *flow) (*line, error) {
 	return l, nil
 }
 
-// maxPayload is how long a message may be, which the hub may change at any time.
+// maxPayload returns the maximum size of a message, which the hub may change at any time.
 func (l *line) maxPayload() int { return int(min(l.small.nc.MaxPayload(), MaxPayload)) }
 
-// firstCause prefers what made the other end.
+// firstCause returns the error that caused the cancellation of the other connection.
 func firstCause(errs []error) error {
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, context.Canceled) {
@@ -71,7 +71,7 @@ func firstCause(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// half is the connection that messages of a size take.
+// half returns the connection for messages of a size.
 func (l *line) half(size int) *half {
 	if size <= smallFrame {
 		return l.small
@@ -79,12 +79,13 @@ func (l *line) half(size int) *half {
 	return l.large
 }
 
-// begin runs f beside what there is, unless the line has ended. f has to end with the line.
+// begin runs f on a goroutine of the line. It returns false if the line has ended. f must end with
+// the line.
 func (l *line) begin(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		return false // serve may wait for the work already
+		return false // serve may already be waiting for work
 	}
 	l.work.Go(f)
 	return true
@@ -107,14 +108,14 @@ func (l *line) end(reason error) {
 	}
 }
 
-// reason is why the line has ended, or nil.
+// reason returns the reason why the line has ended, or nil.
 func (l *line) reason() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// serve keeps the line alive until one of its connections ends, or ctx.
+// serve pings the hub until one of the connections or ctx ends.
 func (l *line) serve(ctx context.Context) {
 	var wait sync.WaitGroup
 	wait.Go(func() { l.small.ping(pingSmall) })
@@ -132,8 +133,8 @@ func (l *line) serve(ctx context.Context) {
 	l.work.Wait()
 }
 
-// silent is for how long the hub has owed a sign of life on one of the connections.
+// silent returns how long a sign of life from the hub has been overdue on either connection.
 func (l *line) silent() time.Duration { return max(l.small.silent(), l.large.silent()) }
 
-// patience is how long it may.
+// patience returns how long a sign of life may be overdue before the connection is replaced.
 func (l *line) patience() time.Duration { return max(leastPatience, 4*l.flow.least()) }

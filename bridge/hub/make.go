@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// make has the stream of the channel made, unless it is there.
+// make makes the hub create the channel's stream, unless it exists.
 func (p *putter) make(ctx context.Context, l *line) error {
 	p.on(l)
 	p.mu.Lock()
@@ -28,7 +28,8 @@ func (p *putter) make(ctx context.Context, l *line) error {
 	return nil
 }
 
-// askHub asks a hub of ours to make a stream or a consumer. isForeign reports that nobody answers: the nats-server is no hub of ours.
+// askHub asks one of our hubs to create a stream or a consumer. isForeign reports that there was
+// no responder: the nats-server is not one of our hubs.
 func (h *half) askHub(ctx context.Context, subject string, body []byte) (isForeign bool, err error) {
 	answer, err := h.ask(ctx, subject, body)
 	if err == nil && len(answer.Data) > 0 {
@@ -37,7 +38,8 @@ func (h *half) askHub(ctx context.Context, subject string, body []byte) (isForei
 	return errors.Is(err, nats.ErrNoResponders), err
 }
 
-// makeStream has the hub make the stream of a channel. On a nats-server that is no hub of ours this host makes the stream itself.
+// makeStream makes the hub create the stream of a channel. On a nats-server that is not one of our
+// hubs, this host creates the stream itself.
 func (c *Client) makeStream(ctx context.Context, l *line, host, channel string) error {
 	isForeign, err := l.small.askHub(ctx, MakeOf(c.credentials.Host), []byte(channel))
 	if !isForeign {
@@ -61,7 +63,7 @@ func (c *Client) makeStream(ctx context.Context, l *line, host, channel string) 
 	return err
 }
 
-// apiError is what the server says of a request to its streams.
+// apiError is the server's error for a JetStream request.
 type apiError struct {
 	Status int    `json:"code"`
 	Code   int    `json:"err_code"`
@@ -75,7 +77,7 @@ const (
 
 func (e *apiError) Error() string { return fmt.Sprintf("%.200q", e.Text) }
 
-// api asks the server to make or remove a stream or a consumer.
+// api asks the server to create or remove a stream or a consumer.
 func (h *half) api(ctx context.Context, subject string, body []byte) error {
 	m, err := h.ask(ctx, subject, body)
 	if err != nil {

@@ -8,20 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// kind says what a message of a byte stream is.
+// kind is the type of a byte stream's message.
 type kind uint8
 
 const (
-	kindOpen   kind = 1 // the first message of who dials
+	kindOpen   kind = 1 // first message of the end that dials
 	kindData   kind = 2
-	kindCredit kind = 3 // also the first message of who accepts
+	kindCredit kind = 3 // also the first message of the end that accepts
 	kindClose  kind = 4
 )
 
 const (
-	// maxData is how many bytes of a stream one message has.
+	// maxData is the maximum number of stream bytes in one message.
 	maxData = 4096
-	// maxReason is the length of the text with which a stream is closed, in bytes.
+	// maxReason is the maximum length of a closing reason, in bytes.
 	maxReason = 256
 
 	messageHeader = 8 + 1
@@ -32,11 +32,11 @@ type message struct {
 	Number uint64 // counted from 0 in each direction
 	Kind   kind
 	Data   []byte // kindData: 1 … maxData bytes
-	Credit uint64 // kindCredit: how many bytes may be sent in all
+	Credit uint64 // kindCredit: total number of bytes that may be sent
 	Reason string // kindClose
 }
 
-// append writes the message to dst.
+// append appends the encoded message to dst.
 func (m message) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, m.Number)
 	dst = append(dst, byte(m.Kind))
@@ -51,7 +51,7 @@ func (m message) append(dst []byte) []byte {
 	return dst
 }
 
-// parseMessage reads a message. Its data is a part of b.
+// parseMessage parses a message. Its data aliases b.
 func parseMessage(b []byte) (message, error) {
 	if len(b) < messageHeader {
 		return message{}, fmt.Errorf("message: got %d bytes, want a header of %d", len(b), messageHeader)
@@ -83,10 +83,10 @@ func parseMessage(b []byte) (message, error) {
 	return m, nil
 }
 
-// here is what a host tells all others of itself.
+// here is the presence message of a host.
 type here struct {
 	Gone bool
-	Life [8]byte // random, of one run of the program
+	Life [8]byte // incarnation of the program, random
 }
 
 const (
@@ -103,8 +103,8 @@ func (h here) append(dst []byte) []byte {
 	return append(append(dst, hereVersion, flags), h.Life[:]...)
 }
 
-// parseHere reads what a host tells of itself. What a later version adds is skipped. Text is no
-// version: an answer of the server may be misled here.
+// parseHere parses a presence message. It ignores fields that a later version adds. It rejects
+// text, which has no valid version, since an answer of the server may be misdirected here.
 func parseHere(b []byte) (here, error) {
 	if len(b) < hereSize || b[0] < hereVersion || b[0] >= ' ' {
 		return here{}, fmt.Errorf("presence: got %d bytes, want %d and version %d", len(b), hereSize, hereVersion)

@@ -121,7 +121,7 @@ func FuzzMessagesAreWrittenAsTheyWereRead(f *testing.F) {
 	})
 }
 
-// FuzzStreamsSurviveWhateverComes gives a byte stream messages of a hub that lies.
+// FuzzStreamsSurviveWhateverComes passes a byte stream the messages of a dishonest hub.
 func FuzzStreamsSurviveWhateverComes(f *testing.F) {
 	f.Add([]byte{1, 9, 0, 0, 0, 0, 0, 0, 0, 0, 3, 2, 10, 0, 0, 0, 0, 0, 0, 0, 1, 2, 7})
 	f.Fuzz(func(t *testing.T, script []byte) {
@@ -133,7 +133,7 @@ func FuzzStreamsSurviveWhateverComes(f *testing.F) {
 			n := min(int(script[1]), len(script)-2)
 			m, err := parseMessage(script[2 : 2+n])
 			if script[0]%2 == 1 {
-				m.Number = number // the right one
+				m.Number = number // the correct number
 			}
 			script = script[2+n:]
 			if err != nil || s.apply(m) != nil {

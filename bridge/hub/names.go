@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Subjects to which many hosts publish. The hub subscribes to AllMake and AllRead.
+// The subjects to which many hosts publish. The hub subscribes to AllMake and AllRead.
 const (
 	allHere = "ach.*.here"
 	AllMake = "ach.*.make"
@@ -17,21 +17,24 @@ const (
 
 func hereOf(host string) string { return "ach." + token(host) + ".here" }
 
-// MakeOf returns the subject to which a host publishes to ask a hub of ours for a stream; the body is the channel.
+// MakeOf returns the subject on which a host asks one of our hubs for a stream. The body is the
+// channel.
 func MakeOf(host string) string { return "ach." + token(host) + ".make" }
 
-// ReadOf returns the subject to which a host publishes to ask a hub of ours for its consumer on a stream; see ParseRead.
+// ReadOf returns the subject on which a host asks one of our hubs for its consumer on a stream;
+// see ParseRead.
 func ReadOf(host string) string { return "ach." + token(host) + ".read" }
 
-// controlOf is the subject of a byte stream's messages from one host to another.
+// controlOf returns the subject of a byte stream's messages from one host to another.
 func controlOf(from, to, session string) string {
 	return "ach." + token(from) + ".to." + token(to) + "." + token(session)
 }
 
-// controlTo matches all messages of byte streams to a host.
+// controlTo returns a wildcard subject for all byte stream messages to a host.
 func controlTo(host string) string { return "ach.*.to." + token(host) + ".>" }
 
-// FrameSubject is where the newest frame of a channel is published. Tests of the hub publish there too.
+// FrameSubject returns the subject of a channel's newest frame. Tests of the hub publish there
+// too.
 func FrameSubject(host, channel string) string {
 	return FramePrefix(host) + channelToken(host, channel)
 }
@@ -39,16 +42,17 @@ func FrameSubject(host, channel string) string {
 // FramePrefix returns the beginning of all subjects to which a host publishes frames.
 func FramePrefix(host string) string { return "ach." + token(host) + ".f." }
 
-// StreamName names the stream of a channel's newest frame.
+// StreamName returns the name of the stream that keeps a channel's newest frame.
 func StreamName(host, channel string) string { return token(host) + "," + channelToken(host, channel) }
 
-// OwnerOf returns the host whose channel the stream of that name is for.
+// OwnerOf returns the host whose channel the named stream keeps.
 func OwnerOf(stream string) (string, error) {
 	host, _, _ := strings.Cut(stream, ",")
 	return nameOf(host)
 }
 
-// subjectOf returns the one subject whose messages the stream of that name keeps. It fails for a name that could make a wildcard.
+// subjectOf returns the only subject of the named stream. It fails if the name could result in a
+// wildcard.
 func subjectOf(stream string) (string, error) {
 	host, channel, _ := strings.Cut(stream, ",")
 	isOther := func(r rune) bool { return r > 0x7f || r != '=' && !plain(byte(r)) }
@@ -61,10 +65,12 @@ func subjectOf(stream string) (string, error) {
 // ConsumerName returns the name of a host's consumer, the same on all streams.
 func ConsumerName(host string) string { return token(host) }
 
-// InboxPrefix is the beginning of all subjects to which answers to a host go, in tests of the hub too.
+// InboxPrefix returns the prefix of all subjects of answers to a host. Tests of the hub use it
+// too.
 func InboxPrefix(host string) string { return "_INBOX." + token(host) }
 
-// maxReply is the greatest length of a reply subject, in bytes. A server keeps the reply subject of a pull while the pull waits.
+// maxReply is the maximum length of a reply subject, in bytes. A server stores the reply subject
+// of a fetch while the fetch waits.
 const maxReply = 400
 
 // IsReplyOf reports whether reply is a subject in the inbox of a host, so that only this host gets the answers.
@@ -72,12 +78,13 @@ func IsReplyOf(host, reply string) bool {
 	return len(reply) <= maxReply && strings.HasPrefix(reply, InboxPrefix(host)+".")
 }
 
-// maxInboxWords is how many words the subjects of a host's inbox have at most, without a wildcard. A server keeps some kilobytes of memory
-// for each word of a subscription.
+// maxInboxWords is the maximum number of words in a subject of a host's inbox, without a wildcard.
+// A server needs some kilobytes of memory for each token of a subscription.
 const maxInboxWords = 5
 
-// IsSubscriptionOf reports whether a host needs a subscription to subject at a hub of ours. In its inbox only the last word may be a
-// wildcard, so that a message matches at most two of its subscriptions.
+// IsSubscriptionOf reports whether a host needs a subscription to subject at one of our hubs. In
+// its inbox only the last word may be a wildcard, so that a message matches at most two of its
+// subscriptions.
 func IsSubscriptionOf(host, subject string) bool {
 	if subject == allHere || subject == controlTo(host) {
 		return true
@@ -86,8 +93,8 @@ func IsSubscriptionOf(host, subject string) bool {
 	return IsReplyOf(host, subject) && len(words) <= maxInboxWords && !slices.ContainsFunc(words, func(w string) bool { return w == "" || strings.ContainsAny(w, "*>") })
 }
 
-// HostOf is the host that published to a subject below ach.HOST. The hub's permissions, which
-// an honest hub enforces, make it true.
+// HostOf returns the host that published to a subject below ach.HOST. This is reliable as far as
+// the hub enforces its permissions, as an honest hub does.
 func HostOf(subject string) (string, error) {
 	words := strings.Split(subject, ".")
 	if len(words) < 3 || words[0] != "ach" {
@@ -100,7 +107,7 @@ func HostOf(subject string) (string, error) {
 	return host, nil
 }
 
-// parseControl takes the subject of a byte stream's message apart.
+// parseControl splits the subject of a byte stream's message.
 func parseControl(subject string) (from, to, session string, err error) {
 	words := strings.Split(subject, ".")
 	if len(words) != 5 || words[0] != "ach" || words[2] != "to" {
@@ -117,7 +124,7 @@ func parseControl(subject string) (from, to, session string, err error) {
 // Permissions are the subjects to which a host may publish and subscribe.
 type Permissions struct{ Publish, Subscribe []string }
 
-// PermissionsOf returns the subjects that a hub of ours allows a host.
+// PermissionsOf returns the subjects that our hubs allow a host.
 func PermissionsOf(host string) Permissions {
 	t := token(host)
 	return Permissions{
@@ -133,31 +140,31 @@ func PermissionsOf(host string) Permissions {
 	}
 }
 
-// ForeignPermissionsOf returns the subjects that a nats-server which is no hub of ours must allow a host: there the host makes its
-// streams and consumers itself.
+// ForeignPermissionsOf returns the subjects that a nats-server which is not one of our hubs must
+// allow a host. There the host creates its streams and consumers itself.
 func ForeignPermissionsOf(host string) Permissions {
 	p, t := PermissionsOf(host), token(host)
 	p.Publish = append(p.Publish, "$JS.API.CONSUMER.CREATE.*."+t+".>", "$JS.API.CONSUMER.DELETE.*."+t, streamCreate)
 	return p
 }
 
-// streamCreate is the subject of requests that make streams.
+// streamCreate is the subject of requests that create streams.
 const streamCreate = "$JS.API.STREAM.CREATE.*"
 
-// maxStreamName is how long a server lets the name of a stream be.
+// maxStreamName is the server's limit for the name of a stream, in bytes.
 const maxStreamName = 255
 
-// channelToken is the channel's token, or a hash where the stream's name would get too long.
+// channelToken returns the channel's token, or a hash if the stream's name would be too long.
 func channelToken(host, channel string) string {
 	t := token(channel)
 	if len(token(host))+len(",")+len(t) <= maxStreamName {
 		return t
 	}
 	sum := sha256.Sum256([]byte(channel))
-	return "=H" + hex.EncodeToString(sum[:16]) // no token has =H
+	return "=H" + hex.EncodeToString(sum[:16]) // tokens never contain =H
 }
 
-// token is a name as one word of a subject.
+// token encodes a name as one word of a subject.
 func token(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -174,7 +181,7 @@ func plain(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-// nameOf is the name of which token made t. Each name has one token: others are refused.
+// nameOf decodes a token. It accepts only the one token that token returns for a name.
 func nameOf(t string) (string, error) {
 	var b strings.Builder
 	for rest := t; rest != ""; {

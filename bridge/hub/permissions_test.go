@@ -12,7 +12,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// connectAs connects as a host does, without a Client.
+// connectAs connects as a host, without a Client.
 func (h *testHub) connectAs(host string) *nats.Conn {
 	h.t.Helper()
 	credentials := h.hosts[host]
@@ -29,7 +29,8 @@ func (h *testHub) connectAs(host string) *nats.Conn {
 	return c
 }
 
-// allowed waits until the server has answered all that came before, and reports whether it has not complained of subject.
+// allowed waits until the server has handled all earlier messages. It reports whether the server
+// did not refuse subject.
 func allowed(t *testing.T, c *nats.Conn, subject string) bool {
 	t.Helper()
 	if err := c.FlushTimeout(await.Limit); err != nil {

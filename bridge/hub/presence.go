@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// hereEvery is how often a host says that it is connected; one that has not for hereLasts is gone.
+	// hereEvery is the interval of presence messages. A host without any for hereLasts is gone.
 	hereEvery = 10 * time.Second
 	hereLasts = 25 * time.Second
-	// hereAtMost is the shortest time between two of them.
+	// hereAtMost is the shortest interval of presence messages.
 	hereAtMost = time.Second
-	// maxHosts limits how many hosts are known.
+	// maxHosts limits the number of known hosts.
 	maxHosts = 10000
 )
 
-// presence is who is connected to the hub.
+// presence tracks the hosts that are connected to the hub.
 type presence struct {
 	client *Client
-	due    chan struct{} // something new was heard: say again that this host is here
+	due    chan struct{} // receives a value when this host must send its presence again
 
 	mu      sync.Mutex
 	hosts   map[string]neighbour
@@ -39,8 +39,9 @@ func (p *presence) init(c *Client) {
 	p.hosts, p.changed = map[string]neighbour{}, make(chan struct{})
 }
 
-// Hosts calls f with the names of the other hosts at the hub, sorted, now and whenever they change, until
-// ctx ends. Who is not heard for 25 s is not there any more; a lost connection alone changes nothing.
+// Hosts calls f with the sorted names of the other hosts at the hub, now and after each change,
+// until ctx ends. A host that is silent for 25 s is removed. The loss of the connection changes
+// nothing by itself.
 func (c *Client) Hosts(ctx context.Context, f func(hosts []string)) error {
 	p := &c.presence
 	for {
@@ -60,7 +61,7 @@ func (c *Client) Hosts(ctx context.Context, f func(hosts []string)) error {
 	}
 }
 
-// take hears of a host.
+// take handles a presence message.
 func (p *presence) take(m *nats.Msg) {
 	host, err := HostOf(m.Subject)
 	if err != nil || m.Subject != hereOf(host) || len(host) > maxHost || host == p.client.credentials.Host {
@@ -92,13 +93,13 @@ func (p *presence) take(m *nats.Msg) {
 	}
 }
 
-// tell wakes who calls Hosts. Needs p.mu.
+// tell wakes the callers of Hosts. p.mu must be held.
 func (p *presence) tell() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// announce has this host say that it is here, soon.
+// announce makes run send this host's presence soon.
 func (p *presence) announce() {
 	select {
 	case p.due <- struct{}{}:
@@ -106,7 +107,7 @@ func (p *presence) announce() {
 	}
 }
 
-// run says that this host is here, and forgets who is not, until ctx ends.
+// run sends this host's presence and removes silent hosts, until ctx ends.
 func (p *presence) run(ctx context.Context) {
 	tick := time.NewTicker(hereEvery)
 	defer tick.Stop()
@@ -131,12 +132,13 @@ func (p *presence) run(ctx context.Context) {
 	}
 }
 
-// say tells all others that this host is here.
+// say sends this host's presence to all other hosts.
 func (p *presence) say(l *line) {
 	_ = l.small.nc.Publish(hereOf(p.client.credentials.Host), here{Life: p.client.life}.append(nil))
 }
 
-// connected begins on a new line. Who could not be heard until now gets his time anew.
+// connected restarts the timeouts of all hosts after a reconnect, since no presence
+// arrived meanwhile. It sends this host's presence on l.
 func (p *presence) connected(l *line) {
 	p.mu.Lock()
 	now := time.Now()
@@ -148,7 +150,7 @@ func (p *presence) connected(l *line) {
 	p.say(l)
 }
 
-// forget removes who was not heard since.
+// forget removes the hosts without a presence message after since.
 func (p *presence) forget(since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// hostsOf follows what a client knows of the others.
+// hostsOf returns a function that lists the other hosts that a client knows.
 func hostsOf(t *testing.T, c *Client) func() string {
 	t.Helper()
 	var mu sync.Mutex
@@ -103,7 +103,7 @@ func TestAHubThatInventsHostsIsBounded(t *testing.T) {
 	for _, bad := range [][]byte{nil, {1}, make([]byte, hereSize), make([]byte, 4096)} {
 		p.take(&nats.Msg{Subject: hereOf("bad"), Data: bad})
 	}
-	p.take(&nats.Msg{Subject: FrameSubject("ghost", "imu"), Data: here{}.append(nil)}) // which a server may be led to deliver there
+	p.take(&nats.Msg{Subject: FrameSubject("ghost", "imu"), Data: here{}.append(nil)}) // a server may be made to deliver this here
 	if len(p.hosts) != 0 {
 		t.Errorf("got %v, want no host: nobody has said that he is there", p.hosts)
 	}

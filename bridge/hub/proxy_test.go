@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// proxy stands between a client and a hub. What it does not pass on, it keeps.
+// proxy is a proxy between a client and a hub. It keeps the data that it does not pass on.
 type proxy struct {
 	listener net.Listener
 	to       string
@@ -19,7 +19,7 @@ type proxy struct {
 	pairs    []*proxied
 	holds    bool        // new connections get no answer
 	shuts    bool        // new connections are closed
-	brims    atomic.Bool // new connections take next to nothing while they are held
+	brims    atomic.Bool // new connections accept almost no data while they are held
 	wait     sync.WaitGroup
 }
 
@@ -30,10 +30,10 @@ type proxied struct {
 	sent, received atomic.Int64 // bytes passed on, to the hub and from it
 }
 
-// gate is a way that can be shut.
+// gate is one direction of a connection, which can be shut.
 type gate struct {
 	mu   sync.Mutex
-	open chan struct{} // closed: open
+	open chan struct{} // closed when the gate is open
 }
 
 func (g *gate) set(open bool) {
@@ -130,7 +130,7 @@ func (p *proxy) copy(to, from net.Conn, g *gate, count *atomic.Int64) {
 		n, err := from.Read(b)
 		if err != nil {
 			if err != io.EOF {
-				_ = to.(*net.TCPConn).SetLinger(0) // it was cut off: so is the other end
+				_ = to.(*net.TCPConn).SetLinger(0) // it was reset, so the other end is reset too
 			}
 			return
 		}
@@ -150,8 +150,8 @@ func (p *proxy) copy(to, from net.Conn, g *gate, count *atomic.Int64) {
 	}
 }
 
-// gone reports whether the other end has reset a connection while nothing was passed on. What a path
-// that was cut had on it does not come out of it later.
+// gone reports whether the remote end has reset a connection while no data was passed on. Data
+// that was on a path when it was cut must not arrive later.
 func gone(c net.Conn) bool {
 	raw, err := c.(*net.TCPConn).SyscallConn()
 	if err != nil {
@@ -173,7 +173,8 @@ func (p *proxy) each(f func(*proxied)) {
 	}
 }
 
-// meter returns a function that says how many bytes the connections of now have passed on since.
+// meter returns a function that counts the bytes that the present connections have passed on
+// since.
 func (p *proxy) meter(bytes func(*proxied) int64) func() int64 {
 	p.mu.Lock()
 	pairs := slices.Clone(p.pairs)
@@ -188,7 +189,7 @@ func (p *proxy) meter(bytes func(*proxied) int64) func() int64 {
 	return func() int64 { return sum() - before }
 }
 
-// hold passes nothing on, on connections of now and later.
+// hold stops passing data on, on present and later connections.
 func (p *proxy) hold() {
 	p.each(func(c *proxied) {
 		c.up.set(false)
@@ -197,14 +198,15 @@ func (p *proxy) hold() {
 	p.holdNew()
 }
 
-// holdNew passes nothing on, on connections that begin from now on: the client stays with those that it has.
+// holdNew stops passing data on, on connections that begin from now on. The client keeps its
+// present ones.
 func (p *proxy) holdNew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.holds = true
 }
 
-// holdOld passes nothing on, on connections of now.
+// holdOld stops passing data on, on the present connections.
 func (p *proxy) holdOld() {
 	p.hold()
 	p.mu.Lock()
@@ -212,7 +214,7 @@ func (p *proxy) holdOld() {
 	p.mu.Unlock()
 }
 
-// release passes on again, also what was held.
+// release passes data on again, including the data that was held.
 func (p *proxy) release() {
 	p.mu.Lock()
 	p.holds = false
@@ -223,7 +225,7 @@ func (p *proxy) release() {
 	})
 }
 
-// shut ends all connections, and lets nobody connect until reopen.
+// shut ends all connections, and refuses new ones until reopen.
 func (p *proxy) shut() {
 	p.mu.Lock()
 	p.shuts = true
@@ -241,7 +243,7 @@ func (p *proxy) reopen() {
 	p.shuts = false
 }
 
-// proxy is one before a hub.
+// proxy starts a proxy for the hub.
 func (h *testHub) proxy() *proxy {
 	h.t.Helper()
 	return startProxy(h.t, h.address()[len("tls://"):])

@@ -12,35 +12,35 @@ import (
 )
 
 const (
-	// maxPulls is how many messages a reader asks for that have not come: one of each pull.
+	// maxPulls is the maximum number of fetches in flight, each for one message.
 	maxPulls = 3
-	// pullLasts is how long the hub keeps a pull that it has no frame for.
+	// pullLasts is how long the hub keeps a fetch that it cannot answer with a frame.
 	pullLasts = 10 * time.Second
-	// pullLate is how long after that it may take to say so.
+	// pullLate is how much later the hub's report of the expiry may arrive.
 	pullLate = 2 * time.Second
-	// firstRetry and lastRetry are how long a reader waits that finds no stream.
+	// firstRetry and lastRetry are the delays of a reader that finds no stream.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
 )
 
-// puller is a reader of a channel. What the hub sends is bounded: it has place for as many frames as
-// pulls, and the newest ones stay.
+// puller reads a channel. It bounds the memory that the hub can use: it keeps at most maxPulls
+// frames, the newest ones.
 type puller struct {
 	channel *Channel
-	since   time.Time // when the reader was made
+	since   time.Time // when the puller was made
 	wake    chan struct{}
 
 	mu      sync.Mutex
-	line    *line              // where the consumer is, or nil
-	small   *nats.Subscription // to which frames come
-	big     *nats.Subscription // the same on the other connection, while frames are larger than smallFrame, and at first
+	line    *line              // line of the consumer; nil without a consumer
+	small   *nats.Subscription // subscription to frames on the small connection
+	big     *nats.Subscription // the same on the large connection, made when the first frame or one larger than smallFrame is due
 	got     []*nats.Msg
-	waiting int // pulls without an answer
+	waiting int // number of unanswered fetches
 	asked   time.Time
-	large   bool // the last frame was; the first one may be
+	large   bool // the last frame exceeds smallFrame; true before the first frame, which may
 	credit  credit
 
-	begun *line // the last line on which a consumer was made; only the goroutine that calls Next uses it
+	begun *line // line on which a consumer was last made; used only by the goroutine that calls Next
 }
 
 func (p *puller) init() {
@@ -48,10 +48,10 @@ func (p *puller) init() {
 	p.since, p.credit, p.large = time.Now(), newCredit(), true
 }
 
-// Next blocks until the next frame comes that the hub has, or ctx ends; of several that came since the last call it
-// is the newest. It keeps up to three pulls of one message under way. It waits for a connection, for the
-// stream to be made, and goes on when one of them was lost. The first frame after that may be one that came
-// before. The slice is the caller's.
+// Next blocks until the hub has a further frame, or ctx ends. If several have arrived since the
+// last call, it returns the newest. It keeps up to three fetches in flight. It waits for a
+// connection and for the stream, and continues when one of them was lost. The first frame after
+// such a loss may be one that it returned before. The caller owns the slice.
 func (ch *Channel) Next(ctx context.Context) ([]byte, error) {
 	p := &ch.pull
 	retry := firstRetry
@@ -59,7 +59,7 @@ func (ch *Channel) Next(ctx context.Context) ([]byte, error) {
 		if err := ch.over(ctx); err != nil {
 			return nil, err
 		}
-		_, changed := ch.client.current() // first: it may change from now on
+		_, changed := ch.client.current() // before newest, since it may change from now on
 		if b := p.newest(); b != nil {
 			p.ask()
 			return b, nil
@@ -76,7 +76,7 @@ func (ch *Channel) Next(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// newest takes the newest frame that has come.
+// newest returns the newest frame that has arrived, and drops the others.
 func (p *puller) newest() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *puller) newest() []byte {
 	return m.Data
 }
 
-// pause waits until something has come, the line has changed, or it is time.
+// pause waits until a message arrives, the line changes, or most has passed.
 func (p *puller) pause(ctx context.Context, most time.Duration, changed <-chan struct{}) error {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -110,7 +110,7 @@ func (p *puller) pause(ctx context.Context, most time.Duration, changed <-chan s
 	return nil
 }
 
-// follow sees to it that there is a consumer on the line of now.
+// follow makes sure that there is a consumer on the present line.
 func (p *puller) follow(ctx context.Context) error {
 	l, err := p.channel.client.connected()
 	if err != nil {
@@ -128,8 +128,8 @@ func (p *puller) follow(ctx context.Context) error {
 	if err := p.channel.makeConsumer(ctx, l, p.begun != l); err != nil {
 		return err
 	}
-	// Only the first request on a line removes an existing consumer: two hosts with the same credentials would otherwise remove each
-	// other's again and again.
+	// Only the first request on a line removes an existing consumer. Otherwise two hosts with the
+	// same credentials would repeatedly remove each other's.
 	p.begun = l
 	inbox, err := l.small.listen(func(m *nats.Msg) { p.take(l, m) })
 	if err != nil {
@@ -141,7 +141,7 @@ func (p *puller) follow(ctx context.Context) error {
 	return nil
 }
 
-// drop forgets consumer and pulls. Needs p.mu.
+// drop forgets the consumer and the fetches. p.mu must be held.
 func (p *puller) drop() {
 	for _, inbox := range []*nats.Subscription{p.small, p.big} {
 		if inbox != nil {
@@ -151,14 +151,14 @@ func (p *puller) drop() {
 	p.line, p.small, p.big, p.waiting = nil, nil, nil, 0
 }
 
-// leave no longer asks for frames.
+// leave stops fetching frames.
 func (p *puller) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop()
 }
 
-// ask sends pulls, as many as there may be. It is false when there is no consumer any more.
+// ask sends fetches up to the present limit. It returns false if there is no consumer any more.
 func (p *puller) ask() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +175,7 @@ func (p *puller) ask() bool {
 		p.big = big
 	}
 	over, inbox := l.small, p.small
-	if p.large { // over the connection of its inbox: the hub does not keep a pull that comes before it
+	if p.large { // over the connection of its inbox, since the hub drops a fetch that arrives before the subscription
 		over, inbox = l.large, p.big
 	}
 	next := PullPrefix + StreamName(p.channel.host, p.channel.name) + "." + ConsumerName(p.channel.client.credentials.Host)
@@ -190,13 +190,14 @@ func (p *puller) ask() bool {
 	return true
 }
 
-// A pull is a message with PullBody, published to the subject PullPrefix+STREAM.CONSUMER. A hub of ours refuses any other body.
+// A fetch is a message with PullBody, published to the subject PullPrefix+STREAM.CONSUMER. Our
+// hubs refuse any other body.
 const (
 	PullPrefix = "$JS.API.CONSUMER.MSG.NEXT."
 	PullBody   = `{"batch":1,"expires":10000000000}` // expires is pullLasts
 )
 
-// take hears what the hub says to a pull: a frame, or why there is none.
+// take handles the hub's answer to a fetch: a frame, or the reason why there is none.
 func (p *puller) take(l *line, m *nats.Msg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,7 +217,7 @@ func (p *puller) take(l *line, m *nats.Msg) {
 		}
 	case statusOf(m) == statusExpired:
 		p.waiting = max(p.waiting-1, 0)
-	default: // consumer or stream are gone
+	default: // the consumer or the stream is gone
 		p.drop()
 	}
 	select {
@@ -225,18 +226,17 @@ func (p *puller) take(l *line, m *nats.Msg) {
 	}
 }
 
-// stored is what the hub says of a frame besides: when it was stored by its clock, and the how manieth of the
-// stream it is.
+// stored has the server's metadata of a frame: its time of storage and its sequence number.
 type stored struct {
-	at     time.Duration // since the epoch
+	at     time.Duration // time of storage by the hub's clock, since the epoch
 	number uint64
 }
 
 var errReply = errors.New("hub: a frame without a place in its stream")
 
-// storedOf reads the subject to which a frame would be acknowledged:
-// $JS.ACK.STREAM.CONSUMER.DELIVERED.NUMBER.DELIVERY.TIME.PENDING, with two or more words between
-// ACK and STREAM on servers with domains.
+// storedOf parses the subject to which a frame would be acknowledged:
+// $JS.ACK.STREAM.CONSUMER.DELIVERED.NUMBER.DELIVERY.TIME.PENDING. Servers with domains have two or
+// more words between ACK and STREAM.
 func storedOf(reply string) (stored, error) {
 	words := strings.Split(reply, ".")
 	if len(words) < 9 || words[0] != "$JS" || words[1] != "ACK" {

@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	// maxUnacked is how many frames of a channel the hub has not acknowledged, at most. With fewer the link
-	// stands idle for a round trip after each frame; more would wait in line.
+	// maxUnacked is the maximum number of a channel's frames that the hub has not acknowledged.
+	// With fewer the link would be idle for a round trip after each frame; more would queue.
 	maxUnacked = 2
-	// ackLimit is how long the hub may take to acknowledge a frame.
+	// ackLimit is the timeout for the acknowledgement of a frame.
 	ackLimit = 5 * time.Second
-	// maxTrip is the longest time for which frames are spaced.
+	// maxTrip limits the round trip from which the spacing of frames is computed.
 	maxTrip = time.Second
 )
 
 var errNoAck = errors.New("hub: it did not acknowledge a frame in 5 s")
 
-// putter is what the origin of a channel has under way. Frames that went to another line do not count:
-// that line has ended, and nothing of it is sent any more.
+// putter publishes the frames of one channel of this host. Frames sent on a former line do not
+// count, since that line has ended and sends nothing more.
 type putter struct {
 	channel *Channel
 
 	mu   sync.Mutex
 	line *line
-	free chan struct{} // has a place for each frame that is not acknowledged
-	made bool          // the stream is there, as far as is known
-	put  time.Time     // when the last frame left
-	trip time.Duration // from there to its acknowledgement, on the mean
+	free chan struct{} // semaphore with a slot for each unacknowledged frame
+	made bool          // the stream exists, as far as is known
+	put  time.Time     // when the last frame was sent
+	trip time.Duration // average time from sending to acknowledgement
 }
 
-// Room blocks until a frame of size bytes would leave at once, so that the newest one can be copied then.
-// Without a connection to the hub it fails at once.
+// Room blocks until a frame of size bytes could be sent at once, so that the caller can copy the
+// newest one then. Without a connection to the hub it fails at once.
 func (ch *Channel) Room(ctx context.Context, size int) error {
 	l, err := ch.client.connected()
 	if err != nil {
@@ -51,10 +51,11 @@ func (ch *Channel) Room(ctx context.Context, size int) error {
 	return err
 }
 
-// Put has b stored as the channel's newest frame, after those of the calls before. It blocks while two
-// frames are not acknowledged or the connection is busy; see Room. It returns when b is on its way and the
-// caller's again. acked then gets the hub's word, within 5 s and at the latest when the connection ends: nil, or
-// why b may not be there. Without a connection it fails at once: nothing is kept to be sent later.
+// Put stores b as the channel's newest frame, after those of earlier calls. It blocks while two
+// frames are unacknowledged or the connection is busy; see Room. When it returns, the caller may
+// reuse b. acked then receives the hub's answer: nil, or the reason why b may not be stored. It
+// arrives within 5 s, at the latest when the connection ends. Without a connection Put fails at
+// once: no frame is kept to be sent later.
 func (ch *Channel) Put(ctx context.Context, b []byte) (acked <-chan error, err error) {
 	l, err := ch.client.connected()
 	if err != nil {
@@ -73,12 +74,13 @@ func (ch *Channel) Put(ctx context.Context, b []byte) (acked <-chan error, err e
 	return ch.put.publish(l, leave, b)
 }
 
-// places are what a frame takes: one of two until it is acknowledged, and the connection until it is written.
+// places are the semaphores that a frame holds: free until it is acknowledged, and turn until it
+// is written.
 type places struct{ free, turn chan struct{} }
 
 func (p places) all() { <-p.turn; <-p.free }
 
-// enter waits until a frame may leave.
+// enter waits until a frame may be sent.
 func (p *putter) enter(ctx context.Context, l *line, size int) (places, error) {
 	h := l.half(size)
 	leave := places{free: p.on(l), turn: h.turn}
@@ -100,8 +102,8 @@ func (p *putter) enter(ctx context.Context, l *line, size int) (places, error) {
 	return leave, nil
 }
 
-// space waits until half a trip has passed since the last frame. Of two frames that leave together the
-// second one waits behind the first, and so would all that follow them.
+// space waits until half a round trip has passed since the last frame. If two frames are sent
+// together, the second one waits behind the first, and so do all that follow.
 func (p *putter) space(ctx context.Context, l *line) error {
 	p.mu.Lock()
 	wait := p.trip/maxUnacked - time.Since(p.put)
@@ -123,7 +125,7 @@ func (p *putter) space(ctx context.Context, l *line) error {
 	}
 }
 
-// left says that a frame leaves now.
+// left records that a frame is sent now.
 func (p *putter) left() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +133,7 @@ func (p *putter) left() time.Time {
 	return p.put
 }
 
-// acknowledged says how long a frame took that left then.
+// acknowledged updates the average round trip with a frame that was sent at then.
 func (p *putter) acknowledged(then time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +157,7 @@ func (p *putter) place(ctx context.Context, l *line, in chan struct{}) error {
 	}
 }
 
-// on makes l the line that counts.
+// on makes l the present line, and returns its semaphore for unacknowledged frames.
 func (p *putter) on(l *line) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +167,7 @@ func (p *putter) on(l *line) chan struct{} {
 	return p.free
 }
 
-// publish sends b. A large frame is written by a goroutine that ends with the line.
+// publish sends b. A goroutine of the line writes a large frame.
 func (p *putter) publish(l *line, leave places, b []byte) (<-chan error, error) {
 	h := l.half(len(b))
 	f := &flight{half: h, acked: make(chan error, 1), free: leave.free}
@@ -196,7 +198,7 @@ func (p *putter) publish(l *line, leave places, b []byte) (<-chan error, error) 
 	return f.acked, nil
 }
 
-// flight is a frame that is not acknowledged.
+// flight is an unacknowledged frame.
 type flight struct {
 	half  *half
 	inbox string
@@ -208,7 +210,7 @@ type flight struct {
 	settled bool
 }
 
-// settle passes on what became of the frame. The first word counts.
+// settle reports the outcome of the frame. Only the first outcome counts.
 func (f *flight) settle(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -222,7 +224,7 @@ func (f *flight) settle(err error) {
 	<-f.free
 }
 
-// word is what the hub says of a frame.
+// word returns the hub's answer to a frame as an error, nil for an acknowledgement.
 func (p *putter) word(l *line, m *nats.Msg) error {
 	if m == nil {
 		return errNotConnected(l.reason())

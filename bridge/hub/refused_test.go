@@ -15,7 +15,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// troubleOf waits for why a client does not connect.
+// troubleOf waits for the reason why a client does not connect.
 func troubleOf(t *testing.T, c *Client) error {
 	t.Helper()
 	await.True(t, "refused", func() bool { return c.State().Err != nil })
@@ -43,7 +43,7 @@ func TestWrongCredentialsAreOneSentence(t *testing.T) {
 	}
 }
 
-// A client that is refused again and again says so once.
+// A client that is refused repeatedly logs the reason only once.
 func TestTroubleIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	c, err := New(Config{Credentials: newCredentials(t), Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -102,7 +102,7 @@ func TestACertificateOfAnAuthorityIsTaken(t *testing.T) {
 	await.True(t, "connected", func() bool { return client.State().Connected })
 }
 
-// answering is a server that says the same to everybody.
+// answering starts a server that sends the same greeting on every connection.
 func answering(t testing.TB, greeting string, after func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -131,8 +131,8 @@ func answering(t testing.TB, greeting string, after func(net.Conn)) string {
 	return "tls://" + l.Addr().String()
 }
 
-// pretender is a server that greets as a hub, with more in its INFO, takes what a host says first,
-// says what it likes and then listens.
+// pretender starts a server that greets like a hub, with more in its INFO. It reads the host's
+// first messages, calls say, and then only reads.
 func (h *testHub) pretender(more string, say func(net.Conn)) (at string) {
 	h.t.Helper()
 	greeting := `INFO {"tls_required":true,"proto":1,"headers":true,"nonce":"abc","max_payload":1048576` + more + "}\r\n"
@@ -187,7 +187,7 @@ func TestAFrameAboveMaxPayloadIsNamedWithItsCure(t *testing.T) {
 	putOne(t, out, strings.Repeat("x", 64<<10))
 }
 
-// Where else there is a server of its cluster is nothing that a hub may tell a robot.
+// A hub must not make a robot dial other servers of its cluster.
 func TestAHostDialsNoAddressThatTheHubNames(t *testing.T) {
 	h := newHub(t, "robot")
 	other, err := net.Listen("tcp", "127.0.0.1:0")

@@ -17,15 +17,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tests of thin links play on hosts of their own: this program runs there again in a role. All of
-// them have one clock, this machine's.
+// Tests of thin links use emulated hosts: this program runs there again in a role. All roles have
+// the same clock, that of this machine.
 
 const asRole = "ACHBRIDGE_HUB_ROLE" // put:CHANNEL:SIZE:HZ, next:CHANNEL
 
-// scene is what the roles of a test share: a directory with credentials of each host.
+// inScene is the variable with the directory that the roles of a test share. It has the
+// credentials of each host.
 const inScene = "ACHBRIDGE_HUB_SCENE"
 
-// play runs a role until SIGTERM, and prints what came of it.
+// play runs a role until SIGTERM, and prints its result.
 func play(role string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
@@ -68,17 +69,19 @@ func clock() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// putLog is what a role that puts tells.
+// putLog is the result of a role that puts.
 type putLog struct {
 	Puts   []put
 	Failed int
 	Worst  string
 }
 
-// put is a frame: when it was captured and given to Put, and when the hub acknowledged it.
+// put has the times of a frame: when it was captured and passed to Put, and when the hub
+// acknowledged it.
 type put struct{ Captured, Acked time.Duration }
 
-// putNewest puts what a program would have put last that puts hz times a second, whenever there is room.
+// putNewest simulates a program that puts hz times a second. Whenever there is room, it puts the
+// newest frame.
 func putNewest(ctx context.Context, ch *Channel, size, hz int) (told putLog) {
 	period := time.Second / time.Duration(hz)
 	frame := make([]byte, size)
@@ -121,7 +124,7 @@ func putNewest(ctx context.Context, ch *Channel, size, hz int) (told putLog) {
 	return told
 }
 
-// arrival is a frame that came: when, and when it was captured.
+// arrival has the times of a received frame: its arrival and its capture.
 type arrival struct{ Came, Captured time.Duration }
 
 func takeNewest(ctx context.Context, ch *Channel) (all []arrival) {
@@ -138,7 +141,7 @@ func takeNewest(ctx context.Context, ch *Channel) (all []arrival) {
 	}
 }
 
-// ages are how old the newest frame was, over time.
+// ages are the ages of the newest frame over time.
 type ages struct {
 	Mean, P99, Worst time.Duration
 	Frames           int
@@ -148,7 +151,7 @@ func (a ages) String() string {
 	return fmt.Sprintf("age %.1f ms, p99 %.1f ms, worst %.1f ms, %d frames", ms(a.Mean), ms(a.P99), ms(a.Worst), a.Frames)
 }
 
-// agesOf looks at the time between from and to, every tenth of a millisecond.
+// agesOf samples the time from from to to, every tenth of a millisecond.
 func agesOf(all []arrival, from, to time.Duration) (a ages) {
 	var sum time.Duration
 	var seen []time.Duration

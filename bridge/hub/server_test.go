@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// testHub is a nats-server as a hub of ours sets it up.
+// testHub is a nats-server with the settings of our hubs.
 type testHub struct {
 	t           testing.TB
 	options     server.Options
@@ -81,8 +81,8 @@ func newHub(t testing.TB, hosts ...string) *testHub {
 	return h
 }
 
-// reservePort returns a TCP port of 127.0.0.1 that is this test's until its end. Whoever sets SO_REUSEADDR, as Go does,
-// may listen there, again and again.
+// reservePort reserves a TCP port of 127.0.0.1 for this test. Programs that set SO_REUSEADDR, as
+// Go does, may listen there repeatedly.
 func reservePort(t testing.TB) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -114,7 +114,7 @@ func (h *testHub) start() {
 	h.own()
 }
 
-// own connects as the hub's own user, which makes streams and consumers.
+// own connects as the hub's own user, which creates streams and consumers.
 func (h *testHub) own() {
 	h.t.Helper()
 	owner, err := nats.Connect("tls://127.0.0.1:"+strconv.Itoa(h.port), nats.UserInfo(ownerName, ownerName),
@@ -178,7 +178,8 @@ func (h *testHub) stop() {
 
 func (h *testHub) address() string { return "tls://127.0.0.1:" + strconv.Itoa(h.port) }
 
-// client makes a client of a host and runs it until the test ends. at is where the hub is, else its own address.
+// client makes a client of a host and runs it until the test ends. at replaces the hub's own
+// address.
 func (h *testHub) client(host string, at ...string) *Client {
 	h.t.Helper()
 	address := h.address()
@@ -190,7 +191,7 @@ func (h *testHub) client(host string, at ...string) *Client {
 	return c
 }
 
-// newClient makes a client that does not run yet.
+// newClient makes a client that is not running yet.
 func (h *testHub) newClient(host, address string) *Client {
 	h.t.Helper()
 	c, err := New(Config{Credentials: h.hosts[host], Hub: address})
@@ -226,7 +227,7 @@ func (h *testHub) connectedAgain(c *Client) {
 	h.t.Helper()
 	await.True(h.t, "connected", func() bool { return c.State().Connected })
 	if l, _ := c.current(); l != nil {
-		_ = l.small.nc.FlushTimeout(await.Limit) // the hub knows what is for this host
+		_ = l.small.nc.FlushTimeout(await.Limit) // the hub has handled this host's subscriptions
 	}
 }
 
@@ -245,7 +246,7 @@ func newCertificate(t testing.TB) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// watchFrames is told what is published to a channel's subject; stop returns it.
+// watchFrames records the frames published to a channel's subject; stop returns them.
 func (h *testHub) watchFrames(host, channel string) (stop func() []string) {
 	h.t.Helper()
 	got := make(chan *nats.Msg, 1024)
@@ -266,7 +267,7 @@ func (h *testHub) watchFrames(host, channel string) (stop func() []string) {
 	}
 }
 
-// roots trusts the hub's certificate.
+// roots returns a pool that trusts the hub's certificate.
 func (h *testHub) roots() *x509.CertPool {
 	pool := x509.NewCertPool()
 	leaf, err := x509.ParseCertificate(h.tls.Certificate[0])

@@ -12,36 +12,38 @@ import (
 )
 
 const (
-	// streamCredit is how many bytes of a stream are under way, and wait to be read, at most.
+	// streamCredit is the maximum number of a stream's bytes that are in transit or wait to be
+	// read.
 	streamCredit = 16 << 10
-	// chunk is how many bytes a message has that we write: with its envelope it fits a segment.
+	// chunk is the number of stream bytes in a message that Write sends. The message then fits a
+	// TCP segment.
 	chunk = 1200
 )
 
-// session is a reliable byte stream to another host, a net.Conn. Messages are numbered; what is
-// wrong with one ends it.
+// session is a reliable byte stream to another host, a net.Conn. Messages are numbered; an invalid
+// one ends the stream.
 type session struct {
 	client *Client
 	line   *line
 	key    sessionKey
 
-	accepted chan struct{} // the first message of the other end has come
-	done     chan struct{} // the stream has ended
+	accepted chan struct{} // closed when the other end's first message has arrived
+	done     chan struct{} // closed when the stream has ended
 
 	out    sync.Mutex // held while a message is numbered and published
 	number uint64
 
 	mu          sync.Mutex
 	wake        sync.Cond
-	received    uint64 // the number that must come next
-	buffer      []byte // received, not read
-	allowed     uint64 // bytes that the other end takes in all
+	received    uint64 // number of the next message to receive
+	buffer      []byte // received bytes that were not read
+	allowed     uint64 // total number of bytes that the other end accepts
 	sent        uint64
-	granted     uint64 // bytes that the other end may send in all
-	taken       uint64 // bytes that it has sent
+	granted     uint64 // total number of bytes that the other end may send
+	taken       uint64 // total number of bytes that the other end has sent
 	closed      bool
-	err         error  // io.EOF: the other end has closed
-	farewell    string // and why, if it said so
+	err         error  // io.EOF means that the other end has closed
+	farewell    string // the other end's reason to close, "" without one
 	readBefore  deadline
 	writeBefore deadline
 }
@@ -52,7 +54,8 @@ func newSession(c *Client, l *line, key sessionKey) *session {
 	return s
 }
 
-// dial sends the first message. The hub says at nobody when no host of that name is there.
+// dial sends the first message. The hub answers to the subject nobody if no host of that name is
+// connected.
 func (s *session) dial(nobody string) error {
 	s.out.Lock()
 	defer s.out.Unlock()
@@ -60,7 +63,7 @@ func (s *session) dial(nobody string) error {
 	return s.line.small.nc.PublishRequest(s.subject(), nobody, message{Kind: kindOpen}.append(nil))
 }
 
-// grant accepts the stream: it tells the other end how much it may send.
+// grant accepts the stream by sending the other end its first credit.
 func (s *session) grant() error {
 	if reason := s.reason(); reason != nil {
 		return reason
@@ -84,7 +87,7 @@ func (s *session) send(m message) error {
 	return s.line.small.nc.Publish(s.subject(), m.append(nil))
 }
 
-// take handles a message of the other end.
+// take handles a message from the other end.
 func (s *session) take(m message) {
 	if err := s.apply(m); err != nil {
 		s.refuse(fmt.Errorf("%w: %w", errBroken, err))
@@ -128,7 +131,7 @@ func (s *session) apply(m message) error {
 	return nil
 }
 
-// finish ends the stream for its users. Needs s.mu.
+// finish ends the stream for its users. s.mu must be held.
 func (s *session) finish(reason error) {
 	if s.err != nil {
 		return
@@ -139,14 +142,14 @@ func (s *session) finish(reason error) {
 	s.client.sessions.remove(s)
 }
 
-// fail ends the stream without a word to the other end.
+// fail ends the stream without informing the other end.
 func (s *session) fail(reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finish(reason)
 }
 
-// refuse ends the stream and tells the other end.
+// refuse ends the stream and sends the other end the reason.
 func (s *session) refuse(reason error) {
 	s.fail(reason)
 	text := reason.Error()
@@ -162,7 +165,7 @@ func (s *session) reason() error {
 	return s.err
 }
 
-// refusal is why the other end did not accept the stream.
+// refusal returns the reason why the other end did not accept the stream.
 func (s *session) refusal() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +183,7 @@ func (s *session) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// read also returns the credit to give, or 0.
+// read also returns the credit to send to the other end, or 0.
 func (s *session) read(b []byte) (n int, grant uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +226,7 @@ func (s *session) Write(b []byte) (int, error) {
 	return done, nil
 }
 
-// mayWrite waits for credit, and takes it.
+// mayWrite waits for credit for up to n bytes, and takes it.
 func (s *session) mayWrite(n int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,14 +243,14 @@ func (s *session) mayWrite(n int) (int, error) {
 	}
 }
 
-// untake gives credit back.
+// untake returns unused credit.
 func (s *session) untake(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent -= uint64(n)
 }
 
-// writable is why nothing may be written any more, or nil. Needs s.mu.
+// writable returns the reason why writing fails, or nil. s.mu must be held.
 func (s *session) writable() error {
 	switch {
 	case s.closed:
@@ -262,7 +265,8 @@ func (s *session) writable() error {
 	return nil
 }
 
-// publish sends data when there is room for it, so that frames do not wait behind a long message.
+// publish sends data when the flow has room for it, so that frames do not wait behind a long
+// message.
 func (s *session) publish(data []byte) error {
 	over := func() error {
 		s.mu.Lock()
@@ -275,7 +279,8 @@ func (s *session) publish(data []byte) error {
 	return s.send(message{Kind: kindData, Data: data})
 }
 
-// Close ends the stream. The other end reads what was written before. It does not wait for the hub.
+// Close ends the stream. The other end can still read the bytes that were written before. Close
+// does not wait for the hub.
 func (s *session) Close() error {
 	tell, err := s.shut()
 	if tell {
@@ -284,14 +289,14 @@ func (s *session) Close() error {
 	return err
 }
 
-// leave is Close, which waits until the other end is told.
+// leave is like Close, but returns after the other end was informed.
 func (s *session) leave() {
 	if tell, _ := s.shut(); tell {
 		_ = s.send(message{Kind: kindClose})
 	}
 }
 
-// shut ends the stream here. The other end has to be told, unless it knows.
+// shut ends the stream at this end. It also returns whether the other end must be informed.
 func (s *session) shut() (tell bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,7 +312,7 @@ func (s *session) shut() (tell bool, err error) {
 	return tell, nil
 }
 
-// address is a host at the hub.
+// address is the name of a host at the hub.
 type address string
 
 func (a address) Network() string { return "hub" }
@@ -342,7 +347,7 @@ func (s *session) set(d *deadline, t time.Time) error {
 	return nil
 }
 
-// deadline is a time that wakes who waits.
+// deadline is a point in time whose timer wakes blocked calls.
 type deadline struct {
 	at    time.Time
 	timer *time.Timer

@@ -12,7 +12,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// twoEnds is a byte stream from robot to pc.
+// twoEnds opens a byte stream from robot to pc.
 func twoEnds(t testing.TB, from, to *Client) (dialled, accepted net.Conn) {
 	t.Helper()
 	ctx := await.Context(t)
@@ -21,7 +21,7 @@ func twoEnds(t testing.TB, from, to *Client) (dialled, accepted net.Conn) {
 		c, _ := to.Accept(ctx)
 		got <- c
 	}()
-	await.NoError(t, func() (err error) { // not while the hub is silent, on a busy machine
+	await.NoError(t, func() (err error) { // fails while the hub is silent, on a busy machine
 		dialled, err = from.Dial(ctx, to.credentials.Host)
 		return err
 	})
@@ -39,7 +39,8 @@ func TestAHostThatIsNotThereIsNamedAtOnce(t *testing.T) {
 	}
 }
 
-// TestAWrongNumberEndsTheStream speaks as a lying hub would: it may publish anywhere.
+// TestAWrongNumberEndsTheStream sends messages like a dishonest hub, which may publish to any
+// subject.
 func TestAWrongNumberEndsTheStream(t *testing.T) {
 	data := func(number uint64, text string) []byte {
 		return message{Number: number, Kind: kindData, Data: []byte(text)}.append(nil)
@@ -71,7 +72,7 @@ func TestAWrongNumberEndsTheStream(t *testing.T) {
 	}
 }
 
-// forgedFrom is the subject of messages from the other end to this host.
+// forgedFrom returns the subject of messages from the other end to this host.
 func (c *Client) forgedFrom(other *session) string { return other.subject() }
 
 func TestMoreThanTheCreditEndsTheStream(t *testing.T) {
@@ -120,7 +121,7 @@ func nuidText() string {
 func TestTheEndOfAConnectionEndsADialThatWaits(t *testing.T) {
 	h := startHub(t, "robot", "pc")
 	robot := h.connectedClient("robot")
-	h.connectedClient("pc") // which accepts nothing
+	h.connectedClient("pc") // accepts no stream
 	l, _ := robot.current()
 	failed := make(chan error, 1)
 	go func() {
@@ -150,7 +151,7 @@ func TestADialThatIsNotAcceptedSaysWhy(t *testing.T) {
 	}
 }
 
-// The hub takes nothing: a full window, which comes before the end of the credit.
+// The hub reads nothing. The window is full before the credit is used up.
 func TestADeadlineEndsAWriteThatTheHubDoesNotTake(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, "robot", "pc")

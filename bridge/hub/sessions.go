@@ -12,12 +12,13 @@ import (
 )
 
 const (
-	// maxBacklog limits how many streams of other hosts wait to be accepted, maxSessions all streams.
+	// maxBacklog limits the streams from other hosts that wait to be accepted; maxSessions limits
+	// all streams.
 	maxBacklog  = 64
 	maxSessions = 4096
 )
 
-// sessions are this host's byte streams.
+// sessions has this host's byte streams.
 type sessions struct {
 	client  *Client
 	backlog chan *session
@@ -32,9 +33,10 @@ func (s *sessions) init(c *Client) {
 	s.client, s.backlog, s.open = c, make(chan *session, maxBacklog), map[sessionKey]*session{}
 }
 
-// Dial begins a reliable byte stream to a host and waits until that host accepts it. Without a
-// connection to the hub it fails at once, as it does where the host has none. A lost, doubled or reordered
-// message ends the stream at both ends, as the end of the connection to the hub does. Deadlines work.
+// Dial opens a reliable byte stream to a host and waits until that host accepts it. It fails at
+// once if this host or the other one is not connected to the hub. A lost, duplicated or reordered
+// message ends the stream at both ends, and so does the end of a connection to the hub. Deadlines
+// work.
 func (c *Client) Dial(ctx context.Context, host string) (net.Conn, error) {
 	l, err := c.connected()
 	if err != nil {
@@ -65,8 +67,8 @@ func (c *Client) Dial(ctx context.Context, host string) (net.Conn, error) {
 	}
 }
 
-// Accept returns the next byte stream that another host began. Who that is, the hub says alone: see
-// RemoteAddr, and do not believe it.
+// Accept returns the next byte stream that another host has opened. Only the hub asserts the
+// identity of that host: RemoteAddr is not authenticated.
 func (c *Client) Accept(ctx context.Context) (net.Conn, error) {
 	for {
 		select {
@@ -80,7 +82,7 @@ func (c *Client) Accept(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// take hands a message to its stream. It does not block.
+// take passes a message to its stream. It does not block.
 func (s *sessions) take(m *nats.Msg) {
 	from, _, id, err := parseControl(m.Subject)
 	if err != nil {
@@ -100,14 +102,14 @@ func (s *sessions) take(m *nats.Msg) {
 	case got.Kind == kindOpen && got.Number == 0:
 		s.begin(key)
 	case got.Kind == kindData || got.Kind == kindCredit:
-		if l, _ := s.client.current(); l != nil { // a stream that ended here, which the other end does not know
+		if l, _ := s.client.current(); l != nil { // the stream has ended here, and the other end does not know
 			stray := newSession(s.client, l, key)
 			_ = stray.send(message{Kind: kindClose, Reason: "no such byte stream"})
 		}
 	}
 }
 
-// begin takes a stream that another host opens.
+// begin handles a stream that another host opens.
 func (s *sessions) begin(key sessionKey) {
 	l, _ := s.client.current()
 	if l == nil {
@@ -120,8 +122,8 @@ func (s *sessions) begin(key sessionKey) {
 	}
 }
 
-// offer adds c to the streams that wait to be accepted, and returns false when too many wait. A stream that it
-// refuses is never in the table.
+// offer adds c to the streams that wait to be accepted. It returns false if there are too many;
+// then c is never in the table.
 func (s *sessions) offer(c *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +139,7 @@ func (s *sessions) offer(c *session) bool {
 	}
 }
 
-// add is false when there are too many.
+// add returns false if there are too many streams.
 func (s *sessions) add(c *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +158,7 @@ func (s *sessions) remove(c *session) {
 	}
 }
 
-// endAll ends all streams: with a reason those that are broken, without one as Close does.
+// endAll ends all streams. With a reason they are broken; without one they are closed as by Close.
 func (s *sessions) endAll(reason error) {
 	s.mu.Lock()
 	all := make([]*session, 0, len(s.open))

@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is a TCP connection whose unacknowledged bytes are bounded: Write blocks until they
-// are few enough. What a Write has not given to the kernel is lost with the connection.
+// socket is a TCP connection with a bound on unacknowledged bytes: Write blocks until there is
+// room. Bytes that Write has not passed to the kernel are lost with the connection.
 type socket struct {
 	*net.TCPConn
 	raw     syscall.RawConn
 	flow    *flow
-	small   bool         // of frames up to smallFrame, and control
-	heard   atomic.Int64 // when the hub was last heard, by flow.now
-	brought atomic.Int64 // when a message last came, by flow.now; 0: none yet
+	small   bool         // connection of control messages and frames up to smallFrame
+	heard   atomic.Int64 // when data last arrived or was acknowledged, by flow.now
+	brought atomic.Int64 // when a message last arrived, by flow.now; 0 means never
 	closed  chan struct{}
 	once    sync.Once
 
-	inlet  inlet // of large frames; the reader's, as inside is
-	inside bool  // more of a message is to come
+	inlet  inlet // limits the large frames in transit; belongs to the reading goroutine, like inside
+	inside bool  // the rest of a message is still to come
 
-	// guarded by flow.mu
+	// The fields below are guarded by flow.mu.
 	wrote, acked int64
 	mark         mark
 }
@@ -56,7 +56,7 @@ func (s *socket) Read(b []byte) (int, error) {
 	n, err := s.TCPConn.Read(b)
 	if n > 0 {
 		s.heard.Store(int64(s.flow.now()))
-		s.flow.unacked() // an answer acknowledges, too
+		s.flow.unacked() // the kernel may have received an acknowledgement with the data
 		s.inlet.aside = s.flow.takes(true)
 		if s.inside && s.inlet.take(n, s.flow.now(), s.flow.least()) {
 			s.admit()
@@ -68,7 +68,8 @@ func (s *socket) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// within says whether a message has come, or a part of one, and whether more of it is to come. The reader calls it.
+// within is the callback of guard. Its arguments report whether the last read had data of a message,
+// and whether the rest of that message is still to come. The reading goroutine calls it.
 func (s *socket) within(came, more bool) {
 	if came {
 		s.brought.Store(int64(s.flow.now()))
@@ -82,17 +83,19 @@ func (s *socket) within(came, more bool) {
 	s.inside = more
 }
 
-// admit lets the hub send as much as the inlet says. Where the kernel refuses, more waits on the path.
+// admit sets the receive window to its limit for large frames. If the kernel refuses, more data waits on
+// the path.
 func (s *socket) admit() { s.option(unix.TCP_WINDOW_CLAMP, s.inlet.size) }
 
-// acknowledge has the kernel acknowledge at once: the hub waits for it when it may send so little.
+// acknowledge makes the kernel acknowledge at once, since with a small window the hub waits for
+// that.
 func (s *socket) acknowledge() { s.option(unix.TCP_QUICKACK, 1) }
 
 func (s *socket) option(name, value int) {
 	_ = s.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, name, value) })
 }
 
-// never is for who waits as long as the connection lasts.
+// never is the argument of flow.wait for callers that wait as long as the connection lasts.
 func never() error { return nil }
 
 func (s *socket) Write(b []byte) (int, error) {
@@ -112,7 +115,7 @@ func (s *socket) Write(b []byte) (int, error) {
 	return done, nil
 }
 
-// Close ends the connection at once. Nothing is sent any more, also not what the kernel has.
+// Close ends the connection at once. Data that the kernel has not sent is dropped.
 func (s *socket) Close() error {
 	err := net.ErrClosed
 	s.once.Do(func() {
@@ -123,7 +126,7 @@ func (s *socket) Close() error {
 	return err
 }
 
-// outstanding is how many bytes were written that are not acknowledged.
+// outstanding returns the number of written bytes that are not acknowledged.
 func (s *socket) outstanding() (n int, err error) {
 	if e := s.raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); e != nil {
 		return 0, e

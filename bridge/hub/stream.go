@@ -9,13 +9,14 @@ import (
 const (
 	// MaxPayload is the size of the largest message that a hub of ours carries, in bytes.
 	MaxPayload = 8 << 20
-	// maxReaders is how many consumers a stream may have.
+	// maxReaders is the maximum number of a stream's consumers.
 	maxReaders = 1000
-	// leastWindow is the shortest time for which a server remembers message ids.
+	// leastWindow is the shortest time for which a server stores message ids.
 	leastWindow = 100 * time.Millisecond
 )
 
-// StreamOf is the stream that keeps the newest frame of a channel, in memory and nothing else.
+// StreamOf returns the configuration of the stream that keeps only the newest frame of a channel,
+// in memory.
 func StreamOf(host, channel string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              StreamName(host, channel),

@@ -30,12 +30,12 @@ type stage struct {
 }
 
 const (
-	rate            = 1e6 // bits a second of a thin link
+	rate            = 1e6 // bit/s of a thin link
 	delay           = 10 * time.Millisecond
 	settle, measure = 1500 * time.Millisecond, 4 * time.Second
 )
 
-// startStage has a nats-server on host hub: this program's, or Debian's.
+// startStage starts a nats-server on host hub: this program's, or Debian's.
 func startStage(t *testing.T) *stage {
 	t.Helper()
 	need.Long(t)
@@ -81,7 +81,7 @@ func (s *stage) serve() {
 	}
 }
 
-// change sets links, as hosts.Lab.Change.
+// change changes links, like hosts.Lab.Change.
 func (s *stage) change(target, text string) {
 	s.t.Helper()
 	if err := s.lab.Change(target, text); err != nil {
@@ -107,7 +107,7 @@ func (s *stage) act(host, role string) *actor {
 	return a
 }
 
-// end stops the role and reads what it tells.
+// end stops the role and decodes its result.
 func (a *actor) end(told any) {
 	a.t.Helper()
 	_ = a.cmd.Process.Signal(unix.SIGTERM)
@@ -119,10 +119,10 @@ func (a *actor) end(told any) {
 	}
 }
 
-// figure is what came of a run, and the least that a link of this rate allows.
+// figure is the result of a run, and the least age that a link of this rate allows.
 type figure struct {
 	ages
-	Wire  float64 // bytes on the wire for each frame, uplink
+	Wire  float64 // bytes on the uplink's wire for each frame
 	Least time.Duration
 }
 
@@ -135,7 +135,8 @@ func (f figure) String() string {
 
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// run measures channel imu, 1 kB at 1 kHz, over thin hops with a way of total one-way delay.
+// run measures channel imu, 1 kB at 1 kHz, over the given number of thin hops with a total one-way
+// delay of way.
 func (s *stage) run(hops int, way time.Duration) figure {
 	s.t.Helper()
 	robot, pc := s.act("robot", "put:imu:1000:1000"), s.act("pc", "next:imu")
@@ -163,8 +164,8 @@ func (s *stage) run(hops int, way time.Duration) figure {
 	return f
 }
 
-// bars of a figure: of its mean and its 99th percentile, against the least. The machine of a test is not idle, so
-// that only twice as much is an error. Whether the bars are met is printed.
+// judge compares the mean and the 99th percentile with the least age. The machine of a test is not
+// idle, so only twice the bar is an error. It logs whether the bars are met.
 func (f figure) judge(t *testing.T, what string, mean float64) {
 	t.Helper()
 	p99 := f.P99.Seconds() / f.Least.Seconds()
@@ -175,7 +176,8 @@ func (f figure) judge(t *testing.T, what string, mean float64) {
 	}
 }
 
-// TestOneThinHopAddsLittle has the imu alone on the robot's uplink, and then beside a camera.
+// TestOneThinHopAddsLittle measures the imu on the robot's uplink, first without other channels,
+// then with a camera.
 func TestOneThinHopAddsLittle(t *testing.T) {
 	s := startStage(t)
 	s.change("robot", "delay=10ms,rate=1mbit,queue=64KiB")
@@ -205,7 +207,8 @@ func TestBothHopsThinAddLittle(t *testing.T) {
 	s.run(2, delay).judge(t, "both thin", 1.25)
 }
 
-// writeConfig writes what Debian's nats-server needs. Hosts may make their streams when there is nobody who does.
+// writeConfig writes the configuration of Debian's nats-server. make lets hosts create their own
+// streams.
 func (h *testHub) writeConfig(path, listen string, make bool) {
 	h.t.Helper()
 	dir := filepath.Dir(path)

@@ -5,43 +5,44 @@ import "time"
 const (
 	segment     = 1448 // bytes of a TCP segment on most paths
 	firstWindow = 10 * segment
-	// tightWindow lets two whole segments follow one that is not full: a receiver may delay the
-	// acknowledgement of the one, by 40 ms, but not that of the others.
+	// tightWindow lets two whole segments follow a partial one. A receiver may delay the
+	// acknowledgement of a partial segment by 40 ms, but not that of whole ones.
 	tightWindow = 3 * segment
 	mostWindow  = 8 << 20
-	// leastBase is the round trip for which a window is at least computed: acknowledgements
-	// are looked for once a millisecond.
+	// leastBase is the smallest round trip from which a window is computed, since acknowledgements
+	// are checked only once a millisecond.
 	leastBase = 2 * time.Millisecond
-	// leastHolds is how long the shortest round trip is believed.
+	// leastHolds is how long the shortest round trip stays valid.
 	leastHolds = 10 * time.Second
-	// probeRounds is for how many rounds the window is small, to see the path without a queue.
+	// probeRounds is the number of rounds with a small window, to measure the path without a
+	// queue.
 	probeRounds = 3
-	// growRounds is after how many rounds the window tries whether the path carries more than it seems.
+	// growRounds is the number of rounds after which the window tests whether the path carries
+	// more.
 	growRounds = 8
-	// rateFades is what remains of the best rate after a round.
+	// rateFades is the factor by which the best rate decreases in each round.
 	rateFades = 0.9
 )
 
-// window decides how many bytes may be unacknowledged: what the path carries in its shortest
-// round trip, and one segment. More would wait in a queue of the path or of the kernel,
-// where nothing replaces it. It is pure.
+// window decides how many bytes may be unacknowledged: those that the path carries in its shortest
+// round trip, and one segment. More would wait in a queue of the path or of the kernel, where a
+// newer frame cannot replace them. window is pure: it has no clock and no I/O.
 type window struct {
 	size    int
-	rate    float64       // bytes a second, the best of the last rounds
+	rate    float64       // bytes/s, the largest of the last rounds
 	least   time.Duration // shortest round trip
 	leastAt time.Duration
 	probing int
-	rounds  int // that were limited
+	rounds  int // number of limited rounds
 }
 
-// round is one look at the path: bytes that were written at once, and what had been
-// acknowledged when they were.
+// round is one measurement of the path, from a write to its acknowledgement.
 type round struct {
 	Now       time.Duration
-	Took      time.Duration // from the write to its acknowledgement
+	Took      time.Duration // time from the write to its acknowledgement
 	Wrote     int           // bytes of that write
 	Delivered int           // bytes acknowledged in that time
-	Limited   bool          // something had to wait for the window
+	Limited   bool          // a write had to wait for the window
 }
 
 func newWindow() window { return window{size: firstWindow} }
@@ -67,7 +68,7 @@ func (w *window) take(r round) {
 		return
 	}
 	rate := float64(r.Delivered) / r.Took.Seconds()
-	if !r.Limited { // this host sent no more: that says what the path carries at least
+	if !r.Limited { // this host sent no more, so the rate is only a lower bound for the path
 		if w.rate == 0 {
 			return
 		}

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// path is a link with a rate and a shortest round trip, on which always as much is under way as the window lets.
+// path is a link with a rate and a shortest round trip. The bytes in transit always fill the
+// window.
 type path struct {
 	rate  float64
 	trip  time.Duration
 	clock time.Duration
 }
 
-// round is what the window sees of it.
+// round passes one round on the path to the window.
 func (p *path) round(w *window) {
 	size := float64(w.size)
 	took := max(p.trip+time.Duration(segment/p.rate*1e9), time.Duration(size/p.rate*1e9))
@@ -31,10 +32,10 @@ func TestTheWindowFindsWhatAPathCarries(t *testing.T) {
 		{"100 kbit/s, 100 ms", path{rate: 12.5e3, trip: 100 * time.Millisecond}},
 	} {
 		w := newWindow()
-		for c.path.clock < 3*leastHolds { // it begins with a full path, of which it knows nothing
+		for c.path.clock < 3*leastHolds { // the path begins full, and the window does not know it
 			c.path.round(&w)
 		}
-		for w.rounds%growRounds != growRounds/2 { // not when it tries more
+		for w.rounds%growRounds != growRounds/2 { // not in a round that tests for more capacity
 			c.path.round(&w)
 		}
 		carries := c.path.rate * c.path.trip.Seconds()
@@ -56,7 +57,7 @@ func TestTheWindowFollowsThePath(t *testing.T) {
 	if most := 4 * 1460 * 3; w.size > most {
 		t.Errorf("slower path: got a window of %d bytes, want at most %d", w.size, most)
 	}
-	p.rate, p.trip = 12.5e6, 100*time.Millisecond // longer, too: the shortest round trip of before does not hold for ever
+	p.rate, p.trip = 12.5e6, 100*time.Millisecond // longer too, so the former shortest round trip must expire
 	for p.clock += leastHolds; p.clock < 10*leastHolds; {
 		p.round(&w)
 	}
@@ -75,14 +76,14 @@ func TestTheWindowStaysWhereNothingWaits(t *testing.T) {
 	}
 }
 
-// A channel that sends little says nothing of what the path carries.
+// A channel that sends little does not show the capacity of the path.
 func TestWindowIsNotNarrowedByLittleTraffic(t *testing.T) {
 	w := newWindow()
 	const trip = 10 * time.Millisecond
 	for i := range 1000 {
 		took := trip
 		if i%10 == 9 {
-			took = 2 * trip // a jolt
+			took = 2 * trip // a delayed round
 		}
 		w.take(round{Now: time.Duration(i) * trip, Took: took, Wrote: 300, Delivered: 300})
 	}
@@ -91,7 +92,7 @@ func TestWindowIsNotNarrowedByLittleTraffic(t *testing.T) {
 	}
 }
 
-// What a narrow window lets pass says nothing of how narrow the path is.
+// The traffic in a narrow window does not show the capacity of the path.
 func TestWindowThatIsTooNarrowWidens(t *testing.T) {
 	w := newWindow()
 	w.size, w.rate = tightWindow, 280e3
