@@ -6,7 +6,7 @@ import (
 	"achbridge/wire"
 )
 
-// halfOf is part index of a frame of two parts of 100 bytes each.
+// halfOf returns part index of a frame of two parts of 100 bytes each.
 func halfOf(seq uint64, index int) wire.Part {
 	data := make([]byte, 100)
 	for i := range data {
@@ -42,7 +42,7 @@ func TestThirdFrameEndsTheOldest(t *testing.T) {
 	}
 }
 
-// wholeOf is all of a frame of size bytes, in one part.
+// wholeOf returns the only part of a frame of size bytes.
 func wholeOf(seq uint64, size int) wire.Part {
 	return wire.Part{Frame: wire.Frame{Sub: 1, Seq: seq, Data: make([]byte, size)}, Size: size, Count: 1}
 }

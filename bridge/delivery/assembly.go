@@ -2,25 +2,25 @@ package delivery
 
 import "achbridge/wire"
 
-// assembly puts the parts of one large frame together. A part of a newer
-// frame ends the older one: it would be superseded anyway. The zero value is
-// ready. Memory: one frame, whose size the caller bounds.
+// assembly reassembles one large frame from its parts. A part of a newer frame
+// drops the incomplete older frame, which the newer one would supersede anyway.
+// The zero value is ready. It keeps a buffer for one frame, whose size the caller bounds.
 type assembly struct {
 	seq   uint64
 	buf   []byte
 	there []bool
 	left  int
-	owed  bool // a part of the frame said that it is owed
+	owed  bool // a part was marked for last-value delivery
 }
 
-// add takes one part, which wire has parsed. When the frame is complete add
-// returns it; the slice is valid until the next call.
+// add adds one part, which wire has parsed. It returns the frame when p completes
+// it, else nil. The slice is valid until the next call.
 func (a *assembly) add(p wire.Part) (frame []byte) {
 	if p.Seq < a.seq || p.Seq == a.seq && a.other(p) {
 		return nil
 	}
 	if p.Seq > a.seq || p.Owed && a.left == 0 {
-		a.begin(p) // an owed frame may come a second time
+		a.begin(p) // last-value delivery may retransmit a frame that is complete
 	}
 	if a.left == 0 || a.there[p.Index] {
 		return nil
@@ -35,7 +35,7 @@ func (a *assembly) add(p wire.Part) (frame []byte) {
 	return a.buf
 }
 
-// other reports that p is of another frame with the same number.
+// other reports whether p belongs to another frame with the same number.
 func (a *assembly) other(p wire.Part) bool { return len(a.there) != p.Count || len(a.buf) != p.Size }
 
 func (a *assembly) begin(p wire.Part) {
@@ -49,24 +49,25 @@ func (a *assembly) begin(p wire.Part) {
 	clear(a.there)
 }
 
-// MostOverlapping is the size in bytes, as sent, of the largest frames of which two may be
-// under way at once.
+// MostOverlapping is the largest size, in bytes as sent, of a frame that may be in flight
+// together with another frame of its subscription.
 const MostOverlapping = 512 << 10
 
-// Assemblies puts the parts of two large frames of one subscription together. A part of a
-// third one ends the oldest, and a frame above MostOverlapping is alone. The zero value is
-// ready. Memory: AssemblyBytes of the largest frame, whose size the caller bounds.
+// Assemblies reassembles up to two large frames of one subscription at a time. A part of a
+// third frame drops the oldest one. A frame larger than MostOverlapping is reassembled without
+// a second one. The zero value is ready. It uses up to AssemblyBytes of the largest frame
+// size, which the caller bounds.
 type Assemblies struct {
 	newer, older assembly
 	owed         bool
 }
 
-// AssemblyBytes is how much memory, in bytes, Assemblies may need if no frame is larger than
-// largest.
+// AssemblyBytes returns the most memory, in bytes, that Assemblies uses if no frame is larger
+// than largest bytes.
 func AssemblyBytes(largest int) int { return max(largest, min(2*largest, 2*MostOverlapping)) }
 
-// Add takes one part, which wire has parsed. When a frame is complete Add returns it; the
-// slice is valid until the next call.
+// Add adds one part, which wire has parsed. It returns the frame when p completes it, else
+// nil. The slice is valid until the next call.
 func (a *Assemblies) Add(p wire.Part) (frame []byte) {
 	to := &a.newer
 	switch {
@@ -85,5 +86,6 @@ func (a *Assemblies) Add(p wire.Part) (frame []byte) {
 	return frame
 }
 
-// Owed reports whether a part of the frame of the last call said that it is owed.
+// Owed reports whether any part of the frame passed to the last Add was marked for last-value
+// delivery.
 func (a *Assemblies) Owed() bool { return a.owed }

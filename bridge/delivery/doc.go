@@ -1,6 +1,6 @@
-// Package delivery keeps account of packets and of the frames inside them: Flight of the
-// packets that were sent, until the peer reports on them; Receipts of the packets that arrived
-// and have to be reported; Outgoing of a frame that is sent in parts, and Assemblies of frames
-// whose parts arrive. It has no socket, goroutine, lock or clock: now is an argument, the time
-// since the node started. Each type belongs to one goroutine, or to the lock of its owner.
+// Package delivery tracks packets and the frames inside them. Flight tracks sent packets until
+// the peer acknowledges them, and Receipts the received packets that are to be acknowledged.
+// Outgoing tracks a frame that is sent in parts, and Assemblies reassembles received parts.
+// The package has no socket, goroutine, lock or clock: now is an argument, the time since the
+// node started. Each value belongs to one goroutine, or is guarded by its owner's lock.
 package delivery

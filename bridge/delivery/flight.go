@@ -8,43 +8,43 @@ import (
 	"achbridge/wire"
 )
 
-// Piece is the part of one frame that a packet holds: the whole frame, or one part.
+// Piece identifies what a packet carries of one frame: the whole frame, or one of its parts.
 type Piece struct {
 	Sub   uint32
 	Seq   uint64
-	Index int // of the part
+	Index int // index of the part, 0 for a whole frame
 	Whole bool
 }
 
-// Flight keeps account of the packets of one link that carry frames and are not yet
-// known to have arrived or to be lost. The owner records every packet it sends and
-// passes in the peer's feedback; Flight returns which pieces arrived and which are lost.
-// Not safe for concurrent use. In steady state it allocates nothing.
+// Flight tracks the packets of one link that carry frames and are neither acknowledged nor
+// lost. The owner records every packet that it sends and passes in the peer's feedback.
+// Flight then returns which pieces arrived and which are lost. It is not safe for
+// concurrent use. In steady state it does not allocate.
 type Flight struct {
-	packets []packet // in order of number; packets[0] is the oldest open one
-	next    uint64   // number given last
+	packets []packet // sorted by number; packets[0] is the oldest that is not settled
+	next    uint64   // last packet number assigned
 	bytes   int
-	held    int                // bytes in flight when news came last, and all sent since
-	left    [256]time.Duration // when the latest packets left, by number
+	held    int                // bytes in flight after the last new acknowledgement, plus all bytes sent since
+	left    [256]time.Duration // send times of the latest packets, indexed by number modulo 256
 
 	srtt, rttvar time.Duration
-	least        least         // round trip
-	guessed      bool          // they are what Begin was told
-	late         time.Duration // how long the peer holds an acknowledgement back
-	sampled      uint64        // newest packet that a round trip was taken from
-	waiting      bool          // for the first answer to what was sent since unheard
-	unheard      time.Duration // since when nothing new was heard, while waiting
-	tried        time.Duration // since when packets have left on end and none was answered, while waiting
-	asked        time.Duration // when the latest packet left
+	least        least         // minimum round-trip time
+	guessed      bool          // srtt, rttvar and least hold the handshake's round trip, set by Begin
+	late         time.Duration // recent maximum of the time for which the peer delayed an acknowledgement
+	sampled      uint64        // newest packet that gave a round-trip sample
+	waiting      bool          // packets sent since unheard have no new acknowledgement yet
+	unheard      time.Duration // while waiting: when the wait for a new acknowledgement began
+	tried        time.Duration // while waiting: since when packets were sent continuously without a new acknowledgement
+	asked        time.Duration // when the latest packet was sent
 	width        pathWidth
-	sent, lost   uint64  // packets with frames, and those of them that did not arrive as far as is known
-	out          Outcome // what is returned, kept for its memory
+	sent, lost   uint64  // packets with frames, and how many of them are currently considered lost
+	out          Outcome // result of the last call; its slices are reused
 }
 
 type packet struct {
 	number uint64
 	size   int
-	width  int // bytes of its datagram
+	width  int // size of its datagram, bytes
 	sent   time.Duration
 	state  packetState
 	pieces []Piece
@@ -53,36 +53,38 @@ type packet struct {
 type packetState uint8
 
 const (
-	closed  packetState = iota // its fate is known
-	open                       // on its way
-	expired                    // taken for lost because nothing was heard; it may still turn out to have arrived
+	closed  packetState = iota // acknowledged, lost or forgotten
+	open                       // in flight
+	expired                    // considered lost after a timeout; the peer may still acknowledge it
 )
 
 const (
 	// reorderLimit is the number of later packets that must have arrived before a missing one counts as lost (RFC 9002, 6.1.1).
 	reorderLimit = 3
-	// feedbackDelay is how long a peer that has credit for feedback holds it back, with margin for its timer.
+	// feedbackDelay is the longest time for which a peer with credit delays its feedback, with margin for its timer.
 	feedbackDelay = LeastTimeout
 	timerMargin   = 10 * time.Millisecond
 	initialRTO    = 500 * time.Millisecond
-	// overhead is what the transport adds to a packet, in bytes.
+	// overhead is the number of bytes that the transport adds to a packet.
 	overhead = 40
-	// forgetAfter is how long an acknowledgement of an expired packet is still of use.
+	// forgetAfter is the age at which an expired packet is forgotten: a later acknowledgement has no effect.
 	forgetAfter = 5 * time.Second
 )
 
-// LeastTimeout is how long a packet takes at least until it counts as lost.
+// LeastTimeout is the least allowance, beyond the round trip and its variation, before an
+// unacknowledged packet counts as lost.
 const LeastTimeout = 15 * time.Millisecond
 
-// NextNumber returns the number of the link's next packet. Every packet takes one, with
-// frames or with feedback alone.
+// NextNumber returns the number of the link's next packet and records now as its send time.
+// Every packet needs a number, also one that carries only feedback.
 func (f *Flight) NextNumber(now time.Duration) uint64 {
 	f.next++
 	f.left[f.next%uint64(len(f.left))] = now
 	return f.next
 }
 
-// SentAt returns when packet number left; ok is false when that is too long ago.
+// SentAt returns when packet number was sent. ok is false if the number was not assigned, or
+// is not among the latest 256.
 func (f *Flight) SentAt(number uint64) (at time.Duration, ok bool) {
 	if number == 0 || number > f.next || f.next-number >= uint64(len(f.left)) {
 		return 0, false
@@ -90,8 +92,8 @@ func (f *Flight) SentAt(number uint64) (at time.Duration, ok bool) {
 	return f.left[number%uint64(len(f.left))], true
 }
 
-// Sent records a packet that left at now: a datagram of width bytes and what left on
-// streams with it, size bytes together. It copies pieces.
+// Sent records a packet sent at now. width is the size of its datagram, and size also counts
+// the bytes sent on streams with it. Sent copies pieces.
 func (f *Flight) Sent(now time.Duration, number uint64, size, width int, pieces []Piece) {
 	if !f.waiting {
 		f.waiting, f.unheard, f.tried = true, now, now
@@ -113,13 +115,13 @@ func (f *Flight) Sent(now time.Duration, number uint64, size, width int, pieces 
 	f.held += size + overhead
 }
 
-// Feedback processes one report of the peer. The peer held it back for held after its
-// newest packet had arrived.
+// Feedback processes one report of the peer. held is the time for which the peer delayed the
+// report after the newest acknowledged packet had arrived.
 func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 	f.out.Arrived, f.out.Lost, f.out.Deliveries, f.out.LostPackets = f.out.Arrived[:0], f.out.Lost[:0], f.out.Deliveries[:0], 0
 	f.out.Resumed = false
 	if r.Newest > f.next {
-		return f.out // about packets that never left
+		return f.out // acknowledges packets that were never sent
 	}
 	if sent, ok := f.SentAt(r.Newest); ok && r.Newest > f.sampled {
 		f.sampled = r.Newest
@@ -167,8 +169,8 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 	return f.out
 }
 
-// delivery notes when packet p arrived, if r tells. The newest one's report would
-// be here at prompt, had the peer not held it back.
+// delivery adds a Delivery for packet p, if report r has the packet's arrival time. prompt is
+// when the report would have arrived if the peer had not delayed it.
 func (f *Flight) delivery(p *packet, r wire.Feedback, prompt time.Duration) {
 	d := Delivery{Size: p.size, Sent: p.sent, Arrived: r.Arrived, RTT: prompt - p.sent}
 	if back := r.Newest - p.number; back != 0 {
@@ -179,13 +181,13 @@ func (f *Flight) delivery(p *packet, r wire.Feedback, prompt time.Duration) {
 		d.Arrived -= r.Arrivals[i].Before
 		d.RTT -= r.Arrivals[i].Before
 	}
-	if d.RTT >= 0 { // else a host was suspended in between, as for sample
+	if d.RTT >= 0 { // negative if a host was suspended meanwhile, see sample
 		f.out.Deliveries = append(f.out.Deliveries, d)
 	}
 }
 
-// Expire returns the pieces of packets that were not answered for so long that they
-// count as lost. The slice is valid until the next call.
+// Expire returns the pieces of packets whose acknowledgement timed out, and counts these
+// packets as lost. The slice is valid until the next call.
 func (f *Flight) Expire(now time.Duration) (lost []Piece) {
 	f.out.Lost = f.out.Lost[:0]
 	for i := range f.packets {
@@ -203,8 +205,7 @@ func (f *Flight) Expire(now time.Duration) (lost []Piece) {
 	return f.out.Lost
 }
 
-// NextExpiry returns when Expire must be called next; ok is false when nothing is in
-// flight.
+// NextExpiry returns when Expire must be called next. ok is false if no packet is in flight.
 func (f *Flight) NextExpiry() (at time.Duration, ok bool) {
 	for i := range f.packets {
 		if f.packets[i].state == open {
@@ -214,23 +215,23 @@ func (f *Flight) NextExpiry() (at time.Duration, ok bool) {
 	return 0, false
 }
 
-// Count returns how many packets with frames were sent, and how many of them are known
-// to be lost.
+// Count returns how many packets with frames were sent, and how many of them are
+// considered lost.
 func (f *Flight) Count() (sent, lost uint64) { return f.sent, f.lost }
 
 // Bytes returns the size of all packets in flight.
 func (f *Flight) Bytes() int { return f.bytes }
 
-// Narrow reports that the path now carries small packets only.
+// Narrow reports whether the path is a PMTU black hole: it now carries small packets only.
 func (f *Flight) Narrow(now time.Duration) bool { return f.width.narrow(now) }
 
-// Held returns how many bytes the transport may still count as in flight. The transport,
-// unlike Flight, gives no packet up while it hears nothing.
+// Held returns how many bytes the transport may still count as in flight. Unlike Flight, the
+// transport declares no packet lost while it receives no acknowledgement.
 func (f *Flight) Held() int { return f.held }
 
-// Late returns for how long word has been missing of the first packet that left after the
-// newest one known to have arrived. Packets keep their order, but for a few, so that those
-// behind it are on the way too. It is negative until word is due, and when none is.
+// Late returns how long the acknowledgement of the first packet after the newest one with a
+// round-trip sample is overdue. Packets are rarely reordered, so later packets are then
+// missing too. The result is negative if no acknowledgement is due.
 func (f *Flight) Late(now time.Duration) time.Duration {
 	i, _ := slices.BinarySearchFunc(f.packets, f.sampled+1, func(p packet, number uint64) int { return cmp.Compare(p.number, number) })
 	for ; i < len(f.packets); i++ {
@@ -241,39 +242,39 @@ func (f *Flight) Late(now time.Duration) time.Duration {
 	return -1
 }
 
-// Overdue reports that no answer has come for so long that packets must be lost.
+// Overdue reports whether no new acknowledgement has arrived for a whole loss timeout, so
+// that packets must be lost.
 func (f *Flight) Overdue(now time.Duration) bool {
 	return f.waiting && now-f.unheard >= f.timeout()
 }
 
-// RTT returns the smoothed round-trip time and the least of the last ten to twenty
-// seconds, zero before the first sample.
+// RTT returns the smoothed round-trip time, and the least one of the last ten to twenty
+// seconds. Both are zero before Begin and the first sample.
 func (f *Flight) RTT() (smoothed, least time.Duration) { return f.srtt, f.least.value() }
 
-// Longer records that the path has become longer by that much.
+// Longer records that the round trip of the path has become longer by this time.
 func (f *Flight) Longer(by time.Duration) { f.least.longer(by) }
 
-// Reported returns the longest time for which the peer lately held a report back.
+// Reported returns the longest time for which the peer recently delayed an acknowledgement.
 func (f *Flight) Reported() time.Duration { return f.late }
 
-// Silent reports that the path has not answered for max(300 ms, 4 RTT) although an
-// answer was due.
+// Silent reports whether packets await acknowledgement and no new one has arrived for
+// max(300 ms, 4 RTT).
 func (f *Flight) Silent(now time.Duration) bool {
 	return f.waiting && now-f.unheard >= f.patience()
 }
 
-// Unanswered reports that the peer has acknowledged nothing since then, although packets
-// were sent for max(300 ms, 4 RTT) on end and still are. Silent can mean one lost
-// packet; Unanswered means a path that carries nothing.
+// Unanswered returns ok if the peer has acknowledged nothing new since the returned time,
+// although packets were sent continuously for max(300 ms, 4 RTT) and still are. Silent can
+// mean one lost packet; Unanswered means that the path carries nothing.
 func (f *Flight) Unanswered(now time.Duration) (since time.Duration, ok bool) {
 	return f.tried, f.waiting && f.asked-f.tried >= f.patience() && now-f.asked < f.patience()
 }
 
 func (f *Flight) patience() time.Duration { return max(300*time.Millisecond, 4*f.srtt) }
 
-// Begin sets the round trip that the transport's handshake took, 0 if unknown. It counts
-// until the first packet is answered, because it includes the wait for handshake packets
-// that were lost.
+// Begin sets the round-trip time of the transport's handshake, 0 if unknown. The first
+// acknowledgement replaces it, because it may include timeouts of lost handshake packets.
 func (f *Flight) Begin(rtt time.Duration) {
 	if rtt > 0 {
 		f.srtt, f.rttvar, f.least, f.guessed = rtt, rtt/2, least{now: rtt}, true
@@ -287,9 +288,8 @@ func (f *Flight) timeout() time.Duration {
 	return f.srtt + 4*f.rttvar + max(feedbackDelay, f.late+timerMargin)
 }
 
-// sample smooths the round trip as RFC 9002, 5.3 does. One that is less than
-// nothing is none: our clock stood still for a part of it, or the peer is wrong
-// about how long it held the report back.
+// sample smooths the round-trip time as RFC 9002, 5.3 does. It ignores a negative sample:
+// the host was suspended meanwhile, or the peer misreported the delay of its report.
 func (f *Flight) sample(now, rtt time.Duration) {
 	if rtt < 0 {
 		return
@@ -310,8 +310,8 @@ func (f *Flight) settle(p *packet, state packetState) {
 	p.state = state
 }
 
-// drop forgets the settled packets, also those behind one that may stay open for
-// long. They go to the end, where the memory of their pieces is used again.
+// drop removes all closed packets, also those sent after one that is still open. It moves
+// them behind the end of the slice, so that Sent reuses the memory of their pieces.
 func (f *Flight) drop() {
 	n := 0
 	for i := range f.packets {

@@ -10,8 +10,8 @@ import (
 
 const ms = time.Millisecond
 
-// sentPackets is a flight of n packets, one a millisecond from 1 ms on, each
-// with one piece whose sequence number is the packet's.
+// sentPackets returns a Flight of n packets, sent every millisecond from 1 ms on. Each has
+// one piece, whose sequence number is the packet number.
 func sentPackets(n int) *Flight {
 	f := &Flight{}
 	for i := range n {
@@ -71,9 +71,8 @@ func TestRoundTripIsTakenFromTheNewestPacketOnly(t *testing.T) {
 	}
 }
 
-// As a host sees it that was suspended while a packet was on its way.
-// A handshake whose packets were lost has taken 200 ms over a path of 20: were that
-// averaged in, nothing lost in the first seconds would be sent again in time.
+// A handshake with lost packets took 200 ms on a path of 20 ms. If that were averaged in,
+// packets lost in the first seconds would be retransmitted too late.
 func TestFirstAnswerReplacesTheRoundTripOfTheHandshake(t *testing.T) {
 	f := &Flight{}
 	f.Begin(200 * ms)
@@ -88,7 +87,7 @@ func TestFirstAnswerReplacesTheRoundTripOfTheHandshake(t *testing.T) {
 	}
 }
 
-// A path may become longer while its link lives.
+// The round trip of a path may become longer during the lifetime of a link.
 func TestLeastRoundTripIsForgotten(t *testing.T) {
 	f := &Flight{}
 	answer := func(at, rtt time.Duration) {
@@ -119,6 +118,7 @@ func TestLeastRoundTripIsForgotten(t *testing.T) {
 	}
 }
 
+// A host that was suspended while a packet was in flight may compute a negative round trip.
 func TestRoundTripOfLessThanNothingIsNone(t *testing.T) {
 	f := sentPackets(5)
 	f.Feedback(27*ms, 2*ms, wire.Feedback{Newest: 4, Bitmap: 0b111})
@@ -162,8 +162,8 @@ func TestPathIsSilentOnlyWhileAnAnswerIsDue(t *testing.T) {
 	}
 }
 
-// A packet that was lost and is not sent again (a command past its budget) is no
-// sign that the path carries nothing.
+// A packet that was lost and is not retransmitted (a command past its budget) does not
+// mean that the path carries nothing.
 func TestPathIsUnansweredOnlyWhileItIsTried(t *testing.T) {
 	var f Flight
 	f.Sent(0, f.NextNumber(0), 100, 100, nil)
@@ -202,7 +202,7 @@ func TestTransportHoldsWhatWeHaveGivenUp(t *testing.T) {
 
 func TestPacketWithoutPiecesIsAnsweredToo(t *testing.T) {
 	var f Flight
-	f.Sent(0, f.NextNumber(0), 1000, 1000, nil) // what it tells of went over a stream
+	f.Sent(0, f.NextNumber(0), 1000, 1000, nil) // a packet whose frames were sent on a stream
 	f.Feedback(20*time.Millisecond, 0, wire.Feedback{Newest: 1})
 	if f.Silent(time.Hour) {
 		t.Error("silent although the only packet was answered")
@@ -229,7 +229,7 @@ func TestFlightAllocatesNothingInSteadyState(t *testing.T) {
 	}
 }
 
-// A packet that nothing was heard of may stay open for seconds.
+// A packet without acknowledgement may stay unsettled for seconds.
 func TestLostPacketKeepsNoOtherOne(t *testing.T) {
 	f := sentPackets(1)
 	f.Expire(ms + initialRTO)

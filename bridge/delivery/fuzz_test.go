@@ -9,12 +9,11 @@ import (
 	"achbridge/wire"
 )
 
-// mostFrame is what the fuzzer lets a frame be, in bytes: its memory is not the matter.
+// mostFrame is the largest frame of the fuzz tests, in bytes. They do not test memory use.
 const mostFrame = 1 << 16
 
-// FuzzAssembly feeds the parts of one hostile datagram. A frame that comes out is as
-// large as its parts said, and each of its bytes is what the part that came first for
-// it holds.
+// FuzzAssembly adds hostile parts in any order. A reassembled frame must have the size that
+// its parts declare, and each part's data must be that which was added first.
 func FuzzAssembly(f *testing.F) {
 	for _, order := range [][]byte{{0, 1, 2}, {2, 0, 0, 1}, {0, 1, 130, 128, 129}, {0, 64 + 1, 2, 1}} {
 		f.Add(order, uint16(100), uint8(3))
@@ -25,12 +24,12 @@ func FuzzAssembly(f *testing.F) {
 			return
 		}
 		var a assembly
-		first := map[[2]int][]byte{} // by frame and part
+		first := map[[2]int][]byte{} // data that was added first, by frame and part index
 		for i, b := range order {
 			seq, index := 1+int(b>>7), int(b&63)%n
 			p := wire.Part{Frame: wire.Frame{Seq: uint64(seq), Owed: b&64 != 0}, Size: int(size), Index: index, Count: n}
 			if index*wire.PartLen(p.Size, n, 0) >= p.Size {
-				return // wire refuses it
+				return // wire rejects such a part
 			}
 			p.Data = bytes.Repeat([]byte{byte(i)}, wire.PartLen(p.Size, n, index))
 			frame := a.add(p)
@@ -44,7 +43,7 @@ func FuzzAssembly(f *testing.F) {
 				t.Fatalf("a frame of %d bytes, want %d", len(frame), p.Size)
 			}
 			if p.Owed {
-				continue // it may have come again, with later parts
+				continue // it may have been retransmitted, with later parts
 			}
 			for part := range n {
 				from := part * wire.PartLen(p.Size, n, 0)
@@ -60,7 +59,7 @@ func FuzzAssembly(f *testing.F) {
 	})
 }
 
-// FuzzAssemblyOfDatagrams feeds whatever parses as parts: of any number, size and order.
+// FuzzAssemblyOfDatagrams adds all parts that wire can parse, of any number, size and order.
 func FuzzAssemblyOfDatagrams(f *testing.F) {
 	b := wire.AppendHeader(nil, wire.Header{Number: 1})
 	for i := range 2 {
@@ -86,9 +85,9 @@ func FuzzAssemblyOfDatagrams(f *testing.F) {
 	})
 }
 
-// FuzzFlight plays a sender whose peer reports what it likes. A piece arrives once at
-// most, is lost once at most, and not after it has arrived; what is in flight is the sum
-// of the packets whose fate is open.
+// FuzzFlight simulates a sender whose peer sends arbitrary feedback. A piece must arrive at
+// most once, and be lost at most once and not after it has arrived. The bytes in flight must
+// be the sum of the unsettled packets.
 func FuzzFlight(f *testing.F) {
 	f.Add([]byte{0, 10, 0, 10, 0, 10, 1, 3, 7, 0, 0})
 	f.Add([]byte{0, 1, 2, 200, 2, 200, 0, 1, 1, 1, 0, 5, 2, 255})
@@ -161,7 +160,7 @@ func anyOpen(fate map[uint64]string) bool {
 	return false
 }
 
-// report is a report as wire lets one pass, made of six bytes.
+// report makes a report that wire would accept from six bytes.
 func report(b []byte) wire.Feedback {
 	r := wire.Feedback{
 		Newest: 1 + uint64(b[0]%80), Bitmap: uint64(binary.LittleEndian.Uint16(b[1:])), Arrived: time.Duration(b[3]) * time.Millisecond,

@@ -2,9 +2,9 @@ package delivery
 
 import "time"
 
-// least is the least time of the last ten to twenty seconds.
+// least keeps the minimum of the times noted in the last ten to twenty seconds.
 type least struct {
-	now, former time.Duration // least time in this slot and in the previous one; 0: none
+	now, former time.Duration // minimum of this slot and of the previous one, 0 without samples
 	slot        time.Duration
 }
 
@@ -17,7 +17,7 @@ func (l *least) note(now, took time.Duration) {
 	}
 }
 
-// value is 0 before the first note.
+// value returns the minimum, or 0 before the first note.
 func (l *least) value() time.Duration {
 	if l.former == 0 || l.now != 0 && l.now < l.former {
 		return l.now
@@ -33,5 +33,5 @@ func (l *least) longer(by time.Duration) {
 	}
 }
 
-// leastSlot is how long a slot lasts.
+// leastSlot is the length of a slot.
 const leastSlot = 10 * time.Second

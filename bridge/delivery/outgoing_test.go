@@ -73,7 +73,7 @@ func TestAssemblyPutsPartsTogether(t *testing.T) {
 	}
 }
 
-// partOf makes a part as wire would parse it.
+// partOf returns a part as wire would parse it.
 func partOf(seq uint64, index, count, size int, data []byte) wire.Part {
 	return wire.Part{Frame: wire.Frame{Seq: seq, Data: data}, Index: index, Count: count, Size: size}
 }

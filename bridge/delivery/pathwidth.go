@@ -2,24 +2,25 @@ package delivery
 
 import "time"
 
-// pathWidth notices when a path begins to lose all large packets, for example because its
-// traffic now goes through a tunnel. Then large packets are lost for ever, although the
-// link is still heard. The zero value is ready.
+// pathWidth detects a PMTU black hole: the path begins to lose all large packets, for example
+// because its traffic now goes through a tunnel, while small ones still arrive. The zero
+// value is ready.
 //
 // pathWidth counts rounds. In a round large packets are lost, and then a smaller packet
-// arrives that left after them. When a packet arrives that is as large as any lost one, the
-// count begins again. A cut of the path makes one round, since everything arrives after it.
+// arrives that was sent after them. When a packet as large as the largest lost one arrives,
+// the count starts over. An interruption of the path makes only one round, since packets of
+// all sizes arrive after it.
 type pathWidth struct {
-	missing [widths]bool  // by size: a packet was lost, and none of this size or larger has arrived since
-	since   time.Duration // when the first of the lost packets left
-	latest  time.Duration // when the last of them left
-	open    bool          // the round is not complete: no smaller packet that left later has arrived
+	missing [widths]bool  // size classes in which a packet was lost, and no packet that large has arrived since
+	since   time.Duration // when the first of the lost packets was sent
+	latest  time.Duration // when the last of the lost packets was sent
+	open    bool          // the round is not complete: no packet sent after latest has arrived
 	rounds  int
 }
 
 const (
-	// alwaysCarried is the size of datagrams, in bytes, that no path loses for being
-	// too large: those over SCTP on a path of 576 bytes.
+	// alwaysCarried is the size of datagrams, in bytes, that fit on every path: those over
+	// SCTP on a path with an MTU of 576 bytes.
 	alwaysCarried = 472
 
 	widthStep    = 64 // bytes
@@ -30,7 +31,7 @@ const (
 
 func widthOf(size int) int { return min(size/widthStep, widths-1) }
 
-// lost records a datagram of size bytes that left at sent and was lost.
+// lost records that a datagram of size bytes, sent at sent, was lost.
 func (w *pathWidth) lost(sent time.Duration, size int) {
 	if size <= alwaysCarried {
 		return
@@ -41,7 +42,7 @@ func (w *pathWidth) lost(sent time.Duration, size int) {
 	w.missing[widthOf(size)], w.latest, w.open = true, max(w.latest, sent), true
 }
 
-// arrived records a datagram of size bytes that left at sent and arrived.
+// arrived records that a datagram of size bytes, sent at sent, has arrived.
 func (w *pathWidth) arrived(sent time.Duration, size int) {
 	if !w.any() {
 		return
@@ -54,7 +55,7 @@ func (w *pathWidth) arrived(sent time.Duration, size int) {
 }
 
 // narrow reports whether no large packet has arrived for a second, although large ones were
-// sent and smaller ones arrived.
+// lost in narrowRounds rounds and smaller ones arrived.
 func (w *pathWidth) narrow(now time.Duration) bool {
 	return w.any() && w.rounds >= narrowRounds && now-w.since >= narrowTime
 }

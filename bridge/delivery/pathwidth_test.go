@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// pass sends packets of these sizes, one a millisecond, for as long, and returns when
-// the path was first seen to be narrow, 0 for never. fate tells what arrives.
+// pass sends packets of these sizes, one a millisecond, for the given length. It returns
+// when the path was first found narrow, or 0. fate reports whether a packet arrives.
 func pass(length time.Duration, sizes []int, fate func(at time.Duration, size int) bool) time.Duration {
 	w := &pathWidth{}
 	for at := time.Duration(0); at < length; at += ms {

@@ -6,50 +6,50 @@ import (
 	"achbridge/wire"
 )
 
-// Receipts keeps account of the peer's packets that arrived and says when the
-// peer must be told. Feedback takes a twentieth of the bytes that it answers, so
-// on a slow link a report tells of several packets; but the end of a large frame,
-// and what comes after a pause, is told at once. Small packets may cost more than
-// a twentieth, 20 bytes each: where loss has shrunk the transport's window, late
-// word of them holds up the next ones. Not safe for concurrent use.
+// Receipts tracks the packets received from the peer and decides when to report them.
+// Feedback may use a twentieth of the bytes that it acknowledges, so on a slow link a report
+// covers several packets. The end of a large frame, and a packet after a pause, is
+// reported at once. For small packets the share may be larger, 20 bytes each: where loss has
+// shrunk the transport's window, late feedback delays the packets that follow. Receipts is
+// not safe for concurrent use.
 type Receipts struct {
 	packets  Recent
-	arrived  [64]time.Duration // when the latest arrived, by number
-	waiting  int               // packets with frames that no report has told of yet
-	since    time.Duration
-	complete bool          // one of them ended a frame: its sender waits for us
-	reported time.Duration // when packets with frames were last told of
-	repeated time.Duration // when anything was
-	told     uint64        // packets.newest as the last report had it
-	credit   int           // bytes that feedback may take, times feedbackPart
-	count    uint64        // packets that arrived
+	arrived  [64]time.Duration // arrival times of the latest packets, indexed by number modulo 64
+	waiting  int               // number of packets with frames that are not reported yet
+	since    time.Duration     // when the first unreported packet with frames arrived
+	complete bool              // an unreported packet ended a frame, so its sender waits for a report
+	reported time.Duration     // time of the last report on packets with frames
+	repeated time.Duration     // time of the last report, reminders included
+	told     uint64            // packets.newest in the last report
+	credit   int               // bytes that feedback may use, times feedbackPart
+	count    uint64            // packets received, without duplicates
 }
 
 const (
 	reportPackets  = 16
-	mostUnreported = 48 // packets: what is not in the next bitmap counts as lost
+	mostUnreported = 48 // packets: those beyond the next report's bitmap would count as lost
 	reportInterval = 500 * time.Microsecond
-	newsInterval   = 50 * time.Millisecond // a report so long after the last one needs no credit
+	newsInterval   = 50 * time.Millisecond // time after the last report when the next one needs no credit
 	reminderAfter  = 250 * time.Millisecond
-	feedbackPart   = 20   // bytes of frames that allow for one of feedback ...
-	smallPacket    = 400  // bytes: no packet counts as less
-	feedbackBurst  = 1000 // bytes of feedback that may be saved up, or owed
-	reportBytes    = 100  // of a report that travels alone, with all headers
-	rideBytes      = 40   // of one that rides along with frames
+	feedbackPart   = 20   // bytes of frames that earn one byte of feedback
+	smallPacket    = 400  // least size, in bytes, that counts for the credit
+	feedbackBurst  = 1000 // limit of the credit and of its overdraft, bytes of feedback
+	reportBytes    = 100  // size of a report in its own packet, with all headers
+	rideBytes      = 40   // size of a report in a packet with frames
 	ownHeader      = wire.MaxHeader + HeaderBytes
 )
 
-// ReportDelay is how long a report is held back at most by a peer that has credit for it; rtt is
-// the transport's.
+// ReportDelay returns the longest time for which a peer with credit delays a report. rtt is the
+// transport's round-trip time.
 func ReportDelay(rtt time.Duration) time.Duration { return max(3*time.Millisecond, rtt/8) }
 
-// Cargo says what a packet brought.
+// Cargo is the kind of content of a received packet.
 type Cargo int
 
 // The kinds of packets, as far as feedback is concerned.
 const (
-	Nothing  Cargo = iota // only feedback: it asks for no answer
-	Frames                // frames, or parts of such as are not complete yet
+	Nothing  Cargo = iota // only feedback, which is not acknowledged
+	Frames                // whole frames, or parts of frames that are not complete yet
 	Complete              // the last part of a frame: its sender waits for the acknowledgement
 )
 
@@ -72,16 +72,16 @@ func (r *Receipts) Received(now time.Duration, number uint64, size int, cargo Ca
 	return true
 }
 
-// Count returns how many packets have arrived, and how many with numbers below the
-// newest have not.
+// Count returns how many packets have arrived, and how many with a number below the newest
+// have not arrived.
 func (r *Receipts) Count() (arrived, missing uint64) {
 	return r.count, r.packets.newest - min(r.count, r.packets.newest)
 }
 
-// Due returns when the next report must leave: delay after the first packet that it
-// covers, or later when the credit requires it; ok is false when the peer knows
-// everything. The end of a frame of several parts is reported at once, at most every 500
-// µs, because its sender holds back the channel's next frame until then.
+// Due returns when the next report must be sent: delay after the first packet that it
+// covers, or later if the credit requires it. ok is false if no packet is unreported. The end
+// of a frame of several parts is reported at once, but at most every 500 µs, because its
+// sender waits for the report.
 func (r *Receipts) Due(delay time.Duration) (at time.Duration, ok bool) {
 	switch {
 	case r.waiting == 0:
@@ -98,24 +98,24 @@ func (r *Receipts) Due(delay time.Duration) (at time.Duration, ok bool) {
 	return r.since + delay, true
 }
 
-// News reports that a report should ride along with frames: it would tell
-// something, and either the credit allows it or the last one was some time ago,
-// so that a peer whose packets are all feedback, which asks for no answer, can
-// set its Clock.
+// News reports whether a packet with frames should also carry a report. That is so if packets
+// with frames are unreported and the credit suffices. It is also so newsInterval after the
+// last report if any newer packet has arrived. Thus a peer that sends only feedback, which
+// needs no acknowledgement, can set its Clock.
 func (r *Receipts) News(now time.Duration) bool {
 	return r.waiting > 0 && r.credit >= rideBytes*feedbackPart || r.told != r.packets.newest && now-r.repeated >= newsInterval
 }
 
-// Reminder returns when to repeat the last report because nothing has come since; ok is
-// false before the first packet. A restarted peer answers it with a QUIC stateless
-// reset; the transport's own keep-alives are too small to cause one.
+// Reminder returns when to repeat the last report because nothing has arrived since. ok is
+// false before the first packet. A restarted peer answers a repeated report with a QUIC
+// stateless reset; the transport's own keep-alives are too small to cause one.
 func (r *Receipts) Reminder() (at time.Duration, ok bool) {
 	return max(r.arrived[r.packets.newest%64], r.repeated) + reminderAfter, r.packets.newest != 0
 }
 
-// Report returns the report for now, in a packet that has that many bytes of frames:
-// what arrived, and the arrival times that no report has had yet. It counts them as
-// reported. ok is false before the first packet.
+// Report returns a report on the packets received until now, with the arrival times that are
+// not reported yet, and counts all of them as reported. frames is the number of bytes of
+// frames in the packet that carries the report. ok is false before the first packet.
 func (r *Receipts) Report(now time.Duration, frames int) (f wire.Feedback, ok bool) {
 	f.Newest, f.Bitmap, f.Arrived = r.packets.newest, r.packets.bitmap, r.arrived[r.packets.newest%64]
 	for back := uint64(1); back < 64 && r.packets.newest-back > r.told && back < r.packets.newest && f.ArrivalCount < wire.MaxArrivals; back++ {
@@ -134,8 +134,8 @@ func (r *Receipts) Report(now time.Duration, frames int) (f wire.Feedback, ok bo
 	return f, r.packets.newest != 0
 }
 
-// spend takes f from the credit. What is told at once whatever the credit leaves
-// debts, but not for long.
+// spend subtracts the cost of f from the credit. Reports that are due whatever the credit
+// make it negative, down to feedbackBurst.
 func (r *Receipts) spend(f wire.Feedback, frames int) {
 	var buf [wire.MaxFeedback]byte
 	cost := len(wire.AppendFeedback(buf[:0], f))

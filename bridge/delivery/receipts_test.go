@@ -22,7 +22,7 @@ func TestReceiptsTellWhatArrived(t *testing.T) {
 	}
 	f, ok := r.Report(3*ms, 0)
 	if f.Newest != 70 || f.Bitmap != 0 || f.Arrived != ms || f.ArrivalCount != 0 || !ok {
-		// 4 is 66 back: beyond the bitmap.
+		// Number 4 is 66 before the newest, beyond the bitmap.
 		t.Errorf("got %+v %v, want 70 alone at 1ms", f, ok)
 	}
 	r.Received(4*ms, 72, 1000, Frames)
@@ -37,7 +37,7 @@ func TestReportIsDue(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		cargos []Cargo
-		due    time.Duration // after the first packet; negative: not at all
+		due    time.Duration // after the first packet; negative means never
 	}{
 		{"only feedback asks for none", []Cargo{Nothing, Nothing}, -1},
 		{"one part waits", []Cargo{Frames}, 7 * ms},
@@ -89,8 +89,8 @@ func TestReportIsRepeatedWhileNothingComes(t *testing.T) {
 	}
 }
 
-// feedbackFor lets packets of size bytes come every period for ten seconds, and
-// returns what is reported alone, headers included, as a share of them.
+// feedbackFor receives a packet of size bytes every period for ten seconds. It returns the
+// bytes of the reports in their own packets, headers included, as a share of them.
 func feedbackFor(size int, period time.Duration) float64 {
 	r := &Receipts{}
 	spent := 0
@@ -119,7 +119,7 @@ func TestFeedbackIsASmallShareOfWhatItAnswers(t *testing.T) {
 		{1200, ms, 0.05},      // 10 Mbit/s
 		{1200, ms / 10, 0.05}, // 100 Mbit/s
 		{100, ms, 20.0 / 157}, // a small channel
-		{1036, 90 * ms, 0.10}, // so slow that every packet comes after a pause
+		{1036, 90 * ms, 0.10}, // so slow that every packet arrives after a pause
 	} {
 		if got := feedbackFor(c.size, c.period); got > c.most*1.01 {
 			t.Errorf("%d B every %v: feedback takes %.1f %%, want at most %.1f %%", c.size, c.period, 100*got, 100*c.most)
@@ -130,7 +130,7 @@ func TestFeedbackIsASmallShareOfWhatItAnswers(t *testing.T) {
 func TestReportWithoutCredit(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		after time.Duration // the last report
+		after time.Duration // arrival, after the last report
 		cargo Cargo
 		count int
 		due   time.Duration // after the last report
@@ -152,12 +152,12 @@ func TestReportWithoutCredit(t *testing.T) {
 	}
 }
 
-// On an idle link only reminders are sent; the first packet after one is told of as
-// soon as any other after a pause.
+// On an idle link only reminders are sent. The first packet after a reminder must be
+// reported as soon as any other packet after a pause.
 func TestReminderDelaysNoReport(t *testing.T) {
 	r := &Receipts{}
 	now := time.Second
-	for n := range uint64(4) { // small ones, which leave no credit
+	for n := range uint64(4) { // small packets, which use up the credit
 		r.Received(now, n+1, 30, Frames)
 		r.Report(now, 0)
 	}

@@ -1,13 +1,13 @@
 package delivery
 
-// Recent remembers which of the latest 64 numbers it has seen. The zero value has seen
-// none.
+// Recent remembers the newest number added, and which of the 64 numbers before it were
+// added. The zero value is empty.
 type Recent struct {
 	newest uint64
-	bitmap uint64 // bit i: number newest-1-i was seen
+	bitmap uint64 // bit i is set if number newest-1-i was added
 }
 
-// Add records number n. It reports false when n was seen before, or is too old to tell.
+// Add records number n. It returns false if n was added before or is older than the bitmap.
 func (r *Recent) Add(n uint64) (first bool) {
 	switch {
 	case r.Has(n):
@@ -26,10 +26,10 @@ func (r *Recent) Add(n uint64) (first bool) {
 	return true
 }
 
-// Saw reports whether number n was seen; false: it was not, or is too old to tell.
+// Saw reports whether number n was added. It returns false if n is older than the bitmap.
 func (r *Recent) Saw(n uint64) bool { return r.newest <= n+64 && r.Has(n) }
 
-// Has reports whether number n was seen, or is too old to tell.
+// Has reports whether number n was added, or is older than the bitmap.
 func (r *Recent) Has(n uint64) bool {
 	if n >= r.newest {
 		return n == r.newest

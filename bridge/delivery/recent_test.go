@@ -9,7 +9,7 @@ func TestRecentTellsTheFirstTimeFromLaterOnes(t *testing.T) {
 		want bool
 	}{
 		{5, true}, {5, false}, {7, true}, {6, true}, {6, false}, {5, false},
-		{71, true}, {7, false}, {8, true}, {6, false}, // 6 is 65 back: too old to tell
+		{71, true}, {7, false}, {8, true}, {6, false}, // 6 is 65 before the newest: beyond the bitmap
 		{1000, true}, {71, false}, {999, true}, {936, true}, {935, false},
 	} {
 		if got := r.Add(step.n); got != step.want {

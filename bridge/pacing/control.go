@@ -6,76 +6,78 @@ import (
 	"achbridge/bridge/delivery"
 )
 
-// Control decides when the packets of a link may leave. Pacer is the one that links use.
+// Control decides when the packets of a link may be sent. Links use Pacer.
 type Control interface {
-	// May reports whether a packet with size bytes of cargo may leave, and if not, when to ask
-	// again: in the far future if only feedback can change the answer.
+	// May reports whether a packet with size bytes of cargo may be sent, and if not, when to call
+	// May again. That is in the far future if only feedback can change the result.
 	May(now time.Duration, cargo Cargo, size int) (ok bool, again time.Duration)
-	// Waiting says whether frames or a load test wait since the latest answer of May.
+	// Waiting records whether frames or a load test have been waiting since the last call of May.
 	Waiting(now time.Duration, waits bool)
-	// Sent records a packet of size bytes that leaves at now. The packet is in flight already.
+	// Sent records a packet of size bytes that is sent at now. The caller has already added it to
+	// the packets in flight.
 	Sent(now time.Duration, cargo Cargo, size int)
-	// Feedback processes what a report of the peer says of packets in flight.
+	// Feedback processes the outcome of one report of the peer.
 	Feedback(now time.Duration, out delivery.Outcome)
-	// Drained reports that what leaves now waits behind nothing.
+	// Drained reports whether a packet sent now would find no queue on the path.
 	Drained() bool
-	// Rate is the estimate of the path's rate, in bytes a second.
+	// Rate returns the estimated rate of the path, in bytes a second.
 	Rate() float64
-	// Path is what the path delivered when it was last full, in bytes a second; 0 if unknown.
+	// Path returns the delivery rate when the path was last full, in bytes a second; 0 if unknown.
 	Path() float64
 }
 
-// Cargo is what a packet carries.
+// Cargo is the kind of content of a packet to be sent.
 type Cargo int
 
 // The kinds of cargo.
 const (
 	Whole  Cargo = iota // frames that fit into one packet
 	Parts               // a part of a large frame, or of a load test
-	Behind              // the same while whole frames of a higher priority leave, which would wait behind it
-	Probe               // nothing: it asks for an answer on a path that does not answer
+	Behind              // Parts while whole frames of a higher priority are sent, which would queue behind them
+	Probe               // no frames: it requests feedback on a silent path
 )
 
-// Transport is what a Pacer asks the session of its link.
+// Transport is the part of a link's session that a Pacer needs.
 type Transport interface {
-	Window() int        // bytes that it lets be in flight
-	Heard() uint64      // packets that it has received
+	Window() int        // congestion window, bytes
+	Heard() uint64      // number of packets received
 	RTT() time.Duration // smoothed round trip
 }
 
-// NewPacer returns a Pacer for what packets records and t transports. The caller guards packets.
+// NewPacer returns a Pacer for the packets in flight and the transport of a link. Its calls
+// need the lock that guards packets.
 func NewPacer(packets *delivery.Flight, t Transport) Control {
 	return &Pacer{packets: packets, transport: t}
 }
 
-// SmallFrame is the size in bytes below which cargo is small: it may leave timerGrain early, on
+// SmallFrame is the size, in bytes, up to which cargo may be sent up to timerGrain early, on
 // credit.
 const SmallFrame = 300
 
-// ProbeInterval is how often a silent path is tried.
+// ProbeInterval is the interval of the probes on a silent path.
 const ProbeInterval = 50 * time.Millisecond
 
 const (
-	// slowProbes is how often a silent path is tried if the transport's window is full and
-	// nothing was heard since the last try.
+	// slowProbes is the interval of the probes if the transport's window is full and the
+	// transport has received nothing since the last packet.
 	slowProbes = 250 * time.Millisecond
-	// windowReserve is the share of the transport's window that parts leave to whole frames,
-	// which would else wait for feedback on a part.
+	// windowReserve is the divisor of the transport's window that gives the share reserved for
+	// whole frames. Without it they would wait for feedback on parts.
 	windowReserve = 16
-	// timerGrain is how late the timers of a real host fire.
+	// timerGrain is the typical lateness of timers on a real host.
 	timerGrain = time.Millisecond
-	// lossBurst is how many packets must be lost at once to mean congestion.
+	// lossBurst is the number of packets lost at once that means congestion.
 	lossBurst = 8
-	// drainedBelow is how many packets of room Drained wants: the frame is copied now, and its
-	// first packet must not wait.
+	// drainedBelow is the margin of Drained, in packets. The frame is copied after Drained, and
+	// its first packet must not wait.
 	drainedBelow = 5
 	never        = time.Hour
 )
 
-// May implements Control. A silent path is only tried, without frames once half of the
-// transport's window has left unanswered: the transport counts a packet as in flight until it
-// is heard of, and with a full window only the transport's own timer would find the path again,
-// as late as half the cut was long.
+// May implements Control. A silent path is only probed. Probes carry no frames once half of
+// the transport's window is unacknowledged. The transport counts packets as in flight until
+// they are acknowledged. With a full window only the transport's own timer would find the
+// path again, after up to half the length of the interruption.
 func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again time.Duration) {
 	theirs, parts := p.transport.Window(), cargo == Parts || cargo == Behind
 	if parts {
@@ -88,7 +90,7 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 			interval = slowProbes // a probe would wait in the transport
 		}
 		if at := max(p.left+interval, p.nextWhole(now)); now < at {
-			return false, min(at, now+ProbeInterval) // ask then whether the transport has heard
+			return false, min(at, now+ProbeInterval) // check again then whether the transport has received packets
 		}
 		return fits || cargo == Probe, now + interval
 	}
@@ -101,7 +103,7 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 	switch {
 	case p.packets.Bytes() == 0:
 	case !parts && p.stalls.known && now < p.nextWhole(now):
-		p.limits = false // it is the path that they wait for
+		p.limits = false // the path limits whole frames, not the pacer
 		return false, p.nextWhole(now)
 	case full:
 		return false, now + never
@@ -111,7 +113,7 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 	return at <= now || size <= SmallFrame && at-now < timerGrain, at
 }
 
-// window is how many bytes may be in flight.
+// window returns how many bytes may be in flight for this cargo.
 func (p *Pacer) window(now time.Duration, cargo Cargo) int {
 	_, least := p.packets.RTT()
 	delay := max(delivery.ReportDelay(p.transport.RTT()), p.packets.Reported())
@@ -127,8 +129,8 @@ func (p *Pacer) window(now time.Duration, cargo Cargo) int {
 	return p.Window(least, delay)
 }
 
-// Waiting implements Control. While the pacer does not limit what waits, it learns nothing
-// about what the path could carry.
+// Waiting implements Control. While the pacer does not limit waiting frames, it learns nothing
+// about the capacity of the path.
 func (p *Pacer) Waiting(now time.Duration, waits bool) {
 	if waits && p.limits {
 		p.Hold(now)
@@ -164,7 +166,8 @@ func (p *Pacer) Feedback(now time.Duration, out delivery.Outcome) {
 	}
 }
 
-// Drained implements Control: no more is in flight than the path carries in a round trip.
+// Drained implements Control. It reports whether no more is in flight than the path carries in
+// a round trip.
 func (p *Pacer) Drained() bool {
 	_, least := p.packets.RTT()
 	return p.packets.Bytes() <= p.UrgentWindow(least, 0)-drainedBelow*packetBytes

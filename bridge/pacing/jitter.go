@@ -6,32 +6,32 @@ import (
 	"achbridge/bridge/delivery"
 )
 
-// jitter knows by how much packets take longer by chance, though nothing of ours queues:
-// a busy host's timers, a radio's turns. A link hands out packets no faster than it
-// transmits them. So what arrives faster than that had been held up before by something that
-// is no queue. The rate of a link that others share is more than what we know of it;
-// therefore only what arrives much faster counts. The zero value is ready: a path without jitter.
+// jitter measures random extra delay that is not caused by a queue of our packets: timers of a
+// busy host, or the turns of a radio. A bottleneck delivers packets no faster than it
+// transmits them. So packets that arrive faster were delayed before by something other than a
+// queue. If others share the path, its rate is higher than we know. Therefore only packets
+// that arrive much faster count. The zero value is ready and means a path without jitter.
 type jitter struct {
-	last   time.Duration // arrival of the packet before
-	rate   float64       // bytes a second that the path carries, or carried lately
-	ahead  time.Duration // by how much it has been faster since packets were held up
-	most   time.Duration // the most of ahead since looked
-	count  int           // packets since
-	looked time.Duration // by the peer's clock
-	noise  time.Duration // most on average
+	last   time.Duration // arrival time of the previous packet
+	rate   float64       // current or recent rate of the path, bytes a second
+	ahead  time.Duration // time by which the current burst of packets arrived faster than the path transmits
+	most   time.Duration // maximum of ahead since looked, times jitterFast
+	count  int           // number of packets since looked
+	looked time.Duration // start of the current measurement, by the peer's clock
+	noise  time.Duration // moving average of most
 }
 
 const (
-	jitterLook = 16                    // packets, and at least ...
-	jitterSpan = 10 * time.Millisecond // ... in which most is taken
-	jitterRise = 8                     // of which noise is an average when it rises ...
+	jitterLook = 16                    // least number of packets of a measurement ...
+	jitterSpan = 10 * time.Millisecond // ... and its least time
+	jitterRise = 8                     // measurements in the average when noise rises ...
 	jitterFall = 32                    // ... and when it falls
-	jitterFast = 1.5                   // times the rate is much faster
-	jitterLag  = 64                    // packets that left before the rate fell may still arrive
-	jitterMost = 10 * time.Millisecond // what is held up for longer stands still
+	jitterFast = 1.5                   // multiple of the rate that counts as much faster
+	jitterLag  = 64                    // packets over which rate decays: those sent before the rate fell may still arrive
+	jitterMost = 10 * time.Millisecond // a longer delay is a stall, not jitter
 )
 
-// note takes one packet in order of arrival, and the rate that the path is known to carry.
+// note records one packet, in order of arrival. rate is the known rate of the path.
 func (j *jitter) note(d delivery.Delivery, rate float64) {
 	j.rate = max(rate, j.rate-(j.rate-rate)/jitterLag)
 	least := time.Duration(float64(d.Size+headerBytes) / (jitterFast * j.rate) * float64(time.Second))

@@ -8,8 +8,8 @@ import (
 	"achbridge/bridge/delivery"
 )
 
-// What packets take longer by chance is no queue, however much of it there is. Packets of a
-// fast path wait for those before them: of 5 ms at 100 Mbit/s it carries less than a half.
+// Jitter must not count as a queue, however large it is. On a fast path packets wait for those
+// before them: with 5 ms of jitter, a path of 100 Mbit/s carries less than a half.
 func TestPacerFillsAPathWithJitter(t *testing.T) {
 	for _, rate := range []float64{5, 20, 100} {
 		for _, chance := range []time.Duration{0, 400 * time.Microsecond, ms, 2 * ms, 3 * ms} {
@@ -29,8 +29,8 @@ func TestPacerFillsAPathWithJitter(t *testing.T) {
 	}
 }
 
-// A burst of arrivals told of twice the rate, and a queue stands since: the window holds
-// back what is too much, and between two frames none waits.
+// A burst of arrivals suggested twice the real rate, and a queue has persisted since. The
+// window limits the excess, so between two frames none waits for the pacer.
 func TestJitterHidesNoQueueThatStands(t *testing.T) {
 	for _, test := range []struct {
 		queue time.Duration
@@ -41,7 +41,7 @@ func TestJitterHidesNoQueueThatStands(t *testing.T) {
 			at := i * 400 * time.Microsecond
 			p.arrived.add(delivery.Delivery{Size: 1000 - headerBytes, Sent: at, Arrived: peersClock + at})
 		}
-		p.loaded = p.arrived.newest().Sent // no frame had waited for a moment
+		p.loaded = p.arrived.newest().Sent // until now no frame waited for the pacer
 		got, _, _, _ := p.delivery(rtt)
 		if math.Abs(got/test.want-1) > 0.02 {
 			t.Errorf("behind a queue of %v: got a path of %.1f Mbit/s, want %.1f", test.queue, got/mbit, test.want/mbit)

@@ -8,106 +8,109 @@ import (
 	"achbridge/bridge/delivery"
 )
 
-// Pacer decides when the next packet of a link may leave, so that what is on
-// its way never becomes a queue: it sends at the rate at which the path
-// delivers, learnt from the arrival times that the peer reports, and bounds what
-// is in flight by that rate times the round trip. Delay is its signal of
-// congestion, isolated loss is not. Not safe for concurrent use.
+// Pacer decides when the next packet of a link may be sent, so that the packets in flight
+// do not form a queue. It sends at the delivery rate of the path, which it measures from the
+// arrival times that the peer reports. It limits the bytes in flight to that rate times the
+// round trip. Delay is its congestion signal; isolated loss is not. Not safe for concurrent
+// use.
 //
-// The parts: transit tells how long the bottleneck's queue is, arrivals at how
-// many bytes a second it delivers while that queue is not empty. A queue longer
-// than about a packet: fall below the delivery rate until it is gone, and stay
-// just below. A queue that stays though less left than the path carries: the way has
-// become longer, which is not our business. No queue although we were held back: probe,
-// and grow fast as long as no queue answers. Held back by nothing: learn nothing.
+// transit measures the queueing delay at the bottleneck, and arrivals the delivery rate
+// while that queue is not empty. The Pacer then acts as follows:
 //
-// Several pacers that share a bottleneck come to equal rates as those of TCP do
-// (Chiu and Jain, 1989): all fall in proportion, but the first step of a probe
-// is as many packets whatever the rate, so a smaller one gains more by it, and
-// it probes more often.
+//   - If the queue is longer than about a packet, the rate falls below the delivery rate
+//     until the queue is gone, and then stays just below.
+//   - If the queue stays although less was sent than the path carries, the path has become
+//     longer or others fill it. The longer delay then no longer counts as a queue.
+//   - If there is no queue although the pacer limited sending, the rate grows in probes,
+//     faster and faster until queueing delay rises.
+//   - If the pacer did not limit sending, it learns nothing.
+//
+// Several pacers that share a bottleneck converge to equal rates as TCP does (Chiu and Jain,
+// 1989). All reduce their rates in proportion. But the first step of a probe is the same
+// number of packets at every rate, so slower pacers gain more, and they probe more often.
 type Pacer struct {
 	packets   *delivery.Flight
 	transport Transport
-	limits    bool   // frames wait for the pacer, not for the transport
-	answers   uint64 // packets that the transport had heard when a packet left last
+	limits    bool   // the pacer, not the transport, limits sending
+	answers   uint64 // packets that the transport had received when the last packet was sent
 
-	rate    float64       // bytes a second
-	credit  float64       // bytes that may leave now
+	rate    float64       // sending rate, bytes a second
+	credit  float64       // bytes that may be sent now; negative while the next packet must wait
 	filled  time.Duration // when credit was last topped up
-	path    float64       // delivery rate while there was a queue: what the path carries; 0: never seen
-	full    float64       // the same as it was measured last, 0 after a loss that left us guessing
-	growing float64       // the last step of a probe, as a power of e; 0: no probe
-	quiet   time.Duration // no probing before
-	tested  time.Duration // for how long a probe's last step has loaded the path
-	calm    time.Duration // when the effect of the last step down must be here
-	fell    time.Duration // when that was
-	stood   time.Duration // the queue for which we stepped down, when that began to show; 0: there is none
-	carried float64       // delivery rate when we first did
-	gone    time.Duration // what should be gone of it by the last step
-	slowed  time.Duration // what slower has taken off it
-	sure    bool          // path was measured then, not guessed
-	others  int           // rounds on end with a queue that is not of our making
-	peak    best          // delivery rate that the path has shown, whatever we made of it
-	crowded time.Duration // for how long a queue stayed though we sent next to nothing
-	held    time.Duration // since when frames have been waiting for us; 0: they are not
-	freed   time.Duration // when they last ceased to
-	loaded  time.Duration // since when we have sent all that we may
-	limited time.Duration // how long frames waited in this round, before held
+	path    float64       // capacity of the path: its delivery rate while there was a queue; 0 if never measured
+	full    float64       // last measured capacity, 0 if never measured or only guessed after a burst of loss
+	growing float64       // the last step of a probe, as a power of e; 0 without a probe
+	quiet   time.Duration // when the next probe may begin
+	tested  time.Duration // time for which the last step of a probe has loaded the path
+	calm    time.Duration // when the effect of the last step down must be visible
+	fell    time.Duration // time of the last step down
+	stood   time.Duration // queueing delay when the first step down for it took effect; 0 without such a queue
+	carried float64       // delivery rate at the first step down for the queue
+	gone    time.Duration // part of stood that should have drained by the last step down
+	slowed  time.Duration // time by which slower has raised the base delay since the queue appeared
+	sure    bool          // path was measured at the last step down, not guessed
+	others  int           // consecutive rounds with a queue that our packets did not cause
+	peak    best          // highest delivery rate measured; unlike best, a step down does not lower it
+	crowded time.Duration // time for which a queue stayed although we sent almost nothing
+	held    time.Duration // since when frames have been waiting for the pacer; 0 if none waits
+	freed   time.Duration // when frames last stopped waiting for the pacer
+	loaded  time.Duration // since when we have sent all that the pacer permits
+	limited time.Duration // time for which frames waited in this round, before held
 	round   time.Duration // when this round began
-	queue   time.Duration // the shortest of this round: what stands, not what passes
-	trip    time.Duration // the same of both ways together
-	seen    int           // packets that queue is the shortest of
-	best    best          // delivery rate that the path has shown
-	transit transit       // of the ways there, by both clocks
-	trips   transit       // of the ways there and back, by ours
+	queue   time.Duration // least queueing delay in this round: a standing queue, not a burst
+	trip    time.Duration // least queueing delay of the round trip in this round
+	seen    int           // number of packets in queue and trip
+	best    best          // highest delivery rate measured
+	transit transit       // delays from here to the peer, by both clocks
+	trips   transit       // round-trip delays, by our clock
 	arrived arrivals
 	stalls  stalls
-	jitter  jitter // what packets take longer by chance
+	jitter  jitter // random extra delay of packets
 	service service
-	parted  time.Duration // when a part of a large frame left last
-	wholeAt time.Duration // when whole frames left last
-	gap     time.Duration // how long they had to wait for those before
-	left    time.Duration // when anything did
-	heard   time.Duration // when packets were reported last
+	parted  time.Duration // when a part of a large frame was last sent
+	wholeAt time.Duration // when whole frames were last sent
+	gap     time.Duration // least time that nextWhole left between the last two packets of whole frames
+	left    time.Duration // when the last packet was sent
+	heard   time.Duration // when the last report on packets arrived
 }
 
 const (
-	packetBytes  = 1280 // one full packet with its headers
+	packetBytes  = 1280 // size of a full packet with its headers
 	headerBytes  = delivery.HeaderBytes
 	initialRate  = 10 * packetBytes / 0.020
 	leastRate    = 2 * packetBytes // bytes a second: a packet every half second
 	mostRate     = 1.25e9
 	firstWindow  = 10 * packetBytes // RFC 9002, 7.2
 	burstPackets = 2
-	burstTime    = 1500 * time.Microsecond // timers of a real host fire late by about a millisecond
+	burstTime    = 1500 * time.Microsecond // timers of a real host fire about a millisecond late
 	mostBurst    = 32 * packetBytes        // quic-go queues 128 packets for its reader, and drops the newest
 	roundLeast   = 4 * time.Millisecond    // a round is a quarter of the round trip, or this
-	below        = 0.98                    // of the delivery rate: what we send at when we know it
-	firstGrowth  = 0.9                     // power of e per round trip, before any queue was seen
-	probePackets = 0.37                    // the first step of a probe, in packets more in the pipe; each is twice the one before ...
-	probeGrowth  = 0.35                    // the most that the first may be, as a power of e
-	mostGrowth   = 0.7                     // ... and that any may be
-	mostUnproven = 2                       // times the best delivery rate is the most that we grow to
-	probeRounds  = 10                      // round trips between two probes ...
-	probeLeast   = 400 * time.Millisecond  // ... and the time
-	fullPipe     = 2.3                     // packets: with fewer in the pipe we probe more often ...
-	oftenest     = 0.3                     // ... down to this part of the time
-	probeGain    = 1.03                    // a probe that won us so much from others ...
-	afterGain    = 0.5                     // ... is followed by the next in this part of the time
-	probeLook    = 4                       // packets of a probe's step that must have queued: one may have met another's
-	queuePackets = 0.5                     // the queue that is tolerated, in packets at the rate ...
-	queueLeast   = time.Millisecond        // ... and in time: real hosts take breaks of that length
-	othersRounds = 20                      // after so many such rounds what looks like a queue is the way
-	longQueue    = 4                       // times the tolerated one: the step down for it is given time
-	rateSpan     = 10 * time.Millisecond   // over which a delivery rate is taken at least
-	longSpan     = 10                      // packets over which it is taken while it changes little
-	stoodStill   = 2                       // times the delivery rate is that without its longest gap, if there was one
-	rateFell     = 0.7                     // below this part of the former one the path has changed
+	below        = 0.98                    // share of the measured delivery rate at which we send
+	firstGrowth  = 0.9                     // power of e per round trip, before the first queue
+	probePackets = 0.37                    // the first step of a probe, in additional packets in flight; each step is twice the one before
+	probeGrowth  = 0.35                    // largest first step, as a power of e
+	mostGrowth   = 0.7                     // largest step, as a power of e
+	mostUnproven = 2                       // multiple of the best delivery rate that limits growth
+	probeRounds  = 10                      // least pause between two probes, in round trips ...
+	probeLeast   = 400 * time.Millisecond  // ... and in time
+	fullPipe     = 2.3                     // packets in flight: with fewer of them we probe more often ...
+	oftenest     = 0.3                     // ... after this share of the pause or more
+	probeGain    = 1.03                    // a probe that gained this factor from cross traffic ...
+	afterGain    = 0.5                     // ... is followed by the next after this share of the pause
+	probeLook    = 4                       // packets of a probe's step that must have queued: a single one may have met another sender's packet
+	queuePackets = 0.5                     // tolerated queue, in packets at the rate ...
+	queueLeast   = time.Millisecond        // ... and in time: real hosts pause that long
+	othersRounds = 20                      // number of rounds after which a queue of others counts as path delay
+	longQueue    = 4                       // multiple of the tolerated queue: a step down for a longer queue is given time
+	rateSpan     = 10 * time.Millisecond   // least time over which a delivery rate is measured
+	longSpan     = 10                      // packets over which the delivery rate is measured while it changes little
+	stoodStill   = 2                       // if the rate without the longest gap exceeds the delivery rate by this factor, the path stalled
+	rateFell     = 0.7                     // a delivery rate below this share of the former one means that the path has changed
 )
 
-// Delivered processes the packets of one report, in order of arrival; rtt is the least
-// round trip. It returns by how much the path has become longer, once it has found that
-// out.
+// Delivered processes the packets of one report, in order of arrival. rtt is the least
+// round-trip time. It returns the time by which the path has become longer, if it has just
+// detected that, else 0.
 func (p *Pacer) Delivered(now time.Duration, list []delivery.Delivery, rtt time.Duration) (longer time.Duration) {
 	p.start()
 	for _, d := range list {
@@ -167,31 +170,30 @@ func (p *Pacer) Delivered(now time.Duration, list []delivery.Delivery, rtt time.
 	case p.queue < visible:
 		p.stood = 0
 	case p.stood != 0 && p.arrived.newest().Sent <= p.fell:
-		p.stood = p.queue // the step down does not show yet
+		p.stood = p.queue // the step down has no effect yet
 	}
 	p.nextRound(now)
 	return longer
 }
 
-// fastest is how long a full packet takes at the best rate that is known.
+// fastest returns the transmission time of a full packet at the highest known rate.
 func (p *Pacer) fastest() time.Duration {
 	return time.Duration(packetBytes / max(p.rate, p.path, p.best.rate()) * float64(time.Second))
 }
 
-// emptied is what must be gone of the queue that we have stepped down for: as much as
-// the path carried more than left since.
+// emptied returns how much of the queue should have drained since we stepped down for it.
+// That is the difference between the delivery rate and our sending rate over the time since.
 func (p *Pacer) emptied() time.Duration {
 	return p.gone + time.Duration((1-p.rate/p.carried)*float64(p.arrived.newest().Sent-p.fell))
 }
 
-// drains reports that it is too early to see whether a step down for a long queue does
-// what it should.
+// drains reports whether it is too early to see the effect of a step down for a long queue.
 func (p *Pacer) drains(tolerated time.Duration) bool {
 	return p.steppedDown() && p.stood >= longQueue*tolerated && p.queue < p.stood+tolerated && p.emptied() < p.stood
 }
 
-// stands reports that what looks like a queue is none that we could drain: half of it
-// should be gone, and it is as long as it was. The way has become longer, or others fill it.
+// stands reports whether the Pacer cannot drain the apparent queue: half of it should have drained,
+// but it is as long as before. So the path has become longer, or others fill it.
 func (p *Pacer) stands(tolerated time.Duration) bool {
 	if !p.steppedDown() {
 		return false
@@ -200,14 +202,14 @@ func (p *Pacer) stands(tolerated time.Duration) bool {
 	return emptied >= max(p.stood/2, 2*tolerated) && (p.queue-p.stood).Abs() < emptied/4
 }
 
-// steppedDown reports that there is a queue for which we have stepped down from a rate
-// that was measured.
+// steppedDown reports whether there is a queue for which we have stepped down from a
+// measured rate.
 func (p *Pacer) steppedDown() bool { return p.stood != 0 && p.sure && p.growing == 0 }
 
-// lengthen takes what stands for the way itself, and goes back to the rate at which the
-// path delivered before we stepped down for it. How long packets take on it is learnt
-// anew, since what slower added to that depends on their size: a millisecond too little
-// for some would look like a queue for ever.
+// lengthen treats the standing queue as delay of the path, and restores the rate at which the
+// path delivered before the step down. It returns the additional delay. It measures the base
+// delays again, since the time that slower added to them depends on the packet size. A
+// millisecond too little for some sizes would look like a permanent queue.
 func (p *Pacer) lengthen(now, rtt time.Duration) (longer time.Duration) {
 	longer = max(p.queue, p.trip) + p.slowed
 	p.transit, p.trips = transit{}, transit{}
@@ -218,13 +220,13 @@ func (p *Pacer) lengthen(now, rtt time.Duration) (longer time.Duration) {
 	return longer
 }
 
-// shrink falls below the rate at which the path delivers now, so that the queue
-// drains within about a round trip. Delay that is not of our making (what left
-// was less than we allow, and arrives as fast as it left) is not our business; if it
-// stays, it is the way's. It returns what Delivered does.
+// shrink lowers the rate below the current delivery rate, so that the queue drains within
+// about a round trip. It ignores a queue that our packets did not cause: less was sent than
+// the pacer permits, and it arrives as fast as it was sent. If such a queue stays, it counts
+// as delay of the path. The result is the same as that of Delivered.
 func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 	delivered, sent, took, doubtful := p.delivery(rtt)
-	idle := sent < 0.8*p.rate && p.waited(now) < (now-p.round)/2 // less left than we allow
+	idle := sent < 0.8*p.rate && p.waited(now) < (now-p.round)/2 // less was sent than the pacer permits
 	if took == 0 {
 		return 0
 	}
@@ -237,11 +239,11 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 	p.others = 0
 	guessed := idle || took < rateSpan
 	if guessed {
-		delivered = max(delivered, p.rate/2) // too short a look, or too little load, to believe in worse
+		delivered = max(delivered, p.rate/2) // the time or the load is too small for a lower estimate
 	}
 	seen := now >= p.calm && p.arrived.newest().Sent > p.fell
 	if !seen && p.growing == 0 && (delivered > rateFell*p.path || delivered > 0.9*sent) {
-		return 0 // what the last step down does is yet to be seen
+		return 0 // the effect of the last step down is not visible yet
 	}
 	same := p.stood != 0 && (p.queue-p.stood).Abs() < max(p.tolerable(), p.emptied()/4)
 	if p.stood == 0 {
@@ -269,17 +271,17 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 	return 0
 }
 
-// delivery is the rate at which the path delivers while we load it, the rate at
-// which the same packets left, and the time over which both are taken. What left
-// before frames had to wait for us did not load the path.
-// doubtful says that a probe may have ended by chance.
+// delivery returns the delivery rate of the path while we load it, the rate at which the same
+// packets were sent, and the time over which both are measured. It ignores packets sent
+// before frames had to wait for the pacer, since these did not load the path. doubtful means
+// that a probe may have ended by chance.
 func (p *Pacer) delivery(rtt time.Duration) (delivered, sent float64, took time.Duration, doubtful bool) {
 	delivered, sent, took = p.arrived.rate(max(rtt/2, rateSpan), p.loaded)
-	// So short a look depends on how our packets mix with those of others.
+	// Over such a short time the rate depends on how our packets mix with those of others.
 	if long, _, _ := p.arrived.rate(max(2*rtt, p.wire(longSpan*packetBytes)), p.loaded); delivered > rateFell*long {
 		delivered = long
 	}
-	// And it depends on whether the path stood still for a moment, as a radio does.
+	// It also depends on whether the path stalled for a moment, as a radio does.
 	if steady := p.arrived.steady(max(rtt/2, rateSpan), p.loaded); steady > stoodStill*delivered {
 		delivered = max(delivered, min(steady, cmp.Or(p.path, p.best.rate())))
 	}
@@ -289,7 +291,7 @@ func (p *Pacer) delivery(rtt time.Duration) (delivered, sent float64, took time.
 	return delivered, sent, took, doubtful
 }
 
-// pause is how long not to probe, now that the path is known to deliver so much.
+// pause returns the time until the next probe, given the measured delivery rate.
 func (p *Pacer) pause(rtt time.Duration, delivered float64) time.Duration {
 	part := max(oftenest, min(1, p.pipe(rtt)/fullPipe))
 	if p.growing > 0 && delivered > probeGain*p.path {
@@ -298,13 +300,13 @@ func (p *Pacer) pause(rtt time.Duration, delivered float64) time.Duration {
 	return time.Duration(part * float64(max(probeRounds*rtt, probeLeast)))
 }
 
-// pipe is how many packets are under way at the rate, where no queue is.
+// pipe returns the number of packets in flight at the current rate without a queue.
 func (p *Pacer) pipe(rtt time.Duration) float64 {
 	return p.rate * (rtt + roundLeast).Seconds() / packetBytes
 }
 
-// grow looks once in a while whether more would pass: step by step, each
-// larger than the one before, as long as no queue answers.
+// grow probes for bandwidth from time to time. It raises the rate in increasing steps until
+// queueing delay rises.
 func (p *Pacer) grow(now, visible, rtt time.Duration) {
 	elapsed := now - p.round
 	switch {
@@ -314,11 +316,11 @@ func (p *Pacer) grow(now, visible, rtt time.Duration) {
 		}
 	case p.waited(now) < elapsed/2:
 	case p.rate >= mostUnproven*p.best.rate():
-		// It is not the rate that we are held back by.
+		// The rate does not limit sending.
 	case p.path == 0:
 		p.raise(firstGrowth, elapsed, rtt)
 	case p.growing > 0 && p.tested < p.echo(rtt)+time.Duration(float64(p.visible())/p.growing):
-		p.tested += elapsed // the answer to the last step is on its way
+		p.tested += elapsed // the effect of the last step is not visible yet
 	case p.growing > 0 || now >= p.quiet:
 		p.growing = min(max(min(probeGrowth, probePackets/p.pipe(rtt)), 2*p.growing), mostGrowth)
 		p.set(p.rate * math.Exp(p.growing))
@@ -326,17 +328,17 @@ func (p *Pacer) grow(now, visible, rtt time.Duration) {
 	}
 }
 
-// echo is how long a change of the rate takes to show in the peer's reports.
+// echo returns the time until a change of the rate is visible in the peer's reports.
 func (p *Pacer) echo(rtt time.Duration) time.Duration {
 	return rtt + p.wire(2*packetBytes) + roundLeast
 }
 
-// raise lets the rate grow by e to the power in a round trip.
+// raise lets the rate grow by a factor of e to the given power per round trip.
 func (p *Pacer) raise(power float64, elapsed, rtt time.Duration) {
 	p.set(p.rate * math.Exp(power*min(1, float64(elapsed)/float64(rtt))))
 }
 
-// Lost halves the rate after a burst of lost packets, or after the path fell silent.
+// Lost halves the rate after a burst of lost packets.
 func (p *Pacer) Lost(now time.Duration) {
 	p.growing, p.path, p.full, p.sure = 0, p.rate/2, 0, false
 	p.quiet = now
@@ -344,9 +346,9 @@ func (p *Pacer) Lost(now time.Duration) {
 	p.nextRound(now)
 }
 
-// Resumed says that a silent path is heard again. The few packets that arrived during
-// the silence say nothing about the rate, and the frames of that time did not wait for
-// the pacer.
+// Resumed must be called when a silent path delivers feedback again. It discards the
+// arrivals, since the few packets that arrived meanwhile do not show the rate. Frames of
+// that time did not wait for the pacer.
 func (p *Pacer) Resumed(now time.Duration) {
 	p.arrived, p.growing, p.loaded = arrivals{}, 0, now
 	if p.held != 0 {

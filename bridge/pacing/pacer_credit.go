@@ -2,9 +2,10 @@ package pacing
 
 import "time"
 
-// When the next packet may leave, at the rate that Delivered has found.
+// This file has the token bucket: it decides when the next packet may be sent, at the rate
+// that Delivered has found.
 
-// Next returns when the next packet may leave; that may be in the past.
+// Next returns when the next packet may be sent. It returns now if there is credit.
 func (p *Pacer) Next(now time.Duration) time.Duration {
 	p.top(now)
 	if p.credit >= 0 {
@@ -13,14 +14,14 @@ func (p *Pacer) Next(now time.Duration) time.Duration {
 	return now + time.Duration(-p.credit/p.pace(now)*float64(time.Second)) + 1
 }
 
-// spend takes a packet of size bytes that leaves at now from the credit.
+// spend subtracts a packet of size bytes, sent at now, from the credit.
 func (p *Pacer) spend(now time.Duration, size int) {
 	p.top(now)
 	p.credit -= float64(size + headerBytes)
 	p.left = now
 }
 
-// Hold says that frames wait for the pacer from now on, until Free.
+// Hold records that frames wait for the pacer from now until Free.
 func (p *Pacer) Hold(now time.Duration) {
 	if p.held != 0 {
 		return
@@ -31,8 +32,8 @@ func (p *Pacer) Hold(now time.Duration) {
 	}
 }
 
-// Free says that no frame waits for the pacer from now on. Until the next Hold the
-// pacer learns nothing about what the path could carry.
+// Free records that no frame waits for the pacer from now on. Until the next Hold the pacer
+// learns nothing about the capacity of the path.
 func (p *Pacer) Free(now time.Duration) {
 	if p.held == 0 {
 		return
@@ -41,25 +42,25 @@ func (p *Pacer) Free(now time.Duration) {
 	p.held, p.freed = 0, now
 }
 
-// Window returns how many bytes may be in flight on a path of this round trip when the
-// peer reports up to delay late. Beyond the first few packets the path must have
-// delivered at that rate lately. So when it slows down, little more is in flight than it
-// carried before.
+// Window returns how many bytes may be in flight on a path with this round trip, if the peer
+// delays its reports by up to delay. The window does not exceed the highest recent delivery
+// rate times the round trip, apart from the first few packets. So when the path slows down,
+// little more is in flight than it carried before.
 func (p *Pacer) Window(rtt, delay time.Duration) int {
 	p.start()
-	late := max(delay/2, delay-rtt/4) // on long ways the average delay is enough
-	way := rtt + late + 2*p.noise()   // there and back
+	late := max(delay/2, delay-rtt/4) // on long paths the average delay is enough
+	way := rtt + late + 2*p.noise()   // noise in both directions
 	return max(int(min(p.rate, p.best.rate())*way.Seconds())+burstPackets*packetBytes, firstWindow)
 }
 
-// Rate returns the estimate of what the path carries, in bytes a second.
+// Rate returns the estimated rate of the path, in bytes a second.
 func (p *Pacer) Rate() float64 {
 	p.start()
 	return p.rate
 }
 
-// Path returns what the path delivered when it was last full, in bytes a second; 0 when
-// it was never full, or not since a burst of loss.
+// Path returns the delivery rate when the path was last full, in bytes a second. It returns 0
+// if the path was never full, or not since a burst of loss.
 func (p *Pacer) Path() float64 { return p.full }
 
 func (p *Pacer) start() {
@@ -70,7 +71,7 @@ func (p *Pacer) start() {
 
 func (p *Pacer) set(rate float64) { p.rate = min(max(rate, leastRate), mostRate) }
 
-// wire is how long size bytes take at the rate.
+// wire returns the transmission time of size bytes at the current rate.
 func (p *Pacer) wire(size float64) time.Duration {
 	return time.Duration(size / p.rate * float64(time.Second))
 }
@@ -81,7 +82,7 @@ func (p *Pacer) top(now time.Duration) {
 	p.filled = now
 }
 
-// depth is the most that may leave at once.
+// depth returns the most bytes that may be sent at once.
 func (p *Pacer) depth() float64 {
 	return min(max((burstPackets-1)*packetBytes, p.rate*burstTime.Seconds()), mostBurst)
 }

@@ -6,29 +6,29 @@ import (
 	"achbridge/bridge/delivery"
 )
 
-// A path that stands still at times carries much more than the rate at which it shows no
-// queue. Frames of one packet leave at that rate: more of them would only wait for each
-// other. Parts of large frames fill the path: what is in flight is bounded by what the path
-// delivers on average in a round trip, and in one stall more, so that it is not idle when it
-// moves again. That bound protects age, and it shrinks with the path alone: the average
-// falls only while frames wait.
+// A path that stalls at times carries much more than the rate at which it shows no queue.
+// Whole frames are sent at that rate, since more of them would only wait for each other. Parts
+// of large frames fill the path. Their bytes in flight are limited to the average delivery
+// during a round trip and one stall, so that the path is not idle after a stall. That limit
+// bounds the age of frames. It shrinks only with the path, since the average falls only while
+// frames wait.
 
 const (
-	stallAhead = 5 * time.Millisecond  // parts for so long may wait on the path at least ...
-	mostAhead  = 30 * time.Millisecond // ... and at most, however long a stall is ...
-	aheadRound = 0.3                   // ... or so much of the round trip: the answer comes no sooner
-	aheadMore  = 4                     // packets: the medium is taken for several at once
-	fillPace   = 2                     // times the service: a burst may catch up what a stall held back
-	fillTime   = 2 * time.Second       // for so long after a part the path counts as full
-	leastTurn  = 10 * time.Millisecond // a medium takes what waits in turns that are so far apart
+	stallAhead = 5 * time.Millisecond  // least time for which parts may queue on the path ...
+	mostAhead  = 30 * time.Millisecond // ... and the most, however long a stall is ...
+	aheadRound = 0.3                   // ... but at least this share of the round trip, since feedback is not faster
+	aheadMore  = 4                     // additional packets: the medium transmits several at once
+	fillPace   = 2                     // multiple of the average rate: a burst may catch up after a stall
+	fillTime   = 2 * time.Second       // time after a part for which the path counts as filled
+	leastTurn  = 10 * time.Millisecond // interval at which a medium transmits waiting packets
 )
 
-// Filling reports that parts fill a path that stands still at times.
+// Filling reports whether parts of large frames fill a path that stalls at times.
 func (p *Pacer) Filling(now time.Duration) bool {
 	return p.stalls.known && p.parted != 0 && now-p.parted < fillTime
 }
 
-// PartWindow is Window for parts of large frames.
+// PartWindow returns the Window for parts of large frames.
 func (p *Pacer) PartWindow(rtt, delay time.Duration) int {
 	if !p.stalls.known {
 		return p.Window(rtt, delay)
@@ -38,8 +38,8 @@ func (p *Pacer) PartWindow(rtt, delay time.Duration) int {
 	return p.carries(way+ahead) + aheadMore*packetBytes
 }
 
-// UrgentWindow is PartWindow while frames of a higher priority leave, which would wait
-// behind the parts.
+// UrgentWindow returns the PartWindow while frames of a higher priority are sent, which would
+// queue behind the parts.
 func (p *Pacer) UrgentWindow(rtt, delay time.Duration) int {
 	if !p.stalls.known {
 		return p.Window(rtt, delay)
@@ -47,10 +47,10 @@ func (p *Pacer) UrgentWindow(rtt, delay time.Duration) int {
 	return p.carries(max(rtt+delay/2, leastTurn)) + packetBytes
 }
 
-// carries is how many bytes the path delivers on average in some time.
+// carries returns how many bytes the path delivers on average in the given time.
 func (p *Pacer) carries(time time.Duration) int { return int(p.service.rate * time.Seconds()) }
 
-// fill takes the average for the rate while parts fill the path.
+// fill sets the rate to the average delivery rate while parts fill the path.
 func (p *Pacer) fill(now, rtt time.Duration) {
 	p.growing, p.stood, p.slowed, p.others = 0, 0, 0, 0
 	p.set(p.service.rate)
@@ -61,7 +61,7 @@ func (p *Pacer) fill(now, rtt time.Duration) {
 	}
 }
 
-// pace is the rate at which packets leave.
+// pace returns the rate at which packets are sent.
 func (p *Pacer) pace(now time.Duration) float64 {
 	if p.Filling(now) {
 		return fillPace * p.rate
@@ -69,7 +69,7 @@ func (p *Pacer) pace(now time.Duration) float64 {
 	return p.rate
 }
 
-// idle is for how long no frame has waited for the pacer.
+// idle returns the time since a frame last waited for the pacer, or 0 while one waits.
 func (p *Pacer) idle(now time.Duration) time.Duration {
 	if p.held != 0 {
 		return 0
@@ -77,18 +77,17 @@ func (p *Pacer) idle(now time.Duration) time.Duration {
 	return now - p.freed
 }
 
-// A queue of others, as crowd looks for it.
+// Criteria for a queue of cross traffic.
 const (
-	nextToNothing = 6                      // part of what the path has carried
-	crowdedTime   = 500 * time.Millisecond // that it stays
-	crowdedLeast  = 5 * time.Millisecond   // its length
-	crowdedMost   = 60 * time.Millisecond  // one packet takes longer on a path that has become so slow
+	nextToNothing = 6                      // our rate is below this fraction of the peak rate
+	crowdedTime   = 500 * time.Millisecond // minimum queue persistence
+	crowdedLeast  = 5 * time.Millisecond   // minimum queueing delay
+	crowdedMost   = 60 * time.Millisecond  // maximum queueing delay: on a path that has become very slow one packet takes longer
 )
 
-// crowd reports that a queue has stayed for a while though next to nothing of what the path has
-// carried is ours by now. Then it is the way that has become longer, or others fill the path:
-// making way for them once more would leave us nothing. They hide how the path moves, so it is
-// taken for one that stands still.
+// crowd reports whether a queue has persisted although we now send only a small fraction of the
+// peak rate. Then the path has become longer, or cross traffic fills it. Stepping down further
+// would leave us nothing. Cross traffic hides stalls, so crowd presumes a path that stalls.
 func (p *Pacer) crowd(now time.Duration) bool {
 	switch {
 	case p.rate*nextToNothing > p.peak.rate():
@@ -106,16 +105,16 @@ func (p *Pacer) crowd(now time.Duration) bool {
 }
 
 const (
-	gapRound = 20                     // part of a round trip: closer whole frames make a mirror no younger, and wait in line when the path stalls
-	gapLate  = 3                      // part of the time for which feedback is overdue
-	gapMost  = 100 * time.Millisecond // but no more than that, or gapLate of what the last packet took
+	gapRound = 20                     // least gap, as a fraction of the round trip: closer frames make a mirror no fresher, and queue in a stall
+	gapLate  = 3                      // gap, as a fraction of the time for which feedback is overdue
+	gapMost  = 100 * time.Millisecond // limit of the gap, or a gapLate-th of the last packet's delay if that is longer
 )
 
-// nextWhole returns when whole frames may leave next. Over a path that stands still at times
-// they are a part of a round trip apart, and a part of the time for which feedback is overdue
-// beyond half a round trip: when the path moves again, the newest of them is older than it need
-// be only by that part. Each gap is at least half of the one before, lest a fade that lets a
-// packet through fills up again.
+// nextWhole returns when whole frames may be sent next on a path that stalls at times. The gap
+// between them is a fraction of the round trip. It grows with the time for which feedback is
+// overdue beyond half a round trip. So after a stall, the newest frame on the path is older
+// than necessary only by that fraction. Each gap is at least half of the previous one.
+// Otherwise the queue would fill again after a single packet that passes during a fade.
 func (p *Pacer) nextWhole(now time.Duration) time.Duration {
 	_, least := p.packets.RTT()
 	way := least + max(delivery.ReportDelay(p.transport.RTT()), p.packets.Reported())

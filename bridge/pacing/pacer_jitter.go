@@ -5,45 +5,45 @@ import (
 	"time"
 )
 
-// What packets take longer by chance looks like a queue, and makes what a short look at
-// arrivals tells of the rate wrong. Where there is none, none of this changes anything.
+// Jitter looks like a queue, and distorts a rate that is measured over a short time. On a path
+// without jitter nothing in this file has an effect.
 
 const (
-	sharePackets = 8                     // part of a packet's time: others that share the path cause as much
-	noiseLeast   = 50 * time.Microsecond // less is none
-	denseNoise   = 1.5                   // times the noise beyond a packet's time stays even in the shortest of many queues
-	sparseNoise  = 4                     // part of it that stays in that of a few packets
-	noisePackets = 2                     // times noise to what is visible: so many packets tell
-	mostPackets  = 32                    // packets that a round takes for that
-	shortLook    = 4                     // times the noise: what takes no longer tells nothing about the rate
-	longLook     = 16                    // times the noise: what takes so long tells it
-	mostDoubt    = 0.25                  // of the rate that a probe may have found though less arrived
-	stillGrows   = 1.04                  // a probe that gained more than that and ended by chance goes on soon
-	surelyLess   = 0.9                   // of the path is less, whatever chance does
-	surelyQueue  = 3                     // times the noise beyond what is tolerated is a queue, whatever chance does
-	muchLess     = 0.8                   // of the path is so much less that it was mistaken
+	sharePackets = 8                     // fraction of a packet's transmission time: cross traffic causes that much jitter
+	noiseLeast   = 50 * time.Microsecond // less jitter is ignored
+	denseNoise   = 1.5                   // multiple of the noise beyond a packet's time that remains in the minimum of many delays
+	sparseNoise  = 4                     // fraction of the noise that remains in the minimum of a few delays
+	noisePackets = 2                     // packets needed to detect a queue: this times noise divided by visible queue
+	mostPackets  = 32                    // limit of that number of packets
+	shortLook    = 4                     // multiple of the noise: a measurement that is not longer does not show the rate
+	longLook     = 16                    // multiple of the noise: a measurement that long shows the rate
+	mostDoubt    = 0.25                  // largest share by which a probe's rate may exceed the measured delivery rate
+	stillGrows   = 1.04                  // a probe that gained more than this factor and ended by chance continues soon
+	surelyLess   = 0.9                   // below this share of path the rate is lower, despite any jitter
+	surelyQueue  = 3                     // multiple of the noise beyond the tolerated delay that is a queue, despite any jitter
+	muchLess     = 0.8                   // below this share of path, path was wrong
 )
 
-// noise is what packets take longer by chance beyond what others on the path cause.
+// noise returns the random extra delay of packets, without the share that cross traffic causes.
 func (p *Pacer) noise() time.Duration {
 	return max(0, p.jitter.noise-max(p.packet()/sharePackets, noiseLeast))
 }
 
-// packet is how long a full one takes on the path.
+// packet returns the transmission time of a full packet on the path.
 func (p *Pacer) packet() time.Duration {
 	return time.Duration(packetBytes / max(p.rate, p.path) * float64(time.Second))
 }
 
-// tolerable is the queue that is tolerated on a path without jitter.
+// tolerable returns the queueing delay that is tolerated on a path without jitter.
 func (p *Pacer) tolerable() time.Duration { return max(queueLeast, p.wire(queuePackets*packetBytes)) }
 
-// visible is the queue that ends a probe on a path without jitter.
+// visible returns the queueing delay that ends a probe on a path without jitter.
 func (p *Pacer) visible() time.Duration { return max(p.tolerable()/4, queueLeast/2) }
 
-// thresholds are the queue that is tolerated and the one that ends a probe. Packets that
-// follow each other closely keep their order, so that each waits for the latest before
-// it: then even the least delay of many is longer than that of one alone. A probe
-// must not end by chance, since the next is far away.
+// thresholds returns the queueing delay that is tolerated and the one that ends a probe.
+// Packets that follow each other closely keep their order, so each waits for the latest one
+// before it. Therefore even the least delay of many is longer than that of a single packet. A
+// probe must not end by chance, since the next one is far away.
 func (p *Pacer) thresholds() (tolerated, visible time.Duration) {
 	noise := p.noise()
 	dense := time.Duration(denseNoise * float64(max(0, noise-p.packet())))
@@ -54,24 +54,29 @@ func (p *Pacer) thresholds() (tolerated, visible time.Duration) {
 	return p.tolerable() + max(dense, noise/sparseNoise), p.visible() + dense
 }
 
-// clear reports that enough packets have arrived in this round to tell a queue from chance.
+// clear reports whether enough packets have arrived in this round to distinguish a queue from
+// jitter.
 func (p *Pacer) clear(tolerated, visible time.Duration) bool {
 	packets := int(noisePackets * p.noise() / visible)
 	return p.seen >= min(packets, mostPackets) || p.queue >= tolerated+p.jitter.noise
 }
 
-// believe corrects the rate at which the path delivered for chance. A look that is too short
-// tells nothing: then it is that before the last step of a probe. What arrived in a probe may
-// be less than it found. Else what arrived is held against what left in a long time:
-// each by itself would be lower each time, and so the path ever slower. But while a queue
-// stands that is longer than chance makes it, all that the path carries arrives, no matter
-// when frames waited. doubtful
-// says that a probe that gained much may have ended by chance.
+// believe corrects the measured delivery rate for jitter:
+//
+//   - A measurement that is too short shows nothing. The result is path, or the rate before
+//     the last step of a probe if that is higher.
+//   - After a probe the result may exceed the measured rate, up to the sending rate.
+//   - Otherwise the delivery rate is compared with the sending rate over a long time. The
+//     delivery rate itself would be lower each time, and the estimate would sink steadily.
+//   - While there is a queue that jitter cannot explain, the arrivals are all that the path
+//     carries, regardless of whether frames waited.
+//
+// doubtful means that a probe that gained much may have ended by chance.
 func (p *Pacer) believe(delivered, sent float64, span, took time.Duration) (rate float64, doubtful bool) {
 	noise := p.noise()
 	if p.growing == 0 && p.queue > p.tolerable()+surelyQueue*p.jitter.noise {
 		span := max(span, longLook*p.jitter.noise, p.wire(longSpan*packetBytes))
-		// There may have been a moment in it when no frame was there.
+		// In a moment of this time there may have been no frame.
 		if long := p.arrived.steady(span, 0); long < muchLess*p.path {
 			return long, false
 		}

@@ -96,8 +96,8 @@ func TestPacerFollowsTheRateOfThePath(t *testing.T) {
 	}
 }
 
-// What a path takes longer, since the robot went over to another access point, or into
-// a tunnel, looks like a queue that nothing drains.
+// The delay of a path grows when the robot moves to another access point, or into a tunnel.
+// The additional delay looks like a queue that does not drain.
 func TestPacerFollowsAWayThatBecomesLonger(t *testing.T) {
 	for _, rate := range []float64{1 * mbit, 10 * mbit, 100 * mbit} {
 		for _, extra := range []time.Duration{5 * ms, 20 * ms, 50 * ms} {
@@ -119,7 +119,7 @@ func TestPacerFollowsAWayThatBecomesLonger(t *testing.T) {
 	}
 }
 
-// It may become slower at once: then there is a queue too.
+// A path may become longer and slower at once. Then there is a real queue too.
 func TestPacerFollowsAWayThatBecomesLongerAndSlower(t *testing.T) {
 	for _, rate := range []float64{2 * mbit, 5 * mbit, 10 * mbit} {
 		for _, extra := range []time.Duration{20 * ms, 50 * ms} {

@@ -9,52 +9,52 @@ import (
 
 const ms = time.Millisecond
 
-// path is a bottleneck of rate bytes a second behind a fixed delay. Its flows
-// drive a Pacer each as a link does.
+// path simulates a bottleneck of rate bytes a second with a fixed delay. Each of its flows
+// drives a Pacer as a link does.
 type path struct {
 	rate   float64
-	extra  time.Duration // what the way there takes beyond oneWay
-	chance time.Duration // by how much a packet may take longer still; they keep their order
+	extra  time.Duration // one-way delay beyond oneWay
+	chance time.Duration // largest random extra delay; packets keep their order
 	luck   *rand.Rand
-	last   time.Duration // latest arrival
+	last   time.Duration // arrival of the last packet
 	now    time.Duration
-	free   time.Duration // when the bottleneck has sent all it has
+	free   time.Duration // when the bottleneck will have sent its whole queue
 	flows  []*flow
 }
 
-// flow sends packets of size bytes to a peer that reports each of them delay
-// later, or as soon as it can tell of sixteen: as many as its pacer lets through, or one every period.
+// flow sends packets of size bytes, one every period, or as its pacer permits if period is 0.
+// The peer reports each packet after delay, or as soon as sixteen have arrived.
 type flow struct {
 	size   int
 	period time.Duration
 	delay  time.Duration
-	parts  bool    // they are parts of large frames
-	drift  float64 // what the peer's clock gains in a second, in seconds
+	parts  bool    // the packets are parts of large frames
+	drift  float64 // drift of the peer's clock, seconds a second
 	pacer  Pacer
 
-	next    time.Duration // when the next of a period is there
+	next    time.Duration // when the next periodic packet is due
 	flying  []underWay
 	inPipe  int
 	sent    float64
-	longest time.Duration // queue met since it was cleared
-	longer  time.Duration // what the pacer has found the way to take beyond oneWay
+	longest time.Duration // longest queueing delay since clear
+	longer  time.Duration // additional path delay that the pacer has detected
 }
 
 type underWay struct {
 	delivery.Delivery
-	arrives time.Duration // by our clock
+	arrives time.Duration // arrival at the peer by our clock
 }
 
 const (
 	oneWay = 10 * time.Millisecond
 	rtt    = 2 * oneWay
 	mbit   = 1e6 / 8
-	// peersClock is what the peer's clock shows at our zero.
+	// peersClock is the time of the peer's clock when ours is zero.
 	peersClock = time.Hour
 	step       = 100 * time.Microsecond
 )
 
-// alone is a path with one flow of packets of 1000 bytes.
+// alone returns a path with one flow of packets of 1000 bytes.
 func alone(rate float64) (*path, *flow) {
 	f := &flow{size: 1000}
 	return &path{rate: rate, flows: []*flow{f}}, f
@@ -102,7 +102,7 @@ func (f *flow) send(p *path) {
 	f.pacer.spend(p.now, f.size)
 }
 
-// draw is what a packet takes longer by chance.
+// draw returns a random extra delay.
 func (p *path) draw() time.Duration {
 	if p.chance == 0 {
 		return 0
@@ -120,12 +120,12 @@ func (f *flow) window() int {
 	return f.pacer.Window(rtt+f.longer, f.delay)
 }
 
-// reportPackets is how many packets the peer reports at once (package delivery).
+// reportPackets is the number of packets that the peer reports at once (package delivery).
 const reportPackets = 16
 
-// report tells the pacer what the peer's reports say by now.
+// report passes the peer's reports that have arrived by now to the pacer.
 func (f *flow) report(now time.Duration) {
-	n := 0 // have arrived
+	n := 0 // packets that have arrived and whose report may be here
 	for n < len(f.flying) && f.flying[n].arrives+oneWay <= now {
 		n++
 	}
@@ -141,10 +141,10 @@ func (f *flow) report(now time.Duration) {
 	f.longer += f.pacer.Delivered(now, list, rtt+f.longer)
 }
 
-// clear forgets what was measured so far.
+// clear resets the measurements.
 func (f *flow) clear() { f.sent, f.longest = 0, 0 }
 
-// carried is the share of the path that the flow had in a time.
+// carried returns the share of the path's rate that the flow used since clear, over length.
 func (f *flow) carried(p *path, length time.Duration) float64 {
 	return f.sent / (p.rate * length.Seconds())
 }

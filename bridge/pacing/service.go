@@ -6,28 +6,28 @@ import (
 	"achbridge/bridge/delivery"
 )
 
-// service is what the path delivers in a round trip while frames wait, stalls included. It
-// rises within a few ticks and falls slowly: a low sample is mostly our own doing, or a stall;
-// a high one cannot be. The zero value is ready.
+// service averages the delivery rate of the path over round trips while frames wait, stalls
+// included. The average rises within a few ticks and falls slowly. A low sample is mostly
+// caused by our sending less, or by a stall; a high one cannot be. The zero value is ready.
 type service struct {
-	rate  float64       // bytes a second
-	tick  time.Duration // when this tick began, by the peer's clock
-	bytes [24]float64   // that arrived in the latest ticks; those of this one are at n
-	n     int           // ticks
+	rate  float64       // average, bytes a second
+	tick  time.Duration // when the current tick began, by the peer's clock
+	bytes [24]float64   // bytes that arrived in each of the latest ticks, a ring buffer
+	n     int           // index of the current tick in bytes
 	last  delivery.Delivery
 }
 
 const (
 	serviceTick = 5 * time.Millisecond
-	serviceSpan = 10 * time.Millisecond // a sample is taken over that, or over a round trip if that is longer
-	serviceRise = 1. / 4                // of a tick
+	serviceSpan = 10 * time.Millisecond // a sample covers this time, or a round trip if that is longer
+	serviceRise = 1. / 4                // weight of a higher sample, for each tick
 	serviceFall = 1. / 60
 	serviceIdle = serviceFall / 8
-	serviceGap  = time.Second // a clock that jumps so far was stepped, or nothing was sent
+	serviceGap  = time.Second // after a gap that long the clock was stepped, or nothing was sent
 )
 
-// note takes one packet in order of arrival. idle is for how long no frame has waited: what
-// arrives then tells how much was sent, and little about the path.
+// note records one packet, in order of arrival. idle is the time since a frame last waited for
+// the pacer. Then arrivals show how much was sent, and little about the path.
 func (s *service) note(d delivery.Delivery, idle, rtt time.Duration) {
 	gap, left := d.Arrived-s.last.Arrived, d.Sent-s.last.Sent
 	unused := gap > serviceSpan && left > gap/2 && idle > gap/2

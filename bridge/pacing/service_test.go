@@ -7,8 +7,8 @@ import (
 	"achbridge/bridge/delivery"
 )
 
-// What the path delivers is known within a few round trips of its becoming faster, and a stall
-// takes little off it.
+// The average must follow a path that becomes faster within a few round trips, and a stall must
+// lower it only little.
 func TestServiceRisesFastAndFallsSlowly(t *testing.T) {
 	var s service
 	at := time.Second

@@ -6,37 +6,37 @@ import (
 	"achbridge/bridge/delivery"
 )
 
-// stalls knows how the path stands still: over the air it waits for others, sends again, or
-// gives its turns to others. What stood in line then is gone by itself afterwards, faster
-// than our rate explains. So a stall is nobody's queue, and nothing to slow down for. The
-// zero value is ready: a path without stalls.
+// stalls detects stalls of the path and measures them. A radio waits for other stations,
+// retransmits, or gives its turns to others. After a stall the queue drains faster than our
+// rate predicts. So a stall is not a sign of congestion, and needs no step down. The zero
+// value is ready and means a path without stalls.
 type stalls struct {
 	last   delivery.Delivery
-	gap    time.Duration // between two arrivals that may have been a stall; 0: none
-	queue  time.Duration // that the packet behind it showed
-	since  time.Duration // when that was
-	latest time.Duration // when a stall was confirmed last
+	gap    time.Duration // gap between two arrivals that may be a stall, 0 if none
+	queue  time.Duration // queueing delay of the packet after the gap
+	since  time.Duration // when the gap was noticed
+	latest time.Duration // when the last stall was confirmed
 	slot   time.Duration // when this slot began
-	count  [2]int        // stalls of this slot and of the one before
-	sum    [2]float64    // of their lengths, in seconds
-	square [2]float64    // of the squares of those
-	known  bool          // the path stands still at times
+	count  [2]int        // number of stalls in this slot and in the previous one
+	sum    [2]float64    // sums of their lengths, in seconds
+	square [2]float64    // sums of the squares of their lengths
+	known  bool          // the path stalls at times
 }
 
 const (
 	stallSlot  = 2 * time.Second
 	stallLeast = 2 * time.Millisecond
-	stallWires = 1.5  // packets: a gap that is no longer may be one of another sender
-	stallCount = 3    // so many in two slots ...
-	stallShare = 0.02 // ... and so much of the time make the path one that stands still ...
-	stallsGone = 5 * time.Second
-	stallNoise = 1.5                    // times what packets take longer by chance a stall takes at least ...
-	stallClear = 4 * time.Millisecond   // ... or this
-	stallDoubt = 100 * time.Millisecond // a queue that is still there then was none that a stall left
+	stallWires = 1.5                    // packets: another sender may cause a gap of this length
+	stallCount = 3                      // least number of stalls in two slots for known ...
+	stallShare = 0.02                   // ... and their least share of the time
+	stallsGone = 5 * time.Second        // time after the last stall when known ends
+	stallNoise = 1.5                    // multiple of the jitter that typical stalls must exceed ...
+	stallClear = 4 * time.Millisecond   // ... unless they exceed this
+	stallDoubt = 100 * time.Millisecond // a queue that has not drained after this time was not left by a stall
 )
 
-// note takes one packet in order of arrival, how long it queued, how long a full one
-// takes on the path when it moves, and what packets take longer by chance.
+// note records one packet, in order of arrival. queue is its queueing delay, wire the
+// transmission time of a full packet without stalls, and noise the jitter of the path.
 func (s *stalls) note(now time.Duration, d delivery.Delivery, queue, wire, noise time.Duration) {
 	if now-s.slot >= stallSlot {
 		s.count[1], s.sum[1], s.square[1] = s.count[0], s.sum[0], s.square[0]
@@ -69,11 +69,11 @@ func (s *stalls) note(now time.Duration, d delivery.Delivery, queue, wire, noise
 	}
 }
 
-// presume takes the path for one that stands still until stallsGone.
+// presume treats the path as one that stalls at times, until stallsGone has passed.
 func (s *stalls) presume(now time.Duration) { s.known, s.latest = true, now }
 
-// typical is how long the path stands still in the stall that a moment of standstill is
-// part of, on average.
+// typical returns the average length of a stall, weighted by length: the expected length of
+// the stall that a random moment of all stalls belongs to.
 func (s *stalls) typical() time.Duration {
 	sum := s.sum[0] + s.sum[1]
 	if sum == 0 {

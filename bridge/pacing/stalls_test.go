@@ -7,14 +7,15 @@ import (
 	"achbridge/bridge/delivery"
 )
 
-// standstill lets the path carry nothing for stall in every period, as one over the air.
+// standstill runs the path for length. In every period it carries nothing for stall, like a
+// radio.
 func (p *path) standstill(stall, period, length time.Duration) {
 	for end := p.now + length; p.now < end; {
 		p.free = max(p.free, p.now) + stall
 		for _, f := range p.flows {
 			for i := range f.flying {
 				u := &f.flying[i]
-				if u.arrives-oneWay > p.now { // it has not left the bottleneck
+				if u.arrives-oneWay > p.now { // the packet has not left the bottleneck
 					u.arrives += stall
 					u.Arrived += stall
 					u.RTT += stall
@@ -42,7 +43,7 @@ func TestPacerFillsAPathThatStandsStill(t *testing.T) {
 	}
 }
 
-// One that fills the path hides from the other how it moves.
+// A flow that fills the path hides its stalls from the other flow.
 func TestPacerTakesItsShareBesideOneThatFills(t *testing.T) {
 	p, first := alone(10 * mbit)
 	first.delay, first.parts = 3*ms, true
@@ -76,14 +77,14 @@ func TestAConstantPathHasNoStalls(t *testing.T) {
 	}
 }
 
-// roomy is a transport that never limits.
+// roomy is a Transport that never limits sending.
 type roomy struct{}
 
 func (roomy) Window() int        { return 1 << 20 }
 func (roomy) Heard() uint64      { return 0 }
 func (roomy) RTT() time.Duration { return rtt }
 
-// What is in flight when a path dies, and what follows it until it comes back, waits on it.
+// Packets in flight when a path fails, and those sent until it recovers, queue on it.
 func TestFewFramesFollowWhileFeedbackIsOverdue(t *testing.T) {
 	flight := &delivery.Flight{}
 	flight.Begin(rtt)

@@ -7,15 +7,15 @@ import (
 )
 
 // transit separates the queueing delay from the rest of a packet's delay. The least delay of
-// the last ten to twenty seconds is the delay without a queue. There is one for each class
-// of sizes, since a large packet takes longer to transmit.
+// the last ten to twenty seconds is the base delay, without a queue. Each size class has its
+// own base delay, since a large packet takes longer to transmit.
 //
 // The one-way delay is measured with two clocks. Their offset does not matter, but their
 // drift of up to 100 ppm adds 2 ms in that time, which looks like a queue. The round trip is
-// measured with one clock, but includes the queue of the way back. So only a queue that both
-// show is a queue on the way there.
+// measured with one clock, but includes the queue of the return path. So only a queue that
+// both measurements show is a queue on the forward path.
 type transit struct {
-	least, former [sizeClasses]time.Duration // least delay in this slot and in the previous one; 0: none
+	least, former [sizeClasses]time.Duration // least delay in this slot and in the previous one, 0 without packets
 	size          [sizeClasses]int           // size of the latest packet
 	slot          time.Duration              // when this slot began
 }
@@ -26,7 +26,7 @@ const (
 	sizeClass   = 180 // bytes
 )
 
-// queue records the delay of one packet and returns how long it queued.
+// queue records the delay of one packet and returns its queueing delay.
 func (t *transit) queue(now, took time.Duration, size int) time.Duration {
 	if now-t.slot >= transitSlot {
 		t.former, t.least, t.slot = t.least, [sizeClasses]time.Duration{}, now
@@ -46,13 +46,14 @@ func (t *transit) queue(now, took time.Duration, size int) time.Duration {
 	return took - least
 }
 
-// surely is the share of the longer transmission time by which slower raises the least
-// delay. A smaller share makes a queue look longer than it is; a greater one would hide a
+// surely is the share of the additional transmission time by which slower raises the base
+// delay. A smaller share makes a queue look longer than it is. A greater one would hide a
 // queue.
 const surely = 0.8
 
 // slower records that the bottleneck now takes perByte seconds longer for each byte, so that
-// this time does not count as a queue. It returns the time added for a packet of size bytes.
+// this time does not count as queueing delay. It returns the time added for a packet of size
+// bytes.
 func (t *transit) slower(perByte float64, size int) time.Duration {
 	longer := func(size int) time.Duration {
 		return time.Duration(surely * perByte * float64(size+headerBytes) * float64(time.Second))
@@ -68,11 +69,11 @@ func (t *transit) slower(perByte float64, size int) time.Duration {
 	return longer(size)
 }
 
-// arrivals remembers when the latest packets left, by our clock, and arrived,
-// by the peer's.
+// arrivals remembers when the latest packets were sent, by our clock, and when they arrived,
+// by the peer's clock.
 type arrivals struct {
 	list [256]delivery.Delivery
-	n    uint64 // entries ever made; the newest is n-1
+	n    uint64 // number of entries ever added; the newest is n-1
 }
 
 func (a *arrivals) add(d delivery.Delivery) {
@@ -80,7 +81,7 @@ func (a *arrivals) add(d delivery.Delivery) {
 	a.n++
 }
 
-// newest is the packet that arrived last; its size is 0 when there was none.
+// newest returns the packet that arrived last, or one of size 0 if none has arrived.
 func (a *arrivals) newest() delivery.Delivery {
 	if a.n == 0 {
 		return delivery.Delivery{}
@@ -89,8 +90,8 @@ func (a *arrivals) newest() delivery.Delivery {
 }
 
 // rate returns the rate in bytes a second at which the packets of the last span arrived, and
-// the rate sent at which the same packets left. It leaves out packets that left before
-// since. took is the time between the first and the last arrival; it is 0 when there are
+// the rate at which the same packets were sent. It omits packets sent before since, beyond the
+// latest three. took is the time between the first and the last arrival. It is 0 if there are
 // fewer than three packets.
 func (a *arrivals) rate(span, since time.Duration) (delivered, sent float64, took time.Duration) {
 	l := a.look(span, since)
@@ -100,8 +101,8 @@ func (a *arrivals) rate(span, since time.Duration) (delivered, sent float64, too
 	return l.bytes / l.took.Seconds(), l.bytes / l.left.Seconds(), l.took
 }
 
-// steady is the rate at which packets arrived, without the longest gap between two of them:
-// the path may have stood still in it.
+// steady returns the rate at which packets arrived, without the longest gap between two of
+// them, since the path may have stalled in it.
 func (a *arrivals) steady(span, since time.Duration) float64 {
 	l := a.look(span, since)
 	if l.took <= l.gap {
@@ -110,10 +111,10 @@ func (a *arrivals) steady(span, since time.Duration) float64 {
 	return (l.bytes - l.gapBytes) / (l.took - l.gap).Seconds()
 }
 
-// look describes the packets that arrived in some time. bytes leaves out the first packet.
+// look describes the packets that arrived in a span of time. bytes omits the first packet.
 type look struct {
 	bytes      float64
-	took, left time.Duration // time from the first to the last: of arrival, of leaving
+	took, left time.Duration // time from the first to the last packet: of arrivals, and of departures
 	gap        time.Duration // the longest time between two arrivals
 	gapBytes   float64       // size of the packet after that gap
 }
@@ -144,9 +145,9 @@ func (a *arrivals) look(span, since time.Duration) (l look) {
 	return l
 }
 
-// best is the greatest rate of the last ten to twenty seconds.
+// best keeps the highest rate of the last ten to twenty seconds.
 type best struct {
-	now, former float64 // greatest rate in this slot and in the previous one
+	now, former float64 // highest rate in this slot and in the previous one
 	slot        time.Duration
 }
 
@@ -157,7 +158,7 @@ func (b *best) note(now time.Duration, rate float64) {
 	b.now = max(b.now, rate)
 }
 
-// fall replaces all rates by a smaller one, since the path has changed.
+// fall replaces all rates by a lower one, since the path has changed.
 func (b *best) fall(now time.Duration, rate float64) { b.now, b.former, b.slot = rate, 0, now }
 
 func (b *best) rate() float64 { return max(b.now, b.former) }

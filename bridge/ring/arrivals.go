@@ -9,7 +9,7 @@ import (
 	"achbridge/localach"
 )
 
-// Source notices new frames of local channels.
+// Source watches local channels for new frames.
 type Source interface {
 	// NewData calls f soon after every put into ch, until stop is called. f must not block.
 	NewData(ch *localach.Channel, f func(seq uint64)) (stop func())
@@ -18,36 +18,36 @@ type Source interface {
 // Clock is the node's clock. Both functions may be called from any goroutine.
 type Clock struct {
 	Now    func() time.Duration // time since the node's start
-	Looked func() time.Duration // by the same clock, when the source last looked at the channels
+	Looked func() time.Duration // when the source last polled the channels, by the same clock
 }
 
-// Arrivals records which frames the source has noticed in one channel, and when. A frame that arrives before the slot of
-// max_rate is passed over. Safe for concurrent use.
+// Arrivals records which frames the source has noticed in one channel, and when. A frame that arrives before the slot that
+// max_rate allows is passed over. Safe for concurrent use.
 type Arrivals struct {
 	ch    *localach.Channel
 	clock Clock
 
 	mu      lock.Mutex[lock.Arrivals] // guards what follows
-	tell    func()                    // nil before Watch
+	tell    func()                    // wakes the sender of the channel; nil before Watch
 	stop    func()                    // nil before Watch and after Stop
 	newest  Arrival
-	command bool   // the channel carries commands: a frame that was noticed late may have been put long ago
-	told    bool   // tell was called since the last Collect
+	command bool   // the channel carries commands, so a frame noticed late counts as put at the earliest possible time
+	told    bool   // the wake function was called since the last Collect
 	passed  uint64 // number of the newest frame that arrived before the slot
 	pace    ledger.Pace
-	log     []noticed // mode every: the latest frames; nil in mode newest
-	logged  int       // number of entries ever made
+	log     []noticed // the latest frames, after LogAll (mode every); else nil
+	logged  int       // number of entries ever added to log
 }
 
 // Arrival is the newest frame of a channel.
 type Arrival struct {
 	Seq            uint64        // last_seq as the source saw it
-	CapturedAt     time.Duration // when the source saw it; 0: before the channel was watched
-	SlotAt         time.Duration // when the next frame may leave
+	CapturedAt     time.Duration // when the source saw it; 0 means before the channel was watched
+	SlotAt         time.Duration // when the next frame may be sent
 	NextCapturedAt time.Duration // capture time of a frame that is newer than Seq; set by the caller
 }
 
-// noticed is when the source saw that frame seq was the newest.
+// noticed records that frame seq was the newest when the source polled the channel at time at.
 type noticed struct {
 	seq uint64
 	at  time.Duration
@@ -55,16 +55,16 @@ type noticed struct {
 
 const maxLogged = 4096
 
-// NewArrivals prepares for a channel. The frame that is its newest one now has no capture time.
+// NewArrivals returns the Arrivals of a channel. Its newest frame at this time has no capture time.
 func NewArrivals(ch *localach.Channel, clock Clock) *Arrivals {
 	return &Arrivals{ch: ch, clock: clock, newest: Arrival{Seq: ch.LastSeq()}}
 }
 
-// LogAll makes CapturedAt know the latest frames, and not the newest alone. Call it before Watch.
+// LogAll records the capture times of the latest frames for CapturedAt, not only that of the newest. Call it before Watch.
 func (a *Arrivals) LogAll() { a.log = make([]noticed, min(a.ch.Geometry().FrameCount, maxLogged)) }
 
-// Watch begins to watch the channel. It calls tell after the first frame that arrived since the last Collect. tell must not
-// block.
+// Watch begins to watch the channel. The given function wakes the sender: it is called after the first frame that arrives
+// after a Collect. It must not block.
 func (a *Arrivals) Watch(source Source, tell func()) {
 	a.mu.Lock()
 	a.tell = tell
@@ -73,10 +73,10 @@ func (a *Arrivals) Watch(source Source, tell func()) {
 	a.mu.Lock()
 	a.stop = stop
 	a.mu.Unlock()
-	a.take(a.ch.LastSeq(), false) // put after NewArrivals looked and before the source did
+	a.take(a.ch.LastSeq(), false) // a frame that was put after NewArrivals and before the source watched
 }
 
-// Stop ends the watching. One more call of tell may follow.
+// Stop stops watching the channel. One more call of the wake function may follow.
 func (a *Arrivals) Stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,7 +86,7 @@ func (a *Arrivals) Stop() {
 	}
 }
 
-// Nudge calls tell as after a new frame, unless it was called since the last Collect.
+// Nudge calls the wake function as after a new frame, unless it was called since the last Collect.
 func (a *Arrivals) Nudge() {
 	a.mu.Lock()
 	tell := a.tell
@@ -100,8 +100,8 @@ func (a *Arrivals) Nudge() {
 	}
 }
 
-// UnseenSince returns the earliest time at which a frame may have been put that the source has not noticed yet. That is now,
-// unless the daemon stood still: then the frame may have arrived at any time since the source last looked.
+// UnseenSince returns the earliest time at which a frame that the source has not noticed yet may have been put. That is now,
+// unless the daemon was stopped or got no CPU. Then it is the time when the source last polled the channels.
 func (c Clock) UnseenSince(now time.Duration) time.Duration {
 	if at := c.Looked(); now-at > standstill {
 		return max(at, 1)
@@ -109,12 +109,12 @@ func (c Clock) UnseenSince(now time.Duration) time.Duration {
 	return now
 }
 
-// standstill is how long no channel was looked at when the daemon was stopped or got no CPU: ten times the watcher's longest
-// period.
+// standstill is the time without a poll from which the daemon counts as stopped or without CPU. It is ten times the watcher's
+// longest period.
 const standstill = 20 * time.Millisecond
 
-// take records frame seq and calls tell. byWatcher: the call comes from the source, which alone may report a number below the
-// newest: that of a channel that was created anew.
+// take records frame seq and calls the wake function. byWatcher means that the source calls it. Only the source may report a
+// number below the newest one, when the channel was created again.
 func (a *Arrivals) take(seq uint64, byWatcher bool) {
 	now := a.clock.Now()
 	since := a.clock.UnseenSince(now)
@@ -168,7 +168,7 @@ func (a *Arrivals) Newest() Arrival {
 	return a.newest
 }
 
-// Collect returns the newest frame. tell will be called for the next one.
+// Collect returns the newest frame. The wake function will be called after the next one.
 func (a *Arrivals) Collect() Arrival {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -176,8 +176,8 @@ func (a *Arrivals) Collect() Arrival {
 	return a.newest
 }
 
-// UseSlot uses the present slot and returns when the next one begins, after interval, and the newest frame that was passed
-// over before the present one. An interval of 0 means no limit.
+// UseSlot uses the current slot. It returns when the next slot begins, after interval, and the number of the newest frame that
+// was passed over before the current slot. An interval of 0 means no limit.
 func (a *Arrivals) UseSlot(now, interval time.Duration) (slotAt time.Duration, passed uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -193,7 +193,7 @@ func (a *Arrivals) UseSlot(now, interval time.Duration) (slotAt time.Duration, p
 	return *at, a.passed
 }
 
-// SetInterval moves the next slot: it begins no later than one interval from now. It returns the newest frame.
+// SetInterval moves the next slot so that it begins no later than one interval from now. It returns the newest frame.
 func (a *Arrivals) SetInterval(now, interval time.Duration) Arrival {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -208,8 +208,8 @@ func (a *Arrivals) SetCommand(command bool) {
 	a.command = command
 }
 
-// Due returns the age of the newest frame, the time between two frames that the peer is to get, and for how long the next one
-// has been due, in ms; nil: unknown. interval is the least time that the origin leaves between two frames.
+// Due returns the age of the newest frame, the time between two frames for the peer, and how long the next frame has been due.
+// All are in ms, and nil means unknown. interval is the least time that the origin leaves between two frames.
 func (a *Arrivals) Due(now, interval time.Duration) (age, period, due *float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -222,7 +222,7 @@ func (a *Arrivals) Due(now, interval time.Duration) (age, period, due *float64) 
 	return age, period, due
 }
 
-// Period returns the time between two puts, 0 if it is unknown.
+// Period returns the time between two puts, or 0 if it is unknown.
 func (a *Arrivals) Period() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"achbridge/localach"
 )
 
-// newChannel creates a channel in a directory of its own.
+// newChannel creates a channel in a temporary directory.
 func newChannel(t *testing.T, g localach.Geometry) *localach.Channel {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "bridge-test-")
@@ -24,7 +24,7 @@ func newChannel(t *testing.T, g localach.Geometry) *localach.Channel {
 	return ch
 }
 
-// source is a Source that reports what the test says.
+// source is a Source that reports the frame numbers given by the test.
 type source struct {
 	begin  func() // called by NewData; may be nil
 	report func(seq uint64)
@@ -62,7 +62,7 @@ func TestArrivalsKeepWhatSourceReportedFirst(t *testing.T) {
 	if got := a.Newest().Seq; got != 5 {
 		t.Errorf("newest frame %d, want 5", got)
 	}
-	s.report(2) // the channel was created anew
+	s.report(2) // the channel was created again
 	if got := a.Newest().Seq; got != 2 {
 		t.Errorf("newest frame %d, want 2", got)
 	}
@@ -72,7 +72,7 @@ func TestArrivalsTellOnceUntilCollect(t *testing.T) {
 	s, c := &source{}, clock{now: time.Second, looked: time.Second}
 	a := NewArrivals(newChannel(t, localach.Geometry{}), c.clock())
 	calls := 0
-	a.Nudge() // before Watch nobody is told
+	a.Nudge() // before Watch it calls nothing
 	a.Watch(s, func() { calls++ })
 	for _, step := range []struct {
 		do   func()

@@ -10,8 +10,8 @@ import (
 	"achbridge/localach"
 )
 
-// Budget limits the memory of the copies of all local channels' frames. When the budget is used up, the channel that holds
-// most is refused, so that the huge frames of one channel do not cost the others. Safe for concurrent use.
+// Budget limits the memory of the copies of all local channels' frames. When the budget is used up, the channel that uses most
+// is refused, so that its huge frames do not block the other channels. Safe for concurrent use.
 type Budget struct {
 	limit int // bytes
 
@@ -24,39 +24,39 @@ type Budget struct {
 // DefaultBudget is the limit of a node's Budget, in bytes.
 const DefaultBudget = 256 << 20
 
-// Share counts the memory that one channel holds of a Budget.
+// Share counts the memory that one channel uses of a Budget.
 type Share struct {
 	budget *Budget
-	evict  func() // frees as much as possible; called in a goroutine of its own
+	evict  func() // frees as much as possible; called in its own goroutine
 
 	// Guarded by budget.mu.
-	held     int
-	reserved int  // part of held
-	evicted  bool // the channel is refused until it has given back all but reserved
+	held     int  // bytes that the channel uses
+	reserved int  // bytes of these that cannot be freed on demand
+	evicted  bool // the channel is refused until it has returned all but its reserved bytes
 }
 
 var (
-	// ErrNoMemory says that the budget has no memory for a channel's frames.
+	// ErrNoMemory is returned when the budget has no memory for a channel's frames.
 	ErrNoMemory = errors.New("too much: no memory for its frames")
-	// ErrMakingRoom says that another channel gives memory back: try again soon.
+	// ErrMakingRoom is returned while another channel frees memory. Try again soon.
 	ErrMakingRoom = errors.New("memory is being made free for its frames")
 )
 
-// How soon a channel is tried again: one for whose frames there is no memory, and one that IsBusy.
+// Retry intervals of a channel: after ErrNoMemory, and after an error for which IsBusy returns true.
 const (
 	AfterNoMemory = time.Second
 	AfterBusy     = 200 * time.Microsecond
 )
 
-// IsBusy reports whether err ends soon: the channel's lock is held, or another channel gives memory back.
+// IsBusy reports whether err is short-lived: the channel's lock is held, or another channel frees memory.
 func IsBusy(err error) bool {
 	return errors.Is(err, ErrMakingRoom) || errors.Is(err, localach.ErrBusy) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// NewBudget returns a budget of so many bytes.
+// NewBudget returns a budget of limit bytes.
 func NewBudget(limit int) *Budget { return &Budget{limit: limit, shares: make(map[*Share]struct{})} }
 
-// Share returns the share of a channel. evict is called when the channel must free its memory.
+// Share returns a new share for a channel. evict is called when the channel must free its memory.
 func (b *Budget) Share(evict func()) *Share { return &Share{budget: b, evict: evict} }
 
 // Take takes n bytes. It returns ErrNoMemory if this channel is refused, and ErrMakingRoom if another one must free memory.
@@ -83,7 +83,7 @@ func (s *Share) Take(n int) error {
 	return ErrMakingRoom
 }
 
-// Reserve is Take for memory that evict cannot free, as that of mode every.
+// Reserve takes n bytes like Take, for memory that evict cannot free, such as that of mode every.
 func (s *Share) Reserve(n int) error {
 	b := s.budget
 	b.mu.Lock()
@@ -106,7 +106,7 @@ func (s *Share) Reserve(n int) error {
 	return nil
 }
 
-// Unreserve gives back n bytes of Reserve.
+// Unreserve returns n bytes that Reserve took.
 func (s *Share) Unreserve(n int) {
 	s.budget.mu.Lock()
 	defer s.budget.mu.Unlock()
@@ -115,21 +115,21 @@ func (s *Share) Unreserve(n int) {
 	s.budget.reserved -= n
 }
 
-// Give gives n bytes back; a negative n takes, whatever the limit.
+// Give returns n bytes to the budget. A negative n takes bytes regardless of the limit.
 func (s *Share) Give(n int) {
 	s.budget.mu.Lock()
 	defer s.budget.mu.Unlock()
 	s.add(-n)
 }
 
-// Evicted reports whether the channel must give back what it holds.
+// Evicted reports whether the channel must return its memory.
 func (s *Share) Evicted() bool {
 	s.budget.mu.Lock()
 	defer s.budget.mu.Unlock()
 	return s.evicted
 }
 
-// add requires budget.mu.
+// add counts n more bytes, or fewer if n is negative. budget.mu must be held.
 func (s *Share) add(n int) {
 	s.held += n
 	s.budget.used += n
@@ -140,7 +140,7 @@ func (s *Share) add(n int) {
 	}
 }
 
-// largest returns the channel to refuse when s wants n more bytes: the one that would hold most, of those that can free
+// largest returns the share to refuse when s needs n more bytes: that which would use most, of s and those that can free
 // memory. b.mu must be held.
 func (b *Budget) largest(s *Share, n int) *Share {
 	largest, most := s, s.held+n

@@ -38,7 +38,7 @@ func TestBudgetRefusesTheLargestChannel(t *testing.T) {
 	}
 }
 
-// What a stream holds cannot be freed, for as long as its reader reads nothing.
+// The memory of a stream cannot be freed while its reader does not read.
 func TestReservedMemoryDoesNotKeepAChannelRefused(t *testing.T) {
 	m := NewBudget(100)
 	evicted := make(chan string, 10)

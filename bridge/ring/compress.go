@@ -12,22 +12,22 @@ import (
 	"achbridge/wire"
 )
 
-// Compression decides for one subscription which frames are compressed, and by which codec. One goroutine at a time.
+// Compression decides for one subscription which frames are compressed, and by which codec. Not safe for concurrent use.
 //
-// CompressAuto takes the codec by which a frame reaches its reader soonest, from the time and the gain measured with recent
-// frames and from the rate of the link:
+// CompressAuto chooses the codec with which a frame reaches its reader soonest. It uses the time and the ratio measured with
+// recent frames, and the rate of the link:
 //
-//	uncompressed: 1/rate a byte; else: time to compress and to decompress + compressed size/rate
+//	uncompressed: 1/rate a byte; compressed: time to compress and to decompress + compressed size/rate
 //
-// A codec that does not pay is tried again after 16, 32 … 1024 frames, so that frames that are compressed already, such as JPEG
-// images, cost next to nothing.
+// A codec that does not pay is tried again after 16, 32 … 1024 frames. So frames that are compressed already, such as JPEG
+// images, cost almost nothing.
 type Compression struct {
 	Want rule.Compress
 
-	compressor *Compressor          // Compress uses it
-	now        func() time.Duration // measures Compress
+	compressor *Compressor          // used by Compress
+	now        func() time.Duration // clock for the time that Compress takes
 	stats      [len(Codecs)]codecStats
-	buf        []byte // of the last Compress
+	buf        []byte // result of the last Compress
 }
 
 // Codecs are the codecs that frames can be compressed by.
@@ -35,20 +35,20 @@ var Codecs = [...]wire.Codec{wire.CodecS2, wire.CodecZstd}
 
 // The smallest frames that are compressed, in bytes.
 const (
-	minWanted = 128      // where Zstandard is asked for
-	minAuto   = 4 * 1024 // several packets
+	minWanted = 128      // for CompressZstd
+	minAuto   = 4 * 1024 // for CompressAuto: several packets
 )
 
-// minGain is the share of a frame that compression must save.
+// minGain is the least share of a frame's size that compression must save.
 const minGain = 1.0 / 16
 
-// NewCompression returns the decisions for one subscription. Compress uses compressor, and now to measure the time.
+// NewCompression returns the Compression of one subscription. Compress uses compressor, and now to measure the time.
 func NewCompression(want rule.Compress, compressor *Compressor, now func() time.Duration) Compression {
 	return Compression{Want: want, compressor: compressor, now: now}
 }
 
-// Compress compresses frame where that is wanted, for a link of rate bytes a second (0: unknown). The result is frame itself
-// with CodecNone, or valid until the next call. It blocks for 3 to 15 µs for 3 kB, milliseconds for 1 MB.
+// Compress compresses frame if Plan chooses a codec for a link of rate bytes a second (0 means unknown). The result is frame
+// itself with CodecNone, or valid until the next call. It blocks for 3 to 15 µs for 3 kB, milliseconds for 1 MB.
 func (c *Compression) Compress(frame []byte, rate float64) ([]byte, wire.Codec) {
 	codec := c.Plan(len(frame), rate)
 	if codec == wire.CodecNone {
@@ -68,8 +68,8 @@ func (c *Compression) Compress(frame []byte, rate float64) ([]byte, wire.Codec) 
 	return c.buf, codec
 }
 
-// Plan returns the codec for the next frame, of size bytes, for a link of rate bytes a second (0: unknown). Call it once for
-// each frame, and Learn with the result.
+// Plan returns the codec for the next frame, of size bytes, on a link of rate bytes a second (0 means unknown). Call it once
+// for each frame, and Learn with the result.
 func (c *Compression) Plan(size int, rate float64) wire.Codec {
 	switch {
 	case c.Want == rule.CompressZstd && size >= minWanted:
@@ -80,7 +80,7 @@ func (c *Compression) Plan(size int, rate float64) wire.Codec {
 	return wire.CodecNone
 }
 
-// Learn records the result for a frame of size bytes that Plan wanted compressed.
+// Learn records the result for a frame of size bytes for which Plan returned a codec.
 func (c *Compression) Learn(codec wire.Codec, size int, result Compressed) {
 	if i := slices.Index(Codecs[:], codec); i >= 0 {
 		c.stats[i].add(size, result)
@@ -108,21 +108,21 @@ func (c *Compression) auto(rate float64) wire.Codec {
 
 // codecStats are the results of one codec with recent frames.
 type codecStats struct {
-	samples   int     // 0: unknown, or not known any more
-	ratio     float64 // compressed bytes a byte
-	cost      float64 // seconds a byte, to compress
+	samples   int     // at most 8; 0 means that ratio and cost are unknown or outdated
+	ratio     float64 // compressed size divided by size
+	cost      float64 // time to compress, seconds a byte
 	untilDue  int     // frames until the codec is tried again
-	lastPause int     // untilDue at first
+	lastPause int     // initial value of untilDue after the last trial or use
 }
 
-// After how many frames a codec that is not in use is tried again.
+// Number of frames after which a codec that is not in use is tried again.
 const (
 	firstPause = 16
 	maxPause   = 1024
 )
 
-// perByte returns how many seconds a byte of a frame takes until it has left and is decompressed. Decompression counts as much
-// as compression: it takes less for most frames, and more for those that are nearly empty, which gain the most.
+// perByte returns the seconds that a byte of a frame takes to be compressed, sent and decompressed. Decompression counts as
+// much as compression. It takes less for most frames, and more for nearly empty ones, which gain the most.
 func (s *codecStats) perByte(rate float64) float64 {
 	if s.samples == 0 || s.ratio > 1-minGain {
 		return math.Inf(1)
@@ -130,8 +130,8 @@ func (s *codecStats) perByte(rate float64) float64 {
 	return 2*s.cost + s.ratio/rate
 }
 
-// isDue counts a frame for which the codec is not the best, and reports whether the codec is tried with it. That result then
-// replaces older ones.
+// isDue counts a frame for which the codec is not the best, and reports whether to try the codec with this frame. It then
+// discards older results.
 func (s *codecStats) isDue() bool {
 	if s.untilDue--; s.untilDue > 0 {
 		return false
@@ -143,7 +143,7 @@ func (s *codecStats) isDue() bool {
 
 func (s *codecStats) use() { s.lastPause, s.untilDue = firstPause, firstPause }
 
-// add weighs a new sample with an eighth, after the first eight.
+// add adds a sample to the averages. Its weight is an eighth, after the first eight samples.
 func (s *codecStats) add(size int, result Compressed) {
 	ratio := 1.0
 	if result.Data != nil {
@@ -155,14 +155,14 @@ func (s *codecStats) add(size int, result Compressed) {
 	s.cost += weight * (result.Took.Seconds()/float64(size) - s.cost)
 }
 
-// Compressor compresses single frames. Safe for concurrent use, but calls for Zstandard wait for each other: a caller that must
-// not wait for another's large frame needs its own. It holds no goroutine and needs no close. It is no package variable, since
-// tests in virtual time cannot share its Go channel.
+// Compressor compresses single frames. Safe for concurrent use, but calls for Zstandard wait for each other. A caller that must
+// not wait for another's large frame needs its own Compressor. It has no goroutine and needs no close. It is not a package
+// variable, since tests in virtual time cannot share its Go channel.
 type Compressor struct {
-	zstd *zstd.Encoder // allocates its memory at the first use
+	zstd *zstd.Encoder // allocates its memory on first use
 }
 
-// zstdWindow is the distance, in bytes, up to which a repetition is found. The encoder uses as much memory.
+// zstdWindow is the distance, in bytes, up to which repetitions are found. The encoder uses the same amount of memory.
 const zstdWindow = 1 << 20
 
 // NewCompressor returns a compressor that uses the fastest level of Zstandard, with entropy coding even where nothing repeats.
@@ -179,8 +179,8 @@ func NewCompressor() *Compressor {
 	return &Compressor{zstd: e}
 }
 
-// Compress compresses frame into dst's memory, whose length does not matter, or into new memory if dst has too little. Use the
-// result as the next dst, even if it is not worth it: then compression saves less than a 16th.
+// Compress compresses frame into dst's memory, whose length is ignored, or into new memory if dst has too little. worth is
+// false if compression saves less than a 16th. Use the result as the next dst in both cases.
 func (c *Compressor) Compress(codec wire.Codec, dst, frame []byte) (compressed []byte, worth bool) {
 	switch codec {
 	case wire.CodecS2:

@@ -12,7 +12,7 @@ import (
 	"achbridge/wire"
 )
 
-// payloads are what robots send, by name.
+// payloads returns typical frames of robots by name.
 func payloads() map[string][]byte {
 	rng := rand.New(rand.NewPCG(1, 1))
 	random := make([]byte, 1_000_000)
@@ -25,7 +25,7 @@ func payloads() map[string][]byte {
 	}
 }
 
-// cameraImage is a smooth gradient with the noise of a sensor, one byte a pixel.
+// cameraImage returns a smooth gradient with sensor noise, one byte a pixel.
 func cameraImage(rng *rand.Rand, width, height int) []byte {
 	b := make([]byte, width*height)
 	for i := range b {
@@ -35,7 +35,7 @@ func cameraImage(rng *rand.Rand, width, height int) []byte {
 	return b
 }
 
-// laserScan is the distances a laser scanner saw in a room, in metres, as float32.
+// laserScan returns the distances that a laser scanner measures in a room, in metres, as float32.
 func laserScan(rng *rand.Rand, beams int) []byte {
 	b := make([]byte, 0, 4*beams)
 	for i := range beams {
@@ -47,7 +47,7 @@ func laserScan(rng *rand.Rand, beams int) []byte {
 	return b
 }
 
-// gridMap is a map of side × side cells: unknown, free, and a wall around a room.
+// gridMap returns a map of side × side cells: unknown, free, and a wall around a room.
 func gridMap(side int) []byte {
 	b := make([]byte, side*side)
 	for i := range b {
@@ -92,15 +92,15 @@ func TestCompressionIsTriedWhereItIsWanted(t *testing.T) {
 	}
 }
 
-// stopped is a clock by which everything takes no time.
+// stopped is a clock that does not advance.
 func stopped() time.Duration { return 0 }
 
-// sample has the result of each codec for frames of 10 kB.
+// sample contains the result of each codec for frames of 10 kB.
 type sample map[wire.Codec]Compressed
 
 const sampleSize = 10_000
 
-// run plans count frames and returns how many were packed by each codec.
+// run plans count frames and returns how many were compressed by each codec.
 func (s sample) run(p *Compression, rate float64, count int) map[wire.Codec]int {
 	used := map[wire.Codec]int{}
 	for range count {
@@ -121,7 +121,7 @@ func TestAutoTakesWhatIsSoonest(t *testing.T) {
 	frames := sample{wire.CodecS2: gives(8000, 20*time.Microsecond), wire.CodecZstd: gives(5000, 100*time.Microsecond)}
 	for _, c := range []struct {
 		name string
-		rate float64 // without: 10 kB/rate; s2: 40 µs + 8 kB/rate; zstd: 200 µs + 5 kB/rate
+		rate float64 // uncompressed: 10 kB/rate; s2: 40 µs + 8 kB/rate; zstd: 200 µs + 5 kB/rate
 		want wire.Codec
 	}{
 		{"a slow link", 1e6, wire.CodecZstd},   // 10.0 ms; 8.04 ms; 5.2 ms
@@ -177,7 +177,7 @@ func TestCompressionMeasuresWithTheClock(t *testing.T) {
 	count := func() int {
 		packed = 0
 		for range 100 {
-			if _, codec := p.Compress(frame, 1.25e6); codec != wire.CodecNone { // 52 ms without
+			if _, codec := p.Compress(frame, 1.25e6); codec != wire.CodecNone { // 52 ms uncompressed
 				packed++
 			}
 		}

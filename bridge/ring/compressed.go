@@ -9,24 +9,24 @@ import (
 	"achbridge/wire"
 )
 
-// Compressed is a frame that a codec made smaller.
+// Compressed is the result of compressing a frame.
 type Compressed struct {
-	Data []byte        // nil: not worth it, the frame is sent uncompressed
-	Took time.Duration // to compress it, or to find that it is not worth it
+	Data []byte        // nil if compression was not worth it: the frame is sent uncompressed
+	Took time.Duration // time to compress it, or to find that it is not worth it
 }
 
-// sharedCompression is a snapshot compressed by one codec.
+// sharedCompression is a snapshot compressed by one codec, for all links.
 type sharedCompression struct {
 	Compressed
 	begun, ready bool
 	waiting      []func()
-	work         func() // compresses; allocated once for the life of the memory
+	work         func() // calls compress; allocated once and kept when the Snapshot is reused
 }
 
 // Compressed returns the frame compressed by codec, if it is ready. The result is valid until the snapshot is released. The
-// first call begins the compression, once for all callers, in another goroutine. A caller that got ready false may ask again
-// after its done was called, by that goroutine. done must be quick. It is also called if the caller has released the snapshot
-// meanwhile.
+// first call starts the compression, once for all callers, in another goroutine. If ready is false, that goroutine calls done
+// at the end, and the caller may then call Compressed again. done must be quick. It is also called if the caller has released
+// the snapshot meanwhile.
 func (s *Snapshot) Compressed(codec wire.Codec, done func()) (c Compressed, ready bool) {
 	i := slices.Index(Codecs[:], codec)
 	if i < 0 {
@@ -42,7 +42,7 @@ func (s *Snapshot) Compressed(codec wire.Codec, done func()) (c Compressed, read
 	first := !p.begun
 	if first {
 		p.begun = true
-		s.users++ // until it is made
+		s.users++ // until compress calls Release
 		if p.work == nil {
 			p.work = func() { s.compress(i) }
 		}
@@ -54,7 +54,7 @@ func (s *Snapshot) Compressed(codec wire.Codec, done func()) (c Compressed, read
 	return Compressed{}, false
 }
 
-// IsCompressed reports whether the frame is compressed by codec already.
+// IsCompressed reports whether Compressed would return ready for codec.
 func (s *Snapshot) IsCompressed(codec wire.Codec) bool {
 	i := slices.Index(Codecs[:], codec)
 	s.of.mu.Lock()
@@ -62,7 +62,7 @@ func (s *Snapshot) IsCompressed(codec wire.Codec) bool {
 	return i < 0 || s.compressed[i].ready
 }
 
-// compress compresses the frame by codec number i and calls the waiting done functions.
+// compress compresses the frame by Codecs[i] and calls the waiting done functions.
 func (s *Snapshot) compress(i int) {
 	of, c := s.of, &s.compressed[i]
 	leave := of.res.Large.enter(len(s.Data))
@@ -79,15 +79,15 @@ func (s *Snapshot) compress(i int) {
 		of.keepBytes(buf)
 	}
 	of.mu.Unlock()
-	for _, done := range c.waiting { // no caller is added any more
+	for _, done := range c.waiting { // no more callers are added once ready is set
 		done()
 	}
 	clear(c.waiting) // drop the references to links
 	s.Release()
 }
 
-// compress compresses a frame as Compressor.Compress does, into memory of the channel's share. If the share has none left, the
-// frame stays uncompressed.
+// compress compresses a frame like Compressor.Compress, into memory of the channel's share. If the share has none left, worth
+// is false.
 func (s *Snapshots) compress(codec wire.Codec, frame []byte) (compressed []byte, worth bool) {
 	buf := s.bytes()
 	had := cap(buf)

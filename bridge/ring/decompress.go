@@ -9,17 +9,17 @@ import (
 	"achbridge/wire"
 )
 
-// Decompressor decompresses frames that a peer has compressed. One goroutine at a time. The zero value is ready for use. It
-// needs no close. It uses memory of about the largest frame and 512 KiB.
+// Decompressor decompresses frames that a peer has compressed. Not safe for concurrent use. The zero value is ready for use.
+// It needs no close. It uses about as much memory as the largest frame and 512 KiB.
 type Decompressor struct {
 	buf  []byte
 	zstd *zstd.Decoder // nil until it is needed
 	head zstd.Header
 }
 
-// Decompress decompresses data into a frame, which is valid until the next call. rawSize is the frame's size as its sender
-// claims. With CodecNone the frame is data, and rawSize is ignored. A frame larger than limit, or of another size than rawSize,
-// is an error. Decompress never takes more memory than limit and 512 KiB, whatever data is.
+// Decompress decompresses data into a frame, which is valid until the next call. rawSize is the frame's size as claimed by the
+// sender. With CodecNone the frame is data, and rawSize is ignored. A frame larger than limit, or of another size than rawSize,
+// is an error. Decompress never uses more memory than limit and 512 KiB, whatever data is.
 func (d *Decompressor) Decompress(codec wire.Codec, rawSize, limit int, data []byte) (frame []byte, err error) {
 	if codec == wire.CodecNone {
 		rawSize = len(data)
@@ -53,8 +53,8 @@ func (d *Decompressor) s2(rawSize int, data []byte) ([]byte, error) {
 	return s2.Decode(d.room(rawSize), data)
 }
 
-// zstdSlack is room for one block: the decoder may write that much beyond the declared size before it notices, and never
-// allocates memory for it.
+// zstdSlack is the size of one block with some margin. The decoder may write that much beyond the declared size before it
+// notices. With this much spare buffer it does not allocate memory for it.
 const zstdSlack = 128<<10 + 64
 
 func (d *Decompressor) zstandard(rawSize int, data []byte) ([]byte, error) {
@@ -108,7 +108,7 @@ func isOneFrame(h *zstd.Header, data []byte) bool {
 // room returns an empty buffer for n bytes.
 func (d *Decompressor) room(n int) []byte {
 	if cap(d.buf) < n {
-		d.buf = nil // before the larger one is allocated
+		d.buf = nil // let it be freed before the larger one is allocated
 		d.buf = make([]byte, n)
 	}
 	return d.buf[:0]

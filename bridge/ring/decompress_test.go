@@ -30,7 +30,7 @@ func TestFramesComeOutAsTheyWentIn(t *testing.T) {
 	}
 }
 
-// rle is a zstd frame that declares size and becomes blocks × 128 KiB.
+// rle returns a zstd frame that declares size bytes and decompresses to blocks × 128 KiB.
 func rle(size uint32, blocks int) []byte {
 	b := append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0xa0}, binary.LittleEndian.AppendUint32(nil, size)...)
 	for i := range blocks {
@@ -88,7 +88,7 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
-// memoryTaken returns how many bytes f allocates, and others meanwhile.
+// memoryTaken returns how many bytes the process allocates while f runs.
 func memoryTaken(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -112,7 +112,7 @@ func FuzzUnpack(f *testing.F) {
 		var u Decompressor
 		var got []byte
 		var err error
-		// The constant: the decoder's own memory, and errors.
+		// The constant covers the decoder's own memory and errors.
 		if taken := memoryTaken(func() { got, err = u.Decompress(wire.Codec(codec), size, limit, data) }); taken > limit+512<<10 {
 			t.Errorf("took %d bytes of memory", taken)
 		}

@@ -10,13 +10,13 @@ import (
 	"achbridge/wire"
 )
 
-// CopiedInline is the size, in bytes, of the largest frame that is copied while the link's lock is held: that takes 10 µs.
+// CopiedInline is the size, in bytes, of the largest frame that is copied while the link's lock is held. Its copy takes 10 µs.
 const CopiedInline = 64 << 10
 
-// errCopying says that a goroutine copies a large frame out of its ring.
+// errCopying is returned while a goroutine copies a large frame out of its ring.
 var errCopying = errors.New("the frame is being copied")
 
-// ErrTooLarge says that a frame is larger than achbridge carries.
+// ErrTooLarge is the error of a frame that is larger than achbridge carries.
 var ErrTooLarge = errors.New("the frame is too large")
 
 // Refusal is a frame that is in the ring and cannot be sent.
@@ -29,16 +29,16 @@ type Refusal struct {
 func (r *Refusal) Error() string { return r.err.Error() }
 func (r *Refusal) Unwrap() error { return r.err }
 
-// largeCopy is the copy of a large frame, one at a time, in a goroutine.
+// largeCopy is the state of the copy of a large frame in a goroutine. A channel has at most one copy at a time.
 type largeCopy struct {
-	work func() // copies; allocated once for the life of the channel
+	work func() // calls copyLarge; allocated once
 
-	// Guarded by the mu of Snapshots; what is being copied belongs to the goroutine.
+	// Guarded by the mu of Snapshots. While busy, the memory of next and reader belong to the goroutine.
 	busy    bool
-	begun   uint64 // number of copies that were begun
-	failed  error  // of the last copy; nil: none
-	dropped bool   // the copy is not wanted any more
-	waiting []func()
+	begun   uint64   // number of copies started so far
+	failed  error    // error of the last copy, nil on success
+	dropped bool     // nobody needs the copy any more
+	waiting []func() // called when the copy ends
 
 	next   *Snapshot
 	reader *localach.Reader
@@ -46,7 +46,7 @@ type largeCopy struct {
 	seen   time.Duration
 }
 
-// beginLarge requires s.mu.
+// beginLarge starts a copy of frame seq or a newer one into next, in a goroutine. s.mu must be held.
 func (s *Snapshots) beginLarge(next *Snapshot, seq uint64, seen time.Duration) {
 	c := &s.large
 	c.busy, c.failed, c.dropped = true, nil, false
@@ -55,8 +55,8 @@ func (s *Snapshots) beginLarge(next *Snapshot, seq uint64, seen time.Duration) {
 	s.res.Spawn(c.work)
 }
 
-// await has done called when the present copy ends, or at once if there is none. done must be quick and must not call back.
-// The number is for ended.
+// await calls done when the current copy ends, or at once if there is none. done must be quick and must not call Snapshots. The
+// result is the number of the copy, for ended.
 func (s *Snapshots) await(done func()) (copy uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *Snapshots) await(done func()) (copy uint64) {
 	return s.large.begun
 }
 
-// ended reports whether a copy has ended, and its error.
+// ended reports whether a copy, given by its number from await, has ended. failed is its error if it was the last one.
 func (s *Snapshots) ended(copy uint64) (ended bool, failed error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,15 +79,15 @@ func (s *Snapshots) ended(copy uint64) (ended bool, failed error) {
 }
 
 // SnapshotRequest is one link's request for the newest copy of a channel. While a large frame is being copied, the request
-// stays what it was, however many newer frames arrive: they would starve it. The zero value is ready for use. The link's lock
-// guards it.
+// keeps asking for that frame, since a stream of newer frames would starve it. The zero value is ready for use. The link's
+// lock guards it.
 type SnapshotRequest struct {
 	copying bool    // the next frame is being copied out of the ring
-	wanted  Arrival // the newest frame when the copy was begun
-	awaited uint64  // number of the copy
+	wanted  Arrival // the newest frame when the copy started
+	awaited uint64  // number of the copy, from await
 }
 
-// Copying reports whether the request waits for a copy.
+// Copying reports whether the request waits for a copy, or for a Take after its end.
 func (r *SnapshotRequest) Copying() bool { return r.copying }
 
 // Ready reports whether Take would not wait for a copy.
@@ -99,12 +99,13 @@ func (r *SnapshotRequest) Ready(s *Snapshots) bool {
 	return ended
 }
 
-// Forget gives up the request.
+// Forget cancels the request.
 func (r *SnapshotRequest) Forget() { r.copying = false }
 
-// Take returns frame newest or a later one, for the caller to release. It returns nil, nil while the frame is being copied;
-// done is called once that has ended. at is the frame that the snapshot was requested for: newest, or that of the copy. The
-// errors are those of localach.Reader.TryNext and of Share.Take, and a *Refusal if the frame cannot be sent at all.
+// Take returns frame newest or a later one. The caller must release it. While the frame is being copied, Take returns a nil
+// snapshot and a nil error, and done is called when the copy ends. at is the frame that the snapshot was requested for: newest,
+// or that of the copy. The errors are those of localach.Reader.TryNext and of Share.Take, and a *Refusal if the frame cannot
+// be sent at all.
 func (r *SnapshotRequest) Take(s *Snapshots, newest Arrival, done func()) (snapshot *Snapshot, at Arrival, err error) {
 	at = newest
 	if r.copying {
@@ -126,8 +127,8 @@ func (r *SnapshotRequest) Take(s *Snapshots, newest Arrival, done func()) (snaps
 	return snapshot, at, err
 }
 
-// CapturedFor returns when the snapshot was captured. A command needs the capture time of the request, and not that of another
-// link's.
+// CapturedFor returns the capture time of the snapshot for a link that requested at. A command needs the capture time of this
+// request, not that of the link that had the frame copied.
 func (s *Snapshot) CapturedFor(command bool, at Arrival) time.Duration {
 	switch {
 	case !command:
@@ -138,7 +139,8 @@ func (s *Snapshot) CapturedFor(command bool, at Arrival) time.Duration {
 	return at.CapturedAt
 }
 
-// copyLarge asks for the size before it takes memory, since any local user may claim a size.
+// copyLarge copies the frame of s.large and makes it the newest snapshot. It reads the size before it takes memory, since any
+// local user may claim a size.
 func (s *Snapshots) copyLarge() {
 	c := &s.large
 	next, r := c.next, c.reader
@@ -162,7 +164,7 @@ func (s *Snapshots) copyLarge() {
 	default:
 		seen := c.seen
 		if r.Seq() > c.seq {
-			seen = began // put after the watcher looked
+			seen = began // the frame was put after the watcher polled
 		}
 		s.accept(next, r.Seq(), n, seen)
 	}
@@ -174,7 +176,7 @@ func (s *Snapshots) copyLarge() {
 	c.waiting = c.waiting[:0]
 }
 
-// failure returns the error of take for err. s.mu must be held.
+// failure converts err to the error that take returns, and records a refusal. s.mu must be held.
 func (s *Snapshots) failure(r *localach.Reader, size int, err error) error {
 	err = Refused(r, size, err)
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
@@ -183,8 +185,8 @@ func (s *Snapshots) failure(r *localach.Reader, size int, err error) error {
 	return err
 }
 
-// Refused returns a *Refusal if err means that the frame which r has found can never be sent, and makes r pass the frame over.
-// It returns other errors as they are.
+// Refused returns a *Refusal if err means that the frame found by r can never be sent, and makes r skip that frame. It returns
+// other errors unchanged.
 func Refused(r *localach.Reader, size int, err error) error {
 	switch {
 	case (errors.Is(err, io.ErrShortBuffer) || errors.Is(err, localach.ErrHole)) && size > wire.MaxFrame:
@@ -197,17 +199,17 @@ func Refused(r *localach.Reader, size int, err error) error {
 	return &Refusal{Seq: r.Seq(), Size: size, err: err}
 }
 
-// HugeFrame is the size, in bytes, from which on frames are copied and compressed one after the other: each takes a CPU for
+// HugeFrame is the least size, in bytes, of frames that are copied and compressed one at a time. Each uses a CPU for
 // milliseconds.
 const HugeFrame = 4 << 20
 
-// Semaphore lets one huge frame be copied or compressed at a time; nil lets all.
+// Semaphore allows one huge frame at a time to be copied or compressed. A nil Semaphore does not limit.
 type Semaphore chan struct{}
 
 // NewSemaphore returns a free semaphore.
 func NewSemaphore() Semaphore { return make(Semaphore, 1) }
 
-// enter waits for the turn of a frame of size bytes, if that is huge.
+// enter acquires the semaphore for a frame of size bytes if it is huge. leave releases it.
 func (c Semaphore) enter(size int) (leave func()) {
 	if c == nil || size < HugeFrame {
 		return func() {}
@@ -216,12 +218,12 @@ func (c Semaphore) enter(size int) (leave func()) {
 	return func() { <-c }
 }
 
-// Read reads a frame of unknown size: read is called with nil, and then with what buffer returns for the size. It blocks until
-// other huge frames are read.
+// Read reads a frame of unknown size. It calls read with nil to get the size, and then with the result of buffer for that
+// size. For a huge frame it blocks until no other one is copied or compressed.
 func (c Semaphore) Read(read func([]byte) (int, error), buffer func(size int) ([]byte, error)) (n int, err error) {
 	leave := func() {}
 	n, err = read(nil)
-	for tries := 0; errors.Is(err, io.ErrShortBuffer) && n <= wire.MaxFrame && tries < 3; tries++ { // a larger frame may be put meanwhile
+	for tries := 0; errors.Is(err, io.ErrShortBuffer) && n <= wire.MaxFrame && tries < 3; tries++ { // repeat if a larger frame was put meanwhile
 		leave()
 		leave = c.enter(n)
 		var buf []byte

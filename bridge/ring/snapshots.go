@@ -11,9 +11,9 @@ import (
 	"achbridge/wire"
 )
 
-// Snapshots copies the newest frames of one local channel out of its ring, each once for all links that send it. It keeps the
-// newest copy for links that send it later. A call never waits for the channel's lock and takes at most 10 µs: frames of more
-// than CopiedInline bytes are copied in a goroutine. Safe for concurrent use.
+// Snapshots copies the newest frames of one local channel out of its ring, once for all links that send them. It keeps the
+// newest copy for links that send it later. A call never waits for the channel's lock and takes at most 10 µs, since frames of
+// more than CopiedInline bytes are copied in a goroutine. Safe for concurrent use.
 type Snapshots struct {
 	Share *Share // the memory of the copies
 	res   *Resources
@@ -22,23 +22,23 @@ type Snapshots struct {
 	mu          lock.Mutex[lock.Snapshots] // guards what follows
 	users       []*User
 	reader      *localach.Reader
-	newest      *Snapshot // nil: none
-	refused     *Refusal  // the newest frame that cannot be sent; nil: none
+	newest      *Snapshot // nil without a copy
+	refused     *Refusal  // the newest frame that cannot be sent, or nil
 	unused      []*Snapshot
 	unusedBytes [][]byte // memory for compressed frames
 	large       largeCopy
 }
 
-// Resources are what the snapshots of all channels share.
+// Resources are shared by the snapshots of all channels.
 type Resources struct {
 	Compressor *Compressor
 	Budget     *Budget
 	Large      Semaphore            // for the largest frames
 	Spawn      func(func())         // calls a function in another goroutine
-	Now        func() time.Duration // gives capture times, and measures compression
+	Now        func() time.Duration // clock for capture times and for the time that compression takes
 }
 
-// How many buffers wait for their next use. That suffices while all links send the same frame.
+// Number of buffers that are kept for reuse. This suffices while all links send the same frame.
 const (
 	maxUnused      = 1
 	maxUnusedBytes = len(Codecs)
@@ -47,18 +47,18 @@ const (
 // User is a link that may take snapshots of a channel.
 type User struct{ nudge func() }
 
-// Snapshot is the copy of one frame. It is valid, and nobody writes to it, until each link that took it has released it.
+// Snapshot is the copy of one frame. It is valid and not modified until every link that took it has released it.
 type Snapshot struct {
 	Data       []byte
 	Seq        uint64
-	CapturedAt time.Duration // 0: unknown
+	CapturedAt time.Duration // 0 means unknown
 
 	of         *Snapshots
-	users      int                            // guarded by of.mu: links, a compression, and of itself while it is the newest
-	compressed [len(Codecs)]sharedCompression // guarded by of.mu; in the order of Codecs
+	users      int                            // reference count: links, compressions, and of while this is its newest; guarded by of.mu
+	compressed [len(Codecs)]sharedCompression // in the order of Codecs; guarded by of.mu
 }
 
-// NewSnapshots prepares for a channel.
+// NewSnapshots returns the Snapshots of a channel.
 func NewSnapshots(ch *localach.Channel, res *Resources) *Snapshots {
 	s := &Snapshots{ch: ch, res: res, reader: ch.Reader()}
 	s.Share = res.Budget.Share(s.evict)
@@ -66,9 +66,10 @@ func NewSnapshots(ch *localach.Channel, res *Resources) *Snapshots {
 	return s
 }
 
-// take returns frame seq or a newer one, for the caller to release. seen is the capture time of frame seq (0: unknown), which
-// the first caller sets for all; a frame newer than seq is captured now. It returns the errors of localach.Reader.TryNext and
-// of Share.Take; errCopying while the frame is being copied; and a *Refusal if the frame cannot be sent at all.
+// take returns frame seq or a newer one. The caller must release it. seen is the capture time of frame seq (0 means unknown),
+// which the first caller sets for all. A frame newer than seq counts as captured now. take returns the errors of
+// localach.Reader.TryNext and of Share.Take. It returns errCopying while the frame is being copied, and a *Refusal if the frame
+// cannot be sent at all.
 func (s *Snapshots) take(seq uint64, seen time.Duration) (*Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,11 +88,12 @@ func (s *Snapshots) take(seq uint64, seen time.Duration) (*Snapshot, error) {
 	return s.newest, nil
 }
 
-// copy reads into memory of its own, so that the newest snapshot stays valid if copy fails. s.mu must be held.
+// copy copies frame seq or a newer one and makes it the newest snapshot. If copy fails, the previous one stays. s.mu must be
+// held.
 func (s *Snapshots) copy(seq uint64, seen time.Duration) error {
 	next := s.buffer()
 	n, err := s.reader.TryNext(next.Data[:min(cap(next.Data), CopiedInline)])
-	for tries := 0; errors.Is(err, io.ErrShortBuffer) && n <= CopiedInline && tries < 3; tries++ { // a larger frame may be put meanwhile
+	for tries := 0; errors.Is(err, io.ErrShortBuffer) && n <= CopiedInline && tries < 3; tries++ { // repeat if a larger frame was put meanwhile
 		if err = s.grow(next, n); err == nil {
 			n, err = s.reader.TryNext(next.Data[:min(cap(next.Data), CopiedInline)])
 		}
@@ -105,7 +107,7 @@ func (s *Snapshots) copy(seq uint64, seen time.Duration) error {
 		return s.failure(s.reader, n, err)
 	}
 	if s.reader.Seq() > seq {
-		seen = s.res.Now() // the frame was put after the watcher looked
+		seen = s.res.Now() // the frame was put after the watcher polled
 	}
 	s.accept(next, s.reader.Seq(), n, seen)
 	return nil
@@ -120,7 +122,7 @@ func (s *Snapshots) accept(next *Snapshot, seq uint64, size int, capturedAt time
 	s.newest = next
 }
 
-// grow makes sure that next has memory for a frame of n bytes.
+// grow ensures that next has memory for a frame of n bytes.
 func (s *Snapshots) grow(next *Snapshot, n int) error {
 	if cap(next.Data) >= n {
 		return nil
@@ -135,7 +137,7 @@ func (s *Snapshots) grow(next *Snapshot, n int) error {
 	return nil
 }
 
-// buffer returns memory for the next frame. s.mu must be held.
+// buffer returns an unused or a new Snapshot for the next frame. s.mu must be held.
 func (s *Snapshots) buffer() *Snapshot {
 	n := len(s.unused)
 	if n == 0 {
@@ -146,8 +148,8 @@ func (s *Snapshots) buffer() *Snapshot {
 	return next
 }
 
-// Join adds a link that sends the channel; the link must call Leave at its end. nudge is called when the link must check
-// whether it may keep the snapshot that it holds.
+// Join adds a link that sends the channel. The link must call Leave at its end. The given function wakes the link when it must
+// check whether it may keep its snapshot.
 func (s *Snapshots) Join(nudge func()) *User {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +158,7 @@ func (s *Snapshots) Join(nudge func()) *User {
 	return u
 }
 
-// Leave removes a link. When the last link leaves, all memory is given back. The next request then copies the newest frame
+// Leave removes a link. After the last link, it returns all memory to the budget. The next request then copies the newest frame
 // again.
 func (s *Snapshots) Leave(u *User) {
 	s.mu.Lock()
@@ -175,7 +177,7 @@ func (s *Snapshots) Used() bool {
 	return len(s.users) > 0
 }
 
-// forget gives back the memory that no link holds. s.mu must be held.
+// forget returns the memory that no link uses to the budget. s.mu must be held.
 func (s *Snapshots) forget() {
 	s.large.dropped = s.large.busy
 	s.reader = s.ch.Reader() // a new reader reads the forgotten frame again
@@ -192,7 +194,7 @@ func (s *Snapshots) forget() {
 	s.unused, s.unusedBytes = nil, nil
 }
 
-// evict gives back the memory that no link holds, and makes the links release the rest.
+// evict returns the memory that no link uses to the budget, and wakes the links so that they release the rest.
 func (s *Snapshots) evict() {
 	s.mu.Lock()
 	s.forget()
@@ -203,14 +205,14 @@ func (s *Snapshots) evict() {
 	}
 }
 
-// Release gives up the snapshot and its compressed forms. Each link calls it once.
+// Release releases the snapshot and its compressed forms. Each link calls it once for each take.
 func (s *Snapshot) Release() {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	s.of.drop(s)
 }
 
-// drop requires s.mu.
+// drop decrements the reference count of old, and keeps or frees its memory after the last reference. s.mu must be held.
 func (s *Snapshots) drop(old *Snapshot) {
 	if old.users--; old.users > 0 {
 		return
@@ -228,7 +230,7 @@ func (s *Snapshots) drop(old *Snapshot) {
 	s.keep(old)
 }
 
-// keep keeps a snapshot's memory for its next use, unless enough is kept already. s.mu must be held.
+// keep keeps a snapshot's memory for reuse, or returns it to the budget if enough is kept already. s.mu must be held.
 func (s *Snapshots) keep(old *Snapshot) {
 	if len(s.unused) >= maxUnused || s.Share.Evicted() {
 		s.Share.Give(cap(old.Data))
@@ -238,7 +240,7 @@ func (s *Snapshots) keep(old *Snapshot) {
 	s.unused = append(s.unused, old)
 }
 
-// keepBytes is keep for the memory of a compressed frame.
+// keepBytes keeps or returns the memory of a compressed frame, like keep. s.mu must be held.
 func (s *Snapshots) keepBytes(buf []byte) {
 	if len(s.unusedBytes) >= maxUnusedBytes || s.Share.Evicted() {
 		s.Share.Give(cap(buf))

@@ -36,7 +36,7 @@ func newRing(t *testing.T, size int) *copyFixture {
 	return r
 }
 
-// put puts a frame of size bytes, each the number.
+// put puts a frame of size bytes, each of which is number.
 func (r *copyFixture) put(number uint64, size int) {
 	r.t.Helper()
 	if _, err := r.w.Put(bytes.Repeat([]byte{byte(number)}, size)); err != nil {
@@ -44,7 +44,7 @@ func (r *copyFixture) put(number uint64, size int) {
 	}
 }
 
-// mustTake takes frame noted, seen one second after the start.
+// mustTake takes frame noted or a newer one, with a capture time of one second.
 func (r *copyFixture) mustTake(noted uint64) *Snapshot {
 	r.t.Helper()
 	s, err := r.take(noted, time.Second)
@@ -68,7 +68,7 @@ func (r *copyFixture) compress(s *Snapshot, codec wire.Codec, spawn func(func())
 	return s.Compressed(codec, done)
 }
 
-// later collects what it is asked to spawn.
+// later collects the functions that it is to spawn.
 type later []func()
 
 func (l *later) spawn(f func()) { *l = append(*l, f) }
@@ -77,7 +77,7 @@ func TestFrameIsCopiedOnceForAllWhoSendIt(t *testing.T) {
 	r := newRing(t, 10_000)
 	r.put(1, 5000)
 	a, b := r.mustTake(1), r.mustTake(1)
-	r.put(2, 5000) // not noted by the link that comes now
+	r.put(2, 5000) // the next link still requests frame 1
 	c := r.mustTake(1)
 	if a != b || a != c {
 		t.Errorf("got three copies %p %p %p, want one", a, b, c)
@@ -298,8 +298,8 @@ func TestFramesOfALinkAllocateNothing(t *testing.T) {
 	}
 }
 
-// Links that come and go while a writer puts see whole frames, none older than
-// what they asked for.
+// Links that join and leave while a writer puts frames get whole frames, none older than
+// they requested.
 func TestManyLinksSeeWholeFrames(t *testing.T) {
 	const frames, size = 300, 20_000
 	r := newRing(t, size)

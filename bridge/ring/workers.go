@@ -2,11 +2,11 @@ package ring
 
 import "sync"
 
-// Workers starts goroutines for a WaitGroup without allocating memory for each, since there may be one for every frame. Safe
-// for concurrent use.
+// Workers starts goroutines for a WaitGroup without allocating memory for each goroutine, since there may be one for every
+// frame. Safe for concurrent use.
 type Workers struct {
 	group *sync.WaitGroup
-	idle  sync.Pool // of *worker
+	idle  sync.Pool // contains *worker
 }
 
 type worker struct {
@@ -14,7 +14,7 @@ type worker struct {
 	run func()
 }
 
-// NewWorkers returns workers whose goroutines group waits for.
+// NewWorkers returns Workers that add their goroutines to group.
 func NewWorkers(group *sync.WaitGroup) *Workers { return &Workers{group: group} }
 
 // Start calls f in a goroutine.

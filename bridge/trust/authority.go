@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Authority issues the certificates of a network's hosts, and revokes them. Like a Key
-// it never shows its secret.
+// Authority issues and revokes the certificates of a network's hosts. Like a Key it never
+// prints its secret.
 type Authority struct {
 	certificate *x509.Certificate
 	private     func() ed25519.PrivateKey
@@ -25,8 +25,8 @@ type Authority struct {
 const (
 	authorityYears = 30
 	hostYears      = 1
-	// slack is how long before its making a certificate is valid already, so that clocks may
-	// differ by that much.
+	// slack is the time by which a certificate is valid before it is issued, to allow for
+	// different clocks.
 	slack = time.Hour
 )
 
@@ -54,8 +54,8 @@ func NewAuthority(now time.Time) (Authority, error) {
 	return Authority{certificate: cert, private: func() ed25519.PrivateKey { return private }}, err
 }
 
-// create makes a certificate and parses it, so that it never returns one that would be
-// refused.
+// create issues a certificate and parses it, so that it never returns one that cannot be
+// parsed.
 func create(template, issuer *x509.Certificate, public ed25519.PublicKey, by ed25519.PrivateKey) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, issuer, public, by)
 	if err != nil {
@@ -64,7 +64,7 @@ func create(template, issuer *x509.Certificate, public ed25519.PublicKey, by ed2
 	return x509.ParseCertificate(der)
 }
 
-// ReadAuthority reads the file at path under the rules of ReadKey.
+// ReadAuthority reads the authority from the file at path. The rules of ReadKey apply.
 func ReadAuthority(path string) (Authority, error) {
 	text, err := readSecret("authority", path)
 	if err != nil {
@@ -77,18 +77,18 @@ func ReadAuthority(path string) (Authority, error) {
 	return a, nil
 }
 
-// Write stores the authority at path under the rules of Key.Write.
+// Write stores the authority at path. The rules of Key.Write apply.
 func (a Authority) Write(path string) error {
 	return writeSecret("authority", path, a.text(), nil)
 }
 
-// Network names the network of the authority's hosts, as Key.Network does.
+// Network returns the name of the network of the authority's hosts, like Key.Network.
 func (a Authority) Network() string { return networkOf(a.public()) }
 
 func (a Authority) public() ed25519.PublicKey { return a.certificate.PublicKey.(ed25519.PublicKey) }
 
-// Issue makes the key of a host. Its certificate is valid for one year and only for that
-// name. The host signs its own session certificates with it.
+// Issue returns a new key for a host. Its certificate is valid for one year and only for that
+// host name. The host signs its own session certificates with the key.
 func (a Authority) Issue(host string, now time.Time) (Key, error) {
 	if err := checkIssuable(host); err != nil {
 		return Key{}, err
@@ -111,7 +111,7 @@ func (a Authority) Issue(host string, now time.Time) (Key, error) {
 func (a Authority) hostTemplate(host string, serial *big.Int, now time.Time) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: serial,
-		// The common name names the network; it is the issuer's name in session certificates.
+		// The common name contains the network; it is the issuer's name in session certificates.
 		Subject:                     pkix.Name{OrganizationalUnit: []string{host}, CommonName: issuerPrefix + a.Network()},
 		NotBefore:                   now.Add(-slack),
 		NotAfter:                    now.AddDate(hostYears, 0, 0),
@@ -124,13 +124,13 @@ func (a Authority) hostTemplate(host string, serial *big.Int, now time.Time) *x5
 	}
 }
 
-// dnsOf is how certificates spell the name of a host.
+// dnsOf returns the DNS name that stands for a host in certificates.
 func dnsOf(host string) string { return host + ".host.achbridge" }
 
 var issuable = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
-// checkIssuable refuses host names that a certificate cannot hold: with two dots in a row, or
-// a dot at an end.
+// checkIssuable returns an error for host names that a certificate cannot contain, for
+// example with two consecutive dots or a dot at an end.
 func checkIssuable(host string) error {
 	if len(host) > maxHost || !issuable.MatchString(host) {
 		return fmt.Errorf("host name %.70q: want 1 to %d of A-Z a-z 0-9 - _, with single dots between", host, maxHost)
@@ -138,8 +138,8 @@ func checkIssuable(host string) error {
 	return nil
 }
 
-// hostNode is the node id of a host with a certificate. It follows from the name, so that no
-// host can take the id of another.
+// hostNode returns the node id of a host that has a certificate. It is derived from the name,
+// so that no host can take the id of another.
 func hostNode(authority ed25519.PublicKey, host string) (n NodeID) {
 	h := sha256.New()
 	h.Write([]byte("achbridge/1 node "))
@@ -149,11 +149,11 @@ func hostNode(authority ed25519.PublicKey, host string) (n NodeID) {
 	return n
 }
 
-// The blocks of PEM (RFC 7468) in files.
+// Types of the PEM blocks (RFC 7468) in files.
 const (
 	blockCertificate = "CERTIFICATE"
 	blockPrivate     = "PRIVATE KEY"
-	blockMembers     = "ACHBRIDGE MEMBERS" // in older files: a secret that is no longer used
+	blockMembers     = "ACHBRIDGE MEMBERS" // only in older files: a secret that is no longer used
 	blockRevocations = "X509 CRL"
 )
 
@@ -163,7 +163,7 @@ func (a Authority) text() string {
 
 var errAuthorityText = errors.New("not an authority: want the file that `achbridge ca init` has written")
 
-// parseAuthority parses the text of a file. Its errors never repeat the text.
+// parseAuthority parses the text of an authority's file. Its errors never contain the text.
 func parseAuthority(text string) (Authority, error) {
 	blocks, ok := decodeBlocks(text, blockCertificate, blockPrivate)
 	if !ok {
@@ -181,7 +181,8 @@ func encodeBlock(kind string, b []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}))
 }
 
-// decodeBlocks returns the blocks of a text that has exactly these kinds.
+// decodeBlocks returns the contents of the PEM blocks of text. It returns false unless text
+// has exactly blocks of these types.
 func decodeBlocks(text string, kinds ...string) ([][]byte, bool) {
 	var blocks [][]byte
 	rest := []byte(text)

@@ -27,7 +27,7 @@ func newAuthority(t testing.TB) Authority {
 	return a
 }
 
-// issued is the key of a host.
+// issued returns a new key for host.
 func issued(t testing.TB, a Authority, host string) Key {
 	t.Helper()
 	key, err := a.Issue(host, time.Now())
@@ -37,7 +37,7 @@ func issued(t testing.TB, a Authority, host string) Key {
 	return key
 }
 
-// memberOf is the node of a host that has a key of its own.
+// memberOf returns a member with the host key.
 func memberOf(t testing.TB, key Key, revoked *Revocations) *Member {
 	t.Helper()
 	m, err := NewMember(key, Peer{Host: key.Host(), Node: key.Node()}, revoked)
@@ -47,7 +47,7 @@ func memberOf(t testing.TB, key Key, revoked *Revocations) *Member {
 	return m
 }
 
-// revoked is the list of that number which has the certificates of keys.
+// revoked returns a list with this number that revokes the certificates of keys.
 func revoked(t testing.TB, a Authority, number uint64, keys ...Key) *Revocations {
 	t.Helper()
 	var serials []string
@@ -61,16 +61,16 @@ func revoked(t testing.TB, a Authority, number uint64, keys ...Key) *Revocations
 	return r
 }
 
-// forgery is what a host shows that has a certificate, or would have one.
+// forgery describes the chain that an attacker presents.
 type forgery struct {
 	authority Authority
-	host      *x509.Certificate // by the authority
-	session   *x509.Certificate // by the host
-	direct    bool              // the session certificate by the authority
+	host      *x509.Certificate // signed by the authority
+	session   *x509.Certificate // signed by the host
+	direct    bool              // the authority, not the host, signs the session certificate
 	chain     func(session, host []byte, sign func(*x509.Certificate) []byte) [][]byte
 }
 
-// forge makes what robot would show, but for what change changes.
+// forge returns the chain that host robot would present, after change has modified it.
 func forge(t *testing.T, a Authority, change func(*forgery)) tls.Certificate {
 	t.Helper()
 	now := time.Now()
@@ -111,7 +111,7 @@ func newPair(t *testing.T) (ed25519.PublicKey, ed25519.PrivateKey) {
 
 func signed(t *testing.T, template, issuer *x509.Certificate, public ed25519.PublicKey, by ed25519.PrivateKey) []byte {
 	t.Helper()
-	// The test makes what the standard library would rather not.
+	// The copy makes the standard library sign certificates that it would otherwise refuse.
 	parent := *issuer
 	parent.PublicKey = by.Public()
 	parent.SubjectKeyId = nil
@@ -122,7 +122,7 @@ func signed(t *testing.T, template, issuer *x509.Certificate, public ed25519.Pub
 	return der
 }
 
-// named gives a session certificate the name of another host.
+// named returns a change that gives the session certificate the name of another host.
 func named(host string) func(*forgery) {
 	return func(f *forgery) {
 		f.session.Subject = pkix.Name{CommonName: host}
@@ -130,7 +130,7 @@ func named(host string) func(*forgery) {
 	}
 }
 
-// forgeries are what must not pass, and why.
+// forgeries returns chains that must be refused, with the expected errors.
 func forgeries(a, other Authority, now time.Time) map[string]struct {
 	change func(*forgery)
 	want   error
@@ -182,7 +182,7 @@ func forgeries(a, other Authority, now time.Time) map[string]struct {
 	}
 }
 
-// withRevoked is an anchor of pc that knows a revoked serial number.
+// withRevoked returns a member of host pc with a list that revokes one serial number.
 func withRevoked(t *testing.T, a Authority) *Member {
 	t.Helper()
 	list, err := a.Revoke(1, []string{"bad"}, time.Now())
@@ -215,7 +215,7 @@ func TestForgedHostsAreRefused(t *testing.T) {
 	}
 }
 
-// A daemon runs for months with certificates of a day.
+// A daemon runs for months, but a session certificate is valid for one day.
 func TestSessionCertificatesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAuthority(t)
@@ -251,9 +251,9 @@ func TestSessionCertificatesAreRenewed(t *testing.T) {
 	})
 }
 
-// A robot without a battery for its clock begins in 1970. When its clock has been set,
-// the certificate of 1970 must not be shown any more, however short ago that was by the
-// monotonic clock, which a time keeps unless it is taken away.
+// The clock of a robot without a battery starts in 1970. Once its clock is set, the robot must
+// not present the certificate of 1970 any more, however recent that is by the monotonic clock.
+// A time.Time has a monotonic reading unless it is removed.
 func TestSessionCertificateIsAsOldAsTheWallClockSays(t *testing.T) {
 	key := issued(t, newAuthority(t), "robot")
 	a := newHostAnchor(key.host(), nil)
@@ -267,10 +267,10 @@ func TestSessionCertificateIsAsOldAsTheWallClockSays(t *testing.T) {
 	}
 }
 
-// Who sets the clock of a host back by years does not cut its links.
+// Setting the clock of a host back by years must not close its sessions.
 func TestSessionsOutliveAClockThatIsSetBack(t *testing.T) {
 	a := newAuthority(t)
-	early, err := a.Issue("robot", time.Now().AddDate(0, 6, 0)) // as a clock sees it that is half a year slow
+	early, err := a.Issue("robot", time.Now().AddDate(0, 6, 0)) // like a clock that is half a year slow
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,14 +425,14 @@ func TestMixedHostKeysAreRefused(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	for _, text := range []string{one.text(), one.text() + encodeBlock(blockMembers, make([]byte, keySize))} { // and as it once was
+	for _, text := range []string{one.text(), one.text() + encodeBlock(blockMembers, make([]byte, keySize))} { // also in the old format
 		if _, err := parseHostKey(text); err != nil {
 			t.Errorf("what belongs together: %v", err)
 		}
 	}
 }
 
-// What cannot be by the way in is refused once more.
+// An anchor refuses foreign keys and lists even if its callers already do so.
 func TestAnchorLooksAtItsOwnAuthorityAlone(t *testing.T) {
 	a, other := newAuthority(t), newAuthority(t)
 	node := newHostAnchor(issued(t, a, "pc").host(), revoked(t, other, 7))
@@ -447,7 +447,7 @@ func TestAnchorLooksAtItsOwnAuthorityAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node.session.from = time.Now().Add(time.Hour) // the clock was put back
+	node.session.from = time.Now().Add(time.Hour) // the clock was set back
 	if again, err := node.certificate(); err != nil || string(again.Certificate[0]) == string(first.Certificate[0]) {
 		t.Errorf("after the clock was put back: got the same certificate, %v", err)
 	}

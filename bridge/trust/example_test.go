@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// Whoever holds the same key is a member. Everybody else is a stranger.
+// All holders of the same key are members. Nobody else is a member.
 func ExampleMember() {
 	key := trust.NewKey()
 	robot, err := trust.NewMember(key, trust.Peer{Host: "krang", Node: trust.NodeID{1}}, nil)

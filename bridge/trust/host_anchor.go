@@ -12,15 +12,15 @@ import (
 )
 
 var (
-	// ErrRevoked says that the authority has revoked a certificate: the peer's, or ours if
-	// the error's text says so.
+	// ErrRevoked is returned when the authority has revoked a certificate: the peer's, or ours
+	// if the error's text names it.
 	ErrRevoked = errors.New("certificate is revoked")
-	// ErrNotNow says that a certificate has ended, or that a clock is wrong.
+	// ErrNotNow is returned when a certificate has expired, or when a clock is wrong.
 	ErrNotNow = errors.New("certificate is not good now")
 )
 
-// CertificateError says why a peer's certificate is refused although our authority has signed
-// it. It wraps ErrRevoked or ErrNotNow.
+// CertificateError is the reason for refusing a peer's certificate that our authority has
+// signed. It wraps ErrRevoked or ErrNotNow.
 type CertificateError struct {
 	err    error
 	detail string
@@ -30,17 +30,17 @@ func (e *CertificateError) Error() string { return "peer's " + e.Told() }
 
 func (e *CertificateError) Unwrap() error { return e.err }
 
-// Told returns the text without saying whose certificate it is.
+// Told returns the error's text without the owner of the certificate.
 func (e *CertificateError) Told() string { return e.err.Error() + e.detail }
 
 const (
-	// sessionLife is how long a certificate is valid that a host signs for itself.
+	// sessionLife is the validity of a certificate that a host signs for itself.
 	sessionLife = 24 * time.Hour
-	// sessionSpare is the least time that the certificate must still be valid when it is shown.
+	// sessionSpare is the least remaining validity of a certificate that is presented.
 	sessionSpare = sessionLife / 2
 )
 
-// hostAnchor trusts hosts that have a certificate of our authority. It checks dates.
+// hostAnchor trusts hosts that have a certificate from our authority. It checks dates.
 type hostAnchor struct {
 	key     *hostKey
 	roots   *x509.CertPool
@@ -48,7 +48,7 @@ type hostAnchor struct {
 	session *sessionCert
 }
 
-// sessionCert is the last certificate that this host has signed for itself.
+// sessionCert caches the last certificate that this host has signed for itself.
 type sessionCert struct {
 	mu      sync.Mutex
 	own     tls.Certificate
@@ -60,12 +60,12 @@ func newHostAnchor(key *hostKey, revoked *Revocations) *hostAnchor {
 	roots := x509.NewCertPool()
 	roots.AddCert(key.authority)
 	if !revoked.signedBy(key.authority) {
-		revoked = nil // the list is of another network
+		revoked = nil // the list belongs to another network
 	}
 	return &hostAnchor{key: key, roots: roots, revoked: revoked, session: &sessionCert{}}
 }
 
-// revoking returns a copy of a with another list.
+// revoking returns a copy of a with another list of revocations.
 func (a *hostAnchor) revoking(list *Revocations) *hostAnchor {
 	b := *a
 	b.revoked = list
@@ -76,7 +76,7 @@ func (a *hostAnchor) certificate() (*tls.Certificate, error) {
 	s := a.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now().Round(0) // by the wall clock, as the peer will look at it: it may have been set since the last time
+	now := time.Now().Round(0) // wall clock, like the peer's check: it may have been set since the last call
 	if now.Before(s.from) || now.Add(sessionSpare).After(s.through) {
 		own, err := a.issue(now)
 		if err != nil {
@@ -103,7 +103,7 @@ func (a *hostAnchor) issue(now time.Time) (tls.Certificate, error) {
 func (a *hostAnchor) identify(chain []*x509.Certificate) (Peer, error) {
 	switch {
 	case len(chain) == 1:
-		return Peer{}, ErrWrongKey // a member of a network that has no authority
+		return Peer{}, ErrWrongKey // the peer is in a network with a shared key
 	case len(chain) != 2:
 		return Peer{}, errBadCertificate
 	}
@@ -121,7 +121,7 @@ func (a *hostAnchor) identify(chain []*x509.Certificate) (Peer, error) {
 }
 
 // vouched verifies the chain from a session certificate, through its host's certificate, to
-// the authority: signatures, dates, names and the right to sign.
+// the authority. It checks signatures, dates, names and the right to sign.
 func (a *hostAnchor) vouched(cert, host *x509.Certificate) error {
 	now := time.Now()
 	hosts := x509.NewCertPool()
@@ -139,7 +139,7 @@ func (a *hostAnchor) vouched(cert, host *x509.Certificate) error {
 	case err != nil:
 		return fmt.Errorf("%w%.0w", errBadCertificate, err)
 	case len(chains) != 1 || len(chains[0]) != 3:
-		return errBadCertificate // the authority has signed it, for whatever purpose
+		return errBadCertificate // the authority has signed the session certificate itself
 	}
 	return nil
 }
@@ -149,10 +149,10 @@ func notNow(cert *x509.Certificate, now time.Time) error {
 		cert.NotBefore.Format(time.RFC3339), cert.NotAfter.Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
 }
 
-// bound returns the host of a session certificate. It checks that the name is exactly the one
-// in the host's certificate, and that the session certificate is short-lived. The standard
-// verification would let host robot sign for x.robot. The certificate has no node id, since
-// that follows from the name.
+// bound returns the host name of a session certificate. It checks that the name is exactly
+// that of the host's certificate, and that the session certificate is short-lived. The
+// standard verification would let host robot sign for x.robot. The certificate has no node
+// id, since the id is derived from the name.
 func bound(cert, host *x509.Certificate) (string, error) {
 	name, ok := hostOf(host)
 	_, isEd25519 := host.PublicKey.(ed25519.PublicKey)
@@ -166,9 +166,9 @@ func bound(cert, host *x509.Certificate) (string, error) {
 	return name, nil
 }
 
-// stands ignores the dates of the session certificate, since a session may last longer than
-// the certificate with which it began. It also ignores when the host's certificate begins:
-// that was in the past when the session began, unless the clock was set wrong.
+// stands implements anchor. It ignores the dates of the session certificate, since a session
+// may outlast the certificate with which it began. It also ignores the first date of the
+// host's certificate. That was in the past when the session began, unless the clock was wrong.
 func (a *hostAnchor) stands(chain []*x509.Certificate) error {
 	if len(chain) != 2 || chain[1].CheckSignatureFrom(a.key.authority) != nil {
 		return ErrWrongKey

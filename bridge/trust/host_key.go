@@ -12,15 +12,16 @@ import (
 // hostKey is the key of one host of a network that has an authority.
 type hostKey struct {
 	authority   *x509.Certificate
-	certificate *x509.Certificate  // of the host, signed by the authority
-	private     ed25519.PrivateKey // of the certificate
+	certificate *x509.Certificate  // certificate of the host, signed by the authority
+	private     ed25519.PrivateKey // private key of certificate
 	host        string
 	node        NodeID
 }
 
 var errHostText = errors.New("not a host's key: want the file that `achbridge ca issue` has written")
 
-// hostKeyOf checks that the fields of h fit together, and sets the missing ones.
+// hostKeyOf returns the Key for h. It checks that the certificates and the private key match,
+// and sets the host and the node id.
 func hostKeyOf(h hostKey) (Key, error) {
 	host, ok := hostOf(h.certificate)
 	if !ok || h.certificate.CheckSignatureFrom(h.authority) != nil ||
@@ -31,10 +32,11 @@ func hostKeyOf(h hostKey) (Key, error) {
 	return keyOf(keyring{host: &h}), nil
 }
 
-// serialOf is the number by which lists of revocations name a certificate.
+// serialOf returns the serial number of a certificate, as in lists of revocations.
 func serialOf(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }
 
-// hostOf returns the one host that an authority's certificate is for.
+// hostOf returns the host that a certificate is issued for. ok is false unless it is issued
+// for exactly one.
 func hostOf(cert *x509.Certificate) (host string, ok bool) {
 	if !cert.PermittedDNSDomainsCritical || len(cert.PermittedDNSDomains) != 1 {
 		return "", false
@@ -49,7 +51,7 @@ func (h *hostKey) text() string {
 		encodePrivate(h.private)
 }
 
-// parseHostKey parses the text of a host's key. Its errors never repeat the text.
+// parseHostKey parses the text of a host's key. Its errors never contain the text.
 func parseHostKey(text string) (Key, error) {
 	blocks, ok := decodeBlocks(text, blockCertificate, blockCertificate, blockPrivate)
 	if !ok {
@@ -67,7 +69,7 @@ func parseHostKey(text string) (Key, error) {
 	return hostKeyOf(hostKey{authority: authority, certificate: certificate, private: private})
 }
 
-// host is nil unless k is the key of one host.
+// host returns the host key in k, or nil if k is not the key of one host.
 func (k Key) host() *hostKey {
 	if k.held == nil {
 		return nil
@@ -75,7 +77,7 @@ func (k Key) host() *hostKey {
 	return k.held().host
 }
 
-// Host returns the name of the host that k is for, "" when k is for any host.
+// Host returns the name of the host that k was issued for, or "" if any host may use k.
 func (k Key) Host() string {
 	if h := k.host(); h != nil {
 		return h.host
@@ -83,7 +85,7 @@ func (k Key) Host() string {
 	return ""
 }
 
-// Node returns the node id that the holder of k has; zero when the holder chooses it.
+// Node returns the node id of the holder of k, or zero if the holder chooses it.
 func (k Key) Node() NodeID {
 	if h := k.host(); h != nil {
 		return h.node
@@ -105,7 +107,7 @@ func (k Key) Fits(self Peer) error {
 	return nil
 }
 
-// Ends returns when the host's certificate ends; zero when k has none.
+// Ends returns when the host's certificate expires, or the zero time if k has none.
 func (k Key) Ends() time.Time {
 	if h := k.host(); h != nil {
 		return h.certificate.NotAfter
@@ -113,8 +115,8 @@ func (k Key) Ends() time.Time {
 	return time.Time{}
 }
 
-// Serial returns the serial number of the host's certificate in hexadecimal digits, by
-// which it is revoked; "" when k has none.
+// Serial returns the serial number of the host's certificate in hexadecimal digits, or "" if
+// k has none. Lists of revocations contain it.
 func (k Key) Serial() string {
 	if h := k.host(); h != nil {
 		return serialOf(h.certificate)

@@ -12,17 +12,17 @@ import (
 	"unicode/utf8"
 )
 
-// NodeID identifies a node for as long as its state directory lives. Host names
-// are for people and may repeat; node ids do not. The zero NodeID is no node.
+// NodeID identifies a node for the lifetime of its state directory. Host names are for
+// people and need not be unique; node ids are unique. The zero NodeID is no node.
 type NodeID [16]byte
 
 // String returns 32 hexadecimal digits.
 func (n NodeID) String() string { return hex.EncodeToString(n[:]) }
 
-// Less reports whether n is the lower one of two ids.
+// Less reports whether n is lower than o.
 func (n NodeID) Less(o NodeID) bool { return bytes.Compare(n[:], o[:]) < 0 }
 
-// ParseNodeID parses what String returns.
+// ParseNodeID parses the result of String.
 func ParseNodeID(s string) (NodeID, error) {
 	var n NodeID
 	if len(s) != hex.EncodedLen(len(n)) || strings.ToLower(s) != s {
@@ -37,15 +37,16 @@ func ParseNodeID(s string) (NodeID, error) {
 	return n, nil
 }
 
-// Peer is the identity that the other end of a session has proved. With one network key for
-// all hosts it has proved only its membership; it may claim any name.
+// Peer is the identity that the other end of a session has proved. With a shared network key
+// the other end has proved only its membership, and may claim any name.
 type Peer struct {
 	Node NodeID
 	Host string
 }
 
-// A certificate names its holder's host as common name and, under a shared key, its node as the one
-// URI among the alternative names; the issuer's common name tells the network.
+// A session certificate has its holder's host as common name. Under a shared key it has the
+// node id as the only URI among the alternative names. The issuer's common name contains the
+// network.
 const (
 	nodeScheme   = "achbridge"
 	nodePrefix   = "node:"
@@ -53,12 +54,12 @@ const (
 	maxHost      = 63
 )
 
-// nodeURI is how a certificate spells a node id: achbridge:node:HEX.
+// nodeURI returns the URI for a node id in certificates: achbridge:node:HEX.
 func nodeURI(n NodeID) *url.URL {
 	return &url.URL{Scheme: nodeScheme, Opaque: nodePrefix + n.String()}
 }
 
-// peerOf reads the identity from a certificate. It does not verify anything.
+// peerOf returns the identity in a certificate. It does not verify the certificate.
 func peerOf(cert *x509.Certificate) (Peer, error) {
 	if err := CheckHost(cert.Subject.CommonName); err != nil {
 		return Peer{}, err
@@ -77,8 +78,8 @@ func peerOf(cert *x509.Certificate) (Peer, error) {
 	return Peer{Node: node, Host: cert.Subject.CommonName}, nil
 }
 
-// Claim is what a refused certificate says about its holder: good for a log line
-// and nothing else. Fields that are absent or malformed are empty.
+// Claim is the unverified identity in a refused certificate. Use it only in log lines. Fields
+// that are absent or malformed are empty.
 type Claim struct{ Host, Network string }
 
 func claimOf(cert *x509.Certificate) Claim {
@@ -92,7 +93,7 @@ func claimOf(cert *x509.Certificate) Claim {
 	return c
 }
 
-// NetworkOf is the network whose key or authority signed the certificates of a member.
+// NetworkOf returns the network whose key or authority signed the certificates of a member.
 func NetworkOf(proof []*x509.Certificate) string {
 	if len(proof) == 0 {
 		return ""
@@ -100,13 +101,13 @@ func NetworkOf(proof []*x509.Certificate) string {
 	return claimOf(proof[0]).Network
 }
 
-// IsNetwork reports whether s is spelled like Key.Network.
+// IsNetwork reports whether s has the form of a Key.Network.
 func IsNetwork(s string) bool {
 	return len(s) == networkDigits && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// CheckHost refuses host names that could not stand in HOST/CHANNEL, would spoil a
-// terminal or a log, or look like another name there.
+// CheckHost returns an error for host names that are impossible in HOST/CHANNEL, would garble
+// a terminal or a log, or could be mistaken there for another name.
 func CheckHost(host string) error {
 	switch {
 	case host == "":
@@ -125,8 +126,8 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// unseen reports whether r is invisible, so that two names may look the same, or moves the
-// text beside it: controls, marks of direction, joiners, fillers.
+// unseen reports whether r is invisible, so that two names may look the same, or moves
+// adjacent text: controls, direction marks, joiners, fillers.
 func unseen(r rune) bool {
 	const brailleBlank = 0x2800
 	return !unicode.IsPrint(r) || r == utf8.RuneError || r == brailleBlank ||

@@ -13,20 +13,20 @@ import (
 )
 
 // Key makes its holder a member of a network. It is either the certificate of one host,
-// which an Authority has issued, or a network key: 32 random bytes that all members
-// share. While a fleet changes its network key there are two: the first signs for this
-// node, and holders of either are members. The zero Key is no key. A Key never shows its
-// secrets, whichever way it is printed or logged, alone or inside another value.
+// issued by an Authority, or a network key: 32 random bytes that all members share. While a
+// fleet changes its network key, a Key has two. The first signs for this node, and holders of
+// either are members. The zero Key is no key. A Key never prints or logs its secrets, also
+// not as part of another value.
 type Key struct {
-	// held is a closure because fmt, which calls no methods on unexported fields
-	// of other types, follows pointers in them.
+	// held returns the secrets; nil means no key. It is a closure because fmt prints
+	// unexported fields of other types without their methods, and follows pointers in them.
 	held func() keyring
 }
 
-// keyring is what a key file holds.
+// keyring is the content of a key file: network keys or a host key.
 type keyring struct {
 	secrets [][]byte // one or two network keys
-	host    *hostKey // or this
+	host    *hostKey // nil with network keys
 }
 
 const (
@@ -35,21 +35,21 @@ const (
 	maxKeys   = 2
 )
 
-// NewKey makes a new random network key.
+// NewKey returns a new random network key.
 func NewKey() Key {
 	b := make([]byte, keySize)
 	rand.Read(b) // never fails
 	return keyOf(keyring{secrets: [][]byte{b}})
 }
 
-// IsZero reports whether k is no key.
+// IsZero reports whether k is the zero Key.
 func (k Key) IsZero() bool { return k.held == nil }
 
 func keyOf(r keyring) Key { return Key{held: func() keyring { return r }} }
 
-// Network names the network this key belongs to: 8 hexadecimal digits of the
-// SHA-256 of the authority's public key. It is public and reveals nothing of the
-// key. Empty for the zero Key.
+// Network returns the name of the key's network: 8 hexadecimal digits of the SHA-256 of the
+// authority's public key. It is public and reveals nothing about the key. It is empty for
+// the zero Key.
 func (k Key) Network() string {
 	if k.held == nil {
 		return ""
@@ -57,8 +57,8 @@ func (k Key) Network() string {
 	return k.Networks()[0]
 }
 
-// Networks names the networks whose members this key accepts: with two keys both,
-// Network first.
+// Networks returns the names of the networks whose members this key accepts, Network first.
+// With two network keys there are two.
 func (k Key) Networks() []string {
 	var names []string
 	if h := k.host(); h != nil {
@@ -72,8 +72,8 @@ func (k Key) Networks() []string {
 	return names
 }
 
-// The three steps by which a fleet changes its key: every host gets a second key
-// before any signs by it, and drops the first one when none does any more.
+// A fleet changes its key by Add, Swap and Drop: all hosts get a second key before any host
+// signs with it, and drop the first key when no host signs with that any more.
 var (
 	errHostKey = errors.New("this is the certificate of a host: see achbridge ca")
 	errTwoKeys = errors.New("there are two keys already: a change of keys is under way")
@@ -102,7 +102,7 @@ func (k Key) Swap() (Key, error) {
 	return keyOf(keyring{secrets: [][]byte{s[1], s[0]}}), nil
 }
 
-// Drop returns the first of two keys alone.
+// Drop returns only the first of two keys, which signs for this node.
 func (k Key) Drop() (Key, error) {
 	s, err := k.twoSecrets()
 	if err != nil {
@@ -121,7 +121,7 @@ func (k Key) twoSecrets() ([][]byte, error) {
 	return k.held().secrets, nil
 }
 
-// String names the networks of the key, never the key itself.
+// String returns the networks of the key, never the key itself.
 func (k Key) String() string {
 	if k.held == nil {
 		return "no network key"
@@ -132,13 +132,13 @@ func (k Key) String() string {
 	return "key of network " + strings.Join(k.Networks(), " and ")
 }
 
-// Format prints String for every verb and flag.
+// Format prints String for all formats and flags.
 func (k Key) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
 
 // LogValue logs String.
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// text is the form of the key in its file.
+// text returns the content of the key's file.
 func (k Key) text() string {
 	if h := k.host(); h != nil {
 		return h.text()
@@ -152,7 +152,7 @@ func (k Key) text() string {
 
 var errKeyText = errors.New(`not a key file: want one line "achkey1-" and 43 characters, as written by ` + "`achbridge key new`" + `, or two of them`)
 
-// parseKey parses the text of a key file. Its errors never repeat the text.
+// parseKey parses the text of a key file. Its errors never contain the text.
 func parseKey(text string) (Key, error) {
 	if strings.HasPrefix(text, "-----BEGIN") {
 		return parseHostKey(text)
@@ -177,7 +177,7 @@ func parseKey(text string) (Key, error) {
 
 func parseSecret(line string) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(line, keyPrefix)
-	// Strict: one key has one spelling. DecodeString itself skips \r and \n.
+	// Strict makes the encoding of a key unique. DecodeString itself skips \r and \n.
 	if !ok || strings.ContainsAny(encoded, "\r\n") {
 		return nil, errKeyText
 	}

@@ -10,12 +10,11 @@ import (
 	"syscall"
 )
 
-// maxKeyFile limits how much of a key file is read, so that a device gives an error and is
-// not read for ever.
+// maxKeyFile is the most bytes that are read from a key file.
 const maxKeyFile = 16 << 10
 
-// ReadKey reads the key file at path. A missing file gives fs.ErrNotExist, a file
-// that others may read or write fs.ErrPermission; the errors name the cure.
+// ReadKey reads the key file at path. It returns fs.ErrNotExist for a missing file, and
+// fs.ErrPermission for a file that others may read or write. The errors contain a fix.
 func ReadKey(path string) (Key, error) {
 	text, err := readSecret("network key", path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,9 +30,9 @@ func ReadKey(path string) (Key, error) {
 	return k, nil
 }
 
-// readSecret reads a regular file that nobody but its owner may touch.
+// readSecret reads a regular file that only its owner may access.
 func readSecret(what, path string) (string, error) {
-	// Without O_NONBLOCK a FIFO at this path would block for ever.
+	// Without O_NONBLOCK a FIFO at this path would block forever.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", what, err)
@@ -57,11 +56,12 @@ func readSecret(what, path string) (string, error) {
 	return string(text), nil
 }
 
-// Write stores the key at path with mode 0600. It never overwrites: an existing
-// file gives fs.ErrExist. The directory must exist.
+// Write stores the key at path with mode 0600. It never overwrites a file, but returns
+// fs.ErrExist. The directory must exist.
 func (k Key) Write(path string) error { return k.write(path, nil) }
 
-// write is Write that calls prepare, unless it is nil, with the open file before it is complete.
+// write stores the key like Write. If prepare is not nil, write calls it with the open file
+// before it closes the file.
 func (k Key) write(path string, prepare func(*os.File) error) error {
 	if k.held == nil {
 		return fmt.Errorf("network key %s: no key to write", path)
@@ -83,14 +83,14 @@ func writeSecret(what, path, text string, prepare func(*os.File) error) error {
 	}
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err != nil {
-		os.Remove(path) // half a key is worse than none
+		os.Remove(path) // an incomplete key is worse than none
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
 
-// Replace puts the key in the place of the existing file at path: a reader finds the old
-// key or the new one. The owner of the file stays.
+// Replace atomically replaces the existing key file at path: a reader gets the old key or the
+// new one. It keeps the owner of the file.
 func (k Key) Replace(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -102,7 +102,7 @@ func (k Key) Replace(path string) error {
 	}
 	defer os.RemoveAll(dir)
 	next, owner := filepath.Join(dir, "key"), info.Sys().(*syscall.Stat_t)
-	// The open file, not its path: the directory may be that of a less trusted user, who may put a link there.
+	// Chown the open file, not its path: a less trusted user may own the directory and put a link there.
 	if err := k.write(next, func(f *os.File) error { return f.Chown(int(owner.Uid), int(owner.Gid)) }); err != nil {
 		return err
 	}

@@ -151,8 +151,8 @@ func TestNetworkNamesTheKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As another implementation of HKDF and Ed25519 (Python's cryptography) has it.
-	// Changing it cuts new versions off from networks of old ones.
+	// Another implementation of HKDF and Ed25519 (Python's cryptography) gives this name.
+	// If it changed, new versions could not join networks of old ones.
 	if got, want := fixed.Network(), "0df4bb8e"; got != want {
 		t.Errorf("network of the key 00..1f: got %s, want %s", got, want)
 	}
@@ -183,7 +183,7 @@ func FuzzKeyFile(f *testing.F) {
 	})
 }
 
-// must returns what a change of keys has come to.
+// must returns the key, or panics on an error.
 func must(k Key, err error) Key {
 	if err != nil {
 		panic(err)

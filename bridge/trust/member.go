@@ -13,7 +13,7 @@ import (
 	"slices"
 )
 
-// ErrWrongKey says that the peer holds another network key, or none.
+// ErrWrongKey is returned when the peer has another network key, another authority, or none.
 var ErrWrongKey = errors.New("peer has another network key")
 
 var (
@@ -23,28 +23,28 @@ var (
 
 const networkDigits = 8
 
-// Member is a node's membership in its network. It makes the certificate that the node shows,
-// and verifies those of others. It is immutable, and safe for concurrent use.
+// Member is a node's membership in its network. It provides the certificate that the node
+// presents, and verifies those of others. It is immutable and safe for concurrent use.
 type Member struct {
 	self     Peer
-	networks []string // ours first
+	networks []string // Key.Networks: that of this node first
 	anchor   anchor
 }
 
 // anchor is the root of trust: a shared key or an authority.
 type anchor interface {
-	// certificate is the certificate that this node shows.
+	// certificate returns the certificate that this node presents.
 	certificate() (*tls.Certificate, error)
 	// identify returns the holder of a presented chain of one or more certificates. It returns
 	// ErrWrongKey if our authority has not signed the chain.
 	identify(chain []*x509.Certificate) (Peer, error)
-	// stands returns why the holder of a chain that identify once accepted is no longer
-	// trusted, nil as long as it is.
+	// stands returns nil while the holder of a chain that identify once accepted is still
+	// trusted, else the reason.
 	stands(chain []*x509.Certificate) error
 }
 
-// NewMember makes the member self with its key. revoked is the list in effect, nil for none; a
-// list that the key's authority has not signed is ignored.
+// NewMember returns the member self with its key. revoked is the list of revocations in
+// effect, nil if there is none. It is ignored unless the key's authority has signed it.
 func NewMember(key Key, self Peer, revoked *Revocations) (*Member, error) {
 	m := &Member{self: self, networks: key.Networks()}
 	if h := key.host(); h != nil {
@@ -58,18 +58,19 @@ func NewMember(key Key, self Peer, revoked *Revocations) (*Member, error) {
 	return m, nil
 }
 
-// Self returns who this node is.
+// Self returns the identity of this node.
 func (m *Member) Self() Peer { return m.self }
 
-// Network names the network whose authority signs for this node.
+// Network returns the network whose authority signs for this node.
 func (m *Member) Network() string { return m.networks[0] }
 
-// Certificate returns the certificate that this node shows to peers. With an authority the
-// node signs a new one twice a day.
+// Certificate returns the certificate that this node presents to peers. With an authority the
+// node signs a new one about twice a day.
 func (m *Member) Certificate() (*tls.Certificate, error) { return m.anchor.certificate() }
 
-// Verify returns who the holder of a presented chain is. A certificate that it refuses
-// gives a *Refusal, which wraps ErrWrongKey for a stranger, or a *CertificateError.
+// Verify returns the identity of the holder of a presented chain. If it refuses the
+// certificate it returns a *Refusal, which wraps ErrWrongKey for a host of another network,
+// or a *CertificateError.
 func (m *Member) Verify(chain []*x509.Certificate) (Peer, error) {
 	if len(chain) == 0 {
 		return Peer{}, errNoCertificate
@@ -81,11 +82,11 @@ func (m *Member) Verify(chain []*x509.Certificate) (Peer, error) {
 	return peer, nil
 }
 
-// maxChain is the longest chain that a member shows.
+// maxChain is the length of the longest chain that a member presents.
 const maxChain = 2
 
-// ParseChain parses the certificates that a peer shows. It refuses chains longer than
-// any member shows.
+// ParseChain parses the certificates that a peer presents. It refuses chains longer than any
+// member presents.
 func ParseChain(raw [][]byte) ([]*x509.Certificate, error) {
 	if len(raw) > maxChain {
 		return nil, errBadCertificate
@@ -101,20 +102,20 @@ func ParseChain(raw [][]byte) ([]*x509.Certificate, error) {
 	return chain, nil
 }
 
-// Stands returns why the holder of a chain that Verify once accepted is not trusted any
-// more: ErrWrongKey, or a *CertificateError. It returns nil as long as the holder is trusted.
+// Stands returns nil while the holder of a chain that Verify once accepted is still trusted.
+// Otherwise it returns ErrWrongKey or a *CertificateError.
 func (m *Member) Stands(chain []*x509.Certificate) error { return m.anchor.stands(chain) }
 
 // NamesBind reports whether certificates prove the names and node ids of peers. Under a
-// shared key they are claims of members.
+// shared key a member may claim any of them.
 func (m *Member) NamesBind() bool {
 	_, bind := m.anchor.(*hostAnchor)
 	return bind
 }
 
-// Signer returns the key of this host's certificate, by which it signs what passes through others'
-// hands. It is nil under a shared key. Whoever signs by it gives a context (RFC 8032 section
-// 8.3), so that no signature is good for another purpose.
+// Signer returns the key of this host's certificate, for signing data that others relay. It
+// is nil under a shared key. Callers must sign with a context (RFC 8032 section 8.3), so that
+// no signature is valid for another purpose.
 func (m *Member) Signer() crypto.Signer {
 	if a, ok := m.anchor.(*hostAnchor); ok {
 		return a.key.private
@@ -122,8 +123,8 @@ func (m *Member) Signer() crypto.Signer {
 	return nil
 }
 
-// SignedBy returns the key to check what the holder of a chain signs by its Signer, nil under a
-// shared key. Verify must have accepted the chain.
+// SignedBy returns the key that verifies signatures by the Signer of a chain's holder, or nil
+// under a shared key. Verify must have accepted the chain.
 func SignedBy(proof []*x509.Certificate) ed25519.PublicKey {
 	if len(proof) != 2 {
 		return nil
@@ -131,7 +132,7 @@ func SignedBy(proof []*x509.Certificate) ed25519.PublicKey {
 	return proof[1].PublicKey.(ed25519.PublicKey)
 }
 
-// Revocations returns the list in effect, nil if there is none.
+// Revocations returns the list of revocations in effect, or nil if there is none.
 func (m *Member) Revocations() *Revocations {
 	if a, ok := m.anchor.(*hostAnchor); ok {
 		return a.revoked
@@ -139,7 +140,7 @@ func (m *Member) Revocations() *Revocations {
 	return nil
 }
 
-// IsRevoked reports whether the list in effect has this node's own certificate.
+// IsRevoked reports whether the list in effect contains this node's own certificate.
 func (m *Member) IsRevoked() bool {
 	a, ok := m.anchor.(*hostAnchor)
 	return ok && a.revoked.Has(serialOf(a.key.certificate))
@@ -160,8 +161,8 @@ func (m *Member) WithRevocations(list *Revocations) (*Member, error) {
 	return &Member{self: m.self, networks: m.networks, anchor: a.revoking(list)}, nil
 }
 
-// checkUsage checks that a certificate is a session certificate, so that a certificate which a
-// member made for another purpose is not accepted as a node's.
+// checkUsage returns an error unless cert is a session certificate. So a certificate that a
+// member issued for another purpose is not accepted as that of a node.
 func checkUsage(cert *x509.Certificate) error {
 	_, isEd25519 := cert.PublicKey.(ed25519.PublicKey)
 	switch {
@@ -176,7 +177,8 @@ func checkUsage(cert *x509.Certificate) error {
 	return nil
 }
 
-// Refusal says why a certificate was refused, and what it claims about its holder.
+// Refusal is the error for a refused certificate: the reason, and the identity that the
+// certificate claims.
 type Refusal struct {
 	Claim Claim
 	Err   error
@@ -191,7 +193,7 @@ func (r *Refusal) Error() string {
 
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// derive yields n bytes for one purpose by HKDF-SHA256 (RFC 5869).
+// derive derives n bytes for one purpose from secret, by HKDF-SHA256 (RFC 5869).
 func derive(secret []byte, purpose string, n int) []byte {
 	b, err := hkdf.Key(sha256.New, secret, nil, purpose, n)
 	if err != nil {

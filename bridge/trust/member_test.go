@@ -41,7 +41,7 @@ func TestCertificateNamesHostAndNode(t *testing.T) {
 	}
 }
 
-// nodeOf gives every host name a node id of its own.
+// nodeOf returns a node id that is unique for the host name.
 func nodeOf(host string) NodeID {
 	n := NodeID{0: 0xac}
 	copy(n[1:], host)
@@ -57,7 +57,7 @@ func parseLeaf(t *testing.T, der []byte) *x509.Certificate {
 	return cert
 }
 
-// Whatever a member signs that NewMember would not, is refused.
+// Certificates that differ from those of NewMember are refused even if a member signed them.
 func TestOddCertificatesAreRefused(t *testing.T) {
 	key := NewKey()
 	pc, err := NewMember(key, Peer{Node: nodeOf("pc"), Host: "pc"}, nil)
@@ -100,7 +100,7 @@ func TestOddCertificatesAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			template := *good
-			template.RawSubject = nil // or it would win
+			template.RawSubject = nil // otherwise it would override the subject
 			change(&template)
 			issuer := &x509.Certificate{Subject: good.Issuer}
 			public, _ := newPair(t)
@@ -156,7 +156,7 @@ func TestNodeIDHasOneSpelling(t *testing.T) {
 	}
 }
 
-// FuzzCertificate feeds what a stranger may show before we know who it is.
+// FuzzCertificate verifies arbitrary certificates of unauthenticated peers.
 func FuzzCertificate(f *testing.F) {
 	key := NewKey()
 	node, err := NewMember(key, Peer{Node: nodeOf("pc"), Host: "pc"}, nil)
@@ -181,7 +181,7 @@ func FuzzCertificate(f *testing.F) {
 	})
 }
 
-// speakable is CheckHost said once more, in other words.
+// speakable is an independent implementation of CheckHost.
 func speakable(host string) bool {
 	for _, r := range host {
 		if !unicode.IsPrint(r) || r == '/' {
@@ -191,7 +191,7 @@ func speakable(host string) bool {
 	return len(host) <= 63 && utf8.ValidString(host)
 }
 
-// shown is the chain that a node presents.
+// shown returns the chain that a node presents.
 func shown(t testing.TB, node *Member) [][]byte {
 	t.Helper()
 	c, err := node.Certificate()
@@ -201,7 +201,7 @@ func shown(t testing.TB, node *Member) [][]byte {
 	return c.Certificate
 }
 
-// A name that looks like another one, or like nothing, would mislead whoever reads a list.
+// A name that looks like another one, or is invisible, would mislead users who read a list.
 func TestHostNamesCanBeToldApartByTheirLooks(t *testing.T) {
 	for what, name := range map[string]string{
 		"zero width space": "kr\u200bang", "right to left override": "kr\u202eang", "isolate": "\u2066krang", "soft hyphen": "kr\u00adang",

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Revocations is the numbered list of certificates that an authority has revoked,
-// a CRL (RFC 5280 section 5). A list replaces all that have lower numbers. Immutable.
+// Revocations is a numbered list of the certificates that an authority has revoked, a CRL (RFC
+// 5280 section 5). A list replaces all lists with lower numbers. It is immutable.
 type Revocations struct {
 	list    *x509.RevocationList
 	serials map[string]bool
 }
 
-// maxRevocations bounds the size of a list, in bytes: some 1200 certificates.
+// maxRevocations is the largest size of a list, in bytes: about 1200 certificates.
 const maxRevocations = 64 << 10
 
 var (
@@ -25,8 +25,8 @@ var (
 	errNoAuthority = errors.New("list of revocations: this network has a shared key and no authority")
 )
 
-// Revoke makes list number number, with the serial numbers of all revoked certificates,
-// as Key.Serial spells them.
+// Revoke returns a signed list with this number. serials are the serial numbers of all revoked
+// certificates, in the form of Key.Serial.
 func (a Authority) Revoke(number uint64, serials []string, now time.Time) (*Revocations, error) {
 	template := &x509.RevocationList{
 		Number:     new(big.Int).SetUint64(number),
@@ -48,8 +48,7 @@ func (a Authority) Revoke(number uint64, serials []string, now time.Time) (*Revo
 	return DecodeRevocations(der)
 }
 
-// ParseRevocations parses the text of a file with a list. It does not check who signed
-// the list.
+// ParseRevocations parses the text of a file with a list. It does not check the signature.
 func ParseRevocations(text string) (*Revocations, error) {
 	blocks, ok := decodeBlocks(text, blockRevocations)
 	if !ok {
@@ -58,7 +57,7 @@ func ParseRevocations(text string) (*Revocations, error) {
 	return DecodeRevocations(blocks[0])
 }
 
-// DecodeRevocations parses what Bytes returns. It does not check who signed the list.
+// DecodeRevocations parses the result of Bytes. It does not check the signature.
 func DecodeRevocations(der []byte) (*Revocations, error) {
 	if len(der) > maxRevocations {
 		return nil, fmt.Errorf("list of revocations: %d bytes, at most %d", len(der), maxRevocations)
@@ -74,8 +73,8 @@ func DecodeRevocations(der []byte) (*Revocations, error) {
 	return r, nil
 }
 
-// Number returns the number of the list; the newer of two lists has the higher one. A
-// nil list has 0.
+// Number returns the number of the list, or 0 for a nil list. The newer of two lists has the
+// higher number.
 func (r *Revocations) Number() uint64 {
 	if r == nil {
 		return 0
@@ -83,19 +82,19 @@ func (r *Revocations) Number() uint64 {
 	return r.list.Number.Uint64()
 }
 
-// Len returns how many certificates the list has.
+// Len returns the number of revoked certificates in the list.
 func (r *Revocations) Len() int { return len(r.serials) }
 
-// Bytes returns the list as nodes pass it on.
+// Bytes returns the list in the form that nodes send to each other.
 func (r *Revocations) Bytes() []byte { return r.list.Raw }
 
-// Text returns the list as it stands in a file.
+// Text returns the content of a file with the list.
 func (r *Revocations) Text() string { return encodeBlock(blockRevocations, r.list.Raw) }
 
 // Has reports whether the certificate with that serial number is revoked.
 func (r *Revocations) Has(serial string) bool { return r != nil && r.serials[serial] }
 
-// signedBy reports whether the authority has signed r; true for a nil list.
+// signedBy reports whether the authority has signed r. It returns true for a nil list.
 func (r *Revocations) signedBy(authority *x509.Certificate) bool {
 	return r == nil || r.list.CheckSignatureFrom(authority) == nil
 }

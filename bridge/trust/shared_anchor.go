@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// sharedAnchor trusts all holders of our network keys. It does not keep the keys themselves.
+// sharedAnchor trusts all holders of our network keys. It does not store the keys themselves.
 type sharedAnchor struct {
 	own         tls.Certificate
 	authorities []ed25519.PublicKey
@@ -30,7 +30,7 @@ func newSharedAnchor(key Key, self Peer) (*sharedAnchor, error) {
 		return nil, err
 	}
 	template.URIs = []*url.URL{nodeURI(self.Node)}
-	template.NotBefore = time.Unix(0, 0).UTC() // dates carry no meaning here
+	template.NotBefore = time.Unix(0, 0).UTC() // dates are not checked
 	template.NotAfter = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	issuer := &x509.Certificate{Subject: pkix.Name{CommonName: issuerPrefix + key.Network()}}
 	a.own, err = issueSession(template, issuer, authorityOf(secrets[0]))
@@ -63,7 +63,7 @@ func (a *sharedAnchor) stands(chain []*x509.Certificate) error {
 	return nil
 }
 
-// sessionTemplate is a certificate by which a host makes sessions, without dates.
+// sessionTemplate returns a certificate without dates, for use in session handshakes.
 func sessionTemplate(host string) (*x509.Certificate, error) {
 	serial, err := newSerial()
 	if err != nil {
@@ -86,7 +86,7 @@ func newSerial() (*big.Int, error) {
 	return serial.Add(serial, big.NewInt(1)), nil
 }
 
-// issueSession makes a certificate for a new key, signed by authority.
+// issueSession returns a certificate for a new key, signed by authority.
 func issueSession(template, issuer *x509.Certificate, authority ed25519.PrivateKey) (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -99,7 +99,7 @@ func issueSession(template, issuer *x509.Certificate, authority ed25519.PrivateK
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, nil
 }
 
-// authorityOf derives the certificate authority that a network key stands for.
+// authorityOf derives the private key of a network key's certificate authority.
 func authorityOf(secret []byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(derive(secret, "achbridge/1 authority", ed25519.SeedSize))
 }

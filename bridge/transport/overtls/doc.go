@@ -1,7 +1,8 @@
-// Package overtls makes sessions over byte streams that others bring, such as those through a hub.
+// Package overtls makes sessions over byte streams that the caller provides, such as those
+// through a hub.
 //
 // A session over a byte stream is TLS 1.3 with the certificates and the ALPN of QUIC. It has
-// the control stream alone. Inside TLS are records, which need not agree with those of TLS:
+// only the control stream. Inside TLS are records, which need not match the records of TLS:
 //
 //	byte 0     kind
 //	byte 1, 2  length of the body, at most 16381; big-endian
@@ -16,10 +17,10 @@
 //	3     ping     8 bytes of any value
 //	4     pong     the bytes of a ping
 //
-// The dialler says its first record, then the acceptor. Each refusal is the last record, as
-// is close. Records of unknown kinds are skipped. The handshake itself refuses no certificate,
-// but a dialler that does not accept the acceptor's shows none. Whoever carries the stream
-// can cut it; that is no close by the peer, and Err tells the two apart.
+// The dialler sends its first record, then the acceptor does. Each refusal is the last record,
+// as is close. Records of unknown kinds are skipped. The TLS handshake itself refuses no
+// certificate, but a dialler that refuses the acceptor's certificate presents none. A relay of
+// the stream can cut it. Err then returns ErrCut, unlike after a close by the peer.
 //
 //	overtls.go  the handshake over a byte stream
 //	link.go     the carrier, and its records

@@ -17,7 +17,7 @@ import (
 	"achbridge/bridge/via"
 )
 
-// Kinds of records. Those that are unknown are skipped.
+// Kinds of records. Records of unknown kinds are skipped.
 const (
 	recordWelcome = 1 // the first record of each end, or one of the three that refuse
 	recordData    = 2 // bytes of the control stream
@@ -31,10 +31,10 @@ const (
 const (
 	headerSize = 3 // kind, length of the body
 	maxBody    = 16<<10 - headerSize
-	// PingPeriod is after how long without a word from this end it sends a ping. The layer above
-	// says something every second, so that pings are rare.
+	// PingPeriod is the time without records from this end after which it sends a ping. The
+	// layer above sends data every second, so pings are rare.
 	PingPeriod = time.Second
-	// RTTEvery is how many times PingPeriod pass between measurements of the round trip.
+	// RTTEvery is the number of PingPeriods between measurements of the round-trip time.
 	RTTEvery = 10
 )
 
@@ -45,30 +45,30 @@ var (
 	ErrNoStreams = errors.New("a session through a hub carries no streams beside control")
 )
 
-// link is the carrier over a byte stream. It has two goroutines: listen, and keep.
+// link is the Carrier over a byte stream. It has two goroutines, listen and keep.
 type link struct {
 	conn  net.Conn
 	tls   *tls.Conn
 	idle  time.Duration
 	began time.Time
 
-	turn chan struct{} // holds a token while somebody writes; out is his
+	turn chan struct{} // write lock: contains a token while a goroutine writes; guards out
 	out  []byte
-	in   []byte // listen's
+	in   []byte // used only by listen
 
-	control struct { // what listen has read and nobody has read from there
+	control struct { // from listen to the reader of the control stream
 		r *io.PipeReader
 		w *io.PipeWriter
 	}
-	pong    chan [8]byte // to be returned by keep
+	pong    chan [8]byte // pings of the peer that keep answers
 	records atomic.Uint64
 	written atomic.Uint64
-	trip    atomic.Int64 // ns
+	trip    atomic.Int64 // round-trip time, ns
 
 	mu       sync.Mutex
 	cause    error
 	ending   chan struct{} // closed after cause is set
-	finished chan struct{} // closed after conn
+	finished chan struct{} // closed after conn is closed
 	kept     chan struct{} // closed at the end of keep
 	done     chan struct{} // closed last
 }
@@ -89,7 +89,7 @@ func (l *link) begin() {
 	go l.keep()
 }
 
-// listen reads records until the end, and waits for keep then.
+// listen reads records until the end. It then waits for keep and closes done.
 func (l *link) listen() {
 	err := l.hearAll()
 	if l.end(err) {
@@ -123,7 +123,7 @@ func (l *link) hearAll() error {
 	}
 }
 
-// read returns the next record; the body is good until the next call.
+// read returns the next record. The body is valid until the next call.
 func (l *link) read() (kind byte, body []byte, err error) {
 	if _, err := io.ReadFull(l.tls, l.in[:headerSize]); err != nil {
 		return 0, nil, err
@@ -137,15 +137,15 @@ func (l *link) read() (kind byte, body []byte, err error) {
 	return l.in[0], body, err
 }
 
-// heardPing has keep answer, who may wait: if both ends waited here until the other reads,
-// they would wait for ever.
+// heardPing makes keep answer a ping. listen must not write itself: if both ends blocked here
+// until the other reads, neither would ever read.
 func (l *link) heardPing(stamp []byte) {
 	if len(stamp) != 8 {
 		return
 	}
 	select {
 	case l.pong <- [8]byte(stamp):
-	default: // of two pings at once, one is answered
+	default: // a ping is pending already: only one is answered
 	}
 }
 
@@ -155,7 +155,7 @@ func (l *link) heardPong(stamp []byte) {
 	}
 }
 
-// noteRTT ignores what cannot be: the peer may lie.
+// noteRTT stores a round-trip time. It ignores impossible values, since the peer may lie.
 func (l *link) noteRTT(rtt time.Duration) {
 	if rtt >= 0 && rtt <= l.idle {
 		l.trip.Store(int64(max(rtt, 1)))
@@ -207,8 +207,8 @@ func (l *link) write(kind byte, body []byte) error {
 	return nil
 }
 
-// broken ends the session after a failed write, but for a moment it lets listen find the
-// peer's reason in what has arrived.
+// broken ends the session after a failed write. Before that it gives listen a moment to find the
+// peer's reason among the received records.
 func (l *link) broken(err error) error {
 	if !session.Wait(l.ending, session.CloseTimeout) && l.end(err) {
 		l.finish()
@@ -216,7 +216,7 @@ func (l *link) broken(err error) error {
 	return l.why()
 }
 
-// put needs the turn; before begin there is nobody else.
+// put writes one record. The caller must hold turn, except before begin.
 func (l *link) put(kind byte, body []byte) error {
 	l.out = binary.BigEndian.AppendUint16(append(l.out[:0], kind), uint16(len(body)))
 	l.out = append(l.out, body...)
@@ -225,7 +225,7 @@ func (l *link) put(kind byte, body []byte) error {
 	return err
 }
 
-// end sets the cause, unless there is one; who has set it calls finish.
+// end sets the cause, unless it is set already. If it returns true, the caller must call finish.
 func (l *link) end(cause error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,7 +237,7 @@ func (l *link) end(cause error) bool {
 	return true
 }
 
-// finish frees whoever is blocked.
+// finish closes the connection and unblocks all blocked calls.
 func (l *link) finish() {
 	l.conn.Close()
 	l.control.w.CloseWithError(l.why())
@@ -283,16 +283,16 @@ func (l *link) Err() error {
 	}
 }
 
-// Close says goodbye if the stream takes it in time. Whoever reads the control stream learns at
-// once that the session has ended.
+// Close sends a close record if the stream accepts it in time. Readers of the control stream get
+// the error at once.
 func (l *link) Close(reason string) {
 	if !l.end(&session.CloseError{Reason: reason}) {
 		return
 	}
 	l.control.w.CloseWithError(l.why())
-	l.conn.SetWriteDeadline(time.Now().Add(session.CloseTimeout)) // for whoever writes now, too
+	l.conn.SetWriteDeadline(time.Now().Add(session.CloseTimeout)) // also for a write in progress
 	said := make(chan struct{})
-	go func() { // finish frees it
+	go func() { // finish unblocks it
 		defer close(said)
 		l.turn <- struct{}{}
 		l.put(recordClose, []byte(reason))
@@ -302,7 +302,7 @@ func (l *link) Close(reason string) {
 	l.finish()
 }
 
-// controlStream is the control stream.
+// controlStream is the control stream of a link.
 type controlStream struct{ l *link }
 
 func (c controlStream) Read(b []byte) (int, error) { return c.l.control.r.Read(b) }

@@ -19,17 +19,17 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// Protocol makes sessions over byte streams of others: TLS 1.3 (RFC 8446) with records of
-// ours inside. Whoever carries the streams is an adversary. He can end a session, and he sees
-// who talks with whom, when and how much; nothing else.
+// Protocol makes sessions over byte streams that the caller provides: TLS 1.3 (RFC 8446) with
+// our own records inside. The relay of the streams is considered an adversary. It can end a
+// session, and it sees which hosts communicate, when and how much; nothing else.
 //
-// Both ends complete the handshake whatever they think of the other's certificate, and say
-// their verdict in the first record. The alerts of crypto/tls could not tell why a
-// certificate is refused. A dialler that refuses the acceptor shows no certificate.
+// Both ends complete the TLS handshake even if they refuse the other's certificate, and send
+// the result in the first record. The alerts of crypto/tls cannot give the reason for refusing
+// a certificate. A dialler that refuses the acceptor presents no certificate.
 type Protocol struct {
 	cfg session.Settings
 
-	ctx  context.Context // ends with close
+	ctx  context.Context // canceled by Close
 	stop context.CancelFunc
 
 	mu   sync.Mutex
@@ -58,8 +58,8 @@ func (p *Protocol) Dial(ctx context.Context, conn net.Conn) (*session.Session, e
 	return p.meet(ctx, conn, true, (*handshake).ask)
 }
 
-// Accept begins a session with the node that calls Dial at the other end of conn, and does not
-// wait for it: the session arrives in the Inbox. The protocol owns conn from now on.
+// Accept begins a session with the node that calls Dial at the other end of conn. It does not
+// wait; the session arrives in the Inbox. The protocol owns conn from now on.
 func (p *Protocol) Accept(conn net.Conn) {
 	if !p.begin() {
 		conn.Close()
@@ -76,7 +76,7 @@ func (p *Protocol) Accept(conn net.Conn) {
 	}()
 }
 
-// sourceOf gives every host of a hub an address of its own, by which handshakes counts it.
+// sourceOf returns a unique address for each host behind a hub, by which Handshakes counts it.
 func sourceOf(addr net.Addr) netip.Addr {
 	if ip := session.AddrOf(addr); ip.IsValid() {
 		return ip
@@ -85,7 +85,7 @@ func sourceOf(addr net.Addr) netip.Addr {
 	return netip.AddrFrom16([16]byte(sum[:]))
 }
 
-// begin counts a handshake in, unless the endpoint is closed.
+// begin counts a new handshake. It returns false if the protocol is closed.
 func (p *Protocol) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +95,7 @@ func (p *Protocol) begin() bool {
 	return !p.over
 }
 
-// Close ends unfinished handshakes, and waits for them.
+// Close ends unfinished handshakes and waits for their end.
 func (p *Protocol) Close() {
 	p.mu.Lock()
 	p.over = true
@@ -104,20 +104,20 @@ func (p *Protocol) Close() {
 	p.wg.Wait()
 }
 
-// handshake is one handshake, from its first byte to the welcome.
+// handshake is the state of one handshake, from its first byte to the welcome.
 type handshake struct {
 	*Protocol
 	conn      net.Conn
-	self      *trust.Member // as which this end meets the peer
+	self      *trust.Member // our membership in this handshake
 	tls       *tls.Conn
 	link      *link
-	claim     trust.Claim // the dialler's, from its greeting
-	verifyErr error       // on the peer's certificates
+	claim     trust.Claim // the dialler's claim, from its ClientHello
+	verifyErr error       // result of verifying the peer's certificates
 	peer      trust.Peer
 	chain     []*x509.Certificate
 }
 
-// meet makes a session of a connection, or closes it.
+// meet runs a handshake over conn and returns the session. On an error it closes conn.
 func (p *Protocol) meet(ctx context.Context, conn net.Conn, dialled bool, do func(*handshake, context.Context) error) (*session.Session, error) {
 	m := &handshake{Protocol: p, conn: conn, self: p.cfg.Member()}
 	err := do(m, ctx)
@@ -129,7 +129,7 @@ func (p *Protocol) meet(ctx context.Context, conn net.Conn, dialled bool, do fun
 	return session.New(session.Params{Carrier: m.link, Control: controlStream{m.link}, Done: m.link.done, Peer: m.peer, Proof: m.chain, Self: m.self, Dialled: dialled}), nil
 }
 
-// ask is the dialler's side.
+// ask runs the dialler's side.
 func (m *handshake) ask(ctx context.Context) error {
 	cfg := m.config()
 	cfg.ServerName = session.ServerName(m.self.Network())
@@ -149,8 +149,8 @@ func (m *handshake) ask(ctx context.Context) error {
 	})
 }
 
-// answer is the acceptor's side. It hears the dialler's word first: then nothing unread is left
-// to make TCP throw away the answer.
+// answer runs the acceptor's side. It reads the dialler's first record before it sends its own:
+// unread data would make TCP discard the answer when the connection is closed.
 func (m *handshake) answer(ctx context.Context, place session.Handshake) error {
 	cfg := m.config()
 	cfg.ClientAuth = tls.RequestClientCert
@@ -179,10 +179,11 @@ func (m *handshake) answer(ctx context.Context, place session.Handshake) error {
 	return err
 }
 
-// config is what both sides have in common. It refuses nobody: word does.
+// config returns the TLS configuration of both sides. It accepts all certificates; word refuses
+// them.
 func (m *handshake) config() *tls.Config {
 	cfg := session.TLSConfig(m.cfg.Member)
-	cfg.DynamicRecordSizingDisabled = true // a record of ours is one of TLS
+	cfg.DynamicRecordSizingDisabled = true // so that each of our records is one TLS record
 	var refused error
 	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
 		_, refused = m.cfg.Member().Verify(cs.PeerCertificates)
@@ -198,8 +199,8 @@ func (m *handshake) config() *tls.Config {
 	return cfg
 }
 
-// shake completes the TLS handshake and judges the certificates that the peer has proved to
-// hold.
+// shake completes the TLS handshake and verifies the peer's certificates. The result is in
+// verifyErr.
 func (m *handshake) shake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, session.ErrSilent)
 	defer cancel()
@@ -221,11 +222,12 @@ func (m *handshake) shake(ctx context.Context) error {
 		m.verifyErr = session.ErrSelf
 	}
 	m.link = newLink(m.conn, m.tls, m.cfg.IdleTimeout)
-	m.link.noteRTT(time.Since(began)) // too long: it is measured anew at once
+	m.link.noteRTT(time.Since(began)) // an overestimate, replaced by the next measurement
 	return nil
 }
 
-// inTime runs a step that knows no context; the end of ctx ends it.
+// inTime runs a step that has no context. When ctx ends or the timeout passes, it closes the
+// connection to end the step.
 func (m *handshake) inTime(ctx context.Context, step func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, session.ErrSilent)
 	defer cancel()
@@ -237,7 +239,7 @@ func (m *handshake) inTime(ctx context.Context, step func() error) error {
 	return err
 }
 
-// word is the first record that this end says: welcome, or why not.
+// word returns the first record that this end sends: a welcome, or a refusal.
 func (m *handshake) word() (byte, []byte) {
 	switch {
 	case errors.Is(m.verifyErr, session.ErrSelf):
@@ -260,7 +262,7 @@ func (m *handshake) hearWord() error {
 	case kind == recordWelcome:
 		return nil
 	case kind == recordSelf:
-		return session.ErrSelf // the other end of us saw it first
+		return session.ErrSelf // our own other end detected it first
 	case kind == recordClose:
 		return &session.CloseError{Reason: session.Plain(string(word)), Remote: true}
 	case kind == recordRefused && len(word) == 1:
@@ -271,11 +273,12 @@ func (m *handshake) hearWord() error {
 
 var (
 	errRefused = errors.New("peer refused our certificate")
-	// ErrCut says that the byte stream has ended without a close by the peer.
+	// ErrCut is returned when the byte stream has ended without a close by the peer.
 	ErrCut = errors.New("connection through the hub was cut")
 )
 
-// report logs how a handshake ended, unless it was a member's or failed without a fault.
+// report logs why a handshake failed, unless the cause is normal: a close, silence, a cut
+// stream, or our own node.
 func (m *handshake) report(err error) {
 	addr := m.conn.RemoteAddr()
 	if refused, ok := errors.AsType[*trust.Refusal](err); ok {
@@ -287,12 +290,12 @@ func (m *handshake) report(err error) {
 		return
 	}
 	if errors.Is(err, trust.ErrWrongKey) && m.claim.Network == m.cfg.Member().Network() {
-		err = errRefused // it meant our network and refused us all the same
+		err = errRefused // the peer requested our network but refused our certificate
 	}
 	m.cfg.Refusals.Report(addr, m.claim, err)
 }
 
-// causeOf translates why a connection failed into an error of this package.
+// causeOf converts the error of a connection into an error of this package or of session.
 func causeOf(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):

@@ -10,7 +10,7 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// listen begins another listener, when there is none.
+// listen starts a new listener. There must be no open one.
 func (p *Protocol) listen() error {
 	listenTLS := session.TLSConfig(p.cfg.Member)
 	listenTLS.ClientAuth = tls.RequireAnyClientCert
@@ -29,7 +29,7 @@ func (p *Protocol) listen() error {
 func (p *Protocol) accept(ctx context.Context) {
 	for {
 		conn, err := p.listener.Load().Accept(ctx)
-		if errors.Is(err, quic.ErrServerClosed) { // by makeRoom
+		if errors.Is(err, quic.ErrServerClosed) { // makeRoom has closed the listener
 			if err = p.listen(); err == nil {
 				continue
 			}
@@ -42,8 +42,8 @@ func (p *Protocol) accept(ctx context.Context) {
 	}
 }
 
-// makeRoom closes the listener when the guard wants it, and thereby all connections
-// without a whole ClientHello.
+// makeRoom closes the listener when the guard requests it. That closes all connections without
+// a complete ClientHello.
 func (p *Protocol) makeRoom(ctx context.Context) {
 	for {
 		select {
@@ -55,7 +55,7 @@ func (p *Protocol) makeRoom(ctx context.Context) {
 	}
 }
 
-// serve is the acceptor's side of a handshake.
+// serve runs the acceptor's side of a handshake.
 func (p *Protocol) serve(ctx context.Context, conn *quic.Conn) {
 	a := attemptOf(conn.Context())
 	defer a.place.Leave()
@@ -79,7 +79,7 @@ func (p *Protocol) serve(ctx context.Context, conn *quic.Conn) {
 	}
 }
 
-// giveWelcome is the acceptor's side.
+// giveWelcome is the acceptor's side of the welcome.
 func giveWelcome(ctx context.Context, conn *quic.Conn) (*quic.Stream, error) {
 	stream, err := conn.AcceptStream(ctx)
 	if err != nil {

@@ -1,8 +1,9 @@
 // Package quic makes sessions over QUIC.
 //
-//	quic.go    Protocol: dial, the welcome on the control stream; accept.go
-//	guard.go   handshakes of unknown peers, and how each ended
-//	link.go    the carrier: datagrams, addresses, the end
-//	stream.go  its streams
+//	quic.go    Protocol: dialling, and the welcome on the control stream
+//	accept.go  accepting connections
+//	guard.go   limits for handshakes of unknown peers, and logs of their failures
+//	link.go    the Carrier: datagrams, addresses, the end
+//	stream.go  the streams of a link
 //	socket.go  the UDP socket, with fewer and cheaper system calls
 package quic

@@ -14,23 +14,23 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// guard limits what unknown peers cost: each unfinished handshake holds a few dozen
-// kilobytes and two goroutines for up to 10 s. It also learns how each ends, for the log,
-// since quic-go does not report connections that it never hands out.
+// guard limits the resources of unknown peers: each unfinished handshake needs a few dozen
+// kilobytes and two goroutines for up to 10 s. It also logs how handshakes fail, since quic-go
+// does not report connections that it never returns from Accept.
 //
-// quic-go hands out a connection when it has read the ClientHello; from then on it can be
-// closed. Connections without a whole ClientHello can be ended only together, by closing the
-// listener; that ends no others. The guard does so, and begins another listener, when there
-// are too many of them, or when one is too old while there is a crowd. A peer that is between
-// the two packets of its ClientHello at that moment is told, and dials again.
+// quic-go returns a connection from Accept when it has read the ClientHello. From then on it
+// can be closed. Connections without a complete ClientHello can be closed only together, by
+// closing the listener, which closes no others. The guard does so, and starts a new listener,
+// when there are too many of them, or when one is too old and many are pending. A peer that has
+// sent one of the two packets of its ClientHello at that moment gets an error, and dials again.
 type guard struct {
 	cfg  session.Settings
-	full chan struct{} // asks for another listener
+	full chan struct{} // requests a new listener
 }
 
 const (
-	// RetryThreshold is how many handshakes may be pending before new ones must first prove their
-	// address (QUIC Retry), which a forged address cannot.
+	// RetryThreshold is the number of pending handshakes from which new peers must first prove
+	// their address (QUIC Retry). A peer with a forged address cannot.
 	RetryThreshold = 8
 
 	crowdedOut = "too many handshakes: dial again"
@@ -46,21 +46,22 @@ type attempt struct {
 	place session.Handshake
 
 	mu    sync.Mutex
-	conn  *quic.Conn  // nil until it is handed out
-	ended bool        // the guard ends it to make room
-	known bool        // its certificate was accepted
-	claim trust.Claim // from the greeting
+	conn  *quic.Conn  // nil until Accept has returned it
+	ended bool        // the guard drops it to make room for others
+	known bool        // the peer's certificate was accepted
+	claim trust.Claim // the peer's claim, from its ClientHello
 }
 
 type attemptKey struct{}
 
 func attemptOf(ctx context.Context) *attempt { return ctx.Value(attemptKey{}).(*attempt) }
 
-// crowded is quic.Transport.VerifySourceAddress.
+// crowded implements quic.Transport.VerifySourceAddress: it reports whether peers must prove
+// their address.
 func (g *guard) crowded(net.Addr) bool { return g.cfg.Handshakes.AtLeast(RetryThreshold) }
 
-// admit is quic.Transport.ConnContext: it counts the attempt in, and out again
-// when the connection ends or becomes a session.
+// admit implements quic.Transport.ConnContext. It counts the attempt until the connection ends
+// or becomes a session.
 func (g *guard) admit(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
 	a := &attempt{addr: info.RemoteAddr}
 	var proved netip.Addr
@@ -75,7 +76,7 @@ func (g *guard) admit(ctx context.Context, info *quic.ClientInfo) (context.Conte
 	return context.WithValue(ctx, attemptKey{}, a), nil
 }
 
-// oust begins to end an attempt; it does not wait.
+// oust starts to close the connection of an attempt. It does not wait.
 func (g *guard) oust(a *attempt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,7 +91,7 @@ func (g *guard) oust(a *attempt) {
 	}
 }
 
-// handedOut notes the connection of an attempt, and reports whether it may go on.
+// handedOut records the connection of an attempt, and reports whether it may continue.
 func (a *attempt) handedOut(conn *quic.Conn) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,8 +99,8 @@ func (a *attempt) handedOut(conn *quic.Conn) bool {
 	return !a.ended
 }
 
-// hello is tls.Config.GetConfigForClient. It changes nothing, but notes which
-// network the dialler expects here.
+// hello implements tls.Config.GetConfigForClient. It does not change the configuration, but
+// records the network that the dialler expects here.
 func (g *guard) hello(h *tls.ClientHelloInfo) (*tls.Config, error) {
 	a := attemptOf(h.Context())
 	a.place.Reached(session.AtHandshake)
@@ -117,8 +118,8 @@ func (a *attempt) authenticated() {
 	a.known = true
 }
 
-// ended logs how an attempt ended, unless it was a member's or failed without a fault:
-// an answer was lost, or this node was closing.
+// ended logs why an attempt failed, unless the peer is a member or the cause is normal: silence,
+// a close, or this node is closing.
 func (g *guard) ended(a *attempt, cause error) {
 	a.mu.Lock()
 	known, claim := a.known, a.claim
@@ -131,14 +132,14 @@ func (g *guard) ended(a *attempt, cause error) {
 		return
 	}
 	cause = causeOf(cause)
-	_, closed := errors.AsType[*session.CloseError](cause) // speaks only who has been let in
+	_, closed := errors.AsType[*session.CloseError](cause) // only an authenticated peer can send this
 	local, ok := errors.AsType[*quic.TransportError](cause)
-	leaving := ok && !local.Remote && local.ErrorCode == quic.ConnectionRefused // we take nobody in any more
+	leaving := ok && !local.Remote && local.ErrorCode == quic.ConnectionRefused // this node accepts no more connections
 	if closed || leaving || errors.Is(cause, session.ErrSelf) || errors.Is(cause, session.ErrSilent) || errors.Is(cause, quic.ErrTransportClosed) {
 		return
 	}
 	if errors.Is(cause, trust.ErrWrongKey) && claim.Network == g.cfg.Member().Network() {
-		// It meant our network and refused us all the same.
+		// The peer requested our network but refused our certificate.
 		cause = errors.New("peer refused our certificate")
 	}
 	g.cfg.Refusals.Report(a.addr, claim, cause)

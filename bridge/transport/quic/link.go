@@ -13,9 +13,8 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// link is the carrier over QUIC. Closing it, from either side, leaves no
-// goroutine of quic-go: one run loop and one sender belong to each connection and
-// end before its context does.
+// link is the Carrier over QUIC. After a close by either side no goroutine of quic-go remains:
+// the run loop and the sender of a connection end before its context is done.
 type link struct{ conn *quic.Conn }
 
 func (l *link) Kind() via.Kind { return via.QUIC }
@@ -39,14 +38,14 @@ func (l *link) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 	return b, nil
 }
 
-// MaxDatagram asks quic-go in the only way there is: it sends a datagram that is surely too
-// large. quic-go refuses it for its length, and the error has the limit.
+// MaxDatagram sends a datagram that is certainly too large, since quic-go has no other way to
+// get the limit. quic-go refuses the datagram, and the error contains the limit.
 func (l *link) MaxDatagram() int {
 	var huge [2 * session.PacketSize]byte
 	if e, ok := errors.AsType[*quic.DatagramTooLargeError](l.conn.SendDatagram(huge[:])); ok {
 		return int(e.MaxDatagramPayloadSize)
 	}
-	return 0 // the peer takes no datagrams
+	return 0 // the peer accepts no datagrams
 }
 
 func (l *link) Window() int {

@@ -21,12 +21,12 @@ import (
 
 const (
 	// Application error codes of a CONNECTION_CLOSE. The reason is in its text;
-	// the code only tells a closed session from one that never came to be.
+	// the code only distinguishes a closed session from one that was never established.
 	codeClosed    quic.ApplicationErrorCode = 0
 	codeUnwelcome quic.ApplicationErrorCode = 1
 	codeSelf      quic.ApplicationErrorCode = 2 // the peer has our own node id
 
-	// firstAlert is how QUIC carries alert 0 of TLS (RFC 9001 section 4.8).
+	// firstAlert is the QUIC error code of TLS alert 0 (RFC 9001 section 4.8).
 	firstAlert quic.TransportErrorCode = 0x100
 )
 
@@ -44,8 +44,8 @@ type Protocol struct {
 	wg   sync.WaitGroup
 }
 
-// Listen begins to accept and dial sessions over conn, which it owns unless it fails.
-// IsLinked reports whether there is a session with an address.
+// Listen starts accepting and dialling sessions over conn. It owns conn unless it returns an
+// error. The function isLinked reports whether there is a session with an address.
 func Listen(conn net.PacketConn, cfg session.Settings, isLinked func(netip.Addr) bool) (*Protocol, error) {
 	guard := newGuard(cfg)
 	p := &Protocol{
@@ -74,8 +74,8 @@ func Listen(conn net.PacketConn, cfg session.Settings, isLinked func(netip.Addr)
 	return p, nil
 }
 
-// maxStreamWindow is what the window of a stream grows to that is read fast, in bytes. At
-// 20 ms round trip it carries 200 Mbit/s.
+// maxStreamWindow is the largest window, in bytes, of a stream that is read fast. With a round
+// trip of 20 ms it allows 200 Mbit/s.
 const maxStreamWindow = 512 << 10
 
 func newConfig(idle time.Duration) *quic.Config {
@@ -83,31 +83,31 @@ func newConfig(idle time.Duration) *quic.Config {
 	return &quic.Config{
 		Versions:             []quic.Version{quic.Version1},
 		HandshakeIdleTimeout: session.HandshakeTimeout,
-		// The keep-alive that gets no answer starts QUIC's own timer anew
-		// (RFC 9000 section 10.1).
+		// A keep-alive without an answer restarts QUIC's own timer (RFC 9000 section 10.1).
 		MaxIdleTimeout:  idle - keepAlive,
 		KeepAlivePeriod: keepAlive,
 		EnableDatagrams: true,
-		// What bounds the memory that a peer can make us hold: ConnectionWindow of
-		// bytes that have arrived and nobody has read, and MaxStreams streams. (One
-		// that sends in pieces of a byte makes quic-go spend some hundred bytes on
-		// each.) These limits go out with our first answer, but nobody can use them
-		// before its certificate was accepted: QUIC processes no stream earlier
-		// (RFC 9001 section 5.7), and there is no early data. A member can, until
-		// HandshakeTimeout ends the wait for its welcome.
+		// These limits bound the memory that a peer can make us use: ConnectionWindow of
+		// received bytes that are not read, and MaxStreams streams. (For a peer that
+		// sends single bytes, quic-go uses about a hundred bytes for each.) We announce
+		// the limits in our first answer, but a peer cannot use them before its
+		// certificate was accepted: QUIC processes no stream earlier (RFC 9001 section
+		// 5.7), and there is no early data. A member can, until HandshakeTimeout ends
+		// the wait for its welcome.
 		InitialStreamReceiveWindow:     session.StreamWindow,
 		MaxStreamReceiveWindow:         maxStreamWindow,
 		InitialConnectionReceiveWindow: session.ConnectionWindow,
 		MaxConnectionReceiveWindow:     session.ConnectionWindow,
 		MaxIncomingUniStreams:          session.MaxStreams,
-		// Larger packets, once discovered, would be lost for ever after the robot moves
-		// to a path with a smaller limit, and the control stream with them.
+		// Larger packets, once discovered, would always be lost after the robot moves to a
+		// path with a smaller MTU, and the control stream with them.
 		InitialPacketSize:       session.PacketSize,
 		DisablePathMTUDiscovery: true,
 	}
 }
 
-// Dial returns after the welcome. Unknown peers give trust.ErrWrongKey, ourselves session.ErrSelf.
+// Dial returns a session after the welcome. It returns trust.ErrWrongKey for peers of other
+// networks, and session.ErrSelf for this node itself.
 func (p *Protocol) Dial(ctx context.Context, addr net.Addr) (*session.Session, error) {
 	// quic-go panics on other addresses when it writes to a real socket.
 	_, isUDP := addr.(*net.UDPAddr)
@@ -128,15 +128,15 @@ func (p *Protocol) Dial(ctx context.Context, addr net.Addr) (*session.Session, e
 	return p.meet(ctx, conn, askWelcome, true)
 }
 
-// leastDatagram is what a datagram holds at least, in bytes, over QUIC and SCTP alike: QUIC's
-// packets have 1200 bytes or more, and SCTP's on the smallest path leave 472.
+// leastDatagram is the datagram size, in bytes, that every session supports. QUIC packets have
+// 1200 bytes or more, and SCTP packets on the smallest path leave 472.
 const leastDatagram = 472
 
 // welcome is one side of the exchange that opens the control stream.
 type welcome func(context.Context, *quic.Conn) (*quic.Stream, error)
 
-// meet makes a session of a connection, or closes it. The peer has shown a
-// certificate of our network.
+// meet completes a session over conn, or closes conn. The peer has presented a certificate of
+// our network.
 func (p *Protocol) meet(ctx context.Context, conn *quic.Conn, do welcome, dialled bool) (*session.Session, error) {
 	chain, member := conn.ConnectionState().TLS.PeerCertificates, p.cfg.Member()
 	peer, err := member.Verify(chain)
@@ -176,7 +176,7 @@ func (p *Protocol) meet(ctx context.Context, conn *quic.Conn, do welcome, dialle
 	}), nil
 }
 
-// askWelcome is the dialler's side.
+// askWelcome is the dialler's side of the welcome.
 func askWelcome(ctx context.Context, conn *quic.Conn) (*quic.Stream, error) {
 	stream, err := conn.OpenStreamSync(ctx)
 	if err != nil {
@@ -203,16 +203,16 @@ func readWelcome(stream io.Reader) error {
 // but those of sessions.
 func (p *Protocol) Close() {
 	p.stop()
-	p.conn.Close() // first: frees whoever is stuck in a write
+	p.conn.Close() // first, to unblock writers
 	p.transport.Close()
 	p.wg.Wait()
 }
 
-// causeOf translates why a connection failed into an error of this package.
+// causeOf converts the error of a connection into an error of this package or of session.
 func causeOf(err error) error {
 	if e, ok := errors.AsType[*quic.ApplicationError](err); ok {
 		if e.Remote && e.ErrorCode == codeSelf {
-			return session.ErrSelf // the other end of us saw it first
+			return session.ErrSelf // our own other end detected it first
 		}
 		return &session.CloseError{Reason: session.Plain(e.ErrorMessage), Remote: e.Remote}
 	}
@@ -225,7 +225,7 @@ func causeOf(err error) error {
 		}
 	}
 	if e, ok := errors.AsType[*quic.TransportError](err); ok && !e.Remote && e.ErrorCode == quic.InternalError {
-		cause := e.ErrorMessage[strings.LastIndex(e.ErrorMessage, ": ")+1:] // without the call and the addresses
+		cause := e.ErrorMessage[strings.LastIndex(e.ErrorMessage, ": ")+1:] // omit the system call and the addresses
 		return fmt.Errorf("nothing can be sent to the peer: %s%.0w", strings.TrimSpace(cause), err)
 	}
 	if r, ok := errors.AsType[*trust.Refusal](err); ok {

@@ -19,44 +19,44 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// quietSocket is a UDP socket that quic-go reads and writes as it does any other. Its system calls
-// are raw ones, since they never block: the usual ones would wake the runtime's monitor thread for
-// nearly every packet of a process that is idle in between, which costs more than the packet. It
-// also makes no new address for each packet of the same peer.
+// quietSocket is a UDP socket for quic-go that needs less CPU. It uses raw system calls, since
+// they never block. The usual calls would wake the runtime's monitor thread for nearly every
+// packet of a process that is idle in between, which costs more than the packet. It also
+// allocates no new address for each packet of the same peer.
 type quietSocket struct {
 	*net.UDPConn
 	raw   syscall.RawConn
 	inet6 bool
 	in    batch
-	calls sync.Pool             // of *sending
-	lives func(netip.Addr) bool // whether a session with an address lives
+	calls sync.Pool             // contains *sending
+	lives func(netip.Addr) bool // reports whether there is a session with an address
 
 	mu      sync.Mutex
-	refused map[netip.AddrPort]*refusedPacket // by its receiver
+	refused map[netip.AddrPort]*refusedPacket // key: the receiver
 }
 
-// refusedPacket is the latest packet of a living session that found no network. It is tried
-// again until it leaves: by it the peer learns the address that the host has then.
+// refusedPacket is the latest packet of a session that could not be sent without a network. It
+// is retried until it is sent. From it the peer learns the new address of this host.
 type refusedPacket struct {
 	b, oob []byte
 	addr   *net.UDPAddr
-	first  time.Time // when one was refused first
+	first  time.Time // when the first packet was refused
 }
 
 const (
 	refusedPeriod = 20 * time.Millisecond
-	refusedMost   = 100 * time.Millisecond // a session is made anew sooner than it notices that a longer gap is over
+	refusedMost   = 100 * time.Millisecond // after a longer gap a new session is established faster than the old one recovers
 )
 
-// batchReader is what quic-go reads many packets by, if its socket has it.
+// batchReader is the interface that quic-go uses to read several packets at once.
 type batchReader interface {
 	ReadBatch(ms []ipv4.Message, flags int) (int, error)
 }
 
 var _ batchReader = (*quietSocket)(nil)
 
-// quiet returns conn as a quietSocket if it is a UDP socket, else conn itself. lives tells
-// whether a session with an address lives.
+// quiet returns conn as a quietSocket if it is a UDP socket, else conn itself. The function lives
+// reports whether there is a session with an address.
 func quiet(conn net.PacketConn, lives func(netip.Addr) bool) net.PacketConn {
 	udp, ok := conn.(*net.UDPConn)
 	if !ok {
@@ -81,19 +81,20 @@ func quiet(conn net.PacketConn, lives func(netip.Addr) bool) net.PacketConn {
 	return s
 }
 
-// sending is one call of sendmsg.
+// sending has the arguments and the result of one sendmsg call. It is reused.
 type sending struct {
 	header unix.Msghdr
 	vector unix.Iovec
-	name   unix.RawSockaddrInet6 // an IPv4 socket's fits too
+	name   unix.RawSockaddrInet6 // also has room for an IPv4 address
 	sent   int
 	errno  syscall.Errno
-	leave  func(fd uintptr) bool // send, made once
+	leave  func(fd uintptr) bool // the method send, allocated once
 }
 
-// WriteMsgUDP is net.UDPConn's, but for a packet of a living session that finds no network
-// for a moment, as while a host is handed over to another access point: quic-go would end
-// the session. Safe for concurrent use.
+// WriteMsgUDP writes like net.UDPConn.WriteMsgUDP, except for a packet of a session while there
+// is no network for a moment, for example during a handover to another access point. It
+// retries such a packet later and returns no error, since quic-go would end the session. Safe
+// for concurrent use.
 func (s *quietSocket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
 	n, oobn, err = s.write(b, oob, addr)
 	if err != nil && noNetwork(err) && !namesSource(oob) && s.lives(session.AddrOf(addr)) && s.keep(b, oob, addr) {
@@ -102,8 +103,8 @@ func (s *quietSocket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int
 	return n, oobn, err
 }
 
-// keep has the packet tried again, instead of the one before it. It reports false if none
-// has left for too long.
+// keep stores the packet to be retried, instead of the previous one. It returns false if no
+// packet could be sent for refusedMost.
 func (s *quietSocket) keep(b, oob []byte, addr *net.UDPAddr) bool {
 	to := addr.AddrPort()
 	s.mu.Lock()
@@ -121,7 +122,7 @@ func (s *quietSocket) keep(b, oob []byte, addr *net.UDPAddr) bool {
 	return time.Since(p.first) < refusedMost
 }
 
-// again tries the refused packet for a receiver, while there is a session with it.
+// again retries the refused packet for a receiver, while there is a session with it.
 func (s *quietSocket) again(to netip.AddrPort) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,8 +134,8 @@ func (s *quietSocket) again(to netip.AddrPort) {
 	delete(s.refused, to)
 }
 
-// namesSource reports whether a packet has to leave from a certain address, as those of an
-// accepted session: another address is of no use to it, and the sooner it ends the better.
+// namesSource reports whether a packet must be sent from a certain source address, like those of
+// an accepted session. Such a session cannot use another address, so it should end soon.
 func namesSource(oob []byte) bool {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	return err != nil || slices.ContainsFunc(messages, func(m unix.SocketControlMessage) bool {
@@ -143,7 +144,7 @@ func namesSource(oob []byte) bool {
 	})
 }
 
-// noNetwork reports whether err may pass when the host has an address again.
+// noNetwork reports whether err may be temporary, until the host has an address again.
 func noNetwork(err error) bool {
 	return errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || errors.Is(err, unix.ENETDOWN)
 }
@@ -161,7 +162,7 @@ func (s *quietSocket) write(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err 
 	c.header.SetIovlen(1)
 	c.header.SetControllen(len(oob))
 	err = s.raw.Write(c.leave)
-	c.vector, c.header = unix.Iovec{}, unix.Msghdr{} // holds nobody's memory
+	c.vector, c.header = unix.Iovec{}, unix.Msghdr{} // keep no reference to the caller's memory
 	if err == nil && c.errno != 0 {
 		err = &net.OpError{Op: "write", Net: "udp", Source: s.LocalAddr(), Addr: addr, Err: os.NewSyscallError("sendmsg", c.errno)}
 	}
@@ -171,7 +172,8 @@ func (s *quietSocket) write(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err 
 	return c.sent, len(oob), nil
 }
 
-// address writes addr as the kernel has it and returns its size; 0: only the net package can.
+// address stores addr in the kernel's format and returns its size. It returns 0 if only the net
+// package can send to addr.
 func (c *sending) address(addr *net.UDPAddr, inet6 bool) (size uint32) {
 	ip, ok := netip.AddrFromSlice(addr.IP)
 	if !ok || addr.Zone != "" || !inet6 && !ip.Unmap().Is4() {
@@ -185,7 +187,7 @@ func (c *sending) address(addr *net.UDPAddr, inet6 bool) (size uint32) {
 	return unix.SizeofSockaddrInet4
 }
 
-// send reports false if the socket is full.
+// send calls sendmsg. It returns false if the socket's buffer is full.
 func (c *sending) send(fd uintptr) bool {
 	for {
 		n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&c.header)), 0)
@@ -200,17 +202,17 @@ func (c *sending) send(fd uintptr) bool {
 	}
 }
 
-// batch is what one call of recvmmsg fills. It belongs to the goroutine that reads.
+// batch has the arguments and results of one recvmmsg call. It belongs to the reading goroutine.
 type batch struct {
 	headers []messageHeader
 	vectors []unix.Iovec
 	names   []unix.RawSockaddrInet6
 	count   int
 	errno   syscall.Errno
-	take    func(fd uintptr) bool // receive, made once
+	take    func(fd uintptr) bool // the method receive, allocated once
 
-	last     unix.RawSockaddrInet6 // the latest sender
-	lastAddr *net.UDPAddr          // the same; never changed
+	last     unix.RawSockaddrInet6 // sender of the latest packet
+	lastAddr *net.UDPAddr          // last as a net.UDPAddr; never modified
 }
 
 // messageHeader is struct mmsghdr.
@@ -219,7 +221,8 @@ type messageHeader struct {
 	size uint32
 }
 
-// ReadBatch is that of ipv4.PacketConn, for messages with one buffer each. One goroutine at a time.
+// ReadBatch reads like ipv4.PacketConn.ReadBatch, for messages with one buffer each. Not safe
+// for concurrent use.
 func (s *quietSocket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 	b := &s.in
 	b.prepare(ms)
@@ -250,7 +253,7 @@ func (b *batch) prepare(ms []ipv4.Message) {
 	}
 }
 
-// receive reports false if nothing has come.
+// receive calls recvmmsg. It returns false if no packet has arrived.
 func (b *batch) receive(fd uintptr) bool {
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b.headers))), uintptr(len(b.headers)), 0, 0, 0)
@@ -265,7 +268,7 @@ func (b *batch) receive(fd uintptr) bool {
 	}
 }
 
-// sender makes an address, unless it is that of the packet before.
+// sender converts an address. It allocates only if the address differs from the previous one.
 func (b *batch) sender(name *unix.RawSockaddrInet6) *net.UDPAddr {
 	if name.Family == unix.AF_INET {
 		four := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
@@ -279,7 +282,7 @@ func (b *batch) sender(name *unix.RawSockaddrInet6) *net.UDPAddr {
 	return b.lastAddr
 }
 
-// zone is the name of an interface.
+// zone returns the name of the interface with this index.
 func zone(index uint32) string {
 	if index == 0 {
 		return ""
@@ -290,7 +293,7 @@ func zone(index uint32) string {
 	return strconv.FormatUint(uint64(index), 10)
 }
 
-// networkOrder turns the bytes of a port around where the processor needs it.
+// networkOrder converts a port between host and network byte order.
 func networkOrder(port int) uint16 {
 	var b [2]byte
 	binary.BigEndian.PutUint16(b[:], uint16(port))

@@ -11,12 +11,12 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// codeEnded is the code in every RESET_STREAM and STOP_SENDING. The kind of the frame alone
-// has a meaning.
+// codeEnded is the code in every RESET_STREAM and STOP_SENDING frame. Only the frame type has a
+// meaning.
 const codeEnded quic.StreamErrorCode = 0
 
-// controlUrgency puts the control stream before the others (RFC 9218: 0 is most
-// urgent, 3 the default), so that bulk does not hold up control messages.
+// controlUrgency gives the control stream priority over the others (RFC 9218: 0 is most urgent,
+// 3 the default), so that bulk data does not delay control messages.
 const controlUrgency = 0
 
 func (l *link) OpenStream() (session.SendStream, error) {
@@ -45,8 +45,8 @@ func (s sendStream) Write(b []byte) (int, error) {
 	return n, streamCause(err, session.ErrStopped)
 }
 
-// Close has no error to report: quic-go knows one only for a stream that was
-// reset or stopped, and Write tells that.
+// Close returns no error: quic-go returns one only for a stream that was reset or stopped, and
+// Write returns that.
 func (s sendStream) Close() { s.stream.Close() }
 
 func (s sendStream) Reset() { s.stream.CancelWrite(codeEnded) }
@@ -60,8 +60,8 @@ func (s receiveStream) Read(b []byte) (int, error) {
 
 func (s receiveStream) Stop() { s.stream.CancelRead(codeEnded) }
 
-// controlStream is the control stream. It lives as long as the session: whoever ends
-// it, or one direction of it, breaks the protocol.
+// controlStream is the control stream. It exists as long as the session. A peer that ends it, or
+// one direction of it, violates the protocol.
 type controlStream struct{ stream *quic.Stream }
 
 func (c controlStream) Read(b []byte) (int, error) {
@@ -74,8 +74,8 @@ func (c controlStream) Write(b []byte) (int, error) {
 	return n, streamCause(err, session.ErrStopped)
 }
 
-// streamCause says in this package's words why a stream ended; remote is what it
-// means when the peer ended it.
+// streamCause converts the error of a stream into one of package session. It returns remote if
+// the peer ended the stream.
 func streamCause(err, remote error) error {
 	if err == nil || err == io.EOF {
 		return err

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// AddrOf is an IP address without its port; zero if addr is no IP address.
+// AddrOf returns the IP address of addr without its port, or zero if addr is no IP address.
 func AddrOf(addr net.Addr) netip.Addr {
 	if udp, ok := addr.(*net.UDPAddr); ok {
 		return udp.AddrPort().Addr().Unmap()
@@ -14,7 +14,7 @@ func AddrOf(addr net.Addr) netip.Addr {
 	return ip.Unmap()
 }
 
-// HostOf is the address without its port.
+// HostOf returns the address without its port.
 func HostOf(addr net.Addr) string {
 	if udp, ok := addr.(*net.UDPAddr); ok {
 		return udp.AddrPort().Addr().Unmap().String()
@@ -26,8 +26,8 @@ func HostOf(addr net.Addr) string {
 	return host
 }
 
-// SameAddr compares addresses, each of which may be nil, without allocating if they
-// are UDP's.
+// SameAddr reports whether two addresses are equal. Each may be nil. It does not allocate for
+// UDP addresses.
 func SameAddr(a, b net.Addr) bool {
 	if a == nil || b == nil || a == b {
 		return a == b

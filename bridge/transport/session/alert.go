@@ -7,15 +7,15 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// TLS alerts (RFC 8446 section 6.2) that tell a peer why its certificate is refused. The
-// libraries would always send bad_certificate.
+// TLS alerts (RFC 8446 section 6.2) that give a peer the reason why its certificate is refused.
+// The libraries would always send bad_certificate.
 const (
-	AlertBad     = 42 // of another network, or not one of a node
+	AlertBad     = 42 // certificate of another network, or not of a node
 	AlertRevoked = 44
 	AlertExpired = 45
 )
 
-// AlertFor is the alert that tells why a certificate is refused.
+// AlertFor returns the alert for the error that a certificate is refused with.
 func AlertFor(err error) byte {
 	switch {
 	case errors.Is(err, trust.ErrRevoked):
@@ -26,11 +26,11 @@ func AlertFor(err error) byte {
 	return AlertBad
 }
 
-// ErrOurCertificate says that the peer refuses our certificate. Errors of trust without it are about the peer's.
+// ErrOurCertificate is returned when the peer refuses our certificate. Errors of trust without it are about the peer's.
 var ErrOurCertificate = errors.New("our certificate was refused")
 
-// AlertError is what an alert of the peer says about our certificate, nil if nothing. An alert
-// of a peer that does not know us is not authenticated.
+// AlertError returns the error that an alert of the peer reports about our certificate, or nil.
+// An alert of a peer that has not authenticated us is itself not authenticated.
 func AlertError(alert byte) error {
 	switch alert {
 	case AlertBad:

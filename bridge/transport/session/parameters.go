@@ -14,10 +14,10 @@ import (
 const KeepAlive = 250 * time.Millisecond
 
 const (
-	// HandshakeTimeout bounds each step of getting to know a peer.
+	// HandshakeTimeout is the time limit of each step of a handshake.
 	HandshakeTimeout = 5 * time.Second
-	// CloseTimeout bounds how long Close tries to say goodbye: a socket whose
-	// network card is gone may block its writers.
+	// CloseTimeout is the longest time for which Close tries to send a goodbye. A socket whose
+	// network card was removed may block its writers.
 	CloseTimeout = 500 * time.Millisecond
 
 	ALPN = "achbridge/1"
@@ -27,11 +27,11 @@ const (
 	serverSuffix = ".achbridge"
 )
 
-// ServerName is the server name by which a ClientHello names a network, for the other side's log.
-// Discovery announces the network in clear as well.
+// ServerName returns the server name for a network in a ClientHello. The other side logs it. It
+// is not encrypted, but discovery also announces the network in plaintext.
 func ServerName(network string) string { return network + serverSuffix }
 
-// NamedNetwork returns the network that a server name names, "" if none.
+// NamedNetwork returns the network in a server name, or "" if there is none.
 func NamedNetwork(serverName string) string {
 	network, named := strings.CutSuffix(serverName, serverSuffix)
 	if !named || !trust.IsNetwork(network) {
@@ -40,28 +40,28 @@ func NamedNetwork(serverName string) string {
 	return network
 }
 
-// LeavingReason is the reason that a peer gets that dials after Leave.
+// LeavingReason is the reason that is sent to peers that dial after Leave.
 const LeavingReason = "the daemon is leaving"
 
-// PacketSize is the size of the packets we send, in bytes of UDP payload: what IPv6
-// carries everywhere (RFC 8200 section 5), 1280 bytes with its header and UDP's.
+// PacketSize is the size of our packets, in bytes of UDP payload. With the UDP and IPv6 headers
+// that is 1280 bytes, which every IPv6 path carries (RFC 8200 section 5).
 const PacketSize = 1232
 
-// MaxStreams is how many streams of a peer's may be open in a session. One is
-// open from OpenStream until its reader has seen the end or has stopped it.
+// MaxStreams is the most streams that a peer may have open in a session. A stream is open from
+// OpenStream until its reader has read to the end or has stopped it.
 const MaxStreams = 256
 
-// The flow-control windows, in bytes. One stream holds at most StreamWindow of
-// ConnectionWindow when nobody reads it, so that some twenty such streams do not
-// stop the others, the control stream among them (quic-go makes room only when a
-// quarter of a window has been read, so they must leave as much).
+// The flow-control windows, in bytes. A stream that is not read uses at most StreamWindow of
+// ConnectionWindow. So about twenty such streams do not block the others, including the control
+// stream. They must leave a quarter of the window free, since quic-go updates a window only
+// after a quarter of it has been read.
 const (
 	StreamWindow     = 128 << 10
 	ConnectionWindow = 4 << 20
 )
 
-// TLSConfig returns what both sides of a handshake have in common. The standard
-// verification, which looks at dates and names, gives way to trust.Member.
+// TLSConfig returns the common TLS configuration of both sides of a handshake. trust.Member
+// replaces the standard verification, which checks dates and names.
 func TLSConfig(member func() *trust.Member) *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS13,

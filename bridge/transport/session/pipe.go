@@ -15,25 +15,23 @@ import (
 const (
 	// pipeDatagram is the largest datagram of a pipe, in bytes.
 	pipeDatagram = 1200
-	// pipeQueue is how many datagrams wait to be received, as many as over QUIC.
+	// pipeQueue is the most datagrams that wait to be received, the same number as over QUIC.
 	pipeQueue = 128
 	// pipeWindow is the result of Window: more than the queue holds, so that only the
 	// sender's own rules limit it.
 	pipeWindow = 1 << 20
 	pipeRTT    = 100 * time.Microsecond
-	// pipeSlab is the size of the pieces of memory from which datagrams are cut.
+	// pipeSlab is the size of the memory blocks from which datagrams are allocated.
 	pipeSlab = 256 << 10
 )
 
-// Pipe returns the two ends of a session without a network. Tests and benchmarks of
-// the packages above use it: the first is a's (its Peer is b, and it
-// dialled), the second b's. It keeps the contract of a Session over the network,
-// with these properties: nothing is lost but datagrams for which the peer's queue
-// is full, everything arrives at once, there is no goroutine, and no clock.
+// Pipe returns the two ends of a session without a network, for tests and benchmarks. The first
+// is the session of a, which has dialled and whose Peer is b; the second is that of b. It
+// keeps the contract of a Session over the network. Datagrams are lost only if the peer's
+// queue is full. All data arrives at once. There is no goroutine and no clock.
 //
-// Of datagrams, neither SendDatagram nor ReceiveDatagram allocates, but for one
-// piece of 256 KiB for every 218 datagrams or more, which is theirs as long as
-// somebody keeps one of them.
+// SendDatagram and ReceiveDatagram do not allocate for each datagram. They allocate one block
+// of 256 KiB for at least 218 datagrams, which is freed when no datagram of the block is in use.
 func Pipe(a, b trust.Peer) (*Session, *Session) {
 	p := &pipe{}
 	p.changed.L = &p.mu
@@ -44,26 +42,26 @@ func Pipe(a, b trust.Peer) (*Session, *Session) {
 		New(Params{Carrier: right, Control: pipeControl{there, back}, Done: right.done, Peer: a})
 }
 
-// pipe is what both ends share.
+// pipe is the state that both ends share.
 type pipe struct {
 	mu      sync.Mutex
-	changed sync.Cond // some stream, or the end of the session; its L is mu
+	changed sync.Cond // signals a change of a stream or the end of the session; its L is mu
 }
 
-// pipeEnd is one end's carrier.
+// pipeEnd is the Carrier of one end.
 type pipeEnd struct {
 	pipe     *pipe
 	other    *pipeEnd
 	addr     pipeAddr
 	done     chan struct{} // closed after cause is set
 	received chan []byte
-	arrivals chan *pipeStream // has room for all that the other end may open
-	asked    atomic.Uint64    // times that heard was called
+	arrivals chan *pipeStream // has room for all streams that the other end may open
+	asked    atomic.Uint64    // number of calls of Heard
 
-	// Under pipe.mu.
+	// Guarded by pipe.mu.
 	cause error
-	slab  []byte // what is left of it
-	open  int    // streams of ours that are not over
+	slab  []byte // unused rest of the current block
+	open  int    // streams that this end opened and that are not over
 }
 
 func newPipeEnd(p *pipe, addr pipeAddr) *pipeEnd {
@@ -88,7 +86,7 @@ func (e *pipeEnd) SendDatagram(b []byte) error {
 		return e.cause
 	}
 	if len(e.other.received) == pipeQueue {
-		return nil // lost, and nobody is told
+		return nil // lost without an error
 	}
 	if len(e.slab) < len(b) {
 		e.slab = make([]byte, pipeSlab)
@@ -96,7 +94,7 @@ func (e *pipeEnd) SendDatagram(b []byte) error {
 	d := e.slab[:len(b):len(b)]
 	e.slab = e.slab[len(b):]
 	copy(d, b)
-	e.other.received <- d // there is room: nobody else sends
+	e.other.received <- d // does not block: only this end sends, under pipe.mu
 	return nil
 }
 
@@ -115,13 +113,13 @@ func (e *pipeEnd) OpenStream() (SendStream, error) {
 	}
 	e.open++
 	s := newPipeStream(e)
-	// There is room, since only what was accepted can be over.
+	// This does not block, since only accepted streams can be over.
 	e.other.arrivals <- s
 	return pipeSendStream{s}, nil
 }
 
 func (e *pipeEnd) AcceptStream(ctx context.Context) (ReceiveStream, error) {
-	s, err := NextUnlessOver(ctx, e.arrivals, e.done, e.Err) // what nobody accepted ends with the session
+	s, err := NextUnlessOver(ctx, e.arrivals, e.done, e.Err) // streams that were not accepted end with the session
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +156,7 @@ func (e *pipeEnd) Close(reason string) {
 	e.pipe.changed.Broadcast()
 }
 
-// pipeAddr is an end of a pipe.
+// pipeAddr is the net.Addr of an end of a pipe.
 type pipeAddr string
 
 func (pipeAddr) Network() string  { return "pipe" }

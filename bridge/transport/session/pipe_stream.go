@@ -6,17 +6,17 @@ import (
 	"net"
 )
 
-// pipeStream is one direction of a stream between the ends of a pipe, and half of
-// their control stream. Its state is under pipe.mu.
+// pipeStream is a one-way stream between the ends of a pipe, or one direction of their control
+// stream. pipe.mu guards its state.
 type pipeStream struct {
 	from *pipeEnd
 	// unread holds at most StreamWindow, as over QUIC.
 	unread bytes.Buffer
 
-	closed  bool // by the writer
-	reset   bool // by the writer
-	stopped bool // by the reader
-	over    bool // no longer counted
+	closed  bool // the writer has closed it
+	reset   bool // the writer has reset it
+	stopped bool // the reader has stopped it
+	over    bool // it no longer counts as open
 }
 
 func newPipeStream(from *pipeEnd) *pipeStream { return &pipeStream{from: from} }
@@ -57,7 +57,7 @@ func (s *pipeStream) read(b []byte) (int, error) {
 			s.leave()
 			return 0, ErrReset
 		case s.closed && s.unread.Len() == 0 && s.over:
-			return 0, io.EOF // seen before the session ended
+			return 0, io.EOF // the reader got the end before the session ended
 		case s.from.other.cause != nil:
 			return 0, s.from.other.cause
 		case s.unread.Len() > 0:
@@ -73,7 +73,7 @@ func (s *pipeStream) read(b []byte) (int, error) {
 	}
 }
 
-// leave makes room for another stream.
+// leave marks s as over, so that another stream may be opened.
 func (s *pipeStream) leave() {
 	if !s.over {
 		s.over = true
@@ -81,7 +81,7 @@ func (s *pipeStream) leave() {
 	}
 }
 
-// end changes the state, by change, and wakes whoever waits for that.
+// end calls change under the lock, and wakes blocked calls.
 func (s *pipeStream) end(change func()) {
 	s.from.pipe.mu.Lock()
 	defer s.from.pipe.mu.Unlock()

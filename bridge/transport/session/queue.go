@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// next waits for the oldest arrival. Once over is closed, it returns the error of why.
+// Next waits for the oldest arrival. Once over is closed, it returns the error of why.
 func Next[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, why func() error) (T, error) {
 	var none T
 	select {
@@ -18,7 +18,7 @@ func Next[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, wh
 	}
 }
 
-// lastly is next, but it returns what had arrived before the end also after the end.
+// NextOrQueued waits like Next. But after the end it still returns queued arrivals first.
 func NextOrQueued[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, why func() error) (T, error) {
 	select {
 	case v := <-arrived:
@@ -28,7 +28,7 @@ func NextOrQueued[T any](ctx context.Context, arrived <-chan T, over <-chan stru
 	}
 }
 
-// NextUnlessOver is next, but it returns nothing after the end, even what had arrived before.
+// NextUnlessOver waits like Next. But after the end it returns no queued arrivals.
 func NextUnlessOver[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, why func() error) (T, error) {
 	select {
 	case <-over:
@@ -39,7 +39,7 @@ func NextUnlessOver[T any](ctx context.Context, arrived <-chan T, over <-chan st
 	}
 }
 
-// wait waits until done is closed, but not longer than most. It reports whether done was closed.
+// Wait waits until done is closed, but not longer than most. It reports whether done was closed.
 func Wait(done <-chan struct{}, most time.Duration) bool {
 	timer := time.NewTimer(most)
 	defer timer.Stop()

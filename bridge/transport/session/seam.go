@@ -9,9 +9,9 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// Inbox takes the sessions that a protocol makes for peers.
+// Inbox receives the sessions that peers have dialled.
 type Inbox interface {
-	// Arrived takes a session that a peer dialled, or closes it.
+	// Arrived accepts a session that a peer dialled, or closes it.
 	Arrived(*Session)
 	// Failed reports that no more sessions will arrive, since the protocol's socket has failed.
 	Failed(error)
@@ -25,10 +25,10 @@ type Refusals interface {
 
 // Handshakes limits the unfinished handshakes with peers that dialled us.
 type Handshakes interface {
-	// Enter adds a handshake. Addr is zero while the peer has not proved that it is at that
-	// address: all such peers are one source. Enter and later handshakes call end to make
-	// room. End must neither wait nor call back. It may be called more than once, and after
-	// the handshake is over.
+	// Enter adds a handshake. addr is zero while the peer has not proved its address; all such
+	// peers count as one source. This and later calls of Enter may call end to drop the
+	// handshake. end must neither block nor call Handshakes. It may be called more than once,
+	// and after the handshake is over.
 	Enter(addr netip.Addr, end func()) Handshake
 	// AtLeast reports whether n or more are unfinished.
 	AtLeast(n int) bool
@@ -48,19 +48,19 @@ type Stage int
 // The stages, in order.
 const (
 	AtGreeting  Stage = iota
-	AtHandshake       // its ClientHello has arrived
-	AtWelcome         // its certificate has arrived and is a member's
+	AtHandshake       // the peer's ClientHello has arrived
+	AtWelcome         // the peer's certificate has arrived and is that of a member
 	AtEnd
 )
 
-// Settings has what every protocol needs of its caller.
+// Settings contains everything that a protocol needs from its caller.
 type Settings struct {
 	Inbox       Inbox
 	Refusals    Refusals
 	Handshakes  Handshakes
 	Member      func() *trust.Member // the key and the revocations in effect
 	Leaving     func() bool          // whether new sessions are refused
-	IdleTimeout time.Duration        // after which a silent peer's session ends
-	ResetSecret []byte               // 32 bytes that make stateless resets, the same in every run of a node
+	IdleTimeout time.Duration        // time without packets after which a session ends
+	ResetSecret []byte               // 32 bytes from which stateless resets are derived, the same in every run of a node
 	Log         *slog.Logger
 }
