@@ -213,8 +213,8 @@ func ownNodeIsRefused(t *testing.T, l *lab) {
 	}
 }
 
-// The end that refuses first says goodbye, which may come before the last packet of
-// its handshake does, or instead of it.
+// The end that refuses first sends a goodbye, which may arrive before the last packet of its
+// handshake, or instead of it.
 func ownNodeIsRefusedWhateverIsLost(t *testing.T, l *lab) {
 	e := l.node(t, "robot")
 	copied := l.start(t, Config{Key: l.keys[0], Node: nodeOf("robot"), Host: "copy"})
@@ -261,7 +261,7 @@ func nodesDialEachOther(t *testing.T, l *lab) {
 	}
 }
 
-// What was waited for packets of the handshake is no part of the round trip.
+// The round trip must not include timeouts of lost handshake packets.
 func roundTripForgetsHandshake(t *testing.T, l *lab) {
 	robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
 	for n := 1; n <= 14; n++ {

@@ -12,7 +12,7 @@ import (
 	"achbridge/testnet"
 )
 
-// What a path does to datagrams over SCTP, and what SCTP adds to it.
+// SCTP must add no loss and no delay for datagrams to those of the path.
 func TestSCTPAddsNothingToAPath(t *testing.T) {
 	const (
 		size  = 1150

@@ -23,7 +23,7 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// stranger is a QUIC stack on the same network that keeps none of our rules.
+// stranger is a QUIC stack on the same network that ignores the rules of our protocol.
 type stranger struct {
 	*quic.Transport
 	tls  *tls.Config
@@ -64,7 +64,7 @@ func askForWelcome(t *testing.T, conn *quic.Conn) error {
 	return err
 }
 
-// refused checks that the endpoint ended the stranger's connection.
+// refused checks that the endpoint closed the connection of the unknown peer.
 func refused(t *testing.T, conn *quic.Conn, err error) {
 	t.Helper()
 	if err != nil {

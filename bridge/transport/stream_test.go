@@ -207,7 +207,7 @@ func acceptStreamEndsWithContext(t *testing.T, l *lab) {
 	if _, err := robot.AcceptStream(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("accept: got %v, want context.DeadlineExceeded", err)
 	}
-	joinStream(t, pc, robot) // the next call finds what came meanwhile
+	joinStream(t, pc, robot) // the next call returns what has arrived since
 }
 
 func closeEndsBlockedStreams(t *testing.T, l *lab) {

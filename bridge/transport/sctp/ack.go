@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SCTP sends two kinds of packets more often than necessary.
+// SCTP sends some packets too often: FORWARD TSN and SACK.
 //
 // FORWARD TSN (RFC 3758): pion/sctp counts a datagram without retransmission as abandoned as
 // soon as it is sent. It answers each acknowledgement with a FORWARD TSN, which makes the peer

@@ -27,8 +27,8 @@ type peerAddress struct {
 const (
 	// askPeriod is the least time between two such heartbeats, even if many addresses appear.
 	askPeriod = 50 * time.Millisecond
-	// nonceSize differs from that of pion/sctp's own heartbeats, so that the library does not
-	// mistake an answer to ours for an answer to its own.
+	// nonceSize differs from that of pion/sctp's own heartbeats, so that the library ignores
+	// answers to ours.
 	nonceSize = 16
 
 	heartbeatNonce = 8 // offset in the chunk

@@ -26,7 +26,7 @@ type lab struct {
 
 const (
 	oneWay   = 5 * time.Millisecond // delay of the network
-	patience = 15 * time.Second     // for what must come
+	patience = 15 * time.Second     // longest wait for an expected event
 )
 
 // inBubble runs s. The bubble fails the test when a goroutine outlives it.
