@@ -33,7 +33,7 @@ type air struct {
 	nat              map[string]net.Addr // outside address for each inside address
 }
 
-// arrival is when and where a packet comes out of a bottleneck; no two are the same.
+// arrival is the receiver and the time of a packet after a bottleneck. Each one is unique.
 type arrival struct {
 	to string
 	at time.Time

@@ -55,8 +55,8 @@ func revoked(t testing.TB, a trust.Authority, number uint64, keys ...trust.Key) 
 	return r
 }
 
-// forgery is what a host shows that has a certificate, or would have one. The test of
-// package trust has all that could be wrong with it.
+// forgery describes the chain that an attacker presents. The test of package trust has all kinds
+// of forgeries.
 type forgery struct {
 	authority trust.Authority
 	host      *x509.Certificate // signed by the authority
@@ -273,8 +273,8 @@ func TestRevocationEndsTheSessionsOfThatHostAlone(t *testing.T) {
 	})
 }
 
-// Whichever end dials, both learn what is wrong with the certificate, and whose it is;
-// neither takes the other for a member of another network.
+// Regardless of which end dials, both must get the reason why a certificate is refused, and whose
+// it is. Neither may report a member of another network.
 func TestBothEndsLearnWhyACertificateIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -26,8 +26,7 @@ const (
 	onAir                    // a network that can be cut and loses, time that costs nothing
 )
 
-// contract is what every transport must do. The scenarios use nothing but the
-// exported methods.
+// contract has the scenarios that every transport must pass. They use only the exported methods.
 var contract = []struct {
 	name  string
 	run   scenario
@@ -230,7 +229,7 @@ func ownNodeIsRefusedWhateverIsLost(t *testing.T, l *lab) {
 	}
 }
 
-// nobodyArrives checks that Accept has nobody to hand out.
+// nobodyArrives checks that Accept has no session to return.
 func nobodyArrives(t *testing.T, e *Endpoint) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

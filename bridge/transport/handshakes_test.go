@@ -24,8 +24,7 @@ func newDoor() *door {
 	return d
 }
 
-// from counts in a handshake from an address, "" for one that is not proved, and takes
-// it some way.
+// from adds a handshake from an address, "" if it is not proved, and advances it to a stage.
 func (d *door) from(addr string, at session.Stage) *handshake {
 	var proved netip.Addr
 	if addr != "" {

@@ -122,7 +122,7 @@ func (d *flowDeadline) get() (time.Time, <-chan struct{}) {
 	return d.at, d.moved
 }
 
-// change calls do and wakes who waits.
+// change calls do and wakes waiting calls.
 func (h *flowHalf) change(do func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

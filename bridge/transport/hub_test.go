@@ -204,7 +204,7 @@ func TestCrowdAtTheHubDropsItsOwn(t *testing.T) {
 	})(t)
 }
 
-// meddler is a stream in the hands of the hub's operator, who changes what passes.
+// meddler is a stream of which a malicious hub changes the data.
 type meddler struct {
 	net.Conn
 	change func([]byte)

@@ -20,8 +20,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// lab is where endpoints meet in a test: an emulated network in virtual time, or
-// the loopback interface.
+// lab is the network of endpoints in a test: an emulated network in virtual time, or the
+// loopback interface.
 type lab struct {
 	listen func(net.PacketConn, Config) (*Endpoint, error) // the transport under test
 	bind   func(*testing.T, netip.AddrPort) net.PacketConn

@@ -12,7 +12,7 @@ import (
 	"achbridge/testnet"
 )
 
-// SCTP must add no loss and no delay for datagrams to those of the path.
+// SCTP must add almost no loss, delay or packets to datagrams on a path.
 func TestSCTPAddsNothingToAPath(t *testing.T) {
 	const (
 		size  = 1150

@@ -50,7 +50,7 @@ func (s *stranger) dial(t *testing.T, e *Endpoint) (*quic.Conn, error) {
 	return s.Dial(ctx, e.localAddr(), s.tls, s.conf)
 }
 
-// askForWelcome asks for the welcome of a listener.
+// askForWelcome requests the welcome of a listener.
 func askForWelcome(t *testing.T, conn *quic.Conn) error {
 	t.Helper()
 	stream, err := conn.OpenStream()
@@ -118,8 +118,8 @@ func issue(t *testing.T, template, issuer *x509.Certificate, authority ed25519.P
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
 }
 
-// withStranger runs a scenario of one node and whoever comes, after which the
-// node must still welcome a member and have handed out nobody else.
+// withStranger runs a scenario of one node and unknown peers. Afterwards the node must still
+// accept a member, and must not have returned any other session from Accept.
 func withStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
 	return withStrangerOver(Listen, s)
 }
@@ -341,7 +341,7 @@ func TestPeerCannotOpenFurtherControlStreams(t *testing.T) {
 	})(t)
 }
 
-// The dialler meets hostile acceptors.
+// A dialler must refuse hostile acceptors.
 func TestDiallerRefusesStrangers(t *testing.T) {
 	robot := trust.Peer{Node: nodeOf("robot"), Host: "robot"}
 	for _, c := range []struct {

@@ -60,7 +60,7 @@ func write(t *testing.T, w io.Writer, text string) {
 	}
 }
 
-// fill writes until an error comes, which it reports.
+// fill writes until it gets an error, which it sends to the channel.
 func fill(w io.Writer) <-chan error {
 	ended := make(chan error, 1)
 	go func() {

@@ -13,7 +13,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// forge sends a packet that says it comes from somewhere.
+// forge sends a packet with a forged source address.
 func (l *lab) forge(from, to net.Addr, b []byte) {
 	l.SendPacket(simnet.Packet{From: from, To: to, Data: b})
 }
@@ -114,8 +114,8 @@ func TestGoodbyeIsNotAimedAtAVictim(t *testing.T) {
 	})(t)
 }
 
-// An answer counts only if it comes from where the question went, and repeats it: else
-// whoever is on the path could have what we send go to a victim.
+// An answer counts only if it arrives from the address of the heartbeat and has its nonce.
+// Otherwise an attacker on the path could redirect our packets to a victim.
 func TestAnswerFromElsewhereMovesNobody(t *testing.T) {
 	inBubble(func(t *testing.T, l *lab) {
 		robotEnd := l.node(t, "robot", "1")

@@ -36,7 +36,7 @@ func inBubble(s func(*testing.T, *lab)) func(*testing.T) {
 	}
 }
 
-// SendPacket loses packets to an address where nobody is.
+// SendPacket drops packets to an address without a host.
 func (l *lab) SendPacket(p simnet.Packet) error {
 	l.sent.Add(1)
 	l.PerfectRouter.SendPacket(p)

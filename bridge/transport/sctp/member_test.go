@@ -109,8 +109,8 @@ func many(n int, f func() []byte) (chunks [][]byte) {
 	return chunks
 }
 
-// A member may be a broken program, or one that means harm: it may lose its own
-// session, and cost no more than that.
+// A member may be a faulty or malicious program. It may lose its own session, but must do no
+// other harm.
 func TestMisbehavingMemberHarmsOnlyItself(t *testing.T) {
 	sack := func(cumulative, window uint32, gaps ...byte) []byte {
 		body := append(number(cumulative), number(window)...)

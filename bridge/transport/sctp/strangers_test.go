@@ -45,8 +45,8 @@ func (s *stranger) path(t *testing.T, e *node) *path {
 	return path
 }
 
-// withStranger runs a scenario of one node and whoever comes, after which the
-// node must still welcome a member and hold nothing of anybody else.
+// withStranger runs a scenario of one node and unknown peers. Afterwards the node must still
+// accept a member, and must not keep any state of other peers.
 func withStranger(s func(*testing.T, *lab, *node)) func(*testing.T) {
 	return inBubble(func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot", "1")
