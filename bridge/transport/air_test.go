@@ -24,16 +24,16 @@ type air struct {
 	dice             *rand.Rand
 	loss             float64              // share of the packets that get lost
 	missing          int                  // which packet gets lost, counted from now; 0 is none
-	rate             int                  // of the bottleneck before each node, in bytes a second; 0 is none
-	busy             map[string]time.Time // by receiver: until when its bottleneck has packets queued
+	rate             int                  // rate of the bottleneck before each node, bytes a second; 0 means no bottleneck
+	busy             map[string]time.Time // time until which the bottleneck of a receiver has packets queued
 	journey          map[arrival]time.Duration
-	liar             string // address of who sends in the name of victim
+	liar             string // address of the host that sends with the source address of victim
 	victim           net.Addr
 	inName, atVictim int                 // bytes
-	nat              map[string]net.Addr // by inside address: what it looks like from elsewhere
+	nat              map[string]net.Addr // outside address for each inside address
 }
 
-// arrival is when and where a packet comes out of a bottleneck; no two are the same.
+// arrival is the receiver and the time of a packet after a bottleneck. Each one is unique.
 type arrival struct {
 	to string
 	at time.Time
@@ -77,8 +77,8 @@ func (a *air) lies() (from, to int) {
 	return a.inName, a.atVictim
 }
 
-// route puts the outside address of a sender in its packet, and the inside address
-// of the receiver; it tells whether anybody is there. Needs mu.
+// route puts the outside address of the sender and the inside address of the receiver in a
+// packet. It reports whether there is a receiver. mu must be held.
 func (a *air) route(p *simnet.Packet) bool {
 	if a.victim != nil {
 		switch {
@@ -140,7 +140,7 @@ func (a *air) narrow(bytesPerSecond int) {
 	a.rate = bytesPerSecond
 }
 
-// delay is how long the packet that is sent now will be on its way.
+// delay returns the one-way delay of a packet that is sent now.
 func (a *air) delay(p simnet.Packet) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -31,7 +31,7 @@ func newAuthority(t testing.TB) trust.Authority {
 	return a
 }
 
-// issued is what the node of a host is started with.
+// issued returns the Config of a host with a key from the authority.
 func issued(t testing.TB, a trust.Authority, host string) Config {
 	t.Helper()
 	key, err := a.Issue(host, time.Now())
@@ -55,17 +55,17 @@ func revoked(t testing.TB, a trust.Authority, number uint64, keys ...trust.Key) 
 	return r
 }
 
-// forgery is what a host shows that has a certificate, or would have one. The test of
-// package trust has all that could be wrong with it.
+// forgery describes the chain that an attacker presents. The test of package trust has all kinds
+// of forgeries.
 type forgery struct {
 	authority trust.Authority
-	host      *x509.Certificate // by the authority
-	session   *x509.Certificate // by the host
+	host      *x509.Certificate // signed by the authority
+	session   *x509.Certificate // signed by the host
 	tooLong   bool              // one more certificate, by the host
 }
 
-// forge makes what robot would show, but for what change changes. What is sound in it
-// it takes from the files of the authority and of the host, and from what a member shows.
+// forge returns the chain that host robot would present, after change has modified it. The valid
+// parts are from the files of the authority and of the host, and from a member's certificate.
 func forge(t *testing.T, a trust.Authority, change func(*forgery)) tls.Certificate {
 	t.Helper()
 	robot := issued(t, a, "robot")
@@ -273,8 +273,8 @@ func TestRevocationEndsTheSessionsOfThatHostAlone(t *testing.T) {
 	})
 }
 
-// Whichever end dials, both learn what is wrong with the certificate, and whose it is;
-// neither takes the other for a member of another network.
+// Regardless of which end dials, both must get the reason why a certificate is refused, and whose
+// it is. Neither may report a member of another network.
 func TestBothEndsLearnWhyACertificateIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -300,7 +300,7 @@ func TestBothEndsLearnWhyACertificateIsRefused(t *testing.T) {
 				}
 				for _, d := range []struct {
 					by, to         *Endpoint
-					told, answered string // what the dialler's error says, and the log of the other end
+					told, answered string // texts in the dialler's error and in the log of the other end
 				}{{thief, robot, "our ", "peer's "}, {robot, thief, "peer's ", "our "}} {
 					_, err := d.by.Dial(t.Context(), d.to.LocalAddrs())
 					if want := d.told + c.want.Error(); !errors.Is(err, c.want) || errors.Is(err, trust.ErrWrongKey) || !strings.Contains(err.Error(), want) {

@@ -56,7 +56,7 @@ func BenchmarkDatagramThereAndBack(b *testing.B) {
 	}
 }
 
-// BenchmarkBeforeEachSend is what a pump asks before it fills a datagram.
+// BenchmarkBeforeEachSend measures the calls of a send loop before it fills a datagram.
 func BenchmarkBeforeEachSend(b *testing.B) {
 	robot, _ := benchPair(b)
 	b.ReportAllocs()

@@ -26,8 +26,7 @@ const (
 	onAir                    // a network that can be cut and loses, time that costs nothing
 )
 
-// contract is what every transport must do. The scenarios use nothing but the
-// exported methods.
+// contract has the scenarios that every transport must pass. They use only the exported methods.
 var contract = []struct {
 	name  string
 	run   scenario
@@ -213,8 +212,8 @@ func ownNodeIsRefused(t *testing.T, l *lab) {
 	}
 }
 
-// The end that refuses first says goodbye, which may come before the last packet of
-// its handshake does, or instead of it.
+// The end that refuses first sends a goodbye, which may arrive before the last packet of its
+// handshake, or instead of it.
 func ownNodeIsRefusedWhateverIsLost(t *testing.T, l *lab) {
 	e := l.node(t, "robot")
 	copied := l.start(t, Config{Key: l.keys[0], Node: nodeOf("robot"), Host: "copy"})
@@ -230,7 +229,7 @@ func ownNodeIsRefusedWhateverIsLost(t *testing.T, l *lab) {
 	}
 }
 
-// nobodyArrives checks that Accept has nobody to hand out.
+// nobodyArrives checks that Accept has no session to return.
 func nobodyArrives(t *testing.T, e *Endpoint) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -261,7 +260,7 @@ func nodesDialEachOther(t *testing.T, l *lab) {
 	}
 }
 
-// What was waited for packets of the handshake is no part of the round trip.
+// The round trip must not include timeouts of lost handshake packets.
 func roundTripForgetsHandshake(t *testing.T, l *lab) {
 	robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
 	for n := 1; n <= 14; n++ {

@@ -35,10 +35,10 @@ func dialAsANodeDoes(ctx context.Context, from, to *Endpoint) (took time.Duratio
 	}
 }
 
-// inTime is within what time a robot links, whatever strangers do.
+// inTime is the time limit for a robot's session during an attack by unknown peers.
 const inTime = 3 * time.Second
 
-// besieged runs a scenario of a node that strangers besiege in every way.
+// besieged runs a scenario for a node under each kind of attack by unknown peers.
 func besieged(t *testing.T, s func(t *testing.T, l *lab, pc *Endpoint)) {
 	for _, c := range attacks {
 		listen := Listen
@@ -70,8 +70,8 @@ func linksInTime(t *testing.T, robot, pc *Endpoint) {
 	}
 }
 
-// Robots nobody has seen before, first in the network of the strangers, then eight at a
-// time behind one address.
+// The robots' addresses are not known. First they are in the network of the attackers, then
+// eight at a time behind one address.
 func TestRobotsLinkAmongManyStrangers(t *testing.T) {
 	besieged(t, func(t *testing.T, l *lab, pc *Endpoint) {
 		for i := range byte(3) {
@@ -93,7 +93,7 @@ func TestRobotsLinkAmongManyStrangers(t *testing.T) {
 	})
 }
 
-// placesOf is where the handshakes of an endpoint with one socket are counted.
+// placesOf returns the handshakes of an endpoint with one socket.
 func placesOf(e *Endpoint) *handshakes {
 	if e.sctp != nil {
 		return &e.unfinished.sctp
@@ -101,8 +101,8 @@ func placesOf(e *Endpoint) *handshakes {
 	return &e.unfinished.quic
 }
 
-// Places are kept for whoever is at the address of a member that was here lately, or is
-// listed, once it has proved that it is there.
+// Places are reserved for peers at listed addresses and at addresses of recent members, once
+// they have proved these addresses.
 func TestEndpointKeepsPlacesForMembersAndThoseListed(t *testing.T) {
 	for _, c := range attacks[1:3] { // one over QUIC, one over SCTP
 		listen := Listen
@@ -141,7 +141,7 @@ func TestEndpointKeepsPlacesForMembersAndThoseListed(t *testing.T) {
 	}
 }
 
-// Who only says that it is at a listed address gets none of the places kept for it.
+// A peer that has not proved a listed address gets none of the places reserved for it.
 func TestForgedAddressGetsNoKeptPlace(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		pc := l.node(t, "pc")
@@ -163,8 +163,8 @@ func TestForgedAddressGetsNoKeptPlace(t *testing.T) {
 	})(t)
 }
 
-// Who has sent half a ClientHello is told after a second that it is given up; whoever
-// has sent a whole one has longer, for its path may be slow. Over SCTP see
+// A peer that has sent half of a ClientHello is refused after a second. A peer that has sent a
+// complete one has more time, since its path may be slow. For SCTP see
 // TestHalfOpenHandshakesAreBoundedOverSCTP.
 func TestHalfAClientHelloIsGivenUpInACrowd(t *testing.T) {
 	for want, attack := range map[int]attack{0: halfOverQUIC, 2 * quic.RetryThreshold: wholeOverQUIC} {

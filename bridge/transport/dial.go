@@ -12,15 +12,15 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// headStart is how long QUIC may take for a session before SCTP is tried as well.
+// headStart is the time after which Dial tries SCTP too if QUIC has no session yet.
 const headStart = 250 * time.Millisecond
 
-// Dial makes a session with the node at to, whichever that is. With two addresses it tries
-// QUIC first, and SCTP too when QUIC has failed or has no session after 250 ms. It keeps the
-// session that is complete first. Dial returns when both ends have proved their identity.
-// It gives up after some 5 s without an answer, or when ctx is done; an expired deadline
-// is ErrSilent too. A node of another network gives trust.ErrWrongKey; Dial logs that
-// itself, at most once a second for each address. Our own node id is an error as well.
+// Dial makes a session with any node at the addresses to. With two addresses it tries QUIC
+// first, and also SCTP if QUIC has failed or has no session after 250 ms. It keeps the session
+// that is established first. Dial returns when both ends have proved their identity. It gives
+// up after about 5 s without an answer, or when ctx is done. An expired deadline is ErrSilent
+// too. For a node of another network Dial returns trust.ErrWrongKey, and logs that at most
+// once a second for each address. For our own node it returns ErrSelf.
 func (e *Endpoint) Dial(ctx context.Context, to Addrs) (*session.Session, error) {
 	var ways []way
 	if e.quic != nil && to.QUIC != nil {
@@ -38,7 +38,7 @@ func (e *Endpoint) Dial(ctx context.Context, to Addrs) (*session.Session, error)
 	return e.dialBoth(ctx, ways[0], ways[1])
 }
 
-// way is how to reach a node.
+// way is a protocol and an address by which a node can be reached.
 type way struct {
 	over dialler
 	addr net.Addr
@@ -65,7 +65,7 @@ func (e *Endpoint) dialOne(ctx context.Context, w way) (*session.Session, error)
 	return s, nil
 }
 
-// dialBoth returns the session that is complete first. It cancels the other attempt and
+// dialBoth returns the session that is established first. It cancels the other attempt and
 // waits for its end.
 func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*session.Session, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -114,29 +114,29 @@ func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*session.Se
 	if kept != nil {
 		return kept, nil
 	}
-	return nil, fmt.Errorf("%w; %w", errs[0], errs[1]) // one line: it stands in tables
+	return nil, fmt.Errorf("%w; %w", errs[0], errs[1]) // a single line, for tables
 }
 
-// DialOver makes a session with the node at the other end of conn, where that end calls
-// AcceptOver. Its errors are those of Dial. From now on the endpoint owns conn, a reliable
-// byte stream with deadlines, and closes it. What was written before its Close must arrive
-// unless the path is lost, since the last of it is the reason why the session ends.
+// DialOver makes a session with the node at the other end of conn, which must call AcceptOver.
+// Its errors are those of Dial. The endpoint owns conn, a reliable byte stream with deadlines,
+// and closes it. Data written to conn before its Close must arrive unless the path is lost,
+// since the last record is the reason why the session ends.
 //
-// The session carries the control stream alone. SendDatagram and OpenStream fail,
-// MaxDatagram and Window are 0, and ReceiveDatagram and AcceptStream wait for the session's
-// end. RTT is measured every 10 s, and each second in which this end writes nothing; then a
-// quiet session's Heard grows too.
+// The session carries only the control stream. SendDatagram and OpenStream fail, MaxDatagram
+// and Window are 0, and ReceiveDatagram and AcceptStream wait for the session's end. RTT is
+// measured every 10 s, and after each second in which this end writes nothing. So Heard also
+// grows on a quiet session.
 func (e *Endpoint) DialOver(ctx context.Context, conn net.Conn) (*session.Session, error) {
 	return e.dialOne(ctx, way{hubWay{e.hub, conn}, conn.RemoteAddr()})
 }
 
-// AcceptOver begins a session with the node that calls DialOver at the other end of conn,
-// and does not wait for it: Accept returns it. From now on the endpoint owns conn, as with
-// DialOver. The number of unfinished handshakes is limited. When there are too many, the
-// oldest is dropped, of the remote address (Conn.RemoteAddr) that has most.
+// AcceptOver begins a session with the node that calls DialOver at the other end of conn. It
+// does not wait; Accept returns the session. The endpoint owns conn, as with DialOver. The
+// number of unfinished handshakes is limited. If there are too many, the oldest one of the
+// remote address (Conn.RemoteAddr) with the most handshakes is dropped.
 func (e *Endpoint) AcceptOver(conn net.Conn) { e.hub.Accept(conn) }
 
-// hubWay dials over the one connection that it has.
+// hubWay dials over conn. It ignores the address.
 type hubWay struct {
 	hub  *overtls.Protocol
 	conn net.Conn

@@ -57,7 +57,7 @@ func dialEndsWithContext(t *testing.T, l *lab) {
 	}
 }
 
-// overdue is how much later than KeepAlive the peer may be heard before package bridge takes it for silent.
+// overdue is the time after KeepAlive without packets after which package bridge treats the peer as silent.
 const overdue = 300 * time.Millisecond
 
 func quietSessionStays(t *testing.T, l *lab) {
@@ -140,7 +140,7 @@ func restartedPeerIsNoticed(t *testing.T, l *lab) {
 	if took := time.Since(start); took > defaultIdleTimeout/2 && l.air != nil {
 		t.Errorf("noticed after %v, want one round trip", took)
 	}
-	l.join(t, robotEnd, pcEnd) // and is met again at once
+	l.join(t, robotEnd, pcEnd) // the peer can be dialled again at once
 }
 
 func endpointCloseEnds(t *testing.T, l *lab) {

@@ -22,28 +22,28 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// Config says who we are on the network. The zero value of the optional fields
-// works.
+// Config is the identity of this node and the parameters of its Endpoint. Optional fields may be
+// zero.
 type Config struct {
 	Key  trust.Key    // network key, or the certificate of this host
-	Node trust.NodeID // identity of this node, kept over restarts; Key.Node if that is not zero
-	Host string       // name of this host: 1..63 bytes that can be printed, no '/'; that of Key if it has one
+	Node trust.NodeID // identity of this node, kept across restarts; must be Key.Node if that is not zero
+	Host string       // name of this host: 1 to 63 printable bytes without '/'; must be Key.Host if that is not empty
 	Log  *slog.Logger
 
-	// ResetSecret is kept over restarts and known to this node alone. With it a restarted
-	// node proves to the peers of its former sessions that it has forgotten these. Whoever
-	// has it can end this node's sessions, so it is not derived from the key. If it is zero,
-	// peers notice a restart only by silence.
+	// ResetSecret is kept across restarts and known only to this node. With it a restarted
+	// node proves to the peers of former sessions that it has forgotten these. Anyone who
+	// knows it can end this node's sessions, so it is not derived from the key. If it is
+	// zero, peers notice a restart only by silence.
 	ResetSecret [32]byte
 
-	// SCTP is the socket for sessions over SCTP; nil means none. The endpoint owns
-	// it as it owns the other.
+	// SCTP is the socket for sessions over SCTP; nil means none. The endpoint owns it like
+	// the socket for QUIC.
 	SCTP net.PacketConn
 
-	// idleTimeout is how long a peer may be silent before its session ends with
-	// ErrSilent; 0 means 10 s, which is longer than usual gaps of a wireless link.
-	// Session.Heard shows silence much sooner. On a very slow path the time-out is three
-	// retransmissions, if these take longer.
+	// idleTimeout is the silence of a peer after which its session ends with ErrSilent. 0
+	// means 10 s, which is longer than usual interruptions of a wireless link. Session.Heard
+	// shows silence much sooner. On a very slow path the timeout is three retransmissions, if
+	// these take longer.
 	idleTimeout time.Duration
 }
 
@@ -51,11 +51,11 @@ const (
 	defaultIdleTimeout = 10 * time.Second
 	minIdleTimeout     = 100 * time.Millisecond
 
-	// maxArrivals is how many sessions may wait for Accept.
+	// maxArrivals is the most sessions that may wait for Accept.
 	maxArrivals = 32
 )
 
-// check reports every mistake at once.
+// check returns all errors of the configuration at once.
 func (c Config) check() error {
 	var errs []error
 	if c.Key.IsZero() {
@@ -74,8 +74,8 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// resetSecret derives the secret of one kind of reset from ResetSecret, by HKDF-SHA256
-// (RFC 5869). It differs from node to node, even if their secrets are copies.
+// resetSecret derives the secret for one kind of reset from ResetSecret, by HKDF-SHA256 (RFC
+// 5869). The result is different on each node, even with a copied ResetSecret.
 func (c Config) resetSecret(purpose string) []byte {
 	b, err := hkdf.Key(sha256.New, c.ResetSecret[:], nil, "achbridge/1 "+purpose+" "+c.Node.String(), sha256.Size)
 	if err != nil {
@@ -84,16 +84,16 @@ func (c Config) resetSecret(purpose string) []byte {
 	return b
 }
 
-// Endpoint is this node's place on the network: sessions in, by Accept, and
-// sessions out, by Dial, over one socket for each protocol. Safe for concurrent use.
+// Endpoint accepts and dials sessions for this node, over one socket for each protocol. Safe for
+// concurrent use.
 type Endpoint struct {
 	addrs      Addrs
 	quic, sctp protocol // nil without a socket
 	hub        *overtls.Protocol
-	unfinished struct{ quic, sctp, hub handshakes } // by peers that dialled us
+	unfinished struct{ quic, sctp, hub handshakes } // handshakes that peers have dialled
 	refusals   *refusals
 	log        *slog.Logger
-	member     atomic.Pointer[trust.Member] // stored under mu
+	member     atomic.Pointer[trust.Member] // changed under mu
 
 	knownAddrs knownAddrs
 
@@ -102,14 +102,13 @@ type Endpoint struct {
 	closed   chan struct{} // closed after cause is set
 
 	mu       sync.Mutex
-	sessions map[*session.Session]bool // whether it ends because its peer is no longer trusted; the map is nil once closed
-	revoked  *trust.Revocations        // the newest that is known; nil without any
+	sessions map[*session.Session]bool // true while a session is closed because its peer is no longer trusted; nil map once closed
+	revoked  *trust.Revocations        // newest known list, nil if there is none
 	cause    error
 	wg       sync.WaitGroup // one per session; grows only under mu while sessions is not nil
 }
 
-// Addrs is where a node listens, by protocol. A protocol without an address is not
-// used.
+// Addrs has the addresses at which a node listens. A protocol without an address is not used.
 type Addrs struct{ QUIC, SCTP net.Addr }
 
 // Equal reports whether a and b have the same two addresses.
@@ -126,14 +125,14 @@ func (a Addrs) include(addr net.Addr) bool {
 	return session.SameAddr(a.QUIC, addr) || session.SameAddr(a.SCTP, addr)
 }
 
-// IsOneMachine reports whether both addresses are UDP's and have one IP address.
+// IsOneMachine reports whether both addresses are UDP addresses with the same IP address.
 func (a Addrs) IsOneMachine() bool {
 	x, ok := a.QUIC.(*net.UDPAddr)
 	y, both := a.SCTP.(*net.UDPAddr)
 	return ok && both && x.IP.Equal(y.IP) && x.Zone == y.Zone
 }
 
-// String returns the one that is tried first.
+// String returns the address that is tried first.
 func (a Addrs) String() string {
 	if first := cmp.Or(a.QUIC, a.SCTP); first != nil {
 		return first.String()
@@ -141,21 +140,22 @@ func (a Addrs) String() string {
 	return "nowhere"
 }
 
-// protocol is an Endpoint's way of making sessions over a socket.
+// protocol makes sessions over a socket of an Endpoint.
 type protocol interface {
 	dialler
 	// Close closes the socket and ends the sessions without a goodbye. It waits for all
-	// goroutines but those of sessions.
+	// goroutines except those of sessions.
 	Close()
 }
 
 type dialler interface {
-	// Dial returns after the welcome. Unknown peers give trust.ErrWrongKey, ourselves ErrSelf.
+	// Dial returns a session after the welcome. It returns trust.ErrWrongKey for peers of other
+	// networks, and ErrSelf for this node itself.
 	Dial(context.Context, net.Addr) (*session.Session, error)
 }
 
-// Listen starts an endpoint on conn, over QUIC, and on cfg.SCTP; one of the two may be
-// nil. From then on the endpoint owns both and Close closes them. When Listen fails, the
+// Listen starts an endpoint on conn, over QUIC, and on cfg.SCTP; one of the two may be nil. The
+// endpoint then owns both sockets, and Close closes them. If Listen returns an error, the
 // caller still owns them.
 func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	if err := cfg.check(); err != nil {
@@ -203,8 +203,8 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// settings returns what a protocol needs of e. The protocol derives its resets from the secret
-// for resetPurpose.
+// settings returns the Settings of a protocol of e. The protocol derives its stateless resets
+// from the secret for resetPurpose.
 func (e *Endpoint) settings(cfg Config, unfinished *handshakes, resetPurpose string) session.Settings {
 	return session.Settings{
 		Inbox: inbox{e}, Refusals: e.refusals, Handshakes: unfinished, Member: e.trusted, Leaving: e.leaving.Load,
@@ -215,9 +215,9 @@ func (e *Endpoint) settings(cfg Config, unfinished *handshakes, resetPurpose str
 // LocalAddrs returns the addresses of the sockets.
 func (e *Endpoint) LocalAddrs() Addrs { return e.addrs }
 
-// Accept returns the next session that a peer dialled. It blocks until there is one, ctx
-// is done, or the endpoint is closed (net.ErrClosed) or has failed. A few dozen sessions
-// may wait for Accept; the endpoint turns away more.
+// Accept returns the next session that a peer dialled. It blocks until there is one, ctx is
+// done, or the endpoint is closed (net.ErrClosed) or has failed. If 32 sessions wait for Accept,
+// the endpoint refuses more.
 func (e *Endpoint) Accept(ctx context.Context) (*session.Session, error) {
 	select {
 	case s := <-e.arrivals:
@@ -229,12 +229,12 @@ func (e *Endpoint) Accept(ctx context.Context) (*session.Session, error) {
 	}
 }
 
-// Leave refuses new sessions from now on, before they are complete for the dialler. Existing
-// sessions go on until Close. It does not block.
+// Leave refuses new sessions from now on, before they are established for the dialler. Existing
+// sessions continue until Close. It does not block.
 func (e *Endpoint) Leave() { e.leaving.Store(true) }
 
-// Close ends every session, tells the peers, and closes the sockets. It waits, well
-// under a second, until nothing of the endpoint runs any more.
+// Close closes every session with a goodbye to the peer, and closes the sockets. It waits, much
+// less than a second, until no goroutine of the endpoint runs any more.
 func (e *Endpoint) Close() error {
 	sessions := e.shut(net.ErrClosed)
 	var goodbyes sync.WaitGroup
@@ -258,7 +258,7 @@ func (e *Endpoint) Close() error {
 	return nil
 }
 
-// inbox is the Endpoint as its protocols see it.
+// inbox implements session.Inbox for the protocols of an Endpoint.
 type inbox struct{ *Endpoint }
 
 // Failed refuses new sessions. The caller of Listen still has to call Close.
@@ -280,7 +280,7 @@ func (e *Endpoint) shut(cause error) []*session.Session {
 	return live
 }
 
-// Arrived hands a session that a peer dialled to Accept.
+// Arrived passes a session that a peer dialled to Accept.
 func (e inbox) Arrived(s *session.Session) {
 	if e.leaving.Load() {
 		s.Close(session.LeavingReason)

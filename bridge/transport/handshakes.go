@@ -11,17 +11,17 @@ import (
 )
 
 // handshakes limits the unfinished handshakes with peers that dialled us. There are two
-// stages with a limit each: greetings, in which the peer has not sent a whole ClientHello,
-// and meetings, which follow and end with a session. A new handshake is never refused: when
-// a stage is full, the handshake without progress for longest is dropped, of the source that
-// has most. So attackers cannot keep a peer out, as long as its handshake takes less time
-// than theirs need for maxMeetings of them.
+// stages, each with a limit: greetings, before the peer has sent a complete ClientHello, and
+// meetings, from then until the session. A new handshake is never refused. When a stage is
+// full, the source with the most handshakes loses the one without progress for longest. So
+// attackers cannot keep a peer out, if its handshake takes less time than attackers need for
+// maxMeetings handshakes.
 //
 // Sources are compared by network first, a /64 of IPv6 or a /24 of IPv4, then by address. So
-// twenty robots behind one address are not dropped for a network full of strangers with one
-// address each.
+// twenty robots behind one address are not dropped in favour of a network full of unknown
+// peers with one address each.
 //
-// A few more places are kept for known addresses. Handshakes in these are not dropped.
+// A few additional places are reserved for known addresses. Their handshakes are not dropped.
 type handshakes struct {
 	known  func(netip.Addr) bool // reports whether an address is known
 	ousted func()                // called for each handshake that is dropped
@@ -34,28 +34,27 @@ type handshakes struct {
 const (
 	maxGreetings = 128
 	maxMeetings  = 128
-	// greetingLife is how long a peer may take for its ClientHello, which is one or two
-	// packets.
+	// greetingLife is the time limit for the peer's ClientHello, which is one or two packets.
 	greetingLife = time.Second
 
 	maxKept = 16
-	// keptEach is how many of the kept places one address may take, so that strangers
-	// who share it with a member, behind a NAT, leave some to others.
+	// keptEach is the most reserved places that one address may use. So unknown peers that
+	// share an address with a member, behind a NAT, leave some to others.
 	keptEach = 4
 )
 
-// handshake is one unfinished handshake. Its changing fields are guarded by handshakes.mu.
+// handshake is one unfinished handshake. handshakes.mu guards its mutable fields.
 type handshake struct {
 	all   *handshakes
-	addr  netip.Addr // zero unless proved
+	addr  netip.Addr // zero until the peer has proved it
 	net   netip.Prefix
 	end   func() // starts the end of the handshake and does not wait for it
 	kept  bool
 	at    session.Stage
-	timer *time.Timer // until the greeting is too old
+	timer *time.Timer // calls late when the greeting is too old
 }
 
-// Enter adds a handshake. It calls the end of others with mu held.
+// Enter adds a handshake. It may call the end function of another one, with mu held.
 func (a *handshakes) Enter(addr netip.Addr, end func()) session.Handshake {
 	known := addr.IsValid() && a.known(addr)
 	h := &handshake{all: a, addr: addr, net: networkAt(addr), end: end}
@@ -68,17 +67,17 @@ func (a *handshakes) Enter(addr netip.Addr, end func()) session.Handshake {
 	return h
 }
 
-// networkAt is the network that an address is part of.
+// networkAt returns the network that contains an address.
 func networkAt(addr netip.Addr) netip.Prefix {
 	bits := 64
 	if addr.Is4() {
 		bits = 24
 	}
-	network, _ := addr.Prefix(bits) // that of no address is none
+	network, _ := addr.Prefix(bits) // the zero Prefix for the zero Addr
 	return network
 }
 
-// hasKept reports whether a place is kept for a known address. Needs mu.
+// hasKept reports whether a reserved place is free for a known address. mu must be held.
 func (a *handshakes) hasKept(addr netip.Addr) bool {
 	all, its := 0, 0
 	for _, h := range a.pending {
@@ -92,7 +91,7 @@ func (a *handshakes) hasKept(addr netip.Addr) bool {
 	return all < maxKept && its < keptEach
 }
 
-// makeRoom ends another handshake if there are too many at h's stage. Needs mu.
+// makeRoom drops another handshake if there are too many at h's stage. mu must be held.
 func (a *handshakes) makeRoom(h *handshake) {
 	if h.kept {
 		return
@@ -116,7 +115,7 @@ func (a *handshakes) makeRoom(h *handshake) {
 	if len(others) < most {
 		return
 	}
-	first := slices.MaxFunc(others, func(x, y *handshake) int { // of equals the oldest
+	first := slices.MaxFunc(others, func(x, y *handshake) int { // MaxFunc returns the first of equals, which is the oldest
 		return cmp.Or(cmp.Compare(y.at, x.at), cmp.Compare(networks[x.net], networks[y.net]), cmp.Compare(addrs[x.addr], addrs[y.addr]))
 	})
 	a.remove(first)
@@ -145,7 +144,7 @@ func (h *handshake) Leave() {
 	h.all.remove(h)
 }
 
-// remove needs mu.
+// remove removes h from pending and stops its timer. mu must be held.
 func (a *handshakes) remove(h *handshake) {
 	if i := slices.Index(a.pending, h); i >= 0 {
 		a.pending = slices.Delete(a.pending, i, i+1)
@@ -154,7 +153,7 @@ func (a *handshakes) remove(h *handshake) {
 	h.timer.Stop()
 }
 
-// late ends a greeting that has taken too long, if others need its place.
+// late ends a greeting that takes too long, if calm or more handshakes are pending.
 func (h *handshake) late() {
 	h.all.mu.Lock()
 	defer h.all.mu.Unlock()

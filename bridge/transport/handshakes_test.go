@@ -11,11 +11,11 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// door is where handshakes are counted, and who has had to make room.
+// door is a handshakes whose known addresses the test sets, and which counts dropped handshakes.
 type door struct {
 	handshakes
 	known map[netip.Addr]bool
-	gone  map[string]int // by address
+	gone  map[string]int // number of dropped handshakes by address
 }
 
 func newDoor() *door {
@@ -24,8 +24,7 @@ func newDoor() *door {
 	return d
 }
 
-// from counts in a handshake from an address, "" for one that is not proved, and takes
-// it some way.
+// from adds a handshake from an address, "" if it is not proved, and advances it to a stage.
 func (d *door) from(addr string, at session.Stage) *handshake {
 	var proved netip.Addr
 	if addr != "" {
@@ -36,7 +35,7 @@ func (d *door) from(addr string, at session.Stage) *handshake {
 	return h
 }
 
-// counts is how many greetings there are, and how many handshakes beyond that.
+// counts returns the number of greetings and of later handshakes.
 func (d *door) counts() (greetings, meetings int) {
 	for _, h := range d.pending {
 		if h.at == session.AtGreeting {
@@ -67,7 +66,7 @@ func TestNewcomerIsNeverKeptOut(t *testing.T) {
 	})
 }
 
-// Who makes room, when one place more is needed.
+// If one more place is needed, the oldest handshake of the largest source must be dropped.
 func TestTheOldestOfTheLargestSourceMakesRoom(t *testing.T) {
 	many := func(network string, n int) (addrs []string) {
 		for i := range n {

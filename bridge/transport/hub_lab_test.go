@@ -20,7 +20,7 @@ type hubLab struct {
 	air *air
 
 	mu        sync.Mutex
-	endpoints map[string]*Endpoint // by address
+	endpoints map[string]*Endpoint // key: address
 }
 
 // throughHub runs s over streams in virtual time.
@@ -34,7 +34,7 @@ func throughHub(s scenario) func(*testing.T) {
 	}
 }
 
-// listen makes an endpoint that dials through the hub alone, whatever its socket.
+// listen returns an endpoint that dials only through the hub, regardless of its socket.
 func (h *hubLab) listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	e, err := Listen(conn, cfg)
 	if err != nil {
@@ -47,7 +47,7 @@ func (h *hubLab) listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// hubDoor stands in for the QUIC of an endpoint.
+// hubDoor replaces the QUIC protocol of an endpoint.
 type hubDoor struct {
 	protocol
 	hub  *hubLab
@@ -84,10 +84,10 @@ type flowHalf struct {
 	bytes  bytes.Buffer // arrived
 	onWay  int
 	queue  []func()      // what arrives, in order: of timers that end together, any may be the first
-	shut   bool          // by the writer
-	ended  bool          // shut, and all has arrived
-	closed bool          // by the reader
-	gone   bool          // closed, and the writer knows
+	shut   bool          // the writer has closed it
+	ended  bool          // shut, and all data has arrived
+	closed bool          // the reader has closed it
+	gone   bool          // closed, and the writer has been notified
 	moved  chan struct{} // closed at the next change
 }
 
@@ -122,7 +122,7 @@ func (d *flowDeadline) get() (time.Time, <-chan struct{}) {
 	return d.at, d.moved
 }
 
-// change calls do and wakes who waits.
+// change calls do and wakes waiting calls.
 func (h *flowHalf) change(do func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,7 +131,7 @@ func (h *flowHalf) change(do func()) {
 	h.moved = make(chan struct{})
 }
 
-// wait calls try until it says that it is done.
+// wait calls try until it returns true.
 func (h *flowHalf) wait(d *flowDeadline, try func() bool) error {
 	for {
 		at, reset := d.get()

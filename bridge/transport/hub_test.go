@@ -71,7 +71,7 @@ func TestQuietSessionThroughHubStaysAlive(t *testing.T) {
 	})(t)
 }
 
-// What the layer above says each second is enough of a sign of life.
+// Data that the layer above sends each second makes pings unnecessary.
 func TestBusySessionThroughHubPingsRarely(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot, pc := l.pair(t)
@@ -116,7 +116,7 @@ func TestSessionThroughHubCarriesNothingButControl(t *testing.T) {
 	})(t)
 }
 
-// Neither end reads: what both say then must not keep them from the goodbye for ever.
+// Neither end reads. Blocked writes of both ends must not block the goodbye forever.
 func TestUnreadSessionThroughHubEnds(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot, pc := l.pair(t)
@@ -149,7 +149,7 @@ func TestUnreadSessionThroughHubEnds(t *testing.T) {
 	})(t)
 }
 
-// Whoever does not finish the handshake is dropped, whatever it does.
+// A peer that does not finish the handshake is dropped in every case.
 func TestIdlersAtTheHubAreDropped(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot")
@@ -204,7 +204,7 @@ func TestCrowdAtTheHubDropsItsOwn(t *testing.T) {
 	})(t)
 }
 
-// meddler is a stream in the hands of the hub's operator, who changes what passes.
+// meddler is a stream of which a malicious hub changes the data.
 type meddler struct {
 	net.Conn
 	change func([]byte)
@@ -216,7 +216,7 @@ func (m *meddler) Write(b []byte) (int, error) {
 	return m.Conn.Write(b)
 }
 
-// Whatever byte is changed of what the dialler says, there is no session.
+// If the hub changes any byte of the dialler, no session is established.
 func TestMeddlingHubGetsNoSession(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot, pc := l.node(t, "robot"), l.node(t, "pc")
@@ -235,7 +235,7 @@ func TestMeddlingHubGetsNoSession(t *testing.T) {
 			if err == nil {
 				time.Sleep(overtls.PingPeriod)
 				alive = s.Err() == nil
-				s.Close("") // then nobody writes any more
+				s.Close("") // then no more data is written
 			}
 			if alive && passed > at {
 				t.Errorf("byte %d of %d changed: a session", at, passed)

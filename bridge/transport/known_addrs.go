@@ -9,9 +9,9 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// knownAddrs are the addresses where members are expected: those that the operator
-// has listed, and those with a session within the last day. Some places are kept for
-// handshakes with them. A restart forgets them.
+// knownAddrs has the addresses at which members are expected: those that the operator has
+// listed, and those with a session within the last day. Some places are reserved for their
+// handshakes. A restart forgets the addresses of sessions.
 type knownAddrs struct {
 	mu     sync.Mutex
 	listed map[netip.Addr]bool
@@ -20,8 +20,8 @@ type knownAddrs struct {
 
 // linkedAt records the sessions with one address.
 type linkedAt struct {
-	live int
-	last time.Time // when one began or ended
+	live int       // number of open sessions
+	last time.Time // when a session last began or ended
 }
 
 const (
@@ -29,12 +29,12 @@ const (
 	maxKnownAddrs = 1024
 )
 
-// Expect replaces the list of addresses, whatever their ports, for whose handshakes the
-// endpoint keeps places when strangers take all others. It also keeps places for
-// addresses that had a session within a day.
+// Expect replaces the list of addresses, regardless of their ports, for whose handshakes the
+// endpoint reserves places. Unknown peers cannot use these. The endpoint also reserves places
+// for addresses that had a session within a day.
 func (e *Endpoint) Expect(listed []Addrs) { e.knownAddrs.list(listed) }
 
-// list replaces what the operator has listed.
+// list replaces the addresses that the operator has listed.
 func (a *knownAddrs) list(addrs []Addrs) {
 	listed := make(map[netip.Addr]bool)
 	for _, at := range addrs {
@@ -49,10 +49,11 @@ func (a *knownAddrs) list(addrs []Addrs) {
 	a.listed = listed
 }
 
-// begins notes a new session with an address.
+// begins records a new session with an address.
 func (a *knownAddrs) begins(addr netip.Addr) { a.note(addr, 1) }
 
-// ends notes that a session with addr has ended. last is the address of its peer at the end.
+// ends records that a session which began with addr has ended. last is the peer's address at
+// the end.
 func (a *knownAddrs) ends(addr, last netip.Addr) {
 	a.note(addr, -1)
 	if last != addr {
@@ -60,7 +61,8 @@ func (a *knownAddrs) ends(addr, last netip.Addr) {
 	}
 }
 
-// note ignores peers without an IP address: those behind a hub.
+// note adds more to the open sessions of addr. It ignores peers without an IP address, which are
+// behind a hub.
 func (a *knownAddrs) note(addr netip.Addr, more int) {
 	if !addr.IsValid() {
 		return
@@ -76,7 +78,7 @@ func (a *knownAddrs) note(addr netip.Addr, more int) {
 	}
 }
 
-// forget drops the address whose last session ended longest ago. Needs mu.
+// forget removes the address whose last session ended longest ago. mu must be held.
 func (a *knownAddrs) forget() {
 	var first netip.Addr
 	for addr, at := range a.linked {
@@ -98,7 +100,7 @@ func (a *knownAddrs) has(addr netip.Addr) bool {
 	return ok && (at.live > 0 || time.Since(at.last) <= knownFor)
 }
 
-// live reports whether there is a session with an address.
+// live reports whether there is an open session with an address.
 func (a *knownAddrs) live(addr netip.Addr) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// lab is where endpoints meet in a test: an emulated network in virtual time, or
-// the loopback interface.
+// lab is the network of endpoints in a test: an emulated network in virtual time, or the
+// loopback interface.
 type lab struct {
 	listen func(net.PacketConn, Config) (*Endpoint, error) // the transport under test
 	bind   func(*testing.T, netip.AddrPort) net.PacketConn
@@ -164,7 +164,7 @@ func (l *lab) join(t *testing.T, listener, dialler *Endpoint) (accepted, dialled
 	return accepted, dialled
 }
 
-// patience is how long a test waits in virtual time for what must come.
+// patience is the time, in virtual time, for which a test waits for an expected event.
 const patience = 15 * time.Second
 
 func waitDone(t *testing.T, s *session.Session) error {
@@ -205,5 +205,5 @@ func (b *logs) lines(text string) []string {
 	return found
 }
 
-// localAddr is where an endpoint listens, over QUIC if it does over both.
+// localAddr returns the local address of an endpoint, that for QUIC if it has both.
 func (e *Endpoint) localAddr() net.Addr { return cmp.Or(e.addrs.QUIC, e.addrs.SCTP) }

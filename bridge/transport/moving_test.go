@@ -9,8 +9,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// A NAT that forgets its mapping, a change of the wireless network: from one packet
-// to the next a node sends from another address, and is no longer at the old one.
+// After a NAT has lost its mapping, or a change of the wireless network, a node suddenly sends
+// from a new address and no longer receives at the old one.
 func movedPeerKeepsSession(t *testing.T, l *lab) {
 	robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
 	robot, pc := l.join(t, robotEnd, pcEnd)
@@ -43,8 +43,8 @@ func movedPeerKeepsSession(t *testing.T, l *lab) {
 	controlWorks(t, robot, pc)
 }
 
-// A node that is silent when its address changes is found again by what it says to
-// stay alive.
+// If a node is silent when its address changes, the peer learns the new address from its
+// keep-alives.
 func quietMovedPeerKeepsSession(t *testing.T, l *lab) {
 	robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
 	robot, pc := l.join(t, robotEnd, pcEnd)
@@ -59,9 +59,9 @@ func quietMovedPeerKeepsSession(t *testing.T, l *lab) {
 	controlWorks(t, robot, pc)
 }
 
-// A member may lie about its address, or somebody may send copies of its packets from
-// elsewhere, faster than the packets themselves. That must not turn what we send
-// against whoever is at that address, nor away from the member.
+// A member may lie about its address, or an attacker may send copies of its packets from
+// another address, faster than the packets themselves. Our packets must then not flood the
+// host at that address, and must still reach the member.
 func liarCannotAimAtVictim(t *testing.T, l *lab) {
 	robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
 	robot, pc := l.join(t, robotEnd, pcEnd)

@@ -12,7 +12,7 @@ import (
 	"achbridge/testnet"
 )
 
-// What a path of 1280 bytes, as IPv6 has everywhere, carries: everything.
+// A path of 1280 bytes, which IPv6 guarantees, must carry all packets.
 func TestSessionsFitAPathOf1280Bytes(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -28,7 +28,8 @@ func TestSessionsFitAPathOf1280Bytes(t *testing.T) {
 	}
 }
 
-// A path of 576 bytes is SCTP's alone, and whoever may choose is there in time.
+// Only SCTP works on a path of 576 bytes. A dialler with both protocols must also succeed in
+// time.
 func TestSCTPFitsAPathOf576Bytes(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -7,8 +7,8 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// Whoever holds the key may announce datagrams in which there is room for nothing: none of
-// them becomes a session, from either side.
+// A member may announce a datagram size that is too small for any frame. Neither side must
+// establish a session then.
 func TestPeerWithoutRoomInItsDatagramsIsRefused(t *testing.T) {
 	withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
 		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"}))

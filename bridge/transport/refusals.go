@@ -12,20 +12,20 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// refusals logs refused peers: one line a second for each address, and for at most
-// maxVoices addresses a second, since addresses can be forged. What was left out
-// is counted in the next line.
+// refusals logs refused peers: one line a second for each address, and for at most maxVoices
+// addresses a second, since addresses can be forged. The next line has the number of omitted
+// lines.
 type refusals struct {
 	log     *slog.Logger
-	network func() string // ours
+	network func() string // returns our network
 
 	mu     sync.Mutex
-	last   map[string]time.Time // by host part of the address
-	silent int                  // lines left out since the last one
+	last   map[string]time.Time // time of the last line; key: host part of the address
+	silent int                  // lines omitted since the last one
 
-	ousted  logline.Limit // handshakes
-	began   time.Time     // its clock
-	telling bool          // of them; the line is being written
+	ousted  logline.Limit // limits the lines about dropped handshakes
+	began   time.Time     // zero of the clock of ousted
+	telling bool          // a line about dropped handshakes is being written
 }
 
 const (
@@ -37,8 +37,8 @@ func newRefusals(log *slog.Logger, network func() string) *refusals {
 	return &refusals{log: log, network: network, last: make(map[string]time.Time), ousted: logline.Limit{Period: refusalPeriod}, began: time.Now()}
 }
 
-// Report logs that the node at addr is not of our network. It is the same to the operator
-// whether that node refused us or we refused it.
+// Report logs that the node at addr refused us or that we refused it. This makes no difference
+// to the operator.
 func (r *refusals) Report(addr net.Addr, c trust.Claim, err error) {
 	silent, due := r.due(addr, time.Now())
 	if !due {
@@ -86,7 +86,7 @@ func (r *refusals) crowded() {
 	}()
 }
 
-// counted adds how many lines were left out.
+// counted adds the number of omitted lines to attrs.
 func counted(attrs []any, silent int) []any {
 	if silent == 0 {
 		return attrs
@@ -94,8 +94,8 @@ func counted(attrs []any, silent int) []any {
 	return append(attrs, "count", silent)
 }
 
-// due reports whether a line about addr may be logged now, and how many lines were left
-// out since the last one.
+// due reports whether a line about addr may be logged now, and returns the number of lines
+// omitted since the last one.
 func (r *refusals) due(addr net.Addr, now time.Time) (silent int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

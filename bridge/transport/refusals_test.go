@@ -20,7 +20,7 @@ func TestRefusalsAreLoggedOnceASecond(t *testing.T) {
 		for port := range 5 { // one host, whatever its port
 			r.Report(addr(1, port), trust.Claim{}, trust.ErrWrongKey)
 		}
-		for host := range 100 { // and no more than maxVoices hosts
+		for host := range 100 { // no more than maxVoices hosts are logged
 			r.Report(addr(100+host, 1), trust.Claim{}, trust.ErrWrongKey)
 		}
 		if got := len(log.lines("")); got != maxVoices {

@@ -10,12 +10,12 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// trusted is the key and the list of revocations in effect.
+// trusted returns the membership in effect: the key and the list of revocations.
 func (e *Endpoint) trusted() *trust.Member { return e.member.Load() }
 
-// SetKey replaces the endpoint's key; host and node stay the same. Sessions whose peers
-// are strangers under the new key end, and SetKey tells the peers why; the others stay.
-// An error changes nothing.
+// SetKey replaces the endpoint's key; host and node stay the same. It closes the sessions of
+// peers that the new key does not accept, with the reason; the others stay. If it returns an
+// error, nothing has changed.
 func (e *Endpoint) SetKey(key trust.Key) error {
 	if key.IsZero() {
 		return errors.New("set key: no network key")
@@ -58,15 +58,16 @@ func (e *Endpoint) Revoke(list []byte) (taken bool, err error) {
 	return true, nil
 }
 
-// Revocations returns the list in effect, nil if there is none.
+// Revocations returns the list of revocations in effect, or nil if there is none.
 func (e *Endpoint) Revocations() *trust.Revocations { return e.trusted().Revocations() }
 
-// Signer returns the key by which this host signs what others check by Session.SignedBy; nil
-// under a shared key. SetKey changes it, but no session that began before: see Signs.
+// Signer returns the key with which this host signs data that others verify by
+// Session.SignedBy. It is nil under a shared key. SetKey changes it, but existing sessions keep
+// the former certificate: see Signs.
 func (e *Endpoint) Signer() crypto.Signer { return e.trusted().Signer() }
 
-// Signs reports whether the peer of s, a session through a hub, can check what Signer signs now:
-// this end has shown that certificate when s began.
+// Signs reports whether the peer of s, a session through a hub, can verify signatures by the
+// current Signer. It can if this end presented that certificate when s began.
 func (e *Endpoint) Signs(s *session.Session) bool {
 	then, now := s.Self().Signer(), e.Signer()
 	if then == nil || now == nil {
@@ -76,11 +77,11 @@ func (e *Endpoint) Signs(s *session.Session) bool {
 	return ok && public.Equal(now.Public())
 }
 
-// NamesBind reports whether certificates prove the host names and node ids of peers.
-// Under a shared key they are claims of members.
+// NamesBind reports whether certificates prove the host names and node ids of peers. Under a
+// shared key a member may claim any of them.
 func (e *Endpoint) NamesBind() bool { return e.trusted().NamesBind() }
 
-// Review ends the sessions of peers whose certificates have ended. Call it every few
+// Review closes the sessions of peers whose certificates have expired. Call it every few
 // seconds.
 func (e *Endpoint) Review() {
 	e.mu.Lock()
@@ -88,13 +89,13 @@ func (e *Endpoint) Review() {
 	e.review()
 }
 
-// adopt puts member into effect. It needs e.mu.
+// adopt puts member into effect. e.mu must be held.
 func (e *Endpoint) adopt(member *trust.Member) {
 	e.member.Store(member)
 	e.review()
 }
 
-// review ends the sessions of peers that are no longer trusted. It needs e.mu.
+// review closes the sessions of peers that are no longer trusted. e.mu must be held.
 func (e *Endpoint) review() {
 	member := e.trusted()
 	for s := range e.sessions {
@@ -108,7 +109,7 @@ func (e *Endpoint) review() {
 	}
 }
 
-// noLonger is the reason that a peer gets whose session ends since it is no longer trusted.
+// noLonger returns the reason that is sent to a peer that is no longer trusted.
 func noLonger(err error) string {
 	if errors.Is(err, trust.ErrWrongKey) {
 		return "this node has changed its key, and yours is of another network"

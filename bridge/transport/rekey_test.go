@@ -10,7 +10,7 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// must returns what a change of keys has come to.
+// must returns the key, or panics on an error.
 func must(k trust.Key, err error) trust.Key {
 	if err != nil {
 		panic(err)
@@ -97,7 +97,7 @@ func TestChangedKeyEndsTheSessionsOfStrangersAlone(t *testing.T) {
 	})
 }
 
-// A handshake that a change of keys overtakes leads to nothing.
+// A handshake must fail if the key is changed before its end.
 func TestSessionOfADroppedKeyIsNotLetIn(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot")

@@ -15,8 +15,8 @@ func (l *lab) restart(t *testing.T, e *Endpoint, cfg Config) *Endpoint {
 	return l.startAt(t, l.crash(e), cfg)
 }
 
-// Whoever has the key, or had it, and takes a node's address and id, does not end the
-// sessions of the node: they know nothing of its secret.
+// A present or former member that takes over a node's address and id cannot end the node's
+// sessions, since it does not know the node's secret.
 func TestResetOfAnotherIsNotBelieved(t *testing.T) {
 	overBoth(t, func(t *testing.T, l *lab) {
 		a := newAuthority(t)
@@ -39,7 +39,7 @@ func TestResetOfAnotherIsNotBelieved(t *testing.T) {
 	})
 }
 
-// A node that has got another key can still tell that it was restarted.
+// A node with a new key can still report to its peers that it was restarted.
 func TestRestartIsNoticedAfterAChangeOfKeys(t *testing.T) {
 	overBoth(t, func(t *testing.T, l *lab) {
 		both := must(l.keys[0].Add(l.keys[1]))

@@ -16,8 +16,8 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// crowdSize is how many addresses strangers have who begin handshakes that they never
-// finish, and another when one comes to nothing.
+// crowdSize is the number of attackers' addresses. Each attacker begins a handshake that it never
+// finishes, and another one when that has failed.
 const crowdSize = 160
 
 // gag passes on the first packets that are written, until it is given more.
@@ -42,13 +42,13 @@ func (g *gag) ReadFrom(b []byte) (int, net.Addr, error) {
 	return n, from, err
 }
 
-// again is how many packets follow a Retry.
+// again returns the number of packets that follow a Retry.
 func (g *gag) again() int32 { return 1 }
 
-// isRetry tells whether a packet asks for a proof of the address (RFC 9000 section 17.2.5).
+// isRetry reports whether a packet requests a proof of the address (RFC 9000 section 17.2.5).
 func isRetry(b []byte) bool { return len(b) > 0 && b[0]&0xf0 == 0xf0 }
 
-// attack is how a stranger holds a handshake, until it ends or ctx is done.
+// attack keeps one handshake of an unknown peer unfinished, until it ends or ctx is done.
 type attack func(ctx context.Context, bind func() net.PacketConn, robot *Endpoint)
 
 // halfOverQUIC sends the first of the packets that a ClientHello takes.

@@ -14,8 +14,8 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// Listen takes any net.PacketConn with any kind of address, so that a test can
-// put nodes on whatever network it likes.
+// Listen must accept any net.PacketConn with any kind of address, so that tests can use any
+// network.
 func TestAnyPacketConnWillDo(t *testing.T) {
 	listen := func(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 		return Listen(seatConn{conn.(*simnet.SimConn)}, cfg)

@@ -23,7 +23,7 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// stranger is a QUIC stack on the same network that keeps none of our rules.
+// stranger is a QUIC stack on the same network that ignores the rules of our protocol.
 type stranger struct {
 	*quic.Transport
 	tls  *tls.Config
@@ -50,7 +50,7 @@ func (s *stranger) dial(t *testing.T, e *Endpoint) (*quic.Conn, error) {
 	return s.Dial(ctx, e.localAddr(), s.tls, s.conf)
 }
 
-// askForWelcome asks for the welcome of a listener.
+// askForWelcome requests the welcome of a listener.
 func askForWelcome(t *testing.T, conn *quic.Conn) error {
 	t.Helper()
 	stream, err := conn.OpenStream()
@@ -64,7 +64,7 @@ func askForWelcome(t *testing.T, conn *quic.Conn) error {
 	return err
 }
 
-// refused checks that the endpoint ended the stranger's connection.
+// refused checks that the endpoint closed the connection of the unknown peer.
 func refused(t *testing.T, conn *quic.Conn, err error) {
 	t.Helper()
 	if err != nil {
@@ -118,8 +118,8 @@ func issue(t *testing.T, template, issuer *x509.Certificate, authority ed25519.P
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
 }
 
-// withStranger runs a scenario of one node and whoever comes, after which the
-// node must still welcome a member and have handed out nobody else.
+// withStranger runs a scenario of one node and unknown peers. Afterwards the node must still
+// accept a member, and must not have returned any other session from Accept.
 func withStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
 	return withStrangerOver(Listen, s)
 }
@@ -341,7 +341,7 @@ func TestPeerCannotOpenFurtherControlStreams(t *testing.T) {
 	})(t)
 }
 
-// The dialler meets hostile acceptors.
+// A dialler must refuse hostile acceptors.
 func TestDiallerRefusesStrangers(t *testing.T) {
 	robot := trust.Peer{Node: nodeOf("robot"), Host: "robot"}
 	for _, c := range []struct {

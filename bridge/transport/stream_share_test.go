@@ -11,7 +11,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// What streams leave to each other, to the control stream and to datagrams.
+// Tests of how streams share the session with each other, the control stream and datagrams.
 
 func unreadStreamHoldsUpNobody(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
@@ -39,8 +39,8 @@ func unreadStreamHoldsUpNobody(t *testing.T, l *lab) {
 	await.Receive(t, "write", ended)
 }
 
-// unreadStreamsLeaveControl: twenty streams that stand still take no room from
-// the control stream.
+// unreadStreamsLeaveControl checks that twenty streams that are not read do not block the
+// control stream.
 func unreadStreamsLeaveControl(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
 	for range 20 {
@@ -72,9 +72,9 @@ func unreadStreamsLeaveControl(t *testing.T, l *lab) {
 	}
 }
 
-// datagramsOvertakeStreams: beside a writer that keeps to what the path carries a
-// datagram leaves at once. Beside one that fills the congestion window it waits for
-// the next acknowledgement, of which there is one for every second packet.
+// datagramsOvertakeStreams checks that a datagram is sent at once if a stream's writer does not
+// exceed the path's rate. If the writer fills the congestion window, the datagram waits for the
+// next acknowledgement, of which there is one for every second packet.
 func datagramsOvertakeStreams(t *testing.T, l *lab) {
 	const (
 		rate   = 1_250_000 // 10 Mbit/s

@@ -60,7 +60,7 @@ func write(t *testing.T, w io.Writer, text string) {
 	}
 }
 
-// fill writes until an error comes, which it reports.
+// fill writes until it gets an error, which it sends to the channel.
 func fill(w io.Writer) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
@@ -207,7 +207,7 @@ func acceptStreamEndsWithContext(t *testing.T, l *lab) {
 	if _, err := robot.AcceptStream(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("accept: got %v, want context.DeadlineExceeded", err)
 	}
-	joinStream(t, pc, robot) // the next call finds what came meanwhile
+	joinStream(t, pc, robot) // the next call returns what has arrived since
 }
 
 func closeEndsBlockedStreams(t *testing.T, l *lab) {

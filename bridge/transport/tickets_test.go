@@ -11,7 +11,7 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// ticketCounter is where a dialler keeps what lets it resume a connection.
+// ticketCounter is a dialler's session cache that counts the tickets stored in it.
 type ticketCounter struct {
 	tls.ClientSessionCache
 	kept atomic.Int32
@@ -24,8 +24,9 @@ func (c *ticketCounter) Put(key string, s *tls.ClientSessionState) {
 	c.ClientSessionCache.Put(key, s)
 }
 
-// A resumed connection would show no certificate: who has been revoked since would get
-// in again. So there is nothing to resume by, and no early data, which could be replayed.
+// A peer presents no certificate in a resumed connection, so a host that was revoked meanwhile
+// would be accepted. Therefore there are no session tickets, and no early data, which could be
+// replayed.
 func TestNobodyGetsATicket(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot")

@@ -34,7 +34,7 @@ const (
 	// PingPeriod is the time without records from this end after which it sends a ping. The
 	// layer above sends data every second, so pings are rare.
 	PingPeriod = time.Second
-	// RTTEvery is the number of PingPeriods between measurements of the round-trip time.
+	// RTTEvery is the number of ping periods between measurements of the round-trip time.
 	RTTEvery = 10
 )
 

@@ -160,7 +160,7 @@ func socketWithoutNetwork(t *testing.T) *quietSocket {
 	}
 	result := make(chan made)
 	go func() {
-		runtime.LockOSThread() // for ever: the thread ends with its network
+		runtime.LockOSThread() // never unlocked: the thread ends with its network namespace
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		if err != nil {
 			result <- made{nil, fmt.Errorf("network namespace: %w", err)}

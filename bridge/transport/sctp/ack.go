@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// SCTP sends two kinds of packets more often than is of use.
+// SCTP sends some packets too often: FORWARD TSN and SACK.
 //
 // FORWARD TSN (RFC 3758): pion/sctp counts a datagram without retransmission as abandoned as
-// soon as it is sent. It answers each acknowledgement with a FORWARD TSN, which tells the peer
-// to skip all that is under way, and which the peer acknowledges at once. On a link of 2 ms
-// that made 9000 packets a second each way, a quarter of 20 Mbit/s. A datagram that such a
-// packet overtakes is lost. So the tap holds FORWARD TSN back unless the peer misses
-// something, and then sends it after skipDelay.
+// soon as it is sent. It answers each acknowledgement with a FORWARD TSN, which makes the peer
+// skip all packets in flight, and which the peer acknowledges at once. On a link with a delay of
+// 2 ms that made 9000 packets a second in each direction, a quarter of 20 Mbit/s. A datagram
+// that such a packet overtakes is lost. So the tap delays FORWARD TSN for skipDelay, and sends
+// it only if the peer misses packets.
 //
 // SACK: pion/sctp acknowledges every second packet, and at once when one is missing. The layer
-// above acknowledges datagrams itself, and on a narrow path so many SACKs take too much. So
-// datagrams are acknowledged every sackPeriod or sackBytes.
+// above acknowledges datagrams itself, and on a narrow path that many SACKs use too much of the
+// bandwidth. So datagrams are acknowledged every sackPeriod or sackBytes.
 //
-// ackState has the state of both, under the link's mu.
+// ackState has the state of both. The link's mu guards it.
 type ackState struct {
 	gaps bool      // the last acknowledgement reported missing packets
 	came time.Time // when the last acknowledgement arrived
@@ -26,7 +26,7 @@ type ackState struct {
 	sent time.Time // when the last FORWARD TSN was sent
 	wait *time.Timer
 
-	bytes    int  // of datagrams that have arrived since our last acknowledgement
+	bytes    int  // bytes of datagrams that have arrived since our last acknowledgement
 	reliable bool // other data has arrived since then
 	acked    time.Time
 }
@@ -35,15 +35,15 @@ const (
 	chunkSack    = 3
 	chunkForward = 192
 
-	// skipDelay is longer than packets usually overtake each other by. There is no hurry: a
-	// lost packet takes its size from the window, which is large.
+	// skipDelay is longer than the usual reordering of packets. There is no hurry: a lost
+	// packet reduces the window by its size, but the window is large.
 	skipDelay = 30 * time.Millisecond
-	// sackPeriod is half of the delay that any acknowledgement may have.
+	// sackPeriod is half of the permitted delay of an acknowledgement.
 	sackPeriod = 100 * time.Millisecond
 	sackBytes  = minWindow / 16
 
-	// tailSilence is how long without an acknowledgement the last packets count as lost. An
-	// acknowledgement may be delayed by 200 ms.
+	// tailSilence is the time without an acknowledgement after which the last packets count as
+	// lost. An acknowledgement may be delayed by 200 ms.
 	tailSilence = 300 * time.Millisecond
 )
 
@@ -63,7 +63,7 @@ func isSack(packet []byte) bool {
 	return false
 }
 
-// arrived notes a DATA chunk from the peer.
+// arrived records a DATA chunk from the peer.
 func (l *link) arrived(chunk []byte) {
 	if len(chunk) < dataHeader {
 		return
@@ -76,7 +76,7 @@ func (l *link) arrived(chunk []byte) {
 	}
 }
 
-// needless reports whether an acknowledgement need not be sent, since a later one will do.
+// needless reports whether an acknowledgement can be omitted, since a later one suffices.
 func (l *link) needless(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +88,7 @@ func (l *link) needless(now time.Time) bool {
 	return false
 }
 
-// acknowledged notes a SACK chunk.
+// acknowledged records a SACK chunk from the peer.
 func (l *link) acknowledged(chunk []byte, now time.Time) {
 	if len(chunk) < 16 {
 		return

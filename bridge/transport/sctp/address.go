@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// peerAddress is where the peer of a session is, under the path's mu.
+// peerAddress has the address of the peer of a session. The path's mu guards it.
 //
 // An authentic record that is newer than all others may come from a new address: because the
 // peer has moved, because a member lies about its address, or because an attacker's copy of
@@ -17,25 +17,25 @@ import (
 // heartbeat with a nonce (RFC 9260 section 5.4, as RFC 9146 section 6 requires).
 type peerAddress struct {
 	proved net.Addr
-	aim    net.Addr // where the packet that is being written goes; nil: to proved
+	aim    net.Addr // destination of the packet that is being written; nil means proved
 
-	asked net.Addr // the address that a heartbeat was sent to
+	asked net.Addr // unproved address to which the last heartbeat was sent
 	nonce [nonceSize]byte
 	at    time.Time // when that heartbeat was sent
 }
 
 const (
-	// askPeriod is the shortest time between two questions, however many addresses appear.
+	// askPeriod is the least time between two such heartbeats, even if many addresses appear.
 	askPeriod = 50 * time.Millisecond
-	// nonceSize differs from that of pion/sctp's own heartbeats, so that the library does not
-	// take an answer to ours for its own.
+	// nonceSize differs from that of pion/sctp's own heartbeats, so that the library ignores
+	// answers to ours.
 	nonceSize = 16
 
 	heartbeatNonce = 8 // offset in the chunk
 	paramHeartbeat = 1
 )
 
-// destination is the address for the packet that is being written.
+// destination returns the address for the packet that is being written.
 func (p *path) destination() net.Addr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +45,7 @@ func (p *path) destination() net.Addr {
 	return p.address.proved
 }
 
-// peerAddr is where the peer proved to be.
+// peerAddr returns the proved address of the peer.
 func (p *path) peerAddr() net.Addr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,8 @@ func (p *path) ask(at net.Addr) (nonce [nonceSize]byte, ok bool) {
 	return nonce, true
 }
 
-// answered makes the address of a heartbeat the proved one, if chunk answers it from there.
+// answered makes the address of the last heartbeat the proved one, if chunk answers it from
+// that address.
 func (p *path) answered(chunk []byte, at net.Addr) {
 	if len(chunk) != heartbeatNonce+nonceSize {
 		return
@@ -90,8 +91,8 @@ func (p *path) answered(chunk []byte, at net.Addr) {
 	p.address.proved, p.address.asked = at, nil
 }
 
-// follow sends a heartbeat to the address of the peer's newest record, if that is new. It is
-// called when DTLS has checked all packets so far.
+// follow sends a heartbeat to the address of the peer's newest record, if that address is new. It
+// must be called when DTLS has authenticated all packets so far.
 func (l *link) follow() {
 	at := l.conn.RemoteAddr()
 	if nonce, ok := l.path.ask(at); ok {
@@ -99,7 +100,7 @@ func (l *link) follow() {
 	}
 }
 
-// headerTo is the common header of packets to a peer with that INIT chunk: ports, tag
+// headerTo returns the common header of packets to a peer with this INIT chunk: ports, tag
 // and no checksum.
 func headerTo(init []byte) [commonHeader]byte {
 	header := [commonHeader]byte{firstByte, associationPort & 0xff, firstByte, associationPort & 0xff}
@@ -107,7 +108,7 @@ func headerTo(init []byte) [commonHeader]byte {
 	return header
 }
 
-// heartbeat is a packet that asks the peer to repeat a nonce.
+// heartbeat returns a packet that requests the peer to return a nonce.
 func (l *link) heartbeat(nonce [nonceSize]byte) []byte {
 	packet := append(l.header[:], chunkHeartbeat, 0)
 	packet = binary.BigEndian.AppendUint16(packet, heartbeatNonce+nonceSize)
@@ -116,7 +117,7 @@ func (l *link) heartbeat(nonce [nonceSize]byte) []byte {
 	return append(packet, nonce[:]...)
 }
 
-// write sends an SCTP packet, to the peer's proved place unless told otherwise.
+// write sends an SCTP packet to the address to, or to the peer's proved address if to is nil.
 func (l *link) write(b []byte, to net.Addr) (int, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelBuffer is the size of the socket's buffers to ask for, in bytes, as quic-go does: SCTP
-// begins with a window of 1 MiB, and Linux's usual buffer holds some 90 packets. With a
-// smaller buffer a burst is lost while the reader waits for a processor.
+// kernelBuffer is the requested size of the socket's buffers, in bytes, the same as in quic-go.
+// SCTP begins with a window of 1 MiB, and Linux's default buffer has room for about 90 packets.
+// With a smaller buffer a burst is lost while the reader waits for a CPU.
 const kernelBuffer = 7 << 20
 
-// growBuffers asks for kernelBuffer, beyond net.core.rmem_max and wmem_max if we may
-// (CAP_NET_ADMIN), and returns what it got, in bytes as Linux counts them: with its
-// bookkeeping, for which it doubles what it is asked. Zero is unknown.
+// growBuffers requests kernelBuffer, beyond net.core.rmem_max and wmem_max if permitted
+// (CAP_NET_ADMIN). It returns the sizes in effect, in bytes as Linux counts them: Linux doubles
+// the requested size for its bookkeeping. Zero means unknown.
 func growBuffers(conn net.PacketConn) (receive, send int) {
 	if c, ok := conn.(interface {
 		SetReadBuffer(int) error

@@ -28,7 +28,7 @@ func TestSCTPSocketGetsTheBuffersItMay(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("%s is %d: got %d bytes, of %d", c.limit, most, c.got, kernelBuffer)
-		// Linux doubles what it is asked. Who may go beyond the limit gets all.
+		// Linux doubles the requested size. A privileged process may exceed the limit.
 		if want := 2 * min(most, kernelBuffer); c.got < want {
 			t.Errorf("%s: got %d bytes, want %d or more", c.limit, c.got, want)
 		}

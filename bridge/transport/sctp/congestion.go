@@ -2,9 +2,8 @@ package sctp
 
 import "time"
 
-// congestionWindow limits the unacknowledged bytes of streams. It is a congestion window as in RFC
-// 5681, since the association's own window is held open for datagrams. The zero value is not
-// ready.
+// congestionWindow limits the unacknowledged bytes of streams. It works as in RFC 5681, since the
+// association's own window is kept open for datagrams. The zero value is not ready.
 type congestionWindow struct {
 	limit, threshold int // bytes
 	credit           int // acknowledged bytes towards the next step
@@ -14,7 +13,7 @@ type congestionWindow struct {
 const (
 	initialCwnd = 10 * maxPayload
 	minCwnd     = 4 * maxPayload
-	// maxCwnd leaves datagrams half of the association's window.
+	// maxCwnd leaves half of the association's window to datagrams.
 	maxCwnd = minWindow / 2
 )
 
@@ -22,8 +21,8 @@ func newCongestionWindow() congestionWindow {
 	return congestionWindow{limit: initialCwnd, threshold: maxCwnd}
 }
 
-// acked raises the limit after n bytes were acknowledged. It is called only if the limit made
-// a writer wait.
+// acked raises the limit after n bytes were acknowledged. Call it only if a writer had to wait
+// for the limit.
 func (f *congestionWindow) acked(n int) {
 	if f.limit < f.threshold {
 		f.limit = min(f.limit+n, maxCwnd)

@@ -10,14 +10,14 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// datagrams is what a link needs for datagrams.
+// datagrams is the state of a link for datagrams.
 type datagrams struct {
 	stream   *sctp.Stream
 	received chan []byte
 
 	// Guarded by the link's mu.
-	queued int // datagrams that SCTP has not sent yet
-	bytes  int // of those
+	queued int // number of datagrams that SCTP has not sent yet
+	bytes  int // size of the queued datagrams
 }
 
 func (l *link) SendDatagram(b []byte) error {
@@ -44,8 +44,7 @@ func (l *link) SendDatagram(b []byte) error {
 	return nil
 }
 
-// receive takes datagrams out of the association, so that they never count against
-// what the peer may send.
+// receive reads datagrams from the association, so that they never use its receive window.
 func (l *link) receive() {
 	b := make([]byte, largestPacket)
 	for {
@@ -71,8 +70,8 @@ func (l *link) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 
 func (l *link) MaxDatagram() int { return (l.mtu - commonHeader - dataHeader) &^ 3 }
 
-// Window is the congestion window, or the peer's receive window if that is less, minus the
-// bytes that wait in SCTP already.
+// Window returns the congestion window, or the peer's receive window if that is less, minus the
+// bytes that wait in SCTP.
 func (l *link) Window() int {
 	l.mu.Lock()
 	waiting := l.datagrams.bytes
@@ -81,7 +80,7 @@ func (l *link) Window() int {
 	return max(0, min(int(l.assoc.CWND()), int(l.assoc.RWND())+flying)-l.mtu-waiting)
 }
 
-// sent notes a DATA chunk that leaves.
+// sent records a DATA chunk that is sent.
 func (l *link) sent(chunk []byte) {
 	if len(chunk) < dataHeader {
 		return
@@ -99,9 +98,9 @@ func (l *link) sent(chunk []byte) {
 	}
 }
 
-// urge wakes SCTP to look at its queue again. After the last packets were lost, SCTP sends only
-// two packets each time it is woken, whatever the window (its TLR), and the rest only after
-// the next acknowledgement.
+// urge wakes SCTP so that it continues sending its queue. After a loss of the last packets,
+// SCTP sends only two packets each time it is woken, regardless of the window (its TLR), and
+// the rest only after the next acknowledgement.
 func (l *link) urge() {
 	l.mu.Lock()
 	waiting := l.datagrams.queued > 0

@@ -13,7 +13,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// forge sends a packet that says it comes from somewhere.
+// forge sends a packet with a forged source address.
 func (l *lab) forge(from, to net.Addr, b []byte) {
 	l.SendPacket(simnet.Packet{From: from, To: to, Data: b})
 }
@@ -26,8 +26,8 @@ func record(typ byte, epoch uint16, id, content []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(content))), content...)
 }
 
-// Whoever sees the packets of a session knows its addresses and ids, and can send
-// what he likes in either end's name.
+// An observer of a session's packets knows its addresses and ids, and can send any packet with
+// the source address of either end.
 func TestObserverOnThePathCannotEndASession(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -62,7 +62,7 @@ func TestObserverOnThePathCannotEndASession(t *testing.T) {
 					kind     byte
 				}{{pcEnd, robotEnd, robotPath, kindToListener}, {robotEnd, pcEnd, pcPath, kindToDialler}} {
 					b := c.records(d.path.id[:])
-					b[10] = byte(i) // of the sequence number: not a replay
+					b[10] = byte(i) // change the sequence number, so that the packet is not a replay
 					if c.shim {
 						b = append(appendShim(nil, shim{kind: d.kind, attempt: pcPath.key.attempt}), b...)
 					}
@@ -70,7 +70,7 @@ func TestObserverOnThePathCannotEndASession(t *testing.T) {
 				}
 			}
 			time.Sleep(3 * oneWay)
-			if sent := l.sent.Load() - before; sent > 40+4 { // and what heartbeats there are
+			if sent := l.sent.Load() - before; sent > 40+4 { // at most 4 heartbeats in addition
 				t.Errorf("packets: got %d, want no answer to the 40 forged ones", sent)
 			}
 			time.Sleep(time.Second)
@@ -89,7 +89,7 @@ func TestObserverOnThePathCannotEndASession(t *testing.T) {
 	}
 }
 
-// Who saw a session end knows its ids for as long as the goodbye is repeated.
+// An observer of a session's end knows its ids while the goodbye may still be repeated.
 func TestGoodbyeIsNotAimedAtAVictim(t *testing.T) {
 	inBubble(func(t *testing.T, l *lab) {
 		robotEnd, pcEnd := l.node(t, "robot", "1"), l.node(t, "pc", "2")
@@ -114,8 +114,8 @@ func TestGoodbyeIsNotAimedAtAVictim(t *testing.T) {
 	})(t)
 }
 
-// An answer counts only if it comes from where the question went, and repeats it: else
-// whoever is on the path could have what we send go to a victim.
+// An answer counts only if it arrives from the address of the heartbeat and has its nonce.
+// Otherwise an attacker on the path could redirect our packets to a victim.
 func TestAnswerFromElsewhereMovesNobody(t *testing.T) {
 	inBubble(func(t *testing.T, l *lab) {
 		robotEnd := l.node(t, "robot", "1")
@@ -148,8 +148,8 @@ func TestAnswerFromElsewhereMovesNobody(t *testing.T) {
 	})(t)
 }
 
-// Anybody can have a node say that it knows a session not, by a packet for one that
-// there never was. What it says then ends no other session.
+// Any host can make a node send a reset, by a packet for a session that never existed. Such a
+// reset must not end another session.
 func TestResetIsGoodForOneSessionAlone(t *testing.T) {
 	inBubble(func(t *testing.T, l *lab) {
 		robotEnd, pcEnd := l.node(t, "robot", "1"), l.node(t, "pc", "2")
@@ -172,7 +172,7 @@ func TestResetIsGoodForOneSessionAlone(t *testing.T) {
 	})(t)
 }
 
-// A peer of an older version tells no token.
+// A peer of an older version sends no token.
 func TestNoTokenIsNoReset(t *testing.T) {
 	inBubble(func(t *testing.T, l *lab) {
 		robotEnd := l.node(t, "robot", "1")

@@ -20,33 +20,34 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// handshake is one handshake, until it becomes a session or fails.
+// handshake is the state of one handshake, until it becomes a session or fails.
 //
-// After initial packet and cookie comes DTLS, in two round trips. Then each side sends one record,
-// the hello. It has session.WelcomeByte; the INIT chunk, which SCTP would otherwise exchange itself
-// in two more round trips (draft-hancke-tsvwg-snap); and the token that its sender will use if it
-// forgets the session. The dialler repeats its hello until it has the answer. At first the
-// hello is as long as the longest packets of the session, and so is the answer: if the answer
-// arrives, such packets pass. If none arrives after wideTries, the dialler sends the hello
-// without padding, and the session uses packets that pass everywhere.
+// The initial packet and the cookie are followed by DTLS, in two round trips. Then each side
+// sends one record, the hello. It has session.WelcomeByte; the INIT chunk, which SCTP would
+// otherwise exchange itself in two more round trips (draft-hancke-tsvwg-snap); and the reset
+// token, which its sender will use if it has lost the session. The dialler repeats its hello
+// until it has the answer. At first the hello and its answer are padded to the longest packets
+// of the session: if the answer arrives, the path carries such packets. If none arrives after
+// wideTries, the dialler sends the hello without padding, and the session uses packets that
+// every path carries.
 type handshake struct {
 	p      *Protocol
 	member *trust.Member // as it was when the handshake began
 	path   *path
-	place  session.Handshake // of a dialler; nil if this end dialled
-	claim  trust.Claim       // of a dialler, from its greeting
+	place  session.Handshake // the peer's entry in the limits; nil if this end dialled
+	claim  trust.Claim       // the dialler's claim, from its ClientHello
 	peer   trust.Peer
 	proof  []*x509.Certificate
 	token  []byte // our INIT chunk
-	mtu    int    // of the session, in bytes of SCTP packet: wideMTU or narrowMTU
-	fault  error  // why we refuse the peer's certificate
+	mtu    int    // size of the session's SCTP packets, bytes: wideMTU or narrowMTU
+	fault  error  // reason for refusing the peer's certificate
 }
 
 const (
-	// handshakePacket is the packet size that pion/dtls is told for the handshake. Its packets
-	// are up to 51 bytes larger, with headers and shim, and pass everywhere.
+	// handshakePacket is the packet size that pion/dtls uses for the handshake. With headers and
+	// shim its packets are up to 51 bytes larger, and every path carries them.
 	handshakePacket = 480
-	// wideTries is how often a dialler tries long packets.
+	// wideTries is the number of times that a dialler tries long packets.
 	wideTries = 2
 )
 
@@ -55,8 +56,7 @@ func (m *handshake) options() []dtls.Option {
 		dtls.WithCipherSuites(dtls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
 		dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
 		dtls.WithSupportedProtocols(session.ALPN),
-		// The standard verification, which looks at dates and names, gives way to
-		// trust.Member.
+		// trust.Member replaces the standard verification, which checks dates and names.
 		dtls.WithInsecureSkipVerify(true),
 		dtls.WithVerifyPeerCertificate(m.verify),
 		dtls.WithConnectionIDGenerator(func() []byte { return m.path.id[:] }),
@@ -81,7 +81,7 @@ func (m *handshake) clientOptions() []dtls.ClientOption {
 func (m *handshake) serverOptions() []dtls.ServerOption {
 	options := []dtls.ServerOption{
 		dtls.WithClientAuth(dtls.RequireAnyClientCert),
-		dtls.WithInsecureSkipVerifyHello(true), // the shim has done it
+		dtls.WithInsecureSkipVerifyHello(true), // the shim has verified the address
 		dtls.WithGetCertificate(func(h *dtls.ClientHelloInfo) (*tls.Certificate, error) {
 			m.place.Reached(session.AtHandshake)
 			m.claim.Network = session.NamedNetwork(h.ServerName)
@@ -116,10 +116,10 @@ func (m *handshake) identify(raw [][]byte) (trust.Peer, error) {
 	return m.member.Verify(chain)
 }
 
-// greeter is one side of the exchange that follows DTLS. It returns what the peer says.
+// greeter is one side of the exchange of hellos after DTLS. It returns the peer's hello.
 type greeter func(m *handshake, ctx context.Context, conn *dtls.Conn) ([]byte, error)
 
-// meet makes a session of a connection, or closes it; rtt is zero if unknown.
+// meet completes a session over conn, or closes conn. rtt is zero if unknown.
 func (m *handshake) meet(ctx context.Context, conn *dtls.Conn, do greeter, rtt time.Duration) (*session.Session, error) {
 	s, err := m.shake(ctx, conn, do, rtt)
 	if err != nil {
@@ -167,7 +167,7 @@ func (m *handshake) shake(ctx context.Context, conn *dtls.Conn, do greeter, rtt 
 	return session.New(session.Params{Carrier: l, Control: l.streams.control, Done: l.done, Peer: m.peer, Proof: m.proof, Dialled: m.place == nil}), nil
 }
 
-// askHello is the dialler's side.
+// askHello is the dialler's greeter.
 func askHello(m *handshake, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
 	m.path.sealed.Store(true) // the last flight of DTLS is the acceptor's
 	for try := 1; ; try++ {
@@ -185,16 +185,16 @@ func askHello(m *handshake, ctx context.Context, conn *dtls.Conn) ([]byte, error
 	}
 }
 
-// hearFirstHello is the acceptor's side. It answers when it has the session, see
-// serve. The answer may be lost, and is then asked for again, see tap.
+// hearFirstHello is the acceptor's greeter. The answer is sent once there is a session, see
+// serve. If the answer is lost, the dialler repeats its hello, see tap.
 func hearFirstHello(m *handshake, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
 	m.place.Reached(session.AtWelcome)
 	heard, err := hearHello(ctx, conn, session.HandshakeTimeout)
-	m.path.sealed.Store(err == nil) // until now it may have missed the end of DTLS
+	m.path.sealed.Store(err == nil) // until now the dialler may have missed the last packets of DTLS
 	return heard, err
 }
 
-// hearHello waits for the peer's hello. It ignores other records, which have come too early.
+// hearHello waits for the peer's hello. It ignores other records, which arrive too early.
 func hearHello(ctx context.Context, conn *dtls.Conn, wait time.Duration) ([]byte, error) {
 	conn.SetReadDeadline(time.Now().Add(wait))
 	disarm := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
@@ -215,20 +215,20 @@ func hearHello(ctx context.Context, conn *dtls.Conn, wait time.Duration) ([]byte
 			return nil, fmt.Errorf("welcome: got byte %#x, want %#x", b[0], session.WelcomeByte)
 		}
 		for typ, chunk := range chunks(b[:n]) {
-			if typ == chunkAbort { // it was turned away at once
+			if typ == chunkAbort { // the peer refused the session at once
 				return nil, &session.CloseError{Reason: abortReason(chunk), Remote: true}
 			}
 		}
 	}
 }
 
-// cause translates why a handshake failed into an error of this package.
+// cause converts the error of a handshake into an error of package session.
 func (m *handshake) cause(err error) error {
 	if m.fault != nil {
 		return m.fault
 	}
-	// It has proved who it is before the handshake ends, and when it is us it may see so
-	// first, and end it.
+	// The peer proves its identity before the handshake ends. If it is this node itself, it may
+	// detect that first and end the handshake.
 	if m.peer.Node == m.member.Self().Node {
 		return session.ErrSelf
 	}
@@ -236,7 +236,7 @@ func (m *handshake) cause(err error) error {
 		return err
 	}
 	for _, a := range []byte{session.AlertBad, session.AlertRevoked, session.AlertExpired} {
-		// The alert is of a type that pion keeps to itself.
+		// The alert has a type that pion does not export.
 		if strings.HasSuffix(err.Error(), ": "+alert.Description(a).String()) {
 			return session.AlertError(a)
 		}
@@ -250,8 +250,8 @@ func (m *handshake) cause(err error) error {
 	return err
 }
 
-// report logs a dialler that was refused, or that refused us, unless it was a member or
-// nothing was wrong: an answer was lost, or this node was closing.
+// report logs a dialler that was refused, or that refused us. It logs nothing for a member, a
+// lost answer, or if this node is closing.
 func (m *handshake) report(ctx context.Context, from net.Addr, err error) {
 	if refused, ok := errors.AsType[*trust.Refusal](err); ok {
 		m.p.cfg.Refusals.Report(from, refused.Claim, refused.Err)
@@ -262,7 +262,7 @@ func (m *handshake) report(ctx context.Context, from net.Addr, err error) {
 		return
 	}
 	if errors.Is(err, trust.ErrWrongKey) && m.claim.Network == m.member.Network() {
-		// It meant our network and refused us all the same.
+		// The peer requested our network but refused our certificate.
 		err = errors.New("peer refused our certificate")
 	}
 	m.p.cfg.Refusals.Report(from, m.claim, err)

@@ -7,29 +7,29 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// Heartbeats of SCTP show that the peer is alive, and give the round trip. We send them
-// ourselves: the library sends none by itself, and those that it can be told to send are
-// empty, so that no peer answers them.
+// Heartbeats of SCTP show that the peer is alive, and measure the round trip. We send them
+// ourselves: the library sends none by default, and those that it sends on request are empty,
+// so that no peer answers them.
 
-// heard is what has come from the peer. It is under the link's mu.
+// heard records what has arrived from the peer. The link's mu guards it.
 type heard struct {
 	packets uint64
 	lastAt  time.Time
 }
 
-// roundTrip measures the round trip by heartbeats. It is under the link's mu.
+// roundTrip measures the round trip by heartbeats. The link's mu guards it.
 type roundTrip struct {
-	smoothed time.Duration   // before the first answer, that of the handshake
+	smoothed time.Duration   // smoothed round trip; until the first answer that of the handshake
 	measured bool            // a heartbeat was answered
-	nonce    [nonceSize]byte // of the last heartbeat
+	nonce    [nonceSize]byte // nonce of the last heartbeat
 	sentAt   time.Time
-	underWay bool // its answer has not come
+	underWay bool // the last heartbeat is not answered yet
 }
 
-// rttPeriod is how often the round trip is measured on a busy path.
+// rttPeriod is the interval of the measurements on a busy path.
 const rttPeriod = time.Second
 
-// watch returns when the link has to end. It ends the link itself when nothing is heard.
+// watch sends heartbeats until the link ends. It ends the link if the peer is silent.
 func (l *link) watch() {
 	beat := min(l.p.cfg.IdleTimeout/4, session.KeepAlive)
 	timer := time.NewTimer(beat)
@@ -56,7 +56,7 @@ func (l *link) watch() {
 	}
 }
 
-// hear notes that something authentic came from the peer.
+// hear records that an authentic packet has arrived from the peer.
 func (l *link) hear(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,9 +74,9 @@ func (l *link) beat() {
 	l.write(l.heartbeat(nonce), nil)
 }
 
-// beaten handles the answer to a heartbeat. Only heartbeats give the round trip, since
-// acknowledgements of data may be delayed by 200 ms. The first one replaces the round trip of
-// the handshake, which may include waiting for lost packets.
+// beaten handles the answer to a heartbeat. Only heartbeats measure the round trip, since
+// acknowledgements of data may be delayed by 200 ms. The first answer replaces the round trip
+// of the handshake, which may include waiting for lost packets.
 func (l *link) beaten(chunk []byte, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,17 +6,17 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// hello is what the peers tell each other.
+// hello is the first record that each peer sends after DTLS.
 type hello struct {
-	init  []byte // chunk, with its padding
-	reset proof  // zero if there is none
-	mtu   int    // how large packets are to be: wideMTU or narrowMTU
+	init  []byte // INIT chunk with its padding
+	reset proof  // reset token, zero if there is none
+	mtu   int    // packet size of the session: wideMTU or narrowMTU
 }
 
 const (
 	// minInit is the size of an INIT chunk without parameters, in bytes.
 	minInit = 20
-	// maxInit is more than that of any hello takes.
+	// maxInit is larger than the INIT chunk of any hello.
 	maxInit = 512
 )
 
@@ -30,7 +30,7 @@ func appendHello(dst []byte, h hello) []byte {
 	return append(dst, make([]byte, max(0, h.mtu-len(dst)))...)
 }
 
-// parseHello returns what a hello says, of which the INIT chunk is part of b.
+// parseHello parses a hello. The INIT chunk in the result is part of b.
 func parseHello(b []byte) (h hello, ok bool) {
 	if len(b) < 1+4 || b[0] != session.WelcomeByte {
 		return hello{}, false
@@ -47,7 +47,7 @@ func parseHello(b []byte) (h hello, ok bool) {
 	return h, true
 }
 
-// ownHello is what we say to a peer whose packets are to be that large.
+// ownHello returns our hello for a session with packets of this size.
 func (m *handshake) ownHello(mtu int) []byte {
 	return appendHello(nil, hello{init: m.token, reset: m.p.socket.resets.token(m.path.id), mtu: mtu})
 }

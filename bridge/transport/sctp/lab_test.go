@@ -26,7 +26,7 @@ type lab struct {
 
 const (
 	oneWay   = 5 * time.Millisecond // delay of the network
-	patience = 15 * time.Second     // for what must come
+	patience = 15 * time.Second     // longest wait for an expected event
 )
 
 // inBubble runs s. The bubble fails the test when a goroutine outlives it.
@@ -36,7 +36,7 @@ func inBubble(s func(*testing.T, *lab)) func(*testing.T) {
 	}
 }
 
-// SendPacket loses packets to an address where nobody is.
+// SendPacket drops packets to an address without a host.
 func (l *lab) SendPacket(p simnet.Packet) error {
 	l.sent.Add(1)
 	l.PerfectRouter.SendPacket(p)

@@ -16,26 +16,26 @@ import (
 	"github.com/pion/sctp"
 )
 
-// link is the carrier over SCTP.
+// link is the Carrier over SCTP.
 type link struct {
 	p      *Protocol
 	path   *path
 	conn   *dtls.Conn
 	assoc  *sctp.Association
 	mtu    int                // wideMTU or narrowMTU
-	header [commonHeader]byte // of our packets
-	token  proof              // the peer sends it when it has forgotten the session
+	header [commonHeader]byte // common header of our packets
+	token  proof              // reset token: the peer sends it if it has lost the session
 
 	datagrams datagrams
 	backlog   backlog
 	writing   sync.Mutex // held while a packet is written
 
 	ending chan struct{} // closed once cause is set
-	done   chan struct{} // closed when nothing of the link runs any more
+	done   chan struct{} // closed when no goroutine of the link runs any more
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
-	changed sync.Cond // L is mu: anything below, or datagrams.queued
+	changed sync.Cond // signals changes of the fields below or of datagrams.queued; its L is mu
 	cause   error
 	heard   heard
 	trip    roundTrip
@@ -44,26 +44,26 @@ type link struct {
 }
 
 const (
-	// maxPayload is the largest message that goes in one packet, in bytes, on a path
-	// that carries packets as over QUIC.
+	// maxPayload is the largest message that fits in one packet, in bytes, on a path that
+	// carries packets of the same size as over QUIC.
 	maxPayload = (wideMTU - commonHeader - dataHeader) &^ 3
-	// wideMTU is the size of an SCTP packet then: without the DTLS record (13 header, 8
-	// connection id, 8 nonce, 1 type, 16 tag). narrowMTU is it elsewhere: what IPv4
-	// delivers everywhere, 576 bytes with its header and UDP's (RFC 1122 section 3.3.2).
+	// wideMTU is the size of an SCTP packet on such a path, without the DTLS record (13 header,
+	// 8 connection id, 8 nonce, 1 type, 16 tag). narrowMTU is the size on other paths: every
+	// IPv4 path carries 576 bytes with IP and UDP headers (RFC 1122 section 3.3.2).
 	wideMTU   = session.PacketSize - sealSize
 	narrowMTU = 576 - 28 - sealSize
 	sealSize  = 46
 
 	// minWindow is the least congestion window, in bytes. See associationOptions.
 	minWindow = 1 << 20
-	// receiveBuffer is how many bytes a peer may have us hold that have arrived.
+	// receiveBuffer is the most bytes of a peer that have arrived and are not read.
 	receiveBuffer = 2 << 20
-	// retransmitTimeout is the retransmission timer.
+	// retransmitTimeout is the period of the retransmission timer.
 	retransmitTimeout = 500 * time.Millisecond
 
-	// shortQueue is how many datagrams wait in SCTP before SendDatagram blocks.
+	// shortQueue is the number of datagrams that wait in SCTP before SendDatagram blocks.
 	shortQueue = 32
-	// linkQueue is how many datagrams wait to be received, as many as over QUIC.
+	// linkQueue is the most datagrams that wait to be received, the same number as over QUIC.
 	linkQueue = 128
 
 	// Stream numbers, the same in each direction.
@@ -71,35 +71,35 @@ const (
 	datagramNumber  = 1
 	wordsNumber     = 2
 	firstNumber     = 3
-	datagramFormat  = 0xac01 // payload protocol ids: a datagram,
-	noBytesFormat   = 0xac02 // and one of no bytes, which SCTP cannot carry
+	datagramFormat  = 0xac01 // payload protocol id of a datagram
+	noBytesFormat   = 0xac02 // an empty datagram, which SCTP cannot carry itself
 	streamFormat    = 0xac03 // see stream.go
 	streamEndFormat = 0xac04
 	streamCutFormat = 0xac05
 	wordFormat      = 0xac06
 )
 
-// associationOptions say how the library runs an association. They keep its congestion
-// control from doing what is done above it, or badly:
+// associationOptions returns the options of an association. They disable the parts of the
+// library's congestion control that the layer above does instead, or does better:
 //
-//   - MinCwnd holds the window open at 1 MiB, whatever is lost: the layer above paces
-//     datagrams, and streams have a congestion window. (FastRtxWnd and CwndCAStep say how the
-//     window recovers and grows, so they never matter.) With 1 % random loss, 50 Mbit/s
+//   - MinCwnd keeps the window at 1 MiB or more, regardless of loss: the layer above paces
+//     datagrams, and streams have a congestion window. (FastRtxWnd and CwndCAStep control how
+//     the window recovers and grows, so they have no effect.) With 1 % random loss, 50 Mbit/s
 //     and 20 ms of round trip, 1150 bytes every 600 us are 10.2 ms old on arrival, as
 //     without loss. Over QUIC they are 44 ms old, since NewReno halves its window for each
-//     loss. Session.Window is this window minus the bytes that wait in SCTP already
-//     (BufferedAmount minus the bytes under way).
-//   - RTOMax is the retransmission timer. The library computes at least one second
-//     (RFC 9260 RTO.Min), and then takes the lesser of that and RTOMax: so 500 ms,
-//     always. It costs at most one needless copy on a slower path, and serves
-//     streams alone: a datagram is sent once (Rexmit 0; timed reliability does not
-//     bound the age in this library).
-//   - Zero checksum (RFC 9653), as DTLS has a better one.
-//   - No interleaving: no message is longer than a packet, and DATA has four bytes
-//     less than I-DATA.
+//     loss. Session.Window is this window minus the bytes that wait in SCTP
+//     (BufferedAmount minus the bytes in flight).
+//   - RTOMax is the retransmission timer. The library computes at least one second (RFC
+//     9260 RTO.Min), and then uses the minimum of that and RTOMax, which is always 500 ms.
+//     On a slower path this causes at most one unnecessary copy. It applies only to
+//     streams: a datagram is sent once (Rexmit 0; timed reliability does not bound the age
+//     in this library).
+//   - Zero checksum (RFC 9653), since DTLS has a better one.
+//   - No interleaving: no message is longer than a packet, and a DATA header has four bytes
+//     less than an I-DATA header.
 //
-// The library has neither heartbeats that work nor an end for silent peers; watch does both.
-// ack.go holds back packets that the library sends too often.
+// The library has no useful heartbeats and no timeout for silent peers; watch does both.
+// ack.go delays packets that the library sends too often.
 func associationOptions(conn net.Conn, mtu int) []sctp.ClientOption {
 	return []sctp.ClientOption{
 		sctp.WithNetConn(conn),
@@ -113,7 +113,7 @@ func associationOptions(conn net.Conn, mtu int) []sctp.ClientOption {
 	}
 }
 
-// newLink starts the association that both hellos have described.
+// newLink starts the association with the parameters of both hellos.
 func newLink(m *handshake, conn *dtls.Conn, h hello, rtt time.Duration) (*link, error) {
 	l := &link{
 		p: m.p, path: m.path, conn: conn, mtu: m.mtu,
@@ -170,7 +170,7 @@ func (l *link) begin() error {
 	return nil
 }
 
-// run watches the link until it ends, and then frees all that it uses.
+// run watches the link until it ends, and then frees its resources.
 func (l *link) run() {
 	l.watch()
 	l.mu.Lock()
@@ -183,7 +183,7 @@ func (l *link) run() {
 	l.conn.Close()
 	l.path.Close()
 	l.wg.Wait()
-	if wait := l.forward.wait; wait != nil { // nobody makes another
+	if wait := l.forward.wait; wait != nil { // no other timer is started once cause is set
 		wait.Stop()
 	}
 	l.p.socket.unexpect(l.token)
@@ -191,7 +191,7 @@ func (l *link) run() {
 	close(l.done)
 }
 
-// end ends the link. The cause of the first call is kept.
+// end ends the link. Only the cause of the first call is kept.
 func (l *link) end(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,8 +207,8 @@ func (l *link) endLocked(cause error) {
 	l.changed.Broadcast()
 }
 
-// broke ends the link after its association has failed. The reason is that of the peer's
-// goodbye, if there was one.
+// broke ends the link after its association has failed. The cause is the peer's goodbye, if
+// there was one.
 func (l *link) broke(err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, dtls.ErrConnClosed) {
 		l.end(&session.CloseError{Remote: true})
@@ -233,7 +233,7 @@ func (l *link) Heard() uint64 {
 
 func (l *link) RemoteAddr() net.Addr { return l.path.peerAddr() }
 
-// fault is why the link ends.
+// fault returns the cause of the link's end.
 func (l *link) fault() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,7 +21,7 @@ type member struct {
 	conn  *dtls.Conn
 	robot *session.Session // its end
 	tag   uint32           // the robot's
-	tsn   uint32           // of our next DATA chunk
+	tsn   uint32           // TSN of our next DATA chunk
 	next  uint32           // TSN of the robot's first
 }
 
@@ -80,7 +80,7 @@ func (m *member) send(chunks ...[]byte) {
 		b = append(b, c...)
 		b = append(b, make([]byte, -len(c)&3)...)
 	}
-	m.conn.Write(b) // of no use once the session has ended
+	m.conn.Write(b) // fails once the session has ended
 	time.Sleep(100 * time.Microsecond)
 }
 
@@ -109,8 +109,8 @@ func many(n int, f func() []byte) (chunks [][]byte) {
 	return chunks
 }
 
-// A member may be a broken program, or one that means harm: it may lose its own
-// session, and cost no more than that.
+// A member may be a faulty or malicious program. It may lose its own session, but must do no
+// other harm.
 func TestMisbehavingMemberHarmsOnlyItself(t *testing.T) {
 	sack := func(cumulative, window uint32, gaps ...byte) []byte {
 		body := append(number(cumulative), number(window)...)

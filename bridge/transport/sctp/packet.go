@@ -10,18 +10,18 @@ import (
 )
 
 // After the handshake the packets of a session are plain DTLS: records with a connection id
-// (RFC 9146), by which each end finds the session, whatever the packet's address. Packets of
-// the handshake begin with a shim. It makes the same exchange as a DTLS HelloVerifyRequest, but
-// without state: a listener keeps nothing about an address that is not proved.
+// (RFC 9146), by which each end finds the session regardless of the packet's address. Packets
+// of the handshake begin with a shim. It has the same purpose as a DTLS HelloVerifyRequest, but
+// needs no state: a listener stores nothing about an address that is not proved.
 //
 //	byte 0      shimMagic, which is no DTLS content type
 //	byte 1      kind
-//	bytes 2-9   attempt: chosen by the dialler, tells its attempts apart
+//	bytes 2-9   attempt: chosen by the dialler, distinguishes its attempts
 //	bytes 10-25 proof: the listener's cookie for address and attempt (initial and
 //	            toDialler leave it zero), or the token of a reset
 //	bytes 26-   DTLS records, with toListener and toDialler only
 //
-// No answer is longer than what it answers.
+// No answer is longer than its request.
 const (
 	shimMagic = 0xac
 	shimSize  = 2 + attemptSize + proofSize
@@ -29,11 +29,11 @@ const (
 	attemptSize = 8
 	proofSize   = 16
 
-	kindInitial    = 1 // dialler: asks for a cookie
-	kindCookie     = 2 // listener: sends the cookie
-	kindToListener = 3 // dialler: handshake, with the cookie
-	kindToDialler  = 4 // listener: handshake
-	kindReset      = 5 // either: has no session with this connection id
+	kindInitial    = 1 // from the dialler: requests a cookie
+	kindCookie     = 2 // from the listener: contains the cookie
+	kindToListener = 3 // from the dialler: handshake, with the cookie
+	kindToDialler  = 4 // from the listener: handshake
+	kindReset      = 5 // from either: the sender has no session with this connection id
 
 	// recordCID is the DTLS content type of a record with a connection id, which
 	// follows type, version, epoch and sequence number.
@@ -51,7 +51,7 @@ type (
 	cid       [cidSize]byte
 )
 
-// shim is what precedes the records of a handshake.
+// shim is the header before the records of a handshake.
 type shim struct {
 	kind    byte
 	attempt attemptID
@@ -64,7 +64,7 @@ func appendShim(dst []byte, s shim) []byte {
 	return append(dst, s.proof[:]...)
 }
 
-// parseShim returns the shim of a packet and what follows, which is part of b.
+// parseShim returns the shim of a packet and the records after it, which are part of b.
 func parseShim(b []byte) (s shim, records []byte, ok bool) {
 	if len(b) < shimSize || b[0] != shimMagic || b[1] < kindInitial || b[1] > kindReset {
 		return shim{}, nil, false
@@ -84,8 +84,7 @@ func parseCID(b []byte) (id cid, ok bool) {
 	return id, true
 }
 
-// findCID returns the connection id of the first record that has one, of a packet
-// of ours.
+// findCID returns the first connection id in a packet of ours.
 func findCID(b []byte) (id cid, ok bool) {
 	for len(b) > cidOffset+2 && b[0] != recordCID {
 		b = b[min(len(b), cidOffset+2+int(binary.BigEndian.Uint16(b[cidOffset:]))):]
@@ -111,10 +110,10 @@ func randomCID() (id cid) {
 	return id
 }
 
-// cookieLife is how long a cookie is valid at least; it may be valid for twice as long.
+// cookieLife is the least validity of a cookie. It may be valid for twice that time.
 const cookieLife = 10 * time.Second
 
-// cookieJar makes and checks cookies without remembering any.
+// cookieJar makes and checks cookies without storing them.
 type cookieJar struct{ secret []byte }
 
 func newCookieJar() cookieJar {
@@ -123,7 +122,7 @@ func newCookieJar() cookieJar {
 	return j
 }
 
-// cookie makes a cookie. A peer that shows it proves that it receives packets to addr.
+// cookie returns a cookie. A peer that returns it proves that it receives packets at addr.
 func (j cookieJar) cookie(addr net.Addr, attempt attemptID, now time.Time) proof {
 	return j.at(addr, attempt, now.UnixNano()/int64(cookieLife))
 }
@@ -143,9 +142,9 @@ func (j cookieJar) at(addr net.Addr, attempt attemptID, slot int64) (p proof) {
 	return p
 }
 
-// statelessReset makes the tokens by which a node tells a peer that it has forgotten a session. It
-// needs no state: the tokens are the same in every run of a node. Each peer learns the token
-// of its session in the hello; no other host learns it.
+// statelessReset makes the tokens with which a node proves to a peer that it has lost a session.
+// It needs no state: the tokens are the same in every run of a node. Each peer gets the token
+// of its session in the hello; no other host gets it.
 type statelessReset struct{ secret []byte }
 
 func (r statelessReset) token(id cid) (p proof) {

@@ -59,8 +59,8 @@ type deafConn struct {
 
 func (c deafConn) LocalAddr() net.Addr { return c.addr }
 
-// FuzzPacketsFromAnybody feeds the one function that sees what strangers send. No
-// packet without a cookie makes a path, and no answer is longer than what it answers.
+// FuzzPacketsFromAnybody tests the only function that processes packets of unknown peers. A
+// packet without a cookie must not create a path, and no answer may be longer than its request.
 func FuzzPacketsFromAnybody(f *testing.F) {
 	from := &net.UDPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 999}
 	for kind := byte(kindInitial); kind <= kindReset; kind++ {
@@ -206,7 +206,7 @@ func TestStreamFlightHalvesOnLossAndGrowsAgain(t *testing.T) {
 	}
 	now = now.Add(time.Hour)
 	f.lost(now, rtt)
-	f.lost(now.Add(rtt/2), rtt) // of the same round trip
+	f.lost(now.Add(rtt/2), rtt) // another loss in the same round trip
 	half := 15 * maxPayload / 2
 	if f.limit != half {
 		t.Errorf("after loss: got %d, want %d", f.limit, half)

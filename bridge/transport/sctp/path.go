@@ -10,56 +10,56 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// path carries the packets of one association between the shared socket and a DTLS
-// connection, for which it is the net.PacketConn. Neither direction blocks other
-// associations: a packet that finds no room is dropped, as in a network.
+// path carries the packets of one association between the shared socket and a DTLS connection,
+// and is the net.PacketConn of that connection. Neither direction blocks other associations: if
+// a queue is full, the packet is dropped, as in a network.
 type path struct {
 	socket  *socket
 	key     pathKey
-	shim    shim // of what it sends in the handshake
-	id      cid  // of what arrives for it
+	shim    shim // shim of the packets that it sends in the handshake
+	id      cid  // connection id of the packets that arrive for it
 	cookies chan proof
 	in      chan addressedPacket
 	closed  chan struct{}
 	once    sync.Once
-	// known is set when the peer's certificate is accepted. Until then we read at most
-	// allowance bytes of it; allowance belongs to the socket's reader.
+	// known is set when the peer's certificate is accepted. Until then we process at most
+	// allowance bytes from the peer. allowance belongs to the socket's reader.
 	known     atomic.Bool
 	allowance int
-	// sealed is set when the peer has keys and knows that we have them. From then on packets
-	// in clear are not from the peer.
+	// sealed is set when the peer has keys and knows that we have them. From then on plaintext
+	// packets are not from the peer.
 	sealed atomic.Bool
 	// leaving makes the next packet, an abort, the last one. If an alert followed, the peer's
-	// DTLS would lose the abort.
+	// DTLS would drop the abort.
 	leaving atomic.Bool
-	// verdict is the alert for a peer whose certificate is refused.
+	// verdict is the alert for the peer if its certificate is refused, else 0.
 	verdict atomic.Uint32
-	link    atomic.Pointer[link] // nil until there is one
+	link    atomic.Pointer[link] // nil during the handshake
 
 	mu      sync.Mutex
 	address peerAddress
-	expired chan struct{} // closed while the read deadline is past
-	goodbye []byte        // the last packet, kept to be repeated
-	theirs  cid           // connection id of what it sends, zero until it has one
+	expired chan struct{} // closed while the read deadline is in the past
+	goodbye []byte        // the last packet, which may be repeated
+	theirs  cid           // connection id of the packets that it sends, zero until it has one
 }
 
-// pathKey tells handshakes apart. addr is empty for those that we began.
+// pathKey identifies a handshake. addr is empty for handshakes that we began.
 type pathKey struct {
 	addr    string
 	attempt attemptID
 }
 
-// addressedPacket is a packet and where it comes from or goes to.
+// addressedPacket is a packet with its source or destination.
 type addressedPacket struct {
 	b    []byte
 	addr net.Addr
 }
 
 const (
-	// pathQueue is how many packets wait for the goroutine that decrypts them.
+	// pathQueue is the most packets that wait for the goroutine that decrypts them.
 	pathQueue = 256
-	// unknownPeerAllowance is how many bytes of handshake a peer may send. A complete
-	// one takes less than 2000; a DTLS stack would else collect megabytes of parts.
+	// unknownPeerAllowance is the most bytes that an unknown peer may send. A complete handshake
+	// needs less than 2000. Without the limit a DTLS stack would buffer megabytes of fragments.
 	unknownPeerAllowance = 32 << 10
 )
 
@@ -72,7 +72,7 @@ func newPath(s *socket, key pathKey, sh shim, peer net.Addr) *path {
 	}
 }
 
-// deliver takes a packet from the socket's reader.
+// deliver queues a packet from the socket's reader.
 func (p *path) deliver(b []byte, from net.Addr) {
 	if p.sealed.Load() && !sealed(b) {
 		return
@@ -107,7 +107,7 @@ func (p *path) ReadFrom(b []byte) (int, net.Addr, error) {
 }
 
 // WriteTo sends a copy of b to the peer's address. It ignores the address that DTLS passes,
-// which may be another.
+// which may be a different one.
 func (p *path) WriteTo(b []byte, _ net.Addr) (int, error) {
 	var packet []byte
 	n := len(b)
@@ -137,10 +137,10 @@ func (p *path) WriteTo(b []byte, _ net.Addr) (int, error) {
 }
 
 // plainAlert unwraps an alert that pion/dtls sends in the middle of a handshake. pion/dtls
-// puts it, in clear, into a record with a connection id, which the other end cannot read.
+// puts it, in plaintext, into a record with a connection id, which the other end cannot read.
 // plainAlert returns any other packet unchanged.
 func plainAlert(b []byte) []byte {
-	const size = cidOffset + cidSize + 2 + 3 // of an alert, level and description, and its type
+	const size = cidOffset + cidSize + 2 + 3 // an alert has a level, a description and its inner type
 	if _, ok := parseCID(b); !ok || len(b) != size || b[3] != 0 || b[4] != 0 {
 		return b
 	}
@@ -148,7 +148,7 @@ func plainAlert(b []byte) []byte {
 	return append(alert, 0, 2, b[size-3], b[size-2])
 }
 
-// judge replaces the alert bad_certificate of pion/dtls by one that says what is wrong.
+// judge replaces the alert bad_certificate of pion/dtls by one with the reason for the refusal.
 func (p *path) judge(b []byte) []byte {
 	const size = cidOffset + 2 + 2
 	if verdict := p.verdict.Load(); verdict != 0 && len(b) == size && b[0] == recordAlert && b[size-1] == session.AlertBad {
@@ -164,14 +164,14 @@ func (p *path) outgoing() cid {
 	return p.theirs
 }
 
-// lastWord returns the goodbye, if one was said.
+// lastWord returns the goodbye, or nil if none was sent.
 func (p *path) lastWord() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.goodbye
 }
 
-// Close ends the path. Packets that arrive now are dropped, or answered by the goodbye.
+// Close ends the path. Packets that arrive later are dropped, or answered by the goodbye.
 func (p *path) Close() error {
 	p.once.Do(func() {
 		p.socket.forget(p)
@@ -202,7 +202,7 @@ func (p *path) SetReadDeadline(t time.Time) error {
 // SetWriteDeadline does nothing: no write blocks.
 func (p *path) SetWriteDeadline(time.Time) error { return nil }
 
-// SetDeadline is SetReadDeadline.
+// SetDeadline is the same as SetReadDeadline.
 func (p *path) SetDeadline(t time.Time) error { return p.SetReadDeadline(t) }
 
 // LocalAddr returns the address of the socket.

@@ -17,19 +17,19 @@ import (
 // Protocol makes sessions over SCTP (RFC 9260) inside DTLS 1.2 (RFC 6347,
 // RFC 8261) over UDP.
 type Protocol struct {
-	cfg    session.Settings // its handshakes are all from proved addresses
+	cfg    session.Settings // all handshakes in cfg.Handshakes have proved addresses
 	socket *socket
 
-	ctx  context.Context // ends the handshakes that are under way
+	ctx  context.Context // its end ends all unfinished handshakes
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
 	mu    sync.Mutex
 	links map[*link]struct{} // nil once closed
-	cause error              // why
+	cause error              // why it was closed
 }
 
-// Listen begins to accept and dial sessions over conn, which it owns from now on.
+// Listen starts accepting and dialling sessions over conn, which the Protocol owns.
 func Listen(conn net.PacketConn, cfg session.Settings) *Protocol {
 	p := &Protocol{
 		cfg:    cfg,
@@ -47,11 +47,12 @@ func Listen(conn net.PacketConn, cfg session.Settings) *Protocol {
 	return p
 }
 
-// repeatPeriod is how long a dialler waits for an answer before it repeats its initial
-// packet or its hello.
+// repeatPeriod is the time after which a dialler without an answer repeats its initial packet or
+// its hello.
 const repeatPeriod = 200 * time.Millisecond
 
-// Dial returns after the welcome. Unknown peers give trust.ErrWrongKey, ourselves session.ErrSelf.
+// Dial returns a session after the welcome. It returns trust.ErrWrongKey for peers of other
+// networks, and session.ErrSelf for this node itself.
 func (p *Protocol) Dial(ctx context.Context, addr net.Addr) (*session.Session, error) {
 	if addr == nil {
 		return nil, errors.New("no address")
@@ -77,7 +78,7 @@ func (p *Protocol) Dial(ctx context.Context, addr net.Addr) (*session.Session, e
 	return s, nil
 }
 
-// why is the reason for which a handshake's context has ended.
+// why returns the reason why a handshake's context has ended.
 func (p *Protocol) why(ctx context.Context) error {
 	if p.ctx.Err() != nil {
 		return net.ErrClosed
@@ -116,7 +117,7 @@ func (p *Protocol) requestCookie(ctx context.Context, path *path, addr net.Addr)
 	}
 }
 
-// admit is called by the socket's reader for every new path to us.
+// admit starts the handshake of a new path that a peer has dialled. The socket's reader calls it.
 func (p *Protocol) admit(path *path, from net.Addr) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,8 +134,8 @@ func (p *Protocol) admit(path *path, from net.Addr) bool {
 	return true
 }
 
-// serve is the acceptor's side of a handshake. It hands the session to Accept before the
-// dialler knows of it, so that sessions arrive in the order in which they were dialled.
+// serve runs the acceptor's side of a handshake. It passes the session to the Inbox before it
+// answers the dialler, so that sessions arrive in the order in which they were dialled.
 func (p *Protocol) serve(ctx context.Context, path *path, from net.Addr, place session.Handshake) {
 	m := &handshake{p: p, member: p.cfg.Member(), path: path, place: place}
 	conn, err := dtls.ServerWithOptions(path, from, m.serverOptions()...)
@@ -149,11 +150,11 @@ func (p *Protocol) serve(ctx context.Context, path *path, from net.Addr, place s
 		return
 	}
 	p.cfg.Inbox.Arrived(s)
-	conn.Write(m.ownHello(m.mtu)) // drops it if the session has been turned away
+	conn.Write(m.ownHello(m.mtu)) // not sent if the session was refused
 }
 
-// enter adds l to the links, so that the end of the socket ends it. If the socket has ended
-// already, it returns why.
+// enter adds l to the links, so that the end of the socket ends it. If the socket has already
+// ended, it returns the cause.
 func (p *Protocol) enter(l *link) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,7 +186,7 @@ func (p *Protocol) shut(cause error) {
 }
 
 // Close closes the socket and ends the sessions without a goodbye. It waits for all goroutines
-// but those of sessions.
+// except those of sessions.
 func (p *Protocol) Close() {
 	p.shut(net.ErrClosed)
 	p.socket.close()

@@ -8,14 +8,14 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// socket shares a socket among associations. Its reader hands each packet to its path and
-// never waits for a path. Only its writer may be blocked by the network card.
+// socket shares a UDP socket among associations. Its reader passes each packet to its path and
+// never waits for a path. Only its writer may block on the network card.
 type socket struct {
 	conn    net.PacketConn
 	cookies cookieJar
 	resets  statelessReset
-	// admit begins a handshake on a new path from a dialler with a proved address, or returns
-	// false.
+	// admit starts a handshake on a new path from a dialler with a proved address. It returns
+	// false if it does not.
 	admit   func(*path, net.Addr) bool
 	out     chan addressedPacket
 	done    chan struct{} // closed to end the socket
@@ -31,9 +31,9 @@ type socket struct {
 }
 
 const (
-	// socketQueue is how many packets wait for the network card.
+	// socketQueue is the most packets that wait for the network card.
 	socketQueue = 512
-	// largestPacket is more than any of ours.
+	// largestPacket is larger than any of our packets.
 	largestPacket = 2048
 )
 
@@ -49,14 +49,14 @@ func newSocket(conn net.PacketConn, resets statelessReset) *socket {
 // it arrive, the goodbye is sent again.
 type parting struct {
 	id      cid
-	peer    net.Addr // where it was
-	goodbye []byte   // nil when we did not end it
+	peer    net.Addr // last address of the peer
+	goodbye []byte   // nil if we did not end the session
 	said    time.Time
 	until   time.Time
 }
 
 const (
-	// partingLife is longer than any peer goes on sending without answers.
+	// partingLife is longer than any peer continues to send without answers.
 	partingLife = 5 * time.Second
 	maxPartings = 1024
 	// goodbyePeriod is the least time between two goodbyes of one session.
@@ -69,14 +69,14 @@ func (s *socket) run(broke func(error)) {
 	s.wg.Go(func() { broke(s.read()) })
 }
 
-// flushTimeout bounds how long the last packets may take to leave.
+// flushTimeout is the time limit for sending the last packets.
 const flushTimeout = 100 * time.Millisecond
 
 func (s *socket) close() {
 	s.once.Do(func() {
 		close(s.done)
 		session.Wait(s.flushed, flushTimeout)
-		s.conn.Close() // frees the writer
+		s.conn.Close() // unblocks the writer
 	})
 	s.wg.Wait()
 }
@@ -92,7 +92,8 @@ func (s *socket) read() error {
 	}
 }
 
-// write sends what is queued, at the end too. A packet that cannot leave is lost.
+// write sends the queued packets, also those queued at the end. A packet that cannot be sent is
+// lost.
 func (s *socket) write() {
 	defer close(s.flushed)
 	for {
@@ -119,7 +120,7 @@ func (s *socket) send(b []byte, to net.Addr) {
 	}
 }
 
-// sort hands a packet to its path or link. Any host on the network may have sent it.
+// sort passes a packet to its path or link. Any host on the network may have sent it.
 func (s *socket) sort(b []byte, from net.Addr) {
 	if id, ok := parseCID(b); ok {
 		s.mu.Lock()
@@ -165,7 +166,7 @@ func (s *socket) sort(b []byte, from net.Addr) {
 	}
 }
 
-// toListener is the only place where a packet can bring a new path to life.
+// toListener handles a handshake packet for the listener. Only here a packet can create a path.
 func (s *socket) toListener(sh shim, records []byte, from net.Addr) {
 	key := pathKey{from.String(), sh.attempt}
 	path := s.attempt(key)
@@ -210,8 +211,8 @@ func (s *socket) forget(p *path) {
 }
 
 // parting reports whether the session of a connection id has ended here. If so, it sends the
-// goodbye again, to the peer's last address, not to the packet's source. It also forgets old
-// partings. Needs mu.
+// goodbye again, to the peer's last address, not to the packet's source. It also removes old
+// partings. mu must be held.
 func (s *socket) parting(id cid, now time.Time) bool {
 	for len(s.parted) > 0 && now.After(s.parted[0].until) {
 		s.parted = s.parted[1:]
@@ -230,8 +231,8 @@ func (s *socket) parting(id cid, now time.Time) bool {
 	return false
 }
 
-// expect records that a reset with token ends l. The zero token means that the peer has sent
-// none, so that it cannot reset the session.
+// expect records that a reset with token ends l. A zero token means that the peer has sent none
+// and cannot reset the session.
 func (s *socket) expect(token proof, l *link) {
 	if token == (proof{}) {
 		return

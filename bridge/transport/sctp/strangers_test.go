@@ -14,7 +14,7 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// stranger dials with DTLS alone, and keeps none of our rules.
+// stranger dials with plain DTLS and ignores the rules of our protocol.
 type stranger struct {
 	p       *Protocol // its socket and no more
 	options []dtls.ClientOption
@@ -45,8 +45,8 @@ func (s *stranger) path(t *testing.T, e *node) *path {
 	return path
 }
 
-// withStranger runs a scenario of one node and whoever comes, after which the
-// node must still welcome a member and hold nothing of anybody else.
+// withStranger runs a scenario of one node and unknown peers. Afterwards the node must still
+// accept a member, and must not keep any state of other peers.
 func withStranger(s func(*testing.T, *lab, *node)) func(*testing.T) {
 	return inBubble(func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot", "1")
@@ -103,8 +103,8 @@ func TestForgedResetDoesNotEndASession(t *testing.T) {
 	})(t)
 }
 
-// Of a peer that is not known only so many bytes get to DTLS, whatever they are. A member
-// that is known may send as many as it likes.
+// Only a limited number of bytes of an unknown peer must reach DTLS. A known member has no
+// limit.
 func TestNoMoreThanTheAllowanceOfAStrangerIsLookedAt(t *testing.T) {
 	p := newPath(nil, pathKey{}, shim{}, nil)
 	passes := func(size int) bool {
@@ -129,10 +129,9 @@ func TestNoMoreThanTheAllowanceOfAStrangerIsLookedAt(t *testing.T) {
 	}
 }
 
-// Who names no application protocol at all is not taken for one of us, even with a
-// certificate of ours: it may be meant for something else. Without an extended master
-// secret somebody between two ends could make them believe that they speak to one
-// another (RFC 7627).
+// A peer without an application protocol (ALPN) must be refused, even with a certificate of our
+// network, which may be for another purpose. Without an extended master secret a man in the
+// middle could make two ends believe that they are connected to each other (RFC 7627).
 func TestMemberThatSpeaksOtherDTLSIsRefused(t *testing.T) {
 	for name, option := range map[string]dtls.ClientOption{
 		"NoProtocol":             dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),

@@ -11,12 +11,12 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// Streams over SCTP. SCTP has flow control only for the whole association, so that one stream
-// that nobody reads would stop the others. It also has no end of a stream that differs from a
-// loss. So each of 256 streams has a stream number of its own in each direction, from
-// firstNumber on. It carries messages of three formats: bytes, the end, and the cut (a reset);
-// the last two hold the stream's generation. A number is used again after the reader has
-// finished with it. All other messages about streams are called words and go over number 2:
+// Streams over SCTP. SCTP has flow control only for the whole association, so one stream that
+// is not read would block the others. It also cannot distinguish the end of a stream from a
+// loss. So each of 256 streams has its own stream number in each direction, starting at
+// firstNumber. It carries messages of three formats: bytes, the end, and the cut (a reset). The
+// last two contain the stream's generation. A number is reused after the reader has finished
+// with it. All other messages about streams are called words and are sent on number 2:
 //
 //	byte 0     kind
 //	bytes 1-2  index: 0 is the control stream, i is number firstNumber+i-1
@@ -26,15 +26,15 @@ const (
 
 	wordOpen   = 1 // writer: opens a stream
 	wordCredit = 2 // reader: this many bytes have been read
-	wordStop   = 3 // reader: asks the writer to cut the stream
+	wordStop   = 3 // reader: requests the writer to cut the stream
 	wordDone   = 4 // reader: has read the end; the number is free
 
-	// creditStep is the least number of read bytes for which credit is given. The credit not
-	// yet given to all streams together is a small part of ConnectionWindow.
+	// creditStep is the least number of read bytes for which the reader sends credit. The unsent
+	// credit of all streams together is a small part of ConnectionWindow.
 	creditStep = session.StreamWindow / 16
 )
 
-// word is something said about a stream.
+// word is a message about a stream.
 type word struct {
 	kind  byte
 	index uint16
@@ -55,30 +55,30 @@ func parseWord(b []byte) (w word, ok bool) {
 	return w, w.kind >= wordOpen && w.kind <= wordDone && w.index <= session.MaxStreams
 }
 
-// streams is the streams of a link, under its mu.
+// streams has the streams of a link. The link's mu guards it.
 type streams struct {
 	link            *link
 	words           *sctp.Stream
 	control         controlStream
-	arrivals        chan *receiveStream // has room for all that the peer may open
+	arrivals        chan *receiveStream // has room for all streams that the peer may open
 	tracks          [1 + session.MaxStreams]track
-	uncreditedBytes int // bytes that we sent without control, for which the peer has given no credit yet
-	unread          int // bytes that the peer sent without control, and that were not read yet
+	uncreditedBytes int // bytes that we sent, except on control, and for which the peer has sent no credit yet
+	unread          int // bytes that the peer sent, except on control, and that were not read yet
 	cwnd            congestionWindow
-	written         int    // bytes given to SCTP
-	acked           int    // how many of them were acknowledged at the last progress
+	written         int    // bytes passed to SCTP
+	acked           int    // bytes of these that were acknowledged at the last progress
 	held            int    // number of writers that wait for the congestion window
 	tsn             uint32 // newest TSN that was sent
 	began           bool   // tsn is known
 }
 
-// track is one index, in both directions.
+// track has the streams with one index, in both directions.
 type track struct {
 	index  uint16
 	stream *sctp.Stream // nil until used
 	out    *sendStream
 	in     *receiveStream
-	outGen byte // of the next stream
+	outGen byte // generation of the next outgoing stream
 	inGen  byte
 }
 
@@ -94,7 +94,7 @@ func (s *streams) init(l *link) {
 	s.control = controlStream{control.in, control.out}
 }
 
-// attach gives a track its stream of the association, and begins to read it. Needs mu.
+// attach sets the SCTP stream of a track, and begins to read it. mu must be held.
 func (s *streams) attach(t *track, stream *sctp.Stream) {
 	if t.stream == nil {
 		t.stream = stream
@@ -102,7 +102,7 @@ func (s *streams) attach(t *track, stream *sctp.Stream) {
 	}
 }
 
-// say sends a word. Needs mu.
+// say sends a word. mu must be held.
 func (s *streams) say(w word) {
 	if s.words.BufferedAmount() > maxWords {
 		s.link.violated("it does not take in what is said about streams")
@@ -111,8 +111,8 @@ func (s *streams) say(w word) {
 	s.send(s.words, appendWord(nil, w), wordFormat)
 }
 
-// send gives a message to SCTP. It ignores the error: that can only be the end of the
-// association, which ends the link anyway. Needs mu.
+// send passes a message to SCTP. It ignores the error: that can only be the end of the
+// association, which ends the link anyway. mu must be held.
 func (s *streams) send(stream *sctp.Stream, b []byte, format sctp.PayloadProtocolIdentifier) {
 	if n, err := stream.WriteSCTP(b, format); err == nil {
 		s.written += n
@@ -124,7 +124,7 @@ func (s *streams) flying() int {
 	return s.link.assoc.BufferedAmount() - int(s.link.datagrams.stream.BufferedAmount())
 }
 
-// sent notes a chunk that leaves. Needs mu.
+// sent records a chunk that is sent. mu must be held.
 func (s *streams) sent(tsn uint32) {
 	if s.began && int32(tsn-s.tsn) <= 0 {
 		s.cwnd.lost(time.Now(), s.link.trip.smoothed)
@@ -179,7 +179,7 @@ func (l *link) OpenStream() (session.SendStream, error) {
 }
 
 func (l *link) AcceptStream(ctx context.Context) (session.ReceiveStream, error) {
-	s, err := session.NextUnlessOver(ctx, l.streams.arrivals, l.ending, l.fault) // what nobody accepted ends with the session
+	s, err := session.NextUnlessOver(ctx, l.streams.arrivals, l.ending, l.fault) // streams that were not accepted end with the session
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (l *link) accept() {
 	for {
 		stream, err := l.assoc.AcceptStream()
 		if err != nil {
-			return // receive tells why
+			return // receive gets the reason
 		}
 		number := stream.StreamIdentifier()
 		l.mu.Lock()
@@ -202,7 +202,7 @@ func (l *link) accept() {
 	}
 }
 
-// listen handles the peer's words.
+// listen reads and handles the peer's words.
 func (l *link) listen() {
 	b := make([]byte, largestPacket)
 	for {
@@ -220,7 +220,7 @@ func (l *link) listen() {
 	}
 }
 
-// Heard handles a word. It returns false if the word breaks the protocol. Needs mu.
+// heard handles a word. It returns false if the word violates the protocol. mu must be held.
 func (s *streams) heard(w word) bool {
 	t := &s.tracks[w.index]
 	out := t.out
@@ -234,7 +234,7 @@ func (s *streams) heard(w word) bool {
 			return false
 		}
 		in.opened = true
-		s.arrivals <- in // there is room for one of each index
+		s.arrivals <- in // does not block: it has room for one stream of each index
 	case wordCredit:
 		if uint64(out.credit)+uint64(w.n) > session.StreamWindow {
 			return false

@@ -11,15 +11,15 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// sendStream is the writing end of a stream, under the link's mu.
+// sendStream is the writing end of a stream. The link's mu guards it.
 type sendStream struct {
 	s        *streams
 	track    *track
 	gen      byte
 	credit   int  // bytes that the reader has room for
-	closed   bool // by Close or Reset
-	stopped  bool // by the reader
-	finished bool // end or cut has been sent
+	closed   bool // Close or Reset was called
+	stopped  bool // the reader has stopped the stream
+	finished bool // the end or the cut was sent
 }
 
 func (w *sendStream) Write(b []byte) (written int, err error) {
@@ -57,7 +57,7 @@ func (w *sendStream) Write(b []byte) (written int, err error) {
 	return written, nil
 }
 
-// hold waits until the congestion window may have room. Needs mu.
+// hold waits until the congestion window may have room. mu must be held.
 func (s *streams) hold(flying int) {
 	if s.held == 0 {
 		s.acked = s.written - flying
@@ -83,7 +83,7 @@ func (w *sendStream) shut(format sctp.PayloadProtocolIdentifier) {
 	l.changed.Broadcast()
 }
 
-// finish sends the end, or the cut, which may follow the end. Needs mu.
+// finish sends the end, or the cut, which may follow the end. mu must be held.
 func (w *sendStream) finish(format sctp.PayloadProtocolIdentifier) {
 	if w.finished && format == streamEndFormat {
 		return
@@ -92,22 +92,22 @@ func (w *sendStream) finish(format sctp.PayloadProtocolIdentifier) {
 	w.s.send(w.track.stream, []byte{w.gen}, format)
 }
 
-// receiveStream is the reading end, under the link's mu. It lives in its track
-// until it is over and its end or cut has come.
+// receiveStream is the reading end of a stream. The link's mu guards it. It stays in its track
+// until it is over and its end or cut has arrived.
 type receiveStream struct {
 	s        *streams
 	track    *track
 	gen      byte
 	opened   bool // its wordOpen has arrived; data may arrive before that
 	unread   bytes.Buffer
-	returned int  // bytes that were read and for which no credit was given yet
-	ended    bool // by the writer
-	cut      bool // by the writer
-	stopped  bool // by the reader
-	over     bool // its reader has seen the end or has stopped it
+	returned int  // bytes that were read and for which no credit was sent yet
+	ended    bool // the writer's end has arrived
+	cut      bool // the writer's cut has arrived
+	stopped  bool // the reader has stopped it
+	over     bool // the reader has read to the end or has stopped it
 }
 
-// incoming returns the stream that the peer uses a track for. Needs mu.
+// incoming returns the peer's current stream of a track. mu must be held.
 func (s *streams) incoming(t *track) *receiveStream {
 	if t.in == nil {
 		t.in = &receiveStream{s: s, track: t, gen: t.inGen}
@@ -116,7 +116,7 @@ func (s *streams) incoming(t *track) *receiveStream {
 	return t.in
 }
 
-// fill reads all messages of a track at once, so that they do not take the association's
+// fill reads all messages of a track as they arrive, so that they do not use the association's
 // receive window.
 func (s *streams) fill(t *track) {
 	b := make([]byte, largestPacket)
@@ -135,8 +135,8 @@ func (s *streams) fill(t *track) {
 	}
 }
 
-// take handles a message of the peer. It returns false if the message breaks the protocol.
-// Needs mu.
+// take handles a message of the peer. It returns false if the message violates the protocol. mu
+// must be held.
 func (s *streams) take(t *track, b []byte, format sctp.PayloadProtocolIdentifier) bool {
 	switch format {
 	case streamFormat:
@@ -189,7 +189,7 @@ func (r *receiveStream) Read(b []byte) (int, error) {
 			r.leave()
 			return 0, session.ErrReset
 		case r.ended && r.over:
-			return 0, io.EOF // seen before the session ended
+			return 0, io.EOF // the reader got the end before the session ended
 		case l.cause != nil:
 			return 0, l.cause
 		case r.unread.Len() > 0:
@@ -207,7 +207,7 @@ func (r *receiveStream) Read(b []byte) (int, error) {
 	}
 }
 
-// credit gives the peer credit for n more bytes that were read. Needs mu.
+// credit counts n more bytes that were read, and sends credit for them in steps. mu must be held.
 func (r *receiveStream) credit(n int) {
 	if r.track.index != 0 {
 		r.s.unread -= n
@@ -234,7 +234,7 @@ func (r *receiveStream) Stop() {
 	l.changed.Broadcast()
 }
 
-// drop forgets what nobody will read. Needs mu.
+// drop discards the unread bytes. mu must be held.
 func (r *receiveStream) drop() {
 	if r.track.index != 0 {
 		r.s.unread -= r.unread.Len()
@@ -242,8 +242,8 @@ func (r *receiveStream) drop() {
 	r.unread = bytes.Buffer{}
 }
 
-// leave frees the number for another stream, when both sides have finished with this one.
-// Needs mu.
+// leave frees the number for another stream if both sides have finished with this one. mu must
+// be held.
 func (r *receiveStream) leave() {
 	if r.over && (r.ended || r.cut) && r.track.in == r {
 		r.track.in = nil
@@ -261,7 +261,7 @@ func (c controlStream) Read(b []byte) (int, error) { return c.in.Read(b) }
 
 func (c controlStream) Write(b []byte) (int, error) { return c.out.Write(b) }
 
-// violated ends the link because the peer breaks the rules. Needs mu.
+// violated ends the link because the peer violates the protocol. mu must be held.
 func (l *link) violated(how string) {
 	l.endLocked(fmt.Errorf("peer breaks the protocol: %s", how))
 }

@@ -12,14 +12,14 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// tap is the net.Conn that pion/sctp gets. It passes packets to and from the DTLS
-// connection and reads them as they pass. So we learn what the library does not report: when a
-// datagram has left its queue, what is sent a second time, how long a heartbeat takes, and
-// the reason with which the peer aborts.
+// tap is the net.Conn of pion/sctp. It passes packets to and from the DTLS connection and
+// inspects them. So it detects events that the library does not report: when a datagram has
+// left its queue, which chunks are retransmitted, how long a heartbeat takes, and the reason
+// of the peer's abort.
 type tap struct {
 	*dtls.Conn
 	link   *link
-	answer []byte // to a hello that comes again; nil for a dialler
+	answer []byte // answer to a repeated hello; nil for a dialler
 }
 
 const (
@@ -28,14 +28,14 @@ const (
 	firstByte       = associationPort >> 8
 	associationPort = 5000
 
-	commonHeader = 12 // bytes, as the common header
-	dataHeader   = 16 // bytes, of a DATA chunk
+	commonHeader = 12 // size, bytes
+	dataHeader   = 16 // header of a DATA chunk, bytes
 
 	chunkData         = 0
 	chunkHeartbeat    = 4
 	chunkHeartbeatAck = 5
 	chunkAbort        = 6
-	causeUser         = 12 // abort by the user: the reason follows
+	causeUser         = 12 // cause code of an abort by the user, followed by the reason
 )
 
 // Read returns the next SCTP packet. One goroutine calls it and handles the packets, so the
@@ -48,7 +48,7 @@ func (t *tap) Read(b []byte) (int, error) {
 			if gone(err) {
 				return n, err
 			}
-			continue // an alert that is only a warning
+			continue // the alert is only a warning
 		}
 		now := time.Now()
 		t.link.hear(now)

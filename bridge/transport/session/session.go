@@ -65,7 +65,7 @@ type Params struct {
 	Dialled bool                // whether this end dialled
 }
 
-// New returns a Session for what a protocol has established.
+// New returns the Session with these parameters.
 func New(p Params) *Session { return &Session{p} }
 
 // Carrier is the interface that a protocol implements to carry a Session. It is large because
