@@ -14,6 +14,7 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/testnet"
+	"achbridge/testnet/need"
 )
 
 // patience is the budget of all frames here, so that no frame expires.
@@ -175,7 +176,7 @@ func radioSeeds(t *testing.T) uint64 {
 
 // TestRadio measures, in virtual time, how old mirrors are over links that stall, fade and burst.
 // It compares the node with an oracle that knows the link, and with other senders inside the node.
-// If named on the command line, it runs all loads over all available links:
+// If named on the command line, it runs all loads over all available links, with ACHBRIDGE_LONG=1 also the other senders:
 //
 //	go test ./bridge -run TestRadio -v
 //	go test ./bridge -run TestRadio/camera/wifi-busy/quic -v
@@ -202,7 +203,7 @@ func TestRadio(t *testing.T) {
 	}
 }
 
-// measure runs the row: the node over each transport and, if the test is named, the other senders.
+// measure runs the row: the node over each transport and, in the long run of the named test, the other senders.
 func (table *radioTable) measure(t *testing.T, load radioLoad, link radioLink) {
 	seeds := radioSeeds(t)
 	each := func(name string, f func(t *testing.T, r radioRun)) {
@@ -225,7 +226,7 @@ func (table *radioTable) measure(t *testing.T, load radioLoad, link radioLink) {
 			table.add(row, "oracle", r, least, bytes)
 		})
 	}
-	if !radioNamed() {
+	if !radioNamed() || !need.IsLong() {
 		return
 	}
 	for _, s := range radioSenders {
