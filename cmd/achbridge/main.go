@@ -22,7 +22,7 @@ func main() {
 
 // start runs one command line and returns its exit code. The first SIGINT or
 // SIGTERM cancels the command's context; a second signal ends the process at once.
-// SIGHUP ends the process at once too, except for a daemon, which reloads its configuration.
+// SIGHUP does the same, except in run, which reloads its configuration.
 func start(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
