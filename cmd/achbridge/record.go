@@ -152,7 +152,7 @@ func (a *app) originTypes(of *valueFlags) func(context.Context, string) (*record
 	}
 }
 
-// record runs a recording until ctx ends and prints each file that it wrote.
+// record runs a recording and prints each file that it wrote.
 func (a *app) record(ctx context.Context, cfg recording.Config) error {
 	system, _ := os.Hostname()
 	cfg.Host = config.HostName(system)
