@@ -150,7 +150,7 @@ func (c *cat) run(ctx context.Context, ch *localach.Channel) error {
 	if c.last {
 		next = f.Newest
 	}
-	since, end := time.Now(), ch.LastSeq() // without --follow, stop at the frame that is newest now, even if a fast writer adds more
+	since, end := time.Now(), ch.LastSeq() // end is where to stop without --follow, even if a fast writer adds frames
 	for ctx.Err() == nil {
 		frame, err := next(0)
 		if errors.Is(err, os.ErrDeadlineExceeded) && c.follow {

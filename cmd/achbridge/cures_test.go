@@ -113,7 +113,7 @@ func TestCures(t *testing.T) {
 var commandText = regexp.MustCompile(`(?:on (\S+)[:,] [^;]*?)?achbridge ((?:[a-z]+|-\S+|[\w.*-]+/\S+)(?: (?:--?[\w-]+|[A-Za-z0-9_][\w./-]*))*?)(?:$|[;:,(]| names| tells)`)
 
 // cure waits until why on host reports cause, runs the commands of its fix, and waits until why no longer reports the cause.
-// If the cause was the diagnosis, it may remain in the notes. cure returns the commands.
+// A cause that was the main diagnosis may remain in the notes. It returns the commands.
 func cure(ts *testscript.TestScript, host string, cause status.Cause, channel string) string {
 	var why api.WhyReport
 	ended := false // the commands have run: a channel that no longer exists counts as fixed

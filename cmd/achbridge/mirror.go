@@ -96,7 +96,7 @@ func (a *app) mirrorMeant(ctx context.Context, c *api.Client, text string) strin
 	if strings.ContainsAny(text, "/,") {
 		return text
 	}
-	_, _ = c.Get(ctx, "/v1/status", &s) // without a daemon there are no mirrors, and text is returned
+	_, _ = c.Get(ctx, "/v1/status", &s) // if no daemon answers, s has no mirrors
 	for _, m := range s.Mirrors {
 		if m.Name == text {
 			return m.Host + "/" + m.Channel

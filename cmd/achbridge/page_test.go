@@ -125,7 +125,7 @@ func do[T any](b *browser, what chromedp.Action[T]) T {
 	return v
 }
 
-// call sends a command of the DevTools protocol to the browser.
+// call sends a command of its debugging protocol to the browser.
 func call[P, R any](b *browser, command cdp.Command[P, R], params P) {
 	b.t.Helper()
 	do(b, chromedp.Func(func(ctx context.Context, page *chromedp.Target) error {

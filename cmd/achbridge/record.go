@@ -164,7 +164,7 @@ func (a *app) record(ctx context.Context, cfg recording.Config) error {
 			continue
 		}
 		if err != nil {
-			break // after an error, the report may differ from what is in the last file
+			break // after an error, the report may differ from the content of the last file
 		}
 		a.ui.Line("%s: %s; %s in %s, missed %d", f.Path, ui.AboutBytes(f.Bytes),
 			framesText(report.Frames, report.Channels), roughTime(report.Took), report.Missed)

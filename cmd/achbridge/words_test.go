@@ -65,7 +65,7 @@ func TestOnlyFiveWordsSayHowAMirrorIs(t *testing.T) {
 	}
 }
 
-// The page uses the program's words for health in the same order. The documents explain each word.
+// The page lists the health values of the program in the same order. The documents explain each value.
 func TestWordsForHealthAreThoseOfPageAndDocuments(t *testing.T) {
 	want := []string{}
 	for _, h := range status.Healths {
