@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// achdPull is `achd pull` as far as scripts need it, ADDRESS CHANNEL: it prints the server's
-// answer, and each frame as a line.
+// achdPull implements the part of `achd pull` that scripts need. Its arguments are ADDRESS CHANNEL.
+// It prints the server's answer, then each frame as a line.
 func achdPull() {
 	conn, err := net.Dial("tcp", os.Args[1])
 	if err != nil {
@@ -45,8 +45,8 @@ func achdPull() {
 	}
 }
 
-// achdPush is `achd push`, ADDRESS CHANNEL FRAME: it puts one frame, if it may, and prints the
-// server's answer.
+// achdPush implements `achd push`. Its arguments are ADDRESS CHANNEL FRAME. It prints the server's
+// answer and puts one frame if the server permits it.
 func achdPush() {
 	conn, err := net.Dial("tcp", os.Args[1])
 	if err != nil {

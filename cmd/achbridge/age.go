@@ -47,11 +47,11 @@ could not be measured.`,
 	return cmd
 }
 
-// ageQuery is what the flags of `age` ask for.
+// ageQuery holds the arguments and flags of `age`.
 type ageQuery struct {
 	of     string
 	window time.Duration
-	most   time.Duration // 0: as old as it likes
+	most   time.Duration // limit for the 99th percentile; 0 means no limit
 }
 
 func (q ageQuery) check(cmd *cobra.Command) error {

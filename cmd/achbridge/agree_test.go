@@ -24,9 +24,9 @@ import (
 	"achbridge/testnet/need"
 )
 
-// TestStatusTellsTheAgeThatAReaderSees compares mean and p99 of ten seconds as the status
-// tells them with those of a program that only reads the mirror and goes by the stamps in
-// its frames: real processes on two emulated hosts, whose monotonic clock is the same.
+// TestStatusTellsTheAgeThatAReaderSees compares the mean and p99 of the age in the status with
+// those of a program that only reads the mirror and the timestamps in its frames. The window is
+// ten seconds. Real processes run on two emulated hosts, which share a monotonic clock.
 func TestStatusTellsTheAgeThatAReaderSees(t *testing.T) {
 	need.Long(t)
 	lab := hosts.StartTest(t, hosts.Config{Hosts: []string{"robot", "pc"}, Link: "delay=5ms"})
@@ -57,9 +57,9 @@ func TestStatusTellsTheAgeThatAReaderSees(t *testing.T) {
 
 	o := observed{t: t, seen: seen, client: (&app{Host: view.Host{Places: config.Places{Env: os.Getenv}}}).Client(control)}
 	await.NoError(t, func() error { _, err := o.client.Get(t.Context(), "/v1/status", new(any)); return err })
-	time.Sleep(12 * time.Second) // the window is full, of what the reader saw too
+	time.Sleep(12 * time.Second) // fill the window of the daemon and that of the reader
 
-	// A reader that does not get a processor at once sees frames later than they came.
+	// A reader that has to wait for a CPU sees frames later than they arrived, so try again.
 	var last error
 	for range 8 {
 		if last = o.compare(); last == nil {
@@ -70,7 +70,7 @@ func TestStatusTellsTheAgeThatAReaderSees(t *testing.T) {
 	t.Error(last)
 }
 
-// observed is a mirror in two ways of looking at it.
+// observed is a mirror observed twice: by an age-reader process and by the daemon's status.
 type observed struct {
 	t      *testing.T
 	seen   *lockedBuffer
@@ -79,7 +79,7 @@ type observed struct {
 
 func (o *observed) compare() error {
 	o.t.Helper()
-	// What the daemon's uptime is on the monotonic clock: to half of the shortest answer.
+	// Find the start of the daemon on the monotonic clock. The error is at most half of the shortest round trip.
 	var s api.StatusReply
 	began, within := 0.0, math.Inf(1)
 	for range 20 {
@@ -100,7 +100,7 @@ func (o *observed) compare() error {
 	return nil
 }
 
-// sightings are what the reader has printed, in seconds of the daemon's uptime.
+// sightings returns the lines of the reader: time seen and timestamp, both in seconds of the daemon's uptime.
 func (o *observed) sightings(began float64) (list [][2]float64) {
 	for line := range strings.Lines(o.seen.String()) {
 		var at, stamp int64
@@ -112,8 +112,8 @@ func (o *observed) sightings(began float64) (list [][2]float64) {
 	return list
 }
 
-// ageOf is the mean age, and that which was not exceeded in 99 % of the time, of
-// sightings of frames, each at a time with its stamp, from one time to another.
+// ageOf returns the time-weighted mean and 99th percentile of the age, in ms, between two times.
+// A sighting is the time at which a frame was seen, and its timestamp.
 func ageOf(sightings [][2]float64, from, to float64) (mean, p99 float64) {
 	const step = 50e-6
 	var ages []float64
@@ -129,10 +129,10 @@ func ageOf(sightings [][2]float64, from, to float64) (mean, p99 float64) {
 	return mean / float64(len(ages)), ages[len(ages)*99/100]
 }
 
-// ageReader is the program: it reads channel NAME and prints for each frame when it saw
-// it and the stamp of its put, in ns of the monotonic clock.
+// ageReader is the main function of age-reader NAME. For each frame of the channel, it prints the
+// time at which it saw the frame and the frame's timestamp, in ns of the monotonic clock.
 func ageReader() {
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20) // to see frames when they come
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20) // to see frames as soon as they arrive
 	var ch *localach.Channel
 	for ch == nil {
 		ch, _ = localach.Shm.Open(os.Args[1])
@@ -151,14 +151,14 @@ func ageReader() {
 	}
 }
 
-// machineClock is the machine's CLOCK_MONOTONIC, in seconds.
+// machineClock returns CLOCK_MONOTONIC in seconds.
 func machineClock() float64 {
 	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // it is there
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // every kernel has CLOCK_MONOTONIC
 	return float64(ts.Nano()) / 1e9
 }
 
-// lockedBuffer is a buffer that a process writes while others read.
+// lockedBuffer is a buffer that can be read while a process writes to it.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -170,7 +170,7 @@ func (b *lockedBuffer) Write(text []byte) (int, error) {
 	return b.text.Write(text)
 }
 
-// String is what was written up to the end of a line.
+// String returns the complete lines that were written.
 func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

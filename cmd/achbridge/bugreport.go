@@ -53,7 +53,7 @@ configuration. Read it before you give it to others.`,
 	return cmd
 }
 
-// bugreport collects the report and writes it.
+// bugreport collects the report and writes it to a new file.
 func (a *app) bugreport(ctx context.Context, file, out string) error {
 	r := &report{private: map[string]bool{}}
 	var s api.StatusReply
@@ -92,7 +92,7 @@ func (a *app) bugreport(ctx context.Context, file, out string) error {
 	return a.ui.Line("%s: %s, for you alone; nothing was sent", path, ui.AboutBytes(len(text)))
 }
 
-// writeNew writes a file that was not there, for its owner alone.
+// writeNew creates a file with mode 0600. It returns fs.ErrExist if path exists.
 func writeNew(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -102,7 +102,7 @@ func writeNew(path string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// systemText is the kernel and what this program was built of.
+// systemText returns the kernel version and the modules that this program was built from.
 func systemText() string {
 	var u unix.Utsname
 	_ = unix.Uname(&u)
@@ -115,7 +115,7 @@ func systemText() string {
 	return text
 }
 
-// report is the file as it grows. private are texts that must not be in it.
+// report builds the text of a bug report. private holds the texts that scrubbed removes.
 type report struct {
 	text    bytes.Buffer
 	private map[string]bool
@@ -137,8 +137,8 @@ func (r *report) json(title string, v any, err error) {
 	r.section(title, string(text))
 }
 
-// hide keeps addresses out that the daemon tells of: also a listed peer's, which may be a
-// name of DNS.
+// hide marks the addresses in the daemon's status as private. The address of a listed peer
+// may be a DNS name.
 func (r *report) hide(s api.StatusReply) {
 	r.address(s.Listen)
 	r.address(s.HTTP)
@@ -166,10 +166,11 @@ func (r *report) hide(s api.StatusReply) {
 	}
 }
 
-// certifiedNames matches the text of x509.HostnameError. Its group has the names of the server that answers in place of the hub.
+// certifiedNames matches the text of x509.HostnameError. Its group holds the names in the certificate of the server that answered
+// at the hub's address.
 var certifiedNames = regexp.MustCompile(`certificate is valid for (.*?), not `)
 
-// hideVariables hides the addresses that environment variables set: doctor quotes a variable whose value is wrong.
+// hideVariables marks the addresses in environment variables as private, because doctor quotes a variable with a bad value.
 func (r *report) hideVariables(env func(string) string) {
 	for _, name := range config.Variables() {
 		if key := strings.ToLower(strings.TrimPrefix(name, config.EnvName(""))); !slices.Contains(told, key) {
@@ -178,8 +179,8 @@ func (r *report) hideVariables(env func(string) string) {
 	}
 }
 
-// address hides a text in the report if it is an address, with or without its scheme, port and
-// options. A name without a dot is the name of a host, which the report may have.
+// address marks text as private if it is an address, with or without a scheme, port or
+// options. Text without a dot or colon counts as a host name, which the report may contain.
 func (r *report) address(text string) {
 	if _, rest, isURL := strings.Cut(text, "://"); isURL {
 		text = rest
@@ -200,15 +201,16 @@ func (r *report) address(text string) {
 		at, err = port.Addr(), nil
 	}
 	if err == nil && at.Is6() {
-		r.private[strings.ReplaceAll(at.String(), ":", "-")] = true // in names of hosts and mirrors
+		r.private[strings.ReplaceAll(at.String(), ":", "-")] = true // the form in host and mirror names
 	}
 }
 
-// told are the keys of the configuration whose values have no addresses.
+// told lists the configuration keys whose values contain no addresses.
 var told = strings.Fields("name transport key hub_creds export relay accept adopt mirror push types interfaces discovery watch load_test control state log")
 
-// configuration tells of a file: without comments, and without values that may be addresses.
-// It reports whether others may quote the file, since what is private in it is known.
+// configuration adds a configuration file to the report, without comments and without values
+// that may be addresses. It reports whether other sections may quote the file. They may not
+// if the file is not YAML, because then its private texts are unknown.
 func (r *report) configuration(path string) (quotable bool) {
 	const title = "configuration"
 	if path == "" {
@@ -222,7 +224,7 @@ func (r *report) configuration(path string) (quotable bool) {
 	}
 	_, isPath := errors.AsType[*fs.PathError](err)
 	if err != nil && !isPath {
-		err = errors.New(path + ": not YAML, and left out; achbridge check says what is wrong") // its error quotes the text
+		err = errors.New(path + ": not YAML, and left out; achbridge check says what is wrong") // the YAML error quotes the file
 	}
 	if err != nil {
 		r.section(title, err.Error())
@@ -234,7 +236,7 @@ func (r *report) configuration(path string) (quotable bool) {
 		case slices.Contains(config.Keys(), key) || key == "achd":
 			r.hideAll(v)
 			keys[key] = "(left out)"
-		default: // a mistake, of which nothing is known
+		default: // an unknown key: its value may be a secret
 			r.hideText(v)
 			delete(keys, key)
 		}
@@ -247,11 +249,11 @@ func (r *report) configuration(path string) (quotable bool) {
 	return true
 }
 
-// hideAll keeps all addresses in a value out.
+// hideAll marks all addresses in a YAML value as private.
 func (r *report) hideAll(v any) { eachText(v, r.address) }
 
-// hideText keeps all texts in a value out that may be secrets: what is shorter stands in other
-// words, too.
+// hideText marks all addresses in a YAML value as private, and all texts that may be secrets.
+// Texts of less than four bytes are kept, because they also occur inside other words.
 func (r *report) hideText(v any) {
 	eachText(v, func(text string) {
 		r.address(text)
@@ -261,7 +263,7 @@ func (r *report) hideText(v any) {
 	})
 }
 
-// eachText calls f with all texts in a value.
+// eachText calls f with each string in a YAML value, except map keys.
 func eachText(v any, f func(string)) {
 	switch v := v.(type) {
 	case string:
@@ -277,16 +279,16 @@ func eachText(v any, f func(string)) {
 	}
 }
 
-// ip4Like matches what may be an IPv4 address, also at the beginning of a word: 10.0.0.5.camera is a mirror's name.
+// ip4Like matches text that may be an IPv4 address, also at the start of a longer name such as the mirror 10.0.0.5.camera.
 var ip4Like = regexp.MustCompile(`\b(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b`)
 
-// addressLike finds what may be an address of IP.
+// addressLike matches text that may be an IP address, with or without a zone and port.
 var addressLike = regexp.MustCompile(`[0-9A-Fa-f:.\[\]]+(%[A-Za-z0-9_.-]+)?(\]:[0-9]+)?`)
 
-// achdHost finds a host that has achd, with its port.
+// achdHost matches an achd address. Its group holds the host and port.
 var achdHost = regexp.MustCompile(`achd(?:\+udp)?://([^/,\s"']+)`)
 
-// scrubbed is the text without what is private.
+// scrubbed returns the report with each private text and IP address replaced by "(address)".
 func (r *report) scrubbed() []byte {
 	const instead = "(address)"
 	text := r.text.String()

@@ -52,7 +52,7 @@ func caFlag(cmd *cobra.Command, dir *string) {
 	_ = cmd.MarkFlagDirname("dir")
 }
 
-// ca is the directory that was named, else the usual one.
+// ca returns the authority's directory: given, or the default directory if given is empty.
 func (a *app) ca(given string) (caDir, error) {
 	if given != "" {
 		return caDir(given), nil
@@ -64,7 +64,7 @@ func (a *app) ca(given string) (caDir, error) {
 	return caDir(path), nil
 }
 
-// inCA gives a command its --dir, and has it run with the authority that is there.
+// inCA adds --dir to cmd and makes cmd call run with the authority in that directory.
 func (a *app) inCA(cmd *cobra.Command, run func(caDir, trust.Authority, []string) error) {
 	var given string
 	caFlag(cmd, &given)
@@ -129,7 +129,7 @@ func caIssueCommand(a *app) *cobra.Command {
 			return ui.Usage(err, "")
 		}
 		path := cmp.Or(out, args[0]+".key")
-		// First the record: what is not in it cannot be revoked.
+		// Record the certificate before writing its key: an unrecorded certificate cannot be revoked.
 		if err := dir.record(caEntry{key.Serial(), key.Host(), key.Ends()}); err != nil {
 			return ui.Failure(err, "")
 		}
@@ -162,7 +162,7 @@ func caRevokeCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// caListed is what `ca list --json` prints of a key.
+// caListed is one issued key in the JSON output of `ca list`.
 type caListed struct {
 	Host   string    `json:"host"`
 	Serial string    `json:"serial"`

@@ -15,9 +15,9 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// caDir is the directory of a network's authority: its secret, a line for every
-// certificate that it has issued, and the list of those that it has revoked. It
-// belongs on no robot.
+// caDir is the path of the directory of a network's authority. The directory holds the
+// authority's secret, a line for each issued certificate, and the revocation list. It
+// should not be kept on a robot.
 type caDir string
 
 func (d caDir) authority() string { return filepath.Join(string(d), "authority") }
@@ -26,13 +26,13 @@ func (d caDir) issued() string { return filepath.Join(string(d), "issued") }
 
 func (d caDir) revoked() string { return filepath.Join(string(d), "revoked") }
 
-// caEntry is a certificate that was issued.
+// caEntry describes an issued certificate.
 type caEntry struct {
 	serial, host string
 	ends         time.Time
 }
 
-// record adds a certificate to those that were issued. A line is SERIAL HOST END.
+// record appends e to the file of issued certificates, as a line "SERIAL HOST END".
 func (d caDir) record(e caEntry) error {
 	f, err := os.OpenFile(d.issued(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -42,11 +42,11 @@ func (d caDir) record(e caEntry) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// revocableYears is how long after its end a certificate can be revoked and stays in the
-// list: the clock of a robot that still takes it for good may be slow by as much.
+// revocableYears is how many years after its end a certificate can still be revoked and stays
+// in the list. A robot whose clock is slow by that time still accepts the certificate.
 const revocableYears = 1
 
-// entries are the certificates that may be good by the clock of some robot.
+// entries returns the issued certificates that a robot with a slow clock may still accept.
 func (d caDir) entries(now time.Time) ([]caEntry, error) {
 	text, err := os.ReadFile(d.issued())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,11 +74,10 @@ func (d caDir) entries(now time.Time) ([]caEntry, error) {
 	return list, nil
 }
 
-// errNoneIssued says that there is nothing to revoke.
+// errNoneIssued is returned by revoke if the host has no certificate to revoke.
 var errNoneIssued = errors.New("no certificate of that host is good")
 
-// revoke makes the next list, which has all certificates of host too, and writes it
-// in the place of the last.
+// revoke adds all certificates of host to the revocation list and replaces the list's file.
 func (d caDir) revoke(a trust.Authority, host string, now time.Time) (*trust.Revocations, error) {
 	entries, err := d.entries(now)
 	if err != nil {
@@ -106,7 +105,7 @@ func (d caDir) revoke(a trust.Authority, host string, now time.Time) (*trust.Rev
 	return next, config.ReplaceFile(d.revoked(), []byte(next.Text()), 0o644)
 }
 
-// list are the keys that entries has, ordered by host and end.
+// list returns the certificates of entries, ordered by host and end.
 func (d caDir) list(now time.Time) ([]caListed, error) {
 	entries, err := d.entries(now)
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// A robot whose clock is slow takes a certificate for good that has ended by the clock
-// of the authority. So that it has ended does not keep it from being revoked, or let it
-// fall from the list.
+// A robot with a slow clock still accepts a certificate that has ended by the authority's
+// clock. So an ended certificate can still be revoked, and stays in the list.
 func TestEndedCertificatesStayRevocableForAYear(t *testing.T) {
 	dir := caDir(t.TempDir())
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -53,7 +52,7 @@ func TestEndedCertificatesStayRevocableForAYear(t *testing.T) {
 		t.Errorf("one that ended more than a year ago: got %v, want %v", err, errNoneIssued)
 	}
 	fresh := issue("new", -300*day)
-	third, err := dir.revoke(authority, "new", now.AddDate(0, 0, 10)) // more than a year after atlas's
+	third, err := dir.revoke(authority, "new", now.AddDate(0, 0, 10)) // more than a year after the end of atlas's certificate
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ daemon and no key. Every program that uses libach sees the same channels.`,
 	return needsVerb(cmd)
 }
 
-// channelNames completes the names of this host's channels.
+// channelNames completes the first argument with the names of this host's channels.
 func (a *app) channelNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

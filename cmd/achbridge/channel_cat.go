@@ -55,21 +55,21 @@ a mirror tells one; --field, --csv, --json, --diff and --type do, too.`,
 	return cmd
 }
 
-// cat is what the flags of echo and of `channel cat` ask for, and how far it is.
+// cat holds the flags of echo or `channel cat` and the progress of the run.
 type cat struct {
 	last, follow bool
-	hex, dump    bool // neither: the bytes alone
-	values       bool // instead of a dump, if the layout is known
+	hex, dump    bool // output form; raw bytes if neither is set and printer is nil
+	values       bool // print decoded values instead of a dump, if the layout is known
 	count        int
 	timeout      time.Duration
 	out          io.Writer
 	valueFlags
-	printer *values.Printer // nil: the layout is not known
-	later   func()          // takes a layout that there is by now; nil: none is looked for
+	printer *values.Printer // nil if the layout is not known
+	later   func()          // takes over a layout that became known since; nil means that no layout is awaited
 	written int
 }
 
-// cat writes frames of a channel of this host, or of HOST/CHANNEL.
+// cat prints frames of a local channel, or of HOST/CHANNEL.
 func (a *app) cat(ctx context.Context, from *api.Client, of string, c *cat) error {
 	c.out = a.ui.Out
 	err := a.Follow(ctx, from, of, func(l view.View) (err error) {
@@ -100,7 +100,7 @@ func (a *app) cat(ctx context.Context, from *api.Client, of string, c *cat) erro
 	return err
 }
 
-// takeLater has the frames that come printed by a layout, if there is one.
+// takeLater makes c print its next frames with layout l. It does nothing if l is nil.
 func (a *app) takeLater(c *cat, of string, l *layout.Layout) {
 	switch {
 	case l == nil:
@@ -113,7 +113,7 @@ func (a *app) takeLater(c *cat, of string, l *layout.Layout) {
 	a.ui.Note("%s: its frames have another type from now on: %s, %d bytes", of, l.Name, l.Size)
 }
 
-// oneForm checks that at most one form was asked for.
+// oneForm checks that the flags select at most one output form.
 func (c *cat) oneForm(raw bool) error {
 	n := 0
 	for _, given := range []bool{raw, c.hex, c.csv, c.json, c.diff} {
@@ -142,15 +142,15 @@ func (c *cat) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// run writes frames until there are enough, the ring is read empty, nothing
-// came for the timeout, or ctx ends.
+// run prints frames until the count is reached, no frame arrives within the timeout, or
+// ctx ends. Without --follow it also stops after the newest frame.
 func (c *cat) run(ctx context.Context, ch *localach.Channel) error {
 	f := view.NewFollower(ch)
 	next := f.Oldest
 	if c.last {
 		next = f.Newest
 	}
-	since, end := time.Now(), ch.LastSeq() // without --follow a fast writer must not keep us
+	since, end := time.Now(), ch.LastSeq() // end is where to stop without --follow, even if a fast writer adds frames
 	for ctx.Err() == nil {
 		frame, err := next(0)
 		if errors.Is(err, os.ErrDeadlineExceeded) && c.follow {

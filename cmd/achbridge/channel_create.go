@@ -91,7 +91,7 @@ func (a *app) replacing(name string, g localach.Geometry, frames, size bool) (lo
 	return g, nil
 }
 
-// fileMode is permission bits in octal on the command line.
+// fileMode is the pflag.Value of permission bits in octal.
 type fileMode struct{ bits fs.FileMode }
 
 func (m *fileMode) Type() string { return "MODE" }

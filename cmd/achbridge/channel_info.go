@@ -16,33 +16,33 @@ import (
 	"achbridge/localach"
 )
 
-// channelInfo is what `channel info --json` prints.
+// channelInfo is the JSON output of `channel info`.
 type channelInfo struct {
 	Channel     string            `json:"channel"`
 	FrameCount  int               `json:"frame_count"`
 	FrameSize   int               `json:"frame_size"`
-	Bytes       int64             `json:"bytes"` // of the file
-	Seq         uint64            `json:"seq"`   // of the newest frame
+	Bytes       int64             `json:"bytes"` // size of the file
+	Seq         uint64            `json:"seq"`   // number of the newest frame
 	Frames      int               `json:"frames"`
 	Mode        string            `json:"mode"`
 	Inode       uint64            `json:"inode"`
 	Dirty       bool              `json:"dirty"`
-	LockOwner   int               `json:"lock_owner"` // thread id, 0: nobody
+	LockOwner   int               `json:"lock_owner"` // thread id; 0 means that the lock is free
 	Waiters     int               `json:"waiters"`
 	ForeignCond bool              `json:"foreign_cond"`
-	Kernel      string            `json:"kernel,omitempty"` // which programs open the kernel's channel of this name instead
+	Kernel      string            `json:"kernel,omitempty"` // which programs open the kernel module's channel of this name instead; empty means none
 	Mirror      *mirrorTag        `json:"mirror"`
-	MetaOf      string            `json:"meta_of,omitempty"`   // the mirror that this channel tells of, see mirror --meta
-	Type        string            `json:"type,omitempty"`      // of the frames, if it is known
+	MetaOf      string            `json:"meta_of,omitempty"`   // the mirror that this metadata channel describes, see mirror --meta
+	Type        string            `json:"type,omitempty"`      // layout of the frames, if known
 	TypeFrom    status.TypeSource `json:"type_from,omitempty"` // "file" or "origin"
 	Problem     string            `json:"problem,omitempty"`
 }
 
-// mirrorTag is what a mirror's file says of its origin.
+// mirrorTag is the origin that the file of a mirror records.
 type mirrorTag struct {
 	Node  string `json:"node"`
 	Epoch uint64 `json:"epoch"`
-	Seq   uint64 `json:"seq"` // of the last frame put, as the origin counts
+	Seq   uint64 `json:"seq"` // the origin's number of the last frame put
 }
 
 func channelInfoCommand(a *app) *cobra.Command {
@@ -95,11 +95,11 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 	return info, nil
 }
 
-// addType adds what the frames hold. Nothing else that info shows depends on that.
+// addType adds the layout of the frames to info. If that fails, it prints a note and the rest of info is still shown.
 func (a *app) addType(ctx context.Context, info *channelInfo) {
 	ch, err := a.Open(info.Channel)
 	if err != nil {
-		return // the problem is in info
+		return // info.Problem already has the reason
 	}
 	defer ch.Close()
 	l, from, err := a.LayoutOf("", view.View{Channel: ch, Of: info.Channel, Asks: a.Client(""), Ctx: ctx})

@@ -15,7 +15,7 @@ import (
 	"achbridge/localach"
 )
 
-// channelRow is one channel of this host as `channel ls --json` prints it.
+// channelRow is one local channel in the JSON output of `channel ls`.
 type channelRow struct {
 	Channel    string `json:"channel"`
 	FrameCount int    `json:"frame_count"`
@@ -23,10 +23,10 @@ type channelRow struct {
 	Seq        uint64 `json:"seq"`
 	Mode       string `json:"mode"`
 	Mirror     bool   `json:"mirror"`
-	MetaOf     string `json:"meta_of,omitempty"` // the mirror that this channel tells of, see mirror --meta
-	Note       string `json:"note,omitempty"`    // what else is to be known of it
+	MetaOf     string `json:"meta_of,omitempty"` // the mirror that this metadata channel describes, see mirror --meta
+	Note       string `json:"note,omitempty"`    // a hint or warning about the channel
 	Error      string `json:"error,omitempty"`
-	Unsendable string `json:"unsendable,omitempty"` // why no other host can mirror it, and what to do
+	Unsendable string `json:"unsendable,omitempty"` // why no other host can mirror the channel, and the fix
 }
 
 func channelLsCommand(a *app) *cobra.Command {
@@ -118,7 +118,7 @@ func (a *app) showChannels(rows []channelRow) error {
 	return a.ui.Table([]string{"CHANNEL", "FRAMES", "SEQ", "MODE", "NOTE"}, cells)
 }
 
-// geometryText prints count and size of frames, "" when unknown.
+// geometryText returns the number and size of the frames, or "" if they are unknown.
 func geometryText(count, bytes int) string {
 	if count == 0 {
 		return ""

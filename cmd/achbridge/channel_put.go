@@ -63,7 +63,7 @@ from another host, which would not get yours; --force puts into it all the same.
 	return cmd
 }
 
-// put is what the flags of `channel put` ask for.
+// put holds the arguments and flags of `channel put`.
 type put struct {
 	text  *string
 	hex   bool
@@ -73,7 +73,7 @@ type put struct {
 	force bool
 }
 
-// mirror refuses a channel that is a mirror, or warns of it when that is meant.
+// mirror returns an error if ch is a mirror or a metadata channel. With --force it only prints a warning.
 func (p *put) mirror(a *app, ch *localach.Channel) error {
 	tag := ch.Tag()
 	if tag == (localach.Tag{}) {
@@ -107,11 +107,11 @@ func (p *put) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// maxInput keeps a stream without an end from filling the memory; no channel is
-// as large.
+// maxInput limits the size of the input, so that an endless stream does not exhaust
+// memory. No channel has frames that large.
 const maxInput = 1 << 30
 
-// frame reads what is to be put.
+// frame reads the frame from TEXT, --file or stdin.
 func (p *put) frame(a *app) ([]byte, error) {
 	input, name := a.in, "stdin"
 	switch {
@@ -145,8 +145,8 @@ func (p *put) frame(a *app) ([]byte, error) {
 	return frame, nil
 }
 
-// run puts frame once, or at the rate asked for until the count or ctx ends.
-// The n-th put is due n periods after the first, whatever the others took.
+// run puts frame once or, with --rate, repeatedly until --count is reached or ctx ends.
+// The n-th repetition is due n periods after the first put, however long other puts take.
 func (p *put) run(ctx context.Context, ch *localach.Channel, frame []byte) error {
 	w := ch.Writer()
 	if p.rate == 0 {
@@ -165,7 +165,7 @@ func (p *put) run(ctx context.Context, ch *localach.Channel, frame []byte) error
 		}
 		if time.Since(seen) > view.Patience {
 			seen = time.Now()
-			if err := ch.Check(); err != nil && !errors.Is(err, localach.ErrBusy) { // nobody would see a frame
+			if err := ch.Check(); err != nil && !errors.Is(err, localach.ErrBusy) { // no reader would see the frame
 				return errors.Join(err, w.Close())
 			}
 		}
@@ -180,7 +180,7 @@ func (p *put) run(ctx context.Context, ch *localach.Channel, frame []byte) error
 	}
 }
 
-// putError adds what helps against a frame that does not fit.
+// putError adds a fix to an error of a put.
 func (a *app) putError(ch *localach.Channel, n int, err error) error {
 	if errors.Is(err, localach.ErrTooLarge) {
 		return ui.Failure(err, fmt.Sprintf("end the programs that use it, then make a larger one: achbridge channel create %s --replace --size %d", ch.Name(), n))

@@ -37,8 +37,9 @@ on in a file that nobody else finds. --force removes it all the same.`,
 	return cmd
 }
 
-// refuseInUse returns an error that names the programs, other than achbridge, which have a channel open. next is the
-// command to give when they have ended. Processes that this user may not examine are mentioned and do not count.
+// refuseInUse returns an error that names the programs, other than achbridge, that have channel name open. next is the
+// command that the error recommends once these programs have ended. Processes that this user may not examine do not count;
+// a note mentions them.
 func (a *app) refuseInUse(name, next string) error {
 	channels, hidden := doctor.SharersOf(a.Dir)
 	var programs []string

@@ -51,16 +51,16 @@ the mirrors that the configuration asks for.`,
 	return cmd
 }
 
-// checker is what the flags of `check` ask for.
+// checker holds the flags of `check`.
 type checker struct {
 	*app
 	file string
 	rate ui.BitRate
 }
 
-// checkReport is what check answers. Lists are never null.
+// checkReport is the JSON output of `check`. Its lists are never null.
 type checkReport struct {
-	File     string             `json:"file"` // empty: there is none
+	File     string             `json:"file"` // empty if there is no configuration file
 	Problems config.Problems    `json:"problems"`
 	Channels []config.Judgement `json:"channels"`
 	Warnings []string           `json:"warnings"`
@@ -93,7 +93,7 @@ func (c *checker) run(ctx context.Context) error {
 	return c.show(r, running)
 }
 
-// wrong prints the mistakes, each with its line of the file.
+// wrong prints the errors of the configuration and returns a usage error with their number.
 func (c *checker) wrong(r checkReport) error {
 	if c.asJSON {
 		c.ui.JSON(r)
@@ -103,11 +103,11 @@ func (c *checker) wrong(r checkReport) error {
 	return ui.Usage(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), countText(len(r.Problems), "mistake")), "")
 }
 
-// tellProblems prints the mistakes, each with the line in question of its file.
+// tellProblems prints each configuration error with an excerpt of its line in the file.
 func (c *checker) tellProblems(list config.Problems) {
 	for _, p := range list {
 		c.ui.Fail(p)
-		text, _ := os.ReadFile(p.Source) // without it there are no excerpts
+		text, _ := os.ReadFile(p.Source) // an unreadable file only means that there are no excerpts
 		lines := strings.Split(string(text), "\n")
 		if p.Line >= 1 && p.Line <= len(lines) {
 			c.ui.Excerpt(p.Line, lines[p.Line-1], p.Column)
@@ -115,7 +115,7 @@ func (c *checker) tellProblems(list config.Problems) {
 	}
 }
 
-// looked is what a running daemon said at two moments.
+// looked holds two status reports of a running daemon and the channels that it knows.
 type looked struct {
 	there         bool
 	before, after status.Report
@@ -123,7 +123,7 @@ type looked struct {
 	channels      []status.RemoteChannel
 }
 
-// lookFor is how long frames are counted.
+// lookFor is the time between the two status reports, in which frames are counted.
 const lookFor = time.Second
 
 func (c *checker) look(ctx context.Context, cfg *config.Config) (l looked) {
@@ -143,7 +143,7 @@ func (c *checker) look(ctx context.Context, cfg *config.Config) (l looked) {
 	return l
 }
 
-// locals are the verdicts on the channels of this host; mirrors are left out.
+// locals returns the judgements of the configuration on the channels of this host, except mirrors.
 func (c *checker) locals(cfg *config.Config, daemon looked) (list []config.Judgement) {
 	mirrors := map[string]bool{}
 	for _, m := range daemon.after.Mirrors {
@@ -175,8 +175,9 @@ func (c *checker) isMirror(name string) bool {
 	return ch.Tag() != localach.Tag{}
 }
 
-// remotes are the verdicts on the channels of other hosts. The daemon may mirror some that
-// the configuration does not ask for: its flags or the verb mirror do.
+// remotes returns the judgements on the channels of other hosts. For a channel that the
+// configuration does not mirror but the daemon does, it returns the daemon's judgement:
+// flags of run or the mirror command requested that mirror.
 func (c *checker) remotes(ctx context.Context, cfg *config.Config, daemon looked) (list []config.Judgement) {
 	for _, r := range daemon.channels {
 		v := cfg.MirrorJudgement(r.Host, r.Channel, nil)
@@ -191,7 +192,7 @@ func (c *checker) remotes(ctx context.Context, cfg *config.Config, daemon looked
 	return list
 }
 
-// asTheDaemonSays is the daemon's verdict on a channel, v if it has none.
+// asTheDaemonSays returns the daemon's judgement on the channel of v, or v if the daemon returns none.
 func (c *checker) asTheDaemonSays(ctx context.Context, cfg *config.Config, v config.Judgement) config.Judgement {
 	var e config.Explanation
 	_, err := c.Client(cmp.Or(c.control, cfg.Control)).Get(ctx, "/v1/explain?channel="+url.QueryEscape(v.Channel), &e)
@@ -203,8 +204,8 @@ func (c *checker) asTheDaemonSays(ctx context.Context, cfg *config.Config, v con
 	return said
 }
 
-// unfit says what links cannot carry, of the subscriptions that are served; if a rate is
-// given, also of those that the configuration wants.
+// unfit returns a text for each served subscription that its link cannot carry. With --rate,
+// it also checks the mirrors that the configuration requests.
 func (c *checker) unfit(cfg *config.Config, daemon looked) (list []string) {
 	demands := diagnose.DemandsOf(daemon.before, daemon.after, daemon.apart, c.rate)
 	if c.rate > 0 {
@@ -218,8 +219,8 @@ func (c *checker) unfit(cfg *config.Config, daemon looked) (list []string) {
 	return list
 }
 
-// wanted are the mirrors that the configuration makes of existing channels, with frames as
-// large as their rings take.
+// wanted returns the demand of each mirror that the configuration makes of a known channel.
+// It assumes frames of the largest size that the channel's ring takes.
 func (c *checker) wanted(cfg *config.Config, daemon looked) (list []diagnose.Demand) {
 	for _, r := range daemon.channels {
 		m, ok := cfg.MirrorRules.For(r.Host, r.Channel)

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// golden compares with a file of testdata; the flag -update writes it.
+// golden compares got with the file at path. With the flag -update, it writes the file instead.
 func golden(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {

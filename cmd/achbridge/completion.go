@@ -7,7 +7,7 @@ import (
 	"achbridge/cmd/achbridge/api"
 )
 
-// controlFlag adds --control to a command that asks the daemon.
+// controlFlag adds --control to a command that talks to the daemon.
 func (a *app) controlFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.control, "control", "", "`PATH` of the daemon's control socket (default: where run puts it)")
 	_ = cmd.MarkFlagFilename("control")
@@ -22,7 +22,7 @@ func configFlag(cmd *cobra.Command, file *string, usage string) {
 // daemon returns a client of the daemon that --control names.
 func (a *app) daemon() *api.Client { return a.Client(a.control) }
 
-// jsonFlag adds --json to a command that lists something.
+// jsonFlag adds --json to cmd.
 func (a *app) jsonFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&a.asJSON, "json", "j", false, "print JSON for programs")
 }
@@ -34,7 +34,7 @@ func (a *app) anyNames(cmd *cobra.Command, args []string, typed string) ([]strin
 	return append(remote, local...), directive
 }
 
-// remoteNames completes HOST/CHANNEL from what the daemon knows.
+// remoteNames completes HOST/CHANNEL with the channels that the daemon knows.
 func (a *app) remoteNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	if len(args) == 0 {

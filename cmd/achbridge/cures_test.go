@@ -21,7 +21,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// needsPerson has the causes whose cures are no commands, each with the reason why it needs a person.
+// needsPerson maps each cause that commands cannot fix to the reason why it needs a person.
 var needsPerson = map[status.Cause]string{
 	status.CausePublisherStopped: "only who runs the publisher can mend it; achbridge why on its host tells more",
 	status.CausePublisherSlow:    "as before",
@@ -71,8 +71,8 @@ func causes(t *testing.T) (list []status.Cause) {
 	return list
 }
 
-// TestCures runs the commands of every cure that has commands, on the host that the cure names. It checks that the trouble
-// ends and that nothing else is harmed. All other causes must be in needsPerson.
+// TestCures runs the commands of every fix that has commands, on the host that the fix names. It checks that the problem
+// ends and that other channels and mirrors are not harmed. All other causes must be in needsPerson.
 func TestCures(t *testing.T) {
 	cured := map[status.Cause]string{}
 	t.Run("hosts", func(t *testing.T) {
@@ -108,20 +108,21 @@ func TestCures(t *testing.T) {
 	}
 }
 
-// commandText matches a command in a cure. Its groups are the host to run it on, if that is another one, and the arguments.
+// commandText matches a command in the text of a fix. Its groups are the host to run the command on, empty for the same host,
+// and the arguments.
 var commandText = regexp.MustCompile(`(?:on (\S+)[:,] [^;]*?)?achbridge ((?:[a-z]+|-\S+|[\w.*-]+/\S+)(?: (?:--?[\w-]+|[A-Za-z0-9_][\w./-]*))*?)(?:$|[;:,(]| names| tells)`)
 
-// cure waits until why on a host names a cause, runs the commands of its cure, and waits until why does not name the cause
-// any more: as the verdict if it was the verdict, else in the notes. It returns the commands.
+// cure waits until why on host reports cause, runs the commands of its fix, and waits until why no longer reports the cause.
+// A cause that was the main diagnosis may remain in the notes. It returns the commands.
 func cure(ts *testscript.TestScript, host string, cause status.Cause, channel string) string {
 	var why api.WhyReport
-	ended := false // a channel that is gone has no trouble any more
+	ended := false // the commands have run: a channel that no longer exists counts as fixed
 	look := func(until func(diagnose.Finding) bool, what string) {
 		for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 			why = api.WhyReport{}
 			r := onHost(ts, host, "why", channel, "--window", "300ms", "--json")
 			_ = json.Unmarshal([]byte(r.Stdout), &why) // empty when why fails
-			if r.Code == ui.ExitNothing && ended {     // there is no such channel
+			if r.Code == ui.ExitNothing && ended {     // the channel does not exist
 				return
 			}
 			if r.Stdout != "" && slices.ContainsFunc(append([]diagnose.Finding{why.Finding}, why.Notes...), until) {
@@ -181,7 +182,7 @@ func onHost(ts *testscript.TestScript, host string, args ...string) Result {
 	return r
 }
 
-// witness returns the state of krang.witness, the mirror that no cure may touch.
+// witness returns the state of krang.witness, the mirror that no fix may change.
 func witness(ts *testscript.TestScript) string {
 	var s api.StatusReply
 	ts.Check(json.Unmarshal([]byte(onHost(ts, "planner", "status", "--json").Stdout), &s))
@@ -193,7 +194,7 @@ func witness(ts *testscript.TestScript) string {
 	return ""
 }
 
-// channels returns the files of both hosts' channels with their inodes.
+// channels returns the inodes of both hosts' channel files by path.
 func channels(ts *testscript.TestScript) map[string]uint64 {
 	list := map[string]uint64{}
 	for _, dir := range []string{"ROBOT", "PC"} {

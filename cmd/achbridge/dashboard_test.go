@@ -23,12 +23,12 @@ import (
 const (
 	dashboard = "../../packaging/grafana/achbridge.json"
 	alerts    = "../../packaging/prometheus/achbridge.rules.yaml"
-	// hubMetrics is what TestOutsideHub finds that a hub exports.
+	// hubMetrics is the golden file of TestOutsideHub, which lists the metrics of a hub.
 	hubMetrics = "testdata/outside/hub_metrics.golden"
 )
 
-// TestAlertsAreGivenWhenTheyShould has promtool check the rules, and try them on series
-// that are good and bad.
+// TestAlertsAreGivenWhenTheyShould makes promtool check the alert rules and evaluate them on
+// good and bad series.
 func TestAlertsAreGivenWhenTheyShould(t *testing.T) {
 	promtool := need.Program(t, "promtool", "prometheus")
 	for _, args := range [][]string{
@@ -47,8 +47,8 @@ func TestAlertsAreGivenWhenTheyShould(t *testing.T) {
 	}
 }
 
-// TestDashboardAndAlertsNameWhatIsExported compares their metrics with those that two
-// linked daemons tell, one of which mirrors a channel of the other.
+// TestDashboardAndAlertsNameWhatIsExported compares the metrics in the dashboard and the alerts
+// with those of two linked daemons, one of which mirrors a channel of the other.
 func TestDashboardAndAlertsNameWhatIsExported(t *testing.T) {
 	key := newKeyFile(t)
 	robot := daemonFor(t, key, "krang")
@@ -65,7 +65,7 @@ func TestDashboardAndAlertsNameWhatIsExported(t *testing.T) {
 			}
 		}
 	}
-	// the path has to be full before anybody knows what it carries
+	// the rate is only known once the path has been saturated
 	delete(wanted, "achbridge_link_rate_bytes_per_second")
 	await.NoError(t, func() error {
 		resp, err := http.Get("http://" + pc.address + "/metrics")

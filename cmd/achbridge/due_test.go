@@ -12,7 +12,7 @@ import (
 	"achbridge/cmd/achbridge/diagnose"
 )
 
-// dueCase is a mirror, and the share of its budget that it uses; null: not known.
+// dueCase is a mirror and the share of its budget that it uses. A share of null means unknown.
 type dueCase struct {
 	What     string   `json:"what"`
 	AgeMs    *float64 `json:"age_ms"`
@@ -58,8 +58,8 @@ func dueCases(t *testing.T) (list []dueCase) {
 	return list
 }
 
-// TestShareOfTheBudgetIsThatOfTheGoldenFile compares Go with golden values; tryShares does so
-// with the page.
+// TestShareOfTheBudgetIsThatOfTheGoldenFile compares the shares that Go computes with the golden
+// file. tryShares compares those of the page.
 func TestShareOfTheBudgetIsThatOfTheGoldenFile(t *testing.T) {
 	for _, c := range dueCases(t) {
 		if used := diagnose.UsedOf(c.mirror()); math.IsNaN(used) {

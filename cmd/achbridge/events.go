@@ -80,11 +80,11 @@ func kindWords() []string {
 	return words
 }
 
-// picked is which events to show.
+// picked holds the filter flags of `events`.
 type picked struct {
-	kinds []string // of these; none: of all
+	kinds []string // kinds to show; empty means all
 	since string
-	from  time.Time // what since means
+	from  time.Time // parsed from since; zero means no limit
 }
 
 func (p *picked) check(now time.Time) error {
@@ -104,7 +104,7 @@ func (p *picked) check(now time.Time) error {
 	return nil
 }
 
-// timeOf reads a time as people write it: how long ago, a time of today, or with its date.
+// timeOf parses a duration before now, a time of today, or a date with or without a time. ok is false if text is none of these.
 func timeOf(text string, now time.Time) (at time.Time, ok bool) {
 	if ago, err := time.ParseDuration(text); err == nil {
 		return now.Add(-ago), ago >= 0
@@ -122,7 +122,7 @@ func timeOf(text string, now time.Time) (at time.Time, ok bool) {
 	return at, false
 }
 
-// only calls show for the events that are picked.
+// only returns a function that calls show for each event that passes the filter.
 func (p *picked) only(show func(status.Event) error) func(status.Event) error {
 	return func(e status.Event) error {
 		if e.Time.Before(p.from) || len(p.kinds) > 0 && !slices.Contains(p.kinds, string(e.Kind)) {
@@ -132,7 +132,7 @@ func (p *picked) only(show func(status.Event) error) func(status.Event) error {
 	}
 }
 
-// followEvents shows events until ctx ends. A daemon that ends is waited for.
+// followEvents shows events until ctx ends. If the daemon stops answering, followEvents tries again until it answers.
 func (a *app) followEvents(ctx context.Context, c *api.Client, show func(status.Event) error) error {
 	var f api.EventFollower
 	lost := false
@@ -174,7 +174,7 @@ func (a *app) showEvents(l status.EventList, show func(status.Event) error) erro
 	return nil
 }
 
-// eventText is an event on a line, with its time in layout.
+// eventText formats an event as one line. layout is the format of its times, as in time.Format.
 func eventText(e status.Event, layout string) string {
 	text := e.Text
 	if e.Count > 1 && e.Kind != status.EventDeadlineMissed {

@@ -58,7 +58,8 @@ The layout in the recording says what a frame holds, or else types: of the confi
 	return cmd
 }
 
-// recorded finds the layout of a channel in a recording.
+// recorded returns a function that returns the layout of a recorded channel. --type comes
+// first, then the layout in the recording, then the configuration.
 func (a *app) recorded(file string, of *valueFlags) (func(recording.Topic) (*layout.Layout, error), error) {
 	find, err := a.Layouts(of.file)
 	if err != nil {
@@ -67,7 +68,7 @@ func (a *app) recorded(file string, of *valueFlags) (func(recording.Topic) (*lay
 	return func(t recording.Topic) (*layout.Layout, error) {
 		if of.file == "" && t.Type != nil && t.Type.Layout != "" {
 			l, err := config.ReadLayout(file, []byte(t.Type.Layout))
-			if err != nil { // its text may bring anything to a terminal
+			if err != nil { // do not print err: its text quotes the file, which may contain terminal escapes
 				return nil, ui.Failure(fmt.Errorf("%s: its layout is damaged", file), "name another: --type FILE")
 			}
 			return l, nil
@@ -76,7 +77,7 @@ func (a *app) recorded(file string, of *valueFlags) (func(recording.Topic) (*lay
 	}, nil
 }
 
-// export exports, and says what came of it.
+// export runs c and prints each file that it wrote.
 func (a *app) export(ctx context.Context, c export.Config) error {
 	made, err := c.Run(ctx)
 	for _, m := range made {

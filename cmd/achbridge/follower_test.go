@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// forge makes the file of a channel of two frames of 512 GiB each, as any local user can: it
-// takes memory for its ends only. Its ring holds a frame of 16 bytes, then one of second
-// bytes.
+// forge makes the file of a channel of two frames of 512 GiB each, as any local user can. The
+// sparse file uses memory only at its start and end. Its ring holds a frame of 16 bytes, then
+// one of second bytes.
 func forge(t *testing.T, dir string, second uint64) {
 	t.Helper()
 	const frames, data = 2, 1 << 40

@@ -31,7 +31,7 @@ func TestOnlyHostsOfItsOwnAreServed(t *testing.T) {
 			t.Errorf("/metrics of %q: got %s %s", host, resp.Status, text)
 		}
 	}
-	// A load balancer that asks as HTTP/1.0 does without a host.
+	// A load balancer may send HTTP/1.0 requests without a host.
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/": 421, "/metrics": 421, "/events": 421} {
 		if resp, _ := d.send("GET " + path + " HTTP/1.0\r\n\r\n"); resp.StatusCode != want {
 			t.Errorf("%s without a host: got %s, want %d", path, resp.Status, want)
@@ -39,7 +39,7 @@ func TestOnlyHostsOfItsOwnAreServed(t *testing.T) {
 	}
 }
 
-// ask gets a path of the page by some name of the host.
+// ask requests a path of the page with the given Host header. It returns the response and its body.
 func (d *daemonProcess) ask(path, host string) (*http.Response, string) {
 	d.t.Helper()
 	return d.send(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", path, host))
@@ -60,7 +60,7 @@ func (d *daemonProcess) send(request string) (*http.Response, string) {
 		d.t.Fatalf("%q: %v", request, err)
 	}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		return resp, "" // it does not end
+		return resp, "" // the stream of events does not end
 	}
 	text, _ := io.ReadAll(resp.Body)
 	return resp, string(text)

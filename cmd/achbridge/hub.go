@@ -61,7 +61,7 @@ A nats-server that you have already can be the hub instead:
 		if err != nil {
 			return err
 		}
-		debug.SetTraceback("crash") // as in run
+		debug.SetTraceback("crash") // for the same reason as in run.go
 		return s.Run(cmd.Context())
 	})
 	cmd.Args = a.noVerb(cmd.Args)
@@ -74,7 +74,7 @@ A nats-server that you have already can be the hub instead:
 	return cmd
 }
 
-// noVerb lets a command that also works alone be called without a verb.
+// noVerb wraps next so that a command with subcommands can also be run without one.
 func (a *app) noVerb(next cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := next(cmd, args); !errors.Is(err, errNoVerb) {
@@ -84,7 +84,7 @@ func (a *app) noVerb(next cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// inHub gives a command its --dir, and has it run with the hub's directory: the one that was named, else the usual one.
+// inHub adds --dir to cmd and makes cmd call run with that hub directory. Without --dir, it is the default directory.
 func (a *app) inHub(cmd *cobra.Command, run func(*cobra.Command, hub.Directory, []string) error) {
 	var dir string
 	cmd.Flags().StringVar(&dir, "dir", "", "`DIR` of the hub")

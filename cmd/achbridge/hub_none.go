@@ -10,7 +10,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// hubCommand stands for the hub where a program was built without it.
+// hubCommand replaces the hub command in a program that was built without the hub.
 func hubCommand(*app) *cobra.Command {
 	return &cobra.Command{
 		Use:                "hub",

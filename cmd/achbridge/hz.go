@@ -69,22 +69,22 @@ of frames, and their sizes (average, smallest and largest).`,
 	})
 }
 
-// rateVerb is a command that prints the rates of channels.
+// rateVerb describes a command that prints the rates of channels: hz or bw.
 type rateVerb struct {
 	use, short, long string
 	line             func(*ui.Terminal, view.Rate) error // prints one channel
-	header           []string                            // of the table of several channels
-	row              func(view.Rate) []string            // without the name
+	header           []string                            // column titles of the table of several channels
+	row              func(view.Rate) []string            // cells of one channel, without its name
 	sum              func([]view.Rate) []string          // last row of the table; nil if it has none
 }
 
-// severalHelp is what hz and bw say of several channels.
+// severalHelp is the help text of hz and bw about several channels.
 const severalHelp = `
 
 Several channels, or a pattern (quoted), are measured at once and shown in one table,
 every second anew.`
 
-// remoteHelp is what hz, bw and echo say of channels of other hosts.
+// remoteHelp is the help text of hz, bw and echo about channels of other hosts.
 const remoteHelp = `
 
 HOST/CHANNEL is a channel of another host; the running daemon is asked for it. If it
@@ -121,24 +121,24 @@ func rateCommand(a *app, v rateVerb) *cobra.Command {
 	return cmd
 }
 
-// hz is a run of hz or bw: what its flags ask for, and its meters.
+// hz is one run of hz or bw, with its flags and one meter for each channel.
 type hz struct {
 	rateVerb
 	window time.Duration
-	count  int  // of reports; 0 means no limit
-	single bool // one channel was named, and is printed on a line
+	count  int  // number of reports; 0 means no limit
+	single bool // the argument is one channel: print a line instead of a table
 	meters []*view.Meter
-	errs   []error // by meter: why it measures no more; nil while it does
+	errs   []error // for each meter, the error that stopped it; nil while the meter measures
 }
 
-// failure is the error of the meter at an index.
+// failure is the error that stopped the meter at an index of hz.meters.
 type failure struct {
 	meter int
 	err   error
 }
 
-// hz measures channels of this host, or HOST/CHANNEL, and prints a report every second until
-// --count is reached, no channel can be read any more, or ctx ends.
+// hz measures local channels or HOST/CHANNEL and prints reports until --count is reached,
+// no channel can be read any more, or ctx ends.
 func (a *app) hz(ctx context.Context, c *api.Client, args []string, h *hz) error {
 	names, err := a.Names(ctx, c, args)
 	if err != nil {
@@ -162,11 +162,12 @@ func (a *app) hz(ctx context.Context, c *api.Client, args []string, h *hz) error
 			}
 		})
 	}
-	opening.Wait() // the first window is a whole one for all
+	opening.Wait() // start the first window when all channels are open, so that it is complete for each
 	return h.report(ctx, a, failed)
 }
 
-// report prints the rates once a second, but first when the window is over.
+// report prints the rates at the end of the first window, then every second. A window
+// shorter than a second makes it print every window.
 func (h *hz) report(ctx context.Context, a *app, failed <-chan failure) error {
 	tick := time.NewTicker(h.window)
 	defer tick.Stop()
@@ -240,7 +241,7 @@ func (h *hz) table(u *ui.Terminal, list []view.Rate) error {
 	return nil
 }
 
-// example shows a verb with what follows it.
+// example returns one example line for each of tails: the command name of use, then the tail.
 func example(use string, tails ...string) string {
 	verb, _, _ := strings.Cut(use, " ")
 	lines := make([]string, len(tails))

@@ -8,15 +8,15 @@ import (
 	"strconv"
 )
 
-// pure packages are values and functions: no I/O, no goroutine, no clock.
+// Pure packages contain only values and functions: no I/O, no goroutines, no clock.
 var (
 	purePackages = []string{"wire", "bridge/age", "bridge/clock", "bridge/delivery", "bridge/pacing", "bridge/rule", "bridge/ledger", "bridge/via", "bridge/unit", "bridge/layout", "bridge/peers", "bridge/seal", main + "diagnose"}
 	impureTree   = []string{"net", "os", "sync", "syscall", "log", "golang.org/x/sys"}
 	clockOfTime  = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
 )
 
-// impurities reports what a pure package may not do: import the world outside,
-// read the clock, start goroutines.
+// impurities calls report for each thing that a pure package must not do: import a package
+// for I/O, read the clock, start a goroutine.
 func impurities(file *ast.File, report func(token.Pos, string)) {
 	clock := ""
 	for _, spec := range file.Imports {

@@ -14,25 +14,25 @@ import (
 	"testing/fstest"
 )
 
-// The rules of the house: who may import whom, and which packages are pure.
-// They are checked on every Go file, whatever its build tags.
+// This file checks which packages may import which, and which packages are pure.
+// It checks every Go file, whatever its build tags.
 
-// fence says that the files below From do not import what is below Not, but for what
-// is below From itself and below one of But.
+// fence is a rule: files below From must not import packages below Not, except those
+// below From itself or below one of But.
 type fence struct {
 	From, Not, Why string
 	But            []string
-	Tests          bool // binds test files too
+	Tests          bool // the rule also applies to test files
 }
 
 const (
 	ours    = "achbridge"
 	command = ours + "/cmd/achbridge"
-	main    = "cmd/achbridge/" // where the rooms of the program are
+	main    = "cmd/achbridge/" // directory of the program's subpackages
 	room    = command + "/"
 )
 
-// belowProtocols is what a protocol of bridge/transport may import.
+// belowProtocols lists the packages that a protocol of bridge/transport may import.
 var belowProtocols = []string{ours + "/bridge/transport/session", ours + "/bridge/trust", ours + "/bridge/via"}
 
 var fences = []fence{
@@ -102,13 +102,13 @@ var fences = []fence{
 	{From: ".", Not: ours + "/testnet", Why: "testnet is imported by tests and its own programs only"},
 }
 
-// cgoPackages may import "C".
+// cgoPackages lists the packages that may import "C".
 var cgoPackages = []string{"localach"}
 
-// forTests may be imported by every test: they import nothing of ours.
+// forTests lists the packages that every test may import. They import no other package of this module.
 var forTests = []string{ours + "/testnet/await", ours + "/testnet/need", ours + "/testnet/walk"}
 
-// reserved is what only some packages may import, tests of others too.
+// reserved lists imports that only some packages may use. It also binds the tests of other packages.
 var reserved = []struct {
 	What, Why string
 	For       []string
@@ -136,8 +136,8 @@ func TestPackagesKeepTheHouseRules(t *testing.T) {
 	}
 }
 
-// TestHouseRulesForbidAndAllow tries each rule of the tables above. It names no package itself, so that a rename
-// changes the tables alone.
+// TestHouseRulesForbidAndAllow tests each rule of the tables above. It contains no package names, so that a rename
+// only changes the tables.
 func TestHouseRulesForbidAndAllow(t *testing.T) {
 	for _, f := range fences {
 		dir := path.Join(f.From, "room")
@@ -175,7 +175,7 @@ func TestHouseRulesForbidAndAllow(t *testing.T) {
 	}
 }
 
-// tree is a repository of one file.
+// tree returns a repository with one file.
 func tree(file, body string) fs.FS {
 	if !strings.Contains(body, "package ") {
 		body = "package p\n" + body
@@ -183,7 +183,7 @@ func tree(file, body string) fs.FS {
 	return fstest.MapFS{file: &fstest.MapFile{Data: []byte(body)}}
 }
 
-// brokenRules returns one line "file:line: what is wrong" per breach below root.
+// brokenRules returns a line "file:line: problem" for each violation below root.
 func brokenRules(root fs.FS) ([]string, error) {
 	var broken []string
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -239,7 +239,7 @@ func brokenIn(name string, source []byte) ([]string, error) {
 	return broken, nil
 }
 
-// forbids says why the file may not import the package, or "".
+// forbids returns why the file must not import the package, or "" if it may.
 func forbids(name, imported string) string {
 	dir := path.Dir(name)
 	if imported == "C" && !slices.ContainsFunc(cgoPackages, func(p string) bool { return below(dir, p) }) {
@@ -258,12 +258,12 @@ func forbids(name, imported string) string {
 	return ""
 }
 
-// forbids reports whether f keeps the file from importing the package.
+// forbids reports whether f forbids the file to import the package.
 func (f fence) forbids(name, imported string) bool {
 	dir := path.Dir(name)
 	switch {
 	case !below(dir, f.From) || !below(imported, f.Not):
-	case f.From != "." && below(imported, path.Join(ours, f.From)): // its own
+	case f.From != "." && below(imported, path.Join(ours, f.From)): // a package below From
 	case slices.ContainsFunc(f.But, func(p string) bool { return below(imported, p) }):
 	case isTest(name) && !f.Tests:
 	case f.From == "." && below(dir, "testnet"):
@@ -276,7 +276,7 @@ func (f fence) forbids(name, imported string) bool {
 
 func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
 
-// below says whether the slash-separated name is top or lies under it.
+// below reports whether the slash-separated name is top or lies under it.
 func below(name, top string) bool {
 	return top == "." || name == top || strings.HasPrefix(name, top+"/")
 }

@@ -76,7 +76,8 @@ func (a *app) showRecording(s recording.Summary) error {
 	return a.showTypes(s.Channels)
 }
 
-// showTypes says where the file differs from the layout of a channel.
+// showTypes prints notes on the types of recorded channels: types that came from the origin,
+// missing schemas, frames of another size, and renamed fields.
 func (a *app) showTypes(list []recording.ChannelSummary) error {
 	blank := "\n"
 	for _, c := range list {

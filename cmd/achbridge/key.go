@@ -78,12 +78,12 @@ func keyNewCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// keyShown is what `key show --json` prints.
+// keyShown is the JSON output of `key show`.
 type keyShown struct {
 	Network string `json:"network"`
-	Also    string `json:"also,omitempty"` // the network of the second key
-	Host    string `json:"host,omitempty"` // the only one that the key is for
-	Ends    string `json:"ends,omitempty"` // the day on which its certificate ends
+	Also    string `json:"also,omitempty"` // network of the second key
+	Host    string `json:"host,omitempty"` // the only host that may use the key; empty for a shared key
+	Ends    string `json:"ends,omitempty"` // the day on which the certificate of the key ends
 	Path    string `json:"path"`
 	Secret  string `json:"secret,omitempty"`
 }
@@ -150,7 +150,7 @@ func (a *app) keyFile(given string, find func() (string, error)) (string, error)
 	return a.KeyFile(given, find)
 }
 
-// openKey reads the key file that is given, else the one that is found.
+// openKey reads the key file given, or the one that FindKey finds if given is empty.
 func (a *app) openKey(given string) (key trust.Key, path string, err error) {
 	if path, err = a.keyFile(given, a.FindKey); err != nil {
 		return key, path, err
@@ -159,7 +159,7 @@ func (a *app) openKey(given string) (key trust.Key, path string, err error) {
 	return key, path, err
 }
 
-// keyChangeCommands are the three steps of a change of keys.
+// keyChangeCommands returns the commands add, swap and drop, the three steps that change a network's key.
 func keyChangeCommands(a *app) []*cobra.Command {
 	drop := a.keyChange("drop", "Remove the second key from the file: hosts that have only that key are strangers", "there is nothing to remove", trust.Key.Drop)
 	a.warnOfStrangers(drop)
@@ -171,12 +171,12 @@ func keyChangeCommands(a *app) []*cobra.Command {
 	}
 }
 
-// relinkTime is how long linked hosts may take to link again after a key was dropped: the
-// daemons look at their files every second.
+// relinkTime is how long linked hosts may take to link again after a key was dropped.
+// The daemons check their key files every second.
 const relinkTime = 8 * time.Second
 
-// warnOfStrangers has a command that drops a key tell which hosts, linked until then, have
-// nothing but that key. It can tell only where a daemon runs with the key file.
+// warnOfStrangers makes drop wait for the linked hosts to link again with the remaining key,
+// and print a note for each that does not. That requires a running daemon that uses the key file.
 func (a *app) warnOfStrangers(drop *cobra.Command) {
 	a.controlFlag(drop)
 	drop.Long += "\nWhere a daemon runs with the file, it waits until the linked hosts have linked again,\nand warns of those that do not."
@@ -219,7 +219,7 @@ func (a *app) daemonHas(ctx context.Context, c *api.Client, path string) bool {
 	return err == nil && setup.Key == config.Absolute(path)
 }
 
-// linkedHosts are the names of the linked hosts by their nodes.
+// linkedHosts returns the names of the linked hosts by node id.
 func linkedHosts(s api.StatusReply) map[string]string {
 	hosts := map[string]string{}
 	for _, p := range s.Peers {
@@ -230,7 +230,7 @@ func linkedHosts(s api.StatusReply) map[string]string {
 	return hosts
 }
 
-// keyChange is a command that changes the content of the key file.
+// keyChange returns a command that replaces the key file with the result of change. cure is the fix printed if change fails.
 func (a *app) keyChange(use, short, cure string, change func(trust.Key) (trust.Key, error)) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{

@@ -63,7 +63,7 @@ one document a line.`,
 	return cmd
 }
 
-// ls is what the flags of `ls` ask for.
+// ls holds the flags of `ls`.
 type ls struct {
 	*app
 	timeout    time.Duration
@@ -98,7 +98,8 @@ func (l *ls) run(ctx context.Context, pattern string) error {
 	return nil
 }
 
-// find asks the daemon, or searches the network if there is none, and for hosts with achd.
+// find returns the channels that the daemon knows, or searches the network if no daemon runs.
+// With --achd it also searches for hosts that run achd.
 func (l *ls) find(ctx context.Context, match rule.Address) ([]status.RemoteChannel, error) {
 	var both errgroup.Group
 	var list, ofAchd []status.RemoteChannel
@@ -118,7 +119,7 @@ func (l *ls) find(ctx context.Context, match rule.Address) ([]status.RemoteChann
 	return append(list, ofAchd...), err
 }
 
-// watchList shows the list again and again until ctx ends.
+// watchList shows the list every second until ctx ends.
 func (l *ls) watchList(ctx context.Context, match rule.Address) error {
 	return repeat(ctx, func(n int) error {
 		list, err := l.find(ctx, match)
@@ -132,8 +133,8 @@ func (l *ls) watchList(ctx context.Context, match rule.Address) error {
 	})
 }
 
-// ask asks the daemon, again and again until it knows something or the time is
-// over: it may have been started a moment ago.
+// ask gets the channels from the daemon. A daemon that has just started may know none yet,
+// so ask repeats the request until the list is not empty or the timeout is over.
 func (l *ls) ask(ctx context.Context, match rule.Address) (list []status.RemoteChannel, err error) {
 	daemon := l.daemon()
 	query := url.Values{"match": {match.String()}}
@@ -174,7 +175,7 @@ func moreText(count int) string {
 	return fmt.Sprintf("%d more", count)
 }
 
-// search browses the network.
+// search finds channels with mDNS and DNS, without a daemon. It shows only hosts of this host's networks.
 func (l *ls) search(ctx context.Context, match rule.Address) ([]status.RemoteChannel, error) {
 	cfg := discovery.Config{Interfaces: l.interfaces}
 	var err error
@@ -195,7 +196,7 @@ func (l *ls) search(ctx context.Context, match rule.Address) ([]status.RemoteCha
 	return api.Filter(match, api.MergeChannels(nil, daemon.AnnouncedChannels(peers))), nil
 }
 
-// tellGaps says what a search cannot see.
+// tellGaps prints notes on channels that a search cannot list.
 func (l *ls) tellGaps(peers []discovery.Peer) {
 	for _, p := range peers {
 		far, cure, isFar := config.FarText(p)
@@ -212,7 +213,7 @@ func (l *ls) tellGaps(peers []discovery.Peer) {
 	}
 }
 
-// networks are the ids of the networks whose key is here, none without a key.
+// networks returns the ids of the networks whose keys are in the key file, or nil without a key.
 func (l *ls) networks() []string {
 	path, err := l.keyFile("", l.FindKey)
 	if err != nil {
@@ -255,7 +256,7 @@ func lsRows(list []status.RemoteChannel) [][]string {
 	return rows
 }
 
-// mirroredText is the name of the mirror, or why there can be none.
+// mirroredText returns the name of the mirror, or why the channel cannot be mirrored.
 func mirroredText(c status.RemoteChannel) string {
 	if c.Closed {
 		return "not for this host"
@@ -266,7 +267,7 @@ func mirroredText(c status.RemoteChannel) string {
 	return c.MirroredAs
 }
 
-// addrsText is the best address and how many more there are.
+// addrsText returns the first address and the number of further addresses.
 func addrsText(addrs []string) string {
 	if len(addrs) < 2 {
 		return strings.Join(addrs, "")

@@ -10,8 +10,8 @@ import (
 	"achbridge/discovery"
 )
 
-// searchAchd searches the network for channels of hosts that have achd alone. They are named as a rule names them, by
-// address, since not every host resolves names of multicast DNS.
+// searchAchd searches the network for channels of hosts that run only achd. It names the hosts by address, as rules do,
+// because not every host resolves mDNS names.
 func (l *ls) searchAchd(ctx context.Context, match rule.Address) ([]status.RemoteChannel, error) {
 	found, err := discovery.BrowseAchd(ctx, l.interfaces, l.timeout)
 	if err != nil {
@@ -21,7 +21,7 @@ func (l *ls) searchAchd(ctx context.Context, match rule.Address) ([]status.Remot
 	for _, c := range found {
 		a, err := rule.ParseChannel("achd://" + c.Addr.String() + "/" + c.Channel)
 		if err != nil {
-			continue // no rule could name it
+			continue // a rule cannot name this channel
 		}
 		if rule.Match(match.Channel, a.Channel) && (match.Host == a.Host || rule.Match(match.Host, c.Host)) {
 			list = append(list, status.RemoteChannel{

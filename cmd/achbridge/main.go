@@ -1,6 +1,6 @@
 // Command achbridge mirrors Ach channels between hosts, and creates, reads and writes
-// channels of this host. Each verb has a file named after it. Only package ui prints for
-// people.
+// channels of this host. Each command has a file named after it. Only package ui prints
+// text for people.
 package main
 
 import (
@@ -21,8 +21,8 @@ func main() {
 }
 
 // start runs one command line and returns its exit code. The first SIGINT or
-// SIGTERM cancels the verb's context; a second one ends the process at once. So
-// does SIGHUP, except for a daemon, which reads its configuration again.
+// SIGTERM cancels the command's context; a second signal ends the process at once.
+// SIGHUP does the same, except in run, which reloads its configuration.
 func start(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

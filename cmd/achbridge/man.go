@@ -12,7 +12,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// manCommand writes the manual pages of all verbs; the packages are made with it.
+// manCommand returns the command that writes the manual pages of all commands. The build of the packages uses it.
 func manCommand() *cobra.Command {
 	var date string
 	cmd := &cobra.Command{
@@ -45,11 +45,11 @@ func manCommand() *cobra.Command {
 	return cmd
 }
 
-// block is where a help text shows something as it is typed.
+// block matches indented lines of a help text, which must be printed verbatim.
 var block = regexp.MustCompile(`(?m)((?:^ {2,}.*\n?)+)`)
 
-// forPrint makes the help texts of cmd and all below it fit for the Markdown that
-// the pages are made of, and takes out of them what is so on this host alone.
+// forPrint prepares the help texts of cmd and its subcommands for the Markdown that the
+// manual pages are made from. It also replaces this host's name in the default of --name.
 func forPrint(cmd *cobra.Command) {
 	cmd.Long = block.ReplaceAllStringFunc(cmd.Long, func(text string) string {
 		return "\n" + regexp.MustCompile(`(?m)^`).ReplaceAllString(text, "  ") + "\n"

@@ -47,7 +47,8 @@ comment with the command line that makes the channel.`,
 	}
 }
 
-// readScript reads a file, or standard input for -; little more than what is too much.
+// readScript reads a file, or standard input if name is "-". It reads at most migrate.MaxScript+1
+// bytes, enough to detect a script that is too large.
 func (a *app) readScript(name string) ([]byte, error) {
 	in := a.in
 	if name != "-" {

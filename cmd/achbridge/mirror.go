@@ -90,13 +90,13 @@ achbridge run --mirror, or write it into the configuration file.`,
 	return cmd
 }
 
-// mirrorMeant is HOST/CHANNEL where text is the name of a mirror, and text where it is not.
+// mirrorMeant returns the HOST/CHANNEL of the mirror named text, or text itself if no mirror has that name.
 func (a *app) mirrorMeant(ctx context.Context, c *api.Client, text string) string {
 	var s api.StatusReply
 	if strings.ContainsAny(text, "/,") {
 		return text
 	}
-	_, _ = c.Get(ctx, "/v1/status", &s) // without a daemon there is no mirror to mean
+	_, _ = c.Get(ctx, "/v1/status", &s) // if no daemon answers, s has no mirrors
 	for _, m := range s.Mirrors {
 		if m.Name == text {
 			return m.Host + "/" + m.Channel
@@ -105,7 +105,7 @@ func (a *app) mirrorMeant(ctx context.Context, c *api.Client, text string) strin
 	return text
 }
 
-// wished is the wish for the mirrors of an address, with the flags that were given.
+// wished returns the mirror request for an address, with the options given as flags.
 func wished(address, as string, given *pflag.FlagSet) (rule.Mirror, error) {
 	wish, err := rule.ParseMirror(address, config.ReadFile)
 	if err != nil {
@@ -124,7 +124,7 @@ func wished(address, as string, given *pflag.FlagSet) (rule.Mirror, error) {
 	return wish, nil
 }
 
-// changed is the wish that mirrors an address now, with some options set to new values.
+// changed returns the request that currently mirrors an address, with the options in set changed.
 func (a *app) changed(ctx context.Context, c *api.Client, address rule.Mirror, set []string) (rule.Mirror, error) {
 	var wish rule.Mirror
 	of := address.Host + "/" + address.Channel
@@ -147,7 +147,7 @@ func (a *app) changed(ctx context.Context, c *api.Client, address rule.Mirror, s
 	return wish, nil
 }
 
-// mirror tells the daemon the wish, and the person what came of it.
+// mirror sends a mirror request to the daemon and prints the resulting mirrors.
 func (a *app) mirror(ctx context.Context, c *api.Client, wish rule.Mirror) error {
 	var before api.StatusReply
 	if _, err := c.Get(ctx, "/v1/status", &before); err != nil {
@@ -169,8 +169,8 @@ func (a *app) mirror(ctx context.Context, c *api.Client, wish rule.Mirror) error
 	return nil
 }
 
-// mirrorText says what is new: a mirror, the quality of service of one that there was
-// before, or its name.
+// mirrorText describes a mirror after a mirror request: its name and health. If it existed
+// before, mirrorText also describes the changes of its quality of service and name.
 func mirrorText(m status.Mirror, before []status.Mirror) string {
 	text, end := m.Host+"/"+m.Channel, ""
 	for _, old := range before {
@@ -228,7 +228,7 @@ removes it.`,
 	return cmd
 }
 
-// unmirrorText says what became of a mirror: its end, or which other wish keeps it.
+// unmirrorText describes the effect of unmirror on one mirror: it ended, or another request still keeps it.
 func unmirrorText(m api.Unmirrored, removed bool) string {
 	text, file := m.Host+"/"+m.Channel, "the channel "+m.Name+" stays"
 	if removed {

@@ -15,7 +15,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// TestOutsideHub pins the JSON of the hub's verbs and its metrics.
+// TestOutsideHub pins the JSON of the hub's commands and its metrics.
 func TestOutsideHub(t *testing.T) {
 	t.Parallel()
 	dir := memory(t)

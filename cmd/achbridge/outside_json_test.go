@@ -24,21 +24,21 @@ import (
 	"achbridge/testnet/need"
 )
 
-// The JSON of every verb, the metrics, the feed of the web page, and the files of a node,
-// of two daemons of this computer that are linked over loopback: krang, the robot, and
-// planner, the PC.
+// This file pins the JSON of every command, the metrics, the feed of the web page, and the
+// files of a node. They come from two daemons on this computer that are linked over
+// loopback: krang, the robot, and planner, the PC.
 
-// looked is what was seen of the outside so far.
+// looked collects the JSON types and words that were seen so far.
 type looked struct {
 	t     *testing.T
 	types map[string]map[string]bool // path to JSON types
 	texts map[string]map[string]bool // path of a state, cause or kind to its values
 }
 
-// wordy are the keys whose values are words that programs compare.
+// wordy lists the keys whose values are words that programs compare.
 var wordy = map[string]bool{"state": true, "cause": true, "origin_cause": true, "reader_cause": true, "kind": true}
 
-// of has looked note a JSON value.
+// of records the types and words of a JSON value at path.
 func (l *looked) of(path string, v any) {
 	kind := "null"
 	switch v := v.(type) {
@@ -76,7 +76,7 @@ func note(in map[string]map[string]bool, path, what string) {
 	in[path][what] = true
 }
 
-// at runs a verb with --json in dir and notes all it prints, under the verb's name.
+// at runs a command with --json in dir and records its output, with the command's name as the path.
 func (l *looked) at(dir, verb string, args ...string) string {
 	l.t.Helper()
 	out, _ := run(l.t, dir, append(append(strings.Fields(verb), args...), "--json")...)
@@ -94,7 +94,7 @@ func (l *looked) at(dir, verb string, args ...string) string {
 	}
 }
 
-// until looks again and again until there is the word at the path.
+// until repeats a command until its output has had the word at the path.
 func (l *looked) until(path, word, dir, verb string, args ...string) {
 	l.t.Helper()
 	await.NoError(l.t, func() error {
@@ -105,7 +105,7 @@ func (l *looked) until(path, word, dir, verb string, args ...string) {
 	})
 }
 
-// seen looks again and again until there is something at each of the paths.
+// seen repeats a command until its output has had a value other than null at each path.
 func (l *looked) seen(dir, verb string, paths ...string) {
 	l.t.Helper()
 	missing := func(path string) bool {
@@ -120,7 +120,7 @@ func (l *looked) seen(dir, verb string, paths ...string) {
 	})
 }
 
-// stays starts a program that works until the test is over.
+// stays starts a process of achbridge that runs until the test ends.
 func stays(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := program(dir, args...)
@@ -224,8 +224,8 @@ func TestOutsideJSON(t *testing.T) {
 	pinnedWords(t, l.texts)
 }
 
-// keysOf makes a certificate for each host, a list of revocations, and one network key of
-// two parts.
+// keysOf makes a certificate for each host, a revocation list, and a key file with two network
+// keys.
 func keysOf(l *looked, robot, pc string) {
 	l.t.Helper()
 	succeeds(l.t, robot, "ca", "init", "--dir", "ca")
@@ -257,7 +257,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestOutsideFilesOfANetworkKey pins what a node with a network key keeps.
+// TestOutsideFilesOfANetworkKey pins the files of a node with a network key.
 func TestOutsideFilesOfANetworkKey(t *testing.T) {
 	t.Parallel()
 	dir := memory(t)
@@ -267,8 +267,8 @@ func TestOutsideFilesOfANetworkKey(t *testing.T) {
 	pinned(t, "files_network_key.golden", filesOf(t, map[string]string{"krang": dir}))
 }
 
-// TestOutsideIdentity pins what others know a host by, and what follows from its files alone:
-// the network from the key, the node from its number and the host's name.
+// TestOutsideIdentity pins the identity of a host, which follows only from its files and name:
+// the network id from the key, the node id from the file node and the host's name.
 func TestOutsideIdentity(t *testing.T) {
 	t.Parallel()
 	dir := memory(t)
@@ -286,7 +286,7 @@ func TestOutsideIdentity(t *testing.T) {
 	pinned(t, "identity.golden", []string{"network " + is.Network, "node " + is.Node})
 }
 
-// TestOutsideOldRecording plays what an earlier version has recorded.
+// TestOutsideOldRecording plays a recording of an earlier version.
 func TestOutsideOldRecording(t *testing.T) {
 	t.Parallel()
 	file, err := filepath.Abs(filepath.Join(outside, "run.mcap"))
@@ -294,7 +294,7 @@ func TestOutsideOldRecording(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := memory(t)
-	if _, err := os.Stat(file); err != nil && *rewrite { // the one that is there is from an earlier version
+	if _, err := os.Stat(file); err != nil && *rewrite { // keep an existing file, which an earlier version recorded
 		record(t, dir, file)
 	}
 	var is struct {
@@ -337,7 +337,7 @@ func record(t *testing.T, dir, file string) {
 	})
 }
 
-// recordingOf records the mirror for a moment and looks at the file.
+// recordingOf records the mirror for a short time and records the JSON of info on the file.
 func recordingOf(l *looked, pc string) {
 	l.t.Helper()
 	rec := stays(l.t, pc, "record", "krang.imu", "-o", "run.mcap")
@@ -353,7 +353,7 @@ func recordingOf(l *looked, pc string) {
 	l.at(pc, "info", "run.mcap")
 }
 
-// verbsOf looks at what the other verbs print.
+// verbsOf records the output of the other commands.
 func verbsOf(l *looked, robot, pc string) {
 	l.t.Helper()
 	l.at(pc, "ls")
@@ -393,7 +393,7 @@ func verbsOf(l *looked, robot, pc string) {
 	l.at(pc, "status", "--check")
 }
 
-// httpOf is where a daemon has its page.
+// httpOf returns the URL of a daemon's page.
 func httpOf(t *testing.T, dir string) string {
 	t.Helper()
 	var s struct{ HTTP string }
@@ -403,14 +403,14 @@ func httpOf(t *testing.T, dir string) string {
 	return "http://" + s.HTTP
 }
 
-// series is a line of the metrics page: name, labels, value.
+// series matches a sample on the metrics page. Its groups are the name and the labels.
 var series = regexp.MustCompile(`(?m)^(achbridge_\w+?)(?:\{(.*)\})? \S+$`)
 
-// typeLine says of which type a metric is.
+// typeLine matches the TYPE line of a metric.
 var typeLine = regexp.MustCompile(`(?m)^# TYPE (\S+) (\w+)$`)
 
-// metricsOf pins name, type and labels of each metric, and the values of the labels that
-// are words.
+// metricsOf pins the name, type and labels of each metric, and the values of labels that take
+// fixed words.
 func metricsOf(t *testing.T, dirs ...string) {
 	t.Helper()
 	found := map[string]bool{}
@@ -428,13 +428,13 @@ func metricsOf(t *testing.T, dirs ...string) {
 	}
 	for line := range found {
 		if strings.Contains(line, "achbridge_link_rate_") {
-			delete(found, line) // told only once a link was full
+			delete(found, line) // exported only once a link has been saturated
 		}
 	}
 	pinned(t, "metrics.golden", slices.Sorted(maps.Keys(found)))
 }
 
-// metricLines notes type, name and labels of each metric of a page.
+// metricLines adds the type, name and labels of each metric of a page to found.
 func metricLines(page string, found map[string]bool) {
 	for _, m := range typeLine.FindAllStringSubmatch(page, -1) {
 		found["type "+m[1]+" "+m[2]] = true
@@ -453,7 +453,7 @@ func metricLines(page string, found map[string]bool) {
 	}
 }
 
-// feedOf looks at the first events that the web page gets.
+// feedOf records the first events of each kind in the feed of the web page.
 func feedOf(l *looked, dir string) {
 	l.t.Helper()
 	req, err := http.NewRequestWithContext(await.Context(l.t), http.MethodGet, httpOf(l.t, dir)+"/events", nil)
@@ -478,7 +478,7 @@ func feedOf(l *looked, dir string) {
 			if err := json.Unmarshal([]byte(rest), &v); err != nil {
 				l.t.Fatal(err)
 			}
-			if event != "status" { // as status --json has it
+			if event != "status" { // status --json pins the status
 				l.of("feed "+event, v)
 			} else if _, ok := v.(map[string]any)["mirrors"]; !ok {
 				l.t.Errorf("feed: no status in %s", rest)
@@ -491,7 +491,7 @@ func feedOf(l *looked, dir string) {
 	}
 }
 
-// What differs from run to run.
+// These patterns match text that differs between runs.
 var (
 	keyText = regexp.MustCompile(`achkey1-([A-Za-z0-9_-]+)`)
 	pemBody = regexp.MustCompile(`(?m)(^[A-Za-z0-9+/=]+\n)+-----END`)
@@ -500,7 +500,7 @@ var (
 	dayText = regexp.MustCompile(`20\d\d-\d\d-\d\d\S*`)
 )
 
-// filesOf has a line for each file of the hosts: its mode, and its text less what is random.
+// filesOf returns a line for each file of the hosts: its mode, and its text with random parts replaced.
 func filesOf(t *testing.T, dirs map[string]string) (lines []string) {
 	t.Helper()
 	for host, dir := range dirs {
@@ -538,7 +538,7 @@ func filesOf(t *testing.T, dirs map[string]string) (lines []string) {
 	return lines
 }
 
-// shape is the text of a file less what is random in it.
+// shape returns the text of a file with random parts replaced, or only the size of a binary file.
 func shape(text []byte) string {
 	if slices.ContainsFunc(text, func(b byte) bool { return b >= 0x7f || b < ' ' && b != '\n' }) {
 		return fmt.Sprintf("%d bytes", len(text))
@@ -549,9 +549,9 @@ func shape(text []byte) string {
 	return fmt.Sprintf("%q", dayText.ReplaceAllString(s, "DAY"))
 }
 
-// pinnedTypes compares JSON paths and their types, of which the golden file has all that
-// may be. What ends in " at times" need not come in each run, since it takes long, or chance;
-// then it is enough that the sources have the key. All else has to come, and not as null alone.
+// pinnedTypes compares JSON paths and their types with a golden file, which lists all possible
+// ones. A line that ends in " at times" is a path that takes long, or chance, to appear: it
+// is enough that the sources have its key. Every other path must appear, and not only as null.
 func pinnedTypes(t *testing.T, file string, types map[string]map[string]bool) {
 	t.Helper()
 	path := filepath.Join(outside, file)
@@ -606,7 +606,7 @@ func pinnedTypes(t *testing.T, file string, types map[string]map[string]bool) {
 	}
 }
 
-// pinnedWords wants of every state, cause and kind that it is one of those in words.
+// pinnedWords checks that every state, cause and kind is listed in words.
 func pinnedWords(t *testing.T, texts map[string]map[string]bool) {
 	t.Helper()
 	for path, found := range texts {

@@ -21,21 +21,21 @@ import (
 	worker "achbridge/cmd/achbridge" // its tests: RunCommandLine
 )
 
-// What programs, scripts and other versions rely on is pinned by the files in
-// testdata/outside: JSON keys, flags, exit codes, metrics, the configuration's schema, and
-// the bytes of files and of the wire. The tests run the program as anybody does, in workers,
-// and import nothing of ours, so that they stay as they are when the packages change. Sentences are
-// not pinned, nor are times and counts.
+// The files in testdata/outside pin the interfaces that programs, scripts and other versions
+// rely on. These are JSON keys, flags, exit codes, metrics, the configuration's schema, and
+// the bytes of files and of the wire. Sentences, times and counts are not pinned.
+// The tests run the program's command line in workers and import none of its packages, so
+// that they need no change when the packages change.
 //
 //	go test ./cmd/achbridge -run Outside -update-outside
 //
-// writes the files anew. A changed line there is a change that somebody outside notices.
+// rewrites the files. A changed line in them is a change that users notice.
 
 const outside = "testdata/outside"
 
 var rewrite = flag.Bool("update-outside", false, "write the golden files of testdata/outside anew; then look at what changed")
 
-// pinned compares lines with a golden file.
+// pinned compares lines with a golden file, in any order.
 func pinned(t *testing.T, file string, lines []string) {
 	t.Helper()
 	path := filepath.Join(outside, file)
@@ -71,7 +71,7 @@ func linesOf(t *testing.T, path string) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// run is one call of the program in dir, with nothing of this host's settings.
+// run runs a command line in a worker, in dir and without this host's settings.
 func run(t *testing.T, dir string, args ...string) (out string, code int) {
 	t.Helper()
 	r, err := worker.RunCommandLine(worker.CommandLine{Args: args, Env: environment(dir), Dir: dir})
@@ -81,7 +81,7 @@ func run(t *testing.T, dir string, args ...string) (out string, code int) {
 	return r.Stdout, r.Code
 }
 
-// program is a process of the program in dir, with nothing of this host's settings.
+// program returns a command that runs achbridge as a process, in dir and without this host's settings.
 func program(dir string, args ...string) *exec.Cmd {
 	cmd := exec.Command("sh", append([]string{"-c", `umask 022 && exec "$0" "$@"`, "achbridge"}, args...)...)
 	cmd.Dir, cmd.Env = dir, environment(dir)
@@ -94,7 +94,7 @@ func environment(dir string) []string {
 		"ACHBRIDGE_SHM=" + dir, "NO_COLOR=1", "GORACE=" + os.Getenv("GORACE")}
 }
 
-// succeeds is a call that has to.
+// succeeds runs a command line, fails the test if its exit code is not 0, and returns its output.
 func succeeds(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	out, code := run(t, dir, args...)
@@ -104,7 +104,7 @@ func succeeds(t *testing.T, dir string, args ...string) string {
 	return out
 }
 
-// memory is a directory for channels.
+// memory returns a new directory for channels in shared memory.
 func memory(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "achbridge-test-")
@@ -115,10 +115,10 @@ func memory(t *testing.T) string {
 	return dir
 }
 
-// helpLine is a flag in a help text: shorthand, name and type.
+// helpLine matches a flag in a help text. Its groups are shorthand, name and type.
 var helpLine = regexp.MustCompile(`^ +(?:(-\w), |    )--([\w-]+)(?: ("[^"]*"|\S+))?  `)
 
-// manLine is one in a manual page, with its default: \fB-o\fP, \fB--output\fP="".
+// manLine matches a flag in a manual page, with its default: \fB-o\fP, \fB--output\fP="".
 var manLine = regexp.MustCompile(`\\fB--([\w-]+)\\fP\[?=([^\]\n]*)`)
 
 func TestOutsideFlags(t *testing.T) {
@@ -130,7 +130,7 @@ func TestOutsideFlags(t *testing.T) {
 		t.Fatalf("%d manual pages, %v", len(pages), err)
 	}
 	var lines []string
-	letters := map[string]string{} // the flag that each stands for, whatever the command
+	letters := map[string]string{} // letter to flag: the same in all commands
 	for _, page := range append(pages, filepath.Join(dir, "achbridge-man.1")) {
 		verb := strings.Split(strings.TrimSuffix(filepath.Base(page), ".1"), "-")[1:]
 		name := strings.Join(append([]string{"achbridge"}, verb...), " ")
@@ -143,7 +143,7 @@ func TestOutsideFlags(t *testing.T) {
 		}
 		for line := range strings.Lines(succeeds(t, dir, append(verb, "--help")...)) {
 			if m := helpLine.FindStringSubmatch(line); m != nil && m[2] != "help" {
-				flag := strings.TrimSuffix(m[2], "put") // --out and --output are the file to write
+				flag := strings.TrimSuffix(m[2], "put") // --out and --output both name the file to write
 				if letters[m[1]] = cmp.Or(letters[m[1]], flag); m[1] != "" && letters[m[1]] != flag {
 					t.Errorf("%s: %s is --%s, want --%s as elsewhere", name, m[1], m[2], letters[m[1]])
 				}
@@ -155,7 +155,7 @@ func TestOutsideFlags(t *testing.T) {
 	pinned(t, "flags.golden", lines)
 }
 
-// TestOutsideExitCodes runs the command lines of the golden file, each behind its code.
+// TestOutsideExitCodes runs the command lines of the golden file. Each follows its expected exit code.
 func TestOutsideExitCodes(t *testing.T) {
 	t.Parallel()
 	dir := memory(t)
@@ -181,7 +181,7 @@ func TestOutsideExitCodes(t *testing.T) {
 	pinned(t, "exits.golden", lines)
 }
 
-// TestOutsideSchema pins the keys of the configuration, and that check knows them all.
+// TestOutsideSchema pins the keys of the configuration and checks that the check command knows them all.
 func TestOutsideSchema(t *testing.T) {
 	t.Parallel()
 	var schema any
@@ -229,7 +229,7 @@ func TestOutsideSchema(t *testing.T) {
 	}
 }
 
-// schemaLines has a line for each key below a part of a JSON schema: what it may be.
+// schemaLines returns a line for each key below part of a JSON schema, with its permitted values.
 func schemaLines(path string, part map[string]any) (lines []string) {
 	var is []string
 	for _, key := range []string{"type", "enum", "minimum", "maximum", "minItems", "additionalProperties"} {
@@ -267,7 +267,7 @@ func listOf(v any) (list []map[string]any) {
 	return list
 }
 
-// inRepository finds the only file of that name, wherever it is.
+// inRepository returns the path of the only file of that name in the repository.
 func inRepository(t *testing.T, name string) string {
 	t.Helper()
 	var found []string
@@ -283,8 +283,8 @@ func inRepository(t *testing.T, name string) string {
 	return found[0]
 }
 
-// TestOutsideWire pins the bytes of each message and datagram. Package wire tests that
-// they are what it makes and takes, and that no message is without.
+// TestOutsideWire pins the bytes of each message and datagram. The tests of package wire check
+// that it encodes and decodes these bytes, and that every message has an example.
 func TestOutsideWire(t *testing.T) {
 	t.Parallel()
 	var lines []string
@@ -306,8 +306,8 @@ func TestOutsideWire(t *testing.T) {
 	pinned(t, "wire.golden", lines)
 }
 
-// words are texts in JSON and metrics that the tests of the outside do not bring about,
-// because it takes long, or chance: each stands in the sources as a text of its own.
+// words lists the words in JSON and metrics, including those that take long, or chance, to
+// appear. Each must be a string literal in the sources.
 var words = map[string]string{
 	"state of a mirror":   "waiting live stale contested refused",
 	"health of a mirror":  "live late waiting stale refused",
@@ -336,7 +336,7 @@ func TestOutsideWordsAreInTheSources(t *testing.T) {
 	}
 }
 
-// sources are all Go files without tests, one after the other.
+// sources returns the text of all Go files except tests, concatenated.
 func sources(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder

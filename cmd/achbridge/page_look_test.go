@@ -8,7 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// looks is what must hold on the page at any width; "" is well.
+// looks is a JavaScript expression that checks the page at any width. It returns the problems, "" if there are none.
 const looks = `(() => {
 	const all = (s) => [...document.querySelectorAll(s)], shown = (e) => e.getClientRects().length > 0;
 	const bad = all("main *").filter((e) => !e.children.length && shown(e) && e.textContent.includes("…")).map((e) => "cut: " + e.textContent);
@@ -19,7 +19,7 @@ const looks = `(() => {
 	return bad.join("; ");
 })()`
 
-// listFirst is what must hold on a phone; "" is well.
+// listFirst is a JavaScript expression that checks the page on a phone. It returns the problems, "" if there are none.
 const listFirst = `(() => {
 	const bad = [], at = (s) => document.querySelector(s).getBoundingClientRect();
 	if (at("#mirrors").top > at("#fleet").top) bad.push("the fleet is above the mirrors");
@@ -31,7 +31,7 @@ const listFirst = `(() => {
 	return bad.join("; ");
 })()`
 
-// TestPageInABrowser tries the parts of the page in one browser, and then the page.
+// TestPageInABrowser tests the JavaScript modules of the page and the page itself in one browser.
 func TestPageInABrowser(t *testing.T) {
 	b := newBrowser(t)
 	d := daemonFor(t, newKeyFile(t), "planner", "--mirror", "a-robot-with_a.long-name_for.a-host-of_our-lab/legs", "--mirror", "atlas/imu")
@@ -55,7 +55,7 @@ func TestPageInABrowser(t *testing.T) {
 	b.t = t
 }
 
-// tryPlots tries the scale with ages of all kinds.
+// tryPlots tests the scale of the plots with small and large ages.
 func tryPlots(t *testing.T, b *browser) {
 	for _, c := range []struct{ mean, peak, budget float64 }{
 		{2, 5, 100}, {2, 5, 5}, {2, 40, 100}, {16, 130, 145}, {9.9, 9.95, 1000}, {300, 20_000, 100}, {0.02, 0.05, 50}, {210, 220, 1},
@@ -76,7 +76,7 @@ func tryPlots(t *testing.T, b *browser) {
 	}
 }
 
-// A host is marked with the worst that the cards of its channels say, and red ones come first.
+// A host is marked with the worst health on the cards of its channels. Red hosts are first in the list.
 func tryMarks(t *testing.T, b *browser) {
 	got := valueOf[string](b, `(() => {
 		const m = new parts.Model(), mirror = (host, health, age) => ({host, channel: health, mirrored_as: host + "." + health, health, age_ms: age, period_ms: 1, qos: {budget_ms: 10}, frames: {}});
@@ -111,7 +111,7 @@ func tryMarks(t *testing.T, b *browser) {
 	}
 }
 
-// trySayingATrouble opens the line that tells the first of several.
+// trySayingATrouble opens the line that shows the first of several problems.
 func trySayingATrouble(t *testing.T, b *browser) {
 	b.wait(`document.querySelectorAll("#trouble li").length == 2`)
 	b.wait(`document.querySelector("#trouble summary").innerText.includes("(and 1 more)")`)

@@ -13,9 +13,9 @@ import (
 	"achbridge/testnet/need"
 )
 
-// TestPageAtAnySize looks at the page with 1, 30 and 300 channels, of which some are in
-// trouble, on a desk and on a phone. With ACHBRIDGE_SHOTS=DIR it leaves pictures there
-// for people to look at, and takes its time for some history in them.
+// TestPageAtAnySize checks the page with 1, 30 and 300 channels, on a desktop and on a phone.
+// Some of the channels have problems. With ACHBRIDGE_SHOTS=DIR it saves screenshots in DIR,
+// and runs longer so that they show some history.
 func TestPageAtAnySize(t *testing.T) {
 	need.Long(t)
 	dir := os.Getenv("ACHBRIDGE_SHOTS")
@@ -72,7 +72,7 @@ func TestPageAtAnySize(t *testing.T) {
 					do(b, chromedp.EmulateViewport(size.width, size.height, chromedp.EmulateScale(size.dense)))
 					do(b, chromedp.Navigate("http://"+pc.address+"/"))
 					b.wait(fmt.Sprintf(`document.querySelectorAll(".grid button").length >= %d`, max(1, c.channels*4/5)))
-					past(3 * time.Second) // for rates
+					past(3 * time.Second) // until the rates are known
 					save := func(what string) {
 						if wide := valueOf[int](b, `document.scrollingElement.scrollWidth`); wide > int(size.width) {
 							t.Errorf("on %s%s, the page is %d pixels wide, want %d at most", size.name, what, wide, size.width)

@@ -32,23 +32,23 @@ import (
 	"achbridge/testnet/need"
 )
 
-// browser is a headless Chromium with one page, and what was wrong in it.
+// browser is a headless Chromium with one page. It collects the errors and requests of the page.
 type browser struct {
 	t   *testing.T
 	ctx context.Context
 
 	mu       sync.Mutex
-	problems []string // errors of the page, in its console
-	asked    []string // all that it has asked for
+	problems []string // errors in the console of the page
+	asked    []string // URLs that the page has requested
 }
 
-// newBrowser starts one that ends with the test.
+// newBrowser starts a browser that ends with the test.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	return startBrowser(t, need.Program(t, "chromium", "chromium"))
 }
 
-// startBrowser starts the program at path, which is Chromium or becomes it.
+// startBrowser starts the program at path, which is Chromium or a script that executes it.
 func startBrowser(t *testing.T, path string) *browser {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))
@@ -56,7 +56,7 @@ func startBrowser(t *testing.T, path string) *browser {
 	t.Cleanup(cancel)
 	ctx, end := chromedp.NewContext(alloc)
 	t.Cleanup(func() {
-		_ = chromedp.Cancel(ctx) // waits until it has ended
+		_ = chromedp.Cancel(ctx) // waits until the browser has ended
 		end()
 	})
 	b := &browser{t: t, ctx: ctx}
@@ -94,8 +94,8 @@ func (b *browser) hear(event any) {
 	}
 }
 
-// clean fails the test unless the page has had no error and asked only what begins
-// with its own address.
+// clean fails the test if the page had errors or requested a URL that does not begin with
+// origin.
 func (b *browser) clean(origin string) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -113,7 +113,7 @@ func (b *browser) clean(origin string) {
 	}
 }
 
-// do does one thing in the page.
+// do runs an action in the page and returns its result.
 func do[T any](b *browser, what chromedp.Action[T]) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, await.Limit)
@@ -125,7 +125,7 @@ func do[T any](b *browser, what chromedp.Action[T]) T {
 	return v
 }
 
-// call gives the browser a command of its protocol.
+// call sends a command of its debugging protocol to the browser.
 func call[P, R any](b *browser, command cdp.Command[P, R], params P) {
 	b.t.Helper()
 	do(b, chromedp.Func(func(ctx context.Context, page *chromedp.Target) error {
@@ -134,7 +134,7 @@ func call[P, R any](b *browser, command cdp.Command[P, R], params P) {
 	}))
 }
 
-// valueOf is that of a JavaScript expression.
+// valueOf returns the value of a JavaScript expression.
 func valueOf[T any](b *browser, expression string) T {
 	b.t.Helper()
 	return do(b, chromedp.Evaluate[T](expression))
@@ -151,7 +151,7 @@ func (b *browser) wait(expression string) {
 	})
 }
 
-// daemonProcess is a real daemon with a directory of channels of its own.
+// daemonProcess is a daemon process with its own directory of channels.
 type daemonProcess struct {
 	t       testing.TB
 	shm     localach.Dir
@@ -159,10 +159,10 @@ type daemonProcess struct {
 	args    []string
 	cmd     *exec.Cmd
 	udp     int
-	address string // of its page
+	address string // address of the daemon's page
 }
 
-// daemonFor starts one that ends with the test.
+// daemonFor starts a daemon that ends with the test.
 func daemonFor(t testing.TB, key, name string, args ...string) *daemonProcess {
 	t.Helper()
 	shm, err := os.MkdirTemp("/dev/shm", "achbridge-test-")
@@ -204,7 +204,7 @@ func (d *daemonProcess) start() {
 	})
 }
 
-// stop does nothing when it has ended.
+// stop ends the daemon. It does nothing if the daemon has ended.
 func (d *daemonProcess) stop() {
 	if d.cmd.ProcessState == nil {
 		_ = d.cmd.Process.Signal(syscall.SIGTERM)
@@ -217,8 +217,8 @@ func (d *daemonProcess) status() (s api.StatusReply, err error) {
 	return s, err
 }
 
-// feedChannels makes channels and puts a frame into each every period, the later the
-// number the longer, until the test ends or stop is called.
+// feedChannels makes channels and puts a frame into each, until the test ends or stop is called.
+// The first channel gets a frame every period; each next one has a period that is 5 % of it longer.
 func feedChannels(t *testing.T, dir localach.Dir, period time.Duration, names ...string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -261,12 +261,12 @@ func newKeyFile(t testing.TB) string {
 	return path
 }
 
-// card is the JavaScript expression for what the card of a mirror says.
+// card returns the JavaScript expression for the text on the card of a mirror.
 func card(name string) string {
 	return fmt.Sprintf(`(document.querySelector('.grid button[title=%q]')?.innerText ?? "")`, name)
 }
 
-// A host that is wished for may be called anything: the page shows it as it is.
+// badHost is the name of a host in a mirror request, which may be any text. The page must show it unchanged.
 const badHost = "<img src=x onerror=alert(1)>"
 
 func TestPageShowsWhatTheDaemonDoes(t *testing.T) {

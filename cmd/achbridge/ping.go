@@ -58,7 +58,7 @@ less than the mirrors need.`,
 	return cmd
 }
 
-// pinging is what the flags of ping ask for.
+// pinging holds the argument and flags of ping.
 type pinging struct {
 	host     string
 	count    int
@@ -80,18 +80,18 @@ func (p pinging) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// pinged is what `ping --json` prints.
+// pinged is the JSON output of `ping`, and the sums that it is computed from.
 type pinged struct {
 	Host               string   `json:"host"`
 	Address            string   `json:"address"`
 	Transport          string   `json:"transport"`
-	Why                string   `json:"why"` // it is this one
+	Why                string   `json:"why"` // why the link uses this transport and address
 	Sent               int      `json:"sent"`
 	Lost               int      `json:"lost"`
-	RTTMinMs           *float64 `json:"rtt_min_ms"` // null: all were lost
+	RTTMinMs           *float64 `json:"rtt_min_ms"` // null if all packets were lost
 	RTTMeanMs          *float64 `json:"rtt_mean_ms"`
 	RTTMaxMs           *float64 `json:"rtt_max_ms"`
-	JitterMs           *float64 `json:"jitter_ms"` // null: of fewer than two
+	JitterMs           *float64 `json:"jitter_ms"` // null if fewer than two packets came back
 	ClockOffsetMs      float64  `json:"clock_offset_ms"`
 	ClockUncertaintyMs float64  `json:"clock_uncertainty_ms"`
 
@@ -100,7 +100,7 @@ type pinged struct {
 	move float64
 }
 
-// ping sends packets until there are enough or ctx ends, and says what came of them.
+// ping sends packets until --count is reached or ctx ends, then prints statistics.
 func (a *app) ping(ctx context.Context, c *api.Client, p pinging) error {
 	all := pinged{Host: p.host}
 	tick := time.NewTicker(p.interval)
@@ -155,7 +155,7 @@ func (s *pinged) add(r api.PingReply) {
 
 func (a *app) showPinged(s pinged, p pinging) error {
 	if s.Sent == 0 {
-		return nil // it was interrupted before the first
+		return nil // interrupted before the first packet
 	}
 	if a.asJSON {
 		a.ui.JSON(s)
@@ -188,7 +188,7 @@ func millisOr(v *float64) string {
 	return ui.Millis(*v)
 }
 
-// loadTest says how much a load test will send, has it done, and shows what it found.
+// loadTest announces how much the load test sends, has the daemon run it, and prints the result.
 func (a *app) loadTest(ctx context.Context, c *api.Client, p pinging) error {
 	var first api.PingReply
 	if _, err := c.Get(ctx, "/v1/ping?"+url.Values{"of": {p.host}}.Encode(), &first); err != nil {
@@ -213,7 +213,7 @@ func (a *app) loadTest(ctx context.Context, c *api.Client, p pinging) error {
 	return nil
 }
 
-// announced says what a load test will do.
+// announced describes a load test before it starts: its direction, duration and amount of data.
 func (p pinging) announced(l status.Link) string {
 	from, to := p.host, "this host"
 	path := (*float64)(nil)

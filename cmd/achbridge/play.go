@@ -55,7 +55,7 @@ the recorded geometry and permissions, and stays. play does not write into a mir
 	return cmd
 }
 
-// lateNote is how late a frame may be put without a note.
+// lateNote is how late a frame may be put before play prints a note.
 const lateNote = 10 * time.Millisecond
 
 func (a *app) play(ctx context.Context, play recording.Play) error {
@@ -78,7 +78,7 @@ func (a *app) play(ctx context.Context, play recording.Play) error {
 	return nil
 }
 
-// playError says what to do about an error of playing.
+// playError adds a fix to an error of play.
 func (a *app) playError(file string, err error) error {
 	where, named := errors.AsType[*recording.ChannelError](err)
 	switch {
@@ -97,7 +97,7 @@ func (a *app) playError(file string, err error) error {
 	return a.ChannelError(where.Channel, err)
 }
 
-// fileError says what to do about a file that cannot be read.
+// fileError adds a fix to an error of reading a recording.
 func fileError(file string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -60,7 +60,7 @@ NO_COLOR turns colours off.` + remoteHelp,
 	return cmd
 }
 
-// plotting is what the flags of plot ask for.
+// plotting holds the arguments and flags of plot, and the plot that it draws.
 type plotting struct {
 	*app
 	of             valueFlags
@@ -104,7 +104,7 @@ func (p *plotting) run(ctx context.Context) error {
 	return p.ui.Line("%s", p.plot.Page(time.Now(), screen))
 }
 
-// read fills the plot until ctx ends.
+// read adds the frames of the channel to the plot until ctx ends.
 func (p *plotting) read(ctx context.Context) error {
 	return p.Follow(ctx, p.daemon(), p.channel, func(l view.View) error {
 		kind, _, err := p.LayoutOf(p.of.file, l)
@@ -118,7 +118,7 @@ func (p *plotting) read(ctx context.Context) error {
 	})
 }
 
-// frames adds the frames of a channel to the plot.
+// frames adds the frames of an open channel to the plot, until l.Ctx ends. kind is the layout until later returns another one.
 func (p *plotting) frames(l view.View, kind *layout.Layout, later *view.Later) error {
 	f := view.NewFollower(l.Channel)
 	return f.Each(l.Ctx, f.Newest, func(frame []byte) error {

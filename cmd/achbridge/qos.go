@@ -12,7 +12,7 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// addQoSFlags gives cmd options as flags, - in the place of _, which setQoS reads.
+// addQoSFlags adds a flag to cmd for each option, with "-" instead of "_" in its name. setQoS reads these flags.
 func addQoSFlags(cmd *cobra.Command, options []rule.Option) {
 	for _, o := range options {
 		flag := strings.ReplaceAll(o.Key, "_", "-")
@@ -25,7 +25,7 @@ func addQoSFlags(cmd *cobra.Command, options []rule.Option) {
 	}
 }
 
-// setQoS sets the flags that were given.
+// setQoS sets the options in q that were given as flags.
 func setQoS(q *rule.QoS, given *pflag.FlagSet) (err error) {
 	given.Visit(func(f *pflag.Flag) {
 		if v, ok := f.Value.(*qosValue); ok {
@@ -35,7 +35,7 @@ func setQoS(q *rule.QoS, given *pflag.FlagSet) (err error) {
 	return err
 }
 
-// qosValue is the value of one of the flags.
+// qosValue is the pflag.Value of a quality of service option.
 type qosValue struct {
 	rule.Option
 	value string
@@ -52,7 +52,7 @@ func (v *qosValue) String() string { return v.value }
 
 func (v *qosValue) Set(text string) error {
 	if err := new(rule.QoS).Set(v.Key, text, config.ReadFile); err != nil {
-		return rule.WithoutKey(err) // the flag is named already
+		return rule.WithoutKey(err) // pflag's error already names the flag
 	}
 	v.value = text
 	return nil

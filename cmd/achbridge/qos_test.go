@@ -12,7 +12,7 @@ import (
 func TestFlagsOfAWishAreReadAsItsOptions(t *testing.T) {
 	for _, c := range []struct {
 		flags []string
-		want  string // beside the defaults
+		want  string // options that differ from the defaults
 	}{
 		{nil, ""},
 		{[]string{"--budget", "20ms", "--max-rate", "0.5", "--priority", "0"}, "budget 20ms, max_rate 0.5, priority 0"},

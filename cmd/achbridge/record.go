@@ -105,14 +105,15 @@ func checkRecord(cmd *cobra.Command, patterns []string, file string, maxSize ui.
 	return view.CheckPatterns(patterns)
 }
 
-// mirrors asks a daemon, if there is one.
+// mirrors returns the daemon's mirrors. It returns an error if no daemon runs.
 func (a *app) mirrors(ctx context.Context) ([]status.Mirror, error) {
 	var s api.StatusReply
 	_, err := a.daemon().Get(ctx, "/v1/status", &s)
 	return s.Mirrors, err
 }
 
-// types finds the types of channels, as echo does.
+// types returns a function that finds the layout of a channel in --type or the configuration.
+// The function returns nil if there is none.
 func (a *app) types(of *valueFlags) (func(channel, name string) (*recording.Type, error), error) {
 	find, err := a.Layouts(of.file)
 	if err != nil {
@@ -127,8 +128,9 @@ func (a *app) types(of *valueFlags) (func(channel, name string) (*recording.Type
 	}, nil
 }
 
-// originTypes asks the origins of mirrors; nil: --type names the layout. A daemon that once did not
-// answer is not asked again, since frames wait for it.
+// originTypes returns a function that requests the layout of a mirror from its origin, through
+// the daemon. It returns nil if --type names the layout. If the daemon once does not answer,
+// the function does not ask again, because frames wait for the answer.
 func (a *app) originTypes(of *valueFlags) func(context.Context, string) (*recording.Type, error) {
 	if of.file != "" {
 		return nil
@@ -150,7 +152,7 @@ func (a *app) originTypes(of *valueFlags) func(context.Context, string) (*record
 	}
 }
 
-// record records, and says what came of it.
+// record runs a recording and prints each file that it wrote.
 func (a *app) record(ctx context.Context, cfg recording.Config) error {
 	system, _ := os.Hostname()
 	cfg.Host = config.HostName(system)
@@ -162,7 +164,7 @@ func (a *app) record(ctx context.Context, cfg recording.Config) error {
 			continue
 		}
 		if err != nil {
-			break // how much of it is in the file, only the file tells
+			break // after an error, the report may differ from the content of the last file
 		}
 		a.ui.Line("%s: %s; %s in %s, missed %d", f.Path, ui.AboutBytes(f.Bytes),
 			framesText(report.Frames, report.Channels), roughTime(report.Took), report.Missed)
@@ -170,7 +172,7 @@ func (a *app) record(ctx context.Context, cfg recording.Config) error {
 	return recordError(err)
 }
 
-// recordError says what to do about an error of a recording.
+// recordError adds a fix to an error of a recording.
 func recordError(err error) error {
 	switch {
 	case err == nil:

@@ -20,14 +20,14 @@ import (
 	"achbridge/localach"
 )
 
-// app is what a verb may touch of the world outside.
+// app holds a command's access to the outside: terminal, standard input, environment and channels.
 type app struct {
 	ui *ui.Terminal
 	in io.Reader
 	view.Host
-	control string // --control: the daemon's socket; "" is the usual one
+	control string // --control: path of the daemon's socket; empty means the default
 	asJSON  bool   // --json: print for programs
-	ran     bool   // the command line was understood and its verb started
+	ran     bool   // the command line was valid and its command started
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -92,12 +92,13 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 	group("rest", "And:", demoCommand(), versionCommand(a), bugreportCommand(a), manCommand())
 	root.SetHelpCommandGroupID("rest")
 	root.SetCompletionCommandGroupID("rest")
-	// Commands that need a verb can be run only to say that it is missing.
+	// A command that needs a subcommand is runnable only to report a missing one: hide its usage line.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	return needsVerb(root)
 }
 
-// badValue says what a flag wants. Flags with a type of ours say it themselves.
+// badValue returns an error that describes the values that a flag takes. For a flag with
+// one of our own types, it returns the error of that type.
 func badValue(bad *pflag.InvalidValueError) error {
 	wants := map[string]string{
 		"duration": "a time, as in 500ms or 10s",
@@ -113,18 +114,18 @@ func badValue(bad *pflag.InvalidValueError) error {
 	return errors.Unwrap(bad)
 }
 
-// errNoVerb makes the help page the answer, with the exit code of a wrong command.
+// errNoVerb reports a missing subcommand. misusedBy then prints the help page and returns ui.ExitUsage.
 var errNoVerb = errors.New("a verb is missing")
 
-// needsVerb makes a command that only groups others answer a missing or
-// unknown verb as wrong usage; cobra alone would print help and succeed.
+// needsVerb makes a command that only groups subcommands fail with a usage error if the
+// subcommand is missing or unknown. By default, cobra prints help and succeeds.
 func needsVerb(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return errNoVerb
 		}
 		text := fmt.Sprintf("%s: unknown verb %q", verb(cmd), args[0])
-		cmd.SuggestionsMinimumDistance = max(1, min(2, len(args[0])/3)) // nobody means top by foo
+		cmd.SuggestionsMinimumDistance = max(1, min(2, len(args[0])/3)) // do not suggest top for foo
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			text += "; did you mean " + ui.OrList(near) + "?"
 		}
@@ -134,8 +135,8 @@ func needsVerb(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// takes checks positional arguments by their names as the usage line shows
-// them: "NAME", "[TEXT]" (optional), "NAME..." (one or more).
+// takes returns a check of the number of positional arguments. The names are those of the
+// usage line: "NAME", "[TEXT]" (optional), "NAME..." (one or more).
 func takes(names ...string) cobra.PositionalArgs {
 	least, most := 0, len(names)
 	for _, name := range names {
@@ -157,7 +158,7 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// show prints v as JSON if --json was given, or as text does for people.
+// show prints v as JSON with --json, and calls text(v) without it.
 func show[T any](a *app, v T, text func(T) error) error {
 	if a.asJSON {
 		return a.ui.JSON(v)
@@ -165,7 +166,7 @@ func show[T any](a *app, v T, text func(T) error) error {
 	return text(v)
 }
 
-// verb is how an error names a command: "channel create".
+// verb returns the name of a command for errors, as in "channel create".
 func verb(cmd *cobra.Command) string {
 	_, path, ok := strings.Cut(cmd.CommandPath(), " ")
 	if !ok {
@@ -174,7 +175,7 @@ func verb(cmd *cobra.Command) string {
 	return path
 }
 
-// misusedBy answers a command line that cmd could not understand.
+// misusedBy prints the error or help for a command line that cmd rejected. It returns the exit code.
 func (a *app) misusedBy(cmd *cobra.Command, err error) int {
 	if errors.Is(err, errNoVerb) {
 		cmd.SetOut(a.ui.Err)

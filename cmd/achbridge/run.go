@@ -84,7 +84,7 @@ configuration or key of their own they use root's, as far as they may read it.
 			if err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("control") { // one of the file may name a directory that a boot has emptied
+			if cmd.Flags().Changed("control") { // do not check a path from the file: its directory may be missing since the last boot
 				if err := a.MakeControlFolder(c.Control); err != nil {
 					return err
 				}

@@ -38,8 +38,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// commands are what the test binary is when it is started under these names, which it puts
-// first in PATH.
+// commands maps the names under which the test binary can be started to their main functions.
+// TestMain puts links with these names first in PATH.
 var commands = map[string]func(){"achbridge": main, "worker": work, "age-reader": ageReader, "achd-pull": achdPull, "achd-push": achdPush, "keeper": keeper}
 
 func TestMain(m *testing.M) {
@@ -48,8 +48,8 @@ func TestMain(m *testing.M) {
 		run()
 		os.Exit(0)
 	}
-	// Scripts mostly wait for what daemons do: six at a time, unless -parallel says
-	// otherwise.
+	// Scripts mostly wait for daemons, so six run at a time. The flag -parallel changes
+	// that.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
@@ -66,13 +66,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestScripts runs the shell sessions in testdata. Each has its own channel
-// directories, so that it never meets the channels of this host: $ROBOT and
-// $PC, of which ACHBRIDGE_SHM names the one in use, and two free UDP ports. With -short only
-// some run, in which daemons do much at once.
+// TestScripts runs the shell sessions in testdata. Each has two free UDP ports and its own
+// channel directories, $ROBOT and $PC, so that it never uses the channels of this host.
+// ACHBRIDGE_SHM names the directory in use. With -short only some scripts run, in which
+// daemons do many things concurrently.
 func TestScripts(t *testing.T) {
 	dir, files := "testdata", []string(nil)
-	if testing.Short() { // under the race detector, where a program takes long to start
+	if testing.Short() { // for the race detector, with which a program starts slowly
 		dir = ""
 		for _, name := range []string{"bridge", "hub_hosts", "key_change", "record", "reload"} {
 			files = append(files, filepath.Join("testdata", name+".txt"))
@@ -104,7 +104,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// withHub tells that this program was built with the hub.
+// withHub reports whether this program was built with the hub.
 func withHub() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && !slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool {
@@ -135,15 +135,16 @@ func setUp(env *testscript.Env) error {
 	return nil
 }
 
-// ports counts the pairs of ports that were given out, from a place of chance.
+// ports counts the pairs of ports that freePort has returned, from a random start.
 var ports = func() *atomic.Int64 {
 	n := &atomic.Int64{}
 	n.Store(rand.Int64N(8192))
 	return n
 }()
 
-// freePort returns a port that is free for UDP and TCP, and the next one for UDP, where SCTP
-// is. It is below those that the kernel gives away, so that nobody gets it before its use.
+// freePort returns a port that is free for UDP and TCP. The next port is free for UDP, which
+// SCTP uses. Both are below the kernel's ephemeral ports, so that no other program is assigned
+// one before its use.
 func freePort() int {
 	for {
 		port := int(16384 + 2*(ports.Add(1)%8192))
@@ -160,7 +161,7 @@ func freePort() int {
 	}
 }
 
-// variables are the names of the environment that scripts set.
+// variables returns the names of the environment variables that scripts set.
 var variables = sync.OnceValue(func() (names []string) {
 	names = []string{"HOME", "TMPDIR", "PATH", "WORK", "NOTIFY_SOCKET", "NO_COLOR", "ROBOT", "PC", "EXAMPLES", "GORACE", "ACHBRIDGE_SHM"}
 	for _, file := range must(filepath.Glob("testdata/*.txt")) {
@@ -171,7 +172,7 @@ var variables = sync.OnceValue(func() (names []string) {
 	return names
 })
 
-// environ is the environment of a script.
+// environ returns the environment of a script.
 func environ(ts *testscript.TestScript) (env []string) {
 	for _, name := range variables() {
 		if value := ts.Getenv(name); value != "" {
@@ -181,8 +182,8 @@ func environ(ts *testscript.TestScript) (env []string) {
 	return env
 }
 
-// outcome runs a command to its end: achbridge in a worker, cat of a file here, others in
-// processes of their own.
+// outcome runs a command to its end: achbridge in a worker, cat of a file in this process,
+// and other commands as processes.
 func outcome(ts *testscript.TestScript, args []string) (r Result) {
 	switch args[0] {
 	case "achbridge":
@@ -199,24 +200,24 @@ func outcome(ts *testscript.TestScript, args []string) (r Result) {
 	return process(ts, args, func(*exec.Cmd) {})
 }
 
-// process runs a command in a process of its own, and meanwhile calls during.
+// process runs a command as a process and calls during while it runs.
 func process(ts *testscript.TestScript, args []string, during func(*exec.Cmd)) Result {
 	cmd := exec.Command(args[0], args[1:]...)
 	var out, said bytes.Buffer
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), environ(ts), &out, &said
 	ts.Check(cmd.Start())
 	during(cmd)
-	_ = cmd.Wait() // the exit code says it
+	_ = cmd.Wait() // the exit code is in the Result
 	return Result{cmd.ProcessState.ExitCode(), out.String(), said.String()}
 }
 
-// printed has the script see what a command printed.
+// printed passes the output of a command to the script.
 func (r Result) printed(ts *testscript.TestScript) {
 	_, _ = io.WriteString(ts.Stdout(), r.Stdout)
 	_, _ = io.WriteString(ts.Stderr(), r.Stderr)
 }
 
-// runLine is achbridge ARG...: it succeeds, or fails with ! before it.
+// runLine implements "achbridge ARG...". The command must succeed or, after "!", fail.
 func runLine(ts *testscript.TestScript, neg bool, args []string) {
 	r := outcome(ts, append([]string{"achbridge"}, args...))
 	r.printed(ts)
@@ -225,7 +226,7 @@ func runLine(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// exits runs a command and wants its exit code: exits 2 achbridge channel.
+// exits runs a command and checks its exit code, as in "exits 2 achbridge channel".
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND [ARG...]")
@@ -247,8 +248,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// untilTrue repeats a command until it succeeds, or fails with ! before it, and its output
-// matches: until REGEXP COMMAND [ARG...].
+// untilTrue implements "until REGEXP COMMAND [ARG...]". It repeats the command until it
+// succeeds (after "!": fails) and its output matches.
 func untilTrue(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: until REGEXP COMMAND [ARG...]")
@@ -268,8 +269,8 @@ func untilTrue(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// interrupt sends a command SIGINT, later at each try, until its output matches: interrupt
-// REGEXP COMMAND [ARG...].
+// interrupt implements "interrupt REGEXP COMMAND [ARG...]". It repeats the command and sends it
+// SIGINT, later in each run, until the output matches.
 func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: interrupt REGEXP COMMAND [ARG...]")
@@ -290,8 +291,8 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// notify plays the service manager: what commands report to it is appended to
-// a file, a line each: notify FILE.
+// notify implements "notify FILE". It acts as the service manager and appends each
+// notification of a command to FILE, as a line.
 func notify(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: notify FILE")
@@ -317,8 +318,8 @@ func notify(ts *testscript.TestScript, neg bool, args []string) {
 	}()
 }
 
-// fetch prints a page of the daemon whose control socket is named, and wants the
-// status code: fetch 200 pc.sock /metrics.
+// fetch prints a page of the daemon with the given control socket and checks the
+// status code, as in "fetch 200 pc.sock /metrics".
 func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: fetch CODE CONTROL PATH")
@@ -337,8 +338,8 @@ func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// keeper NAME FILE keeps a channel open, as a program linked with libach does, until it is interrupted. It writes FILE when
-// it has it open.
+// keeper is the main function of "keeper NAME FILE". It keeps channel NAME open until SIGINT, as a program linked with libach
+// does. It writes FILE once the channel is open.
 func keeper() {
 	ch, err := localach.Dir(os.Getenv("ACHBRIDGE_SHM")).Open(os.Args[1])
 	if err != nil {
@@ -354,7 +355,7 @@ func keeper() {
 	<-interrupted
 }
 
-// odd NAME makes a channel of 16 x 212, which libach can create and never open: from one of 16 x 213.
+// odd implements "odd NAME". It makes a channel of 16 x 212, which libach can create but never open, from one of 16 x 213.
 func odd(ts *testscript.TestScript, _ bool, args []string) {
 	const index, before, after = 320 + 8 + 16*24, 16 * 213, 16 * 212
 	dir := localach.Dir(ts.Getenv("ACHBRIDGE_SHM"))
@@ -363,7 +364,7 @@ func odd(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(ch.Close())
 	file, err := os.ReadFile(dir.Path(args[0]))
 	ts.Check(err)
-	copy(file[index+8+after:], file[index+8+before:]) // the guard behind the data
+	copy(file[index+8+after:], file[index+8+before:]) // the guard after the data
 	file = file[:len(file)-before+after]
 	for at, value := range map[int]int{8: len(file), 96: after, 112: after} {
 		binary.NativeEndian.PutUint64(file[at:], uint64(value))

@@ -94,7 +94,7 @@ func repeat(ctx context.Context, show func(n int) error) error {
 	return nil
 }
 
-// certificateText says how long the host's certificate is good; "" without one.
+// certificateText returns when the host's certificate ends, or "" without a certificate.
 func certificateText(d api.DaemonInfo, now time.Time) string {
 	if d.CertificateEnds == nil {
 		return ""
@@ -106,7 +106,7 @@ func certificateText(d api.DaemonInfo, now time.Time) string {
 	return fmt.Sprintf("ends %s, in %d days", ui.Day(*d.CertificateEnds), int(left.Hours()/24))
 }
 
-// watchText says what polling for expected frames has cost on average, and may cost.
+// watchText returns the average CPU share used by polling for expected frames, and its limit.
 func watchText(s api.StatusReply) string {
 	if s.Watch.Budget == 0 {
 		return "low"
@@ -118,7 +118,7 @@ func watchText(s api.StatusReply) string {
 	return text
 }
 
-// processorText says that the daemon gets too little processor time; "" when it does not.
+// processorText returns a warning if the daemon gets too little CPU time, else "".
 func processorText(s status.Report) string {
 	if !diagnose.Starves(s) {
 		return ""
@@ -164,7 +164,7 @@ func (a *app) showStatus(s api.StatusReply) error {
 	return nil
 }
 
-// achdText sums up what achd's protocol is used for; "" when it is off.
+// achdText summarizes the use of achd's protocol. It returns "" if the protocol is off.
 func achdText(s *api.Achd) string {
 	if s == nil {
 		return ""
@@ -172,7 +172,7 @@ func achdText(s *api.Achd) string {
 	return fmt.Sprintf("%s, unauthenticated: clients %d, frames %d, turned away %d", s.Listen, len(s.Clients), s.Frames, s.Refused)
 }
 
-// hubText says how it stands with the hub; "" without one.
+// hubText describes the connection to the hub. It returns "" without a hub.
 func hubText(h *api.Hub) string {
 	switch {
 	case h == nil:
@@ -187,7 +187,7 @@ func hubText(h *api.Hub) string {
 	return fmt.Sprintf("%s, connected for %s%s", h.Address, ui.Seconds(h.SinceS), h.RoundTrip())
 }
 
-// achdRows shows who reads and writes by achd's protocol.
+// achdRows returns a row for each client that reads or writes with achd's protocol.
 func achdRows(s *api.Achd) (rows [][]string) {
 	if s == nil {
 		return nil
@@ -202,7 +202,7 @@ func achdRows(s *api.Achd) (rows [][]string) {
 	return rows
 }
 
-// peerRows shows the links, then the nodes that are known and not linked.
+// peerRows returns a row for each link, then one for each known node without a link.
 func peerRows(s status.Report) [][]string {
 	var rows [][]string
 	for _, l := range s.Links {
@@ -252,7 +252,7 @@ func (a *app) mirrorRows(list []status.Mirror) [][]string {
 	return rows
 }
 
-// healthColor is green, yellow, or red where somebody has to do something.
+// healthColor returns the ANSI color of h: green, yellow, or red if the user has to act.
 func healthColor(h status.Health) string {
 	switch h {
 	case status.HealthLive:
@@ -263,8 +263,8 @@ func healthColor(h status.Health) string {
 	return "31"
 }
 
-// mirrorServiceRows shows mirrors whose quality of service is not the default, and mirrors
-// that miss frames.
+// mirrorServiceRows returns a row for each mirror whose quality of service is not the default
+// or that has dropped frames.
 func mirrorServiceRows(list []status.Mirror) [][]string {
 	var rows [][]string
 	for _, m := range list {
@@ -307,7 +307,7 @@ func pushRows(list []status.Push) [][]string {
 	return rows
 }
 
-// localNote says what is the matter with a channel of this host.
+// localNote returns the problems of a channel of this host, or "".
 func localNote(c status.Local) string {
 	if c.Misfit == nil {
 		return c.Reason
@@ -315,7 +315,7 @@ func localNote(c status.Local) string {
 	return strings.TrimPrefix(c.Reason+"; "+c.Misfit.Why, "; ")
 }
 
-// localRows shows the channels of this host, without those that mirrorRows shows.
+// localRows returns a row for each channel of this host that is not a mirror.
 func localRows(s status.Report) [][]string {
 	mirrors := map[string]bool{}
 	for _, m := range s.Mirrors {

@@ -14,7 +14,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// busy is the status of a host on a bad link.
+// busy returns the status of a host with a bad link.
 func busy() api.StatusReply {
 	age := 12.3
 	frames := ledger.Accounts{
@@ -47,7 +47,7 @@ func TestStatusTellsThatChannelsAreLeftOut(t *testing.T) {
 	}
 }
 
-// A mirror that gets only late frames is live for programs and late for people.
+// A mirror that receives only late frames has the state live and the health late.
 func TestMirrorOfLateFramesIsLateInTheTable(t *testing.T) {
 	s := busy()
 	s.Mirrors[1].LateS = 12.3

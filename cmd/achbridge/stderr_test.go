@@ -14,7 +14,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// fullPipe is a pipe that takes no byte more, until somebody reads.
+// fullPipe returns a pipe whose buffer is full, so that writes block until a read.
 func fullPipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	var fds [2]int
@@ -35,7 +35,7 @@ func fullPipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// serves runs a daemon with that stderr, waits until it answers, and has SIGTERM end it.
+// serves runs a daemon with the given stderr, waits until it answers, and checks that SIGTERM ends it.
 func serves(t *testing.T, stderr *os.File) {
 	t.Helper()
 	shm, err := os.MkdirTemp("/dev/shm", "achbridge-test-")

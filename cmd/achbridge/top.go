@@ -48,10 +48,10 @@ are printed one below the other.`,
 	return cmd
 }
 
-// newestValues returns what reads the values in the newest frame of a channel of this host, as lines;
-// nil when no layout is known, or no frame is there.
+// newestValues returns a function that decodes the newest frame of a local channel into lines of text. The function returns
+// nil if no layout is known or the channel has no frame.
 func (a *app) newestValues() func(context.Context, string) []string {
-	quiet := a.Host // top has the whole terminal
+	quiet := a.Host // top fills the terminal, so notes must not be printed
 	quiet.Note = func(string, ...any) {}
 	return func(ctx context.Context, channel string) []string {
 		ch, err := quiet.Open(channel)

@@ -22,29 +22,29 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// trouble is two seconds of krang/imu, 100 Hz, that a PC mirrors: what both daemons recorded.
-// Zero values are those of a channel that comes well.
+// trouble describes the records of both daemons for two seconds of krang/imu, a channel of
+// 100 Hz that a PC mirrors. The zero value describes a channel without problems.
 type trouble struct {
 	what     string
-	frames   ledger.Accounts // of the two seconds; zero: 200, all delivered
-	resting, // none were put
-	silent, // the link is there, and nothing is heard
-	unlinked bool // there is none
+	frames   ledger.Accounts // counters of the two seconds; the zero value means 200 frames, all delivered
+	resting, // no frames were put
+	silent, // the link is up, but the peer is silent
+	unlinked bool // there is no link
 	mirror func(*status.Mirror)
-	link   func(*status.Link) // as the PC has it; the robot's has the same Inbound
-	peer   *status.Peer       // that has no link
+	link   func(*status.Link) // changes the PC's link; the robot's link is derived from its Inbound
+	peer   *status.Peer       // the robot as a peer without a link; nil means none
 	around diagnose.Surroundings
-	told   diagnose.Word       // what the robot says why it does not offer the channel
-	local  func(*status.Local) // at the robot
-	gone   bool                // the robot does not offer it
-	waitS  float64             // for the lock of the mirror
+	told   diagnose.Word       // the robot's reason not to offer the channel
+	local  func(*status.Local) // changes the channel's status at the robot
+	gone   bool                // the robot does not offer the channel
+	waitS  float64             // seconds waited for the lock of the mirror
 	unread string              // why the robot cannot read the channel
-	waits  [2]float64          // share of the time in which the daemons of robot and PC wait for a processor
+	waits  [2]float64          // share of the time in which the daemons of robot and PC wait for a CPU
 
-	cause  status.Cause // by why at the PC
-	robot  status.Cause // by why at the robot; "": the same, "-": it cannot know
+	cause  status.Cause // wanted of why at the PC
+	robot  status.Cause // wanted of why at the robot; empty means the same cause, "-" means that the robot cannot know it
 	health status.Health
-	over   bool // over its budget
+	over   bool // whether the mirror is over its budget
 }
 
 func pointer(v float64) *float64 { return &v }
@@ -59,7 +59,7 @@ func waitsFor(cause status.Cause, reason string) func(*status.Mirror) {
 	}
 }
 
-// aged has the mirror's newest frame be of an age now, and nearly always.
+// aged sets the current age and the p99 of the age of a mirror to ms.
 func aged(ms float64) func(*status.Mirror) {
 	return func(m *status.Mirror) {
 		m.AgeMs, m.DueMs = &ms, pointer(max(0, ms-*m.PeriodMs))
@@ -144,7 +144,7 @@ var troubles = []trouble{
 	{what: "frames that cannot be sent", frames: ledger.Accounts{Offered: 200, Refused: 200}, mirror: and(aged(9000), func(m *status.Mirror) { m.OriginCause = status.CauseBadFrame }), unread: "a frame of 70 MiB", cause: status.CauseBadFrame, health: "late", over: true},
 }
 
-// ends are what the two daemons recorded, for why.
+// ends returns the snapshots of the two daemons, the input of why.
 func (x trouble) ends() (pc, robot diagnose.Snapshot) {
 	frames := x.frames
 	if frames == (ledger.Accounts{}) && !x.resting && !x.unlinked && !x.gone {
@@ -197,7 +197,7 @@ func (x trouble) ends() (pc, robot diagnose.Snapshot) {
 	return pc, x.origin(m, was, link)
 }
 
-// origin is what the robot recorded of a mirror, over the same link.
+// origin returns the robot's snapshot for the PC's mirror m, over the same link.
 func (x trouble) origin(m status.Mirror, was ledger.Accounts, link status.Link) diagnose.Snapshot {
 	r := diagnose.Snapshot{Host: "krang", Channel: "imu", Self: true, Apart: 2 * time.Second}
 	c := status.Local{Channel: "imu", Seq: 5800, Exported: true}
@@ -233,7 +233,8 @@ func (x trouble) origin(m status.Mirror, was ledger.Accounts, link status.Link) 
 	return r
 }
 
-// figures are the gauges of a status, as /metrics has them, by name; health is the word.
+// figures returns the gauges that /metrics exports for a status, by name without the prefix achbridge_,
+// and the health label of its mirror.
 func figures(t *testing.T, s status.Report) (values map[string]float64, health string) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -256,8 +257,8 @@ func figures(t *testing.T, s status.Report) (values map[string]float64, health s
 	return values, health
 }
 
-// TestAllToolsAgreeOnEveryTrouble compares what each tool says of recorded states: the cause,
-// the health, and whether the mirror is over its budget.
+// TestAllToolsAgreeOnEveryTrouble compares the output of each tool for recorded states: the
+// cause, the health, and whether the mirror is over its budget.
 func TestAllToolsAgreeOnEveryTrouble(t *testing.T) {
 	if len(troubles) < 30 {
 		t.Errorf("%d troubles, want 30", len(troubles))
@@ -305,7 +306,7 @@ func TestAllToolsAgreeOnEveryTrouble(t *testing.T) {
 	}
 }
 
-// overBy reports whether a mirror is over its budget by the metrics alone.
+// overBy reports whether the metrics show that a mirror is over its budget.
 func overBy(v map[string]float64) bool {
 	if _, known := v["age_now_seconds"]; !known || v["period_seconds"] == 0 {
 		return false
@@ -313,7 +314,7 @@ func overBy(v map[string]float64) bool {
 	return math.Max(v["age_now_seconds"], v["p99_age_seconds"])-v["period_seconds"] > v["budget_seconds"]
 }
 
-// tryTroubles compares the page with what was wanted of the other tools.
+// tryTroubles compares the page with the results wanted of the other tools.
 func tryTroubles(t *testing.T, b *browser) {
 	for _, x := range troubles {
 		pc, _ := x.ends()
@@ -328,7 +329,7 @@ func tryTroubles(t *testing.T, b *browser) {
 	}
 }
 
-// status fits in 100 columns, and at any width no cell is cut.
+// The output of status fits into each tested width, and no cell is truncated.
 func TestStatusOfEveryTroubleAtAnyWidth(t *testing.T) {
 	var list []status.Mirror
 	for i, x := range troubles {
@@ -357,8 +358,8 @@ func TestStatusOfEveryTroubleAtAnyWidth(t *testing.T) {
 	}
 }
 
-// On a screen why tells the cause first, and evidence and cure on lines of their own; elsewhere a
-// trouble is one line.
+// On a terminal, why prints the cause first, and evidence and fix on separate lines. Elsewhere a
+// problem is one line.
 func TestWhyBreaksLongLinesOnAScreenAlone(t *testing.T) {
 	r := api.TroublesReport{Troubles: []diagnose.Trouble{{Finding: diagnose.Finding{
 		Cause: status.CauseLinkRate, Text: "link from krang carries 1.1 of the 6.2 Mbit/s that 23 mirrors need: camera takes 84 %",

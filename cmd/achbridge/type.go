@@ -22,7 +22,7 @@ import (
 	"achbridge/cmd/achbridge/view"
 )
 
-// valueFlags are the flags of echo and of `channel cat` about the values in frames.
+// valueFlags holds the flags of echo and `channel cat` about the values in frames.
 type valueFlags struct {
 	file            string
 	fields          []string
@@ -42,13 +42,13 @@ func (v *valueFlags) defineType(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&v.file, "type", "", "layout of the frames (default: as types: of the configuration or the origin says) from `FILE`")
 }
 
-// given reports whether any flag was given that needs a layout.
+// given reports whether any given flag needs a layout.
 func (v *valueFlags) given() bool {
 	return v.csv || v.json || v.diff || v.file != "" || v.fields != nil
 }
 
-// printer is how the values of a channel are printed, nil when its layout is not known and
-// no flag needs it.
+// printer returns a printer for the values of a channel. If the layout is not known, it returns
+// an error if a flag needs the layout, else nil.
 func (a *app) printer(v *valueFlags, of view.View) (*values.Printer, error) {
 	l, _, err := a.LayoutOf(v.file, of)
 	switch {
@@ -124,7 +124,7 @@ time and memory, and not as root without --as-root. Nothing that is compiled is 
 	return cmd
 }
 
-// typeImport is what the flags of `type import` ask for.
+// typeImport holds the flags of `type import`.
 type typeImport struct {
 	*app
 	out           string
@@ -173,10 +173,10 @@ func (i *typeImport) open(ctx context.Context, header bool, file, name string) (
 	return p, nil
 }
 
-// notInName are the characters that a file of a layout is not called with.
+// notInName matches the characters of a struct's name that the name of its layout file must not contain.
 var notInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-// write writes the layout of a struct to its file.
+// write writes the layout of struct name to a file in i.out.
 func (i *typeImport) write(p *debuginfo.Program, file, name string) error {
 	l, warnings, err := p.Layout(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -212,21 +212,21 @@ func (i *typeImport) write(p *debuginfo.Program, file, name string) error {
 	return i.ui.Line("%s: %s, %d bytes", path, l.Name, l.Size)
 }
 
-// listedStruct is a line of the list.
+// listedStruct is one struct in the output of `type import` without STRUCT.
 type listedStruct struct {
 	Struct   string   `json:"struct"`
 	Bytes    int      `json:"bytes"`
 	Source   string   `json:"source"`
-	Channels []string `json:"channels"` // whose newest frame is as large
+	Channels []string `json:"channels"` // local channels whose newest frame has the size of the struct
 }
 
-// Limits of the table of structs. JSON has all channels and whole names.
+// Limits of the table of structs. The JSON output has all channels and full names.
 const (
-	namedChannels = 3   // channels named for one struct
-	longName      = 100 // characters of a struct's name; those of C++ templates may have thousands
+	namedChannels = 3   // number of channels listed for one struct
+	longName      = 100 // bytes of a struct's name; the names of C++ templates may have thousands
 )
 
-// list prints the structs of a program.
+// list prints the structs of a program, first those that are as large as a frame of a local channel.
 func (i *typeImport) list(file string) error {
 	p, err := i.open(context.Background(), false, file, "")
 	if err != nil {
@@ -258,7 +258,7 @@ func (i *typeImport) list(file string) error {
 	return i.ui.Table([]string{"BYTES", "SOURCE", "AS LARGE AS FRAMES OF", "STRUCT"}, rows)
 }
 
-// frameSizes are the channels of this host by the size of their newest frame.
+// frameSizes returns the names of this host's channels by the size of their newest frame.
 func (i *typeImport) frameSizes() map[int][]string {
 	sizes := map[int][]string{}
 	infos, _ := i.Dir.List()

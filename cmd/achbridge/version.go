@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build is what `version --json` prints.
+// build is the JSON output of `version`.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -19,8 +19,8 @@ type build struct {
 	Arch     string `json:"arch"`
 }
 
-// release is the version that a package was built as; empty: it is none. The linker
-// sets it (packaging/build.sh).
+// release is the version of a packaged build, set by the linker (packaging/build.sh).
+// It is empty in other builds.
 var release string
 
 func versionCommand(a *app) *cobra.Command {
@@ -40,7 +40,7 @@ func versionCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// versionLine is what `version` and --version print.
+// versionLine returns the output of `version` and --version.
 func versionLine() string {
 	b := buildOf(debug.ReadBuildInfo())
 	line := "achbridge " + b.Version
@@ -53,7 +53,7 @@ func versionLine() string {
 	return fmt.Sprintf("%s, %s, %s/%s", line, b.Go, b.OS, b.Arch)
 }
 
-// version is that of this program.
+// version returns the version of this program.
 func version() string { return buildOf(debug.ReadBuildInfo()).Version }
 
 func buildOf(info *debug.BuildInfo, ok bool) build {

@@ -65,7 +65,7 @@ The exit code is 0 when all are in that state at once, and 1 when they are not b
 	return cmd
 }
 
-// waitStates are the states that can be waited for, in the words of the tables.
+// waitStates lists the values of --for, as in the HEALTH column of the tables.
 var waitStates = healthWords()
 
 func healthWords() (list []string) {
@@ -75,22 +75,22 @@ func healthWords() (list []string) {
 	return list
 }
 
-// waiting is what wait waits for, and what it said last.
+// waiting holds the arguments and flags of wait, and its last note and error.
 type waiting struct {
 	until  string
 	limit  time.Duration
 	wanted []wantedMirrors
 	said   string
-	last   error // why it is not there yet
+	last   error // why the last check failed; nil before the first
 }
 
-// wantedMirrors is one CHANNEL of the command line.
+// wantedMirrors is one CHANNEL argument. An empty text means all mirrors.
 type wantedMirrors struct {
 	text    string
 	matches func(status.Mirror) bool
 }
 
-// of checks what was asked for.
+// of checks --for and the arguments, and sets w.wanted from the arguments.
 func (w *waiting) of(args []string) error {
 	if !slices.Contains(waitStates, w.until) {
 		return ui.Usage(fmt.Errorf("--for %s: want %s", w.until, ui.OrList(waitStates)), "")
@@ -108,7 +108,7 @@ func (w *waiting) of(args []string) error {
 	return nil
 }
 
-// mirrorsOf says which mirrors a name, an address or a pattern of either means.
+// mirrorsOf returns a function that reports whether a mirror matches text: a name, an address, or a pattern of either.
 func mirrorsOf(text string) (func(status.Mirror) bool, error) {
 	if strings.Contains(text, "/") {
 		a, err := rule.ParseAddress(text)
@@ -123,16 +123,16 @@ func mirrorsOf(text string) (func(status.Mirror) bool, error) {
 	return func(m status.Mirror) bool { return rule.Match(text, m.Name) }, nil
 }
 
-// waitEvery is how often wait looks.
+// waitEvery is the time between two checks.
 const waitEvery = 100 * time.Millisecond
 
-// wait looks until all is as wanted, or ctx ends.
+// wait checks the mirrors until all have the wanted state or ctx ends.
 func (a *app) wait(ctx context.Context, c *api.Client, w *waiting) error {
 	for {
 		var s api.StatusReply
 		_, err := c.Get(ctx, "/v1/status", &s)
 		switch {
-		case ctx.Err() != nil: // the answer is that of the last look
+		case ctx.Err() != nil: // report the error of the last check
 		case err == nil:
 			err = w.look(s.Mirrors)
 		case errors.Is(err, fs.ErrPermission):
@@ -154,11 +154,11 @@ func (a *app) wait(ctx context.Context, c *api.Client, w *waiting) error {
 		if w.last == nil {
 			return err
 		}
-		return fmt.Errorf("gave up after %s%.0w", unit.Time(w.limit), w.last) // the reason was told
+		return fmt.Errorf("gave up after %s%.0w", unit.Time(w.limit), w.last) // a note has already printed the reason
 	}
 }
 
-// look returns nil when all that is wanted is there, else what is not, and why.
+// look returns nil if all wanted mirrors exist in the wanted state. Otherwise the error lists those that do not, with reasons.
 func (w *waiting) look(mirrors []status.Mirror) error {
 	var unknown, unlike []string
 	var first string
@@ -198,7 +198,7 @@ func (w *waiting) look(mirrors []status.Mirror) error {
 	return nil
 }
 
-// doneText says that all is there.
+// doneText returns the final line: all wanted mirrors have the wanted state.
 func (w *waiting) doneText(mirrors []status.Mirror) string {
 	var names []string
 	for _, m := range mirrors {

@@ -68,7 +68,7 @@ The exit code is 0 when all is well, else 1.`,
 	return cmd
 }
 
-// why asks the daemon, which watches the channel for the window.
+// why requests the diagnosis of one channel. The daemon watches the channel for window.
 func (a *app) why(ctx context.Context, c *api.Client, of string, window time.Duration) (r api.WhyReport, err error) {
 	query := url.Values{"of": {of}, "window": {window.String()}}
 	if _, err = c.Within(api.AnswerTime+window).Get(ctx, "/v1/why?"+query.Encode(), &r); err == nil {
@@ -77,7 +77,7 @@ func (a *app) why(ctx context.Context, c *api.Client, of string, window time.Dur
 	return r, err
 }
 
-// whyAll asks what is wrong with all of the host.
+// whyAll requests and prints the problems of all mirrors and exports of this host. It returns an error if there is a problem.
 func (a *app) whyAll(ctx context.Context, c *api.Client, window time.Duration) error {
 	var r api.TroublesReport
 	query := url.Values{"window": {window.String()}}
@@ -90,7 +90,7 @@ func (a *app) whyAll(ctx context.Context, c *api.Client, window time.Duration) e
 	return ui.Failure(fmt.Errorf("%s: %s", r.Host, r.Troubles[0].Cause), "")
 }
 
-// showTroubles prints a line for each trouble; on a screen its evidence and cure follow on lines of their own.
+// showTroubles prints a line for each problem. On a terminal, its evidence and fix follow on separate lines.
 func (a *app) showTroubles(r api.TroublesReport) error {
 	if len(r.Troubles) == 0 {
 		return a.ui.Line("well: nothing is wrong with the %d mirrors of %s, nor with what it sends", r.Mirrors, r.Host)
@@ -116,8 +116,8 @@ func (a *app) showTroubles(r api.TroublesReport) error {
 	return nil
 }
 
-// addUsers tells which processes have a channel of this host open into which nothing is
-// put. The daemon may not see them: the packaged unit hides them from it.
+// addUsers adds the processes that have the channel open to the evidence, if its publisher has
+// stopped. The daemon may not see these processes, because the packaged unit hides them.
 func (a *app) addUsers(r *api.WhyReport) {
 	_, channel, _ := strings.Cut(r.Of, "/")
 	if r.Mirror == "" && r.Cause == status.CauseNoChannel {
@@ -139,14 +139,14 @@ func (a *app) addUsers(r *api.WhyReport) {
 	switch {
 	case hidden > 0 && os.Geteuid() != 0:
 		r.Evidence = append(r.Evidence, "as root this would tell which processes have it open")
-	case len(list) < 2: // the daemon alone
+	case len(list) < 2: // only the daemon
 		r.Evidence = append(r.Evidence, "no other process has it open: its publisher is gone")
 	default:
 		r.Evidence = append(r.Evidence, "it is open in "+ui.AndList(list))
 	}
 }
 
-// addOrphans adds to the evidence the programs that still use a removed channel of that name.
+// addOrphans adds the programs that still use a removed channel of that name to the evidence.
 func (a *app) addOrphans(r *api.WhyReport, channel string) {
 	orphans, _ := doctor.OrphansOf(a.Dir)
 	for _, o := range orphans {
@@ -157,7 +157,7 @@ func (a *app) addOrphans(r *api.WhyReport, channel string) {
 	}
 }
 
-// processState is the letter that ps shows.
+// processState returns the state letter of a process, as in ps. It returns "" if the process is unknown.
 func processState(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(text), ") ")

@@ -14,7 +14,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// everyMirror has each state, late or not, overdue or not.
+// everyMirror returns a mirror for each combination of state, late or not, and overdue or not.
 func everyMirror() (list []status.Mirror) {
 	period, due := 10.0, 900.0
 	for _, state := range []status.MirrorState{status.MirrorWaiting, status.MirrorLive, status.MirrorStale, status.MirrorContested, status.MirrorRefused} {
@@ -31,7 +31,7 @@ func everyMirror() (list []status.Mirror) {
 	return list
 }
 
-// healthWord fails the test unless a word is one of those that are used.
+// healthWord fails the test if word is not in status.Healths.
 func healthWord(t *testing.T, where, word string) {
 	t.Helper()
 	if !slices.Contains(status.Healths, status.Health(word)) {
@@ -65,7 +65,7 @@ func TestOnlyFiveWordsSayHowAMirrorIs(t *testing.T) {
 	}
 }
 
-// The page and the documents have the words of the program, in its order.
+// The page lists the health values of the program in the same order. The documents explain each value.
 func TestWordsForHealthAreThoseOfPageAndDocuments(t *testing.T) {
 	want := []string{}
 	for _, h := range status.Healths {

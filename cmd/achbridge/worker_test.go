@@ -15,33 +15,33 @@ import (
 	"achbridge/testnet/await"
 )
 
-// CommandLine is what a worker runs: the arguments of the program, its whole environment
-// and its directory. Its standard input is empty.
+// CommandLine describes one run of the program in a worker: its arguments, its whole environment
+// and its directory. Standard input is empty.
 type CommandLine struct {
 	Args, Env []string
 	Dir       string
 }
 
-// Result is the exit code of a command line, and what it printed.
+// Result is the exit code and output of a command line.
 type Result struct {
 	Code           int
 	Stdout, Stderr string
 }
 
-// worker is a process of the test binary that runs command lines of the program one after
-// the other. Each start of the program costs 40 ms of CPU, and tests run more than a thousand
-// command lines. What stays, gets signals, reads standard input or a terminal, or is run by a
-// shell is a process of its own.
+// worker is a process of the test binary that runs command lines of the program in sequence.
+// It saves CPU time: each start of the program costs 40 ms, and tests run more than a thousand
+// command lines. Programs that keep running, receive signals, read standard input or a
+// terminal, or are run by a shell need their own process.
 type worker struct {
 	process *exec.Cmd
 	lines   *os.File
 	results *os.File
 }
 
-// idle holds the workers that wait for a command line.
+// idle holds the workers that are ready for a command line.
 var idle = make(chan *worker, 32)
 
-// RunCommandLine runs c in a worker that is idle, or in a new one.
+// RunCommandLine runs c in an idle worker, or in a new one if none is idle.
 func RunCommandLine(c CommandLine) (Result, error) {
 	var w *worker
 	select {
@@ -61,7 +61,7 @@ func RunCommandLine(c CommandLine) (Result, error) {
 	return r, nil
 }
 
-// endWorkers ends those that are idle, at the end of the test binary.
+// endWorkers ends the idle workers. TestMain calls it at the end.
 func endWorkers() {
 	for len(idle) > 0 {
 		w := <-idle
@@ -83,7 +83,7 @@ func startWorker() (*worker, error) {
 	defer theirOut.Close()
 	cmd := exec.Command("worker")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirIn, theirOut, os.Stderr
-	cmd.Env = append(os.Environ(), "GORACE="+os.Getenv("GORACE")+" halt_on_error=1") // a race ends the worker, and so fails the test
+	cmd.Env = append(os.Environ(), "GORACE="+os.Getenv("GORACE")+" halt_on_error=1") // a data race ends the worker and so fails the test
 	return &worker{cmd, lines, results}, cmd.Start()
 }
 
@@ -92,14 +92,14 @@ func (w *worker) run(c CommandLine) (r Result, err error) {
 		return r, err
 	}
 	_ = w.results.SetReadDeadline(await.Deadline())
-	err = json.NewDecoder(w.results).Decode(&r) // reads no further: one result at a time
+	err = json.NewDecoder(w.results).Decode(&r) // the decoder's buffer loses no data: the worker writes one result at a time
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("not done within %v", await.Limit)
 	}
 	return r, err
 }
 
-// work is the worker's main.
+// work is the main function of worker.
 func work() {
 	syscall.Umask(0o022)
 	lines, results := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
@@ -115,7 +115,7 @@ func work() {
 	}
 }
 
-// start runs the command line in this process.
+// start runs the command line in this process, whose directory, environment and output it replaces.
 func (c CommandLine) start() Result {
 	if err := os.Chdir(c.Dir); err != nil {
 		panic(err)
@@ -133,7 +133,7 @@ func memoryFile() *os.File {
 	return os.NewFile(uintptr(must(unix.MemfdCreate("output", unix.MFD_CLOEXEC))), "output")
 }
 
-// contents returns what was written to f, and closes it.
+// contents returns the data written to f and closes f.
 func contents(f *os.File) string {
 	defer f.Close()
 	size := must(f.Seek(0, io.SeekCurrent))
