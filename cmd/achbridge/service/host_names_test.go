@@ -21,8 +21,8 @@ func FuzzHostIsOurs(f *testing.F) {
 		if h, _, err := net.SplitHostPort(host); err == nil {
 			name = h
 		}
-		if bare := strings.Trim(name, "[]"); bare != name {
-			name = bare // an address, whose zone may end with a dot
+		if bare, ok := strings.CutPrefix(name, "["); ok {
+			name = strings.TrimSuffix(bare, "]") // an address, whose zone may end with a dot or a bracket
 		} else {
 			name = strings.TrimSuffix(strings.ToLower(name), ".")
 		}
