@@ -6,7 +6,7 @@ import "time"
 // can contain the number since the last line. It is not safe for concurrent use. The caller may use any clock that does
 // not go backwards.
 type Limit struct {
-	Burst  int           // lines at once; 0 is 1
+	Burst  int           // lines at once; 0 means 1
 	Period time.Duration // interval between lines after a burst
 
 	causes int           // number of causes since the last line

@@ -17,7 +17,7 @@
 //	offset  bytes  field
 //	     0      1  version     1
 //	     1      1  flags       bit 0: signed
-//	                           bit 1: owed, the debt to the newest frame of the ring
+//	                           bit 1: last-value delivery of the newest frame of the ring
 //	                           bits 2 … 4: 0
 //	                           bits 5 … 7: codec; 0: none, 1: S2 block, 2: Zstandard frame
 //	     2      8  key id      of the key that sealed it
