@@ -43,7 +43,7 @@ func (r channelRow) why() string {
 	return strings.TrimSpace(r.word() + " " + r.reason)
 }
 
-// word returns the health with its mark, without its reason.
+// word returns the health with its mark, and a colon if a reason follows.
 func (r channelRow) word() string {
 	if r.reason == "" {
 		return r.state()
