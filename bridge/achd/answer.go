@@ -10,20 +10,20 @@ import (
 	"achbridge/localach"
 )
 
-// answer is what a host with achd says to our request.
+// answer is the reply of a host with achd to a request of ours.
 type answer struct {
 	status      int
 	message     string
 	count, size int
-	port        int // from which its datagrams come
+	port        int // port from which the host sends datagrams
 	lines       int
 }
 
-// maxMessage is how much of a host's words is passed on.
+// maxMessage is the longest message of a host that is shown, in bytes.
 const maxMessage = 200
 
-// add takes one line of the answer, without its end. done means that it was the last. achd's own messages break its
-// rules, so that of these any text is taken.
+// add parses one line of the answer, without its line end. done reports that it was the last line. achd's own messages
+// violate its syntax, so add accepts any text for them.
 func (a *answer) add(line []byte) (done bool, err error) {
 	if a.lines++; a.lines > maxLines {
 		return false, fmt.Errorf("its answer has more than %d lines", maxLines)
@@ -32,7 +32,7 @@ func (a *answer) add(line []byte) (done bool, err error) {
 	if what != isHeader {
 		return what == isEnd, nil
 	}
-	number, _, _ := strings.Cut(value, " ") // a comment was behind it
+	number, _, _ := strings.Cut(value, " ") // cuts off a comment after the number
 	ok := true
 	switch key {
 	case "message":
@@ -61,7 +61,7 @@ func positive(text string, most int) (n int, ok bool) {
 	return n, err == nil && n > 0 && n <= most
 }
 
-// printable is a host's text, cut and without what a terminal would take for more than text.
+// printable returns a host's text, truncated and without characters that a terminal would interpret.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {
@@ -71,13 +71,13 @@ func printable(text string) string {
 	}, text[:min(len(text), maxMessage)])
 }
 
-// Why a host does not let us have a channel.
+// Reasons why a host denies us a channel.
 var (
 	ErrNoChannel = errors.New("it has no such channel")
 	ErrRefused   = errors.New("it refuses")
 )
 
-// complete returns what the answer grants, or says why it grants nothing.
+// complete returns the geometry that the answer grants, or an error if the host refused the request.
 func (a *answer) complete(udp bool) (g localach.Geometry, err error) {
 	g = localach.Geometry{FrameCount: a.count, FrameSize: a.size}
 	switch {

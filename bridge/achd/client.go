@@ -17,24 +17,25 @@ import (
 	"achbridge/localach"
 )
 
-// Remote is a channel of a host that has achd, as a client asks for it.
+// Remote is a channel of a host that runs achd, as a client requests it.
 type Remote struct {
-	Host, Port string // a name or an address, and the number of a TCP port
+	Host, Port string // host name or address, and TCP port number
 	Channel    string
-	UDP        bool          // frames go as datagrams
-	Newest     bool          // where the connection does not carry all frames, the newest; otherwise all, in order
-	Period     time.Duration // between two frames at least; 0: none
-	Dial       Dial          // nil: over the network
+	UDP        bool          // frames are sent as datagrams
+	Newest     bool          // skip to the newest frame if the connection cannot carry all; otherwise all frames, in order
+	Period     time.Duration // minimum interval between two frames; 0 means no limit
+	Dial       Dial          // nil means over the network
 }
 
-// Dial makes a connection.
+// Dial opens a connection.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Pull connects, asks for the frames and takes them until ctx or the connection ends. It returns why; the error is
-// never nil. It tries once: the caller waits a while before the next time.
+// Pull connects, requests the frames and passes them on until ctx or the connection ends. It returns the reason; the
+// error is never nil. It makes one attempt: the caller waits before the next one.
 //
-// begin is told the geometry of the channel and the address of its host, before the first frame. It returns the
-// function that takes the frames, whose bytes are valid until it returns, or why there is to be none.
+// Before the first frame, Pull calls begin with the channel's geometry and the host's address. begin returns the
+// function that handles the frames, or an error if none are wanted. The bytes of a frame are valid until that function
+// returns.
 func (r Remote) Pull(ctx context.Context, begin func(localach.Geometry, netip.Addr) (put func([]byte), err error)) error {
 	return r.contact(ctx, false, func(ctx context.Context, c *contact) error {
 		put, err := begin(c.geometry, c.host.Addr())
@@ -52,12 +53,12 @@ func (r Remote) Pull(ctx context.Context, begin func(localach.Geometry, netip.Ad
 type Outgoing struct {
 	Channel *localach.Channel
 	NewData NewData
-	May     func() error // returns why the host may not have the frames, or nil; asked each second
-	Begun   func()       // the host takes them from now on
+	May     func() error // returns nil, or why the host may not have the frames; called every second
+	Begun   func()       // called when the host begins to accept frames
 }
 
-// Push connects, and sends the frames that are put from then on until ctx or the connection ends. It returns as Pull
-// does. No more than one frame waits in the kernel, so that the next is read from the ring when its turn comes.
+// Push connects, and sends the frames written from then on, until ctx or the connection ends. It returns errors as Pull
+// does. At most one frame waits in the kernel, so that the next one is read from the ring only when it can be sent.
 func (r Remote) Push(ctx context.Context, of Outgoing) error {
 	return r.contact(ctx, true, func(ctx context.Context, c *contact) error {
 		s := &sender{
@@ -75,7 +76,7 @@ func (r Remote) Push(ctx context.Context, of Outgoing) error {
 	})
 }
 
-// toHost is a socket whose datagrams go to one address.
+// toHost is a socket that sends its datagrams to one address.
 type toHost struct {
 	*net.UDPConn
 	host netip.AddrPort
@@ -83,16 +84,16 @@ type toHost struct {
 
 func (t toHost) Write(b []byte) (int, error) { return t.WriteToUDPAddrPort(b, t.host) }
 
-// contact is a connection on which the host has granted what was asked.
+// contact is a connection on which the host has granted the request.
 type contact struct {
 	conn     net.Conn
 	in       *bufio.Reader
-	udp      *net.UDPConn   // nil: frames go over conn
-	host     netip.AddrPort // with the port of its datagrams
+	udp      *net.UDPConn   // nil means that frames are sent over conn
+	host     netip.AddrPort // address and port of the host's datagrams
 	geometry localach.Geometry
 }
 
-// contact connects and asks, has use work, and closes everything.
+// contact connects, sends the request, calls use if the host grants it, and closes everything.
 func (r Remote) contact(ctx context.Context, push bool, use func(context.Context, *contact) error) (err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -122,22 +123,22 @@ func (r Remote) contact(ctx context.Context, push bool, use func(context.Context
 		var watch sync.WaitGroup
 		defer watch.Wait()
 		defer c.conn.Close()
-		watch.Go(func() { // the connection is the host's sign of life
+		watch.Go(func() { // the end of the connection shows that the host is gone
 			_, err := c.in.ReadByte()
 			end(ended(err))
 		})
 	}
 	err = use(ctx, c)
-	return cmp.Or(context.Cause(ctx), err) // which closes the sockets: what use says of that tells less
+	return cmp.Or(context.Cause(ctx), err) // if ctx has ended, its cause explains more than the error of use, whose sockets were closed
 }
 
-// Time and bytes that a host with achd gets.
+// Limits of time and bytes for a host with achd.
 const (
 	maxTimeDial = 5 * time.Second
 	readBuffer  = 16 << 10
 )
 
-// A host that is gone without a word is noticed after some ten seconds: achd says nothing while there are no frames.
+// signsOfLife detects a host that has disappeared within about 10 seconds. achd sends nothing while there are no frames.
 var signsOfLife = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 3}
 
 func (r Remote) dial(ctx context.Context) (net.Conn, error) {
@@ -152,12 +153,12 @@ func (r Remote) dial(ctx context.Context) (net.Conn, error) {
 	defer cancel()
 	conn, err := dial(ctx, network, net.JoinHostPort(r.Host, r.Port))
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		err = op.Err // who is dialled the caller knows
+		err = op.Err // the caller already knows the address that was dialled
 	}
 	return conn, err
 }
 
-// listenBeside opens a socket for datagrams at our end of a connection.
+// listenBeside opens a UDP socket at the local address of a connection.
 func listenBeside(conn net.Conn) (*net.UDPConn, error) {
 	at := addrOf(conn.LocalAddr()).Addr()
 	return net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, 0)))
@@ -184,10 +185,10 @@ func (r Remote) ask(c *contact, push bool) (a answer, err error) {
 	}
 }
 
-// request is what achd's own client writes, in that order.
+// request returns the request with the lines in the same order as achd's own client.
 func (r Remote) request(udp *net.UDPConn, push bool) string {
 	var b strings.Builder
-	transport, last, server := "tcp", 0, "push" // direction is what the server does
+	transport, last, server := "tcp", 0, "push" // direction is the server's direction
 	if push {
 		server = "pull"
 	}
@@ -206,14 +207,14 @@ func (r Remote) request(udp *net.UDPConn, push bool) string {
 	return b.String()
 }
 
-// ended is why a connection is over.
+// ended returns why a connection has ended.
 func ended(err error) error {
 	switch {
 	case err == nil:
 		return errors.New("it said something where achd says nothing")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errLeft
-	case errors.Is(err, os.ErrDeadlineExceeded): // only its answer has a time
+	case errors.Is(err, os.ErrDeadlineExceeded): // only reading the answer has a deadline
 		return fmt.Errorf("it does not answer within %v: perhaps another program than achd listens there", maxTimeAsks)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
@@ -222,8 +223,8 @@ func ended(err error) error {
 	return err
 }
 
-// framesOf hands on the frames of a TCP connection, of most bytes each, until it ends. Memory is taken as bytes come, so
-// that a size alone costs nothing.
+// framesOf passes on the frames of a TCP connection, of at most most bytes each, until it ends. It allocates memory as
+// bytes arrive, so that a large size in a head costs nothing by itself.
 func framesOf(in *bufio.Reader, most int, put func([]byte)) error {
 	var buf []byte
 	for {
@@ -251,7 +252,7 @@ func framesOf(in *bufio.Reader, most int, put func([]byte)) error {
 	}
 }
 
-// datagramsOf hands on the datagrams of one sender until ctx ends, which closes the socket.
+// datagramsOf passes on the datagrams of one sender until ctx ends, which closes the socket.
 func datagramsOf(ctx context.Context, in *net.UDPConn, from netip.AddrPort, most int, put func([]byte)) error {
 	buf := make([]byte, maxDatagram+1)
 	for {
@@ -262,7 +263,7 @@ func datagramsOf(ctx context.Context, in *net.UDPConn, from netip.AddrPort, most
 		case err != nil:
 			return ended(err)
 		case netip.AddrPortFrom(sender.Addr().Unmap(), sender.Port()) != from || n == 0 || n > most:
-			continue // of somebody else, or nothing that the channel can hold
+			continue // sent by another address, empty, or too large for the channel
 		}
 		put(buf[:n])
 	}

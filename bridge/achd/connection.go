@@ -16,13 +16,13 @@ import (
 	"achbridge/localach"
 )
 
-// client is one connection. It belongs to the goroutine of serve.
+// client is one connection. The goroutine of serve owns it.
 type client struct {
 	s       *Server
 	conn    net.Conn
 	addr    netip.AddrPort
 	asked   request // written once, before chosen is set
-	chosen  bool    // it has a way of its channel, which its host may not have the other way; guarded by s.mu
+	chosen  bool    // c reads or writes its channel, which its host may not also do in the other direction; guarded by s.mu
 	working bool    // guarded by s.mu
 	sent    atomic.Uint64
 }
@@ -34,8 +34,8 @@ func (q *request) transport() string {
 	return "tcp"
 }
 
-// serve answers the request and sends or takes frames until the client leaves (nil), ctx ends, or
-// something is wrong.
+// serve answers the request, then sends or receives frames until the client disconnects (nil), ctx ends, or an error
+// occurs.
 func (c *client) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
@@ -69,13 +69,13 @@ func (c *client) serve(ctx context.Context) error {
 		port = out.LocalAddr().(*net.UDPAddr).Port
 	}
 	if err := c.write(accepted(port, ch.Geometry())); err != nil {
-		return nil // it has left
+		return nil // the client has disconnected
 	}
 	c.s.mu.Lock()
 	c.working = true
 	c.s.mu.Unlock()
 	if !c.asked.put || c.asked.udp {
-		work.Go(func() { // until the connection is closed
+		work.Go(func() { // runs until the connection is closed
 			defer cancel()
 			c.listen(in)
 		})
@@ -86,8 +86,8 @@ func (c *client) serve(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes ready what the client asked for: feed does it, done gives back what it took.
-// out is the socket for datagrams; nil: over TCP.
+// prepare prepares the transfer that the client requested. feed transfers the frames, and done releases what prepare
+// acquired. out is the socket for datagrams; nil means that frames go over TCP.
 func (c *client) prepare(ch *localach.Channel, in *bufio.Reader) (feed func(context.Context) error, done func(), out net.Conn, err error) {
 	if c.asked.udp {
 		if out, err = c.dialUDP(); err != nil {
@@ -133,7 +133,7 @@ func (c *client) read() (*bufio.Reader, error) {
 	}
 }
 
-// open opens the channel that was asked for.
+// open opens the requested channel.
 func (c *client) open() (*localach.Channel, error) {
 	if err := localach.CheckName(c.asked.channel); err != nil {
 		return nil, cannotOpen("", err)
@@ -156,7 +156,7 @@ func (c *client) open() (*localach.Channel, error) {
 	return ch, nil
 }
 
-// dialUDP opens the socket that datagrams leave from.
+// dialUDP opens the socket for datagrams.
 func (c *client) dialUDP() (net.Conn, error) {
 	if !c.addr.Addr().Is4() {
 		return nil, &refusal{noSupport, "achd has UDP over IPv4 only"}
@@ -170,14 +170,14 @@ func (c *client) dialUDP() (net.Conn, error) {
 	return conn, nil
 }
 
-// Times and bytes that a client gets at its end.
+// Limits of time and bytes when a client's connection ends.
 const (
 	maxTimeWrite = 30 * time.Second
 	lastWords    = time.Second
 	lastBytes    = 64 << 10
 )
 
-// write writes to the connection, which a client that never reads does not keep for ever.
+// write writes to the connection with a deadline, so that a client that does not read cannot block it.
 func (c *client) write(b []byte) error {
 	_ = c.conn.SetWriteDeadline(time.Now().Add(maxTimeWrite))
 	_, err := c.conn.Write(b)
@@ -186,8 +186,8 @@ func (c *client) write(b []byte) error {
 
 var errMute = fmt.Errorf("its request did not end within %v", maxTimeAsks)
 
-// refuse tells the client why it gets nothing, if err is for it, and returns err; nil when the
-// client has left before it asked for anything.
+// refuse sends the client a *refusal and returns it. It returns errMute for a request that did not end in time, and nil
+// for other errors, such as a client that disconnected before its request.
 func (c *client) refuse(err error) error {
 	r, ok := errors.AsType[*refusal](err)
 	switch {
@@ -197,7 +197,7 @@ func (c *client) refuse(err error) error {
 		return nil
 	}
 	if c.write(r.reply()) == nil {
-		// Closing with bytes unread would have the kernel take the reply back.
+		// Closing a socket with unread bytes would reset the connection, and the client could lose the reply.
 		_ = c.conn.SetReadDeadline(time.Now().Add(lastWords))
 		if t, ok := c.conn.(*net.TCPConn); ok {
 			_ = t.CloseWrite()
@@ -207,8 +207,8 @@ func (c *client) refuse(err error) error {
 	return err
 }
 
-// listen returns when the client has left. What it says after its request is ignored, but for
-// UDP: there any byte is the end, as achd has it.
+// listen returns when the client has disconnected. It ignores bytes after the request, except with UDP: there any byte
+// ends the connection, as in achd.
 func (c *client) listen(in *bufio.Reader) {
 	for {
 		if _, err := in.Discard(1); err != nil || c.asked.udp {

@@ -1,21 +1,19 @@
-// Package achd lets programs of other hosts that know nothing but achd 2.0, the daemon of
-// libach, read and write channels of this host. achd has no authentication and no encryption: the
-// package serves nothing that its rules do not name, and lets nobody in whom they do not name.
+// Package achd lets programs of other hosts read and write channels of this host with achd 2.0, the daemon of libach.
+// achd has no authentication and no encryption. The package serves only channels and hosts that its rules name.
 //
 //	s := achd.New(achd.Config{Dir: localach.Shm, NewData: watch, Command: isCommand, Log: log})
 //	s.SetRules(achd.Rules{From: networks, Channels: []string{"imu*"}})
 //	err := s.Run(ctx, listener)
 //
-// A client is there too, for hosts that have achd alone (client.go):
+// The package also has a client, for hosts that run achd but not achbridge (client.go):
 //
 //	err := achd.Remote{Host: "robot", Port: "8076", Channel: "imu", Newest: true}.Pull(ctx, begin)
 //
-// A client says in lines "key: value" what it wants (header.go), gets lines back (reply.go; answer.go reads them),
-// and then frames go to it (sender.go) or come from it (push.go): over TCP each behind a head of 16 bytes, over UDP each as a
-// datagram of its own.
+// A client sends its request as lines "key: value" (header.go), and receives lines as the answer (reply.go; answer.go
+// parses them). Then frames are sent to the client (sender.go) or received from it (push.go). Over TCP each frame
+// follows a head of 16 bytes; over UDP each frame is one datagram.
 //
-// Everything is bounded: connections in all and of one address, lines and bytes and seconds
-// of the headers, the memory of all frames, and what waits in the kernel: no frame is read
-// from the ring before the last one was acknowledged, so that the ring is the only queue. The
-// channel's lock is never waited for.
+// All resources are limited: the connections (in total and by address), the lines, bytes and seconds of the headers, the
+// memory of all frames, and the data queued in the kernel. No frame is read from the ring before the previous one was
+// acknowledged, so that the ring is the only queue. The package never waits for the channel's lock.
 package achd

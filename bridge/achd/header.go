@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// maxLine is how long a line of the headers may be, with its end; maxLines is how many there
-// may be. achd itself sends six.
+// maxLine is the longest line of the headers in bytes, with its line end; maxLines is the maximum number of lines. achd
+// itself sends six.
 const (
 	maxLine  = 1024
 	maxLines = 64
 )
 
-// request is what a client wants.
+// request is a client's request.
 type request struct {
 	channel    string
 	udp        bool
-	put        bool // the client sends frames: a push
-	last       bool // only the newest frame
+	put        bool // the client sends frames (a push)
+	last       bool // send only the newest frame
 	periodNs   int64
-	remotePort int64 // where the client receives datagrams
-	asked      bool  // it said which direction
+	remotePort int64 // UDP port where the client receives datagrams
+	asked      bool  // the request has a direction
 	lines      int
 }
 
-// add takes one line of the headers, without its end. done means that it was the last. The
-// error is a *refusal.
+// add parses one line of the headers, without its line end. done reports that it was the last line. The error is a
+// *refusal.
 func (q *request) add(line []byte) (done bool, err error) {
 	if q.lines++; q.lines > maxLines {
 		return false, &refusal{badHeader, "too many headers"}
@@ -40,18 +40,18 @@ func (q *request) add(line []byte) (done bool, err error) {
 	return false, q.set(key, value)
 }
 
-// lineKind is what a line of the headers is.
+// lineKind is the kind of a header line.
 type lineKind int
 
 const (
 	isNothing lineKind = iota // empty, or a comment
 	isHeader
-	isEnd // of the headers
+	isEnd // end of the headers
 )
 
-// splitLine takes a line of the headers apart. key is in lower case; without one there is no value either. What achd does
-// with odd lines, it does too: blanks before the separator belong to the key, those behind the value to the value, and
-// any single character ends the headers.
+// splitLine parses a line of the headers. key is in lower case; without a key there is no value either. It treats odd
+// lines as achd does: blanks before the separator belong to the key, those after the value to the value. Any single
+// character ends the headers.
 func splitLine(line []byte) (key, value string, what lineKind) {
 	line = bytes.ReplaceAll(line, []byte("\r"), nil)
 	switch {
@@ -74,7 +74,7 @@ func splitLine(line []byte) (key, value string, what lineKind) {
 
 const blanks = " \t\v\f"
 
-// set takes one key. Keys that achd reads from a client and does not use have no effect.
+// set sets one key. Keys that achd reads from a client but does not use have no effect.
 func (q *request) set(key, value string) error {
 	bad := &refusal{badHeader, "Invalid header"}
 	ok := true
@@ -84,7 +84,7 @@ func (q *request) set(key, value string) error {
 	case "transport":
 		q.udp = value == "udp"
 		ok = q.udp || value == "tcp"
-	case "direction": // it names what the server does
+	case "direction": // the value is the server's direction
 		q.asked, q.put = true, value == "pull"
 		ok = q.put || value == "push"
 	case "get-last":
@@ -105,7 +105,7 @@ func (q *request) set(key, value string) error {
 	return nil
 }
 
-// complete says what is missing once all lines are there.
+// complete returns an error if a required key is missing after all lines.
 func (q *request) complete() error {
 	switch {
 	case q.channel == "":
@@ -128,8 +128,8 @@ func parseBool(text string) (value, ok bool) {
 	return false, false
 }
 
-// parseInt reads the digits at the start of text, as C's strtol does; anything else is 0. A
-// number too large is the largest.
+// parseInt parses the digits at the start of text, as C's strtol does; any other text gives 0. It returns the largest
+// number for a number that is too large.
 func parseInt(text string) (n int64) {
 	sign := int64(1)
 	if rest, negative := strings.CutPrefix(text, "-"); negative {

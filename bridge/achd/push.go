@@ -14,20 +14,20 @@ import (
 	"achbridge/localach"
 )
 
-// push puts the frames of one client into one channel.
+// push writes the frames of one client into one channel.
 type push struct {
 	c    *client
 	ch   *localach.Channel
 	w    *localach.Writer
 	buf  []byte
-	took int // of the server's memory
+	took int // bytes taken from the server's memory limit
 }
 
-// foreign is the origin in the tag of a mirror that an achd client has written into: no frame
-// of another host is the newest there.
+// foreign marks, in the tag of a mirror, that an achd client has written into it. No other host's newest frame is in
+// such a mirror.
 const foreign = 0x61636864 // "achd"
 
-// newPush takes the channel for one writer. done gives it back.
+// newPush claims the channel for one writer. done releases the claim.
 func (c *client) newPush(ch *localach.Channel) (p *push, done func(), err error) {
 	tag := ch.OwnTag()
 	release, err := c.s.cfg.Claim(c.asked.channel, tag)
@@ -45,7 +45,7 @@ func (c *client) newPush(ch *localach.Channel) (p *push, done func(), err error)
 	return p, func() { p.w.Close(); c.s.give(p.took); release() }, nil
 }
 
-// look returns why the client may not go on, or nil.
+// look returns why the client may not continue, or nil.
 func (p *push) look() error {
 	if err := p.ch.Check(); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (p *push) look() error {
 	return p.c.s.mayWrite(p.c.addr.Addr(), p.c.asked.channel)
 }
 
-// stream puts what comes over TCP until the client leaves or something is wrong.
+// stream writes frames received over TCP until the client disconnects or an error occurs.
 func (p *push) stream(ctx context.Context, in *bufio.Reader) error {
 	looked := time.Now()
 	for ctx.Err() == nil {
@@ -61,7 +61,7 @@ func (p *push) stream(ctx context.Context, in *bufio.Reader) error {
 		head, err := in.Peek(headSize)
 		late := errors.Is(err, os.ErrDeadlineExceeded)
 		if err != nil && !late {
-			return nil // it has left
+			return nil // the client has disconnected
 		}
 		if now := time.Now(); late || now.After(looked.Add(lookAgain)) {
 			if err := p.look(); err != nil {
@@ -79,7 +79,7 @@ func (p *push) stream(ctx context.Context, in *bufio.Reader) error {
 		_, _ = in.Discard(headSize)
 		_ = p.c.conn.SetReadDeadline(time.Now().Add(maxTimeWrite))
 		if err := p.fill(in, size); errors.Is(err, net.ErrClosed) {
-			return nil // it has left
+			return nil // the client has disconnected
 		} else if err != nil {
 			return err
 		}
@@ -90,13 +90,13 @@ func (p *push) stream(ctx context.Context, in *bufio.Reader) error {
 	return nil
 }
 
-// most is the largest frame that the channel can hold.
+// most returns the size of the largest frame that the channel can hold, bytes.
 func (p *push) most() int { return largest(p.ch.Geometry()) }
 
-// largest is the largest frame of a channel that is taken.
+// largest returns the size of the largest frame of a channel that is accepted, bytes.
 func largest(g localach.Geometry) int { return min(g.FrameCount*g.FrameSize, maxMemory) }
 
-// sizeIn is the size of the frame behind a head over TCP.
+// sizeIn returns the size of the frame that follows a head over TCP.
 func sizeIn(head []byte, most int) (int, error) {
 	size := binary.LittleEndian.Uint64(head[len(magic):])
 	if string(head[:len(magic)]) != magic || size == 0 || size > uint64(most) {
@@ -105,8 +105,8 @@ func sizeIn(head []byte, most int) (int, error) {
 	return int(size), nil
 }
 
-// fill reads a frame of n bytes; net.ErrClosed: the client has left before its end. Memory is taken as bytes come, so that a size alone costs
-// nothing.
+// fill reads a frame of n bytes. It returns net.ErrClosed if the client disconnects before the end of the frame. It
+// allocates memory as bytes arrive, so that a large size in a head costs nothing by itself.
 func (p *push) fill(in io.Reader, n int) error {
 	for have := 0; have < n; {
 		if have == len(p.buf) {
@@ -134,8 +134,8 @@ func (p *push) grow(size int) error {
 	return nil
 }
 
-// put puts the frame of n bytes. While another program holds the channel's lock, the client
-// waits, in its kernel; but neither for ever nor when it may not write any more.
+// put writes the frame of n bytes. While another program holds the channel's lock, the client's data waits in the
+// kernel. put gives up after maxTimeWrite, or when the client may not write any more.
 func (p *push) put(ctx context.Context, n int) error {
 	begin := time.Now()
 	looked := begin
@@ -164,8 +164,8 @@ func (p *push) put(ctx context.Context, n int) error {
 	}
 }
 
-// datagrams puts what comes over UDP until the client leaves or something is wrong. Where achd
-// would cut a frame that is larger than nominal, it is put whole; an empty datagram is nothing.
+// datagrams writes frames received over UDP until the client disconnects or an error occurs. A frame larger than nominal
+// is written whole, where achd would truncate it. An empty datagram is ignored.
 func (p *push) datagrams(ctx context.Context, in net.Conn) error {
 	if err := p.grow(maxDatagram); err != nil {
 		return err

@@ -27,8 +27,8 @@ var codeNames = map[code]string{
 	badHeader: "ACH_BAD_HEADER", noAccess: "ACH_EACCES", noSupport: "ACH_ENOTSUP",
 }
 
-// refusal is an error that the client is told. The text has no colon, equals sign or hash,
-// since achd's client would take the line for malformed.
+// refusal is an error that is sent to the client. Its text has no colon, equals sign or hash, because achd's client
+// would reject the line as malformed.
 type refusal struct {
 	code code
 	text string
@@ -40,7 +40,7 @@ func (r *refusal) reply() []byte {
 	return fmt.Appendf(nil, "status: %d # %s\nmessage: %s\n\n.\n", r.code, codeNames[r.code], r.text)
 }
 
-// accepted is the answer to a request that is granted. port is ours for datagrams; 0: none.
+// accepted returns the answer to a granted request. port is our port for datagrams; 0 means none.
 func accepted(port int, g localach.Geometry) (text []byte) {
 	if port != 0 {
 		text = fmt.Appendf(text, "remote-port: %d\n", port)
@@ -48,7 +48,7 @@ func accepted(port int, g localach.Geometry) (text []byte) {
 	return fmt.Appendf(text, "frame-count: %d\nframe-size: %d\nstatus: 0 # ACH_OK\n.\n", g.FrameCount, g.FrameSize)
 }
 
-// cannotOpen is the refusal for an error of opening a channel.
+// cannotOpen returns the refusal for an error when a channel is opened.
 func cannotOpen(name string, err error) *refusal {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -16,32 +16,33 @@ import (
 	"achbridge/localach"
 )
 
-// A frame over TCP stands behind a head: magic, and its size in 8 bytes.
+// Over TCP each frame follows a head: magic, and the size of the frame in 8 bytes.
 const (
 	magic       = "achpipe\x00"
 	headSize    = 16
 	maxDatagram = 65507
 )
 
-// sender sends the frames of one channel over one connection: to a client that pulls, or to a host that ours pushes to.
+// sender sends the frames of one channel over one connection: to a client that pulls, or to a host that our client
+// pushes to.
 type sender struct {
 	ch      *localach.Channel
 	r       *localach.Reader
 	out     net.Conn
-	head    int           // bytes before a frame: headSize, 0 over UDP
-	newest  bool          // the newest frame each time, else the oldest that was not sent
-	period  time.Duration // between two frames at least
+	head    int           // bytes before a frame: headSize over TCP, 0 over UDP
+	newest  bool          // send the newest frame each time; otherwise the oldest unsent one
+	period  time.Duration // minimum interval between two frames
 	newData NewData
-	may     func() error     // why it may not go on, asked each second
-	take    func(n int) bool // n more bytes of memory, fewer if negative; false: there are no more
-	count   func()           // a frame was sent
-	news    chan struct{}    // there is a newer frame
-	buf     []byte           // the head and the frame
-	took    int              // of the memory
-	last    time.Time        // when a frame was sent
+	may     func() error     // returns why the sender may not continue, or nil; called every second
+	take    func(n int) bool // takes n bytes of memory, releases them if n is negative; returns false at the limit
+	count   func()           // called after each sent frame
+	news    chan struct{}    // receives a value when there is a newer frame
+	buf     []byte           // holds the head and the frame
+	took    int              // bytes taken from the memory limit
+	last    time.Time        // when the last frame was sent
 }
 
-// newPull makes the sender of what the client asked for.
+// newPull returns the sender for the client's request.
 func (c *client) newPull(ch *localach.Channel, udp net.Conn) *sender {
 	s := &sender{
 		ch: ch, r: ch.ReaderAfter(ch.LastSeq()), out: c.conn, head: headSize, news: make(chan struct{}, 1), newData: c.s.cfg.NewData, take: c.s.take,
@@ -55,16 +56,14 @@ func (c *client) newPull(ch *localach.Channel, udp net.Conn) *sender {
 	return s
 }
 
-// How often the channel and the rules are looked at again, and how soon after a
-// reader or writer held the lock.
+// Intervals between checks of the channel and the rules, and before a retry when another program held the lock.
 const (
 	lookAgain = time.Second
 	busyAgain = time.Millisecond
 )
 
-// run sends frames until ctx ends or something is wrong. A frame is read only when the last
-// one was acknowledged and its time has come: so that what leaves is the newest, or with
-// get-last 0 so that the ring is the only queue.
+// run sends frames until ctx ends or an error occurs. It reads a frame only after the previous one was acknowledged and
+// the period has passed. It therefore sends the newest frame, or, with get-last 0, keeps the ring as the only queue.
 func (p *sender) run(ctx context.Context) error {
 	if conn, ok := p.out.(*net.TCPConn); ok {
 		_ = conn.SetWriteBuffer(sendBuffer)
@@ -108,8 +107,8 @@ func (p *sender) run(ctx context.Context) error {
 	}
 }
 
-// look returns why it may not go on, or nil. Without an end to the stream, a client of a channel that
-// was made anew would wait for ever.
+// look returns why the sender may not continue, or nil. If a channel was replaced, the stream must end; otherwise the
+// client would wait forever.
 func (p *sender) look() error {
 	if err := p.ch.Check(); err != nil {
 		return err
@@ -117,7 +116,7 @@ func (p *sender) look() error {
 	return p.may()
 }
 
-// next sends one frame; false: there is none.
+// next sends one frame. It returns again = false if there is no newer frame, or if ctx has ended.
 func (p *sender) next(ctx context.Context) (again bool, err error) {
 	if p.ch.LastSeq() == p.r.Seq() {
 		return false, nil
@@ -127,7 +126,7 @@ func (p *sender) next(ctx context.Context) (again bool, err error) {
 	}
 	n, err := p.read()
 	switch {
-	case errors.Is(err, localach.ErrBusy), errors.Is(err, os.ErrDeadlineExceeded): // a put is just at it
+	case errors.Is(err, localach.ErrBusy), errors.Is(err, os.ErrDeadlineExceeded): // another program is writing a frame
 		return rest(ctx, busyAgain), nil
 	case errors.Is(err, localach.ErrHole), errors.Is(err, io.ErrShortBuffer) && n > p.most():
 		p.r.Skip()
@@ -142,7 +141,7 @@ func (p *sender) next(ctx context.Context) (again bool, err error) {
 	return p.send(n)
 }
 
-// most is the largest frame that can be sent; larger ones are left out.
+// most returns the size of the largest frame that can be sent, bytes. Larger frames are skipped.
 func (p *sender) most() int {
 	if p.head == 0 {
 		return maxDatagram
@@ -158,7 +157,7 @@ func (p *sender) read() (int, error) {
 	return p.r.TryNextOldest(room)
 }
 
-// roomAtFirst is the most that is taken for a frame that may be smaller.
+// roomAtFirst is the most memory taken at first for a frame that may be smaller.
 const roomAtFirst = 32 << 10
 
 // grow makes room for a frame of n bytes and its head.
@@ -189,27 +188,26 @@ func (p *sender) send(n int) (again bool, err error) {
 		p.count()
 		return true, nil
 	case p.head == 0:
-		return true, nil // a datagram more or less
+		return true, nil // losing a datagram is acceptable
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return false, errDeaf
 	}
 	return false, errLeft
 }
 
-// sendBuffer is how many bytes of a frame may wait in the kernel: with much less, a large frame
-// would wait for acknowledgements that the other end delays.
+// sendBuffer is the size of the socket's send buffer, bytes. With a much smaller one, a large frame would wait for
+// delayed acknowledgements of the receiver.
 const sendBuffer = 128 << 10
 
-// How often the kernel is asked whether a frame was acknowledged: after an eighth of the time
-// that it has taken so far.
+// Bounds of the interval at which the kernel is asked whether a frame was acknowledged. The interval is one eighth of
+// the time since the frame was sent.
 const (
 	pollLeast = 100 * time.Microsecond
 	pollMost  = 5 * time.Millisecond
 )
 
-// ready waits until the next frame may be read: the last one was acknowledged, and the period
-// that the client asked for is over. false: ctx has ended, or err says why the client may not
-// go on.
+// ready waits until the next frame may be read: the previous one was acknowledged, and the period has passed. It returns
+// false if ctx has ended, or with an error that explains why the client may not continue.
 func (p *sender) ready(ctx context.Context) (bool, error) {
 	if p.last.IsZero() {
 		return true, nil
@@ -240,7 +238,7 @@ func (p *sender) ready(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// unacknowledged is how many bytes of a connection wait in the kernel, or are under way.
+// unacknowledged returns how many bytes of a connection are in the kernel's send queue or in flight.
 func unacknowledged(conn net.Conn) (bytes int) {
 	c, ok := conn.(syscall.Conn)
 	if !ok {

@@ -18,48 +18,49 @@ import (
 	"achbridge/localach"
 )
 
-// Rules say what is served, and to whom. The zero value serves nothing.
+// Rules define which channels are served, and to which hosts. The zero value serves nothing.
 type Rules struct {
-	From     []netip.Prefix // networks whose hosts are let in
-	Channels []string       // patterns of the channels that they may read
-	Accept   []string       // patterns of the channels that they may write
+	From     []netip.Prefix // networks whose hosts may connect
+	Channels []string       // patterns of the channels that clients may read
+	Accept   []string       // patterns of the channels that clients may write
 }
 
-// Empty reports whether nothing is served.
+// Empty reports whether the rules serve nothing.
 func (r Rules) Empty() bool { return len(r.From) == 0 || len(r.Channels)+len(r.Accept) == 0 }
 
-// letsIn reports whether a host may connect at all.
+// letsIn reports whether a host may connect.
 func (r Rules) letsIn(a netip.Addr) bool {
 	return slices.ContainsFunc(r.From, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// NewData calls f, which does not block, when a channel has a new frame, until end is called.
+// NewData calls f when a channel has a new frame, until end is called. f does not block.
 type NewData func(c *localach.Channel, f func(seq uint64)) (end func())
 
-// Config is what a Server needs.
+// Config holds the parameters of a Server.
 type Config struct {
 	Dir     localach.Dir
 	NewData NewData
-	// Command reports whether a channel carries commands, which achd can neither date nor
-	// tell who sent them. It may take a moment.
+	// Command reports whether a channel carries commands. achd cannot carry their timestamp or authenticate their
+	// sender. Command may block briefly.
 	Command func(channel string) bool
-	// Claim takes a channel with that tag for one writer until release is called, or says why it
-	// may not be written. It may take a moment.
+	// Claim reserves a channel with that tag for one writer until release is called. It returns an error if the channel
+	// may not be written. It may block briefly.
 	Claim func(channel string, tag localach.Tag) (release func(), err error)
-	// Source returns the address of the host that feeds a channel by achd's protocol, zero for none; nil: none ever does.
+	// Source returns the address of the host that feeds a channel by achd's protocol, or the zero address. nil means
+	// that no host ever does.
 	Source func(channel string) netip.Addr
 	Log    *slog.Logger
 }
 
-// Bounds on what clients may take.
+// Limits of the resources that clients use.
 const (
 	maxClients  = 512
-	maxPerHost  = 128      // of them, of one address
-	maxMemory   = 64 << 20 // bytes of all frames that are being sent
+	maxPerHost  = 128      // connections from one address
+	maxMemory   = 64 << 20 // bytes of all frames that are being transferred
 	maxTimeAsks = 5 * time.Second
 )
 
-// Server serves achd's clients. Safe for concurrent use.
+// Server serves achd's clients. It is safe for concurrent use.
 type Server struct {
 	cfg     Config
 	rules   atomic.Pointer[Rules]
@@ -71,25 +72,23 @@ type Server struct {
 	clients map[*client]struct{}
 	perHost map[netip.Addr]int
 	told    time.Time // when a refusal was logged last
-	untold  int       // refusals since
+	untold  int       // refusals since then that were not logged
 }
 
-// New makes a server that serves nothing until SetRules is called.
+// New returns a server that serves nothing until SetRules is called.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, clients: map[*client]struct{}{}, perHost: map[netip.Addr]int{}}
 	s.SetRules(Rules{})
 	return s
 }
 
-// SetRules has the server follow other rules, within a second also for those who are
-// connected.
+// SetRules replaces the rules. For connected clients the new rules apply within a second.
 func (s *Server) SetRules(r Rules) { s.rules.Store(&r) }
 
-// acceptAgain is how long the server waits after an error of accept: the system has no more
-// descriptors, for example.
+// acceptAgain is the pause after an error of Accept, for example if the process has no free file descriptors.
 const acceptAgain = 100 * time.Millisecond
 
-// Run serves the clients that come to ln until ctx ends, and closes ln.
+// Run serves the clients that connect to ln until ctx ends, and closes ln.
 func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
@@ -128,7 +127,7 @@ var (
 	errCrowd    = errors.New("too many clients")
 )
 
-// admit counts a client in, unless it may not come or there are too many.
+// admit registers a client, unless its host may not connect or there are too many clients.
 func (s *Server) admit(conn net.Conn) (*client, error) {
 	addr := addrOf(conn.RemoteAddr())
 	if !s.rules.Load().letsIn(addr.Addr()) {
@@ -155,11 +154,11 @@ func (s *Server) leave(c *client) {
 	}
 }
 
-// tellEvery is how often a client that is turned away is logged.
+// tellEvery is the minimum interval between log lines about refused clients.
 const tellEvery = time.Minute
 
-// tell logs why a client was turned away or dropped: the first, and then one a minute with the
-// number of those in between.
+// tell logs why a client was refused or disconnected. It logs the first one at once, then at most one a minute, with the
+// number of those not logged.
 func (s *Server) tell(addr, channel string, err error) {
 	s.refused.Add(1)
 	now := time.Now()
@@ -175,7 +174,7 @@ func (s *Server) tell(addr, channel string, err error) {
 	s.cfg.Log.Warn("achd client turned away", "peer", addr, "channel", channel, "err", err, "count", before+1)
 }
 
-// take counts n bytes of memory for frames, fewer if negative; false: there are no more.
+// take takes n bytes of memory for frames, or releases them if n is negative. It returns false if the limit is reached.
 func (s *Server) take(n int) bool {
 	if s.memory.Add(int64(n)) > maxMemory && n > 0 {
 		s.memory.Add(int64(-n))
@@ -186,24 +185,24 @@ func (s *Server) take(n int) bool {
 
 func (s *Server) give(n int) { s.memory.Add(int64(-n)) }
 
-// Client is one connection, as status shows it.
+// Client describes one connection for the status.
 type Client struct {
 	Addr      netip.AddrPort
-	Channel   string // empty: it has not asked yet
+	Channel   string // empty until the client has sent its request
 	Transport string // tcp or udp
 	Writes    bool   // the client sends the frames
 	Frames    uint64
 }
 
-// Report is what the server has done.
+// Report describes what the server has done.
 type Report struct {
-	Clients []Client // that have asked for something, in order of channel and address
-	Waiting int      // connections without a request yet
-	Frames  uint64   // sent
-	Refused uint64   // clients turned away or dropped
+	Clients []Client // clients that have sent a request, ordered by channel and address
+	Waiting int      // connections without a request so far
+	Frames  uint64   // number of transferred frames
+	Refused uint64   // clients refused or disconnected
 }
 
-// Report says what the server does.
+// Report returns the current clients and counts.
 func (s *Server) Report() Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +220,7 @@ func (s *Server) Report() Report {
 	return r
 }
 
-// mayRead returns why nobody may read the channel by achd, or nil.
+// mayRead returns why a host may not read the channel by achd, or nil.
 func (s *Server) mayRead(addr netip.Addr, channel string) error {
 	r := s.rules.Load()
 	switch {
@@ -237,7 +236,7 @@ func (s *Server) mayRead(addr netip.Addr, channel string) error {
 	return nil
 }
 
-// mayWrite is mayRead for those who write.
+// mayWrite returns why a host may not write the channel by achd, or nil.
 func (s *Server) mayWrite(addr netip.Addr, channel string) error {
 	r := s.rules.Load()
 	switch {
@@ -251,7 +250,7 @@ func (s *Server) mayWrite(addr netip.Addr, channel string) error {
 	return nil
 }
 
-// Serves reports whether a host may read or write a channel of this host, which is there.
+// Serves reports whether a host may read or write a channel that exists on this host.
 func (s *Server) Serves(addr netip.Addr, channel string) bool {
 	if s.mayRead(addr, channel) != nil && s.mayWrite(addr, channel) != nil {
 		return false
@@ -264,8 +263,8 @@ func (s *Server) Serves(addr netip.Addr, channel string) bool {
 	return true
 }
 
-// choose has c read or write its channel; false: its host does the other already, and its own
-// frames would come back to it for ever.
+// choose registers that c reads or writes its channel. It returns false if c's host already uses the channel in the
+// other direction, because frames would return to that host forever.
 func (s *Server) choose(c *client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +277,7 @@ func (s *Server) choose(c *client) bool {
 	return true
 }
 
-// addrOf is the address of a connection's other end, an IPv4 one always as such.
+// addrOf returns the address of the peer. IPv4-mapped addresses are returned as IPv4.
 func addrOf(a net.Addr) netip.AddrPort {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -288,7 +287,7 @@ func addrOf(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port())
 }
 
-// rest waits for d; false: ctx has ended.
+// rest waits for d. It returns false if ctx ends first.
 func rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

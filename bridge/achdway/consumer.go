@@ -16,7 +16,7 @@ import (
 	"achbridge/wire"
 )
 
-// Consumer feeds a mirror from a host that has achd and no achbridge.
+// Consumer feeds a mirror from a host that runs achd but not achbridge. The node's goroutine owns it.
 type Consumer struct {
 	hosts  *Hosts
 	mirror *mirror.Mirror
@@ -24,15 +24,15 @@ type Consumer struct {
 	fed    func()
 	stop   context.CancelFunc
 
-	hangUp    context.CancelFunc // ends the connection; nil without one
-	from      netip.Addr         // the other end of the connection; zero without one
-	hasFed    bool               // its frames have gone into the file
-	isRefused bool               // the last connection ended because there can be no file
-	logged    string             // the error that was logged last; empty if none was since frames arrived
+	hangUp    context.CancelFunc // ends the connection; nil without a connection
+	from      netip.Addr         // address of the peer; zero without a connection
+	hasFed    bool               // frames have been written into the mirror's file
+	isRefused bool               // the last connection ended because the mirror's file cannot be created
+	logged    string             // error that was logged last; empty if none was logged since frames arrived
 }
 
-// Consume feeds m until Stop. Each connection calls fed, on the node's goroutine, before its first frame. It returns nil, and
-// refuses m, if the name of m's host is no address.
+// Consume feeds m until Stop is called. Each connection calls fed, on the node's goroutine, before its first frame. If
+// the name of m's host is not an address, Consume refuses m and returns nil.
 func (h *Hosts) Consume(m *mirror.Mirror, qos rule.QoS, fed func()) *Consumer {
 	h.explain()
 	from, err := rule.ParseAchd(m.Host)
@@ -50,8 +50,8 @@ func (h *Hosts) Consume(m *mirror.Mirror, qos rule.QoS, fed func()) *Consumer {
 	return c
 }
 
-// Requalify feeds the mirror by another quality of service. It returns false after it has stopped c, because the host must be
-// asked for other frames.
+// Requalify applies another quality of service. If the host must send other frames for it, Requalify stops c and returns
+// false.
 func (c *Consumer) Requalify(qos rule.QoS) bool {
 	if qos == c.qos {
 		return true
@@ -65,17 +65,17 @@ func (c *Consumer) Requalify(qos rule.QoS) bool {
 	return false
 }
 
-// Stop ends the feeding. A nil Consumer has none.
+// Stop stops feeding the mirror. c may be nil.
 func (c *Consumer) Stop() {
 	if c != nil {
 		c.stop()
 	}
 }
 
-// HasFed reports whether frames have gone into the mirror's file. A nil Consumer has none.
+// HasFed reports whether frames have been written into the mirror's file. c may be nil.
 func (c *Consumer) HasFed() bool { return c != nil && c.hasFed }
 
-// From returns the address of the host while it feeds the mirror, otherwise the zero address.
+// From returns the address of the host while it feeds the mirror, otherwise the zero address. c may be nil.
 func (c *Consumer) From() netip.Addr {
 	if c == nil {
 		return netip.Addr{}
@@ -83,7 +83,8 @@ func (c *Consumer) From() netip.Addr {
 	return c.from
 }
 
-// connect makes one connection, and returns since when it was up, 0 for never, and why it ended.
+// connect runs one connection. It returns the time at which the connection was established (0 if it was not) and why it
+// ended.
 func (c *Consumer) connect(ctx context.Context, remote achd.Remote) (up time.Duration, err error) {
 	ctx, hangUp := context.WithCancel(ctx)
 	defer hangUp()
@@ -100,8 +101,8 @@ func (c *Consumer) connect(ctx context.Context, remote achd.Remote) (up time.Dur
 	return up, err
 }
 
-// begin makes the mirror ready for the frames of one connection. They get an epoch of their own, and numbers from 1 as they
-// arrive, since achd does not number them.
+// begin prepares the mirror for the frames of one connection. achd does not number frames, so each connection gets a new
+// random epoch, and its frames are numbered from 1 in the order of arrival.
 func (c *Consumer) begin(ctx context.Context, g localach.Geometry) (put func([]byte), err error) {
 	m := c.mirror
 	feed := &mirror.Feed{Epoch: rand.Uint64() | 1}
@@ -124,7 +125,7 @@ func (c *Consumer) begin(ctx context.Context, g localach.Geometry) (put func([]b
 
 var errTooLarge = errors.New("too large")
 
-// open opens the mirror's file. The host decides how large it is, within the limits for all mirrors.
+// open opens the mirror's file. The host decides its size, within the limits for all mirrors.
 func (c *Consumer) open(of wire.Channel) error {
 	if why := mirror.Unsendable(localach.Geometry{FrameCount: of.FrameCount, FrameSize: of.FrameSize}); why != "" {
 		return fmt.Errorf("%s/%s: %s%.0w", c.mirror.Host, c.mirror.Channel, why, errTooLarge)
@@ -132,7 +133,8 @@ func (c *Consumer) open(of wire.Channel) error {
 	return c.mirror.Open(of, [16]byte{}, "", c.qos)
 }
 
-// putFrames returns the function that puts the frames of one connection, on its goroutine.
+// putFrames returns the function that writes the frames of one connection into the mirror. The connection's goroutine
+// calls it.
 func (c *Consumer) putFrames(ctx context.Context, feed *mirror.Feed) func([]byte) {
 	clock, m := c.hosts.cfg.Now, c.mirror
 	seq, every := uint64(0), c.qos.Mode == rule.Every
@@ -148,14 +150,14 @@ func (c *Consumer) putFrames(ctx context.Context, feed *mirror.Feed) func([]byte
 	}
 }
 
-// ended handles the end of a connection, or a failure to connect.
+// ended handles the end of a connection, or a failed attempt to connect.
 func (c *Consumer) ended(err error) {
 	isRefused := c.isRefused
 	c.hangUp, c.from, c.isRefused = nil, netip.Addr{}, false
 	switch {
 	case isRefused:
 		return // the mirror's status has the reason
-	case errors.Is(err, context.Canceled): // CheckFile has hung up, and logged why
+	case errors.Is(err, context.Canceled): // CheckFile has closed the connection and logged the reason
 		c.mirror.Unfed("", "connecting again, since its file was not usable any more")
 		return
 	}
@@ -167,13 +169,13 @@ func (c *Consumer) ended(err error) {
 	c.mirror.Unfed(causeOfEnd(err), "achd there: "+text)
 }
 
-// warn logs trouble with the mirror.
+// warn logs a problem with the mirror.
 func (c *Consumer) warn(message string, kind status.EventKind, text string, args ...any) {
 	m := c.mirror
 	c.hosts.cfg.Warn(message, status.Event{Kind: kind, Host: m.Host, Channel: m.Channel, Mirror: m.Name, Text: text}, args...)
 }
 
-// CheckFile connects again if the mirror's file was removed or damaged, so that the file is replaced.
+// CheckFile reconnects if the mirror's file was removed or damaged, so that the file is replaced.
 func (c *Consumer) CheckFile() {
 	if c.hangUp == nil {
 		return

@@ -14,41 +14,42 @@ import (
 	"achbridge/localach"
 )
 
-// Config has what Hosts need of the node.
+// Config holds the parameters that Hosts get from the node.
 type Config struct {
 	Dir    localach.Dir
 	Source ring.Source
-	Dial   achd.Dial // nil: over the network
+	Dial   achd.Dial // nil means that achd's package dials over the network
 	Log    *slog.Logger
 	Now    func() time.Duration
-	// Backoff returns the pause after a number of failures in a row. A connection that lasted for Settled ends the row.
+	// Backoff returns the pause after a number of consecutive failures. A connection that lasted at least Settled resets
+	// that number.
 	Backoff func(failures int) time.Duration
 	Settled time.Duration
 	Spawn   func(func())      // starts a goroutine
-	Call    func(func()) bool // runs a function on the node's goroutine, and waits for it
-	// MayPublish returns why a channel may not be sent, ErrCommand or ErrEcho, or nil. It is called from any goroutine.
+	Call    func(func()) bool // runs a function on the node's goroutine, and waits until it returns
+	// MayPublish returns nil if a channel may be sent, otherwise ErrCommand or ErrEcho. Any goroutine may call it.
 	MayPublish func(channel string) error
-	Warn       func(message string, e status.Event, args ...any) // logs trouble, not too often
+	Warn       func(message string, e status.Event, args ...any) // logs a problem, at a limited rate
 }
 
 var (
-	// ErrCommand is returned for a channel whose frames need a date and a proved sender.
+	// ErrCommand is returned for a channel whose frames need a timestamp and an authenticated sender.
 	ErrCommand = errors.New("it carries commands, which achd cannot carry")
-	// ErrEcho is returned for a channel whose frames would return to the host that they come from.
+	// ErrEcho is returned for a channel whose frames would return to their origin.
 	ErrEcho = errors.New("it comes by achd itself, and would go round for ever")
 )
 
-// Hosts connects to hosts that have achd and no achbridge.
+// Hosts connects to hosts that run achd but not achbridge.
 type Hosts struct {
 	cfg         Config
 	ctx         context.Context
-	isExplained bool // explain has logged
+	isExplained bool // explain has logged its warning
 }
 
 // NewHosts returns Hosts whose connections end with ctx.
 func NewHosts(ctx context.Context, cfg Config) *Hosts { return &Hosts{cfg: cfg, ctx: ctx} }
 
-// explain logs once what the protocol lacks.
+// explain warns once that achd's protocol has no authentication and no encryption.
 func (h *Hosts) explain() {
 	if !h.isExplained {
 		h.cfg.Log.Warn("achd's protocol is used with hosts that rules name: it has no authentication and no encryption, so whoever can answer at their addresses decides what is in the mirrors, and reads what is pushed")
@@ -56,7 +57,7 @@ func (h *Hosts) explain() {
 	h.isExplained = true
 }
 
-// remote returns a channel at a host, as a client asks for it.
+// remote returns the client for one channel of a host.
 func (h *Hosts) remote(at rule.Achd, channel string, qos rule.QoS) achd.Remote {
 	return achd.Remote{
 		Host: at.Host, Port: at.Port, Channel: channel, UDP: at.UDP, Dial: h.cfg.Dial,
@@ -64,8 +65,8 @@ func (h *Hosts) remote(at rule.Achd, channel string, qos rule.QoS) achd.Remote {
 	}
 }
 
-// keepConnecting makes one connection after the other until ctx ends. once returns since when its connection was up, 0 for
-// never, and why it ended. ended gets that error on the node's goroutine.
+// keepConnecting makes one connection after another until ctx ends. once returns the time at which its connection was
+// established (0 if it was not) and why it ended. keepConnecting passes that error to ended on the node's goroutine.
 func (h *Hosts) keepConnecting(ctx context.Context, once func() (up time.Duration, err error), ended func(error)) {
 	for failures := 0; ctx.Err() == nil; pause(ctx, h.cfg.Backoff(failures)) {
 		up, err := once()
@@ -77,7 +78,7 @@ func (h *Hosts) keepConnecting(ctx context.Context, once func() (up time.Duratio
 	}
 }
 
-// call runs f on the node's goroutine unless ctx has ended there.
+// call runs f on the node's goroutine, unless ctx has ended by then.
 func (h *Hosts) call(ctx context.Context, f func()) {
 	h.cfg.Call(func() {
 		if ctx.Err() == nil {
@@ -86,7 +87,7 @@ func (h *Hosts) call(ctx context.Context, f func()) {
 	})
 }
 
-// pause waits for d or the end of ctx.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -96,7 +97,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// causeOf returns the cause of a connection's error.
+// causeOf returns the status cause for a connection's error.
 func causeOf(err error) status.Cause {
 	switch {
 	case errors.Is(err, localach.ErrHole):
@@ -111,7 +112,7 @@ func causeOf(err error) status.Cause {
 	return mirror.CauseOf(err)
 }
 
-// causeOfEnd returns the cause of a connection's end.
+// causeOfEnd returns the status cause for the end of a connection.
 func causeOfEnd(err error) status.Cause {
 	if cause := causeOf(err); cause != status.CauseOther {
 		return cause

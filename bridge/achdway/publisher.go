@@ -11,19 +11,21 @@ import (
 	"achbridge/bridge/status"
 )
 
-// Publisher sends a channel of this host to one that has achd and no achbridge.
+// Publisher sends a channel of this host to a host that runs achd but not achbridge.
 type Publisher struct {
 	hosts  *Hosts
 	push   rule.Push
 	report Report
 	stop   context.CancelFunc
-	logged string // the problem that was logged last; empty if none was since the host took the frames
+	logged string // problem that was logged last; empty if none was logged since the host accepted frames
 }
 
-// Report takes why the host does not get the frames, on the node's goroutine. reason is empty when the host begins to take them.
+// Report is called on the node's goroutine with the reason why the host does not get the frames. reason is empty when
+// the host starts to accept them.
 type Report func(reason string, cause status.Cause)
 
-// Publish sends the channel of push until Stop, and reports each change. It returns nil if the name of the host is no address.
+// Publish sends the channel of push until Stop is called, and reports each change. It returns nil if the host's name is
+// not an address.
 func (h *Hosts) Publish(push rule.Push, report Report) *Publisher {
 	h.explain()
 	to, err := rule.ParseAchd(push.Host)
@@ -41,13 +43,14 @@ func (h *Hosts) Publish(push rule.Push, report Report) *Publisher {
 	return p
 }
 
-// Stop ends the sending.
+// Stop stops sending.
 func (p *Publisher) Stop() { p.stop() }
 
-// QoS returns the quality of service by which the channel is sent.
+// QoS returns the quality of service with which the channel is sent.
 func (p *Publisher) QoS() rule.QoS { return p.push.QoS }
 
-// connect makes one connection, and returns since when it was up, 0 for never, and why it ended.
+// connect runs one connection. It returns the time at which the connection was established (0 if it was not) and why it
+// ended.
 func (p *Publisher) connect(ctx context.Context, remote achd.Remote) (up time.Duration, err error) {
 	cfg, channel := &p.hosts.cfg, p.push.Channel
 	ch, err := cfg.Dir.TryOpen(channel)
@@ -65,14 +68,14 @@ func (p *Publisher) connect(ctx context.Context, remote achd.Remote) (up time.Du
 	return up, err
 }
 
-// accepted handles that the host takes the frames from now on.
+// accepted handles that the host has begun to accept frames.
 func (p *Publisher) accepted() {
 	p.hosts.cfg.Log.Info("achd's host takes a channel", "peer", p.push.Host, "channel", p.push.Channel)
 	p.logged = ""
 	p.report("", "")
 }
 
-// ended handles the end of a connection, or a failure to connect.
+// ended handles the end of a connection, or a failed attempt to connect.
 func (p *Publisher) ended(err error) {
 	text, cause := "achd there: "+err.Error(), causeOfEnd(err)
 	switch {

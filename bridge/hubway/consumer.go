@@ -18,36 +18,37 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Consumer feeds one mirror from the hub. The hub is an adversary: a frame is put only if it is sealed with the key that the
-// origin has sent over the control stream, and newer than all that came before. Its goroutine is run.
+// Consumer feeds one mirror with frames from the hub. The hub is untrusted. A frame reaches the mirror only if it was
+// sealed with the key that the origin sent over the control stream, and is newer than all frames before. The goroutine
+// run fetches the frames.
 type Consumer struct {
 	cfg    ConsumerConfig
 	cancel context.CancelFunc
 
-	newest   atomic.Uint64 // number of the newest frame that went to the mirror
-	replaced atomic.Uint64 // the tally's
-	reported tally         // by Report; the node's goroutine
+	newest   atomic.Uint64 // number of the newest frame that reached the mirror
+	replaced atomic.Uint64 // copy of tally.replaced that can be read without mu
+	reported tally         // tally at the last call of Report; used only by the node's goroutine
 
-	mu           lock.Mutex[lock.Consumer] // guards what follows
+	mu           lock.Mutex[lock.Consumer] // guards the fields below
 	phase        consumerPhase
-	key          *openingKey   // nil while keyless
-	named        uint64        // newest frame that the origin has named
-	unkeyed      []byte        // a frame whose key may be on its way; nil: none
-	held         heldFrame     // while holding
-	unknownKeys  int           // frames of another key since the present one was set
-	repeats      *rate.Limiter // of the newest frame
+	key          *openingKey   // nil in phase keyless
+	named        uint64        // highest frame number that the origin has announced as its newest
+	unkeyed      []byte        // newest sealed frame whose key may still arrive; nil means none
+	held         heldFrame     // valid in phase holding
+	unknownKeys  int           // frames sealed with another key since the current key was set
+	repeats      *rate.Limiter // limits how often the newest frame may arrive again without counting as replayed
 	tally        tally
-	opened       []byte // memory of the frame that was opened last
+	opened       []byte // reused memory of the frame that was decrypted last
 	decompressor ring.Decompressor
 }
 
-// consumerPhase is what happens to a frame from the hub.
+// consumerPhase selects how a Consumer handles a frame from the hub.
 type consumerPhase int
 
 const (
-	keyless consumerPhase = iota // its key has not come from the origin yet: the newest frame is kept sealed
-	opening                      // it is opened, and goes to the mirror
-	holding                      // the frame that was opened last waits for information from the origin
+	keyless consumerPhase = iota // no key has arrived from the origin: the newest frame is kept sealed
+	opening                      // each frame is decrypted and put into the mirror
+	holding                      // the frame decrypted last waits for information from the origin
 )
 
 var consumerTransitions = phases.Transitions[consumerPhase]{
@@ -56,56 +57,58 @@ var consumerTransitions = phases.Transitions[consumerPhase]{
 	holding: {opening},
 }
 
-// ConsumerConfig has what a Consumer needs of the node and of the link with the origin.
+// ConsumerConfig holds the parameters that a Consumer gets from the node and from the link with the origin.
 type ConsumerConfig struct {
 	Channel   Channel
 	Mirror    *mirror.Mirror
 	Feed      *mirror.Feed
-	Limit     int                   // bytes of the largest frame that the origin's channel can hold
-	Newest    uint64                // newest frame of the origin when it answered the subscription
-	Origin    [16]byte              // the origin's node
-	SignedBy  ed25519.PublicKey     // the origin's; nil under a shared network key
+	Limit     int                   // largest frame that the origin's channel can hold, bytes
+	Newest    uint64                // number of the origin's newest frame when it answered the subscription
+	Origin    [16]byte              // node id of the origin
+	SignedBy  ed25519.PublicKey     // the origin's public key; nil under a shared network key
 	ReadClock func() mirror.Reading // reads the origin's clock
 }
 
 // heldFrame is a decrypted frame that waits for information from the origin.
 type heldFrame struct {
 	seal.Frame
-	sent int // bytes that it took
+	sent int // size of the sealed frame, bytes
 }
 
 // tally counts the frames from the hub.
 type tally struct {
-	received uint64 // sealed by the origin
-	replaced uint64 // put by the origin, and not received before later ones
-	forged   uint64 // not sealed by the origin
-	replayed uint64 // received again, or after later ones
+	received uint64 // frames sealed by the origin
+	replaced uint64 // frames published by the origin, but replaced by later ones before they were received
+	forged   uint64 // frames not sealed by the origin
+	replayed uint64 // frames received again, or after later ones
 }
 
-// keptUp reports whether most frames that were put since then were received: for such a frame, a fetch was waiting at the hub. A
-// jolt on the way may cost some all the same.
+// keptUp reports whether most frames published since the earlier tally were received, so that a fetch was waiting at the
+// hub for each. A few frames may be missing because of jitter.
 func (t tally) keptUp(since tally) bool {
 	missed := t.replaced - since.replaced
 	return missed < missedFew || missed*missedOne <= t.received-since.received
 }
 
 const (
-	// Of so many received frames one may be replaced at the hub, and a few in any case, without the reader being slow. Of one
-	// that is, boundSpare makes a fourth.
+	// A reader is slow if the hub replaced at least missedFew frames and more than one for each missedOne received.
+	// boundSpare makes a slow reader miss one frame for each four received, which is above that limit.
 	missedOne = 5
 	missedFew = 3
-	// MaxUnknownKeys is how many frames of another key may be at the hub, or on their way, when the origin changes it.
+	// MaxUnknownKeys is how many frames with another key may be at the hub, or in flight, when the origin changes its
+	// key.
 	MaxUnknownKeys = 4
-	// maxSealed is more than a sealed frame is longer than its data.
+	// maxSealed is an upper bound of the bytes that sealing adds to the data.
 	maxSealed = seal.Before + 1<<10
-	// A connection to the hub begins with the newest frame, which may have arrived over the last one.
+	// Each connection to the hub begins with the newest frame, which may have arrived over the previous connection.
 	repeatBurst = 2
 	repeatEvery = 10 * time.Second
-	// lastRetry is the longest wait before the hub is asked again.
+	// lastRetry is the longest wait before the next request to the hub.
 	lastRetry = 200 * time.Millisecond
 )
 
-// NewConsumer begins to fetch the frames of a channel, in a goroutine that spawn starts, until ctx ends or Stop is called.
+// NewConsumer starts fetching the frames of a channel, in a goroutine started by spawn, until ctx ends or Stop is
+// called.
 func NewConsumer(ctx context.Context, spawn func(func()), cfg ConsumerConfig) *Consumer {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &Consumer{cfg: cfg, cancel: cancel, named: cfg.Newest, repeats: rate.NewLimiter(rate.Every(repeatEvery), repeatBurst)}
@@ -113,15 +116,15 @@ func NewConsumer(ctx context.Context, spawn func(func()), cfg ConsumerConfig) *C
 	return c
 }
 
-// Stop ends the fetching, and does not wait for it. A frame that is being handled goes nowhere, since the mirror has another
-// feed or none. c may be nil.
+// Stop ends fetching without waiting for the goroutine. The mirror ignores a frame that is still being handled, because
+// it has another feed or none by then. c may be nil.
 func (c *Consumer) Stop() {
 	if c != nil {
 		c.cancel()
 	}
 }
 
-// Newest returns the number of the newest frame that went to the mirror, 0 for none. c may be nil.
+// Newest returns the number of the newest frame that reached the mirror, 0 if there is none. c may be nil.
 func (c *Consumer) Newest() uint64 {
 	if c == nil {
 		return 0
@@ -129,7 +132,7 @@ func (c *Consumer) Newest() uint64 {
 	return c.newest.Load()
 }
 
-// Replaced returns how many frames a newer one replaced at the hub. c may be nil.
+// Replaced returns how many frames newer ones replaced at the hub. c may be nil.
 func (c *Consumer) Replaced() uint64 {
 	if c == nil {
 		return 0
@@ -137,14 +140,14 @@ func (c *Consumer) Replaced() uint64 {
 	return c.replaced.Load()
 }
 
-// ConsumerReport counts the frames since the last report.
+// ConsumerReport counts the frames since the previous report.
 type ConsumerReport struct {
-	Pulled           wire.Pulled // without Sub
-	IsNew            bool        // something was received
+	Pulled           wire.Pulled // its field Sub is not set
+	IsNew            bool        // at least one frame was received
 	Forged, Replayed uint64
 }
 
-// Report returns what happened since the last call.
+// Report returns the counts since the last call.
 func (c *Consumer) Report() ConsumerReport {
 	c.mu.Lock()
 	now := c.tally
@@ -157,7 +160,7 @@ func (c *Consumer) Report() ConsumerReport {
 	}
 }
 
-// SetKey begins to accept the frames of a key that the origin has sent.
+// SetKey accepts frames sealed with a key that the origin has sent, and retries the frame kept in unkeyed.
 func (c *Consumer) SetKey(m wire.Key) {
 	key := seal.Key{ID: seal.ID(m.KeyID), Secret: [seal.SecretSize]byte(m.Key)}
 	c.mu.Lock()
@@ -173,7 +176,7 @@ func (c *Consumer) SetKey(m wire.Key) {
 	}
 }
 
-// SetNewest takes the origin's statement that frame seq is its newest.
+// SetNewest handles the origin's announcement that seq is its newest frame.
 func (c *Consumer) SetNewest(seq uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,21 +184,21 @@ func (c *Consumer) SetNewest(seq uint64) {
 	c.retry()
 }
 
-// ClockKnown tries the held frame again, since the origin's clock is known better.
+// ClockKnown retries the held frame after the estimate of the origin's clock has improved.
 func (c *Consumer) ClockKnown() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.retry()
 }
 
-// retry requires c.mu.
+// retry tries again to put the held frame, if there is one. c.mu must be held.
 func (c *Consumer) retry() {
 	if c.phase == holding {
 		c.put(c.held)
 	}
 }
 
-// run fetches frames until ctx ends. Without a connection it tries again.
+// run fetches frames until ctx ends. After a failure it waits, then fetches again.
 func (c *Consumer) run(ctx context.Context) {
 	defer c.cfg.Channel.Close()
 	wait := time.Duration(0)
@@ -233,7 +236,7 @@ func (c *Consumer) accept(b []byte) {
 		if c.unknownKeys++; c.unknownKeys > MaxUnknownKeys {
 			c.tally.forged++
 		}
-		c.unkeyed = b // in place of an earlier one
+		c.unkeyed = b // replaces an earlier frame
 		return
 	}
 	before := c.key.Last()
@@ -252,9 +255,10 @@ func (c *Consumer) accept(b []byte) {
 	}
 }
 
-// repeated judges a frame that is not newer than those that were opened. c.mu must be held.
+// repeated counts a frame that is not newer than the last opened one as replayed, unless it is an expected repeat. c.mu
+// must be held.
 func (c *Consumer) repeated(last uint64) {
-	if last < c.key.from && c.unknownKeys < MaxUnknownKeys { // from before the subscription
+	if last < c.key.from && c.unknownKeys < MaxUnknownKeys { // sent before the subscription
 		c.unknownKeys++
 		return
 	}
@@ -263,8 +267,8 @@ func (c *Consumer) repeated(last uint64) {
 	}
 }
 
-// put puts a frame into the mirror, or holds it until the origin's clock is known, or until the origin has named it as the
-// newest. c.mu must be held.
+// put puts a frame into the mirror. It holds the frame if the origin's clock is not known yet, or if the origin has not
+// yet announced a last-value frame as its newest. c.mu must be held.
 func (c *Consumer) put(f heldFrame) {
 	at := c.cfg.ReadClock()
 	if f.Owed && f.Seq > c.named || !at.Known && f.Captured != 0 {
@@ -284,5 +288,5 @@ func (c *Consumer) put(f heldFrame) {
 	c.cfg.Mirror.Put(mirror.Arrival{
 		From: c.cfg.Feed, Epoch: f.Epoch, Seq: f.Seq, Captured: f.Captured, Owed: f.Owed && f.Seq == c.named, Past: f.Owed, At: at, Data: data, Sent: f.sent,
 	})
-	c.newest.Store(max(c.newest.Load(), f.Seq)) // after Mirror.Put has counted it: the counters sent to the origin include Newest
+	c.newest.Store(max(c.newest.Load(), f.Seq)) // after Mirror.Put has counted the frame: the counters sent to the origin include Newest
 }

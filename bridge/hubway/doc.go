@@ -4,8 +4,8 @@
 //	s := publishers.Subscribe(ch, hubway.Request{…})             // a peer's subscription to a local channel
 //	c := hubway.NewConsumer(ctx, spawn, hubway.ConsumerConfig{…}) // feeds a mirror; SetKey when the origin sends one
 //
-// The hub is an adversary: a publisher seals each frame with a key that only its subscribers get, over control streams that the
-// hub cannot read. A Consumer puts nothing else.
+// The hub is untrusted. A publisher seals each frame with a key that it sends only to its subscribers, over control
+// streams that the hub cannot read. A Consumer puts only frames sealed with that key.
 //
 //	hub.go           Hub and Channel: what this package needs of a hub
 //	publishers.go    who may subscribe, and the publishers by channel

@@ -8,18 +8,18 @@ import (
 	"achbridge/bridge/ring"
 )
 
-// never is further away than anything that the publisher waits for.
+// never is longer than any wait of the publisher.
 const never = time.Hour
 
-// due reports whether a frame is to be put now, and about how large it is; again is when to look
-// if nothing wakes the publisher, 0 for now.
+// due returns again = 0 if a frame can be sent now. Otherwise again is the time of the next check, unless the publisher
+// is woken earlier. size is the size of the last sent frame, an estimate for the next one.
 func (p *publisher) due(now time.Duration) (size int, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.newest.size, p.wait(p.channel.arrivals.Collect(), now)
 }
 
-// wait is when a frame may be put, 0 for now. p.mu must be held.
+// wait returns the time at which a frame may be sent, 0 for now. p.mu must be held.
 func (p *publisher) wait(at ring.Arrival, now time.Duration) (again time.Duration) {
 	switch {
 	case p.phase != publishing || p.nextPut.credit == 0 || at.Seq <= p.newest.seq && !p.newest.again:
@@ -34,8 +34,8 @@ func (p *publisher) wait(at ring.Arrival, now time.Duration) (again time.Duratio
 	return 0
 }
 
-// load copies the frame that is to be put now, nil if there is none; again is when to look then
-// if nothing wakes the publisher.
+// load copies the frame to send now. If there is none, it returns nil, and again is the time of the next check unless
+// the publisher is woken earlier.
 func (p *publisher) load(now time.Duration) (f *sealable, again time.Duration) {
 	next := p.cfg.Clock.UnseenSince(now)
 	p.mu.Lock()
@@ -54,7 +54,7 @@ func (p *publisher) load(now time.Duration) (f *sealable, again time.Duration) {
 	return p.copy(at, now)
 }
 
-// copy takes the frame from the snapshots that links share. p.mu must be held.
+// copy takes the frame from the snapshots shared by all links. p.mu must be held.
 func (p *publisher) copy(at ring.Arrival, now time.Duration) (f *sealable, again time.Duration) {
 	s, at, err := p.channel.request.Take(p.channel.copies, at, p.wakeUp)
 	if s == nil && err == nil {
@@ -70,12 +70,12 @@ func (p *publisher) copy(at ring.Arrival, now time.Duration) (f *sealable, again
 	}
 	if s.Seq < p.newest.seq || s.Seq == p.newest.seq && !p.newest.again {
 		s.Release()
-		return nil, now + RetryAfter // the ring runs backwards: the node will find out
+		return nil, now + RetryAfter // the ring's numbers have gone backwards; the node's periodic check handles a reset ring
 	}
 	return p.begin(s, at, now), 0
 }
 
-// begin uses credit for s. p.mu must be held.
+// begin takes one credit and the current slot for snapshot s. p.mu must be held.
 func (p *publisher) begin(s *ring.Snapshot, at ring.Arrival, now time.Duration) *sealable {
 	captured := s.CapturedFor(p.command, at)
 	_, passed := p.channel.arrivals.UseSlot(now, p.slot())
@@ -83,7 +83,7 @@ func (p *publisher) begin(s *ring.Snapshot, at ring.Arrival, now time.Duration) 
 	return &sealable{Snapshot: s, key: p.key, captured: captured, owed: !p.command && p.over(captured, now), passed: passed}
 }
 
-// failed records why the channel could not be read, and returns when to try again. p.mu must be held.
+// failed records why the channel could not be read, and returns when to retry. p.mu must be held.
 func (p *publisher) failed(err error, now time.Duration) time.Duration {
 	p.trouble, p.nextPut.retryAt = err, now+RetryAfter
 	switch {
@@ -95,7 +95,8 @@ func (p *publisher) failed(err error, now time.Duration) time.Duration {
 	return p.nextPut.retryAt
 }
 
-// slept sees to it that no command of before the host was suspended is put. p.mu must be held.
+// slept marks commands as undated that were written before the host was suspended, so that they are not sent. p.mu must
+// be held.
 func (p *publisher) slept() {
 	if total := p.cfg.Suspended(); clock.Slept(p.sleep.suspended, total) {
 		p.sleep.suspended, p.sleep.undated = total, p.channel.arrivals.Newest().Seq

@@ -16,8 +16,9 @@ import (
 	"achbridge/wire"
 )
 
-// publisher publishes one channel of this host to the hub, once for all subscribers there. The ring is its queue, as for links:
-// it copies the newest frame when the hub has acknowledged enough of those before, seals it and puts it. Its goroutine is run.
+// publisher publishes one local channel to the hub, once for all subscribers. The ring is its queue, as for links. When
+// the hub has acknowledged enough earlier frames, the publisher copies the newest frame, seals it and puts it. Its
+// goroutine is run.
 type publisher struct {
 	cfg     *Config
 	all     *Publishers
@@ -27,24 +28,24 @@ type publisher struct {
 	wake    chan struct{}
 	sending sendState
 
-	mu            lock.Mutex[lock.Publisher] // guards what follows, and channel.request
+	mu            lock.Mutex[lock.Publisher] // guards the fields below and channel.request
 	phase         publisherPhase
 	subscriptions []*Subscription
 	key           *sealingKey
-	command       bool // the one subscriber takes commands
+	command       bool // the only subscriber has class command
 	newest        newestFrame
 	nextPut       nextPut
 	puts          putLog
-	trouble       error // why the last try to put a frame failed
+	trouble       error // why the last attempt to put a frame failed; nil after an acknowledgement
 	sleep         sleepWatch
 }
 
-// publisherPhase is how far a publisher has come.
+// publisherPhase is the lifecycle phase of a publisher.
 type publisherPhase int
 
 const (
-	starting   publisherPhase = iota // nobody has subscribed, and there is no key
-	publishing                       // there is a key, and at least one subscription
+	starting   publisherPhase = iota // no subscription and no key yet
+	publishing                       // there is a key and at least one subscription
 	ended                            // the last subscription has stopped
 )
 
@@ -63,45 +64,45 @@ type channel struct {
 	request  ring.SnapshotRequest
 }
 
-// sendState is what is known of frames while they are sealed and sent. It belongs to run.
+// sendState is the state of sealing and sending. Only run uses it.
 type sendState struct {
 	sealed   []byte
-	tooLarge int   // bytes of the smallest frame that the hub refused for its size; 0: none
-	refusal  error // of that frame
-	wasNamed bool  // the subscribers believe that the last named frame is owed
+	tooLarge int   // size of the smallest frame that the hub refused as too large, bytes; 0 means none
+	refusal  error // error for the frame of that size
+	wasNamed bool  // the subscribers treat the last announced frame as last-value delivery
 }
 
-// newestFrame is the newest frame that was put, or given up. It is under the publisher's mu.
+// newestFrame describes the newest frame that was put or skipped. The publisher's mu guards it.
 type newestFrame struct {
 	seq      uint64
 	outcome  outcome
-	again    bool          // it is put once more
-	repeatAt time.Duration // not before then
-	size     int           // bytes of the frame that was put last
+	again    bool          // the frame is to be put once more
+	repeatAt time.Duration // earliest time to put the frame once more
+	size     int           // size of the frame that was put last, bytes
 }
 
-// nextPut says when the next frame may leave. It is under the publisher's mu.
+// nextPut decides when the next frame may be sent. The publisher's mu guards it.
 type nextPut struct {
-	credit  int           // frames that may be put before the hub acknowledges one
-	freeAt  time.Duration // when the rate of the subscribers lets it leave
-	retryAt time.Duration // when it is tried again after it could not be put
+	credit  int           // frames that may be put before the next acknowledgement of the hub
+	freeAt  time.Duration // earliest time by the subscribers' rate
+	retryAt time.Duration // earliest retry after a failed put
 }
 
-// sleepWatch notices that the host was suspended. It is under the publisher's mu.
+// sleepWatch detects that the host was suspended. The publisher's mu guards it.
 type sleepWatch struct {
-	suspended time.Duration // for how long the host had been suspended at the last look
-	undated   uint64        // of commands: frames up to this one may be of any age
+	suspended time.Duration // total time that the host had been suspended at the last check
+	undated   uint64        // commands up to this frame number have an unknown age
 }
 
 const (
-	// maxCredit is how many frames may wait for the hub's acknowledgement: one on its way, and one that follows it while that
-	// acknowledgement comes back.
+	// maxCredit is how many frames may wait for the hub's acknowledgement: one in flight, and one that is sent while the
+	// acknowledgement returns.
 	maxCredit = 2
-	// RetryAfter is how soon a frame is tried again that could not be put.
+	// RetryAfter is the delay before a failed put is retried.
 	RetryAfter = 100 * time.Millisecond
 )
 
-// publish begins to watch a channel.
+// publish starts the publisher of a channel.
 func (t *Publishers) publish(ch *localach.Channel, copies *ring.Snapshots, loaded uint64) *publisher {
 	ctx, cancel := context.WithCancel(t.ctx)
 	p := &publisher{
@@ -115,7 +116,7 @@ func (t *Publishers) publish(ch *localach.Channel, copies *ring.Snapshots, loade
 	return p
 }
 
-// end stops the publisher. Nothing reads the channel any more when it returns. p.mu must be held.
+// end stops the publisher. After it returns, the publisher no longer reads the channel. p.mu must be held.
 func (p *publisher) end() {
 	publisherTransitions.Move(&p.phase, ended)
 	p.cancel()
@@ -130,7 +131,7 @@ func (p *publisher) wakeUp() {
 	}
 }
 
-// run puts frames until ctx ends.
+// run publishes frames until ctx ends.
 func (p *publisher) run(ctx context.Context) {
 	defer p.at.Close()
 	timer := time.NewTimer(time.Hour)
@@ -150,7 +151,7 @@ func (p *publisher) run(ctx context.Context) {
 	}
 }
 
-// next waits until a frame would leave at once, and copies the newest one then.
+// next waits until a frame could be sent at once, and then copies the newest one.
 func (p *publisher) next(ctx context.Context) (f *sealable, again time.Duration) {
 	size, again := p.due(p.cfg.Clock.Now())
 	if again > 0 {
@@ -162,20 +163,20 @@ func (p *publisher) next(ctx context.Context) (f *sealable, again time.Duration)
 	return p.load(p.cfg.Clock.Now())
 }
 
-// sealable is a frame that is to be put now.
+// sealable is a frame to seal and put now.
 type sealable struct {
 	*ring.Snapshot
 	key      *sealingKey
 	captured time.Duration
 	owed     bool
-	passed   uint64 // newest frame that was passed over before its slot
+	passed   uint64 // newest frame that was skipped because its slot had not begun
 }
 
-// put seals f and has the hub store it. A frame that could not be put stays in the ring, where
-// a newer one may take its place before the next try.
+// put seals f and stores it at the hub. A frame that could not be put stays in the ring, where a newer one may replace
+// it before the retry.
 func (p *publisher) put(ctx context.Context, f *sealable) {
 	defer f.Release()
-	if f.owed || p.sending.wasNamed { // what was owed is not any more: the hub may bring it still
+	if f.owed || p.sending.wasNamed { // the last named frame is no longer last-value, but the hub may still deliver it
 		p.nameNewest(f.Seq)
 		p.sending.wasNamed = f.owed
 	}
@@ -194,8 +195,8 @@ func (p *publisher) put(ctx context.Context, f *sealable) {
 	})
 }
 
-// send seals f and has it leave. A frame that the hub would refuse for its size costs nothing: the limit
-// stays what it is as long as the connection, and so the readers.
+// send seals f and puts it. A frame larger than the hub's limit is refused here without sealing. The limit is constant
+// for a connection, and so are the readers.
 func (p *publisher) send(ctx context.Context, f *sealable) (acked <-chan error, err error) {
 	if p.sending.tooLarge > 0 && len(f.Data) >= p.sending.tooLarge {
 		return nil, p.sending.refusal
@@ -212,7 +213,7 @@ func (p *publisher) send(ctx context.Context, f *sealable) (acked <-chan error, 
 	return acked, err
 }
 
-// left accounts for a frame that is on its way to the hub, or could not be sent there.
+// left records that a frame was sent to the hub, or that sending failed.
 func (p *publisher) left(f *sealable, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -234,26 +235,26 @@ func (p *publisher) left(f *sealable, err error) {
 		p.puts.total++
 		p.puts.add(f.Seq)
 	}
-	p.newest.again = f.key != p.key && !p.command // nobody has that key any more
+	p.newest.again = f.key != p.key && !p.command // the key has been replaced, so no subscriber can open the frame
 	p.newest.size = len(f.Data)
 	p.nextPut.freeAt = max(p.nextPut.freeAt, now) + p.interval()
 }
 
-// unreached records that the hub cannot be reached, and returns when to try again.
+// unreached records that the hub cannot be reached, and returns when to retry.
 func (p *publisher) unreached(err error) (again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.untaken(err, p.cfg.Clock.Now())
 }
 
-// untaken needs p.mu.
+// untaken records why the hub did not take a frame, and returns when to retry. p.mu must be held.
 func (p *publisher) untaken(err error, now time.Duration) (again time.Duration) {
 	p.trouble, p.nextPut.retryAt = fmt.Errorf("%s: the hub does not take it: %w", p.channel.name, err), now+RetryAfter
 	return p.nextPut.retryAt
 }
 
-// acknowledged takes the hub's word on frame seq. The newest frame is put once more if it may
-// not be there.
+// acknowledged handles the hub's acknowledgement of frame seq. If err is not nil and seq is the newest frame, the frame
+// is put once more.
 func (p *publisher) acknowledged(seq uint64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -268,8 +269,8 @@ func (p *publisher) acknowledged(seq uint64, err error) {
 	p.wakeUp()
 }
 
-// pass counts the outcome of frame seq, and the frames before it that were passed over: those up to passed, before their slot.
-// p.mu must be held.
+// pass counts the outcome of frame seq, and the frames skipped before it. Those up to passed were skipped because their
+// slot had not begun. p.mu must be held.
 func (p *publisher) pass(seq, passed uint64, o outcome) {
 	if seq <= p.newest.seq {
 		return
@@ -280,8 +281,8 @@ func (p *publisher) pass(seq, passed uint64, o outcome) {
 	p.newest.seq, p.newest.outcome = seq, o
 }
 
-// nameNewest sends the number of the newest frame to the subscribers over their control streams. They put a frame past its
-// budget only if the origin has named it so.
+// nameNewest sends the number of the newest frame to the subscribers over their control streams. They put a frame past
+// its budget only if the origin has announced it this way.
 func (p *publisher) nameNewest(seq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -290,14 +291,15 @@ func (p *publisher) nameNewest(seq uint64) {
 	}
 }
 
-// over reports that a frame captured then is past the budget of every reader. p.mu must be held.
+// over reports whether a frame captured at that time is past the budget of every reader. p.mu must be held.
 func (p *publisher) over(captured, now time.Duration) bool {
 	return !slices.ContainsFunc(p.subscriptions, func(r *Subscription) bool {
 		return !r.qos.IsPastBudget(captured, now)
 	})
 }
 
-// slot is the least time between two frames by the max_rate of the readers. p.mu must be held.
+// slot returns the minimum interval between two frames: the shortest that the readers' max_rate allows. p.mu must be
+// held.
 func (p *publisher) slot() time.Duration {
 	least := time.Duration(-1)
 	for _, r := range p.subscriptions {
@@ -308,7 +310,7 @@ func (p *publisher) slot() time.Duration {
 	return max(least, 0)
 }
 
-// carriesCommands needs p.mu.
+// carriesCommands reports whether a subscription has class command. p.mu must be held.
 func (p *publisher) carriesCommands() bool {
 	return slices.ContainsFunc(p.subscriptions, func(r *Subscription) bool { return r.qos.Class == rule.Command })
 }

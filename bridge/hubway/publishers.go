@@ -14,22 +14,22 @@ import (
 	"achbridge/wire"
 )
 
-// Config has what Publishers need of the node.
+// Config holds the parameters that Publishers get from the node.
 type Config struct {
-	Hub       Hub // nil: this host uses no hub
+	Hub       Hub // nil means that this host uses no hub
 	Host      string
 	Node      [16]byte
-	Signer    func() crypto.Signer // of this host's certificate; its result is nil under a shared network key
+	Signer    func() crypto.Signer // returns the signer of this host's certificate, or nil under a shared network key
 	Source    ring.Source
 	Clock     ring.Clock
-	Suspended func() time.Duration // for how long the host has been suspended in all
+	Suspended func() time.Duration // total time that the host has been suspended
 	Spawn     func(func())         // starts a goroutine
 	// Freed is called when no subscription reads a channel as class command any more.
 	Freed func(channel string)
 }
 
-// Publishers publish channels of this host to the hub, each once for all peers that subscribe to it there. They belong to the
-// node's goroutine.
+// Publishers publish channels of this host to the hub, each channel once for all peers that subscribe there. Only the
+// node's goroutine uses them.
 type Publishers struct {
 	cfg       Config
 	ctx       context.Context
@@ -49,7 +49,7 @@ type Peer interface {
 	Host() string
 }
 
-// Refuses returns why a peer cannot have a channel through the hub, nil if it can.
+// Refuses returns why a peer cannot read a channel through the hub, nil if it can.
 func (t *Publishers) Refuses(peer Peer, channel string, qos rule.QoS) error {
 	if t.cfg.Hub == nil {
 		return errors.New("this host uses no hub")
@@ -79,8 +79,8 @@ type Request struct {
 	ID     uint32
 	Peer   Peer
 	QoS    rule.QoS
-	Have   uint64       // newest frame that the peer's mirror has
-	Book   *ledger.Book // counts what happens to the frames
+	Have   uint64       // newest frame in the peer's mirror
+	Book   *ledger.Book // counts the outcomes of the frames
 	Copies *ring.Snapshots
 }
 
@@ -92,7 +92,7 @@ func (t *Publishers) Subscribe(ch *localach.Channel, r Request) *Subscription {
 	if p == nil {
 		loaded := last
 		if r.Have < last {
-			loaded = last - 1 // the newest frame is owed to a new subscriber
+			loaded = last - 1 // a new subscriber receives the newest frame (last-value delivery)
 		}
 		p = t.publish(ch, r.Copies, loaded)
 		t.byChannel[ch.Name()] = p
@@ -102,8 +102,8 @@ func (t *Publishers) Subscribe(ch *localach.Channel, r Request) *Subscription {
 	return s
 }
 
-// Key returns the key that a channel's next frames are sealed with, as its subscribers get it, and the number of the newest frame
-// that was put; ok is false if the channel is not published.
+// Key returns the key for a channel's next frames, as its subscribers get it, and the number of the newest frame that
+// was put. ok is false if the channel is not published.
 func (t *Publishers) Key(channel string) (key wire.Key, newest uint64, ok bool) {
 	p := t.byChannel[channel]
 	if p == nil {

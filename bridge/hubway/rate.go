@@ -8,31 +8,31 @@ import (
 	"achbridge/wire"
 )
 
-// A channel is put at the hub no faster than its fastest reader takes it, since what nobody takes
-// would only fill this host's uplink. Each reader tells once a second what it received, and
-// whether its pulls waited at the hub: then it can take more. A second in which little came, for
-// a jolt on the way or a large frame that came first, does not count alone.
+// A channel is published no faster than its fastest reader receives it, since more frames would only fill this host's
+// uplink. Each reader reports every second what it received. It also reports whether its fetches waited at the hub,
+// which means that it can receive more. The best of several reports counts, because jitter or a large frame can make one
+// second slow.
 const (
-	unbounded   = time.Second // for so long after a reader has subscribed
-	boundGrows  = 1.5         // each second in which a pull waited
-	boundSpare  = 1.25        // over what was received
-	boundLooks  = 3           // of the last reports the best one counts
-	leastPerSec = 0.5         // frames a second that are put however little arrives
+	unbounded   = time.Second // time after a reader subscribes in which its rate has no limit
+	boundGrows  = 1.5         // factor per second in which a fetch waited
+	boundSpare  = 1.25        // factor over the received rate
+	boundLooks  = 3           // number of recent reports of which the best one counts
+	leastPerSec = 0.5         // minimum frames per second, however few are received
 )
 
-// bound is how many frames a second one reader can take.
+// bound is the estimated frame rate that one reader can receive.
 type bound struct {
-	perSec   float64 // +Inf: not known
+	perSec   float64 // frames a second; +Inf means unknown
 	since    time.Duration
-	received uint64 // by the last report
+	received uint64 // total at the last report
 	at       time.Duration
-	rates    [boundLooks]float64 // frames a second that were received
+	rates    [boundLooks]float64 // received frames per second in the last reports
 	reports  int
 }
 
 func newBound(now time.Duration) bound { return bound{perSec: math.Inf(1), since: now, at: now} }
 
-// add takes a report.
+// add updates the estimate with a report of the reader.
 func (b *bound) add(m wire.Pulled, now time.Duration) {
 	got, took := float64(m.Received-min(b.received, m.Received)), (now - b.at).Seconds()
 	b.received, b.at = m.Received, now
@@ -49,7 +49,7 @@ func (b *bound) add(m wire.Pulled, now time.Duration) {
 	}
 }
 
-// interval is the time between two frames by what the fastest reader can take. p.mu must be held.
+// interval returns the time between two frames at the rate of the fastest reader. p.mu must be held.
 func (p *publisher) interval() time.Duration {
 	most := 0.0
 	for _, r := range p.subscriptions {
@@ -61,7 +61,7 @@ func (p *publisher) interval() time.Duration {
 	return time.Duration(float64(time.Second) / most)
 }
 
-// Pulled takes a report of what the peer has received. It does not need the link's lock.
+// Pulled handles the peer's report of received frames. The link's lock is not needed.
 func (s *Subscription) Pulled(m wire.Pulled) {
 	p, now := s.publisher, s.publisher.cfg.Clock.Now()
 	p.mu.Lock()

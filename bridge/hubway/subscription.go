@@ -9,29 +9,29 @@ import (
 	"achbridge/wire"
 )
 
-// Subscription is one peer's subscription to a channel that is published to the hub. It counts what the peer missed there: the
-// hub keeps one frame of a channel, so a frame that was put, and did not arrive before a later one did, was replaced at the hub.
+// Subscription is one peer's subscription to a channel published to the hub. It counts the frames that the peer missed.
+// The hub keeps one frame of a channel, so a frame that did not arrive before a later one was replaced at the hub.
 //
-// The methods belong to the node's goroutine.
+// Its methods belong to the node's goroutine.
 type Subscription struct {
 	publisher *publisher
 	id        uint32
 	peer      Peer
 	book      *ledger.Book
-	begun     ledger.Book // book at the beginning of the subscription
+	begun     ledger.Book // copy of book at the beginning of the subscription
 	arrived   uint64      // newest frame that the peer has counted
-	replaced  uint64      // frames that a newer one replaced at the hub, as far as the peer has told
+	replaced  uint64      // frames replaced at the hub by newer ones, by the peer's last report
 	trouble   error
 
 	// Guarded by publisher.mu.
 	qos        rule.QoS
-	from       uint64 // frames up to this one are not counted
+	from       uint64 // frames up to this number are not counted
 	counts     counts
 	sentBefore int64 // publisher.puts.total at the beginning of the subscription
 	bound      bound
 }
 
-// outcome names the result of a loaded frame.
+// outcome is the result of a loaded frame.
 type outcome int
 
 const (
@@ -41,13 +41,13 @@ const (
 	outcomes
 )
 
-// counts are the frames of a subscription by outcome, and those that were passed over for a newer one or for their slot.
+// counts holds the frames of a subscription by outcome, and those skipped for a newer frame or for the rate limit.
 type counts struct {
 	by                  [outcomes]uint64
 	superseded, limited uint64
 }
 
-// add counts the frames after base up to seq. Those up to passed were there before their slot.
+// add counts the frames after base, up to and including seq. Those up to passed were written before their slot began.
 func (c *counts) add(base, seq, passed uint64, o outcome) {
 	if seq <= base {
 		return
@@ -59,15 +59,15 @@ func (c *counts) add(base, seq, passed uint64, o outcome) {
 	c.by[o]++
 }
 
-// putLog remembers of the latest frames how many had been put by then.
+// putLog records, for the latest frames, the total number of puts at that time.
 type putLog struct {
 	total int64 // frames put
 	seq   [putLogged]uint64
-	sent  [putLogged]int64 // total at that time
+	sent  [putLogged]int64 // total after the put of the same index in seq
 	next  int
 }
 
-// putLogged is more than are put between two reports of a reader, at some 500 a second.
+// putLogged is more than the number of puts between two reports of a reader, at about 500 a second.
 const putLogged = 1024
 
 func (g *putLog) add(seq uint64) {
@@ -75,7 +75,8 @@ func (g *putLog) add(seq uint64) {
 	g.next++
 }
 
-// upTo is how many frames had been put when frame seq was; false if that is not remembered.
+// upTo returns how many frames had been put, up to and including frame seq. ok is false if the log does not have frame
+// seq.
 func (g *putLog) upTo(seq uint64) (sent int64, ok bool) {
 	for back := 1; back <= min(g.next, putLogged); back++ {
 		if i := (g.next - back) % putLogged; g.seq[i] <= seq {
@@ -85,7 +86,7 @@ func (g *putLog) upTo(seq uint64) (sent int64, ok bool) {
 	return 0, false
 }
 
-// join adds a subscription. last is the newest frame of the channel.
+// join adds a subscription. have is the newest frame in the peer's mirror, last that of the channel.
 func (p *publisher) join(r *Subscription, have, last uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,11 +102,11 @@ func (p *publisher) join(r *Subscription, have, last uint64) {
 	if have >= last {
 		return
 	}
-	r.from = last - 1 // the newest frame is owed to a new subscriber
+	r.from = last - 1 // a new subscriber receives the newest frame (last-value delivery)
 	if p.command || p.newest.seq < last {
 		return
 	}
-	// The frame is at the hub, or would be if the hub had not refused it. The peer may not get it from there any more.
+	// The frame is at the hub unless the hub refused it, but the peer may be unable to fetch it from there.
 	p.newest.again = true
 	if p.newest.outcome == refused {
 		r.counts.by[refused]++
@@ -118,14 +119,14 @@ func (p *publisher) join(r *Subscription, have, last uint64) {
 	}
 }
 
-// requalified takes what the readers want now. p.mu must be held.
+// requalified applies the current QoS of all readers. p.mu must be held.
 func (p *publisher) requalified() {
 	p.command = p.carriesCommands()
 	p.channel.arrivals.SetInterval(p.cfg.Clock.Now(), p.slot())
 	p.channel.arrivals.SetCommand(p.command)
 }
 
-// Requalify serves the subscription by another quality of service.
+// Requalify changes the quality of service of the subscription.
 func (r *Subscription) Requalify(qos rule.QoS) {
 	p := r.publisher
 	p.mu.Lock()
@@ -135,7 +136,7 @@ func (r *Subscription) Requalify(qos rule.QoS) {
 	p.wakeUp()
 }
 
-// Resend puts the newest frame once more if the peer's mirror has only frame have.
+// Resend puts the newest frame once more if frame have, the newest of the peer's mirror, is older.
 func (r *Subscription) Resend(have uint64) {
 	p := r.publisher
 	p.mu.Lock()
@@ -146,8 +147,8 @@ func (r *Subscription) Resend(have uint64) {
 	}
 }
 
-// Stop ends the subscription and closes its book. The other subscribers get a new key at once, so that the peer cannot read what
-// it may still fetch. The node's goroutine calls it.
+// Stop ends the subscription and closes its book. The other subscribers get a new key at once, so that the peer cannot
+// decrypt frames that it may still fetch.
 func (r *Subscription) Stop() {
 	r.settle()
 	r.book.Close(r.newest())
@@ -169,34 +170,34 @@ func (r *Subscription) Stop() {
 	p.renewKey()
 }
 
-// renewKey makes another key for the next frames, and sends it to the readers. p.mu must be held.
+// renewKey generates a new key for the next frames and sends it to the readers. p.mu must be held.
 func (p *publisher) renewKey() {
 	p.key = newSealingKey(p.cfg.Node, p.cfg.Signer())
 	for _, r := range p.subscriptions {
 		r.tellKey()
 	}
-	p.newest.again = !p.command // what is at the hub is sealed with the former key
+	p.newest.again = !p.command // the frame at the hub is sealed with the former key
 	p.wakeUp()
 }
 
-// tellKey sends the key that the next frames are sealed with. Needs publisher.mu.
+// tellKey sends the key of the next frames to the peer. publisher.mu must be held.
 func (r *Subscription) tellKey() { r.peer.Send(r.publisher.key.message(r.id)) }
 
-// newest returns the number of the newest frame that is known.
+// newest returns the number of the newest known frame.
 func (r *Subscription) newest() uint64 {
 	r.publisher.mu.Lock()
 	defer r.publisher.mu.Unlock()
 	return max(r.publisher.channel.arrivals.Newest().Seq, r.publisher.newest.seq)
 }
 
-// Accounts returns the frame counters, and the newest frame that they include.
+// Accounts returns the frame counters, and the number of the newest frame that they include.
 func (r *Subscription) Accounts() (a ledger.Accounts, newest uint64) {
 	r.settle()
 	newest = r.newest()
 	return r.book.Accounts(newest), newest
 }
 
-// Show adds the state of the sending to a status.
+// Show adds the state of sending to a status.
 func (r *Subscription) Show(s *status.Subscription) {
 	p := r.publisher
 	p.mu.Lock()
@@ -205,10 +206,10 @@ func (r *Subscription) Show(s *status.Subscription) {
 	s.Seq, s.Bytes, s.AtHub = r.arrived, p.newest.size, r.replaced
 }
 
-// Trouble returns why the last try to put a frame failed, nil if none did.
+// Trouble returns why the last attempt to put a frame failed, nil if it succeeded.
 func (r *Subscription) Trouble() error { return r.trouble }
 
-// settle brings the book up to date.
+// settle updates the book from the publisher's counts.
 func (r *Subscription) settle() {
 	r.publisher.mu.Lock()
 	c := r.counts
@@ -220,7 +221,7 @@ func (r *Subscription) settle() {
 	b.Sent = c.by[sent] - min(r.replaced, c.by[sent])
 }
 
-// Hear takes the account of the peer, which has counted the frames up to a.Newest, and perhaps later ones.
+// Hear handles the peer's frame counters, which include the frames up to a.Newest, and perhaps later ones.
 func (r *Subscription) Hear(a wire.Account) {
 	r.settle()
 	r.book.Hear(ledger.FromWire(a))

@@ -10,24 +10,24 @@ import (
 
 // Limits of a layout.
 const (
-	maxDepth  = 16      // structs in structs
-	maxFields = 4096    // of all structs together; as many words
-	maxName   = 63      // bytes of a name, unit or word
-	maxSize   = 1 << 30 // bytes of a frame
+	maxDepth  = 16      // levels of nested structs
+	maxFields = 4096    // fields of all structs together; the same limit applies to words
+	maxName   = 63      // length of a name, unit or word, bytes
+	maxSize   = 1 << 30 // size of a frame, bytes
 	maxDims   = 8
 )
 
-// MaxText is the most bytes that a layout may have as text, in a file or on its way.
+// MaxText is the largest size of a layout as text in a file or a message, bytes.
 const MaxText = 64 << 10
 
-// Problem is one mistake of a layout. Path says in which field: the index in the layout's
-// fields, then in that field's, and so on. It is empty when the mistake is in no field.
+// Problem is one error in a layout. Path identifies the field: the index in the layout's fields, then in that field's
+// fields, and so on. It is empty if the error is not in a field.
 type Problem struct {
 	Path []int
 	Text string
 }
 
-// Check finds all mistakes of a layout, in the order of the fields.
+// Check returns all errors of a layout, in the order of the fields.
 func (l *Layout) Check() []Problem {
 	c := &checker{}
 	c.name(nil, "name", l.Name)
@@ -53,14 +53,14 @@ func (l *Layout) Check() []Problem {
 type checker struct {
 	problems    []Problem
 	seen, words int
-	open        bool // the last field of the frame is a tail, and may lie behind the struct
+	open        bool // the last field of the frame is a tail, which may extend beyond the struct
 }
 
 func (c *checker) add(path []int, format string, args ...any) {
 	c.problems = append(c.problems, Problem{slices.Clone(path), fmt.Sprintf(format, args...)})
 }
 
-// Printable says why a name, unit or word may not be shown; "" when it may.
+// Printable returns why a name, unit or word may not be displayed, "" if it may.
 func Printable(text string) string {
 	if len(text) > maxName {
 		return fmt.Sprintf("longer than %d bytes", maxName)
@@ -73,8 +73,7 @@ func Printable(text string) string {
 	return ""
 }
 
-// forbidden are the characters that mean something to a terminal, a page or a schema, beside
-// those that are not printable.
+// forbidden has the printable characters that a terminal, a web page or a schema could interpret.
 const forbidden = "<>&\"'`"
 
 func (c *checker) name(path []int, what, text string) {
@@ -124,7 +123,7 @@ func (c *checker) tail(l *Layout) {
 	}
 }
 
-// fields checks the fields of a struct of size bytes. A tail has one element here.
+// fields checks the fields of a struct of size bytes. A tail counts as one element.
 func (c *checker) fields(path []int, fields []Field, size, depth int) {
 	if depth > maxDepth {
 		c.add(path, "more than %d structs in one another", maxDepth)
@@ -166,7 +165,7 @@ func (c *checker) fields(path []int, fields []Field, size, depth int) {
 
 func last(path []int) int { return path[len(path)-1] }
 
-// span are the bits that a field takes.
+// span is the range of bits of a field.
 type span struct {
 	from, to int
 	path     []int
@@ -200,7 +199,7 @@ func (c *checker) field(at []int, f *Field, size int) (s span, ok bool) {
 	return s, true
 }
 
-// shape checks the type, the sizes and the bits.
+// shape checks a field's type, sizes and bits.
 func (c *checker) shape(at []int, f *Field) {
 	if !slices.Contains(types(), f.Type) {
 		c.add(at, "type %s: want one of %v", strconv.QuoteToASCII(string(f.Type)), types())
@@ -228,7 +227,7 @@ func (c *checker) shape(at []int, f *Field) {
 	}
 }
 
-// labels checks what is shown with a value.
+// labels checks the texts displayed with a value.
 func (c *checker) labels(at []int, f *Field) {
 	c.label(at, "unit", f.Unit)
 	number := f.Type.integer() || f.Type == Float || f.Type == Double

@@ -10,16 +10,15 @@ import (
 	"strconv"
 )
 
-// Value is one value of a frame: a struct, an array, or a single value. It points into the
-// frame and is good as long as that is.
+// Value is one value of a frame: a struct, an array, or a single value. It refers to the frame's memory and is valid as
+// long as the frame.
 type Value struct {
 	field *Field
 	count []int
-	data  []byte // from the value's first byte on
+	data  []byte // the frame's bytes, starting at the value's first byte
 }
 
-// Decode returns the values of a frame, as a struct. The error says how the frame's size
-// does not fit.
+// Decode returns the values of a frame, as a struct. The error describes how the frame's size does not match the layout.
 func (l *Layout) Decode(frame []byte) (Value, error) {
 	root := Value{&Field{Name: l.Name, Type: Struct, Size: l.Size, Fields: l.Fields}, nil, frame}
 	fit := l.Fit()
@@ -37,11 +36,11 @@ func (l *Layout) Decode(frame []byte) (Value, error) {
 	return root, nil
 }
 
-// Field is the field that the value is of, with its unit. Its dimensions need not be the
-// value's.
+// Field returns the field of the value, with its unit. The value of an array element has fewer dimensions than its
+// field.
 func (v Value) Field() *Field { return v.field }
 
-// Len is how many elements an array has; false for what is none. Text is none.
+// Len returns the number of elements of an array; ok is false for other values. A text is not an array.
 func (v Value) Len() (int, bool) {
 	if len(v.count) == 0 || v.field.Type == Char && len(v.count) == 1 {
 		return 0, false
@@ -49,13 +48,13 @@ func (v Value) Len() (int, bool) {
 	return v.count[0], true
 }
 
-// At is element i of an array.
+// At returns element i of an array.
 func (v Value) At(i int) Value {
 	n, _ := product(v.count[1:], v.field.element())
 	return Value{v.field, v.count[1:], v.data[i*n*v.field.element():]}
 }
 
-// Members are the members of a struct; nil for what is none.
+// Members returns the members of a struct, or nil for other values.
 func (v Value) Members() []Value {
 	if v.field.Type != Struct || len(v.count) > 0 {
 		return nil
@@ -68,8 +67,8 @@ func (v Value) Members() []Value {
 	return members
 }
 
-// Text is a single value as text: a number in the fewest digits that tell it, the word of an
-// enumeration, a text without its end, hexadecimal.
+// Text returns a single value as text: a number with the fewest digits that identify it, an enumeration's name, a text
+// without its terminator, or hexadecimal bytes.
 func (v Value) Text() string {
 	f := v.field
 	switch {
@@ -90,20 +89,20 @@ func (v Value) Text() string {
 	return v.number()
 }
 
-// IsNumber reports whether Text is a number or a truth value, not a word.
+// IsNumber reports whether Text is a number or a boolean, and not a name.
 func (v Value) IsNumber() bool {
 	switch v.field.Type {
 	case Char, Bytes, Pointer, Struct:
 		return false
 	}
-	if x := v.float(); math.IsNaN(x) || math.IsInf(x, 0) { // an integer, too, if it has a scale
+	if x := v.float(); math.IsNaN(x) || math.IsInf(x, 0) { // an integer with a scale can be infinite, too
 		return false
 	}
 	return !slices.ContainsFunc(v.field.Words, func(w Word) bool { return w.Value == int64(v.extended()) })
 }
 
-// Number is a single value as a number, with its scale; a truth value is 0 or 1, a word the number
-// that it stands for. ok is false for what is none.
+// Number returns a single value as a number, multiplied by its scale. A boolean is 0 or 1, and an enumeration's name is
+// its number. ok is false for other values.
 func (v Value) Number() (x float64, ok bool) {
 	switch v.field.Type {
 	case Char, Bytes, Pointer, Struct:
@@ -134,7 +133,7 @@ func (v Value) number() string {
 	return strconv.FormatUint(v.extended(), 10)
 }
 
-// float is a number with its scale.
+// float returns a number multiplied by its scale.
 func (v Value) float() float64 {
 	var x float64
 	switch raw := v.extended(); {
@@ -153,7 +152,7 @@ func (v Value) float() float64 {
 	return x
 }
 
-// extended are the bits of a value, with its sign.
+// extended returns the bits of a value, sign-extended.
 func (v Value) extended() uint64 {
 	raw := v.bits()
 	if !v.field.Type.signed() {
@@ -170,7 +169,7 @@ func (v Value) width() int {
 	return 8 * v.field.element()
 }
 
-// bits are the bits of a value, without its sign.
+// bits returns the bits of a value, without sign extension.
 func (v Value) bits() (raw uint64) {
 	first, n := v.field.Bit, v.width()
 	for at := first / 8; 8*at < first+n; at++ {

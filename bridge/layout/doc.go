@@ -1,4 +1,4 @@
-// Package layout says what the bytes of a frame mean: which field is where, of which C type.
+// Package layout describes the bytes of a frame: the offset and C type of each field.
 //
 //	l := layout.Layout{Name: "imu", Size: 24, Fields: []layout.Field{
 //		{Name: "gyro", Type: layout.Double, Count: []int{3}, Unit: "rad/s"},
@@ -8,13 +8,13 @@
 //		fmt.Println(v.Members()[0].At(2).Text())
 //	}
 //
-// A layout may come from a file that anybody has written, or from another host. Check finds
-// whatever could make decoding read outside the frame, or a name bring more than plain text
-// to a terminal, a page or a schema. Decode may only be asked of a layout that Check has
-// found good. Numbers are little-endian, as on all hosts that Ach is used on.
+// A layout may come from a file or from another host, so it is untrusted. Check finds everything that could make
+// decoding read outside the frame. It also finds names that are more than plain text for a terminal, a web page or a
+// schema. Call Decode only for a layout without errors in Check. Numbers are little-endian, as on all hosts that run
+// Ach.
 //
-// Pack and Unpack take a layout to another host, where Hash names it.
+// Pack and Unpack encode a layout for other hosts. Hash identifies a packed layout.
 //
-// A field's bytes belong to it alone. Bit fields may share bytes, but no bits. Of a union
-// the first member is there, and it is marked.
+// The bytes of different fields do not overlap. Bit fields may share bytes, but not bits. Of a union, only the first
+// member is in the layout, and that field is marked.
 package layout

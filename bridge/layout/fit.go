@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Fit says which frames fit a layout. It is all that is needed of the layout for that.
+// Fit checks whether frames match a layout. It holds only the parts of the layout that this needs.
 type Fit struct {
 	name       string
 	size       int
-	tail       string // "": frames have one size
-	offset     int    // of the tail
-	each       int    // bytes of an element of the tail
-	counter    Field  // says how many elements the tail has
+	tail       string // name of the tail; "" means that all frames have the same size
+	offset     int    // offset of the tail, bytes
+	each       int    // size of an element of the tail, bytes
+	counter    Field  // field with the number of elements of the tail
 	hasCounter bool
 }
 
-// Fit returns what says which frames fit a layout that is known to be good.
+// Fit returns the Fit of a layout without errors in Check.
 func (l *Layout) Fit() Fit {
 	f := Fit{name: l.Name, size: l.Size, tail: l.Tail, hasCounter: l.Counter != ""}
 	if l.Tail == "" {
@@ -32,10 +32,10 @@ func (l *Layout) Fit() Fit {
 	return f
 }
 
-// ByContent reports whether Check needs the bytes of a frame, and not its size alone.
+// ByContent reports whether Check needs the bytes of a frame, and not only its size.
 func (f *Fit) ByContent() bool { return f.hasCounter }
 
-// Check says how a frame does not fit; nil if it does. Unless ByContent, frame may be nil.
+// Check returns how a frame does not match the layout, or nil if it does. frame may be nil unless ByContent.
 func (f *Fit) Check(size int, frame []byte) error {
 	if f.tail != "" {
 		_, err := f.elements(size, frame)
@@ -47,7 +47,7 @@ func (f *Fit) Check(size int, frame []byte) error {
 	return nil
 }
 
-// elements is how many elements the tail of a frame has.
+// elements returns the number of elements in the tail of a frame.
 func (f *Fit) elements(size int, frame []byte) (int, error) {
 	room := size - f.offset
 	if room < 0 {

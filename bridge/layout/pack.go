@@ -9,7 +9,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// The modes for packing and unpacking, immutable.
+// Modes for packing and unpacking. They are immutable.
 var (
 	encoding = encodingMode()
 	decoding = decodingMode()
@@ -23,8 +23,8 @@ func encodingMode() cbor.EncMode {
 	return mode
 }
 
-// decodingMode allows as much as the largest good layout needs. A struct takes two levels: the
-// list of its fields, and one of them.
+// decodingMode returns a mode with the limits of the largest valid layout. A struct takes two levels of nesting: the
+// list of its fields, and each field.
 func decodingMode() cbor.DecMode {
 	mode, err := cbor.DecOptions{
 		DupMapKey:        cbor.DupMapKeyEnforcedAPF,
@@ -40,9 +40,9 @@ func decodingMode() cbor.DecMode {
 	return mode
 }
 
-// Pack is a layout as it goes to another host: CBOR (RFC 8949) in core deterministic encoding,
-// maps with the integer keys that stand beside the fields of Layout, Field and Word. There is one
-// way only to write a layout. The error says what another host would have against it.
+// Pack encodes a layout for other hosts: CBOR (RFC 8949) in core deterministic encoding. The integer keys of the maps
+// are those in the tags of Layout, Field and Word. Each layout has exactly one encoding. The error is the reason why
+// another host would reject the layout.
 func (l *Layout) Pack() ([]byte, error) {
 	packed, err := encoding.Marshal(l)
 	if err == nil {
@@ -56,31 +56,31 @@ func (l *Layout) Pack() ([]byte, error) {
 
 var errDamaged = errors.New("not a layout as this version knows it")
 
-// Unpack is the layout that Pack has packed. It trusts nothing: the layout passes Check, and what
-// it does not know, or is written in another way, is an error. The text of an error is plain.
+// Unpack decodes a layout encoded by Pack. The input is untrusted: the layout must pass Check, and unknown keys or
+// another encoding are errors. The text of an error is safe to display.
 func Unpack(packed []byte) (*Layout, error) {
 	if len(packed) > MaxText {
 		return nil, fmt.Errorf("%d bytes: want at most %d", len(packed), MaxText)
 	}
 	l := &Layout{}
 	if decoding.Unmarshal(packed, l) != nil {
-		return nil, errDamaged // the text of the library may quote what was sent
+		return nil, errDamaged // the CBOR library's error may quote the input
 	}
 	if again, err := encoding.Marshal(l); err != nil || !bytes.Equal(again, packed) {
 		return nil, errDamaged
 	}
 	if found := l.Check(); len(found) > 0 {
-		return nil, errors.New(found[0].Text) // any name that a text tells has passed before
+		return nil, errors.New(found[0].Text) // names in this text have been checked before
 	}
 	return l, nil
 }
 
-// Same reports whether two layouts say the same.
+// Same reports whether two layouts are equal.
 func (l *Layout) Same(as *Layout) bool {
 	a, errA := l.Pack()
 	b, errB := as.Pack()
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
-// Hash names a packed layout: its SHA-256.
+// Hash returns the SHA-256 of a packed layout, which identifies it.
 func Hash(packed []byte) [sha256.Size]byte { return sha256.Sum256(packed) }

@@ -6,8 +6,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// AnswerLimit bounds the layouts that one peer gets, so that its requests take no capacity of the link from frames: 1 MiB at
-// once, then 100 KiB a second, and MaxUnanswered requests that wait for the answer of another host.
+// AnswerLimit bounds the layouts that one peer is sent, so that its requests take little capacity of the link from
+// frames. It allows 1 MiB at once, then 100 KiB a second, and MaxUnanswered requests that wait for another host's
+// answer.
 type AnswerLimit struct {
 	bytes   *rate.Limiter // in units of answerUnit
 	waiting int
@@ -25,10 +26,10 @@ func (a *AnswerLimit) Allows(now time.Time) bool {
 	return a.bytes.TokensAt(now) >= 1 && a.waiting < MaxUnanswered
 }
 
-// Sent counts a layout of so many bytes that was sent to the peer.
+// Sent counts a layout of size bytes that was sent to the peer.
 func (a *AnswerLimit) Sent(now time.Time, size int) { a.bytes.ReserveN(now, 1+size/answerUnit) }
 
-// Wait counts a request of the peer that waits for another host, until the returned function is called.
+// Wait counts a request of the peer that waits for another host's answer, until the returned function is called.
 func (a *AnswerLimit) Wait() (end func()) {
 	a.waiting++
 	return func() { a.waiting-- }

@@ -7,9 +7,9 @@ import (
 	"achbridge/wire"
 )
 
-// Cache has the layouts that peers have answered. The zero value is empty and ready for use.
+// Cache holds the layouts that peers have sent. The zero value is an empty cache, ready for use.
 type Cache struct {
-	list []cachedLayout // the most recently used one last
+	list []cachedLayout // ordered by last use, the most recent last
 }
 
 type cachedLayout struct {
@@ -24,7 +24,7 @@ const maxCached = 256
 // Len returns the number of layouts in the cache.
 func (c *Cache) Len() int { return len(c.list) }
 
-// Packed returns a layout, or nil if it is not in the cache. The layout counts as used.
+// Packed returns a layout, or nil if it is not in the cache. It marks the layout as used.
 func (c *Cache) Packed(hash wire.Hash) []byte {
 	i := slices.IndexFunc(c.list, func(l cachedLayout) bool { return l.hash == hash })
 	if i < 0 {
@@ -45,7 +45,7 @@ func (c *Cache) Fit(hash wire.Hash) *layout.Fit {
 	return nil
 }
 
-// add keeps a layout. If there are too many, it replaces the least recently used one.
+// add adds a layout. If the cache is full, the layout replaces the least recently used one.
 func (c *Cache) add(one cachedLayout) {
 	if len(c.list) >= maxCached {
 		c.list = slices.Delete(c.list, 0, 1)

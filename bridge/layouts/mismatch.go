@@ -8,15 +8,15 @@ import (
 	"achbridge/bridge/status"
 )
 
-// SizeCheck compares the newest frame of a channel with the channel's layout when a user asks for the status. No frame is
-// checked on its way.
+// SizeCheck compares the newest frame of a channel with the channel's layout when a user asks for the status. Frames are
+// not checked when they are sent or received.
 type SizeCheck struct {
 	Fit    *layout.Fit
 	From   status.TypeSource
-	Newest func(buf []byte) (int, error) // as localach.Reader.TryNext
+	Newest func(buf []byte) (int, error) // copies the newest frame, as localach.Reader.TryNext does
 }
 
-// maxCopied is the size, in bytes, of the largest frame that is copied to read the length of its tail.
+// maxCopied is the size in bytes of the largest frame that is copied to check the length of its tail.
 const maxCopied = 64 << 10
 
 // Mismatch returns how the newest frame does not fit the layout, or nil if it fits or cannot be read now. It copies the frame

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Requests are the layouts that one peer is asked for: at most MaxUnanswered at a time, and 20 a second.
+// Requests holds the layout requests to one peer: at most MaxUnanswered at a time, and 20 a second.
 type Requests struct {
 	cache    *Cache
 	ask      func(channel string) (id uint32)
 	queued   []*Request          // not sent yet
-	sent     map[uint32]*Request // by the id of the wire.Describe
+	sent     map[uint32]*Request // by the id of their wire.Describe
 	rejected map[wire.Hash]string
 	limiter  *rate.Limiter
 }
 
-// Request is one layout that a peer is asked for.
+// Request is the request for one layout to a peer.
 type Request struct {
 	hash      wire.Hash
 	channel   string
@@ -30,22 +30,23 @@ type Request struct {
 	callbacks []func(Answer)
 }
 
-// Answer has the packed layout, checked for layout.Unpack, or the reason why there is none.
+// Answer has the packed layout, which layout.Unpack accepts, or the reason why there is none.
 type Answer struct {
 	Packed []byte
 	Why    string
 }
 
-// MaxUnanswered is how many layouts a peer is asked for before it has answered.
+// MaxUnanswered is the maximum number of unanswered layout requests to one peer.
 const MaxUnanswered = 8
 
 const (
 	maxQueued     = 256
-	maxRejected   = 64 // hashes that are remembered for each peer
+	maxRejected   = 64 // hashes of rejected layouts remembered for each peer
 	answerTimeout = 5 * time.Second
 )
 
-// NewRequests returns the requests to one peer. ask sends a wire.Describe and returns its id. What the peer answers goes into cache.
+// NewRequests returns the requests to one peer. ask sends a wire.Describe and returns its id. Layouts that the peer
+// sends are added to cache.
 func NewRequests(cache *Cache, ask func(channel string) (id uint32)) *Requests {
 	return &Requests{
 		cache: cache, ask: ask,
@@ -54,7 +55,7 @@ func NewRequests(cache *Cache, ask func(channel string) (id uint32)) *Requests {
 	}
 }
 
-// Add requests the layout of a channel, unless it is requested already. It returns nil if too many requests are queued.
+// Add requests the layout of a channel unless that is already requested. It returns nil if too many requests are queued.
 func (r *Requests) Add(now time.Time, hash wire.Hash, channel string) *Request {
 	for _, q := range r.sent {
 		if q.hash == hash {
@@ -75,8 +76,8 @@ func (r *Requests) Add(now time.Time, hash wire.Hash, channel string) *Request {
 	return q
 }
 
-// Send ends the requests that the peer has not answered in time, and sends queued ones as far as the limits allow. Call it
-// from time to time.
+// Send ends requests that the peer has not answered in time, and sends queued ones as far as the limits allow. The node
+// calls it periodically.
 func (r *Requests) Send(now time.Time) {
 	for id, q := range r.sent {
 		if !now.Before(q.expiresAt) {
@@ -160,7 +161,7 @@ func (q *Request) Done() <-chan struct{} { return q.done }
 // Answer returns the answer once Done is closed. Any goroutine may call it.
 func (q *Request) Answer() Answer { return q.answer }
 
-// Then has f called with the answer, on the node's goroutine. Call it before Done is closed.
+// Then registers f to be called with the answer, on the node's goroutine. Call it before Done is closed.
 func (q *Request) Then(f func(Answer)) { q.callbacks = append(q.callbacks, f) }
 
 func (q *Request) end(a Answer) {

@@ -11,13 +11,13 @@ import (
 // Rule names the layout of the channels whose name matches a pattern.
 type Rule struct {
 	Channels string // a pattern, as in path.Match, of this host's channels, of mirrors, or as HOST/CHANNEL
-	Packed   []byte // as layout.Pack returns it; nil: unknown
+	Packed   []byte // as returned by layout.Pack; nil means unknown
 
 	hash wire.Hash   // zero if Packed is nil
 	fit  *layout.Fit // nil if Packed is nil
 }
 
-// Rules are tried in order.
+// Rules are tried in order; the first one that matches applies.
 type Rules []Rule
 
 // Prepared returns a copy of the rules for ForLocal and ForMirror. It drops layouts that cannot be unpacked.
@@ -35,12 +35,12 @@ func (r Rules) Prepared() Rules {
 	return r
 }
 
-// ForLocal returns the first rule for a channel of this host, or nil.
+// ForLocal returns the first rule that matches a channel of this host, or nil.
 func (r Rules) ForLocal(channel string) *Rule {
 	return r.first(func(pattern string) bool { return rule.Match(pattern, channel) })
 }
 
-// ForMirror returns the first rule for a mirror, or nil. of is the mirror's HOST/CHANNEL.
+// ForMirror returns the first rule that matches a mirror, or nil. of is the mirror's HOST/CHANNEL.
 func (r Rules) ForMirror(of, name string) *Rule {
 	return r.first(func(pattern string) bool { return rule.MatchType(pattern, of, name) })
 }

@@ -15,27 +15,27 @@ import (
 	"achbridge/wire"
 )
 
-// Channel is one channel of this host that peers may be allowed to read. Only its Table writes the fields.
+// Channel is one channel of this host that peers may be allowed to read. Only its Table modifies the fields.
 type Channel struct {
 	Name     string
-	Ring     *localach.Channel // nil when it cannot be used; links may use it too
-	Copies   *ring.Snapshots   // copies of its large frames
-	Tag      localach.Tag      // tag of the mirror that it is; zero for others
-	IsMirror bool              // a mirror by its tag, or an adopted channel that a mirror writes into
-	Reason   string            // why it is not offered to all peers; empty if it is
+	Ring     *localach.Channel // nil if the channel cannot be used; links may use Ring too
+	Copies   *ring.Snapshots   // copies of the channel's large frames
+	Tag      localach.Tag      // tag of the mirror file; zero if the channel is not a mirror
+	IsMirror bool              // the channel is a mirror by its tag, or an adopted channel that a mirror writes into
+	Reason   string            // why the channel is not offered to all peers; empty if it is
 	Cause    status.Cause      // the cause of Reason
-	Layout   *layouts.Rule     // layout of its frames; nil if none is known here, or for a mirror
+	Layout   *layouts.Rule     // layout of the frames; nil for a mirror, or if no rule of this host has one
 
-	retryAt   time.Duration     // when to try again to open it; 0 for never
-	checkAt   time.Duration     // when to check again that its file has not changed
-	isOmitted bool              // it is not open because too many are
-	before    *localach.Channel // closed; the channel whose file a program is replacing, nil for none
+	retryAt   time.Duration     // next time to try to open the channel; 0 means never
+	checkAt   time.Duration     // next time to check that the channel's file has not changed
+	isOmitted bool              // the channel is not open because too many others are
+	before    *localach.Channel // closed; the channel whose file a program is replacing; nil means none
 
-	largest   int           // bytes of the largest frame seen, if above the nominal size
-	largestAt time.Duration // when the ring was last searched for it; 0 for never
+	largest   int           // size of the largest frame seen, bytes, if above the nominal size
+	largestAt time.Duration // when the ring was last searched for its largest frame; 0 means never
 }
 
-// IsOpen reports whether there is a channel that can be read.
+// IsOpen reports whether the channel can be read. c may be nil.
 func (c *Channel) IsOpen() bool { return c != nil && c.Ring != nil }
 
 func (c *Channel) close() {
@@ -49,8 +49,7 @@ func (c *Channel) isSame(old *Channel) bool {
 	return c.IsOpen() && old.IsOpen() && c.Ring.Epoch() == old.Ring.Epoch() && old.Ring.Check() == nil
 }
 
-// isDue reports whether to open the channel again: its file has changed, or it could not be
-// used and it is time for another try.
+// isDue reports whether to open the channel again: its file has changed, or an unusable channel is due for another try.
 func (c *Channel) isDue(now time.Duration) bool {
 	if c.IsOpen() {
 		return c.Ring.Check() != nil
@@ -69,15 +68,14 @@ func (c *Channel) Status() status.Local {
 }
 
 const (
-	// retryAfter is how often a channel that cannot be used is tried again.
+	// retryAfter is the interval between attempts to open an unusable channel.
 	retryAfter = time.Second
-	// sizeAgain is how long the size of a channel's largest frame is kept before the ring is
-	// searched again.
+	// sizeAgain is the interval between searches of a ring for its largest frame.
 	sizeAgain = time.Second
 )
 
-// LargestFrame returns the size of the largest frame seen in an open channel, in bytes; 0 if none
-// was above the nominal size.
+// LargestFrame returns the size in bytes of the largest frame seen in an open channel, 0 if none was above the nominal
+// size. It searches the ring at most once per sizeAgain.
 func (c *Channel) LargestFrame(now time.Duration) int {
 	if c.largestAt == 0 || now >= c.largestAt+sizeAgain {
 		c.largestAt = max(now, 1)
@@ -88,7 +86,8 @@ func (c *Channel) LargestFrame(now time.Duration) int {
 	return c.largest
 }
 
-// find returns a channel as it is now, open or with the reason why it is not offered; nil if it does not exist.
+// find returns the current state of a channel: open, or with the reason why it is not offered. It returns nil if the
+// channel does not exist.
 func (t *Table) find(name string) *Channel {
 	c, facts := &Channel{Name: name}, t.cfg.Facts(name)
 	switch {
@@ -120,8 +119,7 @@ func (c *Channel) refuse(cause status.Cause, reason string) *Channel {
 	return c
 }
 
-// open opens a channel so that its epoch differs from the one before when
-// the same file was initialised again in place.
+// open opens a channel. If the same file was initialised again in place, the channel gets another epoch than before.
 func (t *Table) open(name string, old *Channel) (*localach.Channel, error) {
 	switch {
 	case old == nil:
@@ -133,7 +131,7 @@ func (t *Table) open(name string, old *Channel) (*localach.Channel, error) {
 	return t.cfg.Dir.TryOpen(name)
 }
 
-// judge decides whether a channel that was opened is offered.
+// judge decides whether an opened channel is offered. It closes found if the channel is not to be read.
 func (t *Table) judge(c *Channel, found *localach.Channel, facts Facts) *Channel {
 	_, meta := mirror.MetaOf(c.Name, c.Tag)
 	c.IsMirror = c.Tag != (localach.Tag{}) && !meta || facts.IsMirror
@@ -160,9 +158,9 @@ func (t *Table) judge(c *Channel, found *localach.Channel, facts Facts) *Channel
 	return c
 }
 
-// fail records why a channel cannot be used, and when to try again. It logs a reason that is new.
+// fail records why a channel cannot be used, and when to retry. It logs the reason if that has changed.
 func (t *Table) fail(c, old *Channel, err error) {
-	unready := errors.Is(err, localach.ErrHalfCreated) || errors.Is(err, localach.ErrTruncated) // libach is creating it
+	unready := errors.Is(err, localach.ErrHalfCreated) || errors.Is(err, localach.ErrTruncated) // libach is still creating the file
 	if errors.Is(err, localach.ErrForeign) || errors.Is(err, localach.ErrCorrupt) && !unready {
 		err = fmt.Errorf("%w; %s", err, t.fix(c, err))
 	}
@@ -181,8 +179,8 @@ func (t *Table) fail(c, old *Channel, err error) {
 	}
 }
 
-// fix returns what to do about a channel that the node cannot use. A mirror whose file is corrupt, since its daemon was
-// killed while it wrote, needs nothing: the node replaces its file.
+// fix returns how the user can repair an unusable channel. A mirror whose daemon was killed while writing has a corrupt
+// file, which the node replaces itself.
 func (t *Table) fix(c *Channel, err error) string {
 	if errors.Is(err, localach.ErrForeign) {
 		return fmt.Sprintf("its own programs can use it: run the achd that belongs to them, and mirror achd://%s/%s elsewhere", t.cfg.Host, c.Name)

@@ -14,35 +14,35 @@ import (
 	"achbridge/localach"
 )
 
-// Config has what a Table needs of the node.
+// Config holds the parameters that a Table gets from the node.
 type Config struct {
 	Host    string
 	Dir     localach.Dir
-	Limit   int // most channels that may be open
+	Limit   int // maximum number of open channels
 	Copying *ring.Resources
 	Now     func() time.Duration
-	Tick    time.Duration // between calls of Check
+	Tick    time.Duration // interval between calls of Check
 	Log     *slog.Logger
-	Warn    func(message string, e status.Event, args ...any) // logs a problem, not too often
-	// Facts returns what the node knows of a channel.
+	Warn    func(message string, e status.Event, args ...any) // logs a problem, at a limited rate
+	// Facts returns the node's rules and mirrors that concern a channel.
 	Facts func(channel string) Facts
 	// Closing is called before a channel of the table is closed or replaced.
 	Closing func(channel string)
 }
 
-// Facts is what the node knows of a channel, whether the channel exists or not.
+// Facts describes a channel by the node's rules and mirrors, whether the channel exists or not.
 type Facts struct {
-	IsExported   bool          // an export rule lets some peer read it
+	IsExported   bool          // an export rule lets at least one peer read the channel
 	IsNamed      bool          // an export rule names exactly this channel
-	IsPushed     bool          // a push sends it to a peer
-	IsRelayed    bool          // a relay rule names it
-	IsMirror     bool          // a mirror of this host writes into it
-	IsTemporary  bool          // its name is one of temporary mirrors
-	UnprovenHost string        // host that feeds it without authentication; empty for none
-	Layout       *layouts.Rule // layout of its frames by this host's rules; nil if no rule has one
+	IsPushed     bool          // a push rule sends the channel to a peer
+	IsRelayed    bool          // a relay rule names the channel
+	IsMirror     bool          // a mirror of this host writes into the channel
+	IsTemporary  bool          // the name is that of a temporary mirror
+	UnprovenHost string        // host that feeds the channel without authentication; empty means none
+	Layout       *layouts.Rule // layout of the frames by this host's rules; nil if no rule has one
 }
 
-// Table has the channels of this host.
+// Table holds the channels of this host.
 type Table struct {
 	cfg       Config
 	byName    map[string]*Channel
@@ -53,16 +53,18 @@ type Table struct {
 // New returns an empty table.
 func New(cfg Config) *Table { return &Table{cfg: cfg, byName: make(map[string]*Channel)} }
 
-// Get returns a channel, nil if it does not exist.
+// Get returns a channel, or nil if it does not exist.
 func (t *Table) Get(name string) *Channel { return t.byName[name] }
 
-// All returns the channels by name, in no order. They may be updated meanwhile.
+// All returns the channels by name, in no particular order. The caller may update channels while iterating.
 func (t *Table) All() iter.Seq2[string, *Channel] { return maps.All(t.byName) }
 
-// NoInotify returns why the kernel does not report changes of the directory, which is polled then; empty if it does.
+// NoInotify returns why the kernel does not report changes of the directory, which is then polled. It returns "" if
+// inotify works.
 func (t *Table) NoInotify() string { return t.noInotify }
 
-// Handle takes an event about the directory itself. It returns false for the change of a channel, for which Update is to be called.
+// Handle handles an event about the directory itself. It returns false for the change of a channel; the caller must then
+// call Update.
 func (t *Table) Handle(e localach.Event) bool {
 	switch e.Kind {
 	case localach.Polling, localach.Notified:
@@ -80,8 +82,8 @@ func (t *Table) Handle(e localach.Event) bool {
 	return true
 }
 
-// Update opens a channel that appeared, was replaced or got damaged, and forgets one that is gone. It reports whether peers may
-// see a change.
+// Update opens a channel that appeared, was replaced or was damaged, and removes one whose file is gone. It reports
+// whether peers may see a change.
 func (t *Table) Update(name string) (changed bool) {
 	old, found := t.byName[name], t.find(name)
 	if found.isSame(old) {
@@ -101,7 +103,7 @@ func (t *Table) Update(name string) (changed bool) {
 	return true
 }
 
-// add puts a channel into the table. It closes the channel if too many are open.
+// add adds a channel to the table. It closes the channel if too many are open.
 func (t *Table) add(c *Channel) {
 	t.byName[c.Name] = c
 	if !c.IsOpen() {
@@ -116,7 +118,7 @@ func (t *Table) add(c *Channel) {
 	t.warnOmitted(c.Name, c.Reason)
 }
 
-// shut closes a channel of the table, if it is open.
+// shut closes a channel of the table if it is open.
 func (t *Table) shut(c *Channel) {
 	if c.IsOpen() {
 		c.close()
@@ -130,12 +132,11 @@ func (t *Table) warnOmitted(name, why string) {
 	t.cfg.Warn("channel left out", status.Event{Kind: status.EventRefused, Channel: name, Text: why}, "cause", why)
 }
 
-// checkedAtOnce is how many channels without readers are checked in one tick. Each check is a
-// system call.
+// checkedAtOnce is the maximum number of channels without readers checked in one tick. Each check is a system call.
 const checkedAtOnce = 2000
 
-// Check calls update for each channel whose file has changed since the channel was opened, and for those that could not be used
-// and are due for another try.
+// Check calls update for each channel whose file has changed since it was opened, and for unusable channels that are due
+// for another try.
 func (t *Table) Check(update func(name string)) {
 	now := t.cfg.Now()
 	for name, c := range t.byName {
@@ -149,13 +150,14 @@ func (t *Table) Check(update func(name string)) {
 	}
 }
 
-// spread returns how long to wait until a channel without readers is checked again.
+// spread returns the delay until a channel without readers is checked again. It includes a random part, so that checks
+// are spread over the ticks.
 func (t *Table) spread() time.Duration {
 	rounds := time.Duration(len(t.byName) / checkedAtOnce)
 	return rounds*t.cfg.Tick/2 + rand.N(rounds*t.cfg.Tick+1)
 }
 
-// Close closes all channels. The table is not used again.
+// Close closes all channels. The table must not be used afterwards.
 func (t *Table) Close() {
 	for _, c := range t.byName {
 		c.close()

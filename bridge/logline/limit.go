@@ -2,22 +2,22 @@ package logline
 
 import "time"
 
-// Limit limits a log line that others can cause. It counts the causes, so that each line
-// can say how many it stands for. The caller keeps it from concurrent use, and gives the
-// time by any clock that does not go back.
+// Limit limits the rate of a log line that other hosts or programs can cause. It counts the causes, so that each line
+// can contain the number since the last line. It is not safe for concurrent use. The caller may use any clock that does
+// not go backwards.
 type Limit struct {
-	Burst  int           // lines at once; 0 is 1
-	Period time.Duration // after a burst, one line in each
+	Burst  int           // lines at once; 0 means 1
+	Period time.Duration // interval between lines after a burst
 
-	causes int           // since the last line
+	causes int           // number of causes since the last line
 	full   time.Duration // when Burst lines may be written at once again
 }
 
-// Add counts one more cause for the line.
+// Add counts one more cause of the line.
 func (l *Limit) Add() { l.causes++ }
 
-// Due returns how many causes the line stands for, and whether to write it now. It is not
-// due without a cause.
+// Due reports whether to write the line now, and returns the number of causes since the last one. The line is not due
+// without a cause.
 func (l *Limit) Due(now time.Duration) (causes int, ok bool) {
 	next := max(l.full, now) + l.Period
 	if l.causes == 0 || next-now > time.Duration(max(1, l.Burst))*l.Period {
@@ -28,7 +28,7 @@ func (l *Limit) Due(now time.Duration) (causes int, ok bool) {
 	return causes, true
 }
 
-// Cause is Add and Due: it counts a cause whose line is to be written at once.
+// Cause calls Add and Due: it counts a cause whose line may be written at once.
 func (l *Limit) Cause(now time.Duration) (causes int, ok bool) {
 	l.Add()
 	return l.Due(now)

@@ -1,6 +1,5 @@
-// Package logline takes the lines of a log to where they are read, without waiting for
-// the reader. A terminal that was stopped, a pipe that is full, or a journal that hangs
-// may hold up the log, never who writes it.
+// Package logline writes log lines to their reader without blocking the caller. A stopped terminal, a full pipe or a
+// hanging journal can delay the log, but never the program that writes it.
 package logline
 
 import (
@@ -11,34 +10,32 @@ import (
 	"time"
 )
 
-// maxWaiting is how many bytes of lines wait for the reader at most; further lines are
-// left out and counted.
+// maxWaiting is the maximum size of lines waiting for the reader, bytes. Further lines are dropped and counted.
 const maxWaiting = 256 << 10
 
-// Writer hands lines on to another writer. It is safe for concurrent use. Its goroutine
-// runs only while lines wait.
+// Writer passes lines on to another writer. It is safe for concurrent use. Its goroutine runs only while lines wait.
 type Writer struct {
 	to io.Writer
 
 	mu      sync.Mutex
-	waiting []entry // the first is being written
-	bytes   int     // of these
-	left    int     // lines left out since the last one that was taken
-	failing bool    // the last line could not be written
+	waiting []entry // the first one is being written
+	bytes   int     // size of the waiting entries
+	left    int     // lines that were dropped or could not be written, and are not reported yet
+	failing bool    // the last write failed
 	empty   chan struct{}
 }
 
-// entry is a line, or what tells of lines that were left out.
+// entry is one write of log lines, or a line that reports dropped ones.
 type entry struct {
 	text  []byte
-	lines int // that are lost if it cannot be written
+	lines int // number of log lines that are lost if the entry cannot be written
 }
 
-// New returns a Writer that hands lines on to a writer, which gets one call at a time.
+// New returns a Writer that passes lines on to another writer, one call at a time.
 func New(to io.Writer) *Writer { return &Writer{to: to} }
 
-// Write takes a copy of one line, or of several. It neither waits nor fails: a line for
-// which there is no room is counted, and the count is told in its place.
+// Write copies one or more lines. It neither blocks nor fails. A call without room is dropped and counted as one line; a
+// line with the number of dropped lines is written in their place.
 func (w *Writer) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,8 +52,7 @@ func (w *Writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Flush waits until every line is written, at most for limit. It reports whether
-// they are.
+// Flush waits until every line is written, but at most for limit. It reports whether every line was written.
 func (w *Writer) Flush(limit time.Duration) bool {
 	w.mu.Lock()
 	empty := w.empty
@@ -74,7 +70,7 @@ func (w *Writer) Flush(limit time.Duration) bool {
 	}
 }
 
-// drain writes what waits, and ends when that is all.
+// drain writes the waiting entries, and returns when there are no more.
 func (w *Writer) drain() {
 	for line, ok := w.next(nil); ok; line, ok = w.next(line) {
 		_, err := w.to.Write(line)
@@ -84,8 +80,7 @@ func (w *Writer) drain() {
 	}
 }
 
-// next is done with the line that was written, nil for none, and returns the one to
-// write now.
+// next removes the entry that was written (nil for none), and returns the next one to write.
 func (w *Writer) next(written []byte) (line []byte, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +103,7 @@ func (w *Writer) next(written []byte) (line []byte, ok bool) {
 	return w.waiting[0].text, true
 }
 
-// tellLeft has the lines told that were left out, if there are any. Needs w.mu.
+// tellLeft queues a line with the number of dropped lines, if there are any. w.mu must be held.
 func (w *Writer) tellLeft() {
 	if w.left == 0 {
 		return
@@ -119,7 +114,7 @@ func (w *Writer) tellLeft() {
 	w.left = 0
 }
 
-// add needs w.mu.
+// add queues an entry. w.mu must be held.
 func (w *Writer) add(e entry) {
 	w.waiting = append(w.waiting, e)
 	w.bytes += len(e.text)

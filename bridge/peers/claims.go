@@ -8,12 +8,11 @@ import (
 	"achbridge/bridge/transport"
 )
 
-// Any host on the network can announce any number of nodes, also at addresses of other hosts,
-// and each dial sends half a dozen packets there. So dials to peers that are only announced
-// share a budget: a few at once, then a few a second. Each dial is to one address, and the
-// sources of announcements take turns. A dial that finds the announced node gives its share
-// back, since only a member of the network can answer so. So twenty robots that are switched
-// on together are linked as fast as they answer. Listed and proved peers need no budget.
+// Any host on the network can announce any number of nodes, also at addresses of other hosts, and each dial sends about
+// six packets there. So dials to peers that are only announced share a budget: a few at once, then a few a second. Each
+// dial is to one address, and the sources of announcements take turns. A dial that reaches the announced node is not
+// charged, since only a member of the network can complete the handshake. So twenty robots that are switched on together
+// are linked as fast as they answer. Listed and proved peers need no budget.
 const (
 	claimsAtOnce = 8
 	claimEvery   = 250 * time.Millisecond
@@ -44,15 +43,15 @@ func newClaims() claims {
 	}
 }
 
-// rateLimiter lets something happen burst times at once, and then once in every. It is not a rate.Limiter, since a dial to a real
-// peer is given back.
+// rateLimiter allows burst events at once, then one per every. It is not a rate.Limiter, because the dial to a real peer
+// is given back.
 type rateLimiter struct {
 	burst int
 	every time.Duration
-	full  time.Duration // when all burst are there again
+	full  time.Duration // when all burst events are available again
 }
 
-// take takes one if it is there now.
+// take takes one event if one is available now.
 func (a *rateLimiter) take(now time.Duration) bool {
 	if !a.has(now) {
 		return false
@@ -61,7 +60,7 @@ func (a *rateLimiter) take(now time.Duration) bool {
 	return true
 }
 
-// has reports whether there is one now.
+// has reports whether an event is available now.
 func (a *rateLimiter) has(now time.Duration) bool {
 	return max(a.full, now)+a.every-now <= time.Duration(a.burst)*a.every
 }
@@ -105,10 +104,9 @@ func (t *Table) dialClaims(now time.Duration, list []candidate) (dials []*Dial) 
 	return dials
 }
 
-// choose returns the index of the claim to dial next; list is in random order. It alternates
-// between a claim of a source that was never dialled, and one of the source that was dialled
-// longest ago. So neither a flood of new sources nor many old ones can keep a robot waiting for
-// long.
+// choose returns the index of the claim to dial next; list is in random order. It alternates between a claim of a source
+// that was never dialled and one of the source that was dialled longest ago. So neither a flood of new sources nor many
+// old ones can delay a robot for long.
 func (c *claims) choose(list []candidate) (best int) {
 	rank := func(x candidate) uint64 {
 		turn := c.turns[x.p.Source]
@@ -138,8 +136,8 @@ func (c *claims) note(source string) {
 	}
 }
 
-// settleClaim gives the share of a dial back if the announced node has answered. If not, it delays the next round of the
-// peer's addresses.
+// settleClaim gives the budget of a dial back if the announced node has answered. If not, it delays the next round of
+// the peer's addresses.
 func (t *Table) settleClaim(now time.Duration, d *Dial, s *End) {
 	p := d.peer
 	if p.Source == "" {

@@ -19,7 +19,7 @@ const (
 	maxHubDials = 16
 )
 
-// hubNeed says since when a host at the hub has to be dialled.
+// hubNeed records since when a host at the hub has to be dialled.
 type hubNeed struct {
 	aloneAt  time.Duration // since when the host has no link or a silent one; 0 while it has a link
 	aloneFor time.Duration // how long the host may have no link
@@ -84,7 +84,7 @@ func (p *peer) delayByHub(now time.Duration) {
 	p.dueAt = now + Backoff(p.failures, longest)
 }
 
-// unlinkedByHub has a host dialled again whose link through the hub ended: at once if it had lasted.
+// unlinkedByHub schedules the next dial of a host whose link through the hub ended: at once if the link had lasted.
 func (t *Table) unlinkedByHub(now time.Duration, l *Link, end LinkEnd) {
 	for _, p := range t.entries {
 		switch {

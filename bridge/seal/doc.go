@@ -1,4 +1,4 @@
-// Package seal closes frames so that a hub can carry them which nobody trusts.
+// Package seal encrypts and authenticates frames, so that an untrusted hub can carry them.
 //
 //	key := seal.NewKey()                                  // for one channel; members get it over control
 //	s := seal.NewSealer(seal.Origin{Key: key, Node: node}, signer)
@@ -7,8 +7,7 @@
 //	o := seal.NewOpener(seal.Origin{Key: key, Node: node}, public, from)
 //	f, err := o.Open(buf[:0], b)
 //
-// It is pure: bytes in, value out. Only NewKey reads the system's random numbers. A Sealer or
-// an Opener belongs to one goroutine.
+// The package does no I/O. Only NewKey uses a source of randomness. A Sealer or an Opener belongs to one goroutine.
 //
 // # The sealed frame
 //
@@ -18,7 +17,7 @@
 //	offset  bytes  field
 //	     0      1  version     1
 //	     1      1  flags       bit 0: signed
-//	                           bit 1: owed, the debt to the newest frame of the ring
+//	                           bit 1: last-value delivery of the newest frame of the ring
 //	                           bits 2 … 4: 0
 //	                           bits 5 … 7: codec; 0: none, 1: S2 block, 2: Zstandard frame
 //	     2      8  key id      of the key that sealed it
@@ -35,23 +34,23 @@
 //	  78+n     64  signature   only if signed: Ed25519ctx (RFC 8032) of the SHA-256 of all
 //	                           before, with the context "achbridge/1 sealed frame"
 //
-// There is one way to write a frame: whatever else the fields could hold is refused.
+// A frame has only one encoding: any other value of a field is refused.
 //
-// # What is promised
+// # Guarantees
 //
-// A key is 32 random bytes and a random id, made for one channel and one life of its daemon,
-// and never derived. A Sealer counts from 1 and cannot be set back, so no nonce is used twice
-// under a key; when the counter is used up, it fails.
+// A key is 32 random bytes and a random id. It is generated for one channel and one incarnation of the daemon, and never
+// derived. A Sealer counts from 1 and cannot be reset, so no nonce is used twice under a key. When the counter is
+// exhausted, the Sealer fails.
 //
-// Whoever does not have the key can change no bit of a frame, and cannot give it to the reader
-// of another channel. An Opener takes each counter once and none below an earlier one, so that a
-// frame cannot be played again, nor an older one put after a newer. from is the least counter that
-// it takes at all: the origin names it with the key, so that frames from before are refused.
+// Without the key, an attacker can change no bit of a frame, and cannot give the frame to readers of another channel. An
+// Opener accepts each counter once, and none below an earlier one. So a frame cannot be replayed, and an older frame
+// cannot follow a newer one. from is the lowest counter that an Opener accepts. The origin sends it with the key, so
+// that earlier frames are refused.
 //
-// All readers of a channel have its key. Under an authority each frame is signed besides, by
-// the key of the host's certificate, and a reader takes only what the host has signed that its
-// control session is with. Under one shared network key nothing is signed: any member that has
-// the key of the channel can seal frames in the name of the origin.
+// All readers of a channel have its key. Under an authority, each frame is also signed with the key of the host's
+// certificate. A reader then accepts only frames signed by the host at the other end of its control session. Under one
+// shared network key, frames are not signed. Any member that has the channel's key can then seal frames in the name of
+// the origin.
 //
-// A hub can withhold a frame and deliver it later. Neither is seen here.
+// A hub can withhold a frame, or deliver it late. This package detects neither.
 package seal

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// Before is how many bytes stand before the data in a sealed frame.
+	// Before is the number of bytes before the data in a sealed frame.
 	Before = 62
 
 	version       = 1
@@ -26,16 +26,16 @@ const (
 
 // Frame is one frame of a channel.
 type Frame struct {
-	Epoch    uint64        // of the channel
+	Epoch    uint64        // epoch of the channel
 	Seq      uint64        // the origin's sequence number, from 1
-	Captured time.Duration // since the origin's node started; 0: unknown
-	Owed     bool          // the readers are owed the ring's newest frame: it may be put past its budget
-	Codec    wire.Codec    // of Data
+	Captured time.Duration // time since the origin's node started; 0 means unknown
+	Owed     bool          // last-value delivery: the ring's newest frame, which may be put past its budget
+	Codec    wire.Codec    // codec of Data
 	RawSize  int           // bytes of the frame before compression; 0 with wire.CodecNone
 	Data     []byte        // not empty
 }
 
-// header is what stands before the ciphertext, but for what Frame has.
+// header holds the fields before the ciphertext that are not in Frame.
 type header struct {
 	signed  bool
 	key     ID
@@ -45,7 +45,7 @@ type header struct {
 
 var errShort = errors.New("sealed frame: cut short")
 
-// check refuses what cannot be sealed.
+// check returns an error for a frame that cannot be sealed.
 func (f *Frame) check() error {
 	switch {
 	case f.Seq == 0:
@@ -63,7 +63,7 @@ func (f *Frame) check() error {
 	return nil
 }
 
-// appendHeader appends Before bytes.
+// appendHeader appends the header of Before bytes.
 func appendHeader(dst []byte, h header, f *Frame) []byte {
 	flags := byte(f.Codec) << codecShift
 	if h.signed {
@@ -82,7 +82,7 @@ func appendHeader(dst []byte, h header, f *Frame) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(f.RawSize))
 }
 
-// parse reads a sealed frame without opening it: Data is the ciphertext and the tag.
+// parse parses a sealed frame without decrypting it: Data is the ciphertext and the tag.
 func parse(b []byte) (h header, f Frame, signature []byte, err error) {
 	if len(b) < Before {
 		return h, f, nil, errShort
@@ -122,7 +122,7 @@ func parse(b []byte) (h header, f Frame, signature []byte, err error) {
 	return h, f, signature, err
 }
 
-// KeyOf returns which key has sealed a frame, as the frame says; it proves nothing.
+// KeyOf returns the key id in a sealed frame. The id is not authenticated.
 func KeyOf(b []byte) (ID, error) {
 	h, _, _, err := parse(b)
 	return h.key, err

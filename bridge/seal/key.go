@@ -12,17 +12,16 @@ const (
 	SecretSize = 32
 )
 
-// ID names a key. It is random, like the key.
+// ID identifies a key. It is random, like the key.
 type ID [idSize]byte
 
-// Key is the key of one channel. A key that becomes known to somebody who may not read the
-// channel has to be replaced by another one.
+// Key is the key of one channel. It must be replaced when somebody who may not read the channel knows it.
 type Key struct {
 	ID     ID
 	Secret [SecretSize]byte
 }
 
-// NewKey makes a random key.
+// NewKey generates a random key.
 func NewKey() Key {
 	var k Key
 	rand.Read(k.ID[:]) // never fails
@@ -30,24 +29,24 @@ func NewKey() Key {
 	return k
 }
 
-// Origin is where the frames of a key come from.
+// Origin identifies the sender of frames: the key and the node.
 type Origin struct {
 	Key  Key
-	Node [16]byte // of the host whose channel it is
+	Node [16]byte // node id of the channel's host
 }
 
-// aead returns the cipher of a key.
+// aead returns the AES-256-GCM cipher of a key.
 func (k Key) aead() cipher.AEAD {
 	block, err := aes.NewCipher(k.Secret[:])
 	if err != nil {
-		panic(err) // the size is right
+		panic(err) // cannot happen: the key has a valid size
 	}
 	gcm, err := cipher.NewGCM(block)
 	if err != nil {
-		panic(err) // so is AES's block
+		panic(err) // cannot happen: AES has the block size that GCM needs
 	}
 	return gcm
 }
 
-// nonce is what a cipher needs for a frame; it stands in its user, to be on the heap once.
+// nonce is the buffer for the nonce of a frame. It is part of its user, so that it is allocated only once.
 type nonce [12]byte

@@ -10,38 +10,39 @@ import (
 )
 
 var (
-	// errOtherKey says that a frame was sealed by another key, or names another origin: the key
-	// has changed, the frame is of another channel or host, or it is forged.
+	// errOtherKey is returned for a frame that was sealed with another key or names another origin. Either the key has
+	// changed, the frame is from another channel or host, or it is forged.
 	errOtherKey = errors.New("sealed frame: of another key")
-	// ErrReplayed says that a frame is not newer than one that was opened before, or is from
-	// before the reader was let in.
+	// ErrReplayed is returned for a frame that is not newer than a frame opened before, or that was sealed before the
+	// reader got access.
 	ErrReplayed = errors.New("sealed frame: seen before, or older")
-	// errForged says that a frame is not what the origin has sealed.
+	// errForged is returned for a frame that the origin did not seal.
 	errForged = errors.New("sealed frame: not sealed by its origin")
 )
 
-// Opener opens the frames of one channel, by one key.
+// Opener opens the frames of one channel that are sealed with one key.
 type Opener struct {
 	origin Origin
 	aead   cipher.AEAD
 	public ed25519.PublicKey
-	last   uint64 // counters above it are taken
+	last   uint64 // only higher counters are accepted
 	nonce  nonce
 }
 
-// NewOpener makes the opener of a key. It takes frames with the counter from or above. public is the
-// key of the certificate by which the origin has proved in its control session who it is; nil
-// under a shared network key, where frames are not signed.
+// NewOpener returns the opener for a key. It accepts frames with a counter of at least from. public is the key of the
+// certificate with which the origin authenticated in its control session. public is nil under a shared network key,
+// where frames are not signed.
 func NewOpener(origin Origin, public ed25519.PublicKey, from uint64) *Opener {
 	return &Opener{origin: origin, aead: origin.Key.aead(), public: public, last: max(from, 1) - 1}
 }
 
-// Last is the counter of the newest frame that was opened, or the highest one that is refused.
+// Last returns the counter of the newest opened frame, or from-1 before the first one. Frames up to this counter are
+// refused.
 func (o *Opener) Last() uint64 { return o.last }
 
-// Open opens b and appends the data to dst; Data of the result is that part of it. dst must not
-// overlap b. It allocates nothing if dst has room for b, but where it checks a signature. After an error,
-// which wraps one of the three above unless b cannot be parsed, the opener is as it was.
+// Open opens b and appends the data to dst; Data of the result refers to that part of dst. dst must not overlap b. If
+// dst has room for b, Open allocates only to check a signature. After an error the opener is unchanged. The error wraps
+// one of the three above, unless b cannot be parsed.
 func (o *Opener) Open(dst, b []byte) (Frame, error) {
 	h, f, signature, err := parse(b)
 	switch {

@@ -11,34 +11,32 @@ import (
 	"math"
 )
 
-// signing is how the hashes of frames are signed: Ed25519 itself would go over a frame twice, by
-// the slower SHA-512. The context keeps a signature from being good for anything
-// else that the same key signs.
+// signing has the options for signing the hash of a frame. Plain Ed25519 would read a frame twice, with the slower
+// SHA-512. The context makes the signature invalid for any other purpose of the same key.
 var signing = ed25519.Options{Context: "achbridge/1 sealed frame"}
 
-// errUsedUp says that a key has sealed 2^64-1 frames.
+// errUsedUp is returned after a key has sealed 2^64-1 frames.
 var errUsedUp = errors.New("seal: the key is used up: take another")
 
-// Sealer seals the frames of one channel, by one key.
+// Sealer seals the frames of one channel with one key.
 type Sealer struct {
 	origin  Origin
 	aead    cipher.AEAD
 	signer  crypto.Signer
-	counter uint64 // of the last frame
+	counter uint64 // counter of the last frame
 	nonce   nonce
 }
 
-// NewSealer makes the sealer of a key. A key must have only one in its life, since a second one
-// would use the same nonces. signer is the Ed25519 key of the host's certificate; nil: frames are
-// not signed.
+// NewSealer returns the sealer for a key. A key must have only one sealer ever, since a second one would reuse its
+// nonces. signer is the Ed25519 key of the host's certificate; nil means that frames are not signed.
 func NewSealer(origin Origin, signer crypto.Signer) *Sealer {
 	return &Sealer{origin: origin, aead: origin.Key.aead(), signer: signer}
 }
 
-// Last is the counter of the newest frame, 0 before the first.
+// Last returns the counter of the newest frame, 0 before the first one.
 func (s *Sealer) Last() uint64 { return s.counter }
 
-// Overhead is how many bytes longer a sealed frame is than its data.
+// Overhead returns how many bytes a sealed frame is longer than its data.
 func (s *Sealer) Overhead() int {
 	if s.signer == nil {
 		return Before + tagSize
@@ -46,10 +44,9 @@ func (s *Sealer) Overhead() int {
 	return Before + tagSize + signatureSize
 }
 
-// Seal appends f, sealed, to dst, which needs room for Overhead bytes beside the data, or memory
-// is allocated. Data may stand in dst exactly Before bytes behind its end; else it must not
-// overlap dst. Besides, only the signature allocates. After an error dst is as it was, and the
-// counter is used all the same.
+// Seal appends the sealed f to dst. It allocates memory if dst lacks room for the data and Overhead bytes; otherwise
+// only a signature allocates. f.Data may be in the memory of dst, exactly Before bytes after its end; otherwise it must
+// not overlap dst. After an error dst is unchanged, but the counter is used up.
 func (s *Sealer) Seal(dst []byte, f Frame) ([]byte, error) {
 	if err := f.check(); err != nil {
 		return dst, fmt.Errorf("seal: %w", err)

@@ -1,17 +1,16 @@
-// Package via names the protocols that sessions run over:
+// Package via names the transport protocols of sessions:
 //
 //	kind, err := via.Parse("quic") // as flags and files have it
 //	fmt.Println(kind == via.QUIC)
 //
-// It is apart from package transport, which speaks them, so that rules and status can
-// name a protocol without it.
+// It is separate from package transport, which implements the protocols, so that rules and status can name a protocol
+// without importing it.
 package via
 
 import "fmt"
 
-// Kind is the protocol that a session runs over. The zero value, Any, names none: the
-// choice is Dial's. Its JSON is any text, since a newer daemon may know more protocols;
-// who acts on it checks it.
+// Kind is the transport protocol of a session. The zero value, Any, lets Dial choose. JSON decoding accepts any text,
+// since a newer daemon may know more protocols. Code that acts on a Kind must check it.
 type Kind string
 
 const (
@@ -19,14 +18,14 @@ const (
 	QUIC Kind = "quic"
 	SCTP Kind = "sctp"
 
-	// Hub is TLS over a byte stream through a hub, for hosts to which there is no path.
-	// Nobody chooses it: Parse refuses it.
+	// Hub is TLS over a byte stream through a hub, for hosts without a direct path. Users cannot choose it: Parse
+	// rejects it.
 	Hub Kind = "hub"
 
-	Pipe Kind = "pipe" // of no network, see Pipe
+	Pipe Kind = "pipe" // sessions without a network, see session.Pipe
 )
 
-// String returns the name of a protocol, and auto for Any.
+// String returns the name of a protocol, or auto for Any.
 func (k Kind) String() string {
 	if k == Any {
 		return "auto"

@@ -52,7 +52,7 @@ func (c *Client) transport(connected func(net.Conn)) *http.Transport {
 	}
 }
 
-// Within returns a client that waits for an answer for as long as limit.
+// Within returns a client that waits for an answer for at most limit; 0 means no limit.
 func (c *Client) Within(limit time.Duration) *Client {
 	other := *c
 	other.http.Timeout = limit
@@ -64,8 +64,8 @@ func (c *Client) Get(ctx context.Context, path string, v any) (json.RawMessage, 
 	return c.ask(ctx, http.MethodGet, path, nil, v)
 }
 
-// GetSoFar is Get for an answer that takes a while. When ctx ends, it closes its end of the
-// connection, as a sign for the daemon to answer with what it has so far, and waits for that.
+// GetSoFar is Get for an answer that takes a while. When ctx ends, it closes its sending side of the connection. The
+// daemon then answers with the data that it has so far, and GetSoFar waits for that answer.
 func (c *Client) GetSoFar(ctx context.Context, path string, v any) (json.RawMessage, error) {
 	other := *c
 	other.http.Transport = c.transport(func(conn net.Conn) {
@@ -106,7 +106,7 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte, v an
 	return answer, nil
 }
 
-// begin sends a request, and returns an answer that is no error. Its caller closes the body.
+// begin sends a request and returns an answer without an error status. The caller closes the body.
 func (c *Client) begin(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://achbridge"+path, bytes.NewReader(body))
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Client) begin(ctx context.Context, method, path string, body []byte) (*
 	return nil, c.unreachable(err)
 }
 
-// unreachable turns a failed request into an error that names the cause and its cure.
+// unreachable turns a failed request into an error with its cause and a fix.
 func (c *Client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):

@@ -8,6 +8,6 @@
 //		fmt.Println(m.Name, m.State)
 //	}
 //
-// Requests and replies are JSON over HTTP. An error carries its cure and its exit code
-// (package ui). The type control in package daemon lists the paths.
+// Requests and replies are JSON over HTTP. An error has a fix and an exit code (package ui). The type control in package
+// daemon lists the paths.
 package api

@@ -15,8 +15,8 @@ type EventFollower struct {
 	after uint64
 }
 
-// Next returns the events since the last call. It waits for one at most as long as wait.
-// When the daemon has restarted since, Next returns all events of the new daemon.
+// Next returns the events since the last call. It waits up to wait for an event. If the daemon has restarted since, Next
+// returns all events of the new daemon.
 func (f *EventFollower) Next(ctx context.Context, c *Client, wait time.Duration) (status.EventList, error) {
 	query := url.Values{"after": {strconv.FormatUint(f.after, 10)}}
 	if wait > 0 {
@@ -37,8 +37,8 @@ func (f *EventFollower) Next(ctx context.Context, c *Client, wait time.Duration)
 	return l, nil
 }
 
-// EventWait is how long a request for events usually waits for one. AskAgain is the pause
-// before the next request when the daemon did not answer.
+// EventWait is how long a request for events usually waits for one. AskAgain is the pause before the next request after
+// the daemon did not answer.
 const (
 	EventWait = 5 * time.Second
 	AskAgain  = time.Second

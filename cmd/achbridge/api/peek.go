@@ -11,8 +11,8 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Peek asks for a mirror of the channel, HOST/CHANNEL. The daemon keeps the mirror until
-// ctx ends. gone receives an error when the daemon ends earlier.
+// Peek requests a mirror of the channel, HOST/CHANNEL. The daemon keeps the mirror until ctx ends. gone receives an
+// error if the daemon ends earlier.
 func (c *Client) Peek(ctx context.Context, of string) (p PeekReply, gone <-chan error, err error) {
 	patient := c.Within(0) // without a time limit
 	resp, err := patient.begin(ctx, http.MethodGet, "/v1/peek?"+url.Values{"of": {of}}.Encode(), nil)
@@ -26,7 +26,7 @@ func (c *Client) Peek(ctx context.Context, of string) (p PeekReply, gone <-chan 
 	ended := make(chan error, 1)
 	go func() {
 		defer resp.Body.Close()
-		_, _ = io.Copy(io.Discard, resp.Body) // the daemon sends nothing more: this waits for its end
+		_, _ = io.Copy(io.Discard, resp.Body) // the daemon sends nothing more, so the copy ends when the daemon ends
 		ended <- ui.Failure(errors.New("the daemon has ended, and with it the mirror of "+of), "start it: achbridge run")
 	}()
 	return p, ended, nil

@@ -24,23 +24,22 @@ type DaemonInfo struct {
 	Watch       Watch  `json:"watch"`
 }
 
-// Watch says what polling without pause for expected frames may cost, and has cost. Shares
-// are of one processor.
+// Watch describes the allowed and the used CPU time of busy polling for expected frames. Shares are of one CPU.
 type Watch struct {
-	Budget  float64 `json:"budget"`  // 0: never without pause, as with watch: low or on one processor
-	SpentS  float64 `json:"spent_s"` // since the daemon began
-	Resting bool    `json:"resting"` // not now: others want its processor
+	Budget  float64 `json:"budget"`  // share of one CPU; 0 means no busy polling, as with watch: low or on one CPU
+	SpentS  float64 `json:"spent_s"` // CPU seconds since the daemon started
+	Resting bool    `json:"resting"` // busy polling is paused, because other processes need its CPU
 }
 
-// DaemonSetup has the daemon's settings that doctor needs to check the same files and
-// interfaces, and what doctor cannot see from outside. Paths are absolute.
+// DaemonSetup has the daemon's settings that doctor needs to check the same files and interfaces, and facts that doctor
+// cannot see from outside. Paths are absolute.
 type DaemonSetup struct {
-	Config     string   `json:"config"` // empty: no configuration file
+	Config     string   `json:"config"` // empty if there is no configuration file
 	Key        string   `json:"key"`
-	State      string   `json:"state"` // empty: the default directory
+	State      string   `json:"state"` // empty means the default directory
 	Discovery  string   `json:"discovery"`
-	Interfaces []string `json:"interfaces"` // empty: all
-	// Memberships has an entry for each interface and family that the daemon uses for mDNS now. It is empty if there is
+	Interfaces []string `json:"interfaces"` // empty means all interfaces
+	// Memberships has an entry for each interface and family that the daemon uses for mDNS now. It is empty if there are
 	// none.
 	Memberships []Membership `json:"memberships"`
 }
@@ -54,12 +53,12 @@ type Membership struct {
 
 type StatusReply struct {
 	DaemonInfo
-	Goroutines int   `json:"goroutines"`     // in the daemon; a number that grows for ever is a bug
-	Achd       *Achd `json:"achd,omitempty"` // nil: achd's protocol is off
-	Hub        *Hub  `json:"hub,omitempty"`  // nil: no hub is used
+	Goroutines int   `json:"goroutines"`     // goroutines in the daemon; a number that keeps growing is a bug
+	Achd       *Achd `json:"achd,omitempty"` // nil if achd's protocol is off
+	Hub        *Hub  `json:"hub,omitempty"`  // nil if no hub is used
 	status.Report
-	// Troubles is what is wrong with all of this, the most costly first, as of achbridge why.
-	// While nobody looks repeatedly it has only what one look tells. Never null.
+	// Troubles lists the problems of all this, the most costly first, as in achbridge why. Unless a client polls
+	// repeatedly, it has only the problems that a single sample shows. It is never null.
 	Troubles []diagnose.Trouble `json:"troubles"`
 }
 
@@ -71,24 +70,24 @@ type TroublesReport struct {
 	WindowS  float64            `json:"window_s"`
 }
 
-// Hub says how it stands with the hub that this host uses.
+// Hub is the state of the connection to this host's hub.
 type Hub struct {
 	Address   string  `json:"address"` // tls://HOST:PORT
 	Connected bool    `json:"connected"`
-	SinceS    float64 `json:"since_s"`         // for how long it is connected, or is not
-	Error     string  `json:"error,omitempty"` // why it is not
-	// Cause is the cause of the error: key where the hub refuses this host's credentials, certificate where what answers is not
-	// the hub, else peer_silent.
+	SinceS    float64 `json:"since_s"`         // how long the hub has been connected, or disconnected
+	Error     string  `json:"error,omitempty"` // why the hub is not connected
+	// Cause is the cause of the error: key if the hub refuses this host's credentials, certificate if the answering host
+	// is not the hub, else peer_silent.
 	Cause   status.Cause `json:"cause,omitempty"`
-	RTTms   float64      `json:"rtt_ms"`   // the shortest round trip to the hub; 0: none was measured yet
-	SilentS float64      `json:"silent_s"` // for how long the hub has owed a sign of life
-	// UnackedBytes were sent, and the hub's machine has not acknowledged them; MaxPayload is the size of the
-	// largest message that the hub takes, in bytes, 0: not known.
+	RTTms   float64      `json:"rtt_ms"`   // shortest round trip to the hub; 0 means that none was measured yet
+	SilentS float64      `json:"silent_s"` // how long a heartbeat of the hub has been overdue
+	// UnackedBytes were sent, and the hub's machine has not acknowledged them. MaxPayload is the size of the largest
+	// message that the hub accepts, in bytes; 0 means unknown.
 	UnackedBytes int `json:"unacked_bytes"`
 	MaxPayload   int `json:"max_payload"`
 }
 
-// RoundTrip is what follows "connected" in a text; "" where it would read as none at all.
+// RoundTrip returns the text that follows "connected". It is "" if the round trip would be displayed as zero.
 func (h *Hub) RoundTrip() string {
 	if h.RTTms < 0.005 {
 		return ""
@@ -96,21 +95,21 @@ func (h *Hub) RoundTrip() string {
 	return ", round trip " + ui.Millis(h.RTTms)
 }
 
-// Achd says what the daemon does for programs that speak achd's protocol.
+// Achd describes what the daemon does for programs that use achd's protocol.
 type Achd struct {
 	Listen  string       `json:"listen"`
 	Clients []AchdClient `json:"clients"`
 	Waiting int          `json:"waiting"` // connections without a request yet
-	Frames  uint64       `json:"frames"`  // sent and taken since the daemon began
-	Refused uint64       `json:"refused"` // clients turned away or dropped since then
+	Frames  uint64       `json:"frames"`  // sent and received since the daemon started
+	Refused uint64       `json:"refused"` // clients refused or disconnected since then
 }
 
-// AchdClient is one connection.
+// AchdClient is one connection of a client.
 type AchdClient struct {
 	Addr      string `json:"addr"`
 	Channel   string `json:"channel"`
 	Transport string `json:"transport"` // tcp or udp
-	Writes    bool   `json:"writes"`    // it sends the frames
+	Writes    bool   `json:"writes"`    // the client sends the frames
 	Frames    uint64 `json:"frames"`
 }
 
@@ -127,18 +126,18 @@ type UnmirrorRequest struct {
 	Remove  bool   `json:"remove"`
 }
 
-// UnmirrorReply says what became of the mirrors that the wish had made.
+// UnmirrorReply reports the outcome for the mirrors that the request had made.
 type UnmirrorReply struct {
 	Mirrors []Unmirrored `json:"mirrors"`
 }
 
-// Unmirrored is a mirror that a wish had made before the wish was taken back.
+// Unmirrored is a mirror that a request had made before it was withdrawn.
 type Unmirrored struct {
 	Host    string   `json:"host"`
 	Channel string   `json:"channel"`
 	Name    string   `json:"mirrored_as"`
 	QoS     rule.QoS `json:"qos"`
-	// Still is another wish that mirrors the channel now; null: it is not mirrored any more.
+	// Still is another request that mirrors the channel now; null if the channel is no longer mirrored.
 	Still *rule.Mirror `json:"still"`
 }
 
@@ -146,57 +145,57 @@ type ErrorReply struct {
 	Error string `json:"error"`
 }
 
-// LayoutReply is what the origin of a channel says of its frames.
+// LayoutReply is the layout of a channel's frames by its origin.
 type LayoutReply struct {
 	Host    string `json:"host"`
 	Channel string `json:"channel"`
-	Layout  []byte `json:"layout"`        // as layout.Unpack takes it; null: the origin says nothing, or see Why
-	Why     string `json:"why,omitempty"` // the origin has a layout, and it is not here
+	Layout  []byte `json:"layout"`        // packed, for layout.Unpack; null if the origin has no layout, or if Why is set
+	Why     string `json:"why,omitempty"` // why the origin's layout is not available here
 }
 
 // PeekReply names the mirror that a reader may open.
 type PeekReply struct {
 	Mirror    string `json:"mirrored_as"`
-	Temporary bool   `json:"temporary"` // the daemon removes it after its last viewer has left
+	Temporary bool   `json:"temporary"` // the daemon removes the mirror after its last viewer has disconnected
 }
 
 // ReloadReply is the result of reading the configuration again. The lists hold keys.
 type ReloadReply struct {
 	File    string   `json:"file"`
-	Changed []string `json:"changed"` // changed and in effect
-	Restart []string `json:"restart"` // changed, but in effect only after a restart
-	// Warnings are as of achbridge check: rules that never apply.
+	Changed []string `json:"changed"` // changed keys that are in effect
+	Restart []string `json:"restart"` // changed keys that take effect only after a restart
+	// Warnings are those of achbridge check: rules that never apply.
 	Warnings []string `json:"warnings"`
 }
 
-// Unlisted is a host, and how many of its channels cannot be listed.
+// Unlisted is a host and the number of its channels that cannot be listed.
 type Unlisted struct {
 	Host  string `json:"host"`
-	Count int    `json:"count"`         // 0: unknown
-	Far   string `json:"far,omitempty"` // why the host is not dialled, and the cure
+	Count int    `json:"count"`         // 0 means unknown
+	Far   string `json:"far,omitempty"` // why the host is not dialled, with the fix
 }
 
-// PingReply is what became of one packet to a host and back, and what is known of its link.
+// PingReply is the result of one packet to a host and back, with the state of the link.
 type PingReply struct {
-	RTTms *float64    `json:"rtt_ms"` // null: it was lost
-	Why   string      `json:"why"`    // the link runs over its transport
+	RTTms *float64    `json:"rtt_ms"` // null if the packet was lost
+	Why   string      `json:"why"`    // why the link runs over its transport
 	Link  status.Link `json:"link"`
 }
 
-// LoadReply is what a load test has found, beside what the mirrors that go the same way need.
+// LoadReply is the result of a load test, with the needs of the mirrors on the same path.
 type LoadReply struct {
 	status.Load
 	Mirrors    int      `json:"mirrors"`
 	NeededMbit float64  `json:"needed_mbit"`
-	Problems   []string `json:"problems"` // budgets that cannot hold; never null
+	Problems   []string `json:"problems"` // budgets that cannot be met; never null
 }
 
 // WhyReport is the answer of achbridge why. Lists are never null.
 type WhyReport struct {
 	Of     string `json:"of"`                    // HOST/CHANNEL
 	Mirror string `json:"mirrored_as,omitempty"` // name of the mirror on this host
-	// Health is that of the mirror; at the origin, of the worst of its mirrors elsewhere. Empty:
-	// there is none.
+	// Health is the health of the mirror; at the origin, the worst health of its mirrors on other hosts. It is empty if
+	// there is no mirror.
 	Health status.Health `json:"health,omitempty"`
 	// Unauthenticated is as in status.Mirror.
 	Unauthenticated bool `json:"unauthenticated,omitempty"`

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Limits of a time window that a user may ask for.
+// Limits of a time window that a user may request.
 const (
 	leastWindow = 100 * time.Millisecond
 	mostWindow  = 10 * time.Minute
 )
 
-// CheckWindow returns an error that begins with what when window is out of its limits.
+// CheckWindow returns an error that begins with what if window is outside its limits.
 func CheckWindow(what string, window time.Duration) error {
 	if window < leastWindow || window > mostWindow {
 		return fmt.Errorf("%s %v: want %v to %v", what, window, leastWindow, mostWindow)
@@ -19,6 +19,6 @@ func CheckWindow(what string, window time.Duration) error {
 	return nil
 }
 
-// WhyWindow is how long achbridge why watches by default. It is two seconds, since hosts
-// report the fate of frames to each other once a second.
+// WhyWindow is how long achbridge why watches by default. It is two seconds, since hosts report the outcomes of frames
+// to each other once a second.
 const WhyWindow = 2 * time.Second

@@ -8,25 +8,25 @@ import (
 	"sync"
 )
 
-// crowd limits the connections to a server without letting anybody keep others out: when
-// there are too many, the connection that has been idle for longest is closed. Connections
-// that are being answered stay; the server must limit these by itself.
+// crowd limits the number of connections to a server, so that no client can keep others out. If there are too many, it
+// closes the connection that has been idle longest. It never closes a connection whose request is being answered; the
+// server must limit these itself.
 type crowd struct {
 	net.Listener
 	most int
 
 	mu     sync.Mutex
-	guests []*guest // those that have been idle for longest come first
+	guests []*guest // ordered by idle time, the longest idle first
 }
 
-// guest is one connection.
+// guest is one connection of a crowd.
 type guest struct {
 	net.Conn
 	crowd  *crowd
-	asking int // requests that are being answered
+	asking int // number of requests being answered
 }
 
-// Accept waits for a connection.
+// Accept waits for the next connection, and closes the longest idle one if there are too many.
 func (c *crowd) Accept() (net.Conn, error) {
 	conn, err := c.Listener.Accept()
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 	c.mu.Lock()
 	c.guests = append(c.guests, g)
 	var leaves *guest
-	if len(c.guests) > c.most { // it is g itself if all others are being answered
+	if len(c.guests) > c.most { // closes g itself if all others have requests
 		leaves = c.guests[slices.IndexFunc(c.guests, func(o *guest) bool { return o.asking == 0 })]
 	}
 	c.mu.Unlock()
@@ -46,7 +46,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 	return g, nil
 }
 
-// Close ends the connection, which is then no guest any more.
+// Close closes the connection and removes it from the crowd.
 func (g *guest) Close() error {
 	c := g.crowd
 	c.mu.Lock()
@@ -55,15 +55,15 @@ func (g *guest) Close() error {
 	return g.Conn.Close()
 }
 
-// guestKey is the key of a request's guest in its context.
+// guestKey is the context key of a request's guest.
 type guestKey struct{}
 
-// know puts the guest of a connection into the context of its requests.
+// know adds the guest of a connection to the context of its requests.
 func (c *crowd) know(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, guestKey{}, conn)
 }
 
-// answering wraps next: connections are not closed while it answers their requests.
+// answering wraps next so that a connection is not closed while next answers its request.
 func (c *crowd) answering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g, ok := r.Context().Value(guestKey{}).(*guest); ok {
@@ -74,7 +74,7 @@ func (c *crowd) answering(next http.Handler) http.Handler {
 	})
 }
 
-// ask notes that a request begins or ends. The connection becomes the last one to be closed.
+// ask records that a request begins or ends. The connection becomes the most recently used one.
 func (c *crowd) ask(g *guest, change int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,10 +84,10 @@ func (c *crowd) ask(g *guest, change int) {
 	}
 }
 
-// waiting limits how many slow requests are answered at a time: each takes a place.
+// Places limits the number of slow requests that are answered at a time.
 type Places chan struct{}
 
-// serve lets next answer if there is a place, else full answers at once.
+// Serve calls next if a place is free, otherwise full.
 func (p Places) Serve(next http.HandlerFunc, full func(http.ResponseWriter)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {

@@ -1,4 +1,4 @@
-// Package service has what a process that stays needs beside its work, the daemon as well as
-// the hub: its control socket, HTTP that nobody can block for others and that foreign web
-// pages cannot read, and the service manager's protocol.
+// Package service has the common parts of long-running processes, the daemon and the hub. These are the control socket,
+// an HTTP server, and the service manager's protocol. No client can block the HTTP server for others, and foreign web
+// pages cannot read from it.
 package service

@@ -12,15 +12,14 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// HostNames are names by which this host may be asked over HTTP, in small letters.
+// HostNames are the lower-case names under which this host accepts HTTP requests.
 //
-// A web page from anywhere can have its own name resolve to this host (DNS rebinding);
-// the browser then lets it read what it gets from here as its own. But the browser tells
-// that name, in Host. So a request is served only if its Host is an address, or a name
-// that no stranger can have resolve to this host.
+// Any web page can have its own name resolve to this host (DNS rebinding). The browser then treats answers of this host
+// as the page's own data. But the browser sends that name in the header Host. So a request is served only if its Host is
+// an address, or a name that no unknown party can have resolve to this host.
 type HostNames []string
 
-// OwnNames are those of a host, with those that http_hosts lists.
+// OwnNames returns the names of a host, with those listed in http_hosts.
 func OwnNames(name string, listed []string) HostNames {
 	system, _ := os.Hostname()
 	short, _, _ := strings.Cut(system, ".")
@@ -53,8 +52,8 @@ func (names HostNames) has(host string) bool {
 	return name != "" && slices.Contains(names, name)
 }
 
-// ForOurHosts has next serve only requests whose Host is one of names. Those without,
-// as HTTP/1.0 has them, may ask for health: such a request comes from no browser.
+// ForOurHosts wraps next, so that it serves only requests whose Host is one of names. Requests without Host, as in
+// HTTP/1.0, may only ask for health: they do not come from a browser.
 func ForOurHosts(next http.Handler, names func() HostNames) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		health := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"

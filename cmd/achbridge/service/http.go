@@ -16,7 +16,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// ListenHTTP returns nil where HTTP is off.
+// ListenHTTP opens the HTTP listener. It returns nil if HTTP is off.
 func ListenHTTP(h string) (net.Listener, error) {
 	if h == "" {
 		return nil, nil
@@ -35,11 +35,10 @@ func ListenHTTP(h string) (net.Listener, error) {
 	return ln, nil
 }
 
-// MostConns is how many connections a server has at a time; more make others leave, see
-// crowd.
+// MostConns is the maximum number of connections to a server. Further ones close idle connections, see crowd.
 const MostConns = 100
 
-// ServeHTTP answers on ln until ctx ends, and closes ln.
+// ServeHTTP serves HTTP on ln until ctx ends, and closes ln.
 func ServeHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
 		Handler:           h,
@@ -52,8 +51,8 @@ func ServeHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.L
 	return ServeUntil(ctx, srv, ln, "http")
 }
 
-// ServeControl answers verbs on ln, a control socket, until ctx ends, and closes ln. An answer may take
-// as long as it needs; its request's context ends with ctx.
+// ServeControl serves the requests of commands on ln, a control socket, until ctx ends, and closes ln. An answer has no
+// time limit. The context of its request ends with ctx.
 func ServeControl(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
 		Handler:           h,
@@ -65,17 +64,17 @@ func ServeControl(ctx context.Context, ln net.Listener, h http.Handler, log *slo
 	return ServeUntil(ctx, srv, ln, "control socket")
 }
 
-// ReplyJSON answers a verb.
+// ReplyJSON sends v as JSON with the status code.
 func ReplyJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // a write error means that the client has left
+	_ = enc.Encode(v) // a write error means that the client has disconnected
 }
 
-// ServeUntil has srv answer on ln until ctx ends, and closes ln. Its errors begin with what.
+// ServeUntil runs srv on ln until ctx ends, and closes ln. Its errors begin with what.
 func ServeUntil(ctx context.Context, srv *http.Server, ln net.Listener, what string) error {
 	stop := context.AfterFunc(ctx, func() { srv.Close() })
 	defer stop()
@@ -87,7 +86,7 @@ func ServeUntil(ctx context.Context, srv *http.Server, ln net.Listener, what str
 	return nil
 }
 
-// Health answers that the process is well, or what is wrong with it.
+// Health replies that the process works, or with the error err.
 func Health(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
@@ -96,10 +95,10 @@ func Health(w http.ResponseWriter, err error) {
 		fmt.Fprintln(w, err)
 		return
 	}
-	_, _ = io.WriteString(w, "ok\n") // the asker is gone, or it works
+	_, _ = io.WriteString(w, "ok\n") // a write error means that the client has disconnected
 }
 
-// CannotListen says why the system gives no socket.
+// CannotListen returns why the system cannot provide a socket.
 func CannotListen(err error) string {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	switch {

@@ -8,8 +8,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Manager is the service manager that started us, if one did: systemd, by the
-// protocol of sd_notify(3).
+// Manager is the service manager that started this process, if there is one: systemd, with the protocol of sd_notify(3).
 type Manager struct{ Log *slog.Logger }
 
 func (m Manager) Tell(state string) {
@@ -18,9 +17,9 @@ func (m Manager) Tell(state string) {
 	}
 }
 
-// Watch says that the daemon is well as often as the manager wants to hear it
-// (WatchdogSec=), each time after alive has returned: a daemon in which something
-// hangs stays silent and is started anew. It returns when ctx ends.
+// Watch reports to the manager that the daemon works, three times in each period of WatchdogSec=. Before each report
+// it calls alive. If alive hangs, no report is sent, and the manager restarts the daemon. Watch returns when ctx ends,
+// or at once if the manager has no watchdog.
 func (m Manager) Watch(ctx context.Context, alive func()) {
 	limit, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
@@ -34,5 +33,5 @@ func (m Manager) Watch(ctx context.Context, alive func()) {
 		m.Tell(daemon.SdNotifyWatchdog)
 	}
 	look()
-	_ = Repeat(ctx, limit/3, look) // its end is that of ctx
+	_ = Repeat(ctx, limit/3, look) // ends only when ctx ends
 }

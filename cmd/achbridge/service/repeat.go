@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Repeat calls f once a period until ctx ends; it returns nil, as part of a group.
+// Repeat calls f once a period until ctx ends. It returns nil, for use in an error group.
 func Repeat(ctx context.Context, period time.Duration, f func()) error {
 	tick := time.NewTicker(period)
 	defer tick.Stop()

@@ -13,13 +13,13 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Process is what ListenSocket calls a process that it finds at work in its place, and what
-// to do for a second one.
+// Process describes another process that ListenSocket finds on its socket: what it is called, and how to run a second
+// one.
 type Process struct{ Called, Second string }
 
-// ListenSocket listens on the unix socket at path, mode 0660. A socket that a
-// dead process left is replaced; one that answers is an error that names its
-// process. The socket appears with its mode set: nobody else gets in between.
+// ListenSocket listens on the unix socket at path, mode 0660. It replaces a socket left by a dead process. If a process
+// answers on the socket, the error names that process. The mode is set before the socket appears at path, so that no
+// other user can connect in between.
 func ListenSocket(path string, other Process) (net.Listener, error) {
 	if len(path) > 100 {
 		return nil, ui.Usage(fmt.Errorf("control socket %s: a path of %d bytes, at most 100 are possible", path, len(path)), "--control PATH")
@@ -35,7 +35,7 @@ func ListenSocket(path string, other Process) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, ui.Failure(fmt.Errorf("control socket: %w", err), "--control PATH")
 	}
-	// Bound beside its place, then renamed: rename replaces a stale socket too.
+	// Bind under a temporary name, then rename: rename replaces a stale socket too.
 	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
 	_ = os.Remove(fresh)
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: fresh, Net: "unix"})
@@ -55,8 +55,7 @@ func ListenSocket(path string, other Process) (net.Listener, error) {
 	return &controlListener{ln, path, inode(path)}, nil
 }
 
-// controlListener removes its socket when closed, unless another process has
-// put its own there.
+// controlListener removes its socket when it is closed, unless another process has replaced the socket.
 type controlListener struct {
 	net.Listener
 	path  string
@@ -70,7 +69,7 @@ func (l *controlListener) Close() error {
 	return l.Listener.Close()
 }
 
-// inode is 0 when there is no file.
+// inode returns the inode number of a file, 0 if it does not exist.
 func inode(path string) uint64 {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil {
@@ -79,7 +78,7 @@ func inode(path string) uint64 {
 	return st.Ino
 }
 
-// ofProcess names the process at the other end, if the kernel tells.
+// ofProcess returns the name of the process at the other end, if the kernel knows it.
 func ofProcess(conn net.Conn) string {
 	uc, ok := conn.(*net.UnixConn)
 	if !ok {

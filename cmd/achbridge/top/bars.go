@@ -8,9 +8,9 @@ import (
 
 // Ages over time as bars, in a row or on the page about one channel.
 
-// scale is the age in ms that a bar of full height stands for: the greatest of the newest width
-// ages, or a quarter of the budget if that is more. A few ages far above all others do not
-// count, so that one peak does not flatten the rest: then it is the age that nine of ten have.
+// scale returns the age in ms of a bar with full height: the greatest of the newest width ages, or a quarter of the
+// budget if that is more. If a few ages are far above all others, it returns the age that nine of ten have, so that one
+// peak does not flatten the rest.
 func (r channelRow) scale(width int) float64 {
 	known := slices.DeleteFunc(slices.Clone(r.ages[max(0, len(r.ages)-width):]), math.IsNaN)
 	if len(known) == 0 {
@@ -24,17 +24,17 @@ func (r channelRow) scale(width int) float64 {
 	return max(most, r.budget/4)
 }
 
-// farAbove is how many times the usual age a peak is that does not fit into the scale.
+// farAbove is the factor over the usual age from which a peak does not fit into the scale.
 const farAbove = 3
 
-// The characters of a bar, from empty to full, and at last that of one beyond the scale.
+// Characters of a bar, from empty to full; the last one marks a value beyond the scale.
 var (
 	blockLevels = []rune(" ▁▂▃▄▅▆▇█▲")
 	asciiLevels = []rune(" _.-:=+*#^")
 )
 
-// bars draws the newest width values as bars, the newest on the right. It returns height
-// lines. A value of most fills all of them, one beyond that has a mark at its top.
+// bars draws the newest width values as bars, the newest on the right, and returns height lines. A value of most fills
+// all lines; a greater one has a mark at its top.
 func (m model) bars(values []float64, width, height int, most float64) []string {
 	levels := asciiLevels
 	if m.screen.blocks {

@@ -97,7 +97,7 @@ func framesLine(r channelRow, size int, seq uint64) string {
 	return fmt.Sprintf("frames  %s, %s dropped; the newest is number %d and has %d bytes", ui.Hertz(r.rate), ui.PerSecond(r.drops), seq, size)
 }
 
-// plusMinus is the sign before an uncertainty.
+// plusMinus returns the sign before an uncertainty.
 func (m model) plusMinus() string {
 	if m.screen.blocks {
 		return "±"
@@ -113,8 +113,7 @@ func figuresLine(what string, f *status.AgeFigures) []string {
 		ui.Millis(f.MeanMs), ui.Millis(f.P50Ms), ui.Millis(f.P99Ms), ui.Millis(f.PeakMs), 100*f.OverBudget)}
 }
 
-// ledgerLines list the fates of the frames, two on a line. They leave out fates with a
-// count of zero.
+// ledgerLines returns the outcomes of the frames, two on a line. It omits outcomes with a count of zero.
 func ledgerLines(a ledger.Accounts) []string {
 	fates := append(a.Fates(), ledger.Fate{Name: "in_flight", Count: a.InFlight})
 	var cells []string
@@ -147,7 +146,7 @@ func (m model) linkLines(peer string, r channelRow) []string {
 	if r.in {
 		path, lost, packets = nil, l.Missed, l.Received+l.Missed
 	}
-	if from := l.Inbound; r.in && from != nil { // the peer has sent its own figures: they are exact
+	if from := l.Inbound; r.in && from != nil { // the peer has sent its own figures, which are exact
 		path, lost, packets = from.PathMbit, from.Lost, from.Sent
 	}
 	return []string{
@@ -157,7 +156,7 @@ func (m model) linkLines(peer string, r channelRow) []string {
 	}
 }
 
-// pathText is the measured capacity of a path.
+// pathText returns the measured capacity of a path as text.
 func pathText(mbit *float64) string {
 	if mbit == nil {
 		return "never full"
@@ -165,7 +164,7 @@ func pathText(mbit *float64) string {
 	return ui.Mbit(*mbit) + " when full"
 }
 
-// valueLines are the values in the newest frame of a channel, in at most room lines.
+// valueLines returns the values in the newest frame of a channel, in at most room lines.
 func (m model) valueLines(r channelRow, room int) []string {
 	if m.inside.channel != r.channel || len(m.inside.lines) == 0 || room < 3 {
 		return nil
@@ -177,8 +176,7 @@ func (m model) valueLines(r channelRow, room int) []string {
 	return lines
 }
 
-// channelEvents are the newest events of a channel and of the link with its peer, in at
-// most room lines.
+// channelEvents returns the newest events of a channel and of the link with its peer, in at most room lines.
 func (m model) channelEvents(r channelRow, peer string, room int) []string {
 	var lines []string
 	for i := len(m.events) - 1; i >= 0 && len(lines) < room-1; i-- {

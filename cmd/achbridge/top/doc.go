@@ -1,5 +1,5 @@
-// Package top shows the channels of a running daemon on a terminal, the worst first. It
-// renews the picture once a second.
+// Package top shows the channels of a running daemon on a terminal, the worst first. It updates the display once a
+// second.
 //
 //	err := top.Watch(ctx, top.Config{Terminal: terminal, Client: client, In: os.Stdin, Env: os.Getenv})
 //

@@ -1,6 +1,6 @@
 package top
 
-// keys are all that the keys do.
+// keys describes the effect of each key.
 var keys = [][2]string{
 	{"?", "show this page; any key but q goes back"},
 	{"q, Ctrl-C", "quit"},
@@ -14,7 +14,7 @@ var keys = [][2]string{
 	{"u, a, r, d, n", "sort by USED, AGE, RATE, DROP, name"},
 }
 
-// signs are what the marks in the list mean.
+// signs describes the marks in the list.
 var signs = [][2]string{
 	{"WAY", "in: mirrored here; out: sent to another host"},
 	{"!", "over its budget, or not live"},

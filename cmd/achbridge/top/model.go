@@ -14,8 +14,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// model is what top shows and what its user has chosen. Messages change it. It has no
-// clock and does no I/O.
+// model holds the displayed data and the choices of the user. Messages change it. It has no clock and does no I/O.
 type model struct {
 	sources
 	screen screen
@@ -23,7 +22,7 @@ type model struct {
 	status api.StatusReply
 	at     time.Time     // when the status was taken
 	err    error         // why the daemon no longer answers; nil while it does
-	lost   time.Duration // how long the daemon has not answered
+	lost   time.Duration // for how long the daemon has not answered
 	past   map[string]*history
 	events []status.Event // oldest first, at most keptEvents
 
@@ -32,23 +31,23 @@ type model struct {
 	order  int          // index in orders
 	filter string
 	typing bool   // the user is typing the filter
-	chosen string // key of the chosen row; "" is the first
+	chosen string // key of the chosen row; "" means the first row
 	detail bool   // the detail page is shown
 	help   bool   // the page of keys is shown
 
-	inside  valuesMsg // what was in the newest frame of the channel whose detail was shown last
-	looking bool      // it is asked for
+	inside  valuesMsg // values in the newest frame of the channel whose detail page was shown last
+	looking bool      // a request for these values is running
 }
 
 // screen describes the terminal.
 type screen struct {
 	width, height int
 	color         ui.Color
-	blocks        bool // it can show more than ASCII
-	deaf          bool // it sends no keys
+	blocks        bool // the terminal can show more than ASCII
+	deaf          bool // the terminal sends no keys
 }
 
-// valuesMsg are the values in a frame of a channel, as lines; none when they are not known.
+// valuesMsg holds the values in a frame of a channel as lines, or none if they are unknown.
 type valuesMsg struct {
 	channel string
 	lines   []string
@@ -73,7 +72,7 @@ type (
 // keptEvents is enough for the event line and for the detail page of a channel.
 const keptEvents = 200
 
-// Init asks for the first status and the first events.
+// Init requests the first status and the first events.
 func (m model) Init() tea.Cmd { return tea.Batch(m.ask, m.follow) }
 
 // Update changes the model by one message.
@@ -88,7 +87,7 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case valuesMsg:
 		m.inside, m.looking = msg, false
 		if r, ok := m.shown(); ok && r.channel != msg.channel {
-			look := m.lookInside() // the user has chosen another one meanwhile
+			look := m.lookInside() // the user has chosen another channel meanwhile
 			return m, look
 		}
 	case askMsg:
@@ -111,7 +110,7 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // View draws the whole screen.
 func (m model) View() tea.View { return ui.Page(strings.Join(m.page(), "\n")) }
 
-// take stores a status. When the daemon did not answer, the last status stays.
+// take stores a status. If the daemon did not answer, take keeps the last status.
 func (m *model) take(s statusMsg) {
 	if s.err != nil {
 		m.err, m.lost = s.err, s.at.Sub(m.at)
@@ -125,7 +124,7 @@ func (m *model) take(s statusMsg) {
 	m.arrange()
 }
 
-// lookInside asks for the values of the channel whose detail is shown.
+// lookInside requests the values of the channel whose detail page is shown.
 func (m *model) lookInside() tea.Cmd {
 	r, ok := m.shown()
 	if !ok || !m.detail || m.looking || m.values == nil {
@@ -158,7 +157,7 @@ func (m *model) look() {
 func inKey(c status.Mirror) string        { return "in " + c.Name }
 func outKey(e status.Subscription) string { return "out " + e.Channel + " " + e.Peer }
 
-// ageSum is the integral of a mirror's age over time.
+// ageSum returns the integral of a mirror's age over time.
 func ageSum(c status.Mirror) ageSoFar {
 	if c.Age == nil || c.Age.Total == nil {
 		return ageSoFar{}
@@ -166,7 +165,7 @@ func ageSum(c status.Mirror) ageSoFar {
 	return ageSoFar{c.Age.Total.MeanMs * c.Age.Total.WindowS, c.Age.Total.WindowS}
 }
 
-// arrange builds the rows again from the status, the filter and the order.
+// arrange rebuilds the rows from the status, the filter and the order.
 func (m *model) arrange() {
 	m.rows = nil
 	for _, c := range m.status.Mirrors {
@@ -197,8 +196,7 @@ var orders = []ordering{
 	{"n", "name", func(a, b channelRow) int { return 0 }},
 }
 
-// percent rounds a share to whole percents, so that rows with about the same share are
-// sorted by name.
+// percent rounds a share to whole percent, so that rows with about the same share are sorted by name.
 func percent(share float64) float64 { return math.Round(100 * share) }
 
 // downward sorts greater values first and NaN last.
@@ -272,7 +270,7 @@ func (m *model) move(key string) {
 	}
 }
 
-// index is the index of the chosen row, 0 when that row is gone.
+// index returns the index of the chosen row, 0 if that row is gone.
 func (m model) index() int {
 	return max(0, slices.IndexFunc(m.rows, func(r channelRow) bool { return r.key == m.chosen }))
 }

@@ -11,12 +11,12 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// channelRow is one channel as top shows it. Unknown figures are NaN.
+// channelRow is one channel as displayed by top. Unknown figures are NaN.
 type channelRow struct {
 	key, name, of string
 	channel       string // the channel of this host
 	health        status.Health
-	mark          string // beside the health, see diagnose.MarkOf
+	mark          string // displayed after the health, see diagnose.MarkOf
 	reason        string
 	age, mean     float64 // ms
 	p99, budget   float64 // ms
@@ -32,10 +32,10 @@ func (r channelRow) bad() bool { return r.rank() > 0 || r.used > 1 }
 // state is the health with its mark.
 func (r channelRow) state() string { return strings.TrimSpace(r.health.String() + " " + r.mark) }
 
-// rank says how bad the health is; 0 is live.
+// rank returns how bad the health is; 0 means live.
 func (r channelRow) rank() int { return r.health.Rank() }
 
-// why is the health with its mark and its reason; "" if it is live and has no mark.
+// why returns the health with its mark and its reason, "" if it is live and has no mark.
 func (r channelRow) why() string {
 	if r.rank() == 0 && r.mark == "" {
 		return ""
@@ -43,7 +43,7 @@ func (r channelRow) why() string {
 	return strings.TrimSpace(r.word() + " " + r.reason)
 }
 
-// word is the health with its mark, before its reason if there is one.
+// word returns the health with its mark, and a colon if a reason follows.
 func (r channelRow) word() string {
 	if r.reason == "" {
 		return r.state()
@@ -56,7 +56,7 @@ func (r channelRow) has(filter string) bool {
 	return strings.Contains(strings.ToLower(r.name+" "+r.of+" "+r.state()), strings.ToLower(filter))
 }
 
-// way says where the frames go: in to this host, or out to another.
+// way returns the direction of the frames: in to this host, or out to another.
 func (r channelRow) way() string {
 	if r.in {
 		return "in"
@@ -115,8 +115,8 @@ func (p *history) with(s sample) *history {
 	return &history{append(kept[:len(kept):len(kept)], s)}
 }
 
-// rates are the frames put and the frames dropped per second. Frames that were left out on
-// purpose, for a newer one or by the rate limit, do not count as dropped.
+// rates returns the frames put and the frames dropped per second. Frames skipped on purpose, for a newer one or by the
+// rate limit, do not count as dropped.
 func (p *history) rates() (put, dropped float64) {
 	n := len(p.samples)
 	if n < 2 {
@@ -137,7 +137,7 @@ func (p *history) rates() (put, dropped float64) {
 	return put, dropped
 }
 
-// ages are the mean ages between each two samples, NaN where unknown.
+// ages returns the mean age between each two samples, NaN if it is unknown.
 func (p *history) ages() []float64 {
 	var list []float64
 	for i := 1; i < len(p.samples); i++ {
@@ -151,8 +151,8 @@ func (p *history) ages() []float64 {
 	return list
 }
 
-// Shown returns what top shows of a mirror: the word for its health, and the share of its budget that is used, which is NaN
-// when it is unknown. Without such a mirror the word is "". Tests compare both with what other tools show.
+// Shown returns the values that top displays for a mirror: the word for its health, and the used share of its budget,
+// NaN if unknown. The word is "" if there is no such mirror. Tests compare both with the output of other tools.
 func Shown(s api.StatusReply, mirror string) (health string, used float64) {
 	var m model
 	m.take(statusMsg{StatusReply: s})

@@ -15,27 +15,27 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Lines of a page beside the rows and the warning. Head: the host, its links, the titles. Foot:
-// the newest event, the keys.
+// Lines of a page besides the rows and the warning. The head has the host, its links and the titles. The foot has the
+// newest event and the keys.
 const (
 	headLines   = 3
 	footLines   = 2
-	mostWarning = 3 // lines of the warning
+	mostWarning = 3 // maximum lines of the warning
 )
 
-// room is the number of rows that fit on the screen.
+// room returns the number of rows that fit on the screen.
 func (m model) room() int { return max(1, m.space()-len(m.reasonLines(m.columns()))) }
 
-// space is the number of lines between head and foot.
+// space returns the number of lines between head and foot.
 func (m model) space() int { return m.screen.height - headLines - len(m.warning()) - footLines }
 
-// warning is lostLine, or what is most wrong with all that is shown, in as many lines as it needs;
-// a blank one while all is well.
+// warning returns lostLine, or the most serious problem of all shown channels, in as many lines as needed. Without a
+// problem it returns a blank line.
 func (m model) warning() []string {
 	return m.red(cmp.Or(m.lostLine(), diagnose.Banner(m.status.Troubles)))
 }
 
-// red is a text in as many red lines as it needs.
+// red returns a text in as many red lines as needed.
 func (m model) red(text string) []string {
 	lines := wrapped(text, m.screen.width)
 	for i, line := range lines {
@@ -65,7 +65,7 @@ func (m model) page() []string {
 	return lines
 }
 
-// shown is the chosen row; false when there are no rows.
+// shown returns the chosen row; ok is false if there are no rows.
 func (m model) shown() (channelRow, bool) {
 	if len(m.rows) == 0 {
 		return channelRow{}, false
@@ -94,7 +94,7 @@ func (m model) listPage() []string {
 	return append(lines, m.eventLine(), m.keysLine())
 }
 
-// nothing is the text shown when there are no rows.
+// nothing returns the text that is displayed if there are no rows.
 func (m model) nothing() string {
 	switch {
 	case m.at.IsZero():
@@ -154,7 +154,7 @@ func (m model) linksLine() string {
 	return strings.Join(parts, "   ")
 }
 
-// lostLine is the warning that the daemon does not answer; "" while it does.
+// lostLine returns the warning that the daemon does not answer, "" while it answers.
 func (m model) lostLine() string {
 	if m.err == nil {
 		return ""
@@ -163,20 +163,20 @@ func (m model) lostLine() string {
 	return text
 }
 
-// layout has the widths of the columns.
+// layout holds the widths of the columns.
 type layout struct {
 	name, bars int
-	wide       bool // show MEAN and BUDGET too
+	wide       bool // also show MEAN and BUDGET
 }
 
 const (
-	wideFrom  = 100 // least width of the terminal for all columns
-	leastName = 14  // least width of the names
+	wideFrom  = 100 // minimum width of the terminal for all columns
+	leastName = 14  // minimum width of the names
 )
 
 func (m model) columns() layout {
 	c := layout{wide: m.screen.width >= wideFrom}
-	left := m.screen.width - len(c.line([]string{"", "", "", "", "", "", "", "", "", ""})) // the rest is of a fixed width
+	left := m.screen.width - len(c.line([]string{"", "", "", "", "", "", "", "", "", ""})) // the other columns have a fixed width
 	longest := leastName
 	for _, r := range m.rows {
 		longest = max(longest, ansi.StringWidth(r.name))
@@ -193,7 +193,7 @@ func (c layout) titles() []string {
 	return []string{"  CHANNEL", "WAY", "AGE", "MEAN", "P99", "BUDGET", "USED", "RATE", "DROP", fmt.Sprintf("AGE, LAST %d S", min(c.bars, keptSamples-1))}
 }
 
-// line puts the cells of a row into columns. The first cell has the marks and the name.
+// line formats the cells of a row as columns. The first cell has the marks and the name.
 func (c layout) line(cells []string) string {
 	text := pad(cells[0], 2+c.name) + " " + pad(cells[1], 3)
 	for i, width := range []int{ageWidth, ageWidth, ageWidth, ageWidth, 7, 7, 7} {
@@ -207,7 +207,7 @@ func (c layout) line(cells []string) string {
 
 func (m model) isChosen(r channelRow) bool { return r.key == m.rows[m.index()].key }
 
-// reasonLines tell why the chosen channel is not live, where its row has no room for that.
+// reasonLines returns why the chosen channel is not live, if its row lacks room for the reason.
 func (m model) reasonLines(c layout) []string {
 	r, ok := m.shown()
 	if !ok || c.hasRoom(r.why()) {
@@ -233,7 +233,7 @@ func (m model) rowLine(c layout, r channelRow) string {
 		last = why
 	}
 	if chosen && !c.hasRoom(last) {
-		last = r.word() // the reason has lines of its own
+		last = r.word() // the reason has its own lines
 	}
 	line := c.line([]string{
 		marks + m.fit(r.name, c.name), r.way(), millisOr(r.age), millisOr(r.mean), millisOr(r.p99), millisOr(r.budget),
@@ -251,7 +251,7 @@ func (m model) rowLine(c layout, r channelRow) string {
 	return line
 }
 
-// eventLine is the newest event.
+// eventLine returns the newest event as a line.
 func (m model) eventLine() string {
 	if len(m.events) == 0 {
 		return ""
@@ -278,7 +278,7 @@ func (m model) keysLine() string {
 	return fmt.Sprintf("? keys  q quit  up, down choose  Enter detail  %s  s u a r d n sort: %s", filter, orders[m.order].name)
 }
 
-// apart puts one text at the left end of a line and one at the right end.
+// apart returns a line with one text at the left end and one at the right end.
 func (m model) apart(left, right string) string {
 	gap := m.screen.width - ansi.StringWidth(left) - ansi.StringWidth(right)
 	if gap < 2 {
@@ -287,7 +287,7 @@ func (m model) apart(left, right string) string {
 	return left + strings.Repeat(" ", gap) + right
 }
 
-// fit cuts text to a width. A text that was cut ends with … or ~.
+// fit truncates text to a width. A truncated text ends with … or ~.
 func (m model) fit(text string, width int) string {
 	tail := "~"
 	if m.screen.blocks {
@@ -318,7 +318,7 @@ func millisOr(v float64) string {
 		return "-"
 	}
 	text := ui.Millis(v)
-	if len(text) > ageWidth { // 2 min 10 s
+	if len(text) > ageWidth { // for example 2 min 10 s
 		text = strings.Join(strings.Fields(text)[:2], " ")
 	}
 	return text

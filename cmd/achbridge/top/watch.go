@@ -14,21 +14,20 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// lookEvery is the time between two requests for the status. patience is how long top waits
-// for each answer.
+// lookEvery is the interval between requests for the status. patience is how long top waits for each answer.
 const (
 	lookEvery = time.Second
 	patience  = 3 * time.Second
 )
 
-// Config says what to show, and where.
+// Config selects the daemon and the terminal.
 type Config struct {
 	Terminal *ui.Terminal
-	Client   *api.Client // of the daemon
-	In       io.Reader   // keys
+	Client   *api.Client // client of the daemon
+	In       io.Reader   // source of the keys
 	Env      func(string) string
-	// Values are the values in the newest frame of a channel of this host, as lines; nil when they are not known.
-	// Another goroutine calls it, one call at a time. It may be nil.
+	// Values returns the values in the newest frame of a channel of this host as lines, nil if they are unknown. Another
+	// goroutine calls it, one call at a time. Values may be nil.
 	Values func(ctx context.Context, channel string) []string
 }
 
@@ -46,7 +45,7 @@ func Watch(ctx context.Context, cfg Config) error {
 	m.screen.width, m.screen.height = ui.ScreenSize(out)
 	first := m.ask().(statusMsg)
 	if first.err != nil {
-		return first.err // before the full-screen view hides it
+		return first.err // before the full-screen view hides the error
 	}
 	m.take(first)
 	if m.screen.deaf = env("TERM") == "dumb"; m.screen.deaf {
@@ -69,11 +68,11 @@ func (m model) showPages(ctx context.Context, t *ui.Terminal) error {
 	}
 }
 
-// sources ask the daemon. Each answer is a message for the model.
+// sources has the functions that query the daemon. Each answer is a message for the model.
 type sources struct {
 	ask    func() tea.Msg                // returns a statusMsg
 	follow func() tea.Msg                // returns an eventsMsg, at the next event or after api.EventWait
-	values func(channel string) []string // nil: nobody can tell
+	values func(channel string) []string // nil if values are not available
 }
 
 func askDaemon(ctx context.Context, c *api.Client) sources {

@@ -1,5 +1,5 @@
-// Package ui is how the verbs of achbridge speak to a person at a terminal: tables,
-// fields, colours, errors with their cure, exit codes, sizes and times as text.
+// Package ui formats the output of achbridge's commands for a terminal: tables, fields, colours, errors with their fix,
+// exit codes, sizes and times.
 //
 //	t := ui.New(os.Stdout, os.Stderr)
 //	t.Table([]string{"CHANNEL", "AGE"}, rows)       // what was asked for: stdout
@@ -8,6 +8,5 @@
 //	t.Fail(err)
 //	os.Exit(ui.ExitCode(err))
 //
-// The rules of the terminal stand at Terminal. The package knows nothing of channels
-// or daemons.
+// The type Terminal documents the rules of the output. The package does not depend on channels or daemons.
 package ui

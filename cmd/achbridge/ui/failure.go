@@ -2,18 +2,17 @@ package ui
 
 import "errors"
 
-// Exit codes: scripts and service units rely on them.
+// Exit codes. Scripts and service units rely on them.
 const (
 	exitOK      = iota
-	exitFailure // the command was right and did not work
+	exitFailure // the command was valid, but failed
 	ExitUsage   // wrong arguments or configuration: the same command fails again
-	ExitNothing // nothing of that name, or nothing at all, was found
-	exitOver    // what was measured is over the limit that was given
+	ExitNothing // no object of that name, or none at all, was found
+	exitOver    // the measured value is above the given limit
 )
 
-// failure is an error for the person at the terminal: what went wrong with
-// which thing, the cure (a sentence or a command, may be empty), and the exit
-// code.
+// failure is an error for the user: the object and the problem, a fix (a sentence or a command; may be empty), and the
+// exit code.
 type failure struct {
 	err  error
 	cure string
@@ -23,20 +22,19 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// Failure is an error of a command that was right and did not work.
+// Failure returns an error of a valid command that failed.
 func Failure(err error, cure string) error { return &failure{err, cure, exitFailure} }
 
-// Usage is an error of wrong arguments or a wrong configuration.
+// Usage returns an error about wrong arguments or a wrong configuration.
 func Usage(err error, cure string) error { return &failure{err, cure, ExitUsage} }
 
-// NotFound is an error about something that does not exist.
+// NotFound returns an error about an object that does not exist.
 func NotFound(err error, cure string) error { return &failure{err, cure, ExitNothing} }
 
-// OverLimit is an error about a measured value above the given limit.
+// OverLimit returns an error about a measured value above the given limit.
 func OverLimit(err error, cure string) error { return &failure{err, cure, exitOver} }
 
-// ExitCode returns the code of the outermost failure in err; any other error
-// is exitFailure.
+// ExitCode returns the code of the outermost failure in err, and exitFailure for other errors.
 func ExitCode(err error) int {
 	if err == nil {
 		return exitOK
@@ -47,7 +45,7 @@ func ExitCode(err error) int {
 	return exitFailure
 }
 
-// Cure is the cure of the outermost failure in err, "" when there is none.
+// Cure returns the fix of the outermost failure in err, "" if there is none.
 func Cure(err error) string {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.cure

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A terminal that does not tell its size, as on a serial line, is taken to have UsualWidth
-// columns and UsualHeight lines. Whoever is told a size of 0 takes them too.
+// UsualWidth and UsualHeight are the columns and lines of a terminal that does not report its size, or reports 0, as on
+// a serial line.
 const (
 	UsualWidth  = 80
 	UsualHeight = 24
@@ -26,8 +26,8 @@ func ScreenSize(out *os.File) (width, height int) {
 	return int(size.Col), int(size.Row)
 }
 
-// Show shows a model on the terminal out until ctx ends or the model quits. Keys come from in; an error begins with the name of
-// the verb.
+// Show displays a model on the terminal out until ctx ends or the model quits. It reads keys from in. An error begins
+// with the name of the command.
 func Show(ctx context.Context, verb string, m tea.Model, in io.Reader, out *os.File) error {
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(out), tea.WithInput(in), tea.WithoutSignalHandler(),
 		tea.WithFilter(sized)).Run()
@@ -37,7 +37,7 @@ func Show(ctx context.Context, verb string, m tea.Model, in io.Reader, out *os.F
 	return Failure(fmt.Errorf("%s: %w", verb, err), "")
 }
 
-// sized gives the usual size to a terminal that reports none.
+// sized replaces a size of 0 with the usual size.
 func sized(_ tea.Model, msg tea.Msg) tea.Msg {
 	if size, ok := msg.(tea.WindowSizeMsg); ok && (size.Width == 0 || size.Height == 0) {
 		return tea.WindowSizeMsg{Width: UsualWidth, Height: UsualHeight}
@@ -45,7 +45,7 @@ func sized(_ tea.Model, msg tea.Msg) tea.Msg {
 	return msg
 }
 
-// Page is a whole screen of text.
+// Page returns a view of a whole screen of text.
 func Page(text string) tea.View {
 	v := tea.NewView(text)
 	v.AltScreen = true

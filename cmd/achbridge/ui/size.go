@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Size is a number of bytes on the command line: "512", "64KiB", "1.5MiB".
-// Units are binary and case does not matter. Decimal units (kB, MB) are refused, since
-// many people take them for binary ones.
+// Size is a number of bytes on the command line: "512", "64KiB", "1.5MiB". Units are binary and case-insensitive.
+// Decimal units (kB, MB) are refused, since many people confuse them with binary ones.
 type Size int
 
 var sizeUnits = []struct {
@@ -62,8 +61,7 @@ func parseSize(text string) (int, error) {
 	return int(bytes), nil
 }
 
-// Bytes prints a size as it is written in a command line: exact, with the
-// largest binary unit that divides it.
+// Bytes formats a size as on the command line: exact, with the largest binary unit that divides it.
 func Bytes(n int) string {
 	for _, unit := range sizeUnits {
 		if unit.bytes > 1 && n >= unit.bytes && n%unit.bytes == 0 {
@@ -73,10 +71,10 @@ func Bytes(n int) string {
 	return fmt.Sprint(n)
 }
 
-// AboutBytes prints a size as people compare sizes, with three figures.
+// AboutBytes formats a size with three significant figures.
 func AboutBytes[N int | int64](n N) string {
 	for _, unit := range sizeUnits {
-		if v := float64(n) / float64(unit.bytes); unit.bytes > 1 && v >= 1-0.5/1024 { // less is 1023 of the next
+		if v := float64(n) / float64(unit.bytes); unit.bytes > 1 && v >= 1-0.5/1024 { // smaller values would be displayed as 1023 of the next smaller unit
 			figures := 3
 			if v >= 999.5 {
 				figures = 4
@@ -87,7 +85,7 @@ func AboutBytes[N int | int64](n N) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// SizeRange prints one size, or the least and the greatest.
+// SizeRange formats one size, or the smallest and the largest.
 func SizeRange(least, most int) string {
 	if least == most {
 		return Bytes(least)

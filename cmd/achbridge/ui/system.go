@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ModeText is a file's permission bits and owners.
+// ModeText formats a file's permission bits and owners.
 func ModeText(info fs.FileInfo) string {
 	text := fmt.Sprintf("mode %04o", info.Mode().Perm())
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -21,7 +21,7 @@ func ModeText(info fs.FileInfo) string {
 	return text
 }
 
-// UserText is NAME:GROUP, by numbers where there are no names.
+// UserText formats a user and a group as NAME:GROUP, with numbers instead of unknown names.
 func UserText(uid, gid int) string {
 	name, group := strconv.Itoa(uid), strconv.Itoa(gid)
 	if u, err := user.LookupId(name); err == nil {
@@ -33,8 +33,8 @@ func UserText(uid, gid int) string {
 	return name + ":" + group
 }
 
-// WhoMayOpen names whose programs may open a file for reading and writing, by its permission bits: "programs of root and of
-// group ach".
+// WhoMayOpen describes whose programs may open a file for reading and writing, by its permission bits: "programs of root
+// and of group ach".
 func WhoMayOpen(mode fs.FileMode, uid, gid int) string {
 	user, group, _ := strings.Cut(UserText(uid, gid), ":")
 	who := []string{"programs of root"}
@@ -50,13 +50,13 @@ func WhoMayOpen(mode fs.FileMode, uid, gid int) string {
 	return AndList(who)
 }
 
-// ProcessName is the name of a process or thread, "" when it cannot be read.
+// ProcessName returns the name of a process or thread, "" if it cannot be read.
 func ProcessName(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	return strings.TrimSpace(string(text))
 }
 
-// FreeText says how much room a directory has, by its file system.
+// FreeText describes the free space of a directory's file system.
 func FreeText(dir string, st *unix.Statfs_t) string {
 	return fmt.Sprintf("%s of %s are free in %s", AboutBytes(int(st.Bavail)*int(st.Bsize)), AboutBytes(int(st.Blocks)*int(st.Bsize)), dir)
 }

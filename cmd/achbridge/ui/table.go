@@ -10,12 +10,11 @@ import (
 
 const (
 	columnGap = "  "
-	leastLast = 20 // columns that the last column of a table has at least, before others are left out
+	leastLast = 20 // minimum columns for the last column of a table before other columns are omitted
 )
 
-// Table prints rows under header to stdout. Empty cells become "-". On a screen the last column
-// wraps; where it would not have room, the columns named in spare are left out, one after the
-// other.
+// Table prints rows under header to stdout. Empty cells become "-". On a screen the last column wraps. If it lacks room,
+// the columns named in spare are omitted, one after another.
 func (u *Terminal) Table(header []string, rows [][]string, spare ...string) error {
 	all := [][]string{header}
 	for _, row := range rows {
@@ -58,7 +57,7 @@ func fits(rows [][]string, width int) bool {
 	return begin+min(widths[len(widths)-1], leastLast) <= width
 }
 
-// columnWidths are the widths of the columns, and where the last begins.
+// columnWidths returns the widths of the columns, and the position of the last one.
 func columnWidths(rows [][]string) (widths []int, begin int) {
 	widths = make([]int, len(rows[0]))
 	for _, cells := range rows {

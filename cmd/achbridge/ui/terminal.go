@@ -18,34 +18,34 @@ import (
 	"achbridge/bridge/logline"
 )
 
-// Terminal is where a verb prints. Its rules:
+// Terminal prints the output of a command. Its rules:
 //
-//   - What was asked for goes to stdout; everything said about it (errors,
-//     notes, logs) goes to stderr, so that a pipe carries data only.
+//   - Requested data goes to stdout. Errors, notes and logs go to stderr, so
+//     that a pipe carries data only.
 //   - Tables have one header line in capitals, columns two spaces apart, "-"
-//     where there is nothing, no lines drawn. Single things are "key: value".
-//   - --json prints the same facts for programs, one document; verbs that go
-//     on for ever print one object a line.
-//   - An error is "achbridge: thing: cause", then, indented, the cure: a
+//     in empty cells, and no drawn lines. Single objects are "key: value".
+//   - --json prints the same facts for programs, as one document. Commands that
+//     run until they are stopped print one object a line.
+//   - An error is "achbridge: thing: cause", then, indented, the fix: a
 //     command to type or a sentence.
-//   - A verb that changed something says in one line what it did.
-//   - Colour marks, it never tells: bold header, red error. Only on a
-//     terminal, never when NO_COLOR is set or TERM is dumb.
-//   - After an error of stdout nothing more is printed there, and each further call returns that error: of several calls
-//     in a row only the last result matters, see Broken.
+//   - A command that changed something reports in one line what it did.
+//   - Colour emphasizes, but is never the only sign: bold header, red
+//     error. It is used only on a terminal, never if NO_COLOR is set or TERM is dumb.
+//   - After an error of stdout, nothing more is printed there, and each further
+//     call returns that error. So only the last result of several calls matters, see Broken.
 type Terminal struct {
 	Out, Err io.Writer
 	Color    Color // Out shows colours
 	errColor Color
-	detached *logline.Writer // Err is this; nil: it is not
+	detached *logline.Writer // the writer of Err after Detach; nil before
 	broken   error           // the first error of Out
-	// Width is how many columns tables may take; 0: as many as the screen has, and any number
-	// where Out is none.
+	// Width is the maximum width of tables in columns. 0 means the width of the screen, and no limit if Out is not a
+	// terminal.
 	Width int
 }
 
-// New prints to two files. It uses colours if the file is a terminal and the environment
-// does not forbid them.
+// New returns a Terminal that prints to two files. It uses colours if the file is a terminal and the environment permits
+// them.
 func New(out, err *os.File) *Terminal {
 	plain := os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
 	return &Terminal{
@@ -60,9 +60,8 @@ func IsTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// Detach makes writing to stderr never wait: for our log, for libraries, for the last
-// error. A pipe whose reader is gone does not end the process. A panic does not come this
-// way: Go writes it by itself.
+// Detach makes writes to stderr non-blocking: for the log, for libraries, and for the last error. A pipe without a
+// reader does not end the process. Go writes the text of a panic itself, without this writer.
 func (u *Terminal) Detach() {
 	u.detached = logline.New(u.Err)
 	u.Err = u.detached
@@ -70,18 +69,17 @@ func (u *Terminal) Detach() {
 	signal.Ignore(syscall.SIGPIPE)
 }
 
-// lastWords is how long the process waits at its end for the reader of stderr.
+// lastWords is how long the process waits, before it exits, for the reader of stderr.
 const lastWords = time.Second
 
-// Flush waits for what was printed after detach, at most for lastWords.
+// Flush waits, at most for lastWords, until everything printed after Detach has been written.
 func (u *Terminal) Flush() {
 	if u.detached != nil {
 		u.detached.Flush(lastWords)
 	}
 }
 
-// Fields prints "key: value" lines to stdout; pairs alternates keys and
-// values, an empty value leaves its line out.
+// Fields prints "key: value" lines to stdout. pairs alternates keys and values; a pair with an empty value is omitted.
 func (u *Terminal) Fields(pairs ...string) error {
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
@@ -90,7 +88,7 @@ func (u *Terminal) Fields(pairs ...string) error {
 			fmt.Fprintf(w, "%s:\t%s\n", pairs[i], pairs[i+1])
 		}
 	}
-	_ = w.Flush() // into memory
+	_ = w.Flush() // writing into memory cannot fail
 	return u.print(out.String())
 }
 
@@ -102,11 +100,11 @@ func (u *Terminal) print(text string) error {
 	return u.broken
 }
 
-// Broken is the first error of stdout; nil while all was printed.
+// Broken returns the first error of stdout, nil if there was none.
 func (u *Terminal) Broken() error { return u.broken }
 
-// Repaint prints what show prints. On a terminal with colours it replaces what was printed
-// before, else it puts a blank line in between; before counts the earlier calls.
+// Repaint prints the output of show. On a terminal with colours it replaces the previous output; otherwise it prints a
+// blank line in between. before is the number of earlier calls.
 func (u *Terminal) Repaint(before int, show func(*Terminal) error) error {
 	var buf bytes.Buffer
 	if u.Color {
@@ -122,9 +120,8 @@ func (u *Terminal) Repaint(before int, show func(*Terminal) error) error {
 	return u.print(buf.String())
 }
 
-// Wrap breaks a text between words, where the terminal's line ends, and indents the
-// further lines by as many columns as the first one begins from the left. If stdout is no
-// terminal, the text stays one line.
+// Wrap breaks a text between words at the width of the terminal. It indents further lines by indent columns, which is
+// also where the first line begins. If stdout is not a terminal, the text stays one line.
 func (u *Terminal) Wrap(indent int, text string) string { return u.wrap(0, indent, text) }
 
 // Hang breaks a text as Wrap does, but its first line begins at the left edge.
@@ -140,7 +137,7 @@ func (u *Terminal) wrap(used, indent int, text string) string {
 // Wraps reports whether Wrap breaks long lines: stdout is a terminal.
 func (u *Terminal) Wraps() bool { return u.Columns() != 0 }
 
-// Columns are those of the screen, 0 where Out is none.
+// Columns returns Width if that is set, otherwise the width of the screen, or 0 if Out is not a terminal.
 func (u *Terminal) Columns() int {
 	if u.Width != 0 {
 		return u.Width
@@ -153,7 +150,7 @@ func (u *Terminal) Columns() int {
 	return width
 }
 
-// broken is text in lines of width columns, of which those after the first are indented. The first begins after used columns.
+// broken returns text in lines of width columns. The first line begins after used columns; the others are indented.
 func broken(text string, used, indent, width int) string {
 	lines := Wrap(words(text), used, max(width-indent, 20))
 	return strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", indent))
@@ -181,12 +178,12 @@ func (u *Terminal) json(v any, indent string) error {
 	return u.print(out.String())
 }
 
-// Note prints a remark on stderr, beside the data.
+// Note prints a remark to stderr, apart from the data.
 func (u *Terminal) Note(format string, args ...any) {
 	fmt.Fprintf(u.Err, "achbridge: "+format+"\n", args...)
 }
 
-// Fail prints an error and its cure. Of several problems each has its line.
+// Fail prints an error and its fix. Each of several problems has its own line.
 func (u *Terminal) Fail(err error) {
 	cure := Cure(err)
 	name := u.errColor.Paint("31", "achbridge:")
@@ -199,8 +196,7 @@ func (u *Terminal) Fail(err error) {
 	}
 }
 
-// Excerpt prints a line of a file with a mark under one of its columns, on stderr.
-// Lines and columns are counted from 1.
+// Excerpt prints a line of a file to stderr, with a mark under one of its columns. Lines and columns are counted from 1.
 func (u *Terminal) Excerpt(number int, line string, column int) {
 	line = strings.TrimRight(line, "\r")
 	before := []rune(line)[:max(0, min(column-1, len([]rune(line))))]
@@ -212,10 +208,10 @@ func (u *Terminal) Excerpt(number int, line string, column int) {
 	fmt.Fprintf(u.Err, "%5d | %s\n      | %s%s\n", number, line, string(before), u.errColor.Paint("31", "^"))
 }
 
-// Color says whether text is shown in colours.
+// Color reports whether text is displayed in colours.
 type Color bool
 
-// Paint gives text a colour, by its code in ECMA-48.
+// Paint gives text a colour, by its ECMA-48 code.
 func (c Color) Paint(code, text string) string {
 	if !c || text == "" {
 		return text

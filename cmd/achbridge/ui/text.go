@@ -8,10 +8,10 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// AndList is "a, b and c".
+// AndList joins words as "a, b and c".
 func AndList(words []string) string { return joinLast(words, " and ") }
 
-// OrList is "a, b or c".
+// OrList joins words as "a, b or c".
 func OrList(words []string) string { return joinLast(words, " or ") }
 
 func joinLast(words []string, last string) string {
@@ -22,7 +22,7 @@ func joinLast(words []string, last string) string {
 	return strings.Join(words[:n], ", ") + last + words[n]
 }
 
-// words are those of a text; a number and its unit are one.
+// words splits a text into words. A number and its unit are one word.
 func words(text string) (list []string) {
 	for _, w := range strings.Fields(text) {
 		if n := len(list); n > 0 && isNumber(list[n-1]) && isUnit(w) {
@@ -34,21 +34,20 @@ func words(text string) (list []string) {
 	return list
 }
 
-// isNumber reports whether a word is a number, perhaps with a sign or a bracket before it.
+// isNumber reports whether a word is a number, possibly after a sign or a bracket.
 func isNumber(word string) bool {
 	last := word[len(word)-1]
 	return last >= '0' && last <= '9' && !strings.ContainsFunc(word, unicode.IsLetter)
 }
 
-// isUnit reports whether a word is a unit, perhaps with a punctuation mark behind it.
+// isUnit reports whether a word is a unit, possibly before a punctuation mark.
 func isUnit(word string) bool {
 	word = strings.TrimRight(word, ",.;:)")
 	return slices.Contains([]string{"ns", "µs", "ms", "s", "min", "h", "d", "Hz", "%",
 		"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "B", "iB", "KiB", "MiB", "GiB"}, word)
 }
 
-// Wrap joins words, with line breaks where width is used up. The first line begins after
-// used columns.
+// Wrap joins words, with line breaks so that lines have at most width columns. The first line begins after used columns.
 func Wrap(words []string, used, width int) string {
 	var b strings.Builder
 	for i, w := range words {
@@ -66,7 +65,7 @@ func Wrap(words []string, used, width int) string {
 	return b.String()
 }
 
-// YesNo prints yes or no.
+// YesNo returns "yes" or "no".
 func YesNo(b bool) string {
 	if b {
 		return "yes"

@@ -10,7 +10,7 @@ import (
 	"achbridge/bridge/unit"
 )
 
-// Millis prints milliseconds with three figures.
+// Millis formats milliseconds with three significant figures.
 func Millis(v float64) string {
 	switch {
 	case v < 9.995:
@@ -23,16 +23,15 @@ func Millis(v float64) string {
 	return Seconds(math.Round(v) / 1000)
 }
 
-// Seconds prints a duration to the second.
+// Seconds formats a duration in whole seconds; it drops fractions.
 func Seconds(v float64) string {
 	return unit.Time(time.Duration(v) * time.Second)
 }
 
-// Milliseconds is a duration as a number.
+// Milliseconds returns a duration in milliseconds.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// BitRate is a rate in bits a second on the command line: 20Mbit. Units are
-// decimal and case does not matter.
+// BitRate is a rate in bits a second on the command line: 20Mbit. Units are decimal and case-insensitive.
 type BitRate float64
 
 var rateUnits = []struct {
@@ -42,7 +41,7 @@ var rateUnits = []struct {
 
 func (r BitRate) String() string {
 	for _, u := range rateUnits {
-		if float64(r) >= 0.99995*u.bits { // which is printed as one of them
+		if float64(r) >= 0.99995*u.bits { // rounding displays such a rate in this unit
 			return strconv.FormatFloat(float64(r)/u.bits, 'g', 4, 64) + " " + u.name + "/s"
 		}
 	}
@@ -63,8 +62,8 @@ func (r *BitRate) Set(text string) error {
 	return fmt.Errorf("%q: want a rate, as in 20Mbit (bit, kbit, Mbit or Gbit a second)", text)
 }
 
-// BytesPerSecond prints a rate of bytes in bits a second with three figures, as links are
-// measured and sold.
+// BytesPerSecond formats a rate of bytes in bits a second, with three significant figures, since links are rated in
+// bits.
 func BytesPerSecond(v float64) string {
 	v *= 8
 	for _, name := range []string{"bit/s", "kbit/s", "Mbit/s"} {
@@ -76,10 +75,10 @@ func BytesPerSecond(v float64) string {
 	return fmt.Sprintf("%.3g Gbit/s", v)
 }
 
-// Mbit prints what a link carries, given in Mbit/s.
+// Mbit formats the rate of a link, given in Mbit/s.
 func Mbit(v float64) string { return BytesPerSecond(v * 1e6 / 8) }
 
-// Percent prints a share in whole percent, "-" when it is not known.
+// Percent formats a share in whole percent, "-" if it is unknown.
 func Percent(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -90,10 +89,10 @@ func Percent(v float64) string {
 	return fmt.Sprintf("%.0f %%", 100*v)
 }
 
-// Hertz prints the rate of a channel's frames with three figures.
+// Hertz formats the rate of a channel's frames with three significant figures.
 func Hertz(v float64) string { return figures(v, " Hz") }
 
-// PerSecond prints how many of something there are a second, such as drops, with three figures.
+// PerSecond formats a number of events a second, such as drops, with three significant figures.
 func PerSecond(v float64) string { return figures(v, "/s") }
 
 func figures(v float64, unit string) string {
@@ -110,5 +109,5 @@ func figures(v float64, unit string) string {
 	return fmt.Sprintf("%.0f", v) + unit
 }
 
-// Day is the day of a time, as in 2026-01-31.
+// Day formats the date of a time, as in 2026-01-31.
 func Day(t time.Time) string { return t.Format(time.DateOnly) }

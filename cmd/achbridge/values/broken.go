@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// leastRoom is how many columns there are to be beside the names.
+// leastRoom is the minimum number of columns after the names.
 const leastRoom = 20
 
-// broken is the text of a value that begins at column indent, broken behind commas where the screen ends.
-// Text of a frame stays as it is.
+// broken returns the text of a value that begins at column indent, with line breaks after commas at the width of the
+// screen. It does not break text from a frame.
 func broken(text string, indent, columns int) string {
 	room := columns - indent
 	if room < leastRoom || utf8.RuneCountInString(text) <= room || strings.HasPrefix(text, `"`) {

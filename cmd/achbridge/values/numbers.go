@@ -14,9 +14,8 @@ type Number struct {
 	X          float64
 }
 
-// Numbers are those of a frame that the paths name. Of an array and of a struct they are all its
-// numbers. The error is one of layout.Decode if the frame does not fit, and else says which path
-// names no number.
+// Numbers returns the numbers of a frame that the paths name. A path of an array or a struct names all its numbers. The
+// error is one of layout.Decode if the frame does not match the layout; otherwise it names the path without a number.
 func Numbers(l *layout.Layout, frame []byte, paths []string) (list []Number, err error) {
 	root, err := l.Decode(frame)
 	if err != nil {

@@ -14,44 +14,45 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Form is how values are printed.
+// Form is the output format of values.
 type Form int
 
-// Forms of values.
+// Output formats of values.
 const (
 	Lines   Form = iota // a heading, then one line for each field
-	Changes             // as Lines, but only the fields that changed
-	CSV                 // a line for each frame, under a line of names
-	JSON                // an object for each frame
+	Changes             // like Lines, but only fields that changed
+	CSV                 // one line for each frame, after a header line with names
+	JSON                // one object for each frame
 )
 
 const (
-	folded     = 16   // elements of an array that a line shows, unless the field was asked for
-	maxColumns = 4096 // of CSV
+	folded     = 16   // elements of an array on a line, unless the user requested the field
+	maxColumns = 4096 // maximum columns of CSV
 	timeFormat = "15:04:05.000000"
 )
 
-// Printer prints the values of frames, one after the other.
+// Printer prints the values of frames, one frame after another.
 type Printer struct {
 	Layout *layout.Layout
-	Fields []string // paths as in joint[2].pos; nil: all
+	Fields []string // paths such as joint[2].pos; nil means all fields
 	Form   Form
-	Note   func(format string, args ...any) // tells of a frame that does not fit
-	// Columns are those of the screen, on which long lines are broken; 0, or nil: it is none.
+	Note   func(format string, args ...any) // prints a remark about a frame that does not match the layout
+	// Columns returns the width of the screen, at which long lines are broken. If it is nil or returns 0, the output is
+	// not a screen.
 	Columns func() int
 
-	before map[string]string // for Changes, by path
-	headed bool              // CSV has its names
-	misfit bool              // the frame before did not fit
+	before map[string]string // previous texts by path, for Changes
+	headed bool              // the header line of CSV has been printed
+	misfit bool              // the previous frame did not match the layout
 }
 
-// Take has the frames that come decoded by another layout. CSV then has a line of names again.
+// Take sets the layout of the next frames. CSV output then gets another header line.
 func (p *Printer) Take(l *layout.Layout) {
 	p.Layout, p.before, p.headed, p.misfit = l, nil, false, false
 }
 
-// Frame is the text of a frame that was read at a time. A frame that does not fit the layout
-// is not decoded.
+// Frame returns the text of a frame that was read at that time. It does not decode a frame that does not match the
+// layout.
 func (p *Printer) Frame(at time.Time, frame []byte) ([]byte, error) {
 	root, err := p.Layout.Decode(frame)
 	if err != nil {
@@ -82,7 +83,7 @@ func (p *Printer) unfit(at time.Time, frame []byte, why error) []byte {
 	return nil
 }
 
-// parts are the fields that were asked for, or all.
+// parts returns the requested fields, or all.
 func (p *Printer) parts(root layout.Value) (list []selection, err error) {
 	most := math.MaxInt
 	if p.Fields == nil {
@@ -136,8 +137,8 @@ func (p *Printer) lines(at time.Time, frame []byte, parts []selection) []byte {
 	return out
 }
 
-// Page is a frame as the lines of a page: which type, then its values. Of a frame that does not fit
-// the layout it is why.
+// Page returns a frame as the lines of a page: the type, then the values. For a frame that does not match the layout, it
+// returns the reason.
 func Page(l *layout.Layout, frame []byte) []string {
 	if _, err := l.Decode(frame); err != nil {
 		return []string{"values  " + err.Error()}
@@ -155,7 +156,7 @@ func Page(l *layout.Layout, frame []byte) []string {
 	return lines
 }
 
-// marks are what is shown behind a value.
+// marks returns the text displayed after a value.
 func (s selection) marks() (text string) {
 	if s.field.Unit != "" {
 		text = " " + s.field.Unit
@@ -192,8 +193,8 @@ func (p *Printer) csv(at time.Time, parts []selection) ([]byte, error) {
 	return []byte(out.String()), nil
 }
 
-// cells adds the columns of a part. A tail, which has another length in each frame, has one
-// column, with blanks between its elements.
+// cells adds the columns of a part. A tail, whose length differs between frames, is one column, with blanks between its
+// elements.
 func (p *Printer) cells(cells []cell, path string, s selection) []cell {
 	tail := inTail(s.path, p.Layout.Tail)
 	switch {
@@ -225,7 +226,7 @@ func (t tree) plain(list []string) []string {
 	return list
 }
 
-// harmless is text with what is not printable escaped.
+// harmless returns text with unprintable characters escaped.
 func harmless(text string) string {
 	for _, r := range text {
 		if !strconv.IsPrint(r) || r == '\ufffd' {
@@ -242,7 +243,7 @@ func (p *Printer) json(at time.Time, parts []selection) ([]byte, error) {
 	return append(out, "}\n"...), err
 }
 
-// object adds the parts as they are called.
+// object appends the parts as a JSON object, by their paths.
 func object(out []byte, parts []selection) ([]byte, error) {
 	out = append(out, '{')
 	for i, s := range parts {

@@ -12,8 +12,8 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// tree is a value, or a list of trees of which each is of the same field. Of a list only the
-// first elements may be there; more counts the others.
+// tree is a value, or a list of trees with the same field. A list may hold only its first elements; more is the number
+// of the others.
 type tree struct {
 	value  layout.Value
 	isList bool
@@ -21,7 +21,7 @@ type tree struct {
 	more   int
 }
 
-// grown is the tree of a value, with at most most elements of each array.
+// grown returns the tree of a value, with at most most elements of each array.
 func grown(v layout.Value, most int) tree {
 	n, ok := v.Len()
 	if !ok {
@@ -34,7 +34,7 @@ func grown(v layout.Value, most int) tree {
 	return t
 }
 
-// member is member i of all structs in a tree.
+// member returns member i of all structs in a tree.
 func (t tree) member(i, most int) tree {
 	if !t.isList {
 		return grown(t.value.Members()[i], most)
@@ -46,7 +46,7 @@ func (t tree) member(i, most int) tree {
 	return picked
 }
 
-// depth is how many lists are in one another.
+// depth returns the number of nested lists.
 func (t tree) depth() (n int) {
 	for ; t.isList; t = t.list[0] {
 		if n++; len(t.list) == 0 {
@@ -58,7 +58,7 @@ func (t tree) depth() (n int) {
 
 var errNoArray = errors.New("is no array")
 
-// at is element i of all lists that outer others are around. The error says what there is instead.
+// at returns element i of all lists at nesting depth outer. The error describes what the tree has instead.
 func (t tree) at(i, outer int) (tree, error) {
 	switch {
 	case !t.isList:
@@ -79,15 +79,15 @@ func (t tree) at(i, outer int) (tree, error) {
 	return picked, nil
 }
 
-// selection is a part of a frame and how the user calls it.
+// selection is a part of a frame, with its path as the user writes it.
 type selection struct {
 	path  string
 	field *layout.Field
 	tree  tree
-	union bool // its bytes may mean something else, too
+	union bool // the bytes may have another meaning, as in a C union
 }
 
-// members are the parts of a struct, or of all structs of an array.
+// members returns the parts of a struct, or of all structs of an array.
 func (s selection) members(most int) (list []selection) {
 	path := s.path
 	if s.tree.isList {
@@ -105,12 +105,12 @@ func (s selection) members(most int) (list []selection) {
 
 var steps = regexp.MustCompile(`[^.\[\]]+|\[\d*\]`)
 
-// find is the part that a path names, as in joint[2].pos. joint[].pos and joint.pos are that
-// of all joints, and joint[].pos[0] is number 0 of each. Elements that the tail of this frame does
-// not have make an empty part.
+// find returns the part that a path such as joint[2].pos names. joint[].pos and joint.pos name the pos of all joints,
+// and joint[].pos[0] names its element 0 in each joint. Elements that the tail of this frame does not have give an empty
+// part.
 func find(root layout.Value, tail, path string, most int) (selection, error) {
 	s := selection{field: root.Field(), tree: tree{value: root}}
-	outer := 0 // lists of which the path means all elements, so that an index is one in each of them
+	outer := 0 // number of lists of which the path means all elements, so that an index applies inside each element
 	for _, step := range steps.FindAllString(path, -1) {
 		if step == "[]" {
 			outer++
@@ -126,7 +126,7 @@ func find(root layout.Value, tail, path string, most int) (selection, error) {
 			continue
 		}
 		i, err := strconv.Atoi(step[1 : len(step)-1])
-		if err != nil { // more digits than any array has
+		if err != nil { // more digits than any array index has
 			i = math.MaxInt
 		}
 		next, err := s.tree.at(i, outer)
@@ -143,7 +143,7 @@ func find(root layout.Value, tail, path string, most int) (selection, error) {
 	return s, nil
 }
 
-// elementPath is what element i of a list is called: the first [] of its path is that list's.
+// elementPath returns the path of element i of a list: it fills in the first [] of the list's path.
 func elementPath(path string, i int) string {
 	before, after, _ := strings.Cut(path, "[]")
 	return fmt.Sprintf("%s[%d]%s", before, i, after)
@@ -167,7 +167,7 @@ func (s selection) named(name, path string, most int) (selection, error) {
 	return s, ui.Usage(fmt.Errorf("field %q: %s has no %s", path, s.field.Name, name), "its fields are "+ui.AndList(names))
 }
 
-// shown is a value for people; text is quoted.
+// shown returns a value as text for people; strings are quoted.
 func (t tree) shown() string {
 	if !t.isList {
 		if t.value.Field().Type == layout.Char {
