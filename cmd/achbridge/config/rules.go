@@ -144,7 +144,7 @@ func (b *ruleBuilder) read(list string, r ruleEntry) ruleEntry {
 	return r
 }
 
-// channels returns the values of match or deny; nil after a mistake, which it records.
+// channels returns the values of match or deny. After an error, it records a problem and returns nil.
 func (b *ruleBuilder) channels(r ruleEntry) (values []value, deny bool) {
 	match, matches := r.option("match")
 	forbid, denies := r.option("deny")
@@ -252,7 +252,7 @@ func (b *ruleBuilder) PushRules(rules []ruleEntry) (pushes []rule.Push) {
 	return pushes
 }
 
-// how sets the options of a mirror. It returns false after a mistake, which it records.
+// how sets the options of a mirror. If an option is not valid, it records a problem and returns false.
 func (b *ruleBuilder) how(r ruleEntry, m *rule.Mirror) bool {
 	before := len(b.Problems)
 	for _, o := range r.options {

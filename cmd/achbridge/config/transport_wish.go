@@ -14,8 +14,8 @@ type transportWish struct {
 	at    origin
 }
 
-// checkTransports records a problem when two wishes for one host differ: one link carries all
-// channels of a host, so it cannot fulfil both.
+// checkTransports records a problem if two settings require different transports for one host.
+// One link carries all channels of a host, so the link cannot satisfy both.
 func (c *Config) checkTransports(b *ruleBuilder) {
 	var wishes []transportWish
 	for i, p := range c.StaticPeers {

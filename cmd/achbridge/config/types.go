@@ -12,7 +12,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// typeRule says which file has the layout of the channels that match a pattern.
+// typeRule assigns a layout file to the channels that match a pattern.
 type typeRule struct {
 	pattern, file string
 	at            origin
@@ -86,8 +86,8 @@ func (c *Config) Layouts() (list []TypedChannels, all Problems) {
 	return list, all
 }
 
-// LoadLayout reads a file with a layout. The error has every mistake, as Problems, unless the
-// file cannot be read at all.
+// LoadLayout reads a layout file. Its error has every error of the layout, as Problems, unless
+// the file cannot be read at all.
 func LoadLayout(path string) (*layout.Layout, error) {
 	text, err := ReadFile(path, layout.MaxText+1)
 	if errors.Is(err, os.ErrNotExist) {
