@@ -23,7 +23,7 @@ import (
 type Config struct {
 	Settings
 	Path string            // path of the file; empty if there is none
-	from map[string]origin // by key; a missing key has its default value
+	from map[string]origin // position by key; a missing key has its default value
 
 	ExportGrants rule.Grants
 	AcceptGrants rule.Grants
@@ -32,7 +32,7 @@ type Config struct {
 	StaticPeers  []discovery.Static
 	Zones        []discovery.Domain
 	AchdNetworks []netip.Prefix
-	rules        map[string]ruleEntry // by path, as read
+	rules        map[string]ruleEntry // entries by path, as read
 }
 
 // IsNamed reports whether the configuration sets the host's name. If not, the host has the system's name.

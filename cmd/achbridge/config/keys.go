@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/via"
 )
 
-// kind says whether a key holds one value, a list or rules.
+// kind is the kind of content of a key: one value, a list or rules.
 type kind int
 
 const (

@@ -78,8 +78,8 @@ func (p *configParser) ruleOf(list configKey, n ast.Node, under origin) ruleEntr
 	return r
 }
 
-// unknownIn is the text for a key that rules of the list do not have. It says which other
-// lists have the key.
+// unknownIn returns the text for a key that rules of the list do not have. The text names the
+// other lists that have the key.
 func unknownIn(list, key string) string {
 	names := []string{}
 	for _, k := range ruleKeysOf(list) {
@@ -97,7 +97,7 @@ func unknownIn(list, key string) string {
 type ruleBuilder struct{ Problems }
 
 // read parses a rule that is written as text into the options of the equal mapping. The text
-// has the channels first, then ,key=value; in a push the host stands after a blank.
+// has the channels first, then ,key=value; in a push the host follows after a blank.
 func (b *ruleBuilder) read(list string, r ruleEntry) ruleEntry {
 	if r.mapping {
 		return r

@@ -53,8 +53,8 @@ func (c *Config) checkTransports(b *ruleBuilder) {
 	}
 }
 
-// mayOverlap reports whether a name may match both patterns. It returns true when it cannot
-// tell.
+// mayOverlap reports whether a name may match both patterns. It returns true if that is
+// unknown.
 func mayOverlap(a, b string) bool {
 	switch {
 	case len(a)+len(b) > 2*63 || strings.Count(a+b, "*") > 4:

@@ -50,7 +50,7 @@ func (c *Config) LayoutFor(channel, name string) (*layout.Layout, error) {
 	return nil, nil
 }
 
-// layout reads the layout of a rule; its file is beside that of the configuration.
+// layout reads the layout of a rule. The path of its file is relative to the configuration file.
 func (c *Config) layout(r typeRule) (*layout.Layout, error) {
 	file := r.file
 	if !filepath.IsAbs(file) {
@@ -63,15 +63,15 @@ func (c *Config) layout(r typeRule) (*layout.Layout, error) {
 	return l, err
 }
 
-// TypedChannels are the channels that match a pattern, which may be HOST/CHANNEL, and their layout;
-// nil when its file has mistakes.
+// TypedChannels is a pattern of channels, which may be HOST/CHANNEL, with their layout. The layout
+// is nil if its file has errors.
 type TypedChannels struct {
 	Pattern string
 	Layout  *layout.Layout
 }
 
-// Layouts are the layouts that types names, of which the first that matches counts, and the mistakes
-// in their files.
+// Layouts returns the layouts of the option types, and the errors in their files. The first entry that
+// matches a channel applies.
 func (c *Config) Layouts() (list []TypedChannels, all Problems) {
 	seen := map[string]bool{}
 	for _, r := range c.Types {
