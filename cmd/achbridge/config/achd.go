@@ -24,19 +24,19 @@ func (c *Config) buildAchd(b *ruleBuilder) {
 	}
 }
 
-// parseNetwork reads a network, or an address as the network of that host alone.
+// parseNetwork parses a network prefix, or an address as the prefix of that address only.
 func parseNetwork(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
 		return a.Unmap().Prefix(a.Unmap().BitLen())
 	}
 	p, err := netip.ParsePrefix(text)
-	if err == nil && p.Addr().Is4In6() { // clients' addresses are never written so
+	if err == nil && p.Addr().Is4In6() { // addresses of clients are never IPv4-mapped
 		return p.Addr().Unmap().Prefix(p.Bits() - 96)
 	}
 	return p, err
 }
 
-// achdIdle is a sentence if the section achd does nothing.
+// achdIdle returns a warning if the section achd has no effect.
 func (c *Config) achdIdle() []string {
 	rules := len(c.AchdFrom) > 0 && len(c.AchdChannels)+len(c.AchdAccept) > 0
 	switch {

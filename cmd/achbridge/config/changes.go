@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Changes lists the keys whose values differ from those of before: now those that a running
-// daemon can change, restart those that need a restart.
+// Changes returns the keys whose values differ from those of before. now has the keys that a
+// running daemon can change, restart those that need a restart.
 func (c *Config) Changes(before *Config) (now, restart []string) {
 	now, restart = []string{}, []string{}
 	for _, key := range configKeys {

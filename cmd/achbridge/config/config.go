@@ -22,8 +22,8 @@ import (
 // Each setting knows where it was written.
 type Config struct {
 	Settings
-	Path string            // of the file; empty: no file
-	from map[string]origin // by key; a missing key has its default value
+	Path string            // path of the file; empty if there is none
+	from map[string]origin // position by key; a missing key has its default value
 
 	ExportGrants rule.Grants
 	AcceptGrants rule.Grants
@@ -32,15 +32,15 @@ type Config struct {
 	StaticPeers  []discovery.Static
 	Zones        []discovery.Domain
 	AchdNetworks []netip.Prefix
-	rules        map[string]ruleEntry // by path, as read
+	rules        map[string]ruleEntry // entries by path, as read
 }
 
 // IsNamed reports whether the configuration sets the host's name. If not, the host has the system's name.
 func (c *Config) IsNamed() bool { return c.from["name"] != (origin{}) }
 
-// Source knows where the configuration comes from. It can be read more than once.
+// Source holds the places from which Load reads the configuration. It can be loaded again.
 type Source struct {
-	Path  string // of the file; empty: no file
+	Path  string // path of the file; empty if there is none
 	Env   func(string) string
 	given []givenFlag
 }
@@ -51,8 +51,8 @@ type givenFlag struct {
 	texts []string
 }
 
-// Source finds the configuration file: path (from the flag), else the one that the
-// environment names, else the user's, else the system's.
+// Source returns the source of the configuration. The file is path (from the flag), or the one
+// in the environment, or the user's, or the system's, in this order.
 func (p Places) Source(path string, flags *pflag.FlagSet) Source {
 	src := Source{Path: cmp.Or(path, p.Env(EnvName("config")), p.findConfig()), Env: p.Env}
 	if flags != nil {
@@ -61,13 +61,13 @@ func (p Places) Source(path string, flags *pflag.FlagSet) Source {
 	return src
 }
 
-// EnvName is the environment variable of a key.
+// EnvName returns the environment variable of a key.
 func EnvName(key string) string {
-	return "ACHBRIDGE_" + strings.ToUpper(strings.ReplaceAll(key, "-", "_")) // a shell sets no other name
+	return "ACHBRIDGE_" + strings.ToUpper(strings.ReplaceAll(key, "-", "_")) // a shell can set only such names
 }
 
-// Load reads the file, the environment and the flags. The error is of type Problems and has
-// every mistake, unless the file cannot be read at all.
+// Load reads the file, the environment and the flags. Its error is of type Problems and has
+// every error of the configuration, unless the file cannot be read at all.
 func (src Source) Load() (*Config, error) {
 	if src.Path == "" {
 		return src.Read("", nil)
@@ -80,7 +80,7 @@ func (src Source) Load() (*Config, error) {
 }
 
 // Read makes a Config from the text of the file, the environment and the flags. path is used
-// only to say where a mistake is.
+// only for positions in errors.
 func (src Source) Read(path string, text []byte) (*Config, error) {
 	c := &Config{Settings: Defaults(), Path: path, from: map[string]origin{}, rules: map[string]ruleEntry{}}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -169,7 +169,7 @@ func (c *Config) takeFlags(flags *pflag.FlagSet, given []givenFlag, b *ruleBuild
 	}
 }
 
-// switchDiscoveryOff is what --no-discovery does, unless --discovery says the opposite.
+// switchDiscoveryOff applies --no-discovery. It records a problem if --discovery contradicts.
 func (c *Config) switchDiscoveryOff(off bool, at origin, b *ruleBuilder) {
 	const key = "discovery"
 	if !off {

@@ -3,12 +3,12 @@
 // was written.
 //
 //	places := config.Places{Env: os.Getenv, UID: os.Getuid()}
-//	c, err := places.Source(file, cmd.Flags()).Load() // err names every mistake with its line
+//	c, err := places.Source(file, cmd.Flags()).Load() // err has every error with its line
 //	for _, j := range c.Judgements("krang", "imu", nil) {
-//		fmt.Println(j.Verb, j.Result, j.From) // which rule applies, and where it stands
+//		fmt.Println(j.Verb, j.Result, j.From) // the rule that applies, and its position
 //	}
 //
 // A flag overrides the environment, which overrides the file, which overrides the default.
-// A Judgement says which rule applies to a channel; achbridge explain and check print it.
+// A Judgement names the rule that applies to a channel; achbridge explain and check print it.
 // Package bridge/rule parses rules and quality of service.
 package config

@@ -9,12 +9,12 @@ import (
 // Explanation is the answer of achbridge explain.
 type Explanation struct {
 	Channel  string      `json:"channel"` // HOST/CHANNEL
-	File     string      `json:"file"`    // the configuration file; empty: no file
+	File     string      `json:"file"`    // the configuration file; empty if there is none
 	Verdicts []Judgement `json:"verdicts"`
 }
 
-// Explain says which rules apply to a channel: HOST/CHANNEL, or a CHANNEL of this host. See
-// Judgements for wish.
+// Explain returns the rules that apply to a channel: HOST/CHANNEL, or a CHANNEL of this host.
+// See Judgements for wish.
 func (c *Config) Explain(channel string, wish wishFunc) (Explanation, error) {
 	if !strings.Contains(channel, "/") {
 		channel = c.Name + "/" + channel

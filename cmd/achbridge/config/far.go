@@ -8,8 +8,8 @@ import (
 	"achbridge/discovery"
 )
 
-// FarText says where a host was announced that may not be dialled, and what the cure is. ok
-// is false when p is not such a host.
+// FarText returns the place where a host that may not be dialled was announced, and the fix. ok
+// is false if p is not such a host.
 func FarText(p discovery.Peer) (text, cure string, ok bool) {
 	near := func(a netip.AddrPort) bool { return a.Addr() == p.By || !a.Addr().IsLinkLocalUnicast() }
 	if len(p.Far) == 0 || slices.ContainsFunc(p.Addrs, near) {
@@ -20,7 +20,7 @@ func FarText(p discovery.Peer) (text, cure string, ok bool) {
 		p.Host, at, p.By), "if that is the host: --peer " + at, true
 }
 
-// ProbeText is the result of a multicast test on one interface, as text.
+// ProbeText returns the result of a multicast test on one interface, as text.
 func ProbeText(p discovery.Probe) string {
 	family := "IPv4"
 	if p.IPv6 {

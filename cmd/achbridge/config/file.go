@@ -30,12 +30,12 @@ type value struct {
 	at   origin
 }
 
-// maxConfig is the largest configuration file that is read, in bytes.
+// maxConfig limits the size of a configuration file, in bytes.
 const maxConfig = 256 << 10
 
-// parseConfig parses the text of a configuration file. path is used only to say where a
-// mistake is. parseConfig checks which keys exist and whether each holds one value, a list
-// or rules; it does not check the values.
+// parseConfig parses the text of a configuration file. path is used only for positions in
+// errors. parseConfig checks that all keys exist and that each holds one value, a list
+// or rules as it must. It does not check the values.
 func parseConfig(path string, text []byte) (entries []entry, found Problems) {
 	p := &configParser{path: path}
 	file, err := p.yaml(text)
@@ -90,7 +90,7 @@ func (p *configParser) yaml(text []byte) (file *ast.File, err error) {
 // maxDepth limits how deep brackets and indentation may nest.
 const maxDepth = 100
 
-// depth is an upper bound for how deep a text nests.
+// depth returns an upper bound of the nesting depth of a YAML text.
 func depth(text []byte) int {
 	open, most := 0, 0
 	for line := range strings.Lines(string(text)) {
@@ -204,8 +204,8 @@ func (p origin) or(q origin) origin {
 	return q
 }
 
-// entry appends the entry of one key, unless there is a mistake in it. section is the key
-// below which it stands; "" at the top level.
+// entry appends the entry of one key, unless the entry has an error. section is the parent
+// key; "" at the top level.
 func (p *configParser) entry(entries []entry, in pair, section string) []entry {
 	name, names := in.key, Keys()
 	if section != "" {
@@ -272,7 +272,7 @@ func (p *configParser) items(n ast.Node, under origin, example string) ([]ast.No
 	return nil, false
 }
 
-// described says what is in the file at a node, for a problem's text.
+// described returns a description of a node's content, for a problem's text.
 func described(n ast.Node) string {
 	switch n := n.(type) {
 	case nil, *ast.NullNode:

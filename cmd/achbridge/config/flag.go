@@ -9,10 +9,10 @@ import (
 	"achbridge/bridge/via"
 )
 
-// parsed is a flag whose text parse turns into a value, or refuses.
+// parsed is a flag whose text is converted by parse.
 type parsed[T any] struct {
 	value *T
-	kind  string // what help calls its text
+	kind  string // placeholder of the value in help
 	parse func(text string) (T, error)
 	text  func(T) string
 }
@@ -30,12 +30,12 @@ func (p parsed[T]) Set(text string) error {
 
 func itself(text string) string { return text }
 
-// TransportFlag is the flag of the protocol that links use.
+// TransportFlag returns the flag for the protocol of links.
 func TransportFlag(over *via.Kind) pflag.Value {
 	return parsed[via.Kind]{over, "TRANSPORT", via.Parse, via.Kind.String}
 }
 
-// AddressFlag is the flag of a TCP address on which to listen; "" or off is none.
+// AddressFlag returns the flag for a TCP address on which to listen; "" or off means none.
 func AddressFlag(at *string, example string) pflag.Value {
 	return parsed[string]{at, "ADDRESS", func(text string) (string, error) {
 		if text == "off" {

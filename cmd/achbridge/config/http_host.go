@@ -15,7 +15,7 @@ func IsHTTPHost(text string) bool {
 		!strings.ContainsFunc(text, func(r rune) bool { return !allowed(r) })
 }
 
-// checkHTTPHost says what is wrong with an entry of http_hosts.
+// checkHTTPHost returns an error if an entry of http_hosts is not valid.
 func checkHTTPHost(text string) error {
 	if !IsHTTPHost(text) {
 		return fmt.Errorf("%q: want a name alone, without port or pattern, as in robot.example.com", text)

@@ -9,13 +9,13 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Judgement says what the configuration decides for one channel and one verb.
+// Judgement is the decision of the configuration for one channel and one verb.
 type Judgement struct {
 	Verb    string        `json:"verb"`    // export, push, accept or mirror
 	Channel string        `json:"channel"` // HOST/CHANNEL
 	Applies bool          `json:"applies"`
 	Result  string        `json:"result"`         // for people
-	Rule    string        `json:"rule,omitempty"` // as in mirror[0]; empty: the default
+	Rule    string        `json:"rule,omitempty"` // as in mirror[0]; empty means the default
 	From    string        `json:"from"`           // FILE:LINE, a flag, default
 	Options []optionValue `json:"options,omitempty"`
 }
@@ -27,15 +27,15 @@ type optionValue struct {
 	From   string `json:"from"`
 }
 
-// ByMirrorVerb is the From of a wish that the command achbridge mirror made.
+// ByMirrorVerb is the From of a mirror request by the command achbridge mirror.
 const ByMirrorVerb = "achbridge mirror"
 
-// wishFunc returns the wish that has a channel of a host mirrored; false when there is none.
+// wishFunc returns the mirror request for a channel of a host; false if there is none.
 type wishFunc func(host, channel string) (rule.Mirror, bool)
 
-// Judgements returns what c decides for a channel, for each verb that concerns this host.
-// wish looks up the wishes of a running daemon, which has more than its configuration; nil
-// uses the configuration alone.
+// Judgements returns the decisions of c for a channel, one for each verb that concerns this
+// host. wish looks up the mirror requests of a running daemon, which may have more than its
+// configuration. nil means only those of the configuration.
 func (c *Config) Judgements(host, channel string, wish wishFunc) []Judgement {
 	if host != c.Name {
 		return []Judgement{c.MirrorJudgement(host, channel, wish)}
@@ -69,8 +69,8 @@ func (c *Config) acceptJudgement(channel string) Judgement {
 	return c.grantJudgement("accept", "may push into it", channel, c.AcceptGrants)
 }
 
-// grantJudgement returns a judgement whose Result says which hosts may do what, or why none
-// may.
+// grantJudgement returns a judgement whose Result names the hosts that may do what, or the
+// reason why none may.
 func (c *Config) grantJudgement(verb, what, channel string, grants rule.Grants) Judgement {
 	denials, g, ok := grants.About(channel)
 	var shut []string
@@ -109,8 +109,8 @@ func thoseSet(list []optionValue) []optionValue {
 	return slices.DeleteFunc(list, func(o optionValue) bool { return o.From == "default" })
 }
 
-// leaveToPush sets the text "as pushed" for the options that a push may choose, since the
-// rule leaves them open.
+// leaveToPush sets the text "as pushed" for the options that the rule does not set and a push
+// may choose.
 func leaveToPush(list []optionValue, entry rule.QoS) {
 	for _, o := range rule.PushOptions() {
 		i := slices.IndexFunc(list, func(v optionValue) bool { return v.Option == o.Key })
@@ -124,8 +124,8 @@ func leaveToPush(list []optionValue, entry rule.QoS) {
 	}
 }
 
-// MirrorJudgement says whether a channel of another host is mirrored here, and how. See
-// Judgements for wish.
+// MirrorJudgement returns the decision whether and how a channel of another host is mirrored
+// here. See Judgements for wish.
 func (c *Config) MirrorJudgement(host, channel string, wish wishFunc) Judgement {
 	if wish == nil {
 		wish = c.MirrorRules.For
@@ -239,7 +239,7 @@ func (c *Config) Unreached() (list []string) {
 	return append(list, c.achdIdle()...)
 }
 
-// ruleText says where a rule is written, and its path.
+// ruleText returns the position and the path of a rule.
 func (c *Config) ruleText(path string) string {
 	return c.rules[path].at.String() + ": " + path
 }

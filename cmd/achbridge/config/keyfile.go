@@ -12,7 +12,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// ReadKey reads the network key. Its errors say how to get a key.
+// ReadKey reads the network key. Its errors include how to get a key.
 func ReadKey(path string) (trust.Key, error) {
 	key, err := trust.ReadKey(path)
 	switch {
@@ -60,7 +60,7 @@ func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
 	return err
 }
 
-// KeepFile is ReplaceFile for a file in the state directory, which is made if it is not there.
+// KeepFile is like ReplaceFile for a file in the state directory. It creates the directory if necessary.
 func KeepFile(path string, text []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -72,12 +72,12 @@ func KeepFile(path string, text []byte, mode fs.FileMode) error {
 // list that it has received.
 const RevokedFile = "revoked"
 
-// RevokedBeside is the path of the revocation list that an operator puts beside the key
-// file.
+// RevokedBeside returns the path of the revocation list that an operator puts into the
+// directory of the key file.
 func RevokedBeside(key string) string { return key + ".revoked" }
 
 const (
-	WarnAhead = 30 * 24 * time.Hour // how long before a certificate expires the warnings begin
+	WarnAhead = 30 * 24 * time.Hour // time before the end of a certificate at which warnings begin
 	WarnEvery = 24 * time.Hour
 )
 

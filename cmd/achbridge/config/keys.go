@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/via"
 )
 
-// kind says whether a key holds one value, a list or rules.
+// kind is the kind of content of a key: one value, a list or rules.
 type kind int
 
 const (
@@ -22,19 +22,19 @@ const (
 // configKey is one key at the top level of the configuration file. The flag with the same
 // meaning parses its value.
 type configKey struct {
-	name    string            // of a key in a section SECTION.KEY
+	name    string            // SECTION.KEY for a key in a section
 	of      func(*Config) any // returns a pointer to the value
 	fixed   bool              // changes take effect only after a restart
 	kind    kind
 	flag    string   // name of the flag, if it differs from the key
-	words   []string // the values allowed; nil: any
+	words   []string // allowed values; nil means any
 	example string
 	doc     string
 }
 
 func (k configKey) flagName() string { return cmp.Or(k.flag, k.name) }
 
-// variable is the environment variable that sets the key; "" for lists, which have none.
+// variable returns the environment variable that sets the key; "" for lists, which have none.
 func (k configKey) variable() string {
 	if k.kind != oneValue {
 		return ""
@@ -42,7 +42,7 @@ func (k configKey) variable() string {
 	return EnvName(k.flagName())
 }
 
-// section is the key of the file below which this one stands; "" for the top level.
+// section returns the parent key in the file; "" for the top level.
 func (k configKey) section() string {
 	section, _, below := strings.Cut(k.name, ".")
 	if !below {
@@ -92,7 +92,7 @@ func keyNamed(name string) (configKey, bool) {
 	return configKeys[i], true
 }
 
-// Variables are the environment variables of the keys.
+// Variables returns the environment variables of the keys.
 func Variables() (names []string) {
 	for _, k := range configKeys {
 		if name := k.variable(); name != "" {
@@ -102,7 +102,7 @@ func Variables() (names []string) {
 	return names
 }
 
-// Keys are the keys of the configuration file at its top level.
+// Keys returns the keys of the configuration file at its top level.
 func Keys() []string {
 	var names []string
 	for _, k := range configKeys {
@@ -112,7 +112,7 @@ func Keys() []string {
 	return slices.Compact(names)
 }
 
-// keysIn are the keys of a section; none when there is no such section.
+// keysIn returns the keys of a section; none if there is no such section.
 func keysIn(section string) (names []string) {
 	for _, k := range configKeys {
 		if k.section() == section && section != "" {
@@ -163,7 +163,7 @@ func ruleKeys() []ruleKey {
 	return keys
 }
 
-// ruleKeysOf are the keys that the rules of a list may have.
+// ruleKeysOf returns the keys that the rules of a list may have.
 func ruleKeysOf(list string) []ruleKey {
 	return slices.DeleteFunc(ruleKeys(), func(k ruleKey) bool { return !slices.Contains(k.lists, list) })
 }

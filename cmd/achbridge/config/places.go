@@ -31,25 +31,25 @@ const (
 	SystemHub     = "/var/lib/achbridge-hub"
 )
 
-// KeyPath is where `key new` writes the key. Other verbs read it there when it exists.
+// KeyPath returns the path at which `key new` writes the key. Other commands read it there if it exists.
 func (p Places) KeyPath() (string, error) {
 	return keyPlace.of(p)
 }
 
-// CAPath is the directory of the certificate authority.
+// CAPath returns the directory of the certificate authority.
 func (p Places) CAPath() (string, error) {
 	return caPlace.of(p)
 }
 
-// FindKey is the key file to read: the user's if it exists, else the system's if it exists,
-// else the path where `key new` would write.
+// FindKey returns the key file to read: the user's if it exists, otherwise the system's if it
+// exists, otherwise the path at which `key new` would write.
 func (p Places) FindKey() (string, error) {
 	own, err := p.KeyPath()
 	return firstPresent(own, SystemKey), err
 }
 
-// findConfig is the configuration file to read when the command line names none: the user's,
-// else the system's; "" when neither exists.
+// findConfig returns the configuration file to read if the command line names none: the user's,
+// otherwise the system's, or "" if neither exists.
 func (p Places) findConfig() string {
 	own, err := configPlace.of(p)
 	if err != nil {
@@ -64,12 +64,12 @@ func (p Places) findConfig() string {
 	return path
 }
 
-// controlPath is where `run` listens.
+// controlPath returns the path of the control socket on which `run` listens.
 func (p Places) controlPath() (string, error) {
 	return controlPlace.of(p)
 }
 
-// FindControl is the control socket on which a verb asks the daemon.
+// FindControl returns the control socket by which a command reaches the daemon.
 func (p Places) FindControl() string {
 	own, err := p.controlPath()
 	if err != nil {
@@ -78,12 +78,12 @@ func (p Places) FindControl() string {
 	return firstPresent(own, SystemControl)
 }
 
-// HubPath is the directory of a hub.
+// HubPath returns the directory of a hub.
 func (p Places) HubPath() (string, error) {
 	return hubPlace.of(p)
 }
 
-// place says where a file is for root, for a service and for other users.
+// place holds the locations of a file for root, for a service and for other users.
 type place struct {
 	system   string // for root
 	service  string // environment variable with the directory that systemd made
@@ -98,7 +98,7 @@ var (
 	configPlace  = place{SystemConfig, "CONFIGURATION_DIRECTORY", "XDG_CONFIG_HOME", ".config", "achbridge.yaml"}
 	controlPlace = place{SystemControl, "RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR", "", "control.sock"}
 	statePlace   = place{SystemState, "STATE_DIRECTORY", "XDG_STATE_HOME", ".local/state", ""}
-	hubPlace     = place{SystemHub, "", "XDG_STATE_HOME", ".local/state", "hub"} // a service names its own
+	hubPlace     = place{SystemHub, "", "XDG_STATE_HOME", ".local/state", "hub"} // a hub service sets its directory explicitly
 )
 
 func (l place) of(p Places) (string, error) {
@@ -140,7 +140,7 @@ func (p Places) KeyFile(given string, find func() (string, error)) (string, erro
 	return path, nil
 }
 
-// Absolute makes path absolute; "" stays "".
+// Absolute returns path as an absolute path; "" stays "".
 func Absolute(path string) string {
 	if full, err := filepath.Abs(path); path != "" && err == nil {
 		return full
@@ -148,7 +148,7 @@ func Absolute(path string) string {
 	return path
 }
 
-// SocketFor is given, the path of the command line, or else the path where `run` listens.
+// SocketFor returns given, the path of the command line, or if empty the default path of `run`.
 func (p Places) SocketFor(given string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -186,8 +186,8 @@ func (p Places) makeFolder(usual place, path, what string, mode fs.FileMode) err
 	return nil
 }
 
-// MissingFolder is the error that there is no directory dir for what is to be written. Whatever
-// else is wrong with it, who writes will say.
+// MissingFolder returns an error if the directory dir for a new file does not exist. Other
+// problems of dir are left to the write itself.
 func MissingFolder(what, dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return ui.Failure(fmt.Errorf("%s: there is no directory %s", what, dir), "mkdir -p "+dir)
@@ -195,7 +195,7 @@ func MissingFolder(what, dir string) error {
 	return nil
 }
 
-// StateDir is given, the state directory of the configuration, or else the usual one.
+// StateDir returns given, the state directory of the configuration, or if empty the default.
 func (p Places) StateDir(given string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -203,7 +203,7 @@ func (p Places) StateDir(given string) (string, error) {
 	return statePlace.of(p)
 }
 
-// StateFile is the path of a file in the state directory; "" when there is no state
+// StateFile returns the path of a file in the state directory; "" if there is no state
 // directory.
 func (p Places) StateFile(given, file string) string {
 	dir, err := p.StateDir(given)

@@ -12,9 +12,9 @@ import (
 // origin is where a setting is written. The zero origin means the default.
 type origin struct {
 	Source string `json:"source,omitempty"` // a file, a flag as in --name, or an environment variable
-	Line   int    `json:"line,omitempty"`   // of the file, from 1
+	Line   int    `json:"line,omitempty"`   // line of the file, from 1
 	Column int    `json:"column,omitempty"` // in characters, from 1
-	Path   string `json:"path,omitempty"`   // of the key, as in mirror[0].budget
+	Path   string `json:"path,omitempty"`   // path of the key, as in mirror[0].budget
 }
 
 // String returns FILE:LINE, a flag or an environment variable.
@@ -34,7 +34,7 @@ func (p origin) at(key string) origin {
 	return p
 }
 
-// problem is one mistake in the configuration. Its text says what is wanted instead.
+// problem is one error in the configuration. Its text describes what is wanted instead.
 type problem struct {
 	origin
 	Text string `json:"problem"`
@@ -53,7 +53,7 @@ func (p problem) Error() string {
 	return strings.Join(list, ": ")
 }
 
-// Problems are all mistakes in a configuration, in the order of the file.
+// Problems holds all errors in a configuration, in the order of the file.
 type Problems []problem
 
 func (ps Problems) Error() string {
@@ -79,7 +79,7 @@ func (ps Problems) err() error {
 	return ps
 }
 
-// unknown is the text for a key that is not one of words. It suggests a similar key.
+// unknown returns the text for a key that is not one of words. It suggests a similar key.
 func unknown(word string, words []string) string {
 	plain := strings.ReplaceAll(strings.ToLower(word), "-", "_")
 	best, least := "", 1+min(2, len(plain)/2)
@@ -98,8 +98,7 @@ func unknown(word string, words []string) string {
 	return "unknown key; the keys are " + ui.AndList(words)
 }
 
-// distance is the number of letters to change, insert or remove to get from a to b
-// (Levenshtein).
+// distance returns the Levenshtein distance of a and b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

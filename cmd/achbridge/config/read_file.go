@@ -9,7 +9,7 @@ import (
 )
 
 // ReadFile returns the first bytes of a file, at most most of them. It is the rule.ReadFile
-// of the verbs and the daemon.
+// of the commands and the daemon.
 func ReadFile(file string, most int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {

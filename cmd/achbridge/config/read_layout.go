@@ -24,8 +24,8 @@ type layoutParser struct {
 	places map[string]origin // of the fields, by their path as text
 }
 
-// ReadLayout makes a checked layout from the text of its file. path is used only to say where
-// a mistake is.
+// ReadLayout makes a checked layout from the text of its file. path is used only for positions
+// in errors.
 func ReadLayout(path string, text []byte) (*layout.Layout, error) {
 	p := &layoutParser{configParser{path: path}, map[string]origin{}}
 	l := p.read(text)

@@ -78,8 +78,8 @@ func (p *configParser) ruleOf(list configKey, n ast.Node, under origin) ruleEntr
 	return r
 }
 
-// unknownIn is the text for a key that rules of the list do not have. It says which other
-// lists have the key.
+// unknownIn returns the text for a key that rules of the list do not have. The text names the
+// other lists that have the key.
 func unknownIn(list, key string) string {
 	names := []string{}
 	for _, k := range ruleKeysOf(list) {
@@ -97,7 +97,7 @@ func unknownIn(list, key string) string {
 type ruleBuilder struct{ Problems }
 
 // read parses a rule that is written as text into the options of the equal mapping. The text
-// has the channels first, then ,key=value; in a push the host stands after a blank.
+// has the channels first, then ,key=value; in a push the host follows after a blank.
 func (b *ruleBuilder) read(list string, r ruleEntry) ruleEntry {
 	if r.mapping {
 		return r
@@ -144,7 +144,7 @@ func (b *ruleBuilder) read(list string, r ruleEntry) ruleEntry {
 	return r
 }
 
-// channels returns the values of match or deny; nil after a mistake, which it records.
+// channels returns the values of match or deny. After an error, it records a problem and returns nil.
 func (b *ruleBuilder) channels(r ruleEntry) (values []value, deny bool) {
 	match, matches := r.option("match")
 	forbid, denies := r.option("deny")
@@ -252,7 +252,7 @@ func (b *ruleBuilder) PushRules(rules []ruleEntry) (pushes []rule.Push) {
 	return pushes
 }
 
-// how sets the options of a mirror. It returns false after a mistake, which it records.
+// how sets the options of a mirror. If an option is not valid, it records a problem and returns false.
 func (b *ruleBuilder) how(r ruleEntry, m *rule.Mirror) bool {
 	before := len(b.Problems)
 	for _, o := range r.options {

@@ -139,8 +139,8 @@ func givenFlags(flags *pflag.FlagSet) (given []givenFlag) {
 	return given
 }
 
-// ParseDomains parses a list of DNS domains. The error has every mistake, each beginning with
-// what.
+// ParseDomains parses a list of DNS domains. Its error joins one error for each bad entry; each
+// begins with the text of the parameter what.
 func ParseDomains(what string, list []string) (domains []discovery.Domain, err error) {
 	var errs []error
 	for _, text := range list {
@@ -203,7 +203,7 @@ func (l *LogLevel) Set(text string) error {
 	return l.UnmarshalText([]byte(text))
 }
 
-// Discovery is true where peers are found by mDNS, beside those of domains and those that are listed.
+// Discovery is true if peers are found by mDNS, in addition to those of domains and listed ones.
 type Discovery bool
 
 func (d Discovery) String() string {

@@ -33,7 +33,7 @@ func listedPeer(text string, own via.Kind) (discovery.Static, error) {
 	return peer, nil
 }
 
-// checkListed returns an error when a peer is listed with two transports.
+// checkListed returns an error if a peer is listed with two transports.
 func checkListed(peers []discovery.Static) error {
 	for i, p := range peers {
 		same := func(o discovery.Static) bool { return o.String() == p.String() && o.Transport != p.Transport }

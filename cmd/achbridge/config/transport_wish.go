@@ -14,8 +14,8 @@ type transportWish struct {
 	at    origin
 }
 
-// checkTransports records a problem when two wishes for one host differ: one link carries all
-// channels of a host, so it cannot fulfil both.
+// checkTransports records a problem if two settings require different transports for one host.
+// One link carries all channels of a host, so the link cannot satisfy both.
 func (c *Config) checkTransports(b *ruleBuilder) {
 	var wishes []transportWish
 	for i, p := range c.StaticPeers {
@@ -53,8 +53,8 @@ func (c *Config) checkTransports(b *ruleBuilder) {
 	}
 }
 
-// mayOverlap reports whether a name may match both patterns. It returns true when it cannot
-// tell.
+// mayOverlap reports whether a name may match both patterns. It returns true if that is
+// unknown.
 func mayOverlap(a, b string) bool {
 	switch {
 	case len(a)+len(b) > 2*63 || strings.Count(a+b, "*") > 4:

@@ -12,7 +12,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// typeRule says which file has the layout of the channels that match a pattern.
+// typeRule assigns a layout file to the channels that match a pattern.
 type typeRule struct {
 	pattern, file string
 	at            origin
@@ -50,7 +50,7 @@ func (c *Config) LayoutFor(channel, name string) (*layout.Layout, error) {
 	return nil, nil
 }
 
-// layout reads the layout of a rule; its file is beside that of the configuration.
+// layout reads the layout of a rule. The path of its file is relative to the configuration file.
 func (c *Config) layout(r typeRule) (*layout.Layout, error) {
 	file := r.file
 	if !filepath.IsAbs(file) {
@@ -63,15 +63,15 @@ func (c *Config) layout(r typeRule) (*layout.Layout, error) {
 	return l, err
 }
 
-// TypedChannels are the channels that match a pattern, which may be HOST/CHANNEL, and their layout;
-// nil when its file has mistakes.
+// TypedChannels is a pattern of channels, which may be HOST/CHANNEL, with their layout. The layout
+// is nil if its file has errors.
 type TypedChannels struct {
 	Pattern string
 	Layout  *layout.Layout
 }
 
-// Layouts are the layouts that types names, of which the first that matches counts, and the mistakes
-// in their files.
+// Layouts returns the layouts of the option types, and the errors in their files. The first entry that
+// matches a channel applies.
 func (c *Config) Layouts() (list []TypedChannels, all Problems) {
 	seen := map[string]bool{}
 	for _, r := range c.Types {
@@ -86,8 +86,8 @@ func (c *Config) Layouts() (list []TypedChannels, all Problems) {
 	return list, all
 }
 
-// LoadLayout reads a file with a layout. The error has every mistake, as Problems, unless the
-// file cannot be read at all.
+// LoadLayout reads a layout file. Its error has every error of the layout, as Problems, unless
+// the file cannot be read at all.
 func LoadLayout(path string) (*layout.Layout, error) {
 	text, err := ReadFile(path, layout.MaxText+1)
 	if errors.Is(err, os.ErrNotExist) {

@@ -10,7 +10,7 @@ import (
 )
 
 // LayoutText is the file of a layout, for people to edit. The lines of about become its
-// comment. The error says that the layout is too large, or what else is wrong with it.
+// comment. It returns an error if the layout is not valid, for example too large.
 func LayoutText(l *layout.Layout, about string) ([]byte, error) {
 	var b strings.Builder
 	for line := range strings.Lines(about) {

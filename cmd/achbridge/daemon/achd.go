@@ -14,7 +14,7 @@ import (
 	"achbridge/discovery"
 )
 
-// listenAchd opens the port for programs that speak achd's protocol; nil when it is off.
+// listenAchd opens the TCP port for achd clients. It returns nil if address is empty, that is, if achd's protocol is off.
 func listenAchd(address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
@@ -33,7 +33,7 @@ func achdRules(c *config.Config) achd.Rules {
 	return achd.Rules{From: c.AchdNetworks, Channels: c.AchdChannels, Accept: c.AchdAccept}
 }
 
-// newAchd makes the server of the port; nil when it is off.
+// newAchd returns the server for achd clients, or nil if achd's protocol is off.
 func (d *Daemon) newAchd(c *config.Config, newData achd.NewData) *achd.Server {
 	if d.ports.achd == nil {
 		return nil
@@ -43,7 +43,7 @@ func (d *Daemon) newAchd(c *config.Config, newData achd.NewData) *achd.Server {
 	return s
 }
 
-// serveAchd serves until ctx ends. The log says once what it means that it is on.
+// serveAchd serves achd clients until ctx ends. It first logs a warning that achd's protocol has no security.
 func (d *Daemon) serveAchd(ctx context.Context) error {
 	d.log.Warn("achd's protocol is on: it has no authentication and no encryption, so whoever can use an address of from may read and write these channels",
 		"listen", d.ports.achd.Addr().String(), "from", d.config().AchdFrom, "channels", d.config().AchdChannels, "accept", d.config().AchdAccept)
@@ -53,8 +53,8 @@ func (d *Daemon) serveAchd(ctx context.Context) error {
 	return d.achd.Run(ctx, d.ports.achd)
 }
 
-// answerAchd answers programs that search for a channel as achd does, unless discovery by multicast is off. They hear
-// only of what their host may use.
+// answerAchd answers achd clients that search for a channel by multicast, until ctx ends. A client learns only the
+// channels that its host may use. If discovery is off, answerAchd returns at once.
 func (d *Daemon) answerAchd(ctx context.Context) error {
 	at, ok := d.ports.achd.Addr().(*net.TCPAddr)
 	if !ok || !bool(d.config().Discovery) {
@@ -63,7 +63,7 @@ func (d *Daemon) answerAchd(ctx context.Context) error {
 	return discovery.AchdSearch{Interfaces: d.config().Interfaces, Listen: at.AddrPort(), Serves: d.achd.Serves, Log: d.log}.Run(ctx)
 }
 
-// achdReport is what status shows; nil when it is off.
+// achdReport returns the achd section of the status, or nil if achd's protocol is off.
 func (d *Daemon) achdReport() *api.Achd {
 	if d.achd == nil {
 		return nil

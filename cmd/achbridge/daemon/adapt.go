@@ -12,18 +12,18 @@ import (
 	"achbridge/discovery"
 )
 
-// Discovery and the bridge do not know each other. This file translates between their
-// types.
+// This file converts between the types of packages discovery and bridge, which do not
+// import each other.
 
-// Membership is our node id and our networks: one, or two while the key is being
-// changed.
+// Membership holds this host's node id and its networks: one, or two during a key
+// change.
 type Membership struct {
 	node     string
 	Networks []string
 }
 
-// dialable are the peers of our networks, without ourselves and without those that may
-// not be dialled. found has an entry for each source, before discovery.Hosts merges them.
+// dialable returns the peers of our networks that may be dialled, without this host.
+// found has one entry for each source, before discovery.Hosts merges them.
 func dialable(found []discovery.Peer, self Membership) []bridge.Peer {
 	var peers []bridge.Peer
 	for _, p := range Members(found, self) {
@@ -41,7 +41,7 @@ func dialable(found []discovery.Peer, self Membership) []bridge.Peer {
 	return peers
 }
 
-// sourceText says who announced p; it is "" for a listed peer.
+// sourceText returns the address of the host that announced p, or "" if none did.
 func sourceText(p discovery.Peer) string {
 	if !p.By.IsValid() {
 		return ""
@@ -49,7 +49,7 @@ func sourceText(p discovery.Peer) string {
 	return p.By.String()
 }
 
-// addrsAt returns where p listens, or may listen, if its address is addr.
+// addrsAt returns the addresses at which p listens, or may listen, if its address is addr.
 func addrsAt(p discovery.Peer, addr netip.AddrPort) transport.Addrs {
 	if p.Ports == (discovery.Ports{}) || p.Port != addr.Port() {
 		return bothOf(net.UDPAddrFromAddrPort(addr))
@@ -64,16 +64,16 @@ func addrsAt(p discovery.Peer, addr netip.AddrPort) transport.Addrs {
 	return a
 }
 
-// Members are the peers in self's networks, without self. A peer whose network is not
-// known, such as a listed one, counts as a member: the link will find out. If self has
-// no network, all peers count.
+// Members returns the peers in self's networks, without self. A peer whose network is
+// unknown, such as a listed one, counts as a member: the handshake checks it later. If
+// self has no network, all peers count.
 func Members(found []discovery.Peer, self Membership) []discovery.Peer {
 	return slices.DeleteFunc(slices.Clone(found), func(p discovery.Peer) bool {
 		return strange(p, self) || p.Node != "" && p.Node == self.node
 	})
 }
 
-// Strangers are the peers that say that they belong to another network.
+// Strangers returns the peers that announce another network than self's.
 func Strangers(found []discovery.Peer, self Membership) []discovery.Peer {
 	return slices.DeleteFunc(slices.Clone(found), func(p discovery.Peer) bool {
 		return !strange(p, self)
@@ -84,7 +84,7 @@ func strange(p discovery.Peer, self Membership) bool {
 	return p.Network != "" && len(self.Networks) > 0 && !slices.Contains(self.Networks, p.Network)
 }
 
-// AnnouncedChannels are the channels that peers announce.
+// AnnouncedChannels returns the channels that peers announce.
 func AnnouncedChannels(peers []discovery.Peer) []status.RemoteChannel {
 	var list []status.RemoteChannel
 	for _, p := range peers {
@@ -99,8 +99,9 @@ func AnnouncedChannels(peers []discovery.Peer) []status.RemoteChannel {
 	return list
 }
 
-// asProved renames announcements of nodes that have proved their name on a link (names, by
-// node id), and marks announcements of others under those names.
+// asProved corrects the host names of announced channels. names maps node ids to the host
+// names that the nodes proved on a link. A channel that another node announces under a
+// proved name is marked as unproved. Duplicates are removed.
 func asProved(announced []status.RemoteChannel, names map[string]string) []status.RemoteChannel {
 	holders := map[string]bool{}
 	for _, name := range names {

@@ -13,8 +13,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// age measures the age of the mirror of HOST/CHANNEL, or of that name. If ctx ends before
-// the window, it returns what was measured until then.
+// age measures the age of a mirror, which the query gives as HOST/CHANNEL or by the mirror's
+// name. If ctx ends before the window, age returns the measurements so far.
 func (c *control) age(ctx context.Context, query url.Values) (r status.AgeReport, err error) {
 	r, err = c.ageWithin(ctx, query)
 	if errors.Is(err, context.Canceled) && r.Window != nil {
@@ -34,7 +34,7 @@ func (c *control) ageWithin(ctx context.Context, query url.Values) (r status.Age
 			continue
 		}
 		r, err = c.node.Age(ctx, m.Name, window)
-		if errors.Is(err, fs.ErrNotExist) { // the wish stands, but there was nothing to mirror yet
+		if errors.Is(err, fs.ErrNotExist) { // the mirror is requested but has no file yet
 			return status.AgeReport{Host: m.Host, Channel: m.Channel, Name: m.Name}, nil
 		}
 		return r, err
@@ -42,7 +42,7 @@ func (c *control) ageWithin(ctx context.Context, query url.Values) (r status.Age
 	return c.ageForAWhile(ctx, of, window)
 }
 
-// ageForAWhile measures the age of a mirror that is made for it.
+// ageForAWhile measures the age of a channel by a temporary mirror.
 func (c *control) ageForAWhile(ctx context.Context, of string, window time.Duration) (r status.AgeReport, err error) {
 	a, err := rule.ParseChannel(of)
 	if err != nil {

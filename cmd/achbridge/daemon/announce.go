@@ -14,11 +14,11 @@ import (
 	"achbridge/discovery"
 )
 
-// announcer joins discovery and the node: the node may dial what discovery finds, and
-// discovery announces what the node exports.
+// announcer connects discovery and the node: it passes discovered peers to the daemon, and
+// announces the channels that the node exports.
 type announcer struct {
-	browser   *discovery.Browser   // nil: we do not look for peers
-	announcer *discovery.Announcer // nil: this host is not announced
+	browser   *discovery.Browser   // nil if the daemon does not look for peers
+	announcer *discovery.Announcer // nil if this host is not announced
 	node      *bridge.Node
 }
 
@@ -45,8 +45,8 @@ func newAnnouncer(p plan, d *Daemon) (*announcer, error) {
 	return k, err
 }
 
-// run starts the parts of k in group; found gets every change of the peer
-// table.
+// run starts the goroutines of k in group. It calls found after every change of
+// the peer table.
 func (k *announcer) run(ctx context.Context, group *errgroup.Group, found func([]discovery.Peer)) {
 	if k.browser != nil {
 		group.Go(func() error { return k.browser.Run(ctx, found) })
@@ -58,16 +58,16 @@ func (k *announcer) run(ctx context.Context, group *errgroup.Group, found func([
 	told := make(chan struct{})
 	group.Go(func() error { k.follow(ctx, told); return nil })
 	group.Go(func() error {
-		<-told // else the first announcement has no channels, and the next one comes 5 s later
+		<-told // otherwise the first announcement has no channels, and the next one follows 5 s later
 		return k.announcer.Run(ctx)
 	})
 }
 
-// lookUpEvery is how often the names of listed peers are resolved while one of them is
-// missing.
+// lookUpEvery is the interval at which lookUp resolves the names of listed peers.
 const lookUpEvery = 2 * time.Second
 
-// lookUp resolves the names of listed peers again while one of them is missing.
+// lookUp resolves the names of listed peers again as long as one of them has no link, or only a
+// silent one.
 func (k *announcer) lookUp(ctx context.Context) error {
 	return service.Repeat(ctx, lookUpEvery, func() {
 		if k.node.ListedMissing() {
@@ -77,14 +77,14 @@ func (k *announcer) lookUp(ctx context.Context) error {
 }
 
 const (
-	// exportsFirst is how long a node that starts needs to find its channels.
+	// exportsFirst is the time that a new node gets to find its channels.
 	exportsFirst = 200 * time.Millisecond
-	// exportsEvery is how often the announced channels are brought up to date.
+	// exportsEvery is the interval at which the announced channels are updated.
 	exportsEvery = 500 * time.Millisecond
 )
 
-// follow announces the channels that the node exports, until ctx ends. It closes told
-// after the first announcement, or when ctx ends.
+// follow updates the announced channels from the node's exports, until ctx ends. It closes
+// the channel told after the first update, or when ctx ends.
 func (k *announcer) follow(ctx context.Context, told chan struct{}) {
 	tell := sync.OnceFunc(func() { close(told) })
 	defer tell()
@@ -107,7 +107,8 @@ func (k *announcer) follow(ctx context.Context, told chan struct{}) {
 	}
 }
 
-// memberships returns the interfaces that mDNS uses, with an error for each on which it is not received; nil without a browser.
+// memberships returns the interfaces that mDNS uses, with an error for each on which the daemon does not receive it.
+// It returns nil if the daemon does not look for peers.
 func (k *announcer) memberships() []discovery.Probe {
 	if k.browser == nil {
 		return nil
@@ -122,7 +123,7 @@ func (k *announcer) join(network string) {
 	}
 }
 
-// wanted turns the configuration into the one that a node takes.
+// wanted returns the part of the node's configuration that a reload can change.
 func wanted(c *config.Config) bridge.Config {
 	return bridge.Config{
 		Host: c.Name, Export: c.ExportGrants, Relay: c.Relay, Accept: c.AcceptGrants, Adopt: c.Adopt,

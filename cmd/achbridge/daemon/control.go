@@ -28,10 +28,10 @@ import (
 //	GET  /v1/channels?match=HOST/PATTERN&wait=TIME     []status.RemoteChannel; for at most TIME it links to hosts
 //	                                                   that have more channels than they announce
 //	GET  /v1/unlisted?match=HOST/PATTERN               []unlisted
-//	POST /v1/mirror   {"host","channel","as","qos"}    []status.Mirror, those that the wish made so far
+//	POST /v1/mirror   {"host","channel","as","qos"}    []status.Mirror, those that the request created so far
 //	POST /v1/unmirror {"host","channel","remove"}      unmirrorReply
 //	POST /v1/push     {"channel","host","as","qos","accept_machine"} status.Push
-//	GET  /v1/wish?of=HOST/CHANNEL                      rule.Mirror, the wish that mirrors the channel or the pattern
+//	GET  /v1/wish?of=HOST/CHANNEL                      rule.Mirror, the mirror request for the channel or the pattern
 //	GET  /v1/explain?channel=HOST/CHANNEL              explanation
 //	POST /v1/reload   {}                               reloadReply
 //	GET  /v1/age?of=HOST/CHANNEL|MIRROR&window=TIME    status.AgeReport, after that time
@@ -41,19 +41,19 @@ import (
 //	                                                   next one for at most TIME if there is none
 //	GET  /v1/ping?of=HOST                              pingReply, after the round trip of one packet
 //	POST /v1/load?of=HOST&up=BOOL                      loadReply, after 3 s in which the link is loaded
-//	GET  /v1/layout?of=HOST/CHANNEL|MIRROR             layoutReply: what the origin says of the frames
+//	GET  /v1/layout?of=HOST/CHANNEL|MIRROR             layoutReply: the layout of the frames, from the origin
 //	GET  /v1/peek?of=HOST/CHANNEL                      peekReply: a temporary mirror, removed when the client
 //	                                                   closes the connection
 //
-// An error is {"error": text} with a status of 4xx or 5xx; 503 means that too many
-// requests are waiting already.
+// An error is {"error": text} with a status of 4xx or 5xx. Status 503 means that too many
+// requests are already waiting.
 type control struct {
 	*Daemon
 	status func() api.StatusReply
 	why    func(context.Context, url.Values) (any, error)
 }
 
-// serve answers on ln until ctx ends, and closes ln.
+// serve answers requests on ln until ctx ends, then closes ln.
 func (c *control) serve(ctx context.Context, ln net.Listener) error {
 	return service.ServeControl(ctx, ln, c.routes(), c.log)
 }
@@ -81,7 +81,7 @@ func (c *control) routes() http.Handler {
 	return mux
 }
 
-// plain answers a request that says nothing.
+// plain returns the handler for requests without parameters.
 func plain[T any](answer func() (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		v, err := answer()
@@ -89,7 +89,7 @@ func plain[T any](answer func() (T, error)) http.HandlerFunc {
 	}
 }
 
-// query answers a request that says what it wants in its address. The answer may take longer than the server reads.
+// query returns the handler for requests with URL parameters. It removes the read deadline, since answer may take longer.
 func query[T any](answer func(context.Context, url.Values) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
@@ -98,7 +98,7 @@ func query[T any](answer func(context.Context, url.Values) (T, error)) http.Hand
 	}
 }
 
-// body answers a request that says what it wants as JSON.
+// body returns the handler for requests with a JSON body.
 func body[Q, T any](answer func(context.Context, Q) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q Q
@@ -111,8 +111,8 @@ func body[Q, T any](answer func(context.Context, Q) (T, error)) http.HandlerFunc
 	}
 }
 
-// mostWaiting is how many requests may wait for something. It leaves connections for
-// status and reload.
+// mostWaiting limits the concurrent requests that wait for something. It leaves
+// connections for status and reload.
 const mostWaiting = service.MostConns - 20
 
 func crowdedControl(w http.ResponseWriter) {
@@ -121,7 +121,7 @@ func crowdedControl(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(api.ErrorReply{Error: fmt.Sprintf("%d verbs that follow something ask this daemon already; end some: achbridge hz, bw, echo, top or events --follow", mostWaiting)})
 }
 
-// channels returns what linked peers offer and what the other hosts announce.
+// channels returns the channels that linked peers offer and that other hosts announce.
 func (c *control) channels(ctx context.Context, query url.Values) ([]status.RemoteChannel, error) {
 	a, err := rule.ParseAddress(cmp.Or(query.Get("match"), "*/*"))
 	if err != nil {
@@ -145,11 +145,11 @@ func (c *control) unlisted(_ context.Context, query url.Values) ([]api.Unlisted,
 	return c.more.gaps(a), nil
 }
 
-// settle is how long a request waits for its wish to take effect.
+// settle limits how long POST /v1/mirror waits for the first mirrors to run.
 const settle = 1500 * time.Millisecond
 
-// mirror adds the wish, or replaces the one that differs only in its quality of
-// service, and waits a little for its mirrors to run.
+// mirror adds a mirror request, or replaces the one that differs only in its quality of
+// service. It waits for the mirrors to run, for at most settle.
 func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, error) {
 	m.From = config.ByMirrorVerb
 	if err := c.nameIsFree(m); err != nil {
@@ -178,7 +178,7 @@ func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, e
 	return made, nil
 }
 
-// nameIsFree refuses a wish for one channel whose mirror would take the name, and so the
+// nameIsFree returns an error if m requests a single channel under the name, and so in the
 // file, of another channel's mirror.
 func (c *control) nameIsFree(m rule.Mirror) error {
 	if rule.IsPattern(m.Host) || rule.IsPattern(m.Channel) {
@@ -194,7 +194,7 @@ func (c *control) nameIsFree(m rule.Mirror) error {
 	return nil
 }
 
-// wish returns the wish that mirrors a channel, or a pattern.
+// wish returns the mirror request for a channel or a pattern.
 func (c *control) wish(_ context.Context, query url.Values) (rule.Mirror, error) {
 	of := query.Get("of")
 	a, err := rule.ParseAddress(of)
@@ -231,8 +231,8 @@ func (c *control) unmirror(_ context.Context, u api.UnmirrorRequest) (became api
 	return became, nil
 }
 
-// push adds the wish and waits a little for the other host's answer. A refusal is an
-// error.
+// push adds a push request and waits a short time for the other host's answer. It returns
+// an error if the host refuses the push.
 func (c *control) push(ctx context.Context, asked api.Push) (status.Push, error) {
 	p := asked.Push
 	if err := p.CheckOne(); err != nil {
@@ -255,14 +255,14 @@ func (c *control) push(ctx context.Context, asked api.Push) (status.Push, error)
 	return status.Push{Push: p, State: status.PushWaiting}, nil
 }
 
-// badRequest is a mistake of the client.
+// badRequest marks an error of the client; statusOf returns 400 for it.
 type badRequest struct{ error }
 
 func (b badRequest) Unwrap() error { return b.error }
 
 const maxRequest = 64 << 10
 
-// read parses the body of a request strictly.
+// read decodes the JSON body of a request into v. Unknown fields and trailing data are errors.
 func read(w http.ResponseWriter, r *http.Request, v any) error {
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
 	dec.DisallowUnknownFields()
@@ -276,7 +276,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 }
 
 func reply(w http.ResponseWriter, v any, err error) {
-	if errors.Is(err, context.Canceled) { // or the client has left, and reads nothing
+	if errors.Is(err, context.Canceled) { // if the client closed the connection instead, it does not read the reply
 		err = errors.New("the daemon ends; nothing came of this")
 	}
 	code := http.StatusOK

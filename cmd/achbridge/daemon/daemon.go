@@ -29,8 +29,8 @@ import (
 	"achbridge/localach"
 )
 
-// Daemon is a node with discovery and the interfaces by which people and programs
-// control it.
+// Daemon runs a node with discovery, and the interfaces by which people and programs
+// control the node.
 type Daemon struct {
 	log      *slog.Logger
 	self     discovery.Peer
@@ -41,58 +41,58 @@ type Daemon struct {
 	dir      localach.Dir
 	seek     *announcer
 	ports    ports
-	achd     *achd.Server // nil: off
+	achd     *achd.Server // nil if achd's protocol is off
 	trust    *standing
 	machines *machineFile
-	about    api.DaemonInfo // without what changes, see info
+	about    api.DaemonInfo // the fields that do not change; info adds the others
 	more     *linkTo
-	hub      wayOut // nil: no hub is used
-	hubCreds string // digest of the file with which the hub was opened
+	hub      wayOut // nil if no hub is used
+	hubCreds string // digest of the credentials file with which the hub was opened
 	network  network
 	settings settings
 }
 
-// ports are the listeners of a daemon; nil for those that are off.
+// ports holds the listeners of a daemon; a listener that is off is nil.
 type ports struct {
 	control, http, achd net.Listener
 }
 
-// network is what the daemon knows of other hosts.
+// network holds the hosts that discovery and the hub found.
 type network struct {
-	dialMu sync.Mutex // the node gets its peers in the order in which they were found
+	dialMu sync.Mutex // serializes dial, so that the node never gets an older peer list after a newer one
 
 	mu        sync.Mutex       // guards the following fields
-	peers     []discovery.Peer // what discovery found last
-	atHub     []string         // hosts at the hub
-	strangers map[string]bool  // node ids of strangers that the log has named
+	peers     []discovery.Peer // peers that discovery found, replaced as a whole
+	atHub     []string         // hosts at the hub, replaced as a whole
+	strangers map[string]bool  // node ids of peers of other networks that were logged
 }
 
-// settings is the configuration of a daemon, which may be reloaded.
+// settings holds the configuration of a daemon, which a reload replaces.
 type settings struct {
 	load    func() (*config.Config, error) // reads the configuration again
-	level   *slog.LevelVar                 // of the log
+	level   *slog.LevelVar                 // log level
 	current atomic.Pointer[config.Config]
 
 	mu      sync.Mutex    // held by a reload
 	layouts layouts.Rules // sent to other hosts; guarded by mu
 }
 
-// config returns the current configuration. Callers do not change it.
+// config returns the current configuration. Callers must not change it.
 func (d *Daemon) config() *config.Config { return d.settings.current.Load() }
 
-// maxTold limits how many strangers are remembered.
+// maxTold limits how many peers of other networks are logged and remembered.
 const maxTold = 1000
 
-// Host is what a daemon takes from the computer that it runs on and from its command line.
+// Host holds the parameters of a daemon that come from its computer and its command line.
 type Host struct {
 	config.Places
 	Dir     localach.Dir
-	Version string                         // of this program
-	Load    func() (*config.Config, error) // reads the configuration again; nil: it never changes
-	Level   *slog.LevelVar                 // of the log; nil: it has none that changes
+	Version string                         // version of this program
+	Load    func() (*config.Config, error) // reads the configuration again; nil if it never changes
+	Level   *slog.LevelVar                 // log level, set by a reload; nil if it never changes
 }
 
-// plan is a checked configuration.
+// plan is a checked configuration with the key and the path of the control socket.
 type plan struct {
 	*config.Config
 	trust  *standing
@@ -115,7 +115,7 @@ func (h Host) plan(c *config.Config) (p plan, err error) {
 	return p, err
 }
 
-// New opens everything that can fail for a reason that the operator can mend. When it
+// New opens everything that can fail for a reason that the operator can fix. If it
 // returns an error, nothing is left open.
 func (h Host) New(c *config.Config, log *slog.Logger) (*Daemon, error) {
 	p, err := h.plan(c)
@@ -196,7 +196,7 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	return nil
 }
 
-// Run works until ctx ends or a part of the daemon fails, and closes
+// Run runs the daemon until ctx ends or a part of the daemon fails. Then it closes
 // everything.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.close()
@@ -207,10 +207,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	o := &overview{look: func() api.StatusReply { return d.look(&past) }}
 	control := &control{Daemon: d, status: o.fresh, why: d.why}
 	group.Go(func() error { return d.watcher.Run(ctx) })
-	hubCtx, leaveHub := context.WithCancel(context.WithoutCancel(ctx)) // goodbyes go through the hub too
+	hubCtx, leaveHub := context.WithCancel(context.WithoutCancel(ctx)) // the hub outlives ctx, since goodbyes go through it too
 	group.Go(func() error {
 		defer leaveHub()
-		defer d.hangUp() // first, since the rest may take longer: nobody shall link with a node that has left
+		defer d.hangUp() // closes the sockets before the slower parts end, so that no peer links with a stopped node
 		return d.node.Run(ctx)
 	})
 	if d.hub != nil {
@@ -248,13 +248,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
-// httpNames are the names that may stand in the address of the page.
+// httpNames returns the host names that URLs of the web page may have.
 func (d *Daemon) httpNames() service.HostNames {
 	c := d.config()
 	return service.OwnNames(c.Name, c.HTTPHosts)
 }
 
-// explain says which rules apply to HOST/CHANNEL as things are.
+// explain returns the rules that currently apply to HOST/CHANNEL.
 func (d *Daemon) explain(_ context.Context, query url.Values) (config.Explanation, error) {
 	e, err := d.config().Explain(query.Get("channel"), d.node.Wish)
 	if err != nil {
@@ -270,7 +270,7 @@ func (d *Daemon) explain(_ context.Context, query url.Values) (config.Explanatio
 	return e, nil
 }
 
-// close is safe on a half-made daemon.
+// close closes everything that open has opened, also after open failed halfway.
 func (d *Daemon) close() {
 	d.hangUp()
 	for _, ln := range []net.Listener{d.ports.control, d.ports.http, d.ports.achd} {
@@ -288,12 +288,12 @@ func (d *Daemon) hangUp() {
 	d.udp.Close()
 }
 
-// announced are the channels that discovery knows of.
+// announced returns the channels that discovery knows of, under proved host names.
 func (d *Daemon) announced() []status.RemoteChannel {
 	return asProved(AnnouncedChannels(d.members()), d.node.Proved())
 }
 
-// members are the hosts of our network that discovery knows of, for people.
+// members returns the hosts of our networks that discovery knows of, one entry for each host.
 func (d *Daemon) members() []discovery.Peer {
 	d.network.mu.Lock()
 	peers := Members(d.network.peers, d.membership())
@@ -301,7 +301,7 @@ func (d *Daemon) members() []discovery.Peer {
 	return discovery.Hosts(peers)
 }
 
-// found handles what discovery found. Hosts of other networks are logged once.
+// found stores the peers that discovery found and has the node dial them. It logs each peer of another network once.
 func (d *Daemon) found(peers []discovery.Peer) {
 	d.network.mu.Lock()
 	for _, p := range Strangers(peers, d.membership()) {
@@ -315,8 +315,8 @@ func (d *Daemon) found(peers []discovery.Peer) {
 	d.dial()
 }
 
-// dial gives the node the peers that discovery found, and those that it has to dial for
-// their channels.
+// dial passes to the node the peers from discovery and the hub. Peers whose channels a user
+// asked for are marked, so that the node dials them.
 func (d *Daemon) dial() {
 	d.network.dialMu.Lock()
 	defer d.network.dialMu.Unlock()
@@ -342,7 +342,7 @@ func (d *Daemon) describe(h Host, socket string) {
 	}
 }
 
-// setup returns where the daemon's files are and which interfaces it uses, for doctor.
+// setup returns the paths of the daemon's files and its interfaces, for achbridge doctor.
 func (d *Daemon) setup() (api.DaemonSetup, error) {
 	c := d.config()
 	s := api.DaemonSetup{
@@ -375,8 +375,8 @@ func (h Host) identity(given, host string, log *slog.Logger) identity {
 	return who
 }
 
-// resetSecret returns the secret by which a node shows that it was restarted. That it
-// cannot be stored is only a warning.
+// resetSecret returns the secret by which a node shows that it was restarted. If the secret
+// cannot be stored, resetSecret only logs a warning.
 func (h Host) resetSecret(given string, log *slog.Logger) (secret [32]byte) {
 	dir, err := h.StateDir(given)
 	if err == nil {

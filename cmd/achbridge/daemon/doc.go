@@ -1,12 +1,12 @@
-// Package daemon joins a node, discovery, and the requests of people and programs. It is
-// what achbridge run runs.
+// Package daemon runs a node with discovery and serves the requests of people and
+// programs. It implements achbridge run.
 //
 //	h := daemon.Host{Places: places, Dir: localach.Shm, Version: "v1.2.3"}
-//	d, err := h.New(cfg, log)  // opens all that can fail for a reason the operator can mend
-//	err = daemon.Serve(ctx, d, hangups) // until ctx ends; a hangup has cfg read again
+//	d, err := h.New(cfg, log)  // opens everything that can fail for a reason the operator can fix
+//	err = daemon.Serve(ctx, d, hangups) // until ctx ends; reloads the configuration at a hangup
 //
-// It answers on the control socket (control, in control.go; requests and replies are
-// package api), and over HTTP with a page, metrics and health. Only this package
-// and achbridge ls see discovery and bridge together; adapt.go translates between them.
+// The daemon answers requests on the control socket (control.go; package api defines requests
+// and replies). Over HTTP it serves a web page, metrics and health checks. Only this package
+// and achbridge ls use both discovery and bridge; adapt.go converts between their types.
 // No client imports this package.
 package daemon

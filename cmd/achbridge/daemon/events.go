@@ -11,10 +11,10 @@ import (
 	"achbridge/bridge/status"
 )
 
-// mostEventWait is how long a request waits for events at most.
+// mostEventWait limits how long a request waits for events.
 const mostEventWait = time.Minute
 
-// events answers a follower.
+// events returns the events after a given one. If there is none, it waits for the next one.
 func (c *control) events(ctx context.Context, query url.Values) (status.EventList, error) {
 	after, err := strconv.ParseUint(cmp.Or(query.Get("after"), "0"), 10, 64)
 	if err != nil {

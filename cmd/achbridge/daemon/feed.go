@@ -19,15 +19,15 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// feed tells browsers what the daemon does, as server-sent events (WHATWG HTML, 9.2).
-// Each event is made and compressed once for all. A slow browser is cut off, and may
-// connect again. The data of an event is JSON in one line:
+// feed sends the daemon's state to browsers, as server-sent events (WHATWG HTML, 9.2).
+// Each event is encoded and compressed once for all browsers. A slow browser is
+// disconnected and may connect again. The data of an event is one line of JSON:
 //
 //	ages    map of mirror to ageTrack: first of the last minutes, then each second's
 //	status  statusReply, as of status --json; first, then once a second
 //	events  []status.Event, oldest first: first those that are kept, then new ones
 //
-// Without the first ages nothing is to be kept from before.
+// The first ages event replaces all ages of an earlier connection.
 type feed struct {
 	overview *overview
 	lately   func() []status.AgeLately
@@ -37,20 +37,20 @@ type feed struct {
 	past    map[string]*ageTrack
 	kept    []status.Event
 	viewers map[*viewer]bool
-	shown   time.Time // when the last status was made that was sent to all
-	welcome chunk     // what a new viewer gets first; empty: to be made
+	shown   time.Time // creation time of the last status that was sent to all viewers
+	welcome chunk     // first chunk of a new viewer; enter makes it if it is empty
 	packer  *flate.Writer
 }
 
-// ageTrack is the age of a mirror over time, an entry for each second.
+// ageTrack is the age of a mirror over time, with one entry for each second.
 type ageTrack struct {
 	MeanMs milliList `json:"mean_ms"`
 	PeakMs milliList `json:"peak_ms"`
-	State  string    `json:"state"` // a letter each: live, stale, contested, waiting, refused
+	State  string    `json:"state"` // one letter for each second: live, stale, contested, waiting, refused
 }
 
-// milliList are times in ms, printed with three figures or to the µs. NaN means unknown
-// and is printed as null.
+// milliList is a list of times in ms, printed with three digits or to the µs. NaN means
+// unknown and is printed as null.
 type milliList []float32
 
 func (l milliList) MarshalJSON() ([]byte, error) {
@@ -87,31 +87,31 @@ const (
 	feedKept   = 200 // events
 
 	mostViewers = 32
-	viewerLag   = 4                // chunks that a viewer may be behind
-	viewerWrite = 10 * time.Second // for one of them
+	viewerLag   = 4                // queue length of a viewer, in chunks
+	viewerWrite = 10 * time.Second // write timeout of one chunk
 )
 
-// chunk is a piece of the stream, plain and packed. packed is a piece of a deflate stream
-// (RFC 1951) that is complete in itself and ends at a byte, so that chunks can follow each
-// other in any combination.
+// chunk is a piece of the stream, uncompressed and compressed. packed is a self-contained
+// piece of a deflate stream (RFC 1951) that ends at a byte boundary, so chunks can follow
+// each other in any combination.
 type chunk struct{ plain, packed []byte }
 
-// gzipHeader begins a stream of packed chunks (RFC 1952), which has no end.
+// gzipHeader precedes the compressed chunks of a stream (RFC 1952). The stream has no trailer.
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 func newFeed(o *overview, node *bridge.Node) *feed {
 	return &feed{overview: o, lately: node.AgesSinceLast, events: node.Events, past: map[string]*ageTrack{}, viewers: map[*viewer]bool{}}
 }
 
-// run works until ctx ends. Without viewers it only stores the ages.
+// run feeds the viewers until ctx ends. Without viewers it only stores the ages.
 func (f *feed) run(ctx context.Context) {
 	var followed sync.WaitGroup
 	followed.Go(func() { f.follow(ctx) })
 	defer followed.Wait()
-	_ = service.Repeat(ctx, feedEvery, func() { f.second(f.lately()) }) // its end is that of ctx
+	_ = service.Repeat(ctx, feedEvery, func() { f.second(f.lately()) }) // Repeat returns only when ctx ends
 }
 
-// second stores a second of ages and sends it to the viewers.
+// second stores one second of ages and sends it to the viewers, with the status if that is new.
 func (f *feed) second(list []status.AgeLately) {
 	var whole api.StatusReply
 	var made time.Time
@@ -139,7 +139,7 @@ func (f *feed) watched() bool {
 	return len(f.viewers) > 0
 }
 
-// follow sends events as they come, until ctx or the node ends.
+// follow sends events as they occur, until ctx or the node ends.
 func (f *feed) follow(ctx context.Context) {
 	last := uint64(0)
 	for {
@@ -149,7 +149,7 @@ func (f *feed) follow(ctx context.Context) {
 		}
 		last = l.Events[len(l.Events)-1].Seq
 		f.happened(l.Events)
-		select { // many at a time are told as one
+		select { // events of this time are sent together
 		case <-ctx.Done():
 			return
 		case <-time.After(feedEvery / 10):
@@ -168,7 +168,7 @@ func (f *feed) happened(events []status.Event) {
 	}
 }
 
-// note stores the ages of a second, and forgets mirrors that are gone. Needs f.mu.
+// note stores one second of ages and removes mirrors that no longer exist. f.mu must be held.
 func (f *feed) note(list []status.AgeLately) (now map[string]*ageTrack) {
 	now = map[string]*ageTrack{}
 	for _, l := range list {
@@ -206,12 +206,12 @@ func (a *ageTrack) add(o *ageTrack) {
 func message(text []byte, event string, data any) []byte {
 	body, err := json.Marshal(data)
 	if err != nil {
-		panic(err) // our own types
+		panic(err) // data has one of our own types, which always can be encoded
 	}
 	return fmt.Appendf(text, "event: %s\ndata: %s\n\n", event, body)
 }
 
-// send does not wait: a viewer that has not read earlier chunks is cut off. Needs f.mu.
+// send queues a text for all viewers. It does not block: a viewer whose queue is full is disconnected. f.mu must be held.
 func (f *feed) send(text []byte) {
 	c := f.pack(text)
 	for v := range f.viewers {
@@ -224,7 +224,7 @@ func (f *feed) send(text []byte) {
 	}
 }
 
-// pack compresses a text. Needs f.mu.
+// pack compresses a text. f.mu must be held.
 func (f *feed) pack(text []byte) chunk {
 	var packed bytes.Buffer
 	if f.packer == nil {
@@ -232,7 +232,7 @@ func (f *feed) pack(text []byte) chunk {
 	} else {
 		f.packer.Reset(&packed)
 	}
-	_, _ = f.packer.Write(text) // into memory
+	_, _ = f.packer.Write(text) // writes to memory do not fail
 	_ = f.packer.Flush()
 	return chunk{text, packed.Bytes()}
 }

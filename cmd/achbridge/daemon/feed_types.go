@@ -8,8 +8,8 @@ import (
 	"achbridge/cmd/achbridge/diagnose"
 )
 
-// withoutTypes is a status without what types say of frames: who reaches the page needs no key, and is
-// told of ages, not of what frames hold.
+// withoutTypes returns s without information about layouts. The web page needs no key, so it shows ages
+// but nothing about the content of frames.
 func withoutTypes(s api.StatusReply) api.StatusReply {
 	s.Mirrors, s.Locals = slices.Clone(s.Mirrors), slices.Clone(s.Locals)
 	for i := range s.Mirrors {

@@ -10,14 +10,14 @@ import (
 	"achbridge/bridge/status"
 )
 
-// viewer is one browser.
+// viewer is one browser that is connected to the feed.
 type viewer struct {
-	chunks chan []byte // closed when it is cut off
+	chunks chan []byte // closed when the viewer is disconnected
 	packed bool
 }
 
-// enter adds a viewer with packed set. Its first chunk is there already. It returns false if
-// there are too many viewers.
+// enter adds a copy of v, of which only packed is set, and queues its first chunk. It returns
+// false if there are too many viewers.
 func (f *feed) enter(v viewer) (*viewer, bool) {
 	snapshot, _ := f.overview.now()
 	f.mu.Lock()
@@ -43,7 +43,7 @@ func (f *feed) leave(v *viewer) {
 	delete(f.viewers, v)
 }
 
-// ServeHTTP serves one browser until it leaves, is cut off, or the server ends.
+// ServeHTTP serves one browser until the browser or the server closes the connection.
 func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v, ok := f.enter(viewer{packed: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")})
 	if !ok {
@@ -56,10 +56,10 @@ func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Accel-Buffering", "no") // in case nginx is in front
+	h.Set("X-Accel-Buffering", "no") // disables buffering by an nginx proxy
 	if v.packed {
 		h.Set("Content-Encoding", "gzip")
-		_, _ = io.WriteString(w, gzipHeader) // the first write that fails tells
+		_, _ = io.WriteString(w, gzipHeader) // if this write fails, the next one returns the error
 	}
 	out := http.NewResponseController(w)
 	for {

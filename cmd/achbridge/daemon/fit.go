@@ -8,7 +8,7 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// fitEvery is how often a daemon checks whether its links can carry what is asked of them.
+// fitEvery is the interval at which a daemon checks whether its links can carry their subscriptions.
 const fitEvery = 10 * time.Second
 
 // watchFit logs once for every subscription that its link cannot carry.

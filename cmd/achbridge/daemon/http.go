@@ -17,16 +17,16 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// httpRoutes are the pages:
+// httpRoutes returns the handler for:
 //
 //	/         a web page for people (page/), fed by /events
 //	/events   server-sent events, see feed
 //	/metrics  for Prometheus
 //	/healthz  200 while the daemon answers
 //	/readyz   200 while every mirror is live and every push accepted, as in
-//	          status --check; else 503 and which is not
+//	          status --check; otherwise 503 and which is not
 //
-// Whoever serves them lets in requests for hosts of ours alone, see service.ForOurHosts.
+// The caller must wrap the handler by service.ForOurHosts, which allows only our host names.
 func httpRoutes(node *bridge.Node, about func() api.DaemonInfo, o *overview, f *feed) http.Handler {
 	registry := prometheus.NewRegistry()
 	m := newMetrics(func() status.Report { s, _ := o.now(); return s.Report }, about)
@@ -36,7 +36,7 @@ func httpRoutes(node *bridge.Node, about func() api.DaemonInfo, o *overview, f *
 	mux.Handle("GET /", make(service.Places, mostPages).Serve(page.Handler().ServeHTTP, crowded))
 	mux.Handle("GET /events", f)
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, DisableCompression: true})
-	mux.Handle("GET /metrics", gzhttp.GzipHandler(metrics)) // four at a time; which takes less time than promhttp does
+	mux.Handle("GET /metrics", gzhttp.GzipHandler(metrics)) // four at a time; gzhttp compresses faster than promhttp
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		var err error
 		if !node.Alive() {
@@ -48,8 +48,8 @@ func httpRoutes(node *bridge.Node, about func() api.DaemonInfo, o *overview, f *
 	return mux
 }
 
-// ready answers without a look at the node each time: anybody may ask, as often as he likes,
-// and the node's tables stand still for as long as it is looked at.
+// ready returns the handler of /readyz. It reads a cached status: clients may ask at any rate,
+// and reading the node's status locks the node's tables.
 func ready(o *overview) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s, _ := o.now()
@@ -57,9 +57,9 @@ func ready(o *overview) http.Handler {
 	})
 }
 
-// mostPages is how many pages are being answered at a time. So that there is always a
-// connection that may be closed for another, fewer than service.MostConns are being answered:
-// those of metrics (4), pages, and browsers that follow (mostViewers). Health takes no time.
+// mostPages limits the concurrent requests for pages. Together with those for metrics (4) and the
+// feed (mostViewers), they stay below service.MostConns. So there is always an idle connection that
+// can be closed for a new one. Health checks take no time.
 const mostPages = 32
 
 func crowded(w http.ResponseWriter) {

@@ -18,10 +18,11 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// hubWay is this host's client of a hub, as the node needs it.
+// hubWay adapts a hub.Client to the interface that the node needs.
 type hubWay struct{ *hub.Client }
 
-// openHub reads the credentials that the configuration names; nil: it names none.
+// openHub returns a hub client with the credentials that the configuration names. It
+// returns nil if the configuration names none.
 func openHub(c *config.Config, log *slog.Logger) (wayOut, error) {
 	if c.HubCreds == "" {
 		return nil, nil
@@ -45,7 +46,7 @@ func readHub(c *config.Config, log *slog.Logger) (*hub.Client, error) {
 	return hub.New(hub.Config{Credentials: creds, Hub: c.Hub, Log: log})
 }
 
-// Dial begins a byte stream to a host.
+// Dial opens a byte stream to a host through the hub.
 func (h hubWay) Dial(ctx context.Context, host string) (net.Conn, error) {
 	conn, err := h.Client.Dial(ctx, host)
 	if errors.Is(err, hub.ErrNotConnected) {
@@ -57,12 +58,12 @@ func (h hubWay) Dial(ctx context.Context, host string) (net.Conn, error) {
 	return conn, nil
 }
 
-// Channel is the place of a channel's newest frame at the hub.
+// Channel returns a handle for a channel's newest frame at the hub.
 func (h hubWay) Channel(host, channel string) hubway.Channel {
 	return hubChannel{h.Client.Channel(host, channel)}
 }
 
-// report tells how it stands with the hub.
+// report returns the state of the connection to the hub.
 func (h hubWay) report() *api.Hub {
 	s := h.State()
 	r := &api.Hub{
@@ -75,7 +76,7 @@ func (h hubWay) report() *api.Hub {
 	return r
 }
 
-// hubCause is why there is no connection, in a word.
+// hubCause returns the status cause of a failed connection.
 func hubCause(err error) status.Cause {
 	switch {
 	case errors.Is(err, hub.ErrRefused):

@@ -10,7 +10,8 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// openHub stands for the hub where a program was built without it.
+// openHub replaces the function of hub.go in builds without the hub. It returns an error if
+// the configuration names credentials.
 func openHub(c *config.Config, _ *slog.Logger) (wayOut, error) {
 	if c.HubCreds == "" {
 		return nil, nil

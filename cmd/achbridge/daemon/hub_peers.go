@@ -11,23 +11,24 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// wayOut is this host's way through a hub.
+// wayOut is this host's client of a hub, as the daemon uses it. Package daemon has this interface
+// so that it can be built without the hub (tag nohub).
 type wayOut interface {
 	hubway.Hub
 	// Run keeps this host connected to the hub until ctx ends.
 	Run(ctx context.Context) error
-	// Hosts calls f with the names of the other hosts there, now and whenever they change.
+	// Hosts calls f with the names of the other hosts at the hub, at once and after each change.
 	Hosts(ctx context.Context, f func(hosts []string)) error
 	report() *api.Hub
 }
 
-// CheckHub reports what is wrong with the credentials that a configuration names.
+// CheckHub returns an error if the credentials that a configuration names cannot be used.
 func CheckHub(c *config.Config) error {
 	_, err := openHub(c, nil)
 	return err
 }
 
-// hubFound gives the node the hosts that are at the hub.
+// hubFound stores the hosts at the hub and passes them to the node.
 func (d *Daemon) hubFound(hosts []string) {
 	d.network.mu.Lock()
 	d.network.atHub = slices.Clone(hosts)
@@ -35,14 +36,14 @@ func (d *Daemon) hubFound(hosts []string) {
 	d.dial()
 }
 
-// hubHosts are the hosts at the hub.
+// hubHosts returns the hosts at the hub. The caller must not change the slice.
 func (d *Daemon) hubHosts() []string {
 	d.network.mu.Lock()
 	defer d.network.mu.Unlock()
 	return d.network.atHub // never changed, only replaced
 }
 
-// hubPeers are the hosts at the hub, for the node.
+// hubPeers returns the hosts at the hub as peers of the node.
 func (d *Daemon) hubPeers() []bridge.Peer {
 	var peers []bridge.Peer
 	for _, host := range d.hubHosts() {
@@ -51,7 +52,7 @@ func (d *Daemon) hubPeers() []bridge.Peer {
 	return peers
 }
 
-// hubReport tells how it stands with the hub; nil without one.
+// hubReport returns the state of the connection to the hub, or nil if no hub is used.
 func (d *Daemon) hubReport() *api.Hub {
 	if d.hub == nil {
 		return nil
@@ -59,7 +60,8 @@ func (d *Daemon) hubReport() *api.Hub {
 	return d.hub.report()
 }
 
-// hubTrouble is why the hub is not reached; "" if it is, or none is used.
+// hubTrouble returns the reason why the hub is not connected. It returns "" if the hub is
+// connected or none is used.
 func hubTrouble(h *api.Hub) string {
 	if h == nil || h.Connected {
 		return ""

@@ -104,8 +104,8 @@ func (f numberFile) write(path string) error {
 	return config.KeepFile(path, []byte(text), 0o644)
 }
 
-// keptSecret returns what is kept in dir as transport.Config.ResetSecret. When it cannot
-// be kept it is good for this run only and err says why.
+// keptSecret returns the secret for transport.Config.ResetSecret from dir, or creates one there.
+// If the secret cannot be stored, it is valid for this run only, and err is the reason.
 func keptSecret(dir string) (secret [32]byte, err error) {
 	rand.Read(secret[:]) // never fails
 	path := filepath.Join(dir, "reset")

@@ -13,8 +13,8 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// layoutsOf are what types says of channels. Those whose file cannot be used have no layout, and the
-// daemon works all the same; wrong says why.
+// layoutsOf returns the layouts that the option types of the configuration assigns to channels. A channel
+// whose file cannot be used gets no layout; wrong has the reasons. The daemon can run without these layouts.
 func layoutsOf(c *config.Config) (list layouts.Rules, wrong []string) {
 	typed, problems := c.Layouts()
 	for _, p := range problems {
@@ -33,8 +33,8 @@ func layoutsOf(c *config.Config) (list layouts.Rules, wrong []string) {
 	return list, wrong
 }
 
-// takeLayouts keeps the layouts that are in effect now. A file that has changed changes the key
-// which names it. The caller holds reloading.
+// takeLayouts stores the current layouts. If they differ from the former ones, it adds the option types to
+// r.Changed, even if only the content of a layout file changed. settings.mu must be held.
 func (d *Daemon) takeLayouts(list layouts.Rules, r *api.ReloadReply) {
 	if !reflect.DeepEqual(list, d.settings.layouts) && !slices.Contains(r.Changed, "types") {
 		r.Changed = append(r.Changed, "types")
@@ -43,14 +43,14 @@ func (d *Daemon) takeLayouts(list layouts.Rules, r *api.ReloadReply) {
 	d.settings.layouts = list
 }
 
-// warnOfLayouts tells the log of layouts that cannot be used.
+// warnOfLayouts logs each layout that cannot be used.
 func (d *Daemon) warnOfLayouts(wrong []string) {
 	for _, text := range wrong {
 		d.log.Warn("layout left out: other hosts do not learn the type", "err", text)
 	}
 }
 
-// layout is what the origin of HOST/CHANNEL, or of a mirror, says of its frames.
+// layout returns the layout that the origin of HOST/CHANNEL, or of a mirror, has for its frames.
 func (c *control) layout(ctx context.Context, query url.Values) (r api.LayoutReply, err error) {
 	found, err := c.node.Layout(ctx, strings.TrimPrefix(query.Get("of"), "ach://"))
 	return api.LayoutReply{Host: found.Host, Channel: found.Channel, Layout: found.Packed, Why: found.Why}, err

@@ -16,25 +16,25 @@ import (
 	"achbridge/discovery"
 )
 
-// askedFor is how long the node dials a host again whose channels somebody asked
-// for.
+// askedFor is the time for which the node keeps dialling a host after a request for
+// its channels.
 const askedFor = 30 * time.Second
 
-// linkTo gets the channels that announcements have no room for: a host tells all
-// of them on a link, so the node links to those that somebody asks about. Safe for
-// concurrent use.
+// linkTo gets the channels that do not fit into announcements. A host lists all its
+// channels on a link, so linkTo has the node dial the hosts that users ask about. It
+// is safe for concurrent use.
 type linkTo struct {
 	node  *bridge.Node
-	found func() []discovery.Peer // members
-	atHub func() []string         // hosts at the hub
-	dial  func()                  // gives the node its peers anew
+	found func() []discovery.Peer // returns the members of our networks
+	atHub func() []string         // returns the hosts at the hub
+	dial  func()                  // passes the peers to the node again
 
 	mu    sync.Mutex
-	asked map[string]time.Time // by host
+	asked map[string]time.Time // time of the last request, by host
 }
 
-// look links to the hosts that a means, where that tells more, and waits for
-// them, limit at most.
+// look links to the hosts that match a and have channels that are not known yet. It
+// waits for the links, for at most limit.
 func (r *linkTo) look(ctx context.Context, a rule.Address, limit time.Duration) {
 	gaps := slices.DeleteFunc(r.gaps(a), func(g api.Unlisted) bool { return g.Far != "" })
 	if len(gaps) == 0 {
@@ -54,7 +54,7 @@ func (r *linkTo) look(ctx context.Context, a rule.Address, limit time.Duration) 
 	})
 }
 
-// gaps are the hosts that a means which have channels that are not known.
+// gaps returns the hosts that match a and may have channels that are not known.
 func (r *linkTo) gaps(a rule.Address) []api.Unlisted {
 	linked := r.node.Channels()
 	list := []api.Unlisted{}
@@ -82,7 +82,7 @@ func (r *linkTo) gaps(a rule.Address) []api.Unlisted {
 	return list
 }
 
-// wants reports whether somebody has asked for the channels of a host.
+// wants reports whether a user asked for the channels of a host within askedFor.
 func (r *linkTo) wants(host string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

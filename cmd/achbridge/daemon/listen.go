@@ -14,16 +14,16 @@ import (
 	"achbridge/discovery"
 )
 
-// Sockets carry all links: QUIC on a port, SCTP on the next one.
+// Sockets holds the UDP sockets of all links: QUIC on a port, SCTP on the next one.
 type Sockets struct {
-	quic, sctp net.PacketConn // nil when switched off
-	At         *net.UDPAddr   // where QUIC is, or would be; tests ask it
+	quic, sctp net.PacketConn // nil if the transport is off
+	At         *net.UDPAddr   // address of QUIC, even if QUIC is off; exported for tests
 }
 
-// anyPortTries is how often two ports in a row are looked for.
+// anyPortTries limits the attempts to find two free consecutive ports.
 const anyPortTries = 32
 
-// ListenUDP opens the sockets of a mode; port 0 of address takes any.
+// ListenUDP opens the sockets that mode needs. With port 0 it takes any free ports.
 func ListenUDP(address string, mode via.Kind) (s Sockets, err error) {
 	at, err := net.ResolveUDPAddr("udp", address)
 	if err != nil {
@@ -48,7 +48,7 @@ func ListenUDP(address string, mode via.Kind) (s Sockets, err error) {
 	return s, nil
 }
 
-// portOf is the port that could not be opened.
+// portOf returns the port that could not be opened, or "?" if err does not contain it.
 func portOf(err error) string {
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok {
@@ -73,21 +73,21 @@ func openUDP(at *net.UDPAddr, mode via.Kind) (s Sockets, err error) {
 			return Sockets{}, err
 		}
 	}
-	if mode == via.SCTP && s.quic != nil { // it only held a place
+	if mode == via.SCTP && s.quic != nil { // the QUIC socket only chose the port
 		s.quic.Close()
 		s.quic = nil
 	}
 	return s, nil
 }
 
-// nextPort is where SCTP is, if QUIC is at addr.
+// nextPort returns the address of SCTP for a QUIC address.
 func nextPort(addr *net.UDPAddr) *net.UDPAddr {
 	next := *addr
 	next.Port++
 	return &next
 }
 
-// ports are those of the sockets.
+// ports returns the ports of the open sockets, 0 for a transport that is off.
 func (s Sockets) ports() (p discovery.Ports) {
 	if s.quic != nil {
 		p.QUIC = uint16(s.quic.LocalAddr().(*net.UDPAddr).Port)
@@ -98,7 +98,7 @@ func (s Sockets) ports() (p discovery.Ports) {
 	return p
 }
 
-// bothOf is where a node may listen that is found at addr and has not said more.
+// bothOf returns the addresses at which a node may listen if only addr is known of it.
 func bothOf(addr *net.UDPAddr) transport.Addrs {
 	if addr.Port == math.MaxUint16 {
 		return transport.Addrs{QUIC: addr}
@@ -106,7 +106,7 @@ func bothOf(addr *net.UDPAddr) transport.Addrs {
 	return transport.Addrs{QUIC: addr, SCTP: nextPort(addr)}
 }
 
-// Listen starts an endpoint on the sockets, which it then owns.
+// Listen starts an endpoint on the sockets. The endpoint then owns the sockets.
 func (s Sockets) Listen(cfg transport.Config) (*transport.Endpoint, error) {
 	cfg.SCTP = s.sctp
 	return transport.Listen(s.quic, cfg)
@@ -120,7 +120,8 @@ func (s Sockets) Close() {
 	}
 }
 
-// TryPorts says where a daemon would listen; an error, with its cure, says why it could not.
+// TryPorts opens the ports of a daemon, closes them again and returns their address. Its error
+// includes the fix.
 func TryPorts(listen string, mode via.Kind) (at string, err error) {
 	s, err := ListenUDP(listen, mode)
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 	"achbridge/cmd/achbridge/api"
 )
 
-// metrics are what Prometheus collects, made of a node's status at each scrape.
-// Names are as Prometheus wants them: seconds, bytes, _total for what only grows.
-// A channel is called as on this host; its peer is where it comes from, or goes.
+// metrics is a Prometheus collector that reads the node's status at each scrape.
+// Names follow the Prometheus conventions: seconds, bytes, _total for counters.
+// The label channel has the name on this host; peer is the origin or the receiver.
 type metrics struct {
 	status func() status.Report
 	about  func() api.DaemonInfo
 	hub    func() *api.Hub
 
 	mu   sync.Mutex
-	sure map[fateKey]uint64 // what was told last of a count that may take one back
+	sure map[fateKey]uint64 // last value of each series of frames_total, since a count may shrink
 }
 
-// maxSeries is how many mirrors, and how many exports, have series of their own; of
-// more only their number is told.
+// maxSeries limits the mirrors, and the exports, that have their own series. The others
+// are only counted, in omitted_channels.
 const maxSeries = 1000
 
 func newMetrics(status func() status.Report, about func() api.DaemonInfo) *metrics {
@@ -71,13 +71,13 @@ var (
 	framesFlying = metric("frames_in_flight", "Frames whose fate is not known yet.", "channel", "peer", "direction")
 )
 
-// Describe tells of nothing beforehand, since channels come and go.
+// Describe sends nothing, since the set of channels changes: metrics is an unchecked collector.
 func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 
-// Collect makes all series.
+// Collect sends all series.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	s := m.status()
-	s.Mirrors = slices.DeleteFunc(s.Mirrors, func(c status.Mirror) bool { return c.Temporary }) // their names are ever new
+	s.Mirrors = slices.DeleteFunc(s.Mirrors, func(c status.Mirror) bool { return c.Temporary }) // the unique names of temporary mirrors would make label cardinality unbounded
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	told := map[fateKey]uint64{}
@@ -168,18 +168,19 @@ func collectMirror(out chan<- prometheus.Metric, m status.Mirror) {
 	out <- prometheus.MustNewConstHistogram(ageAll, uint64(count), t.MeanMs/1000*count, buckets, m.Name, m.Host)
 }
 
-// fateKey is one series of frames_total: channel, peer, direction and reason.
+// fateKey identifies one series of frames_total: channel, peer, direction and reason.
 type fateKey struct {
 	of     [3]string
 	reason string
 }
 
-// takenBack is how many frames a count may take back, since they came after all:
-// less than that is no new beginning.
+// takenBack limits how far a count may shrink because lost frames arrive after all. A
+// count that shrinks by takenBack or more has been reset.
 const takenBack = 100
 
-// collectFrames tells the ledger. Prometheus takes a count that shrinks for one that
-// began anew, so one that takes a frame back stands still until it has grown again.
+// collectFrames sends the frame counters of a channel. Prometheus treats a counter that
+// shrinks as reset. So after a small decrease, collectFrames repeats the last value until
+// the count exceeds that value again.
 func (m *metrics) collectFrames(out chan<- prometheus.Metric, told map[fateKey]uint64, of [3]string, a ledger.Accounts) {
 	for _, f := range a.Fates() {
 		key, count := fateKey{of, f.Name}, f.Count
@@ -210,7 +211,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// Metrics collects the metrics of a status; tests compare their figures with those of other tools.
+// Metrics returns a collector for one status. Tests compare its values with those of other tools.
 func Metrics(s status.Report) prometheus.Collector {
 	return newMetrics(func() status.Report { return s }, func() api.DaemonInfo { return api.DaemonInfo{} })
 }

@@ -8,29 +8,30 @@ import (
 	"achbridge/cmd/achbridge/api"
 )
 
-// overview is the daemon's status: made for who asks on the control socket, and shared
-// by all who watch over HTTP. Safe for concurrent use.
+// overview caches the daemon's status. Requests on the control socket get a new status;
+// all HTTP clients share the cached one. It is safe for concurrent use.
 type overview struct {
 	look func() api.StatusReply
-	good time.Duration // for how long a status is good at least; 0: overviewGood
+	good time.Duration // minimum time for which a status is cached; 0 means overviewGood
 
 	mu    sync.Mutex
 	last  api.StatusReply
-	made  time.Time     // zero: not yet
-	share time.Duration // how long last is good for
+	made  time.Time     // zero before the first status
+	share time.Duration // time for which last is cached
 }
 
-// A status is good for a second, but for those who look once a second; and so long
-// that making them takes a fortieth of one processor at most.
+// A status is cached for a little less than a second, so that a client that polls once a
+// second always gets a new one. It is cached for longer if making it would otherwise take
+// more than a fortieth of one CPU.
 const (
 	overviewGood = 900 * time.Millisecond
 	overviewRest = 40
 
-	readyGood = 50 * time.Millisecond // who asks whether all is well asks seldom, or means no good
+	readyGood = 50 * time.Millisecond // for /readyz: honest clients poll seldom, so this limits only floods
 )
 
-// now returns a status that is hardly older than a second, unless one takes more than
-// 25 ms, and when it was made. Nobody changes it.
+// now returns the cached status and its creation time. The status is at most about a second
+// old, unless making one takes more than 25 ms. Callers must not change the status.
 func (o *overview) now() (api.StatusReply, time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -40,7 +41,7 @@ func (o *overview) now() (api.StatusReply, time.Time) {
 	return o.last, o.made
 }
 
-// fresh returns the status of this moment, which then serves who watches too.
+// fresh returns a new status and caches it.
 func (o *overview) fresh() api.StatusReply {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -48,7 +49,7 @@ func (o *overview) fresh() api.StatusReply {
 	return o.last
 }
 
-// renew needs o.mu.
+// renew replaces the cached status. o.mu must be held.
 func (o *overview) renew() {
 	began := time.Now()
 	o.last = o.look()

@@ -14,17 +14,17 @@ import (
 	"achbridge/cmd/achbridge/diagnose"
 )
 
-// A channel of another host is waited for: for peekSoon where its host is linked, or
-// unknown, and for peekWait where it has to be dialled first.
+// Time limits for the wait for a channel of another host: peekSoon if the host is linked or
+// unknown, peekWait if the node must dial the host first.
 const (
 	peekSoon = time.Second
 	peekWait = 4 * time.Second
 )
 
-// peek answers with the mirror of a channel, and keeps it for as long as the asker
-// stays connected.
+// peek replies with the mirror of a channel, and keeps a temporary mirror until the client
+// closes the connection.
 func (c *control) peek(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it would end the request
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the read deadline would end the request
 	a, err := rule.ParseChannel(r.URL.Query().Get("of"))
 	if err != nil {
 		reply(w, nil, badRequest{err})
@@ -41,8 +41,8 @@ func (c *control) peek(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// lookAt waits until there is a mirror of a channel to look at, which may go when end
-// is called.
+// lookAt returns a mirror of a channel once the mirror is live, stale or contested. The caller
+// must call end, which lets the node remove a temporary mirror, unless err is set.
 func (c *control) lookAt(ctx context.Context, a rule.Address) (found status.Mirror, end func(), err error) {
 	if end, err = c.node.Peek(a.Host, a.Channel); err != nil {
 		return found, nil, err
@@ -68,7 +68,7 @@ func (c *control) lookAt(ctx context.Context, a rule.Address) (found status.Mirr
 	return found, nil, fmt.Errorf("%s: %s: %s", a, found.State, found.Reason)
 }
 
-// absent says why there is nothing of a channel.
+// absent returns an error with the reason why a channel cannot be mirrored.
 func (c *control) absent(a rule.Address) error {
 	if _, linked := diagnose.LinkOf(c.node.StatusNow(), a.Host); linked {
 		return fmt.Errorf("%s: %s offers no such channel; achbridge ls %s lists those that it does%.0w", a, a.Host, a.Host, fs.ErrNotExist)

@@ -12,7 +12,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// ping sends a packet to a host and back.
+// ping measures the round trip of one packet to a host.
 func (c *control) ping(ctx context.Context, query url.Values) (r api.PingReply, err error) {
 	p, err := c.node.Ping(ctx, query.Get("of"))
 	if err != nil {
@@ -26,8 +26,8 @@ func (c *control) ping(ctx context.Context, query url.Values) (r api.PingReply, 
 	return r, nil
 }
 
-// load measures what the link with a host carries, and compares it with what the mirrors that
-// go this way need.
+// load measures the throughput of the link with a host, and compares it with the needs of the
+// mirrors in this direction.
 func (c *control) load(ctx context.Context, query url.Values) (r api.LoadReply, err error) {
 	host, way := query.Get("of"), bridge.Down
 	if query.Get("up") == "true" {
@@ -55,7 +55,7 @@ func (c *control) load(ctx context.Context, query url.Values) (r api.LoadReply, 
 	return r, nil
 }
 
-// to are the subscriptions of a host.
+// to returns the subscriptions of a host.
 func to(host string, list []status.Subscription) (kept []status.Subscription) {
 	for _, s := range list {
 		if s.Peer == host {

@@ -16,8 +16,8 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// reload reads the configuration again and has the node do what it says. An
-// error has changed nothing.
+// reload reads the configuration again and applies it to the node. If it returns
+// an error, nothing has changed.
 func (d *Daemon) reload() (api.ReloadReply, error) {
 	manager := service.Manager{Log: d.log}
 	manager.Tell(reloading())
@@ -63,7 +63,7 @@ func (d *Daemon) reload() (api.ReloadReply, error) {
 	return r, nil
 }
 
-// digest tells the content of a file from another; empty: it cannot be read.
+// digest returns a hash of the content of a file, or "" if the file cannot be read.
 func digest(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -73,7 +73,7 @@ func digest(path string) string {
 	return string(sum[:])
 }
 
-// reloading is what systemd wants to be told, with the time.
+// reloading returns the notification for systemd that a reload begins, with the time.
 func reloading() string {
 	return fmt.Sprintf("%s\nMONOTONIC_USEC=%d", daemon.SdNotifyReloading, status.Monotonic(time.Now()).Microseconds())
 }

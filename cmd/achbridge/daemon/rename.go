@@ -10,18 +10,18 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// ErrNamed is the error of Run when the system got its name after the daemon began. The caller starts a new daemon.
+// ErrNamed is returned by Run if the system got its name after the daemon started. The caller must start a new daemon.
 var ErrNamed = errors.New("this host has got its name")
 
-// unnamed is the name of a system that has none yet: at boot the daemon may begin before DHCP or cloud-init has set it.
+// unnamed is the default name of a system. At boot the daemon may start before DHCP or cloud-init has set the real name.
 const unnamed = "localhost"
 
-// nameEvery is the time between two looks at the system's name.
+// nameEvery is the interval at which the system's name is read.
 const nameEvery = time.Second
 
-// watchName watches the system's name, for a host whose configuration sets no other name. A host that had no name takes the new one at
-// once (ErrNamed), unless it has links, which that would cut. For any other change the log says once that a restart is needed: mirrors
-// on other hosts are named after the old name.
+// watchName follows changes of the system's name, for a host whose configuration sets no name. It returns ErrNamed if the host had no
+// name and has no links, which a restart would cut. It logs any other change once: the new name needs a restart, since mirrors on
+// other hosts are named after the old name.
 func (d *Daemon) watchName(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

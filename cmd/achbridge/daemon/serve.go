@@ -15,20 +15,20 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// BoundMemory has garbage collected more eagerly before the daemon grows large, unless
-// GOMEMLIMIT says from where on.
+// BoundMemory sets the memory limit of the garbage collector to bridge.MemoryGoal, unless
+// GOMEMLIMIT sets another.
 func BoundMemory() {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		debug.SetMemoryLimit(bridge.MemoryGoal)
 	}
 }
 
-// leaveTime is how long the daemon takes at most to say goodbye.
+// leaveTime limits the time for the goodbyes to peers.
 const leaveTime = 1800 * time.Millisecond
 
-// Serve runs d until ctx ends, tells the service manager about it, and
-// returns in time even when something hangs. At every hangup the configuration
-// is read again.
+// Serve runs d until ctx ends and notifies the service manager. It returns within
+// leaveTime after the end of ctx, even if a part of the daemon hangs. At every
+// hangup Serve reloads the configuration.
 func Serve(ctx context.Context, d *Daemon, hangups <-chan os.Signal) error {
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
@@ -39,7 +39,7 @@ func Serve(ctx context.Context, d *Daemon, hangups <-chan os.Signal) error {
 		case err := <-done:
 			return err
 		case <-hangups:
-			_, _ = d.reload() // the log tells
+			_, _ = d.reload() // reload logs its error
 		case <-ctx.Done():
 		}
 	}

@@ -14,13 +14,13 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// looked is a report of the node, and when it was made.
+// looked is a report of the node with its creation time.
 type looked struct {
 	report status.Report
 	at     time.Time
 }
 
-// sights are the last reports of the node, oldest first: rates are over some seconds.
+// sights holds the last reports of the node, oldest first. Rates are computed over several seconds.
 type sights []looked
 
 const (
@@ -28,7 +28,7 @@ const (
 	sightSpan  = 5 * time.Second
 )
 
-// with adds a report and forgets those that are too old. It returns the one to compare with.
+// with adds a report and removes those that are too old. It returns the oldest remaining report, to compare with.
 func (s *sights) with(now looked) (before looked) {
 	for len(*s) > 0 && now.at.Sub((*s)[0].at) > sightSpan {
 		*s = (*s)[1:]
@@ -43,7 +43,7 @@ func (s *sights) with(now looked) (before looked) {
 	return before
 }
 
-// look takes all figures, and says what is wrong by the last looks, which past keeps.
+// look returns the whole status. It diagnoses problems by comparison with the earlier reports in past, and updates past.
 func (d *Daemon) look(past *sights) api.StatusReply {
 	now := looked{d.node.Status(), time.Now()}
 	return api.StatusReply{
@@ -51,7 +51,7 @@ func (d *Daemon) look(past *sights) api.StatusReply {
 	}
 }
 
-// troublesOf says what is wrong by two reports.
+// troublesOf diagnoses problems by two reports of the node.
 func (d *Daemon) troublesOf(before, now looked, around map[string]diagnose.Surroundings) []diagnose.Trouble {
 	h := diagnose.Host{Before: before.report, After: now.report, Apart: now.at.Sub(before.at), Around: around, Load: loadText(), Hidden: map[string]string{}}
 	for _, m := range now.report.Mirrors {
@@ -67,10 +67,10 @@ func (d *Daemon) troublesOf(before, now looked, around map[string]diagnose.Surro
 	return diagnose.Troubles(h)
 }
 
-// lookAround is for how many hosts without a link the network is searched at most.
+// lookAround limits the hosts without a link for which whyAll searches the network.
 const lookAround = 3
 
-// whyAll watches for a while and says what is wrong with this host and its peers.
+// whyAll observes the node for the window of the query and returns the problems of this host and its peers.
 func (d *Daemon) whyAll(ctx context.Context, query url.Values) (r api.TroublesReport, err error) {
 	window, err := windowOf(query, api.WhyWindow.String())
 	if err != nil {

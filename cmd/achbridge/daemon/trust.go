@@ -16,15 +16,15 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// standing is what the daemon's membership rests on: the content of its key file,
-// which may change while it runs.
+// standing holds the content of the daemon's key file and its revocation list. Both
+// files may change while the daemon runs.
 type standing struct {
 	path   string
-	seen   fileStamp // of the file when it was read last
-	list   fileStamp // of the list of revocations beside it
-	kept   string    // file in which the newest list stays; "" when there is no place
-	had    uint64    // number of the list in it
-	warned time.Time // of the end of the certificate
+	seen   fileStamp // stamp of the key file when it was last read
+	list   fileStamp // stamp of the revocation list in the directory of the key file
+	kept   string    // file that stores the newest revocation list; "" without a state directory
+	had    uint64    // number of the revocation list in the file kept
+	warned time.Time // time of the last warning that the certificate ends
 
 	mu  sync.Mutex
 	key trust.Key
@@ -49,10 +49,10 @@ func (s *standing) hold(key trust.Key) {
 	s.key = key
 }
 
-// trustEvery is how often the files are looked at.
+// trustEvery is the interval at which the files are checked.
 const trustEvery = time.Second
 
-// watchTrust has changes of the files take effect, until ctx ends.
+// watchTrust applies changes of the key file and the revocation list, until ctx ends.
 func (d *Daemon) watchTrust(ctx context.Context) error {
 	return service.Repeat(ctx, trustEvery, func() {
 		d.followKey()
@@ -62,8 +62,8 @@ func (d *Daemon) watchTrust(ctx context.Context) error {
 	})
 }
 
-// followKey takes over a key file that has changed. One that cannot be read, or
-// that is half written, changes nothing.
+// followKey applies a changed key file. It ignores a file that is unreadable or
+// incomplete, except for a log message.
 func (d *Daemon) followKey() {
 	now := stampOf(d.trust.path)
 	if now == d.trust.seen {
@@ -84,8 +84,8 @@ func (d *Daemon) followKey() {
 	d.log.Info("key file read again", "path", d.trust.path, "networks", key.Networks())
 }
 
-// recall has the list of revocations count that counted when the daemon ran last,
-// and the one beside the key file.
+// recall loads the revocation list that the last run of the daemon stored in kept, and
+// the one in the directory of the key file.
 func (d *Daemon) recall(kept string) {
 	d.trust.kept = kept
 	if kept != "" && d.trust.held().Host() != "" {
@@ -95,8 +95,8 @@ func (d *Daemon) recall(kept string) {
 	d.followList()
 }
 
-// followList takes over a list that was put beside the key file, and keeps the
-// newest, wherever it came from.
+// followList applies a changed revocation list in the directory of the key file. It
+// stores the newest list, including one from a peer.
 func (d *Daemon) followList() {
 	if d.trust.held().Host() == "" {
 		return
@@ -116,7 +116,7 @@ func (d *Daemon) followList() {
 	}
 }
 
-// takeList reads a file with a list, if there is one.
+// takeList applies the revocation list in a file, if the file exists.
 func (d *Daemon) takeList(path string) {
 	list, err := config.ReadRevocations(path)
 	if err == nil && list != nil {
@@ -127,7 +127,7 @@ func (d *Daemon) takeList(path string) {
 	}
 }
 
-// warnOfEnd tells, once a day, that the certificate of this host must be renewed.
+// warnOfEnd logs, at most once in config.WarnEvery, that the certificate of this host must be renewed.
 func (d *Daemon) warnOfEnd(now time.Time) {
 	ends := d.trust.held().Ends()
 	if ends.IsZero() || ends.Sub(now) > config.WarnAhead || now.Sub(d.trust.warned) < config.WarnEvery {
@@ -141,12 +141,12 @@ func (d *Daemon) warnOfEnd(now time.Time) {
 	d.node.Tell(slog.LevelWarn, text, status.Event{Kind: status.EventCertificateEnds, Text: text}, "ends", ui.Day(ends), "cure", "achbridge ca issue "+d.self.Host)
 }
 
-// membership is who we are to discovery.
+// membership returns the node id and the networks of this host.
 func (d *Daemon) membership() Membership {
 	return Membership{node: d.self.Node, Networks: d.trust.held().Networks()}
 }
 
-// info is what status tells of the daemon.
+// info returns the daemon's section of the status.
 func (d *Daemon) info() api.DaemonInfo {
 	info := d.about
 	key := d.trust.held()
@@ -160,8 +160,8 @@ func (d *Daemon) info() api.DaemonInfo {
 	return info
 }
 
-// fileStamp changes when a file is written or replaced. The zero value is of one
-// that is not there.
+// fileStamp changes when a file is written or replaced. The zero value means that the
+// file does not exist.
 type fileStamp struct {
 	device, inode uint64
 	size          int64

@@ -29,7 +29,7 @@ import (
 	"achbridge/localach"
 )
 
-// why says what keeps a channel from being fresh, or without one what is wrong with all.
+// why diagnoses one channel, or this host and all its peers if the query names no channel.
 func (d *Daemon) why(ctx context.Context, query url.Values) (any, error) {
 	if query.Get("of") == "" {
 		return d.whyAll(ctx, query)
@@ -37,8 +37,8 @@ func (d *Daemon) why(ctx context.Context, query url.Values) (any, error) {
 	return d.whyOne(ctx, query)
 }
 
-// whyOne says what keeps a channel from being fresh: HOST/CHANNEL, the name of a mirror, or
-// a channel of this host. It watches for a while.
+// whyOne diagnoses why a channel is late or missing. The query gives HOST/CHANNEL, the name of
+// a mirror, or a channel of this host. whyOne observes the node for the window of the query.
 func (d *Daemon) whyOne(ctx context.Context, query url.Values) (r api.WhyReport, err error) {
 	window, err := windowOf(query, api.WhyWindow.String())
 	if err != nil {
@@ -53,7 +53,7 @@ func (d *Daemon) whyOne(ctx context.Context, query url.Values) (r api.WhyReport,
 	s.Host, s.Channel, s.Self = host, channel, host == d.self.Host
 	var beside sync.WaitGroup
 	beside.Go(func() { s.Around = d.surroundings(ctx, s.Host) })
-	beside.Go(func() { _, _ = d.node.Layout(ctx, host+"/"+channel) }) // so that it is known if frames fit it
+	beside.Go(func() { _, _ = d.node.Layout(ctx, host+"/"+channel) }) // loads the layout, so that the size of frames can be checked
 	if report, err := d.node.Age(ctx, name, window); err == nil {
 		s.Age = report.Window
 	} else {
@@ -79,7 +79,7 @@ func (d *Daemon) whyOne(ctx context.Context, query url.Values) (r api.WhyReport,
 	return r, ctx.Err()
 }
 
-// windowOf returns for how long to watch; usual applies if the query does not say it.
+// windowOf returns the measuring window of a query; usual is the default.
 func windowOf(query url.Values, usual string) (time.Duration, error) {
 	window, err := time.ParseDuration(cmp.Or(query.Get("window"), usual))
 	if err == nil {
@@ -91,8 +91,8 @@ func windowOf(query url.Values, usual string) (time.Duration, error) {
 	return window, nil
 }
 
-// channelOf finds out which channel is meant by HOST/CHANNEL, the name of a mirror, or of
-// a channel of this host, and what it is called on this host: "" when it has no name here.
+// channelOf resolves HOST/CHANNEL, the name of a mirror, or a channel of this host. name is the
+// channel's name on this host, "" if it has none.
 func channelOf(of string, now status.Report, self string) (host, channel, name string, err error) {
 	if strings.Contains(of, "/") {
 		at, bad := rule.ParseChannel(of)
@@ -117,7 +117,8 @@ func channelOf(of string, now status.Report, self string) (host, channel, name s
 	return host, channel, m.Name, nil
 }
 
-// askOrigin asks the origin why it does not offer the channel, if it does not.
+// askOrigin collects the channels that the origin offers. If it does not offer the channel,
+// askOrigin asks the origin for the reason.
 func (d *Daemon) askOrigin(ctx context.Context, s *diagnose.Snapshot) {
 	for _, c := range d.node.Channels() {
 		if c.Host == s.Host && !c.Closed {
@@ -129,7 +130,7 @@ func (d *Daemon) askOrigin(ctx context.Context, s *diagnose.Snapshot) {
 	}
 }
 
-// surroundings look for a host to which there is no link.
+// surroundings collects what discovery, the hub and the network show about a host without a link.
 func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surroundings) {
 	key := d.trust.held()
 	a.Network = key.Network()
@@ -167,7 +168,7 @@ func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surr
 	return a
 }
 
-// others are the hosts of other networks that discovery knows of.
+// others returns the hosts of other networks that discovery knows of.
 func (d *Daemon) others() []discovery.Peer {
 	d.network.mu.Lock()
 	defer d.network.mu.Unlock()
@@ -200,11 +201,11 @@ func multicastTroubles(ctx context.Context, interfaces []string, daemons []disco
 	return list
 }
 
-// answersFor is how long a host may take to answer that was not found by multicast.
+// answersFor limits the wait for an answer from a host that multicast did not find.
 const answersFor = 500 * time.Millisecond
 
-// answersAt looks a host up by its name, and returns where a QUIC server answers at the
-// usual port; "" when none does.
+// answersAt resolves a host name, and returns the address at which a QUIC server answers on the
+// default port, or "" if none does.
 func answersAt(ctx context.Context, host string) string {
 	ctx, cancel := context.WithTimeout(ctx, answersFor)
 	defer cancel()
@@ -219,7 +220,7 @@ func answersAt(ctx context.Context, host string) string {
 	return firstAnswering(ctx, list)
 }
 
-// firstAnswering asks all of list at once, and returns the one that answers first.
+// firstAnswering probes all addresses of list at once, and returns the first that answers, or "".
 func firstAnswering(ctx context.Context, list []string) string {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -240,8 +241,8 @@ func firstAnswering(ctx context.Context, list []string) string {
 	return ""
 }
 
-// quicAnswers sends a packet of a version that there is not, to which any QUIC server
-// answers with those that it has (RFC 9000, section 6).
+// quicAnswers reports whether a QUIC server answers at an address. It sends a packet of a reserved
+// version, to which any QUIC server replies with a Version Negotiation packet (RFC 9000, section 6).
 func quicAnswers(ctx context.Context, at string) bool {
 	conn, err := net.Dial("udp", at)
 	if err != nil {
@@ -253,7 +254,7 @@ func quicAnswers(ctx context.Context, at string) bool {
 	const longHeader, idBytes, packetBytes = 0xc0, 8, 1200
 	packet := make([]byte, packetBytes)
 	packet[0] = longHeader
-	copy(packet[1:], []byte{0x1a, 0x2a, 0x3a, 0x4a}) // reserved for this: section 15
+	copy(packet[1:], []byte{0x1a, 0x2a, 0x3a, 0x4a}) // a version reserved for forcing version negotiation: section 15
 	packet[5] = idBytes
 	copy(packet[6:], "achprobe")
 	packet[6+idBytes] = idBytes
@@ -266,7 +267,7 @@ func quicAnswers(ctx context.Context, at string) bool {
 	return err == nil && n > 6+idBytes && answer[0]&0x80 != 0 && string(answer[1:5]) == "\x00\x00\x00\x00"
 }
 
-// fileFacts look at the file of a channel or mirror of this host.
+// fileFacts returns the state of the file of a channel or mirror of this host.
 func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 	f.Daemon = ui.UserText(os.Geteuid(), os.Getegid())
 	var st unix.Statfs_t
@@ -297,7 +298,7 @@ func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 	return f
 }
 
-// loadText is how many threads want a processor, and how many there are.
+// loadText returns the load average of the last minute and the number of CPUs, as text.
 func loadText() string {
 	text, _ := os.ReadFile("/proc/loadavg")
 	minute, _, _ := strings.Cut(string(text), " ")

@@ -40,7 +40,7 @@ func HealthOf(s Snapshot) (worst status.Health) {
 	return worst
 }
 
-// MarkOf is what stands beside the health of a mirror, or the state of a push, whose other end nothing proves; "" for others.
+// MarkOf returns the mark of a mirror's health, or of a push's state, if its other end is not authenticated; "" for others.
 func MarkOf(unauthenticated bool) string {
 	if unauthenticated {
 		return "unauthenticated"

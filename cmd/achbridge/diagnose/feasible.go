@@ -23,7 +23,7 @@ type Demand struct {
 	delay  time.Duration // one way, without the time to send a frame
 }
 
-// sending is how long the link takes to send one frame.
+// sending returns the time that the link needs to send one frame.
 func (d Demand) sending() time.Duration {
 	return time.Duration(float64(d.Bytes) * 8 / d.Rate * float64(time.Second))
 }
@@ -41,7 +41,7 @@ func (d Demand) best() (mean, peak time.Duration) {
 	return d.delay + T/2 + S*3/2, d.delay + T/2 + 2*S
 }
 
-// Mbit is what all frames take of the link, in Mbit/s with their headers.
+// Mbit returns the rate that all frames need on the link, in Mbit/s with their headers.
 func (d Demand) Mbit() float64 {
 	packets := max(1, math.Ceil(float64(d.Bytes)/packetPayload))
 	return d.Hz * (float64(d.Bytes) + packets*delivery.HeaderBytes) * 8 / 1e6
@@ -50,7 +50,7 @@ func (d Demand) Mbit() float64 {
 // packetPayload is about how much of a frame a packet holds.
 const packetPayload = 1100
 
-// Problem says why the link cannot carry the channel, "" when it can.
+// Problem returns the reason why the link cannot carry the channel, or "" if it can.
 func (d Demand) Problem() string {
 	late := d.delay+d.sending() > d.Budget
 	slow := d.Every && d.Hz > 0 && d.sending() > time.Duration(float64(time.Second)/d.Hz)

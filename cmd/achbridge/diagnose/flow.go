@@ -12,7 +12,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// flow says what happened to a channel on a link between two reports. Both ends can make one.
+// flow describes the frames of a channel on a link between two reports. Both ends can make one.
 type flow struct {
 	what    string // NAME for people
 	s       float64
@@ -77,7 +77,7 @@ const (
 
 func (f *flow) budget() float64 { return f.qos.EffectiveBudget().Seconds() }
 
-// expected is how many frames a second should come.
+// expected returns the number of frames that should arrive in a second.
 func (f *flow) expected() float64 {
 	hz := f.hz
 	if f.frames.RateLimited > 0 {
@@ -120,7 +120,7 @@ func (f *flow) late() float64 {
 // allLate reports that only late frames come, as the mirror itself says.
 func (f *flow) allLate() bool { return f.cause == status.CauseBudget }
 
-// sending is how long the link takes to send a frame, in s; 0 when unknown.
+// sending returns the time that the link needs to send a frame, in s; 0 if unknown.
 func (f *flow) sending() float64 {
 	switch {
 	case f.link.capacity > 0:
@@ -166,7 +166,7 @@ func (f *flow) verdict() (Finding, bool) {
 	return f.short()
 }
 
-// onReader adds the host on which to apply a cure.
+// onReader adds the host on which to apply a fix.
 func (f *flow) onReader(cure string) string {
 	if f.hosts.reader == f.hosts.here {
 		return cure
@@ -189,7 +189,7 @@ func (f *flow) rateText() string {
 	return fmt.Sprintf("%.3g frames a second are put, of %s as they are sent", f.hz, ui.AboutBytes(f.bytes))
 }
 
-// fateText says what became of the frames between the reports.
+// fateText returns the outcome of the frames between the reports, as text.
 func (f *flow) fateText() string {
 	text := fmt.Sprintf("%.3g a second came in time", float64(f.frames.Delivered)/f.s)
 	drops := DropsText(f.frames)
@@ -205,7 +205,7 @@ func (f *flow) fateText() string {
 	return text
 }
 
-// lateText says that only late frames come.
+// lateText returns the text for a channel of which only late frames arrive.
 func (f *flow) lateText() string {
 	return fmt.Sprintf("late: every frame that comes to %s is past its budget of %s", f.hosts.reader, unit.Time(f.qos.EffectiveBudget()))
 }

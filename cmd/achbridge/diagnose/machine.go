@@ -6,7 +6,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-// CopiedCure is the cure where two machines have one node id.
+// CopiedCure is the fix for two machines that have the same node id.
 const CopiedCure = "a copied image? on one of the two: another --name, remove the file node from its state directory, and start the daemon again; " +
 	"with an authority, give it a key of its own as well: achbridge ca issue"
 

@@ -104,7 +104,7 @@ func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.L
 	return s.well(f, m, link, m.Name+" is as fresh as its origin and the link allow")
 }
 
-// linkText says how the way of the frames is.
+// linkText returns the state of the route of the frames, as text.
 func linkText(f *flow, link status.Link) string {
 	rest := fmt.Sprintf("clock ± %s", ui.Millis(link.ClockUncertaintyMs))
 	if f.link.isHub {

@@ -6,8 +6,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// misfit is the finding that the newest frame of a channel, which is called what, does not fit its type.
-// origin is the host that told the type.
+// misfit returns the finding that the newest frame of the channel called what does not match its layout.
+// origin is the host that sent the layout.
 func misfit(m *status.Misfit, what, origin string) Finding {
 	f := Finding{Cause: status.CauseTypeMisfit, Text: fmt.Sprintf("frames of %s do not fit its type: %s", what, m.Why),
 		Evidence: []string{"they come all the same; echo, record and others have their bytes, and no values"},

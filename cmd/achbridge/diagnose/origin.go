@@ -57,7 +57,7 @@ func (s *Snapshot) unknownHere() Finding {
 		Cure: "start its publisher, or achbridge channel create " + s.Channel}
 }
 
-// localFile says why a channel of this host is not offered to others.
+// localFile returns the finding why a channel of this host is not offered to others.
 func (s *Snapshot) localFile(c status.Local) (Finding, bool) {
 	switch {
 	case c.Cause == status.CauseFileMode || c.Cause == status.CauseCorrupt || isForeign(c.Cause):

@@ -139,7 +139,7 @@ func (g *gathering) add(f Finding, of troubleOf) {
 	}
 }
 
-// troubleOf says which channel a finding is about, and what it costs.
+// troubleOf returns a finding as a problem, with its channel and its cost.
 type troubleOf struct {
 	channel, host string
 	out           bool

@@ -15,7 +15,7 @@ const (
 	namesMost  = 4
 )
 
-// Banner is the line that says what is wrong with all of this, "" when nothing is.
+// Banner returns one line that sums up all problems, or "" if there are none.
 func Banner(list []Trouble) string {
 	if len(list) == 0 {
 		return ""
@@ -57,7 +57,7 @@ func (g *gathering) tell(key troubleKey, t *Trouble) {
 	}
 }
 
-// tellBusy says whose daemon gets too little processor time.
+// tellBusy writes the text about a host whose daemon gets too little CPU time.
 func (g *gathering) tellBusy(key troubleKey, t *Trouble, link string) {
 	origin, reader, n := t.Host, g.After.Host, len(t.Channels)
 	if key.out {
@@ -78,7 +78,7 @@ type taker struct {
 	mbit float64
 }
 
-// tellRate says how much the channels of a link need, how much it carries, and which take most.
+// tellRate writes the text about a link's capacity, the needs of its channels, and the largest of these.
 func (g *gathering) tellRate(key troubleKey, t *Trouble, link string) {
 	takers, need := g.demand(t.Host, key.out)
 	carries := g.carried(t.Host, key.out)
@@ -106,7 +106,7 @@ func (g *gathering) tellRate(key troubleKey, t *Trouble, link string) {
 	t.Cure = "max_rate or compress for " + ui.AndList(names) + "; or a faster link"
 }
 
-// demand is what the channels of a link need, those that need most first, and their sum.
+// demand returns the needs of a link's channels, the largest first, and their sum.
 func (g *gathering) demand(host string, out bool) (list []taker, need float64) {
 	add := func(name string, put uint64, size int) {
 		if mbit := float64(put) * float64(size) * 8 / 1e6 / g.Apart.Seconds(); mbit > 0 {
@@ -127,7 +127,7 @@ func (g *gathering) demand(host string, out bool) (list []taker, need float64) {
 	return list, need
 }
 
-// carried is what a link was measured to carry, or else what it has carried, in Mbit/s.
+// carried returns the measured capacity of a link, otherwise the rate that it carried, in Mbit/s.
 func (g *gathering) carried(host string, out bool) float64 {
 	l, _ := LinkOf(g.After, host)
 	was, _ := LinkOf(g.Before, host)

@@ -9,7 +9,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// unlinked says why there is no working link to a host; false when there is one.
+// unlinked returns the finding why there is no working link to a host; false if there is one.
 func (s *Snapshot) unlinked(host string) (Finding, bool) {
 	l, linked := LinkOf(s.After, host)
 	if linked && l.State != status.LinkSilent {
@@ -41,7 +41,7 @@ func (s *Snapshot) unlinked(host string) (Finding, bool) {
 	return f, true
 }
 
-// atHub reports whether a host is known, and at the hub alone.
+// atHub reports whether a host is known only from the hub.
 func (s *Snapshot) atHub(host string) (only bool) {
 	for _, p := range s.After.Peers {
 		if p.Host == host {
@@ -53,7 +53,7 @@ func (s *Snapshot) atHub(host string) (only bool) {
 	return only
 }
 
-// ownStanding says what is wrong with this host's own certificate.
+// ownStanding returns the problem of this host's own certificate.
 func (s *Snapshot) ownStanding() []Finding {
 	switch {
 	case s.Around.Revoked:

@@ -128,7 +128,7 @@ func (s *Snapshot) reader() []Finding {
 	return s.mirrorFlow(m)
 }
 
-// wished reports whether the configuration asks for the channel.
+// wished reports whether the configuration requests the channel.
 func (s *Snapshot) wished() bool {
 	return slices.ContainsFunc(s.Rules, func(v config.Judgement) bool { return v.Verb == "mirror" && v.Applies })
 }
@@ -148,7 +148,7 @@ func (s *Snapshot) unwanted() Finding {
 	return f
 }
 
-// offerNotes are further problems, beside a rule that keeps the channel from being mirrored.
+// offerNotes returns further problems, in addition to a rule that keeps the channel from being mirrored.
 func (s *Snapshot) offerNotes() []Finding {
 	if f, ok := s.unlinked(s.Host); ok {
 		return []Finding{f}
@@ -262,7 +262,7 @@ func (s *Snapshot) cureOf(m status.Mirror) string {
 	return strings.ReplaceAll(cure(m.Cause, m.Name), "HOST/CHANNEL", s.Name())
 }
 
-// fileEvidence is what the channel's file says about a cause.
+// fileEvidence returns the facts of the channel's file that support a cause.
 func (s *Snapshot) fileEvidence(cause status.Cause) (list []string) {
 	switch {
 	case cause == status.CauseFileMode && s.File.There:

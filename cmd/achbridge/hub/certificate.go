@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// newCertificate makes a key and a certificate that it has signed itself, as PEM. Hosts know
-// the certificate by its hash. Its dates mean nothing, since a robot's clock may be years off.
+// newCertificate returns a new key and a self-signed certificate, as PEM. Hosts identify the
+// certificate by its hash. It never expires, since a robot's clock may be years off.
 func newCertificate() (certificate, key string, err error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -48,8 +48,8 @@ func newCertificate() (certificate, key string, err error) {
 	return encode("CERTIFICATE", der), encode("PRIVATE KEY", secret), nil
 }
 
-// parseCertificate reads both, whoever made them, and the hash by which hosts know them. Its
-// errors never repeat the key.
+// parseCertificate parses a certificate and its key, and returns the hash by which hosts identify
+// the certificate. Its errors never contain the key.
 func parseCertificate(certificate, key string) (tls.Certificate, []byte, error) {
 	pair, err := tls.X509KeyPair([]byte(certificate), []byte(key))
 	if err != nil {
@@ -59,7 +59,7 @@ func parseCertificate(certificate, key string) (tls.Certificate, []byte, error) 
 	return pair, hash[:], nil
 }
 
-// hashOf is the hash of the first certificate in a text.
+// hashOf returns the SHA-256 hash of the first certificate in a PEM text.
 func hashOf(text string) ([]byte, error) {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil || block.Type != "CERTIFICATE" {

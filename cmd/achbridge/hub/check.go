@@ -5,26 +5,26 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Checked is what Check has found. Lists are never null.
+// Checked is the result of Check. Lists are never null.
 type Checked struct {
 	Dir      string    `json:"dir"`
 	Address  string    `json:"address,omitempty"`
-	Foreign  bool      `json:"foreign"`               // it is for a nats-server of somebody else
-	Hash     string    `json:"certificate,omitempty"` // as in credentials
+	Foreign  bool      `json:"foreign"`               // the directory is for a nats-server that others run
+	Hash     string    `json:"certificate,omitempty"` // hash of the certificate, as in credentials
 	Hosts    int       `json:"hosts"`
 	Running  bool      `json:"running"`
-	Listen   string    `json:"listen,omitempty"` // where it could listen; empty while it runs
+	Listen   string    `json:"listen,omitempty"` // address at which the hub could listen; empty while the hub runs
 	Problems []Problem `json:"problems"`
 }
 
-// Problem is a mistake and its cure.
+// Problem is an error and its fix.
 type Problem struct {
 	Text string `json:"problem"`
 	Cure string `json:"cure"`
 }
 
-// Check looks for what would keep a hub from its work: its files, a directory in memory, and,
-// unless it runs, the port.
+// Check finds problems that would prevent a hub from working. It checks the files and, unless
+// the hub runs, the port and the directory in memory. A foreign hub has only files.
 func (d Directory) Check(at string, p config.Places, running bool) Checked {
 	r := Checked{Dir: string(d), Problems: []Problem{}}
 	complain := func(err error) { r.Problems = append(r.Problems, Problem{err.Error(), ui.Cure(err)}) }

@@ -13,7 +13,7 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// forget has clean delete the streams and consumers of a removed host.
+// forget schedules the streams and consumers of a removed host for deletion by clean.
 func (m *maker) forget(host string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -21,14 +21,14 @@ func (m *maker) forget(host string) {
 	m.removed[host] = true
 }
 
-// clean deletes streams and consumers of removed hosts, until ctx ends. It retries until the server has none of a host.
+// clean deletes streams and consumers of removed hosts, until ctx ends. It retries until none of a host is left.
 func (m *maker) clean(ctx context.Context, s *server.Server) error {
 	return service.Repeat(ctx, readEvery, func() {
 		m.mu.Lock()
 		hosts := slices.Collect(maps.Keys(m.removed))
 		m.mu.Unlock()
 		for _, host := range hosts {
-			if m.cleanHost(ctx, s, host) || m.guard.has(host) { // a host that was added again keeps the streams that it makes from now on
+			if m.cleanHost(ctx, s, host) || m.guard.has(host) { // a host that was added again keeps its new streams
 				m.mu.Lock()
 				delete(m.removed, host)
 				m.mu.Unlock()

@@ -17,12 +17,12 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Directory has what a hub is: where hosts dial it, its certificate and key, and the public
-// keys of its hosts. Its mode is 0700, that of its files 0600; they belong to the owner of the
-// directory, so that root may add hosts to a hub of another user.
+// Directory is the path of a hub's files: its address for hosts, its certificate and key, and
+// the public keys of its hosts. The directory has mode 0700, its files have 0600. The files
+// belong to the owner of the directory, so that root may add hosts to a hub of another user.
 //
-// The directory may also be for a nats-server of somebody else. Then it has no key, and a
-// certificate only if the system's authorities do not vouch for that server.
+// The directory may also be for a nats-server that others run. Then it has no key. It has a
+// certificate only if the system roots do not verify that server.
 type Directory string
 
 func (d Directory) address() string     { return filepath.Join(string(d), "address") }
@@ -31,22 +31,22 @@ func (d Directory) certificate() string { return filepath.Join(string(d), "certi
 func (d Directory) key() string         { return filepath.Join(string(d), "key") }
 func (d Directory) hosts() string       { return filepath.Join(string(d), "hosts") }
 
-// Socket is where a running hub answers.
+// Socket returns the path of a running hub's control socket.
 func (d Directory) Socket() string { return filepath.Join(string(d), "hub.sock") }
 
-// Init makes a hub to which hosts dial at address, tls://HOST or tls://HOST:PORT. An existing
-// hub gives fs.ErrExist.
+// Init creates the files of a hub that hosts dial at address, tls://HOST or tls://HOST:PORT. If
+// the hub exists, it returns fs.ErrExist.
 func (d Directory) Init(address string) (Identity, error) {
 	certificate, key, err := newCertificate()
 	if err != nil {
 		return Identity{}, ui.Failure(err, "")
 	}
-	// The key is last: with it the hub is there, and half a hub is made anew.
+	// The key is written last: a hub exists once it has a key. Init replaces an incomplete hub.
 	return d.init(address, []file{{d.address(), ""}, {d.certificate(), certificate}, {d.hosts(), hostsHead}, {d.key(), key}})
 }
 
-// InitForeign makes the directory for somebody else's nats-server. certificate is PEM text, ""
-// where the system's authorities vouch for the server.
+// InitForeign creates the directory for a nats-server that others run. certificate is PEM text,
+// or "" if the system roots verify the server.
 func (d Directory) InitForeign(address, certificate string) (Identity, error) {
 	files := []file{{d.hosts(), hostsHead}, {d.foreign(), ""}}
 	if certificate != "" {
@@ -58,7 +58,7 @@ func (d Directory) InitForeign(address, certificate string) (Identity, error) {
 	return d.init(address, files)
 }
 
-// file is one of a directory; where there is no text it is the address.
+// file is a file of the hub directory. Empty text means the hub's address.
 type file struct{ path, text string }
 
 func (d Directory) init(address string, files []file) (Identity, error) {
@@ -85,8 +85,9 @@ func (d Directory) init(address string, files []file) (Identity, error) {
 	return d.Identity()
 }
 
-// replace writes a file for the owner of the directory alone. The owner may be a less trusted user than root, and may put links
-// into the directory meanwhile: the file has its owner and mode before it has its name, and nothing is reached by a path.
+// replace writes a file that only the owner of the directory can read. The owner may be less trusted than root, and may create
+// links in the directory meanwhile. So the file gets its owner and mode before its name, and all access is relative to the open
+// directory.
 func (d Directory) replace(path, text string) error {
 	root, err := os.OpenRoot(string(d))
 	if err != nil {
@@ -106,7 +107,7 @@ func (d Directory) replace(path, text string) error {
 		err = root.Rename(next, filepath.Base(path))
 	}
 	if err != nil {
-		_ = root.Remove(next) // it may be gone
+		_ = root.Remove(next) // the file may not exist
 	}
 	return err
 }
@@ -121,15 +122,15 @@ func giveToOwner(f *os.File, root *os.Root) error {
 	return f.Chown(int(owner.Uid), int(owner.Gid))
 }
 
-// Identity is what hosts know a hub by.
+// Identity is the address and the certificate by which hosts identify a hub.
 type Identity struct {
 	Address     string // tls://HOST:PORT
 	Certificate tls.Certificate
-	Hash        []byte // SHA-256 of the certificate; nil: the system's authorities vouch for it
-	Foreign     bool   // it is a nats-server of somebody else
+	Hash        []byte // SHA-256 of the certificate; nil means that the system roots verify it
+	Foreign     bool   // the hub is a nats-server that others run
 }
 
-// HashText is the hash as credentials have it.
+// HashText returns the hash in the form of credentials, or "" without a hash.
 func (id Identity) HashText() string {
 	if id.Hash == nil {
 		return ""
@@ -137,7 +138,7 @@ func (id Identity) HashText() string {
 	return fmt.Sprintf("sha256:%x", id.Hash)
 }
 
-// Identity reads what Init has made. Its errors say what is wrong, and the cure.
+// Identity reads the hub's identity from the files that Init wrote. Its errors include the fix.
 func (d Directory) Identity() (Identity, error) {
 	id, problems := d.examine()
 	if len(problems) > 0 {
@@ -146,7 +147,7 @@ func (d Directory) Identity() (Identity, error) {
 	return id, nil
 }
 
-// examine finds all that is wrong.
+// examine reads the hub's identity and returns all problems of its files.
 func (d Directory) examine() (id Identity, problems []error) {
 	info, err := os.Stat(string(d))
 	switch {
@@ -215,11 +216,11 @@ func (d Directory) foreignCertificate(id *Identity) error {
 	return nil
 }
 
-// maxFile limits how much of a file is read: maxHosts lines are shorter.
+// maxFile limits the size of a file, in bytes. It has room for maxHosts lines.
 const maxFile = 4 << 20
 
-// read reads a regular file that nobody but its owner may touch. It follows no link: root would read for the directory's owner
-// what that user may not read.
+// read reads a regular file that only its owner may access. It does not follow links: otherwise the directory's owner could
+// have root read a file that the owner may not read.
 func (d Directory) read(path string) (string, error) {
 	name := filepath.Base(path)
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// front accepts the connections of hosts, speaks TLS with them, and passes on to the nats-server only messages that a host may send. The
-// server's permissions do not cover reply subjects: it publishes its answer to any subject that a message names as the reply. So the
-// front accepts only reply subjects in the host's own inbox, and no headers, which can name subjects too.
+// front accepts the TLS connections of hosts and passes on to the nats-server only messages that a host may send. The server's
+// permissions do not cover reply subjects: it publishes its answer to any reply subject in a message. So the front accepts
+// only reply subjects in the host's own inbox. It accepts no headers, which can contain subjects too.
 //
-// The server sees only connections that have proved to be a host's, so that strangers take none of its places.
+// The server gets only authenticated connections, so unknown peers do not count against its connection limit.
 type front struct {
 	listener net.Listener
 	nats     *server.Server
@@ -32,7 +32,7 @@ type front struct {
 	conns sync.WaitGroup
 }
 
-// frontBuffer is the size of a buffer of the front, in bytes: that of the largest TLS record.
+// frontBuffer is the size of the front's buffers, in bytes: the size of the largest TLS record.
 const frontBuffer = 16 << 10
 
 // serve starts a goroutine that accepts connections until close.
@@ -47,17 +47,17 @@ func (f *front) serve() {
 				f.conns.Go(func() { f.carry(ctx, conn) })
 			case errors.Is(err, net.ErrClosed):
 				return
-			default: // too many files are open, until connections end
+			default: // too many open files, until connections end
 				time.Sleep(acceptAgain)
 			}
 		}
 	})
 }
 
-// acceptAgain is how long the front waits after it could not accept a connection.
+// acceptAgain is the pause after a failed accept.
 const acceptAgain = 100 * time.Millisecond
 
-// close ends all connections.
+// close closes the listener and all connections, and waits for their goroutines.
 func (f *front) close() {
 	f.listener.Close()
 	if f.end != nil {
@@ -66,7 +66,7 @@ func (f *front) close() {
 	f.conns.Wait()
 }
 
-// carry passes on messages between one host and the server until either closes its connection.
+// carry forwards messages between one host and the server until either closes its connection.
 func (f *front) carry(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -85,7 +85,7 @@ func (f *front) carry(ctx context.Context, conn net.Conn) {
 	var answers sync.WaitGroup
 	answers.Go(func() {
 		from := bufio.NewReaderSize(inside, frontBuffer)
-		if _, err := from.ReadBytes('\n'); err == nil { // the greeting, which the host has had from the front
+		if _, err := from.ReadBytes('\n'); err == nil { // drops the server's INFO: the host has got one from the front
 			_, _ = from.WriteTo(patient{host.conn})
 		}
 		conn.Close() // after the server's last message
@@ -105,7 +105,7 @@ func proxyLine(conn net.Conn) string {
 	return fmt.Sprintf("PROXY %s %s %s %d %d\r\n", family, from.IP, at.IP, from.Port, at.Port)
 }
 
-// patient is a connection on which each write may take writeLimit.
+// patient is a connection with a timeout of writeLimit for each write.
 type patient struct{ net.Conn }
 
 func (p patient) Write(b []byte) (int, error) {
@@ -124,14 +124,14 @@ func refuse(conn net.Conn, err error) {
 	}
 }
 
-// A connection may send pullBurst pulls at once, then one every pullEvery. One pull brings one frame at most.
+// A connection may send pullBurst fetches at once, then one every pullEvery. One fetch returns at most one frame.
 const (
 	pullBurst = 1000
 	pullEvery = 100 * time.Microsecond
 )
 
-// say passes on the messages of a host. It returns a *violation at the first message that is not allowed, or the error that ends the
-// connection.
+// say forwards the messages of a host to the server. It returns a *violation at the first message that is not allowed, or the
+// error that ends the connection.
 func (f *front) say(ctx context.Context, to io.Writer, host *hostConn) error {
 	in, out := host.in, bufio.NewWriterSize(to, frontBuffer)
 	if _, err := out.WriteString(proxyLine(host.conn) + host.connect); err != nil {
@@ -160,7 +160,7 @@ func (f *front) say(ctx context.Context, to io.Writer, host *hostConn) error {
 			return err
 		}
 		if m.body != "" {
-			if err := pulls.Wait(ctx); err != nil { // the server would keep all pulls that it has not looked at
+			if err := pulls.Wait(ctx); err != nil { // otherwise the server would queue all unanswered fetches
 				return err
 			}
 			if got, err := in.Peek(len(m.body)); err != nil || string(got) != m.body {

@@ -20,23 +20,23 @@ import (
 	"achbridge/bridge/logline"
 )
 
-// guard decides who may connect. The front asks it for each connection, and then the server.
+// guard decides which hosts may connect. The front calls it for each connection, then the server does.
 type guard struct {
 	dir Directory
 	log *slog.Logger
-	own string // password of the connections that the maker and the front make, which never leaves this process
+	own string // password of the maker's and the front's connections to the server; never leaves this process
 
 	mu      sync.Mutex
 	hosts   map[string]string // name by public key
 	names   map[string]bool
 	listed  []Host
-	as      map[uint64]Host // of each connection that was let in, until members.look has seen its end
-	seen    os.FileInfo     // the file as it was read last
+	as      map[uint64]Host // host of each accepted connection, until members.look finds the connection closed
+	seen    os.FileInfo     // file hosts when it was last read
 	refused logline.Limit
 	began   time.Time
 }
 
-// ownUser is the name of our own connection.
+// ownUser is the user name of the maker's connection.
 const ownUser = "hub"
 
 func newGuard(d Directory, log *slog.Logger) (*guard, error) {
@@ -46,7 +46,7 @@ func newGuard(d Directory, log *slog.Logger) (*guard, error) {
 		refused: logline.Limit{Burst: 5, Period: 10 * time.Second}}
 	info, err := os.Stat(d.hosts())
 	if err != nil {
-		_, err = d.Hosts() // which says it better
+		_, err = d.Hosts() // has a better error
 		return nil, err
 	}
 	list, err := d.Hosts()
@@ -66,8 +66,8 @@ func (g *guard) take(list []Host, seen os.FileInfo) {
 	}
 }
 
-// reread takes the file of hosts again if it has changed, and returns those who are not in
-// it any more. After a mistake in the file, things stay as they are.
+// reread reloads the file hosts if it has changed, and returns the removed hosts. If the file
+// is invalid, reread logs an error once and keeps the previous hosts.
 func (g *guard) reread() (gone []Host) {
 	info, err := os.Stat(g.dir.hosts())
 	if err != nil || same(info, g.seen) { // only this goroutine sets seen
@@ -77,7 +77,7 @@ func (g *guard) reread() (gone []Host) {
 	if err != nil {
 		g.log.Error("hosts not read again: those of before stay", "err", err)
 		g.mu.Lock()
-		g.seen = info // told once
+		g.seen = info // logs the error only once
 		g.mu.Unlock()
 		return nil
 	}
@@ -152,7 +152,7 @@ func (g *guard) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-// complain logs that a connection is refused.
+// complain logs, rate-limited, that a connection is refused.
 func (g *guard) complain(from net.Addr, err error) {
 	g.mu.Lock()
 	count, due := g.refused.Cause(time.Since(g.began))
@@ -169,10 +169,10 @@ var (
 	errMany    = errors.New("its host has made too many connections within a second")
 )
 
-// maxConnections is how many connections of a host are let in. Once a second members.look ends all but the newest keptConnections.
+// maxConnections limits the connections of one host. Once a second, members.look closes all but the newest keptConnections.
 const maxConnections = 32
 
-// let records the host of a connection. It fails if the host has maxConnections already, or was removed.
+// let records the host of a connection. It returns an error if the host already has maxConnections, or was removed.
 func (g *guard) let(connection uint64, host Host) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -192,7 +192,7 @@ func (g *guard) let(connection uint64, host Host) error {
 	return nil
 }
 
-// identify returns the host whose key has signed the nonce.
+// identify returns the host whose key signed the nonce.
 func (g *guard) identify(opts *server.ClientOpts, nonce []byte) (Host, error) {
 	if opts.Nkey == "" {
 		return Host{}, errNoKey
@@ -202,7 +202,7 @@ func (g *guard) identify(opts *server.ClientOpts, nonce []byte) (Host, error) {
 		return Host{}, errUnknown
 	}
 	signature, err := base64.RawURLEncoding.DecodeString(opts.Sig)
-	if err != nil { // as older clients write it
+	if err != nil { // encoding of older clients
 		signature, err = base64.StdEncoding.DecodeString(opts.Sig)
 	}
 	key, err2 := nkeys.FromPublicKey(opts.Nkey)
@@ -212,20 +212,20 @@ func (g *guard) identify(opts *server.ClientOpts, nonce []byte) (Host, error) {
 	return Host{name, opts.Nkey}, nil
 }
 
-// connections returns the host of each connection that was let in and is not forgotten.
+// connections returns the host of each accepted connection, by the server's connection id.
 func (g *guard) connections() map[uint64]Host {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return maps.Clone(g.as)
 }
 
-// lets reports whether connections of a host may stay.
+// lets reports whether connections of a host are still allowed.
 func (g *guard) lets(h Host) bool {
 	name, ok := g.hostOf(h.Public)
 	return ok && name == h.Name
 }
 
-// forget removes a connection that has ended.
+// forget removes a closed connection.
 func (g *guard) forget(connection uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -16,21 +16,21 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Host is one that may connect.
+// Host is a host that may connect to the hub.
 type Host struct {
 	Name   string
-	Public string // key by which it proves who it is
+	Public string // public key of the host, an nkey
 }
 
 const hostsHead = "# Hosts of this hub, a public key and a name on each line. achbridge hub add and remove write it.\n"
 
-// maxHosts is how many hosts a hub has at most.
+// maxHosts limits the hosts of a hub.
 const maxHosts = 10_000
 
-// errKnown says that a host of that name is there already.
+// errKnown is returned if the hub already has a host of that name.
 var errKnown = errors.New("it is one of its hosts already")
 
-// Hosts reads who may connect, in the order in which they were added.
+// Hosts reads the hosts that may connect, in the order in which they were added.
 func (d Directory) Hosts() ([]Host, error) {
 	text, err := d.read(d.hosts())
 	if err != nil {
@@ -43,7 +43,7 @@ func (d Directory) Hosts() ([]Host, error) {
 	return list, nil
 }
 
-// parseHosts reads lines KEY NAME. Its errors begin with ":LINE: ".
+// parseHosts parses lines of the form KEY NAME. Its errors begin with ":LINE: ".
 func parseHosts(text string) (list []Host, err error) {
 	n := 0
 	for line := range strings.Lines(text) {
@@ -95,8 +95,8 @@ func (d Directory) Add(host, path string) error {
 	})
 }
 
-// Remove shuts a host out. A running hub cuts it off at once. No such host is
-// fs.ErrNotExist.
+// Remove removes a host from the hub. A running hub disconnects the host within a second.
+// If there is no such host, Remove returns fs.ErrNotExist.
 func (d Directory) Remove(host string) error {
 	if _, err := d.Identity(); err != nil {
 		return err
@@ -110,10 +110,10 @@ func (d Directory) Remove(host string) error {
 	})
 }
 
-// lockWait is how long a change waits for another one. Any process of the directory's owner can hold the lock for ever.
+// lockWait limits how long a change waits for another one. Any process of the directory's owner can hold the lock indefinitely.
 const lockWait = 5 * time.Second
 
-// change replaces the list of hosts. Of two at a time the second waits, at most lockWait.
+// change replaces the list of hosts by the result of edit. It waits for a concurrent change, for at most lockWait.
 func (d Directory) change(edit func([]Host) ([]Host, error)) error {
 	lock, err := os.Open(string(d))
 	if err != nil {
@@ -143,7 +143,7 @@ func (d Directory) change(edit func([]Host) ([]Host, error)) error {
 	return nil
 }
 
-// lockFor takes the lock of an open directory, and waits at most that long for it.
+// lockFor locks an open directory, and waits for the lock for at most most.
 func lockFor(dir *os.File, most time.Duration) error {
 	const again = 10 * time.Millisecond
 	for waited := time.Duration(0); ; waited += again {

@@ -14,9 +14,9 @@ import (
 	"achbridge/bridge/logline"
 )
 
-// keeper sees to it that there is memory for the next frames. A nats-server whose memory is
-// full takes no frame of anybody any more, not even one that would replace another. So before
-// that the host whose frames take most loses its largest ones, and no new streams are made.
+// keeper keeps memory free for the next frames. A nats-server whose memory is full refuses
+// all frames, even one that would replace another. So before memory is full, keeper refuses new
+// streams and drops the largest frames of the host that uses most memory.
 type keeper struct {
 	nats  *server.Server
 	limit int64 // bytes
@@ -25,10 +25,10 @@ type keeper struct {
 
 	began   time.Time
 	told    logline.Limit
-	dropped atomic.Int64 // frames that lost their place
+	dropped atomic.Int64 // frames dropped for lack of memory
 }
 
-// kept is what a stream keeps: of which host, how many bytes.
+// kept describes a stream: its host and the size of its frames.
 type kept struct {
 	stream, host string
 	bytes        int64
@@ -38,24 +38,24 @@ func newKeeper(s *server.Server, m *maker, limit int64, log *slog.Logger) *keepe
 	return &keeper{nats: s, limit: limit, log: log, purge: m.purge, began: time.Now(), told: logline.Limit{Period: time.Minute}}
 }
 
-// Above full frames lose their places, until there is room; where there is none, no new
-// stream is made.
+// Above full, look drops frames until the usage is at most room. From room on, no new stream is
+// created. Both are in bytes.
 func (k *keeper) full() int64 { return k.limit / 8 * 7 }
 func (k *keeper) room() int64 { return k.limit / 4 * 3 }
 
-// used is how many bytes the frames take.
+// used returns the memory that frames use, in bytes.
 func (k *keeper) used() int64 {
 	z, err := k.nats.Jsz(nil)
 	if err != nil {
-		return 0 // the server ends
+		return 0 // the server is stopping
 	}
 	return int64(z.Memory)
 }
 
-// hasRoom reports whether there is room for the frames of one more channel.
+// hasRoom reports whether there is memory for the frames of one more channel.
 func (k *keeper) hasRoom() bool { return k.used() < k.room() }
 
-// look makes room, if it is needed.
+// look drops frames if the memory usage is above full.
 func (k *keeper) look(ctx context.Context) {
 	used := k.used()
 	if used <= k.full() {
@@ -70,7 +70,7 @@ func (k *keeper) look(ctx context.Context) {
 		for _, s := range account.Streams {
 			host, err := hub.OwnerOf(s.Name)
 			if err != nil {
-				continue // somebody else's
+				continue // not a stream of a host
 			}
 			all = append(all, kept{s.Name, host, int64(s.State.Bytes)})
 		}
@@ -88,8 +88,8 @@ func (k *keeper) look(ctx context.Context) {
 	}
 }
 
-// toDrop chooses what to drop so that excess bytes are free: always the largest frame of the host
-// that keeps most.
+// toDrop returns the streams to empty so that at least excess bytes become free: always the
+// largest stream of the host that uses most memory.
 func toDrop(all []kept, excess int64) (drop []kept) {
 	byHost, sums := map[string][]kept{}, map[string]int64{}
 	for _, s := range all {

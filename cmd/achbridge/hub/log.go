@@ -12,11 +12,11 @@ import (
 	"achbridge/bridge/logline"
 )
 
-// natsLog takes what the nats-server says into our log. What matters to the operator we say in
-// our own words; of the rest its warnings are told, few of them, for strangers can cause them.
+// natsLog writes messages of the nats-server into our log. The hub itself logs the events that
+// matter to the operator. Warnings of the server are rate-limited, since unknown peers can cause them.
 type natsLog struct {
 	log   *slog.Logger
-	fatal chan string // what keeps it from working
+	fatal chan string // first fatal error of the server
 
 	mu    sync.Mutex
 	limit logline.Limit
@@ -35,7 +35,7 @@ func (l *natsLog) Errorf(format string, v ...any) { l.warn(format, v) }
 
 func (l *natsLog) warn(format string, v []any) {
 	text := fmt.Sprintf(format, v...)
-	if strings.Contains(text, server.ErrAuthentication.Error()) { // the guard has said why
+	if strings.Contains(text, server.ErrAuthentication.Error()) { // the guard has logged the reason
 		return
 	}
 	l.mu.Lock()
@@ -49,10 +49,10 @@ func (l *natsLog) warn(format string, v []any) {
 	}
 }
 
-// Fatalf does not end the process, as the server's own logger does.
+// Fatalf sends the message to fatal. Unlike the server's own logger, it does not end the process.
 func (l *natsLog) Fatalf(format string, v ...any) {
 	select {
 	case l.fatal <- fmt.Sprintf(format, v...):
-	default: // the first one counts
+	default: // only the first message is used
 	}
 }

@@ -17,14 +17,14 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// maker makes streams and consumers when hosts ask for them: hosts themselves may neither make nor change nor delete one. Its answer to
+// maker creates the streams and consumers that hosts request. Hosts themselves may not create, change or delete any. The reply to
 // a request is empty, or the text of the error.
 type maker struct {
 	log   *slog.Logger
 	guard *guard
 	conn  *nats.Conn
 	js    jetstream.JetStream
-	room  func() bool // reports whether there is room for one more stream
+	room  func() bool // reports whether there is memory for one more stream
 	began time.Time
 	work  sync.WaitGroup // goroutines, one for each host whose requests are being answered
 
@@ -35,14 +35,14 @@ type maker struct {
 }
 
 const (
-	// maxChannels is how many streams a host may have.
+	// maxChannels limits the streams of one host.
 	maxChannels = 1000
-	// maxChannelName is as Ach has it.
+	// maxChannelName is Ach's limit for channel names, in bytes.
 	maxChannelName = 255
 	makeTime       = 5 * time.Second
 )
 
-// newMaker returns a maker that does not answer yet: see serve.
+// newMaker returns a maker, which answers requests only after serve is called.
 func newMaker(s *server.Server, g *guard, log *slog.Logger) (*maker, error) {
 	m := &maker{log: log, guard: g, room: func() bool { return true }, began: time.Now(), refused: logline.Limit{Burst: 5, Period: 10 * time.Second},
 		hosts: map[string]*requests{}, removed: map[string]bool{}}
@@ -58,7 +58,7 @@ func newMaker(s *server.Server, g *guard, log *slog.Logger) (*maker, error) {
 	return m, nil
 }
 
-// serve has hosts answered from now on, as long as there is room.
+// serve starts to answer requests of hosts. room reports whether there is memory for one more stream.
 func (m *maker) serve(room func() bool) error {
 	m.room = room
 	_, err := m.conn.Subscribe(hub.AllMake, m.take)
@@ -79,7 +79,7 @@ func (m *maker) close() {
 	m.work.Wait()
 }
 
-// within calls do with a context that ends after makeTime, in which the server must answer.
+// within calls do with a context that ends after makeTime, the time limit for the server's answer.
 func (m *maker) within(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, makeTime)
 	defer cancel()
@@ -117,7 +117,7 @@ func (m *maker) makeStream(host, channel string) error {
 	return nil
 }
 
-// makeConsumer makes the only consumer of a host on a stream.
+// makeConsumer creates the only consumer of a host on a stream.
 func (m *maker) makeConsumer(host string, request []byte) error {
 	stream, isFirst := hub.ParseRead(request)
 	config, err := hub.ConsumerOf(host, stream)
@@ -135,7 +135,7 @@ func (m *maker) makeConsumer(host string, request []byte) error {
 	})
 }
 
-// purge empties a stream: the next frame fills it again.
+// purge deletes the frames of a stream. The stream stays and can take new frames.
 func (m *maker) purge(ctx context.Context, s kept) error {
 	stream, err := m.js.Stream(ctx, s.stream)
 	if err == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// members knows which hosts are connected, and sees to it that those who were removed are
-// not.
+// members tracks which hosts are connected, and disconnects removed hosts and surplus
+// connections.
 type members struct {
 	nats  *server.Server
 	guard *guard
@@ -21,12 +21,12 @@ type members struct {
 
 	mu     sync.Mutex
 	hosts  map[string]*member
-	counts map[uint64]server.ConnInfo // each connection, as it was seen last
+	counts map[uint64]server.ConnInfo // last statistics of each connection, by id
 }
 
 // member is a host that is or was connected.
 type member struct {
-	since time.Time // zero: away
+	since time.Time // zero if the host is not connected
 	HostReport
 }
 
@@ -35,29 +35,30 @@ func newMembers(s *server.Server, g *guard, log *slog.Logger) *members {
 }
 
 const (
-	// keptConnections is how many connections of a host stay: the newest ones. A host needs two. Former ones whose end the hub has not
-	// noticed yet are older.
+	// keptConnections limits the connections of a host: look closes all but the newest. A host needs two. Dead connections that the hub
+	// has not detected yet are older.
 	keptConnections = 8
-	// maxUnread is how many bytes may wait at the hub for one host: maxPending for each of its two connections.
+	// maxUnread limits the bytes that wait at the hub for one host: maxPending for each of its two connections.
 	maxUnread = 2 * maxPending
 )
 
-// mostConns is how many connections one look takes.
+// mostConns limits the connections that one look reads.
 const mostConns = 100_000
 
-// forget ends what is known of a host that was removed.
+// forget removes the data of a removed host.
 func (m *members) forget(host string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.hosts, host)
 }
 
-// look takes the server's account of its connections, open and closed.
+// look reads the server's statistics of open and closed connections. It updates the hosts' figures, and disconnects
+// removed hosts and surplus connections.
 func (m *members) look() {
-	hosts := m.guard.connections() // first, so that the server lists all of these that are open
+	hosts := m.guard.connections() // before Connz, so that Connz lists all of these that are open
 	z, err := m.nats.Connz(&server.ConnzOptions{State: server.ConnAll, Limit: mostConns, Sort: server.ByStart})
 	if err != nil {
-		return // it ends
+		return // the server is stopping
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +80,7 @@ func (m *members) look() {
 		open[c.Cid] = true
 		if !m.guard.lets(host) {
 			ends[host.Name] = "Kicked"
-			_ = m.nats.DisconnectClientByID(c.Cid) // it is gone, or goes
+			_ = m.nats.DisconnectClientByID(c.Cid) // fails only if the connection is already closed
 			continue
 		}
 		n := now[host.Name]
@@ -106,7 +107,7 @@ func (m *members) look() {
 	}
 }
 
-// count adds what a connection has carried since the last look. Needs m.mu.
+// count adds the traffic of a connection since the last look to its host. m.mu must be held.
 func (m *members) count(host string, c *server.ConnInfo) {
 	h := m.hosts[host]
 	if h == nil {
@@ -121,7 +122,7 @@ func (m *members) count(host string, c *server.ConnInfo) {
 	m.counts[c.Cid] = *c
 }
 
-// tell takes who is connected now, and logs who has come and gone. Needs m.mu.
+// tell stores which hosts are connected, and logs changes. m.mu must be held.
 func (m *members) tell(now map[string]*member, ends map[string]string) {
 	for name, h := range m.hosts {
 		n := now[name]
@@ -138,7 +139,7 @@ func (m *members) tell(now map[string]*member, ends map[string]string) {
 	}
 }
 
-// ending says why a connection has ended, in our words.
+// ending returns the log text for the server's reason why a connection ended.
 func ending(reason string) string {
 	switch {
 	case strings.HasPrefix(reason, "Slow Consumer"):
@@ -157,7 +158,7 @@ func ending(reason string) string {
 	return strings.ToLower(reason)
 }
 
-// sorted are the names of all hosts, of those that were added too.
+// sorted returns the sorted names of all hosts in the file hosts, connected or not.
 func (m *members) sorted() (names []string) {
 	for _, h := range m.guard.list() {
 		names = append(names, h.Name)
@@ -166,7 +167,7 @@ func (m *members) sorted() (names []string) {
 	return names
 }
 
-// report returns the present figures of a host.
+// report returns the current figures of a host.
 func (m *members) report(host string) HostReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// routes are the pages: /metrics for Prometheus, /healthz 200 while the hub takes hosts.
+// routes returns the handler for /metrics, for Prometheus, and /healthz, which returns 200 while the hub accepts hosts.
 func (s *Server) routes() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics{s.report})
@@ -23,13 +23,13 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { service.Health(w, s.well()) })
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "achbridge hub: /metrics, /healthz\n") // the asker is gone, or it works
+		_, _ = io.WriteString(w, "achbridge hub: /metrics, /healthz\n") // fails only if the client has closed the connection
 	})
 	name, _ := os.Hostname()
 	return service.ForOurHosts(mux, func() service.HostNames { return service.OwnNames(name, nil) })
 }
 
-// well says why hosts cannot use the hub.
+// well returns an error if hosts cannot use the hub.
 func (s *Server) well() error {
 	if !s.nats.ReadyForConnections(time.Millisecond) || !s.nats.JetStreamEnabled() {
 		return fmt.Errorf("the nats-server in it does not take hosts")
@@ -37,7 +37,7 @@ func (s *Server) well() error {
 	return nil
 }
 
-// metrics are what Prometheus collects, made of a report at each scrape.
+// metrics is a Prometheus collector that makes a report at each scrape.
 type metrics struct{ report func() Report }
 
 func metric(name, help string, labels ...string) *prometheus.Desc {
@@ -58,13 +58,13 @@ var (
 	hostMessages  = metric("host_messages_total", "Messages that the host has sent and received.", "host", "direction")
 )
 
-// maxSeries is how many hosts have series of their own.
+// maxSeries limits the hosts that have their own series.
 const maxSeries = 1000
 
-// Describe tells of nothing beforehand, since hosts come and go.
+// Describe sends nothing, since the set of hosts changes: metrics is an unchecked collector.
 func (m metrics) Describe(chan<- *prometheus.Desc) {}
 
-// Collect makes all series.
+// Collect sends all series.
 func (m metrics) Collect(out chan<- prometheus.Metric) {
 	r := m.report()
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {

@@ -8,9 +8,9 @@ import (
 	"achbridge/bridge/hub"
 )
 
-// NATSConfig is what somebody else's nats-server needs to be a hub for the hosts of the
-// directory, as part of its configuration: an account with a user for each host. There the
-// hosts make their streams and consumers themselves.
+// NATSConfig returns the configuration with which a nats-server of others can be a hub for the
+// hosts of the directory: an account with a user for each host. On such a server, hosts create
+// their streams and consumers themselves.
 func (d Directory) NATSConfig() (string, error) {
 	id, err := d.Identity()
 	if err != nil {
@@ -34,7 +34,7 @@ func (d Directory) NATSConfig() (string, error) {
 	return b.String(), nil
 }
 
-// LeftBy returns a text about the streams and consumers of a removed host that a nats-server of somebody else still has.
+// LeftBy returns instructions to delete the streams and consumers of a removed host from a nats-server that others run.
 func (id Identity) LeftBy(host string) string {
 	name := hub.ConsumerName(host)
 	return fmt.Sprintf("the nats-server at %s lets it in until it has read achbridge hub config again; then delete there by hand: streams %s,CHANNEL and consumers %s of all other streams",

@@ -20,21 +20,21 @@ import (
 	"achbridge/bridge/hub"
 )
 
-// unproved has the connections that have not proved to be a host's. A new one is never refused: when there are more than maxUnproved, the
-// oldest one of the network with most of them is closed. So strangers in one network keep no host in another one out.
+// unproved holds the connections that are not authenticated yet. It never refuses a new connection. Above maxUnproved, it closes the
+// oldest connection from the network with most of them. So unknown peers in one network cannot keep out hosts in another network.
 type unproved struct {
 	mu       sync.Mutex
 	conns    []unprovedConn // the oldest first
 	networks map[netip.Prefix]*int
 }
 
-// unprovedConn is a connection, and the number of connections from its network.
+// unprovedConn is a connection with the number of unproved connections from its network.
 type unprovedConn struct {
 	net.Conn
 	fromNetwork *int
 }
 
-// maxUnproved limits the memory that strangers use, which is some 30 KiB for each.
+// maxUnproved limits the memory for unauthenticated connections, about 30 KiB each.
 const maxUnproved = 4096
 
 func (u *unproved) enter(conn net.Conn) {
@@ -70,7 +70,7 @@ func (u *unproved) leave(conn net.Conn) {
 	}
 }
 
-// remove needs u.mu.
+// remove removes the connection at index i. u.mu must be held.
 func (u *unproved) remove(i int) {
 	c := u.conns[i]
 	if *c.fromNetwork--; *c.fromNetwork == 0 {
@@ -79,7 +79,7 @@ func (u *unproved) remove(i int) {
 	u.conns = slices.Delete(u.conns, i, i+1)
 }
 
-// networkOf returns the network at the other end of a connection: a /64 of IPv6 or a /24 of IPv4.
+// networkOf returns the network of a connection's remote address: a /64 of IPv6 or a /24 of IPv4.
 func networkOf(conn net.Conn) netip.Prefix {
 	addr, bits := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap(), 64
 	if addr.Is4() {
@@ -89,7 +89,7 @@ func networkOf(conn net.Conn) netip.Prefix {
 	return network
 }
 
-// hostConn is a connection that has proved to be a host's.
+// hostConn is an authenticated connection of a host.
 type hostConn struct {
 	conn    *tls.Conn
 	in      *bufio.Reader // reads from conn
@@ -97,7 +97,8 @@ type hostConn struct {
 	connect string // the CONNECT line for the server
 }
 
-// prove greets a connection, does the TLS handshake, and waits for the proof. Both must be over within tlsLimit each.
+// prove authenticates a connection: it sends the greeting, does the TLS handshake, and waits for the host's proof. The handshake and
+// the proof may each take tlsLimit.
 func (f *front) prove(conn net.Conn) (*hostConn, error) {
 	nonce := rand.Text()
 	if err := errors.Join(conn.SetDeadline(time.Now().Add(tlsLimit)), f.greet(conn, nonce)); err != nil {
@@ -116,7 +117,7 @@ func (f *front) prove(conn net.Conn) (*hostConn, error) {
 	return host, errors.Join(err, conn.SetDeadline(time.Time{}))
 }
 
-// greet sends what a nats-server sends first. The host signs the nonce.
+// greet sends the INFO message with which a nats-server begins. The host signs the nonce.
 func (f *front) greet(conn net.Conn, nonce string) error {
 	info, err := json.Marshal(server.Info{ID: f.nats.ID(), Name: f.nats.Name(), Version: server.VERSION, GoVersion: runtime.Version(), Proto: server.PROTO,
 		Headers: true, AuthRequired: true, TLSRequired: true, MaxPayload: hub.MaxPayload, JetStream: true, Nonce: nonce})
@@ -127,7 +128,7 @@ func (f *front) greet(conn net.Conn, nonce string) error {
 	return err
 }
 
-// readLine returns the next protocol line of a host, until the next read. A line that is too long is a violation.
+// readLine returns the next protocol line of a host, valid until the next read. A line that is too long is a violation.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	line, err := in.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) || len(line) > maxLine {
@@ -136,10 +137,10 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// admit returns the host that has signed the nonce in its CONNECT line, and the CONNECT line with which the front lets it in at the
-// server. It logs why there is none.
+// admit returns the host that signed the nonce in its CONNECT line, and the CONNECT line that the front sends to the server for this
+// host. It logs the reason for a refusal.
 func (g *guard) admit(from net.Addr, line []byte, nonce string) (host, connect string, err error) {
-	o := server.ClientOpts{Verbose: true, Pedantic: true, Echo: true} // as in a server
+	o := server.ClientOpts{Verbose: true, Pedantic: true, Echo: true} // defaults of a nats-server
 	text, ok := strings.CutPrefix(string(line), "CONNECT ")
 	if !ok || json.Unmarshal([]byte(text), &o) != nil {
 		return "", "", errUnknownLine

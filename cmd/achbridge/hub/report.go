@@ -10,31 +10,31 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// Report is what a hub says of itself. Lists are never null.
+// Report is the state of a hub. Lists are never null.
 type Report struct {
-	Address   string       `json:"address"` // by which hosts reach it
+	Address   string       `json:"address"` // address that hosts dial
 	Listen    string       `json:"listen,omitempty"`
 	HTTP      string       `json:"http,omitempty"`
 	Version   string       `json:"version,omitempty"`
 	Running   bool         `json:"running"`
 	UptimeMs  int64        `json:"uptime_ms"`
 	Streams   int          `json:"streams"`
-	Readers   int          `json:"readers"`      // of streams
-	Memory    int64        `json:"memory_bytes"` // of frames
+	Readers   int          `json:"readers"`      // consumers of all streams
+	Memory    int64        `json:"memory_bytes"` // memory that frames use
 	MaxMemory int64        `json:"max_memory_bytes"`
-	Dropped   int64        `json:"dropped_frames"` // for want of memory
+	Dropped   int64        `json:"dropped_frames"` // frames dropped for lack of memory
 	Hosts     []HostReport `json:"hosts"`
 }
 
-// HostReport is what a hub says of a host. Counts are since the hub began.
+// HostReport is the state of a host at the hub. Counts start at 0 when the hub starts.
 type HostReport struct {
 	Host        string `json:"host"`
 	Connected   bool   `json:"connected"`
 	ForMs       int64  `json:"connected_ms"`
 	From        string `json:"from"`
 	Connections int    `json:"connections"`
-	Waiting     int    `json:"waiting_bytes"` // for it
-	Sent        int64  `json:"sent_bytes"`    // by it
+	Waiting     int    `json:"waiting_bytes"` // bytes that wait at the hub for the host
+	Sent        int64  `json:"sent_bytes"`    // bytes that the host sent
 	SentCount   int64  `json:"sent_messages"`
 	Received    int64  `json:"received_bytes"`
 	Messages    int64  `json:"received_messages"`
@@ -55,7 +55,7 @@ func (s *Server) report() Report {
 	return r
 }
 
-// ReportAtRest is what there is to say of a hub that does not run here.
+// ReportAtRest returns the report of a hub that does not run on this computer, from its files.
 func (d Directory) ReportAtRest() (Report, error) {
 	r := Report{Hosts: []HostReport{}}
 	id, err := d.Identity()
@@ -74,7 +74,7 @@ func (d Directory) ReportAtRest() (Report, error) {
 	return r, nil
 }
 
-// serveControl answers verbs: GET /v1/hub is the report.
+// serveControl serves GET /v1/hub, the report, on the control socket.
 func (s *Server) serveControl(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/hub", func(w http.ResponseWriter, _ *http.Request) {

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxRequests is how many requests of a host may wait.
+	// maxRequests limits the waiting requests of a host.
 	maxRequests = 1024
-	// A host may ask for requestBurst streams and consumers at once, as after the start of a hub, then for one every requestEvery.
+	// A host may request requestBurst streams and consumers at once, as after a start of the hub, then one every requestEvery.
 	requestBurst = 4 * maxChannels
 	requestEvery = 20 * time.Millisecond
 )
@@ -45,7 +45,7 @@ func (r *requests) add(m *nats.Msg) (begin bool, err error) {
 	return begin, nil
 }
 
-// next returns the request that has waited longest. If none waits it returns nil, and serveHost must end.
+// next removes and returns the oldest request. If there is none, next returns nil and serveHost must end.
 func (r *requests) next() *nats.Msg {
 	if len(r.waiting) == 0 {
 		r.working, r.waiting = false, nil
@@ -56,8 +56,8 @@ func (r *requests) next() *nats.Msg {
 	return m
 }
 
-// admit counts a request of a host, and reports whether the front may pass it on. Surplus requests would fill the connection over which
-// requests of all hosts arrive.
+// admit counts a request of a host against its rate limit, and reports whether the front may forward the request. Surplus requests
+// would fill the connection that carries the requests of all hosts.
 func (m *maker) admit(host string) bool {
 	if !m.guard.has(host) {
 		return false
@@ -73,8 +73,8 @@ func (m *maker) admit(host string) bool {
 
 // take queues a request of a host. It does not block.
 func (m *maker) take(request *nats.Msg) {
-	// The hub may publish to any subject, so it answers only in the inbox of the host that asks. A message that the server delivers here
-	// for a consumer keeps the subject to which it was published, and is ignored.
+	// The hub may publish to any subject, so it replies only to the inbox of the requesting host. A message that the server delivers here
+	// for a consumer keeps its original subject, and is ignored.
 	host, err := hub.HostOf(request.Subject)
 	if err != nil || request.Subject != hub.MakeOf(host) && request.Subject != hub.ReadOf(host) || !hub.IsReplyOf(host, request.Reply) || !m.guard.has(host) {
 		return
@@ -112,7 +112,7 @@ func (m *maker) serveHost(host string, r *requests) {
 	}
 }
 
-// answer makes the stream or the consumer that a host asks for.
+// answer creates the stream or the consumer that a host requests.
 func (m *maker) answer(host string, request *nats.Msg) (err error) {
 	if !m.guard.has(host) {
 		return errStranger
@@ -122,7 +122,7 @@ func (m *maker) answer(host string, request *nats.Msg) (err error) {
 	} else {
 		err = m.makeConsumer(host, request.Data)
 	}
-	if !m.guard.has(host) { // it was removed meanwhile
+	if !m.guard.has(host) { // the host was removed during the request
 		m.forget(host)
 	}
 	return err
@@ -134,10 +134,10 @@ func (m *maker) reply(host string, request *nats.Msg, err error) {
 		text = err.Error()
 		m.complain(host, err)
 	}
-	_ = request.Respond([]byte(text)) // it fails only when the hub stops
+	_ = request.Respond([]byte(text)) // fails only if the hub stops
 }
 
-// complain logs that a request of a host is refused.
+// complain logs, rate-limited, that a request of a host is refused.
 func (m *maker) complain(host string, err error) {
 	m.mu.Lock()
 	count, due := m.refused.Cause(time.Since(m.began))

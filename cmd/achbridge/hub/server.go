@@ -20,39 +20,40 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Config is what a hub is told.
+// Config holds the settings of a hub.
 type Config struct {
 	Dir         Directory
 	Listen      string // TCP, ADDRESS:PORT
 	HTTP        string // TCP, as Listen; "" is off
-	Memory      int64  // for frames, bytes
+	Memory      int64  // memory limit for frames, bytes
 	Connections int
 	Version     string
 	Places      config.Places
 	Log         *slog.Logger
 }
 
-// Defaults are the settings of a hub that is told nothing.
+// Defaults returns the default settings of a hub.
 func Defaults() Config {
 	return Config{Listen: ":" + hub.DefaultPort, Memory: 256 << 20, Connections: 4096}
 }
 
 const (
-	// leastMemory takes eight frames of the largest size.
+	// leastMemory has room for eight frames of the largest size.
 	leastMemory = 8 * hub.MaxPayload
 
-	// maxPending bounds what waits for one connection: three frames of the largest size, and
-	// their heads.
+	// maxPending limits the bytes that wait for one connection: three frames of the largest
+	// size with their headers.
 	maxPending = 3*hub.MaxPayload + 1<<20
-	// maxSubscriptions of a connection; a host needs one for each channel that it reads, and
-	// a few more.
+	// maxSubscriptions limits the subscriptions of a connection. A host needs one for each
+	// channel that it reads, and a few more.
 	maxSubscriptions = 10_000
-	// A thin link may take long for what it has asked for; a dead one is found by pings.
+	// writeLimit is the timeout of a write. It is long, since a slow link may need long for a
+	// large frame. Pings detect dead connections.
 	writeLimit = time.Minute
-	tlsLimit   = 5 * time.Second // for the handshake, and then for the proof
+	tlsLimit   = 5 * time.Second // timeout of the TLS handshake, and of the proof after it
 )
 
-// Server is a hub at work.
+// Server is a running hub.
 type Server struct {
 	cfg     Config
 	log     *slog.Logger
@@ -67,11 +68,11 @@ type Server struct {
 	maker   *maker
 	keeper  *keeper
 	socket  net.Listener
-	http    net.Listener // nil: off
+	http    net.Listener // nil if HTTP is off
 }
 
-// New opens everything that can fail for a reason that the operator can mend. When it returns
-// an error, nothing is left open.
+// New opens everything that can fail for a reason that the operator can fix. If it returns an
+// error, nothing is left open.
 func New(cfg Config) (*Server, error) {
 	if cfg.Memory < leastMemory || cfg.Connections < 2 {
 		return nil, ui.Usage(fmt.Errorf("hub: %d bytes of memory, %d connections: it cannot work with so little", cfg.Memory, cfg.Connections), "--memory 64MiB --connections 100")
@@ -123,7 +124,7 @@ func (s *Server) options() *server.Options {
 		NoSigs: true, NoLog: true, DisableJetStreamBanner: true,
 		AuthTimeout:                10,
 		CustomClientAuthentication: s.guard,
-		MaxConn:                    s.cfg.Connections + 1, // one is ours
+		MaxConn:                    s.cfg.Connections + 1, // one is the maker's
 		MaxSubs:                    maxSubscriptions,
 		MaxPayload:                 hub.MaxPayload,
 		MaxPending:                 maxPending,
@@ -133,7 +134,7 @@ func (s *Server) options() *server.Options {
 		MaxClosedClients:           s.cfg.Connections,
 		JetStream:                  true,
 		JetStreamMaxMemory:         s.cfg.Memory,
-		JetStreamMaxStore:          1, // none, but 0 would be as much as there is
+		JetStreamMaxStore:          1, // almost none; 0 would mean no limit
 		StoreDir:                   s.store,
 	}
 }
@@ -149,7 +150,7 @@ func (s *Server) start() error {
 			return ui.Failure(errors.New("hub: the server is not ready after 10 s"), "is this host very busy? try again")
 		}
 	}
-	limits := map[string]server.JetStreamAccountLimits{"": { // of all hosts together
+	limits := map[string]server.JetStreamAccountLimits{"": { // limits for all hosts together
 		MaxMemory: -1, MaxStore: 0, MaxStreams: 20_000, MaxConsumers: 200_000, MaxAckPending: -1,
 		MemoryMaxStreamBytes: 2 * hub.MaxPayload, StoreMaxStreamBytes: -1,
 	}}
@@ -170,7 +171,7 @@ func (s *Server) start() error {
 	return nil
 }
 
-// listen opens the port that hosts dial.
+// listen opens the TCP port that hosts dial.
 func listen(at string) (net.Listener, error) {
 	ln, err := net.Listen("tcp", at)
 	if err != nil {
@@ -179,7 +180,7 @@ func listen(at string) (net.Listener, error) {
 	return ln, nil
 }
 
-// Run works until ctx ends or a part of the hub fails, and closes everything.
+// Run runs the hub until ctx ends or a part of the hub fails. Then it closes everything.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
 	boundMemory("/", s.cfg.Memory)
@@ -216,13 +217,13 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 const (
-	// readEvery is how often the file of hosts, and the memory, are looked at: a host that was
-	// removed is cut off within a second.
+	// readEvery is the interval at which the file hosts and the memory are checked. A removed
+	// host is disconnected within a second.
 	readEvery = 250 * time.Millisecond
-	looks     = 4 // so many later the connections are looked at
+	looks     = 4 // connections are checked once in this number of intervals
 )
 
-// look looks at what changes by itself, until ctx ends.
+// look checks the file hosts, the connections and the memory at intervals, until ctx ends.
 func (s *Server) look(ctx context.Context) error {
 	n := 0
 	return service.Repeat(ctx, readEvery, func() {
@@ -239,7 +240,7 @@ func (s *Server) look(ctx context.Context) error {
 	})
 }
 
-// Addr is where hosts can connect on this computer.
+// Addr returns the address at which the hub listens.
 func (s *Server) Addr() string { return listenText(s.cfg.Listen, s.front.listener) }
 
 // listenText returns the address of ln, with a host only if the option --listen names one.
@@ -251,7 +252,7 @@ func listenText(option string, ln net.Listener) string {
 	return at.String()
 }
 
-// close is safe on a half-made server.
+// close closes everything that open has opened, also after open failed halfway.
 func (s *Server) close() {
 	if s.front != nil {
 		s.front.close()

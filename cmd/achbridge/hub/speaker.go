@@ -26,7 +26,7 @@ var (
 const (
 	// maxLine is the greatest length of a protocol line from a host, in bytes. The longest line has two subjects.
 	maxLine = 4096
-	// maxShort is the greatest size of a message that is no frame, and maxRequest that of a request to the hub, in bytes.
+	// maxShort limits the size of a message that is not a frame, maxRequest that of a request to the hub. Both are in bytes.
 	maxShort   = 16 << 10
 	maxRequest = 1 << 10
 )
@@ -35,22 +35,22 @@ const (
 // alike.
 type speaker struct {
 	host     string
-	subjects map[string]string // of the subscriptions that exist, by their ids
-	ids      map[string]string // the reverse
+	subjects map[string]string // subjects of the subscriptions, by subscription id
+	ids      map[string]string // ids of the subscriptions, by subject
 }
 
 func newSpeaker(host string) *speaker {
 	return &speaker{host: host, subjects: map[string]string{}, ids: map[string]string{}}
 }
 
-// message describes what follows a line of a host.
+// message describes the payload that follows a protocol line of a host.
 type message struct {
-	size      int    // in bytes, with the end of the line
-	body      string // the message begins with it
-	isRequest bool   // asks the hub for a stream or a consumer
+	size      int    // size in bytes, with the final CRLF
+	body      string // required payload of a fetch; "" for other messages
+	isRequest bool   // the message requests a stream or a consumer from the hub
 }
 
-// allow checks a line of a host after CONNECT. It returns the message that follows the line, or a violation.
+// allow checks a protocol line of a host after CONNECT. It returns the message that follows the line, or a violation.
 func (s *speaker) allow(line []byte) (message, error) {
 	text, ok := strings.CutSuffix(string(line), "\r\n")
 	if !ok || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
@@ -72,7 +72,8 @@ func (s *speaker) allow(line []byte) (message, error) {
 	return message{}, errUnknownLine
 }
 
-// subscribe checks the words SUBJECT [""] ID of a SUB line. A subject that exists twice would get every message twice.
+// subscribe checks the words SUBJECT [""] ID of a SUB line. It refuses a second subscription to a subject, which would get every
+// message twice.
 func (s *speaker) subscribe(words []string) error {
 	last := len(words) - 1
 	if last < 1 || last > 2 || last == 2 && words[1] != "" {
@@ -94,8 +95,8 @@ func (s *speaker) subscribe(words []string) error {
 	return nil
 }
 
-// unsubscribe checks the rest of an UNSUB line: an id. A number of messages after which the subscription ends may not follow, since the
-// front does not know when that is.
+// unsubscribe checks the rest of an UNSUB line, which must be an id only. It refuses the optional maximum of messages, since the front
+// cannot know when that is reached.
 func (s *speaker) unsubscribe(rest string) error {
 	id := strings.TrimSuffix(rest, " ")
 	if _, ok := sizeOf(id); !ok {
@@ -122,7 +123,7 @@ func (s *speaker) publish(words []string) (message, error) {
 	case size > maxShort && !strings.HasPrefix(words[0], hub.FramePrefix(s.host)), size > maxRequest && m.isRequest:
 		return message{}, errLong
 	}
-	if strings.HasPrefix(words[0], hub.PullPrefix) { // another pull could ask the server for a heartbeat every nanosecond
+	if strings.HasPrefix(words[0], hub.PullPrefix) { // another payload could request a heartbeat every nanosecond
 		if m.body = hub.PullBody; size != len(m.body) {
 			return message{}, errPull
 		}

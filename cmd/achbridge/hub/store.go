@@ -13,18 +13,18 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// A nats-server with streams wants a directory, also when all streams are in memory. It makes
-// empty directories there, and writes no frame into them. It is on tmpfs, so that no disk is
-// touched whatever a later version of the server keeps there; and each start finds it empty.
+// A nats-server with streams needs a directory, even if all streams are in memory. The server
+// creates empty directories there, but writes no frames. The directory is on tmpfs, so that no
+// later version of the server can write to a disk. It is empty at each start.
 
-// makeStore makes the directory of that name, in the first place that is in memory.
+// makeStore creates the directory name in the first base directory that is in memory and writable.
 func makeStore(p config.Places, name string) (string, error) {
 	for _, base := range []string{p.Env("RUNTIME_DIRECTORY"), p.Env("XDG_RUNTIME_DIR"), "/dev/shm", "/run"} {
 		if !filepath.IsAbs(base) || !inMemory(base) {
 			continue
 		}
 		path := filepath.Join(base, name)
-		_ = os.RemoveAll(path) // of a hub that was killed; the socket says that no other is at work
+		_ = os.RemoveAll(path) // left by a killed hub; the control socket excludes a running one
 		if err := os.Mkdir(path, 0o700); err == nil {
 			return path, nil
 		}
@@ -33,7 +33,7 @@ func makeStore(p config.Places, name string) (string, error) {
 		"name one on tmpfs: RUNTIME_DIRECTORY=/run/achbridge-hub achbridge hub")
 }
 
-// storeName tells hubs of one host apart.
+// storeName returns a directory name that is unique for each hub of this computer.
 func storeName(d Directory) string {
 	sum := sha256.Sum256([]byte(config.Absolute(string(d))))
 	return fmt.Sprintf("achbridge-hub-%x", sum[:6])

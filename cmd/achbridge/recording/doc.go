@@ -13,7 +13,7 @@
 //	                  of the daemon's ledger (superseded, lost, …), read every second.
 //
 // A message is one frame: its bytes. A channel with a layout has a schema (ros1msg) and the
-// encoding ros1, which says how the bytes are, and changes none; see package ros1msg. A frame
+// encoding ros1, which describes the bytes without changing them; see package ros1msg. A frame
 // that does not fit the layout is in a second topic of the same name, without a schema, so that
 // nobody decodes it wrongly. A message's sequence is the
 // low half of the number that Ach gave the frame. Its log time is when the recorder read it.
@@ -25,12 +25,12 @@
 // mode (permissions), and where known origin (HOST/CHANNEL of a mirror) and times (origin,
 // where publish times are known); misfit (true, where the frames do not fit the layout); of a
 // channel with a layout type, layout (the text of its file), type_from (file, or origin if the
-// mirror's origin told it), renamed (the fields that the schema calls otherwise) and no_schema
-// (why there is none). The file's own metadata record is called achbridge.
+// mirror's origin sent it), renamed (the fields with other names in the schema) and no_schema
+// (the reason why there is no schema). The file's own metadata record is called achbridge.
 //
 // # What a crash leaves
 //
-// Frames are written in chunks, compressed by zstd, of a MiB or of what came in a second.
+// Frames are written in chunks of a MiB or of one second, compressed by zstd.
 // A recorder that is killed leaves whole chunks and maybe a part of one. The reader reads the
 // whole chunks and reports that the file was cut short. When the machine itself fails, the
 // chunks that the kernel had not yet written are lost too.

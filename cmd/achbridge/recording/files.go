@@ -13,16 +13,16 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 )
 
-// Files says into which files to record.
+// Files holds the paths and limits of the files of a recording.
 type Files struct {
 	// Path is the file. With a limit there may be several: run-0001.mcap and so on for
 	// run.mcap.
 	Path    string
-	MaxSize int64         // bytes of a file, at most, and 64 KiB at least; 0: no limit
-	MaxTime time.Duration // that a file covers, at most, and a second at least; 0: no limit
+	MaxSize int64         // maximum size of a file in bytes, at least 64 KiB; 0 means no limit
+	MaxTime time.Duration // maximum time that a file covers, at least a second; 0 means no limit
 	Facts   map[string]string
 
-	every time.Duration // how often chunks are ended; 0: chunkEvery
+	every time.Duration // interval at which chunks are ended; 0 means chunkEvery
 }
 
 // ErrExists means that the file exists already. A recording is never overwritten.
@@ -32,8 +32,8 @@ var ErrExists = errors.New("the file exists already")
 type files struct {
 	Files
 	now   func() time.Time
-	begun time.Time // when the present file was begun
-	w     *writer   // of the present file; nil: the next message begins a file
+	begun time.Time // start time of the current file
+	w     *writer   // writer of the current file; nil if the next message starts a new file
 	made  []Made
 }
 
@@ -43,7 +43,7 @@ type Made struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// open makes the first file at once, so that a mistake in its path is found before recording
+// open creates the first file at once, so that an error in its path is found before recording
 // begins.
 func (f *files) open() error {
 	return f.next()

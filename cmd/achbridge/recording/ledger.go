@@ -10,10 +10,10 @@ import (
 	"achbridge/bridge/status"
 )
 
-// mirrors is what the daemon has told of its mirrors. It belongs to the goroutine that reads.
+// mirrors holds the daemon's last report of its mirrors. It belongs to the goroutine that reads.
 type mirrors struct {
 	fates    map[string]map[string]uint64 // last counts of the ledger, by mirror and cause
-	accounts map[string]ledger.Accounts   // by mirror
+	accounts map[string]ledger.Accounts   // frame counters, by mirror
 	origins  map[string]string            // HOST/CHANNEL, by mirror
 	drops    map[[2]string]uint64         // in all, by channel and cause
 	answers  chan []status.Mirror
@@ -50,7 +50,7 @@ func (r *recorder) account(list []status.Mirror) {
 		}
 		before, known := r.mirrors.fates[m.Name]
 		if was := r.mirrors.accounts[m.Name]; m.Offered < was.Offered && m.Delivered < was.Delivered {
-			before = nil // the daemon or the mirror began anew, and counts from nothing
+			before = nil // the daemon or the mirror was restarted, and counts from 0
 		}
 		r.mirrors.accounts[m.Name] = m.Accounts
 		if known && r.streams[m.Name] == nil {
@@ -64,7 +64,7 @@ func (r *recorder) account(list []status.Mirror) {
 			if fates[cause] > before[cause] {
 				r.drop(r.now(), m.Name, cause, fates[cause]-before[cause])
 			}
-			fates[cause] = max(fates[cause], before[cause]) // the ledger may take a late frame back
+			fates[cause] = max(fates[cause], before[cause]) // a count may shrink if a lost frame arrives late
 		}
 	}
 }

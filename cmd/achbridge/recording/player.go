@@ -17,13 +17,13 @@ import (
 	"achbridge/localach"
 )
 
-// Play says which channels of a file to play, and how.
+// Play holds the options of playing a file.
 type Play struct {
 	Dir        localach.Dir
 	File       string
-	Patterns   []string          // of the channels in the file, which are good; none: all
+	Patterns   []string          // valid patterns of channels in the file; none means all channels
 	Remap      map[string]string // names of the channels to put into, by their names in the file
-	Rate       float64           // above 0; 1: as fast as recorded
+	Rate       float64           // speed, above 0; 1 means as recorded
 	AsRecorded bool              // put frames at the times of reading, not of capture
 }
 
@@ -44,11 +44,11 @@ var (
 	ErrSmall   = errors.New("its frames are too small")
 )
 
-// ChannelError says why a channel cannot be played into.
+// ChannelError is the reason why frames cannot be put into a channel.
 type ChannelError struct {
 	Channel string
 	Topic   Topic // the recorded channel
-	Size    int   // of the frame that does not fit, with ErrSmall
+	Size    int   // size of the frame that does not fit, with ErrSmall
 	Err     error
 }
 
@@ -63,7 +63,7 @@ const aheadTime = time.Minute
 type player struct {
 	Play
 	r       *Reader
-	outs    map[string]*out // by the name in the file
+	outs    map[string]*out // channels to put into, by the name in the file
 	skipped map[string]bool
 	others  map[string]bool
 	ahead   []frame // the next to put first
@@ -234,7 +234,7 @@ func (p *player) take(r Record) error {
 	return nil
 }
 
-// out is the channel that a topic is played into; nil: none.
+// out returns the channel for the frames of a topic, or nil if the topic is not played.
 func (p *player) out(t Topic) (*out, error) {
 	if o := p.outs[t.Channel]; o != nil || p.skipped[t.Channel] {
 		return o, nil
@@ -291,7 +291,7 @@ func (p *player) put(f frame) error {
 	return nil
 }
 
-// lookOften is how often the player looks whether a channel is still there.
+// lookOften is the interval at which the player checks that a channel still exists.
 const lookOften = 100 * time.Millisecond
 
 // look returns an error if the channel's file was removed or replaced: nobody would see a frame.

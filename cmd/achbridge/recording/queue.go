@@ -29,7 +29,7 @@ type item struct {
 	topic        *Topic
 	seq          uint64
 	log, publish int64 // ns since 1970
-	size         int   // of its bytes in data
+	size         int   // size of the frame in data, bytes
 	drop         Drop
 }
 

@@ -26,7 +26,7 @@ var (
 // Record is a message of a file: a frame, or a drop.
 type Record struct {
 	Topic   *Topic // nil: the topic is not an Ach channel
-	Name    string // of the topic
+	Name    string // name of the topic
 	Seq     uint32 // low half of the number that Ach gave the frame
 	Log     time.Time
 	Publish time.Time
@@ -45,7 +45,7 @@ type Reader struct {
 	buf    []byte
 	topics map[uint16]*topic
 	types  map[uint16]*mcap.Schema
-	kept   int // bytes of what topics, types and Facts say
+	kept   int // bytes that topics, types and Facts use
 	most   int // limit of kept
 	ended  bool
 
@@ -70,7 +70,7 @@ const (
 	packs = 1 << 16
 )
 
-// mostKept is how many bytes a file may say of its channels. A recording says some KiB of each.
+// mostKept limits the memory for a file's topics, types and Facts, in bytes. A recording has a few KiB for each channel.
 const mostKept = 64 << 20
 
 var errTooMuch = fmt.Errorf("it says too much of its channels: more than %d MiB", mostKept>>20)

@@ -13,10 +13,10 @@ import (
 	"achbridge/localach"
 )
 
-// Config says what to record.
+// Config holds the options of a recording.
 type Config struct {
 	Dir      localach.Dir
-	Patterns []string // of the channels, as in path.Match, which are good; none: all
+	Patterns []string // valid patterns of channels, as in path.Match; none means all channels
 	Host     string   // name of this host
 	Files    Files
 	// Mirrors returns the daemon's mirrors, with their origins and drops. It may be nil, or
@@ -59,7 +59,7 @@ type recorder struct {
 	report  Report
 }
 
-// names tells channels apart by what happened to them. It belongs to the goroutine that reads.
+// names holds the state of channels by name. It belongs to the goroutine that reads.
 type names struct {
 	withFrames map[string]bool
 	refusals   map[string]string // why a channel is not recorded
@@ -254,8 +254,8 @@ func (r *recorder) drainOne(s *stream) error {
 // now is the log time of this moment.
 func (r *recorder) now() int64 { return r.begun.UnixNano() + int64(time.Since(r.begun)) }
 
-// published is when frame seq was captured; now when the companion does not say. The daemon
-// writes the companion right after it puts a frame.
+// published returns the capture time of frame seq, or now if the metadata channel does not have
+// it. The daemon writes the metadata channel right after it puts a frame.
 func (r *recorder) published(s *stream, seq uint64, now int64) int64 {
 	for range metaTrials {
 		at, pending := s.meta.captured(seq)

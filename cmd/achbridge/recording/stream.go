@@ -22,9 +22,9 @@ type stream struct {
 	due    atomic.Bool // there may be a new frame
 	began  bool        // a frame was read
 	buf    []byte
-	meta   *companion // nil: capture times are unknown
+	meta   *companion // nil if capture times are unknown
 	missed uint64
-	asking bool // its origin is asked for its type
+	asking bool // a request to the origin for the type is under way
 	held   bool // its frames stay in the ring until the type is known
 }
 
@@ -103,7 +103,7 @@ func (s *stream) close() {
 	s.ch.Close()
 }
 
-// companion is the channel NAME.meta of a mirror, which tells when frames were captured.
+// companion reads the metadata channel NAME.meta of a mirror, which has the capture times of frames.
 type companion struct {
 	ch   *localach.Channel
 	r    *localach.Reader
@@ -111,7 +111,7 @@ type companion struct {
 	told []told // in order of seq
 }
 
-// told is when frame seq of the mirror was captured, by CLOCK_MONOTONIC; 0: not known.
+// told is the capture time of frame seq of the mirror, by CLOCK_MONOTONIC; 0 means unknown.
 type told struct {
 	seq      uint64
 	captured time.Duration
@@ -129,8 +129,8 @@ func openCompanion(dir localach.Dir, name string) *companion {
 	return &companion{ch: ch, r: ch.Reader(), buf: make([]byte, ch.Geometry().FrameSize)}
 }
 
-// captured is when frame seq of the mirror was captured. pending means that the daemon has not
-// yet written it.
+// captured returns the capture time of frame seq of the mirror. pending means that the daemon
+// has not yet written it.
 func (c *companion) captured(seq uint64) (at time.Duration, pending bool) {
 	if c == nil {
 		return 0, false

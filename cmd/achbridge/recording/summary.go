@@ -32,7 +32,7 @@ type Summary struct {
 type ChannelSummary struct {
 	Channel    string  `json:"channel"`
 	Origin     string  `json:"origin,omitempty"` // HOST/CHANNEL of a mirror
-	FrameCount int     `json:"frame_count"`      // of the channel; 0: not an Ach channel
+	FrameCount int     `json:"frame_count"`      // frame count of the channel; 0 if it is not an Ach channel
 	FrameSize  int     `json:"frame_size"`
 	Frames     uint64  `json:"frames"`
 	Bytes      uint64  `json:"bytes"`
@@ -41,25 +41,25 @@ type ChannelSummary struct {
 	Hz         float64 `json:"rate_hz"`
 	Missed     uint64  `json:"missed"`
 	// Type is what the frames hold, and Renamed are the fields that have other names in its schema.
-	// NoSchema says why it has none. Misfits are frames that do not fit it. TypeFrom says where the layout
-	// is from: "file" or "origin".
+	// NoSchema is the reason why it has no schema. Misfits counts frames that do not fit the type. TypeFrom is
+	// the source of the layout: "file" or "origin".
 	Type     string            `json:"type,omitempty"`
 	TypeFrom status.TypeSource `json:"type_from,omitempty"`
 	Renamed  []ros1msg.Renamed `json:"renamed,omitempty"`
 	NoSchema string            `json:"no_schema,omitempty"`
 	Misfits  uint64            `json:"misfits,omitempty"`
-	// Late says how long after their capture frames were read; null: not known.
+	// Late has the delays from the capture of frames until they were read; null means unknown.
 	Late *Lateness `json:"late"`
 	// Drops are frames that did not get into the mirror, by cause.
 	Drops map[string]uint64 `json:"drops,omitempty"`
 
 	first, last time.Time // least and greatest log time of its frames
 	misfits     uint64
-	late        time.Duration // of the frames counted by dated
+	late        time.Duration // sum of the delays of the frames counted by dated
 	dated       uint64
 }
 
-// Lateness says how old frames were when the recorder read them.
+// Lateness is the age of frames when the recorder read them.
 type Lateness struct {
 	MeanMs float64 `json:"mean_ms"`
 	MaxMs  float64 `json:"max_ms"`

@@ -13,14 +13,14 @@ import (
 	"achbridge/cmd/achbridge/ros1msg"
 )
 
-// Type says what the frames of a topic hold.
+// Type describes the content of a topic's frames.
 type Type struct {
 	Name    string // achbridge/imu
 	Layout  string // as its file has it
-	Schema  string // the definition for ROS 1; empty: there is none
-	Why     string // there is none
+	Schema  string // the definition for ROS 1; empty if there is none
+	Why     string // reason why there is no Schema
 	Renamed []ros1msg.Renamed
-	From    status.TypeSource // empty: an older recording does not tell
+	From    status.TypeSource // empty in older recordings, which do not have it
 
 	fits func(frame []byte) error
 }
@@ -28,7 +28,7 @@ type Type struct {
 // schemaEncoding is how MCAP calls the definitions of ROS 1.
 const schemaEncoding = "ros1msg"
 
-// NewType is the type of frames with a layout that is known to be good. The error says why the layout cannot be written as text.
+// NewType returns the type of frames with a valid layout. It returns an error if the layout cannot be written as text.
 func NewType(l *layout.Layout, from status.TypeSource) (*Type, error) {
 	text, err := config.LayoutText(l, "")
 	if err != nil {
@@ -62,7 +62,7 @@ func (t *Type) describe(metadata map[string]string) {
 	}
 }
 
-// size is what a type takes in a file, each time that it is written.
+// size returns the bytes that a type uses in a file, each time that it is written.
 func (t *Type) size() int64 {
 	if t == nil {
 		return 0
@@ -76,8 +76,8 @@ func (t *Type) size() int64 {
 	return int64(n)
 }
 
-// typeOf is the type that the metadata of a topic tell; nil when there is none, or one that may not
-// be shown on a terminal.
+// typeOf returns the type in the metadata of a topic. It returns nil if there is none, or if the type
+// may not be shown on a terminal.
 func typeOf(metadata map[string]string, s *mcap.Schema) *Type {
 	t := &Type{Name: metadata["type"], Layout: metadata["layout"], Why: metadata["no_schema"]}
 	if t.Name == "" || !plain(t.Name) || !plain(t.Why) {

@@ -14,16 +14,16 @@ const maxAsked = 8
 
 // types is what is known of the types of frames. It belongs to the goroutine that reads.
 type types struct {
-	byName       map[string]*Type  // HOST/CHANNEL of mirrors, or the channel's name; nil: there is none
-	layouts      map[string]string // hash of the layout that the origin of a mirror has told, by the mirror's name
-	onlyByOrigin map[string]bool   // mirrors whose type only their origin can tell
-	misfits      map[string]bool   // channels of which a frame did not fit its type
+	byName       map[string]*Type  // type by HOST/CHANNEL of a mirror or by the channel's name; nil if it has none
+	layouts      map[string]string // hash of the layout from the origin of a mirror, by the mirror's name
+	onlyByOrigin map[string]bool   // mirrors whose type only their origin has
+	misfits      map[string]bool   // channels with a frame that did not fit its type
 	ask          func(*stream)     // asks the origin for the type of a stream
 	asks         sync.WaitGroup
 	answers      chan answer
 }
 
-// typeFor finds the type of a channel's frames. known is false if only its origin can tell.
+// typeFor returns the type of a channel's frames. known is false if only the origin has the type.
 func (r *recorder) typeFor(topic *Topic, tag localach.Tag) (t *Type, known bool) {
 	name := cmp.Or(topic.Origin, topic.Channel)
 	if t, ok := r.types.byName[name]; ok {
@@ -46,7 +46,7 @@ func (r *recorder) noType(topic *Topic, why error) {
 	r.Note("%s is recorded without its type: %v", topic.Channel, why)
 }
 
-// answer is the type of a stream's frames, of its origin; nil: there is none.
+// answer is an origin's reply: the type of a stream's frames, nil if there is none.
 type answer struct {
 	s    *stream
 	kind *Type
@@ -99,8 +99,8 @@ func (r *recorder) answered(a answer) {
 	delete(r.types.misfits, topic.Channel)
 }
 
-// retype has the origin of a mirror asked again when it tells another layout than before. What was
-// known stays if it tells none.
+// retype requests the type of a mirror from its origin again if the hash of its layout has changed. The
+// known type stays if the mirror has no hash.
 func (r *recorder) retype(m status.Mirror) {
 	before, known := r.types.layouts[m.Name]
 	s := r.streams[m.Name]

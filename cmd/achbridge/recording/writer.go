@@ -23,13 +23,13 @@ const metadataName = "achbridge"
 // Topic describes a recorded channel.
 type Topic struct {
 	Channel    string
-	Host       string // that recorded the channel
+	Host       string // host that recorded the channel
 	FrameCount int
 	FrameSize  int
 	Mode       string // permissions of its file, in octal
-	Origin     string // of a mirror, HOST/CHANNEL; empty: none, or not known
+	Origin     string // HOST/CHANNEL of a mirror; empty if there is none or it is unknown
 	Times      string // "origin" where publish times are known
-	Type       *Type  // of the frames; nil: it is not known, or the frame does not fit it
+	Type       *Type  // type of the frames; nil if it is unknown or the frames do not fit it
 	Misfit     bool   // the frames do not fit the type that the channel has
 }
 
@@ -80,13 +80,13 @@ type writer struct {
 	topics  map[Topic]uint16
 	schemas map[*Type]uint16
 	summary int64  // bytes that the types take at the file's end
-	drops   uint16 // id of DropsTopic; 0: no drop yet
+	drops   uint16 // id of DropsTopic; 0 before the first drop
 	order   []uint16
 	indexes map[uint16]*mcap.MessageIndex
 	counts  map[uint16]uint64
 	first   uint64 // log time of the oldest message in the chunk
 	last    uint64
-	begun   time.Time // when the chunk was begun; zero: the chunk is empty
+	begun   time.Time // start time of the chunk; zero if the chunk is empty
 	whole   int64     // the file's size after its last whole chunk
 }
 
@@ -155,7 +155,7 @@ func (w *writer) has(t Topic) bool {
 	return ok
 }
 
-// schemaOf is the id of a type's schema, 0 when it has none.
+// schemaOf returns the id of a type's schema, 0 if it has none.
 func (w *writer) schemaOf(t *Type) (uint16, error) {
 	if t == nil || t.Schema == "" {
 		return 0, nil
@@ -163,7 +163,7 @@ func (w *writer) schemaOf(t *Type) (uint16, error) {
 	return w.schema(t, &mcap.Schema{Name: t.Name, Encoding: schemaEncoding, Data: []byte(t.Schema)})
 }
 
-// schema is the id of a schema, which it writes at first; that of drops is of no type.
+// schema returns the id of a schema, which it writes on first use. of is nil for the schema of drops.
 func (w *writer) schema(of *Type, s *mcap.Schema) (uint16, error) {
 	if id, ok := w.schemas[of]; ok {
 		return id, nil
@@ -286,7 +286,7 @@ func (w *writer) due(now time.Time, wait time.Duration) bool {
 	return !w.begun.IsZero() && now.Sub(w.begun) >= wait
 }
 
-// size is an upper bound of the file's size if it were ended now, in bytes.
+// size returns an upper bound of the file's size in bytes if it were ended now.
 func (w *writer) size() int64 {
 	waiting := uint64(0)
 	for _, n := range w.counts {
@@ -307,7 +307,7 @@ func (w *writer) close() (bytes int64, err error) {
 		return w.whole, err
 	}
 	if empty {
-		w.out.Statistics.MessageStartTime = start // a chunk of topics alone has no time
+		w.out.Statistics.MessageStartTime = start // a chunk without messages has no time
 	}
 	if err := w.out.Close(); err != nil {
 		return w.whole, w.cut(err)
