@@ -82,7 +82,7 @@ func (n *Node) view() peers.View {
 		v.Wanted = append(v.Wanted, w.Host)
 		v.Over = append(v.Over, peers.Choice{Host: w.Host, Over: w.Over})
 	}
-	for _, w := range n.cfg.Pushes {
+	for _, w := range n.pushes.rules {
 		v.Over = append(v.Over, peers.Choice{Host: w.Host, Over: w.Over})
 	}
 	for _, w := range n.requests.temporary {

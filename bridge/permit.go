@@ -65,8 +65,8 @@ func (n *Node) Apply(cfg Config) error {
 }
 
 func (n *Node) apply(cfg Config) {
-	n.cfg.Export, n.cfg.Relay, n.cfg.Accept, n.cfg.Adopt = cfg.Export, cfg.Relay, cfg.Accept, cfg.Adopt
-	n.requests.rules, n.cfg.Pushes, n.cfg.NoLoadTest = cfg.Mirrors, cfg.Pushes, cfg.NoLoadTest
+	n.cfg.Export, n.cfg.Relay, n.cfg.Accept = cfg.Export, cfg.Relay, cfg.Accept
+	n.requests.rules, n.cfg.NoLoadTest = cfg.Mirrors, cfg.NoLoadTest
 	n.cfg.Layouts = cfg.Layouts
 	n.pushes.plan(cfg.Pushes)
 	for name := range n.locals.All() {
@@ -134,7 +134,7 @@ func (n *Node) Claim(channel string, tag localach.Tag) (release func(), err erro
 			err = fmt.Errorf("%s is a mirror that %s writes", channel, m.Host)
 		case n.mirrors.taken[channel]:
 			err = fmt.Errorf("%s has a writer already", channel)
-		case meta || tag == (localach.Tag{}) && !rule.Matches(n.cfg.Adopt, channel):
+		case meta || tag == (localach.Tag{}) && !rule.Matches(n.mirrors.adopt, channel):
 			err = fmt.Errorf("%s is no mirror, and adopt does not name it", channel)
 		default:
 			n.mirrors.take(channel)
