@@ -3,7 +3,6 @@ package bridge
 import (
 	"context"
 	"net/netip"
-	"time"
 
 	"achbridge/bridge/achdway"
 	"achbridge/bridge/peers"
@@ -14,7 +13,7 @@ import (
 func (n *Node) newAchdHosts(ctx context.Context) *achdway.Hosts {
 	return achdway.NewHosts(ctx, achdway.Config{
 		Dir: n.cfg.Dir, Source: n.cfg.Source, Dial: n.cfg.testing.dialAchd, Log: n.cfg.Log, Now: n.now,
-		Backoff: func(failures int) time.Duration { return peers.Backoff(failures, peers.LastBackoff) }, Settled: settled,
+		Backoff: func(ctx context.Context, failures int) { pause(ctx, peers.Backoff(failures, peers.LastBackoff)) }, Settled: settled,
 		Spawn: n.loop.work.Go, Call: n.loop.call, MayPublish: n.mayPublishByAchd, Warn: n.warnings.warn,
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/send"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport/session"
 	"achbridge/bridge/unit"
@@ -30,11 +31,11 @@ const (
 // stamps has the round trip of a link over the hub, and when its stamps were sent. It belongs to
 // the node's goroutine.
 type stamps struct {
-	asked  time.Duration                          // when the peer's clock was last requested
-	count  int                                    // number of requests for the peer's clock
-	pulled time.Duration                          // when Pulled was last sent to the peer
-	round  time.Duration                          // smoothed round trip; 0 means unknown
-	pings  map[time.Duration]chan<- time.Duration // pings that wait for an answer, by the T1 of their stamp
+	asked  time.Duration                      // when the peer's clock was last requested
+	count  int                                // number of requests for the peer's clock
+	pulled time.Duration                      // when Pulled was last sent to the peer
+	round  time.Duration                      // smoothed round trip; 0 means unknown
+	pings  map[time.Duration]chan<- send.Pong // pings that wait for an answer, by the T1 of their stamp
 }
 
 // askStamp requests the peer's clock if a request is due.
@@ -70,7 +71,7 @@ func (l *link) tookRound(asked, rtt time.Duration) {
 		l.dial.trial.Answered(rtt)
 	}
 	if ping := l.path.stamps.pings[asked]; ping != nil {
-		ping <- rtt
+		ping <- send.Pong{RTT: rtt}
 		delete(l.path.stamps.pings, asked)
 	}
 	for _, in := range l.inbound {

@@ -159,7 +159,7 @@ type Pong struct {
 // fs.ErrNotExist without a link, or that of ctx.
 func (n *Node) Ping(ctx context.Context, host string) (p Pong, err error) {
 	var l *link
-	answer := make(chan time.Duration, 1)
+	answer := make(chan send.Pong, 1)
 	n.loop.call(func() {
 		if l = n.linkOf(host); l == nil {
 			return
@@ -173,25 +173,17 @@ func (n *Node) Ping(ctx context.Context, host string) (p Pong, err error) {
 	switch {
 	case l == nil:
 		return p, fmt.Errorf("no link to %s; `achbridge status` tells of the peers%.0w", host, fs.ErrNotExist)
-	case !l.overHub():
+	case l.overHub():
+		p.Pong, err = send.AwaitPong(ctx, answer)
+	default:
 		p.Pong, err = l.frames.Ping(ctx)
-		return p, err
-	}
-	t := time.NewTimer(send.PingTimeout)
-	defer t.Stop()
-	select {
-	case p.RTT = <-answer:
-	case <-t.C:
-		p.Lost = true
-	case <-ctx.Done():
-		err = ctx.Err()
 	}
 	return p, err
 }
 
-// pingHub sends a stamp to the peer of a link over the hub. The round trip goes to answer, which
-// must have capacity for it.
-func (l *link) pingHub(answer chan<- time.Duration) {
+// pingHub sends a stamp to the peer of a link over the hub. The result goes to answer, which must
+// have capacity for it.
+func (l *link) pingHub(answer chan<- send.Pong) {
 	now := max(l.n.now(), 1)
 	for asked := range l.path.stamps.pings {
 		if now > asked+send.PingTimeout {
@@ -199,7 +191,7 @@ func (l *link) pingHub(answer chan<- time.Duration) {
 		}
 	}
 	if l.path.stamps.pings == nil {
-		l.path.stamps.pings = make(map[time.Duration]chan<- time.Duration)
+		l.path.stamps.pings = make(map[time.Duration]chan<- send.Pong)
 	}
 	l.path.stamps.pings[now] = answer
 	l.send(wire.Stamp{T1: uint64(now)})

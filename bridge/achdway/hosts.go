@@ -21,9 +21,9 @@ type Config struct {
 	Dial   achd.Dial // nil means that achd's package dials over the network
 	Log    *slog.Logger
 	Now    func() time.Duration
-	// Backoff returns the pause after a number of consecutive failures. A connection that lasted at least Settled resets
-	// that number.
-	Backoff func(failures int) time.Duration
+	// Backoff waits after a number of consecutive failures, or until ctx ends. A connection that lasted at least Settled
+	// resets that number.
+	Backoff func(ctx context.Context, failures int)
 	Settled time.Duration
 	Spawn   func(func())      // starts a goroutine
 	Call    func(func()) bool // runs a function on the node's goroutine, and waits until it returns
@@ -68,7 +68,7 @@ func (h *Hosts) remote(at rule.Achd, channel string, qos rule.QoS) achd.Remote {
 // keepConnecting makes one connection after another until ctx ends. once returns the time at which its connection was
 // established (0 if it was not) and why it ended. keepConnecting passes that error to ended on the node's goroutine.
 func (h *Hosts) keepConnecting(ctx context.Context, once func() (up time.Duration, err error), ended func(error)) {
-	for failures := 0; ctx.Err() == nil; pause(ctx, h.cfg.Backoff(failures)) {
+	for failures := 0; ctx.Err() == nil; h.cfg.Backoff(ctx, failures) {
 		up, err := once()
 		failures++
 		if up != 0 && h.cfg.Now() >= up+h.cfg.Settled {
@@ -85,16 +85,6 @@ func (h *Hosts) call(ctx context.Context, f func()) {
 			f()
 		}
 	})
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // causeOf returns the status cause for a connection's error.

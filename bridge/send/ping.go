@@ -43,23 +43,29 @@ func (l *Link) Ping(ctx context.Context) (p Pong, err error) {
 	l.pings.waiting = append(l.pings.waiting, waiting)
 	l.mu.Unlock()
 	l.Wake()
-	t := time.NewTimer(PingTimeout)
-	defer t.Stop()
-	select {
-	case p = <-waiting.answer:
-	case <-t.C:
-		p.Lost = true
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
+	p, err = AwaitPong(ctx, waiting.answer)
 	l.mu.Lock()
 	l.pings.end(waiting.number)
 	l.mu.Unlock()
 	return p, err
 }
 
-// addPings has the pings that have not left go with the datagram. If there is nothing else in it,
-// the datagram has no entries.
+// AwaitPong waits for the answer to a ping, for PingTimeout at most. The error is that of ctx.
+func AwaitPong(ctx context.Context, answer <-chan Pong) (p Pong, err error) {
+	t := time.NewTimer(PingTimeout)
+	defer t.Stop()
+	select {
+	case p = <-answer:
+	case <-t.C:
+		p.Lost = true
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return p, err
+}
+
+// add puts the pings that have not left into the datagram. If there is nothing else in it, the
+// datagram has no entries.
 func (p *pings) add(box *outbox, now time.Duration) {
 	for _, w := range p.waiting {
 		if w.left != 0 {
