@@ -14,7 +14,7 @@ import (
 // frames that arrived meanwhile look new, as they would after a real suspend.
 func (h *host) suspend(long time.Duration) { h.slept.Add(int64(long)) }
 
-func TestCommandInTransitBeforeSuspendIsNotPut(t *testing.T) {
+func TestCommandInFlightBeforeSuspendIsNotPut(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.commands(200 * time.Millisecond)
 		c.put()
