@@ -24,10 +24,10 @@ import (
 	"achbridge/testnet/need"
 )
 
-// TestStatusTellsTheAgeThatAReaderSees compares the mean and p99 of the age in the status with
+// TestStatusAgeEqualsAgeAtReader compares the mean and p99 of the age in the status with
 // those of a program that only reads the mirror and the timestamps in its frames. The window is
 // ten seconds. Real processes run on two emulated hosts, which share a monotonic clock.
-func TestStatusTellsTheAgeThatAReaderSees(t *testing.T) {
+func TestStatusAgeEqualsAgeAtReader(t *testing.T) {
 	need.Long(t)
 	lab := hosts.StartTest(t, hosts.Config{Hosts: []string{"robot", "pc"}, Link: "delay=5ms"})
 	dir, key := t.TempDir(), newKeyFile(t)

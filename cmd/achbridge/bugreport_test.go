@@ -40,7 +40,7 @@ func TestBugreportHidesAddresses(t *testing.T) {
 
 // A text below a misspelt key may be a secret. A word such as false, or a digit, is not a secret
 // and occurs in many places of the report.
-func TestMisspeltKeysDoNotRuinTheReport(t *testing.T) {
+func TestBugreportHidesValuesOfMisspeltKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte("discvery: false\nfoo: 1\nbar: ''\nbaz: {deep: [secretsecret]}\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 // A robot with a slow clock still accepts a certificate that has ended by the authority's
 // clock. So an ended certificate can still be revoked, and stays in the list.
-func TestEndedCertificatesStayRevocableForAYear(t *testing.T) {
+func TestExpiredCertificatesAreRevocableForAYear(t *testing.T) {
 	dir := caDir(t.TempDir())
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	authority, err := trust.NewAuthority(now.AddDate(-4, 0, 0))

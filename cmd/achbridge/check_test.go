@@ -32,7 +32,7 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
-func TestWrongConfigurationsAreToldAsInTheGoldenFiles(t *testing.T) {
+func TestCheckReportsConfigurationErrors(t *testing.T) {
 	t.Chdir("testdata/check")
 	files, err := filepath.Glob("*.yaml")
 	if err != nil || len(files) < 10 {

@@ -71,9 +71,9 @@ func causes(t *testing.T) (list []status.Cause) {
 	return list
 }
 
-// TestCures runs the commands of every fix that has commands, on the host that the fix names. It checks that the problem
+// TestCommandsOfFixesEndProblems runs the commands of every fix that has commands, on the host that the fix names. It checks that the problem
 // ends and that other channels and mirrors are not harmed. All other causes must be in needsPerson.
-func TestCures(t *testing.T) {
+func TestCommandsOfFixesEndProblems(t *testing.T) {
 	cured := map[status.Cause]string{}
 	t.Run("hosts", func(t *testing.T) {
 		testscript.Run(t, testscript.Params{

@@ -27,9 +27,9 @@ const (
 	hubMetrics = "testdata/outside/hub_metrics.golden"
 )
 
-// TestAlertsAreGivenWhenTheyShould makes promtool check the alert rules and evaluate them on
+// TestAlertRulesFireOnBadSeries makes promtool check the alert rules and evaluate them on
 // good and bad series.
-func TestAlertsAreGivenWhenTheyShould(t *testing.T) {
+func TestAlertRulesFireOnBadSeries(t *testing.T) {
 	promtool := need.Program(t, "promtool", "prometheus")
 	for _, args := range [][]string{
 		{"check", "rules", alerts},
@@ -47,9 +47,9 @@ func TestAlertsAreGivenWhenTheyShould(t *testing.T) {
 	}
 }
 
-// TestDashboardAndAlertsNameWhatIsExported compares the metrics in the dashboard and the alerts
+// TestDashboardAndAlertsUseExportedMetrics compares the metrics in the dashboard and the alerts
 // with those of two linked daemons, one of which mirrors a channel of the other.
-func TestDashboardAndAlertsNameWhatIsExported(t *testing.T) {
+func TestDashboardAndAlertsUseExportedMetrics(t *testing.T) {
 	key := newKeyFile(t)
 	robot := daemonFor(t, key, "krang")
 	feedChannels(t, robot.shm, 10*time.Millisecond, "imu")
@@ -86,7 +86,7 @@ func TestDashboardAndAlertsNameWhatIsExported(t *testing.T) {
 	}
 }
 
-func TestDashboardIsWhole(t *testing.T) {
+func TestDashboardIsValid(t *testing.T) {
 	var d struct {
 		Title  string
 		Panels []struct {

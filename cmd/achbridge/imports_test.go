@@ -117,7 +117,7 @@ var reserved = []struct {
 	{ours + "/bridge/hub", "bridge says what it needs of a hub, and knows none", []string{"bridge/hub", "cmd/achbridge", "testnet"}},
 }
 
-func TestPackagesKeepTheHouseRules(t *testing.T) {
+func TestPackagesFollowImportRules(t *testing.T) {
 	root := os.DirFS("../..")
 	if _, err := fs.Stat(root, "go.mod"); err != nil {
 		t.Fatalf("top of the repository: %v", err)
@@ -136,9 +136,9 @@ func TestPackagesKeepTheHouseRules(t *testing.T) {
 	}
 }
 
-// TestHouseRulesForbidAndAllow tests each rule of the tables above. It contains no package names, so that a rename
+// TestImportRulesForbidAndAllow tests each rule of the tables above. It contains no package names, so that a rename
 // only changes the tables.
-func TestHouseRulesForbidAndAllow(t *testing.T) {
+func TestImportRulesForbidAndAllow(t *testing.T) {
 	for _, f := range fences {
 		dir := path.Join(f.From, "room")
 		if !f.forbids(dir+"/a.go", f.Not) || f.forbids(dir+"/a_test.go", f.Not) != f.Tests {

@@ -257,8 +257,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestOutsideFilesOfANetworkKey pins the files of a node with a network key.
-func TestOutsideFilesOfANetworkKey(t *testing.T) {
+// TestOutsideFilesOfNetworkKey pins the files of a node with a network key.
+func TestOutsideFilesOfNetworkKey(t *testing.T) {
 	t.Parallel()
 	dir := memory(t)
 	succeeds(t, dir, "key", "new")

@@ -31,8 +31,8 @@ const listFirst = `(() => {
 	return bad.join("; ");
 })()`
 
-// TestPageInABrowser tests the JavaScript modules of the page and the page itself in one browser.
-func TestPageInABrowser(t *testing.T) {
+// TestPageInBrowser tests the JavaScript modules of the page and the page itself in one browser.
+func TestPageInBrowser(t *testing.T) {
 	b := newBrowser(t)
 	d := daemonFor(t, newKeyFile(t), "planner", "--mirror", "a-robot-with_a.long-name_for.a-host-of_our-lab/legs", "--mirror", "atlas/imu")
 	do(b, chromedp.EmulateViewport(360, 740))

@@ -269,7 +269,7 @@ func card(name string) string {
 // badHost is the name of a host in a mirror request, which may be any text. The page must show it unchanged.
 const badHost = "<img src=x onerror=alert(1)>"
 
-func TestPageShowsWhatTheDaemonDoes(t *testing.T) {
+func TestPageShowsStatusOfDaemon(t *testing.T) {
 	need.Long(t)
 	b := newBrowser(t)
 	key := newKeyFile(t)
@@ -347,7 +347,7 @@ func TestPageShowsWhatTheDaemonDoes(t *testing.T) {
 	})
 }
 
-func TestPageKeepsToItself(t *testing.T) {
+func TestPageContentSecurityPolicy(t *testing.T) {
 	d := daemonFor(t, newKeyFile(t), "krang")
 	for _, path := range []string{"", "page.js", "page.css", "icon.svg", "nothing"} {
 		resp, err := http.Get("http://" + d.address + "/" + path)

@@ -9,7 +9,7 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-func TestFlagsOfAWishAreReadAsItsOptions(t *testing.T) {
+func TestMirrorFlagsSetOptions(t *testing.T) {
 	for _, c := range []struct {
 		flags []string
 		want  string // options that differ from the defaults
@@ -34,7 +34,7 @@ func TestFlagsOfAWishAreReadAsItsOptions(t *testing.T) {
 	}
 }
 
-func TestEveryWordThatIsCompletedIsTaken(t *testing.T) {
+func TestCompletedOptionValuesAreValid(t *testing.T) {
 	for _, o := range rule.Options() {
 		for _, word := range o.Words {
 			var q rule.QoS

@@ -39,7 +39,7 @@ func busy() api.StatusReply {
 	}}
 }
 
-func TestStatusTellsThatChannelsAreLeftOut(t *testing.T) {
+func TestStatusShowsNumberOfOmittedChannels(t *testing.T) {
 	s := busy().Report
 	s.Links[0].LeftOut = 17
 	if rows := peerRows(s); !strings.Contains(rows[0][6], "17 of its channels are left out") {
@@ -48,7 +48,7 @@ func TestStatusTellsThatChannelsAreLeftOut(t *testing.T) {
 }
 
 // A mirror that receives only late frames has the state live and the health late.
-func TestMirrorOfLateFramesIsLateInTheTable(t *testing.T) {
+func TestStatusShowsLateMirror(t *testing.T) {
 	s := busy()
 	s.Mirrors[1].LateS = 12.3
 	a := &app{ui: &ui.Terminal{}}
@@ -65,7 +65,7 @@ func TestMirrorOfLateFramesIsLateInTheTable(t *testing.T) {
 	}
 }
 
-func TestStatusTellsWhatIsNotTheDefaultAndWhyFramesWereDropped(t *testing.T) {
+func TestStatusShowsChangedOptionsAndDropCauses(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{ui: &ui.Terminal{Out: &out}}
 	if err := a.showStatus(busy()); err != nil {

@@ -66,13 +66,13 @@ func serves(t *testing.T, stderr *os.File) {
 	}
 }
 
-func TestDaemonServesThoughNobodyReadsItsStderr(t *testing.T) {
+func TestDaemonServesWhileStderrIsFull(t *testing.T) {
 	t.Parallel()
 	_, stderr := fullPipe(t)
 	serves(t, stderr)
 }
 
-func TestDaemonServesThoughTheReaderOfItsStderrIsGone(t *testing.T) {
+func TestDaemonServesWhileStderrIsClosed(t *testing.T) {
 	t.Parallel()
 	r, stderr := fullPipe(t)
 	r.Close()

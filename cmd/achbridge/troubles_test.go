@@ -257,9 +257,9 @@ func figures(t *testing.T, s status.Report) (values map[string]float64, health s
 	return values, health
 }
 
-// TestAllToolsAgreeOnEveryTrouble compares the output of each tool for recorded states: the
+// TestAllToolsAgreeOnEveryProblem compares the output of each tool for recorded states: the
 // cause, the health, and whether the mirror is over its budget.
-func TestAllToolsAgreeOnEveryTrouble(t *testing.T) {
+func TestAllToolsAgreeOnEveryProblem(t *testing.T) {
 	if len(troubles) < 30 {
 		t.Errorf("%d troubles, want 30", len(troubles))
 	}
@@ -330,7 +330,7 @@ func tryTroubles(t *testing.T, b *browser) {
 }
 
 // The output of status fits into each tested width, and no cell is truncated.
-func TestStatusOfEveryTroubleAtAnyWidth(t *testing.T) {
+func TestStatusFitsAnyWidthForEveryProblem(t *testing.T) {
 	var list []status.Mirror
 	for i, x := range troubles {
 		pc, _ := x.ends()
@@ -360,7 +360,7 @@ func TestStatusOfEveryTroubleAtAnyWidth(t *testing.T) {
 
 // On a terminal, why prints the cause first, and evidence and fix on separate lines. Elsewhere a
 // problem is one line.
-func TestWhyBreaksLongLinesOnAScreenAlone(t *testing.T) {
+func TestWhyBreaksLongLinesOnlyOnTerminal(t *testing.T) {
 	r := api.TroublesReport{Troubles: []diagnose.Trouble{{Finding: diagnose.Finding{
 		Cause: status.CauseLinkRate, Text: "link from krang carries 1.1 of the 6.2 Mbit/s that 23 mirrors need: camera takes 84 %",
 		Evidence: []string{"measured when it was full: 1.1 Mbit/s", "krang.camera: p99 of its age is 900 ms and its budget 100 ms, so its frames come late most of the time"},

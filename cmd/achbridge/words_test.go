@@ -39,7 +39,7 @@ func healthWord(t *testing.T, where, word string) {
 	}
 }
 
-func TestOnlyFiveWordsSayHowAMirrorIs(t *testing.T) {
+func TestAllToolsUseHealthNames(t *testing.T) {
 	a, told := &app{ui: &ui.Terminal{}}, map[status.Health]bool{}
 	for _, m := range everyMirror() {
 		told[m.Health()] = true
@@ -66,7 +66,7 @@ func TestOnlyFiveWordsSayHowAMirrorIs(t *testing.T) {
 }
 
 // The page lists the health values of the program in the same order. The documents explain each value.
-func TestWordsForHealthAreThoseOfPageAndDocuments(t *testing.T) {
+func TestHealthNamesMatchPageAndDocs(t *testing.T) {
 	want := []string{}
 	for _, h := range status.Healths {
 		want = append(want, h.String())

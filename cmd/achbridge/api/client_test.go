@@ -12,7 +12,7 @@ import (
 )
 
 // A daemon that is there and does not answer as it should is told of in our own words.
-func TestClientNamesWhyNoAnswerCame(t *testing.T) {
+func TestClientErrorExplainsFailure(t *testing.T) {
 	for _, c := range []struct {
 		what, want string
 		serve      func(net.Conn)

@@ -6,7 +6,7 @@ import (
 )
 
 // The addresses of clients are those of IPv4 where they can be.
-func TestNetworksOfAchdHoldTheHostsThatTheyName(t *testing.T) {
+func TestParseAchdClientNetwork(t *testing.T) {
 	for text, host := range map[string]string{
 		"192.168.1.0/24": "192.168.1.7", "192.168.1.7": "192.168.1.7", "::ffff:192.168.1.7": "192.168.1.7",
 		"::ffff:192.168.1.0/120": "192.168.1.7", "fd00::/64": "fd00::7",

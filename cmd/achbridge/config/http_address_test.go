@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestHostsAreReadAgain(t *testing.T) {
+func TestHTTPHostsAreCheckedAndReloadable(t *testing.T) {
 	for text, want := range map[string]string{
 		"http_hosts: [robot.example.com, viz]": "",
 		"http_hosts: ['*']":                    `http_hosts[0]: "*": want a name alone`,

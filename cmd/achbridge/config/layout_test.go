@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/layout"
 )
 
-func TestLayoutIsTheSameAfterItsFile(t *testing.T) {
+func TestLayoutFileRoundTrip(t *testing.T) {
 	l := &layout.Layout{Name: "robot::Vec(double, 3)", Size: 64, Tail: "null", Counter: "on", Fields: []layout.Field{
 		{Name: "on", Type: layout.Int16},
 		{Name: "true", Offset: 2, Type: layout.Int8, Words: []layout.Word{{Value: -1, Name: "a=b"}, {Value: 2, Name: "~"}}},

@@ -7,7 +7,7 @@ import (
 )
 
 // Each piece of configuration in docs/migrating.md is a good one.
-func TestWhatTakesThePlaceOfAchdIsGood(t *testing.T) {
+func TestMigrationGuideConfigurationsAreValid(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/migrating.md")
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-func TestPlacesOfFiles(t *testing.T) {
+func TestDefaultFilePaths(t *testing.T) {
 	for _, c := range []struct {
 		name                string
 		UID                 int
@@ -40,7 +40,7 @@ func TestPlacesOfFiles(t *testing.T) {
 	}
 }
 
-func TestDirectoriesAreMadeByDefaultAlone(t *testing.T) {
+func TestOnlyDefaultDirectoriesAreCreated(t *testing.T) {
 	home := t.TempDir()
 	p := Places{UID: 1000, Env: func(k string) string {
 		return map[string]string{"HOME": home, "XDG_RUNTIME_DIR": filepath.Join(home, "run")}[k]

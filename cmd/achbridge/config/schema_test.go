@@ -13,7 +13,7 @@ const (
 	schemaFile  = "../achbridge.schema.json"
 )
 
-func TestExampleIsAGoodConfiguration(t *testing.T) {
+func TestExampleConfigurationIsValid(t *testing.T) {
 	text, err := os.ReadFile(exampleFile)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestExampleIsAGoodConfiguration(t *testing.T) {
 
 var updateSchema = flag.Bool("updateschema", false, "write the schema for editors anew")
 
-func TestSchemaForEditorsIsThatOfTheKeys(t *testing.T) {
+func TestEditorSchemaMatchesConfigurationKeys(t *testing.T) {
 	text, err := json.MarshalIndent(fileSchema(), "", "  ")
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func loaded(t *testing.T, text string, env map[string]string, args ...string) (*
 	return a.Source(path, flags).Load()
 }
 
-func TestFlagGoesBeforeEnvironmentBeforeFileBeforeDefault(t *testing.T) {
+func TestSettingsPrecedence(t *testing.T) {
 	text := "name: fromfile\nlisten: ':1'\nstate: fromfile\nmirror: ['krang/*', 'atlas/*']\naccept: [goal]\ndiscovery: auto\nlog: debug\n"
 	env := map[string]string{"ACHBRIDGE_NAME": "fromenv", "ACHBRIDGE_LISTEN": ":2"}
 	c, err := loaded(t, text, env, "--name", "fromflag", "--mirror", "robot/imu", "--no-discovery")
@@ -53,7 +53,7 @@ func TestFlagGoesBeforeEnvironmentBeforeFileBeforeDefault(t *testing.T) {
 }
 
 // types has none: it is for verbs that look at frames, and run does not.
-func TestEveryKeyOfTheFileIsAFlag(t *testing.T) {
+func TestEveryConfigurationKeyHasFlag(t *testing.T) {
 	s := Defaults()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	s.Flags(flags)
@@ -82,7 +82,7 @@ func TestEveryKeyOfTheFileIsAFlag(t *testing.T) {
 	}
 }
 
-func TestEveryVariableCanBeSetInAShell(t *testing.T) {
+func TestEnvironmentVariableNamesAreValidInShell(t *testing.T) {
 	for _, name := range Variables() {
 		if !regexp.MustCompile(`^ACHBRIDGE_[A-Z][A-Z_]*$`).MatchString(name) {
 			t.Errorf("no shell can set %s", name)
@@ -90,7 +90,7 @@ func TestEveryVariableCanBeSetInAShell(t *testing.T) {
 	}
 }
 
-func TestRuleAsTextIsTheRuleAsMapping(t *testing.T) {
+func TestTextRuleEqualsMappingRule(t *testing.T) {
 	for _, c := range []struct{ text, mapping string }{
 		{"mirror: ['krang/imu,as=imu,budget=20ms,priority=7,file_mode=0660']", "mirror: [{match: krang/imu, as: imu, budget: 20ms, priority: 7, file_mode: 0660}]"},
 		{"mirror: ['krang/log,mode=every']", "mirror: [{match: [krang/log], mode: every}]"},
@@ -114,7 +114,7 @@ func TestRuleAsTextIsTheRuleAsMapping(t *testing.T) {
 	}
 }
 
-func TestEmptyListsAreNotTheDefault(t *testing.T) {
+func TestEmptyListOverridesDefault(t *testing.T) {
 	c, err := loaded(t, "export: []\nmirror: []\n", nil)
 	if err != nil || c.ExportGrants == nil || len(c.ExportGrants) != 0 {
 		t.Errorf("got export %#v, %v, want an empty list, which exports nothing", c.ExportGrants, err)
@@ -124,7 +124,7 @@ func TestEmptyListsAreNotTheDefault(t *testing.T) {
 	}
 }
 
-func TestRulesOfTheFileReachTheNode(t *testing.T) {
+func TestConfigurationRulesReachNode(t *testing.T) {
 	c, err := loaded(t, `
 export:
   - {deny: [secret*, tmp*]}
@@ -161,7 +161,7 @@ push:
 	}
 }
 
-func TestEveryProblemHasItsPlace(t *testing.T) {
+func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 	_, err := loaded(t, "nme: krang\nmirror:\n  - {match: krang/imu, budget: fast}\nlog: loud\n", map[string]string{"ACHBRIDGE_LISTEN": "8076"}, "--accept", "[")
 	if err == nil {
 		t.Fatal("taken, want it refused")

@@ -7,7 +7,7 @@ import (
 	"achbridge/bridge/via"
 )
 
-func TestListedPeerMayNameItsTransport(t *testing.T) {
+func TestParsePeerWithTransport(t *testing.T) {
 	for _, c := range []struct {
 		text       string
 		own        via.Kind
@@ -26,7 +26,7 @@ func TestListedPeerMayNameItsTransport(t *testing.T) {
 	}
 }
 
-func TestBadEntryOfAPeerIsRefusedWithTheCure(t *testing.T) {
+func TestInvalidPeerErrorSuggestsFix(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		own  via.Kind
@@ -47,7 +47,7 @@ func TestBadEntryOfAPeerIsRefusedWithTheCure(t *testing.T) {
 	}
 }
 
-func TestOnePeerWithTwoTransportsIsRefused(t *testing.T) {
+func TestPeerWithTwoTransportsIsRefused(t *testing.T) {
 	_, err := loaded(t, "transport: auto\npeers: ['krang,transport=sctp', atlas, krang]\n", nil)
 	if err == nil || !strings.Contains(err.Error(), `peers[2] "krang": peers[0] lists the same peer with another transport`) {
 		t.Errorf("got %v, want both places", err)

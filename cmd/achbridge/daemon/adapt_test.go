@@ -33,7 +33,7 @@ func TestOnlyMembersAreDialled(t *testing.T) {
 	}
 }
 
-func TestPeersAreDialledWhereTheySayThatTheyListen(t *testing.T) {
+func TestPeersAreDialledAtAnnouncedPorts(t *testing.T) {
 	for want, p := range map[string]discovery.Peer{
 		"192.0.2.1:8076 192.0.2.1:8077": {},
 		"192.0.2.1:9000 192.0.2.1:9009": {Port: 8076, Ports: discovery.Ports{QUIC: 9000, SCTP: 9009}},
@@ -59,7 +59,7 @@ func TestPeersAreDialledWhereTheySayThatTheyListen(t *testing.T) {
 }
 
 // Somebody without the key announces that krang is nobody, and a krang of his own.
-func TestAnnouncedChannelsAreUnderTheNamesThatWereProved(t *testing.T) {
+func TestAnnouncedChannelsUseProvedHostNames(t *testing.T) {
 	announced := []status.RemoteChannel{
 		{Host: "arm", Node: "aa", Channel: "imu"},
 		{Host: "krang", Node: "00", Channel: "imu"},

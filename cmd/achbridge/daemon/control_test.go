@@ -52,7 +52,7 @@ func startDaemon(t *testing.T) (socket string) {
 	return filepath.Join(dir, "sock")
 }
 
-func TestControlRefusesNonsense(t *testing.T) {
+func TestControlRefusesInvalidRequests(t *testing.T) {
 	socket := startDaemon(t)
 	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer

@@ -14,9 +14,9 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// TestWhoFollowsDoesNotShutStatusOut has as many ask for what comes as there are connections,
+// TestFollowersLeaveConnectionsForStatus has as many ask for what comes as there are connections,
 // of which they get fewer (mostWaiting).
-func TestWhoFollowsDoesNotShutStatusOut(t *testing.T) {
+func TestFollowersLeaveConnectionsForStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		routes := (&control{why: func(ctx context.Context, _ url.Values) (any, error) {

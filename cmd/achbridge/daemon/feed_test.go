@@ -38,7 +38,7 @@ var aSecond = []status.AgeLately{
 	{Name: "krang.arm", State: status.MirrorWaiting},
 }
 
-func TestFeedTellsHistoryAndThenEachSecond(t *testing.T) {
+func TestFeedSendsHistoryThenEachSecond(t *testing.T) {
 	for _, encoding := range []string{"identity", "gzip"} {
 		t.Run(encoding, func(t *testing.T) {
 			f := testFeed()
@@ -105,7 +105,7 @@ func after(line, begin string) string {
 	return strings.TrimSpace(rest)
 }
 
-func TestFeedNeverWaitsForABrowser(t *testing.T) {
+func TestFeedDropsSlowBrowsers(t *testing.T) {
 	f := testFeed()
 	slow, ok := f.enter(viewer{})
 	if !ok {
@@ -139,7 +139,7 @@ func TestFeedNeverWaitsForABrowser(t *testing.T) {
 	}
 }
 
-func TestFeedKeepsMinutesOfSomeMirrors(t *testing.T) {
+func TestFeedHistoryIsLimited(t *testing.T) {
 	f := testFeed()
 	many := make([]status.AgeLately, feedTracks+500)
 	for i := range many {
@@ -166,7 +166,7 @@ func TestFeedKeepsMinutesOfSomeMirrors(t *testing.T) {
 	}
 }
 
-func TestFeedFollowsEventsToTheEnd(t *testing.T) {
+func TestFeedReadsAllEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, asked := testFeed(), []uint64{}
 		f.events = func(ctx context.Context, after uint64) (status.EventList, error) {
@@ -189,7 +189,7 @@ func TestFeedFollowsEventsToTheEnd(t *testing.T) {
 	})
 }
 
-func TestOverviewIsSharedAndCostsLittle(t *testing.T) {
+func TestStatusSampleIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
 			takes time.Duration
@@ -215,7 +215,7 @@ func TestOverviewIsSharedAndCostsLittle(t *testing.T) {
 	})
 }
 
-func TestReadinessThatIsAskedForOftenIsLookedAtSeldom(t *testing.T) {
+func TestReadinessIsCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks, state := 0, "live"
 		h := ready(&overview{good: readyGood, look: func() api.StatusReply {
@@ -243,7 +243,7 @@ func TestReadinessThatIsAskedForOftenIsLookedAtSeldom(t *testing.T) {
 	})
 }
 
-func TestAgesAreToldShortly(t *testing.T) {
+func TestAgesAreRoundedToThreeDigits(t *testing.T) {
 	text, err := json.Marshal(milliList{0.0123456, 1.23456, 12.3456, 123.456, 12345.6})
 	if want := "[0.012,1.23,12.3,123,12346]"; err != nil || string(text) != want {
 		t.Errorf("got %s, %v, want %s", text, err, want)

@@ -28,7 +28,7 @@ func TestNodeKeepsItsIdentity(t *testing.T) {
 	}
 }
 
-func TestHostsOfOneDiskImageAreTwoNodes(t *testing.T) {
+func TestHostsWithOneDiskImageHaveDifferentNodeIDs(t *testing.T) {
 	dir := t.TempDir()
 	krang, err := nodeIdentity(dir, "krang", nil)
 	if err != nil {
@@ -55,7 +55,7 @@ func TestDamagedIdentityIsReportedAndKept(t *testing.T) {
 }
 
 // An empty file says nothing that could be lost. Whoever reads a new one never finds a part of it.
-func TestEmptyIdentityIsMadeAnew(t *testing.T) {
+func TestEmptyIdentityFileIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "node")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -74,7 +74,7 @@ func TestEmptyIdentityIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestIdentityWithoutAPlaceIsGoodForThisRun(t *testing.T) {
+func TestUnsavedIdentityIsValidForThisRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestIdentityWithoutAPlaceIsGoodForThisRun(t *testing.T) {
 }
 
 // It is a secret of the node alone: whoever has it can end the node's links.
-func TestResetSecretIsKeptAndPrivate(t *testing.T) {
+func TestResetSecretIsSavedAndPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	first, err := keptSecret(dir)
 	if err != nil || first == ([32]byte{}) {
@@ -146,7 +146,7 @@ func fakeSys(t *testing.T, serial string, cards ...string) string {
 	return sys
 }
 
-func TestHardwareIsWhatACopiedDiskDoesNotHave(t *testing.T) {
+func TestHardwareIgnoresValuesThatMachinesShare(t *testing.T) {
 	for what, c := range map[string]struct {
 		sys  string
 		want int
@@ -164,7 +164,7 @@ func TestHardwareIsWhatACopiedDiskDoesNotHave(t *testing.T) {
 	}
 }
 
-func TestMachineIsKnownAgain(t *testing.T) {
+func TestNodeIDChangesOnlyOnAnotherMachine(t *testing.T) {
 	const board, usb, other = "aa:00:00:00:00:01", "aa:00:00:00:00:02", "aa:00:00:00:00:03"
 	for what, c := range map[string]struct {
 		first, then, last string // paths from fakeSys; last may be empty
@@ -208,7 +208,7 @@ func TestMachineIsKnownAgain(t *testing.T) {
 }
 
 // In older versions the file node had only the number.
-func TestNumberOfAnOlderVersionIsKept(t *testing.T) {
+func TestNodeIDOfOlderVersionIsKept(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "node")
 	number := randomIdentity()
@@ -225,7 +225,7 @@ func TestNumberOfAnOlderVersionIsKept(t *testing.T) {
 	}
 }
 
-func TestMachinesAreKept(t *testing.T) {
+func TestMachineFileRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "machines")
 	log := slog.New(slog.DiscardHandler)
 	want := map[string]bridge.Machine{"robot": {Hardware: [16]byte{1, 2}, Boot: [16]byte{3}}}

@@ -37,7 +37,7 @@ func TestSCTPListensOnTheNextPort(t *testing.T) {
 	}
 }
 
-func TestNodeSaysOnWhatItListens(t *testing.T) {
+func TestDaemonLogsListenAddresses(t *testing.T) {
 	for mode, both := range map[via.Kind][2]bool{via.Any: {true, true}, via.QUIC: {true, false}, via.SCTP: {false, true}} {
 		s, err := ListenUDP("127.0.0.1:0", mode)
 		if err != nil {
@@ -57,7 +57,7 @@ func TestNodeSaysOnWhatItListens(t *testing.T) {
 	}
 }
 
-func TestPortThatIsTakenIsNamed(t *testing.T) {
+func TestListenErrorNamesThePort(t *testing.T) {
 	other, err := ListenUDP("127.0.0.1:0", via.SCTP)
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func watched() status.Report {
 	}
 }
 
-func TestMetricsAreWhatTheStatusSays(t *testing.T) {
+func TestMetricsMatchStatus(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(newMetrics(watched, func() api.DaemonInfo { return api.DaemonInfo{Version: "v1", Network: "cafe"} }))
 	want := `
@@ -95,7 +95,7 @@ achbridge_link_lost_packets_total{peer="krang"} 3
 	}
 }
 
-func TestMetricsStayFewWithManyChannels(t *testing.T) {
+func TestMetricSeriesAreLimited(t *testing.T) {
 	many := func() status.Report {
 		s := watched()
 		for i := range 5000 {
@@ -123,7 +123,7 @@ achbridge_omitted_channels{direction="out"} 4001
 }
 
 // A mirror that gets only late frames is fed, and none of them is told as delivered.
-func TestMetricsTellLateFramesAsLate(t *testing.T) {
+func TestMetricsCountLateFramesAsLate(t *testing.T) {
 	s := watched()
 	s.Mirrors[0].LateS, s.Mirrors[0].Accounts = 100, ledger.Accounts{Offered: 1000, LateKept: 1000}
 	registry := prometheus.NewPedanticRegistry()
@@ -157,7 +157,7 @@ achbridge_mirror_live{channel="krang.imu",peer="krang"} 1
 	}
 }
 
-func TestFramesThatCameAfterAllAreNoNewBeginning(t *testing.T) {
+func TestMetricsCounterDecreasesOnlyOnReset(t *testing.T) {
 	s := watched()
 	m := newMetrics(func() status.Report { return s }, func() api.DaemonInfo { return api.DaemonInfo{} })
 	for _, c := range []struct{ late, want uint64 }{{15, 15}, {14, 15}, {15, 15}, {17, 17}, {0, 0}} {

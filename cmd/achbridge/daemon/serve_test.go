@@ -8,7 +8,7 @@ import (
 	"achbridge/bridge"
 )
 
-func TestDaemonCollectsGarbageBeforeItGrowsLarge(t *testing.T) {
+func TestDaemonSetsMemoryLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(math.MaxInt64)
 	defer debug.SetMemoryLimit(before)
 	BoundMemory()

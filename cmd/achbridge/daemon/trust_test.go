@@ -13,7 +13,7 @@ import (
 	"achbridge/discovery"
 )
 
-func TestEndOfTheCertificateIsToldOnceADay(t *testing.T) {
+func TestCertificateExpiryIsLoggedDaily(t *testing.T) {
 	now := time.Now()
 	authority, err := trust.NewAuthority(now)
 	if err != nil {

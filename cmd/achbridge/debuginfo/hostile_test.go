@@ -35,7 +35,7 @@ func crafted(t *testing.T, entries []byte) *Program {
 // unitHeader is how many bytes are before the entries of a unit.
 const unitHeader = 11
 
-func TestEntriesInOneAnotherTakeNoStack(t *testing.T) {
+func TestNestedEntriesDoNotOverflowStack(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
 	const deep = 100_000
 	functions := bytes.Repeat([]byte{2}, deep)
@@ -54,7 +54,7 @@ func TestEntriesInOneAnotherTakeNoStack(t *testing.T) {
 }
 
 // A struct that has the one before it as a base twice doubles the fields each time.
-func TestBasesAreNotWalkedForEver(t *testing.T) {
+func TestRepeatedBaseClassesAreLimited(t *testing.T) {
 	entries := []byte{1}
 	before := 0
 	for i := range 15 {
@@ -76,7 +76,7 @@ func TestBasesAreNotWalkedForEver(t *testing.T) {
 	}
 }
 
-func TestLongNamesOfOneBeginningAreToldApart(t *testing.T) {
+func TestLongNamesWithSamePrefixStayDistinct(t *testing.T) {
 	text := "struct T {"
 	for n := 60; n < 80; n++ {
 		text += " int " + strings.Repeat("_", n) + ";"

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestLayoutKnowsAllNamesOfAStruct(t *testing.T) {
+func TestLayoutFindsStructByEveryName(t *testing.T) {
 	const c = "gcc -g"
 	const cpp = "g++ -g"
 	for _, x := range []struct{ options, text, name, want string }{
@@ -41,7 +41,7 @@ func TestLayoutKnowsAllNamesOfAStruct(t *testing.T) {
 	}
 }
 
-func TestStructsListsUnionsAndNoTypedefs(t *testing.T) {
+func TestStructsListsUnionsButNoTypedefs(t *testing.T) {
 	p, err := Open(compiled(t, "gcc -g", "typedef struct x { int a; } x_t; union u { int a; double b; }; typedef struct { int b; } y_t; x_t x; union u u; y_t y;"))
 	if err != nil {
 		t.Fatal(err)

@@ -197,7 +197,7 @@ func same(v layout.Value, printed string) bool {
 	return got == printed
 }
 
-func TestRandomStructsAreReadAsCPrintsThem(t *testing.T) {
+func TestRandomStructsMatchValuesPrintedByC(t *testing.T) {
 	structs := need.LongOr(200, 20)
 	everyday := []string{"gcc -gdwarf-5", "gcc -gdwarf-3 -gstrict-dwarf", "g++ -gdwarf-4 -O2 -gz"}
 	for seed, options := range []string{
@@ -316,7 +316,7 @@ func TestDamagedFilesGiveErrors(t *testing.T) {
 }
 
 // The last number of the debug information may be cut off in the middle.
-func TestNumberThatDoesNotEndIsDamage(t *testing.T) {
+func TestUnterminatedNumberIsAnError(t *testing.T) {
 	path := built(t, []string{"gcc", "-g", "-c"}, "struct imu { double x[3]; } imu;\n")
 	file, err := elf.Open(path)
 	if err != nil {
@@ -342,7 +342,7 @@ func TestNumberThatDoesNotEndIsDamage(t *testing.T) {
 
 // A table of lines that counts more files than it has is not given to debug/dwarf, which would
 // make a list as long as it says.
-func TestTableOfLinesHasTheFilesThatItCounts(t *testing.T) {
+func TestLineTableChecksFileCount(t *testing.T) {
 	const before = "\x40\x00\x00\x00\x05\x00\x08\x00\x30\x00\x00\x00\x01\x01\x01\xfb\x0e\x02\x01" // version 5, one opcode
 	for text, want := range map[string]bool{
 		before + "\x01\x01\x08\x01a\x00" + "\x02\x01\x08\x02\x0b\x01b\x00\x00":                        true,

@@ -20,7 +20,7 @@ func compiled(t *testing.T, options, text string) string {
 	return built(t, append(args, "-c"), text)
 }
 
-func TestWhatCannotBeReadIsSaidByName(t *testing.T) {
+func TestUnsupportedDebugInfoErrorNamesTheReason(t *testing.T) {
 	for _, c := range []struct{ options, text, name, want string }{
 		{"g++ -g", "struct A { int a; }; struct T : virtual A { int b; } t;", "T", "virtual"},
 		{"g++ -g", "struct T { virtual void f() {} int b; } t;", "T", "virtual functions"},
@@ -44,7 +44,7 @@ func TestWhatCannotBeReadIsSaidByName(t *testing.T) {
 }
 
 // In C++ an enum says what it is stored as.
-func TestEnumIsWhatItIsStoredAs(t *testing.T) {
+func TestEnumHasTypeOfItsStorage(t *testing.T) {
 	p, err := Open(compiled(t, "g++ -g", "enum class gear : signed char { park, drive }; enum class mode : unsigned { off, on }; struct T { gear g; mode m; } t;"))
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestLinkedTypeUnitsAreRefused(t *testing.T) {
 // testdata/state.o was made of state.rs there:
 //
 //	rustc --crate-type=lib --emit=obj -g -o state.o state.rs
-func TestStructOfRust(t *testing.T) {
+func TestLayoutOfRustStruct(t *testing.T) {
 	p, err := Open("testdata/state.o")
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestBigEndianAndOtherFilesAreRefused(t *testing.T) {
 	}
 }
 
-func TestFileOfDwzIsRefused(t *testing.T) {
+func TestDwzFileIsRefused(t *testing.T) {
 	object := compiled(t, "gcc -g", "struct T { int a; } t;")
 	if out, err := exec.Command(need.Program(t, "objcopy", "binutils"), "--add-section", ".gnu_debugaltlink="+filepath.Join(filepath.Dir(object), "a.c"), object).CombinedOutput(); err != nil {
 		t.Fatalf("objcopy: %v: %s", err, out)
@@ -116,7 +116,7 @@ func TestFileOfDwzIsRefused(t *testing.T) {
 	}
 }
 
-func TestTwoStructsOfOneNameAreTold(t *testing.T) {
+func TestAmbiguousStructErrorNamesTheFiles(t *testing.T) {
 	one := compiled(t, "gcc -g", "struct T { int a; } one;")
 	two := compiled(t, "gcc -g", "struct T { double b; } two;")
 	same := compiled(t, "gcc -g", "struct T { int a; } same; int main(void) { return 0; }")
@@ -155,7 +155,7 @@ func has(list []Struct, s Struct) bool {
 	return n == 1
 }
 
-func TestNamesAndWarnings(t *testing.T) {
+func TestLayoutOfTemplatesAndWarnings(t *testing.T) {
 	p, err := Open(compiled(t, "g++ -g", `namespace robot { template <class T, int N> struct Vec { T x[N]; }; struct Imu { Vec<double, 3> gyro; void *p; union { int i; float f; } u; double rest[]; } imu; }
 		robot::Vec<float, 2> v;`))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // Of a host that has achd alone only what came here is known, and the diagnosis says so.
-func TestDiagnosisOfAHostWithAchd(t *testing.T) {
+func TestDiagnosisOfMirrorFromAchd(t *testing.T) {
 	since := 20.0
 	for name, c := range map[string]struct {
 		change func(*status.Mirror)

@@ -36,7 +36,7 @@ func ages(d Demand) (mean, peak float64) {
 	return area / (last - first), peaks / float64(count-1)
 }
 
-func TestBestAgeIsThatOfALinkThatSendsTheNewest(t *testing.T) {
+func TestBestAgeMatchesSimulatedLink(t *testing.T) {
 	for _, d := range []Demand{
 		{Bytes: 5_000_000, Hz: 30, Rate: 180e6},
 		{Bytes: 5_000_000, Hz: 30, Rate: 180e6, delay: 40 * time.Millisecond},
@@ -53,7 +53,7 @@ func TestBestAgeIsThatOfALinkThatSendsTheNewest(t *testing.T) {
 	}
 }
 
-func TestBudgetThatCannotHoldIsTold(t *testing.T) {
+func TestInfeasibleBudgetIsReported(t *testing.T) {
 	d := Demand{What: "camera for pc", Bytes: 5_000_000, Hz: 30, Budget: 50 * time.Millisecond, Rate: 180e6}
 	want := "camera for pc: budget 50 ms cannot hold: a frame of 4.77 MiB takes 222 ms at 180 Mbit/s; " +
 		"at best its age is 350 ms on average and 461 ms at its peak, with 4.5 of its 30 frames a second"
@@ -75,7 +75,7 @@ func TestBudgetThatCannotHoldIsTold(t *testing.T) {
 	}
 }
 
-func TestOnlyLinksThatWereMeasuredAndChannelsThatMoveAreJudged(t *testing.T) {
+func TestDemandsNeedMeasuredLinkAndActiveChannel(t *testing.T) {
 	mbit := 180.0
 	shown := func(offered uint64, path *float64) status.Report {
 		return status.Report{
@@ -98,7 +98,7 @@ func TestOnlyLinksThatWereMeasuredAndChannelsThatMoveAreJudged(t *testing.T) {
 	}
 }
 
-func TestDaemonSaysOnceWhatGoesOn(t *testing.T) {
+func TestUnfitReportsDemandOnce(t *testing.T) {
 	bad := Demand{What: "a", Bytes: 1000, Hz: 1, Budget: time.Millisecond, Rate: 1000}
 	good := bad
 	good.Rate = 1e9

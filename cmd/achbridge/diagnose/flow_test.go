@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-func TestFramesThatTheLinkHadRoomForAreANoteWithTheirCause(t *testing.T) {
+func TestSupersededFramesOnIdleLinkHaveNote(t *testing.T) {
 	for name, c := range map[string]struct {
 		hz, spared uint64
 		want       status.Cause

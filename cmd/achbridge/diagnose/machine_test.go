@@ -8,7 +8,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-func TestACopiedImageIsSaidOnAllThreeHosts(t *testing.T) {
+func TestCopiedImageIsReportedOnBothHosts(t *testing.T) {
 	pc := status.Report{Host: "pc", Links: []status.Link{{Peer: "robot", State: status.LinkUp, Addr: "10.0.0.2:8076", CopyAt: "10.0.0.3:8076"}}}
 	robot := status.Report{Host: "robot", Copied: "pc says: the machine at 10.0.0.3:8076 has the same node id as this host"}
 	for host, s := range map[string]Snapshot{
@@ -28,7 +28,7 @@ func TestACopiedImageIsSaidOnAllThreeHosts(t *testing.T) {
 }
 
 // The cure is for the host that sends the commands.
-func TestAnotherMachineIsAcceptedWhereCommandsGoFrom(t *testing.T) {
+func TestFixForOtherMachineNamesSendingHost(t *testing.T) {
 	pc := status.Report{Host: "pc", Locals: []status.Local{{Channel: "goal", Exported: true}}, Links: []status.Link{{Peer: "robot", State: status.LinkUp}},
 		Pushes: []status.Push{{Push: rule.Push{Channel: "goal", Host: "robot"}, State: status.PushWaiting, Reason: "robot: it runs on another machine", Cause: status.CauseOtherMachine}}}
 	robot := status.Report{Host: "robot", Links: []status.Link{{Peer: "pc", State: status.LinkUp}},

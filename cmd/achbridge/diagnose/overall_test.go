@@ -158,7 +158,7 @@ var wholes = []struct {
 	}(), []status.Cause{status.CauseLimit}},
 }
 
-func TestTroublesOfAHostAreToldOnceAndTheMostCostlyFirst(t *testing.T) {
+func TestTroublesOfHostAreSortedByCost(t *testing.T) {
 	var out strings.Builder
 	for _, c := range wholes {
 		list := Troubles(c.host)

@@ -343,7 +343,7 @@ func originSample(change func(*Snapshot, *status.Local, *status.Subscription, *s
 	return s
 }
 
-func TestDiagnoseLooksAtTheOriginToo(t *testing.T) {
+func TestDiagnoseNamesTheCauseAtOrigin(t *testing.T) {
 	type local = *status.Local
 	type export = *status.Subscription
 	type link = *status.Link

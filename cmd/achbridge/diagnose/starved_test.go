@@ -22,7 +22,7 @@ func full(s *Snapshot, m *status.Mirror, l *status.Link) {
 	l.Inbound = &status.InboundPath{AtS: 12, FullS: 1.8}
 }
 
-func TestADaemonThatWaitsForAProcessorIsTheCauseOfWhatComesLate(t *testing.T) {
+func TestCPUWaitOfDaemonIsDiagnosedAsBusyHost(t *testing.T) {
 	type mirror = *status.Mirror
 	type link = *status.Link
 	for name, c := range map[string]struct {

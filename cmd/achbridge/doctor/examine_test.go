@@ -59,7 +59,7 @@ func TestDoctorFindsBadChannels(t *testing.T) {
 	expect(t, checkShm(t.Context(), p), failing, "mount -t tmpfs")
 }
 
-func TestDoctorSaysThatReadersAreNotWoken(t *testing.T) {
+func TestDoctorWarnsThatReadersAreNotWoken(t *testing.T) {
 	r := result{State: fit, Text: "no process has a channel open"}
 	r.wakesNobody()
 	expect(t, r, doubt, "no process has a channel open; the layout of condition variables")
@@ -68,7 +68,7 @@ func TestDoctorSaysThatReadersAreNotWoken(t *testing.T) {
 	expect(t, r, failing, "mend it")
 }
 
-func TestDoctorLooksAtPermissionsAsTheDaemonHasThem(t *testing.T) {
+func TestDoctorChecksWriteAccessOfDaemonUser(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestDoctorLooksAtPermissionsAsTheDaemonHasThem(t *testing.T) {
 	}
 }
 
-func TestDoctorLooksAtTheKey(t *testing.T) {
+func TestDoctorChecksKey(t *testing.T) {
 	p := look(t)
 	expect(t, checkKey(t.Context(), p), failing, "no such file")
 	path, err := p.KeyPath()
@@ -125,7 +125,7 @@ func TestDoctorLooksAtTheKey(t *testing.T) {
 
 // A certificate that ends within 30 days is a warning, one that has ended or is revoked a
 // failure.
-func TestDoctorLooksAtTheCertificate(t *testing.T) {
+func TestDoctorChecksCertificate(t *testing.T) {
 	p := look(t)
 	issued := time.Now()
 	authority, err := trust.NewAuthority(issued)
@@ -155,7 +155,7 @@ func TestDoctorLooksAtTheCertificate(t *testing.T) {
 	expect(t, p.checkTrust(key, path, issued), failing, "up to list 7: its certificate is revoked")
 }
 
-func TestDoctorJudgesWhoSharesAChannel(t *testing.T) {
+func TestDoctorComparesProcessesSharingChannel(t *testing.T) {
 	daemon := sharer{1, "achbridge", "glibc 2.36", "glibc 2.25 to 2.40", "pid:[1]"}
 	like := func(change func(*sharer)) sharer {
 		s := daemon
@@ -183,7 +183,7 @@ func TestDoctorJudgesWhoSharesAChannel(t *testing.T) {
 }
 
 // The C library of this very process is one that is known.
-func TestDoctorReadsMapsAndTheVersionOfTheLibrary(t *testing.T) {
+func TestDoctorFindsMappedChannelsAndLibcVersion(t *testing.T) {
 	p := look(t)
 	ch, err := p.Dir.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: 64}})
 	if err != nil {
@@ -206,7 +206,7 @@ func TestDoctorReadsMapsAndTheVersionOfTheLibrary(t *testing.T) {
 	}
 }
 
-func TestDoctorJudgesTheUnit(t *testing.T) {
+func TestDoctorChecksSystemdUnit(t *testing.T) {
 	for _, c := range []struct {
 		out   string
 		state fitness
@@ -222,7 +222,7 @@ func TestDoctorJudgesTheUnit(t *testing.T) {
 	}
 }
 
-func TestDoctorLooksAtClocksAndBuffers(t *testing.T) {
+func TestDoctorChecksClockAndBuffers(t *testing.T) {
 	if err := steady(20 * time.Millisecond); err != nil {
 		t.Error(err)
 	}
@@ -239,7 +239,7 @@ func TestDoctorLooksAtClocksAndBuffers(t *testing.T) {
 	}
 }
 
-func TestWorstOfSeveralFindingsCounts(t *testing.T) {
+func TestResultKeepsWorstState(t *testing.T) {
 	r := result{State: fit}
 	for _, step := range []struct {
 		state, want fitness

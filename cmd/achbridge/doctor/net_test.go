@@ -8,7 +8,7 @@ import (
 )
 
 // The kernel may let doctor join a group that it did not let the daemon join.
-func TestDoctorBelievesTheDaemonAboutMulticast(t *testing.T) {
+func TestDoctorUsesMulticastStateOfDaemon(t *testing.T) {
 	p := look(t)
 	p.config.Interfaces = []string{"lo"}
 	p.joined = []api.Membership{{Interface: "lo"}, {Interface: "lo", IPv6: true}}

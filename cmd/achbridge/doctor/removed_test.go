@@ -28,7 +28,7 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func TestRemoveIPCIsReadAsLogindDoes(t *testing.T) {
+func TestRemoveIPCIsParsedLikeLogind(t *testing.T) {
 	const running = "run/systemd/users/1000"
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -48,7 +48,7 @@ func TestRemoveIPCIsReadAsLogindDoes(t *testing.T) {
 	}
 }
 
-func TestDoctorWarnsOfChannelsThatALogoutRemoves(t *testing.T) {
+func TestDoctorWarnsOfChannelsRemovedAtLogout(t *testing.T) {
 	if os.Geteuid() != 0 {
 		need.Missing(t, "not root: a channel cannot be given to another user")
 	}
@@ -77,7 +77,7 @@ func TestDoctorWarnsOfChannelsThatALogoutRemoves(t *testing.T) {
 }
 
 // The mapping of the test's own process does not count, so its maps are read here as those of another one.
-func TestRemovedChannelIsFoundInTheMapsOfItsProgram(t *testing.T) {
+func TestRemovedChannelIsFoundInProcessMaps(t *testing.T) {
 	p := look(t)
 	created, err := p.Dir.Create("imu", localach.CreateConfig{})
 	if err != nil {

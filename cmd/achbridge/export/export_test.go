@@ -41,7 +41,7 @@ func recorded(t *testing.T, names ...string) string {
 	return path
 }
 
-func TestAForeignFileWritesNothingOutside(t *testing.T) {
+func TestExportWritesOnlyInsideItsDirectory(t *testing.T) {
 	file, dir := recorded(t, "../evil", "imu", "a/b", ".hidden", ""), filepath.Join(t.TempDir(), "out")
 	l := &layout.Layout{Name: "n", Size: 1, Fields: []layout.Field{{Name: "n", Type: layout.Uint8}}}
 	c := Config{File: file, Dir: dir, Note: func(string, ...any) {}, Layout: func(recording.Topic) (*layout.Layout, error) { return l, nil }}
@@ -57,7 +57,7 @@ func TestAForeignFileWritesNothingOutside(t *testing.T) {
 	}
 }
 
-func TestAFailedExportLeavesNothing(t *testing.T) {
+func TestFailedExportLeavesNoFiles(t *testing.T) {
 	file, dir := recorded(t, "imu", "legs"), t.TempDir()
 	l := &layout.Layout{Name: "n", Size: 1, Fields: []layout.Field{{Name: "n", Type: layout.Uint8}}}
 	broken := errors.New("broken")
@@ -89,7 +89,7 @@ func TestAFailedExportLeavesNothing(t *testing.T) {
 
 // Frames of a later layout go into a file of their own, also if they have the same size; what did not
 // fit its type when it was recorded, or was recorded without one, is in none.
-func TestEachLayoutOfAChannelHasItsFile(t *testing.T) {
+func TestEachLayoutOfChannelHasOwnFile(t *testing.T) {
 	path, dir := filepath.Join(t.TempDir(), "run.mcap"), filepath.Join(t.TempDir(), "out")
 	file, err := os.Create(path)
 	if err != nil {
@@ -158,7 +158,7 @@ func TestEachLayoutOfAChannelHasItsFile(t *testing.T) {
 }
 
 // A later layout of imu and the first of imu-2 do not share a file.
-func TestEveryTableHasAFileOfItsOwn(t *testing.T) {
+func TestTableFileNamesDoNotCollide(t *testing.T) {
 	dir := t.TempDir()
 	e := &exporter{Config: Config{Dir: dir, Force: true, Note: func(string, ...any) {}}, tables: map[string]*table{}}
 	defer e.close()

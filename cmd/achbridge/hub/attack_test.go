@@ -136,7 +136,7 @@ func TestHubMakesConsumersOfOneForm(t *testing.T) {
 }
 
 // The first request of a connection removes the consumer of a former connection, to which the newest frame went.
-func TestConsumerBeginsAgainWithNewestFrame(t *testing.T) {
+func TestReconnectedConsumerStartsWithNewestFrame(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, pc := w.connect("robot"), w.connect("pc")
 	w.put(robot, "robot", "imu", "newest")
@@ -158,7 +158,7 @@ func TestConsumerBeginsAgainWithNewestFrame(t *testing.T) {
 }
 
 // A pull of a host waits at the hub until there is a frame.
-func TestPullsOfHostAreBounded(t *testing.T) {
+func TestFetchesOfHostAreLimited(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, pc := w.connect("robot"), w.connect("pc")
 	if text := w.make(robot, "robot", "imu"); text != "" {
@@ -186,7 +186,7 @@ func TestPullsOfHostAreBounded(t *testing.T) {
 }
 
 // A nats-server publishes an answer to any reply subject that a request names.
-func TestAnswersReachNoStreamOfAnother(t *testing.T) {
+func TestHubAnswersReachNoStreamOfOtherHost(t *testing.T) {
 	for name, attack := range map[string]func(w *world, pc *nats.Conn){
 		"answer to a frame": func(_ *world, pc *nats.Conn) {
 			_ = pc.PublishRequest("ach.pc.f.x", "ach.robot.f.imu", []byte("mine"))
@@ -236,7 +236,7 @@ func TestAnswersReachNoStreamOfAnother(t *testing.T) {
 }
 
 // A nats-server itself accepts pulls that make it send heartbeats without a pause, or that never end.
-func TestPullsOfHostHaveOneForm(t *testing.T) {
+func TestFetchesOfHostHaveOneForm(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot := w.connect("robot")
 	w.put(robot, "robot", "imu", "newest")
@@ -279,7 +279,7 @@ func TestRemovedHostLeavesNothing(t *testing.T) {
 	w.until("its consumers are gone", func() bool { return len(w.consumers()) == 0 })
 }
 
-func TestRequestsOfOneHostDelayNoOther(t *testing.T) {
+func TestRequestsOfHostDelayNoOtherHost(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, pc := w.connect("robot"), w.connect("pc")
 	const requests = 900
@@ -324,7 +324,7 @@ func TestHostSubscribesOnceToSubject(t *testing.T) {
 }
 
 // Requests of all hosts reach the hub over one connection to the server.
-func TestSurplusRequestsDelayNoOther(t *testing.T) {
+func TestSurplusRequestsDelayNoOtherHost(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, pc := w.connect("robot"), w.connect("pc")
 	if _, err := pc.Subscribe("_INBOX.pc.x", func(*nats.Msg) {}); err != nil {

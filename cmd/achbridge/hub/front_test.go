@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestFrontPassesOnWhatHostMaySay(t *testing.T) {
+func TestFrontForwardsPermittedLines(t *testing.T) {
 	s := newSpeaker("pc")
 	for _, c := range []struct {
 		line string
@@ -22,7 +22,7 @@ func TestFrontPassesOnWhatHostMaySay(t *testing.T) {
 	}
 }
 
-func TestFrontRefusesWhatHostMustNotSay(t *testing.T) {
+func TestFrontRefusesForbiddenLines(t *testing.T) {
 	long := strings.Repeat("x", 512)
 	for _, c := range []struct {
 		line string
@@ -57,7 +57,7 @@ func TestFrontRefusesWhatHostMustNotSay(t *testing.T) {
 	}
 }
 
-func TestFrontBoundsSubscriptionsOfHost(t *testing.T) {
+func TestFrontLimitsSubscriptionsOfHost(t *testing.T) {
 	s := newSpeaker("pc")
 	for id := range maxSubscriptions + 1 {
 		_, err := s.allow(fmt.Appendf(nil, "SUB _INBOX.pc.x%d %d\r\n", id, id))
@@ -68,7 +68,7 @@ func TestFrontBoundsSubscriptionsOfHost(t *testing.T) {
 }
 
 // The front passes on only messages whose reply subject is in the host's inbox, or that have none.
-func FuzzFrontPassesNoOtherReply(f *testing.F) {
+func FuzzFrontReplySubjectsAreInInbox(f *testing.F) {
 	f.Add([]byte("PUB ach.pc.f.imu _INBOX.pc.x 1\r\n"))
 	f.Add([]byte("PUB a b c 1\r\n"))
 	f.Fuzz(func(t *testing.T, line []byte) {

@@ -10,9 +10,9 @@ import (
 	"achbridge/testnet/await"
 )
 
-// TestAFullHubGoesOn has one host put so much that a nats-server would take no frame of anybody
+// TestFullHubAcceptsFramesOfOtherHosts has one host put so much that a nats-server would take no frame of anybody
 // any more.
-func TestAFullHubGoesOn(t *testing.T) {
+func TestFullHubAcceptsFramesOfOtherHosts(t *testing.T) {
 	w := newWorldWith(t, leastMemory, "greedy", "robot")
 	greedy := w.connect("greedy")
 	robot := w.connect("robot")
@@ -44,7 +44,7 @@ func TestAFullHubGoesOn(t *testing.T) {
 	})
 }
 
-func TestTheHostThatTakesMostLosesItsLargestFrames(t *testing.T) {
+func TestLargestHostLosesItsLargestFrames(t *testing.T) {
 	all := []kept{{"a,1", "a", 10}, {"a,2", "a", 30}, {"b,1", "b", 25}, {"b,2", "b", 20}, {"c,1", "c", 1}}
 	for excess, want := range map[int64][]kept{
 		0:   nil,

@@ -26,7 +26,7 @@ func directory(t *testing.T) Directory {
 
 // The user of a hub, whose process faces the internet, swaps a file for a link while root adds hosts. Root gives that user no file
 // outside of the directory.
-func TestRootFollowsNoLinkOfTheHubsUser(t *testing.T) {
+func TestRootFollowsNoSymlinkOfHubUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		need.Missing(t, "root: run it with sudo")
 	}
@@ -70,7 +70,7 @@ func TestRootFollowsNoLinkOfTheHubsUser(t *testing.T) {
 	}
 }
 
-func TestFilesOfAHubAreReadThroughNoLink(t *testing.T) {
+func TestHubFilesAreNotReadThroughSymlinks(t *testing.T) {
 	d, secret := directory(t), filepath.Join(t.TempDir(), "secret")
 	for _, path := range []string{d.address(), d.certificate(), d.key(), d.hosts()} {
 		text, err := os.ReadFile(path)
@@ -91,7 +91,7 @@ func TestFilesOfAHubAreReadThroughNoLink(t *testing.T) {
 }
 
 // A process of the hub's user can hold the lock of the directory for ever.
-func TestAddEndsWhileTheLockIsHeld(t *testing.T) {
+func TestAddFailsIfLockIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := directory(t)
 		lock, err := os.Open(string(d))

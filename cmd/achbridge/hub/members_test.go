@@ -33,14 +33,14 @@ func TestHostKeepsItsNewestConnections(t *testing.T) {
 }
 
 // The server learns the host's address from the front, which accepts the connection.
-func TestHubKnowsAddressesOfHosts(t *testing.T) {
+func TestHubReportsAddressesOfHosts(t *testing.T) {
 	w := newWorld(t, "robot")
 	robot := w.connect("robot")
 	w.until("it says where robot is", func() bool { h := w.s.report().Hosts[0]; return h.Connected && h.From == robot.LocalAddr() })
 }
 
 // The server's list of closed connections goes back to thousands of them.
-func TestHostConnectsAgainAndAgain(t *testing.T) {
+func TestClosedConnectionsDoNotCountTowardsLimit(t *testing.T) {
 	w := newWorld(t, "robot")
 	for range 2 * maxConnections {
 		w.until("robot is let in", func() bool {
@@ -53,7 +53,7 @@ func TestHostConnectsAgainAndAgain(t *testing.T) {
 	}
 }
 
-func TestGuardBoundsConnectionsOfHost(t *testing.T) {
+func TestGuardLimitsConnectionsOfHost(t *testing.T) {
 	robot, pc := Host{"robot", "ROBOT"}, Host{"pc", "PC"}
 	g := &guard{as: map[uint64]Host{}, hosts: map[string]string{"ROBOT": "robot", "PC": "pc"}}
 	if err := g.let(0, Host{"pc", "ROBOT"}); !errors.Is(err, errUnknown) {
@@ -86,7 +86,7 @@ func (w *world) stalled(host string, lines ...string) {
 }
 
 // The bytes that wait for a host that reads nothing are bounded for all its connections together.
-func TestHostThatReadsNothingIsCutOff(t *testing.T) {
+func TestStalledReaderIsDisconnected(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, pc := w.connect("robot"), w.connect("pc")
 	w.put(robot, "robot", "camera", strings.Repeat("x", hub.MaxPayload))

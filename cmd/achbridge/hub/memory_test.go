@@ -36,7 +36,7 @@ func TestHubLimitsItsMemory(t *testing.T) {
 	}
 }
 
-func TestUnitOfHubLimitsItsMemory(t *testing.T) {
+func TestHubUnitLimitsMemory(t *testing.T) {
 	unit, err := os.ReadFile("../../../packaging/achbridge-hub.service")
 	if err != nil {
 		t.Fatal(err)

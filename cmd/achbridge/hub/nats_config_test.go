@@ -83,7 +83,7 @@ func freePort(t testing.TB) string {
 	return strconv.Itoa(at.(*unix.SockaddrInet4).Port)
 }
 
-func TestANATSServerOfDebianIsAHub(t *testing.T) {
+func TestDebianNATSServerWorksAsHub(t *testing.T) {
 	w, url := debian(t, "robot", "pc")
 	connect := func(host string) *nats.Conn {
 		conn, err := w.dialAt(url, w.credentials(host))
@@ -127,7 +127,7 @@ func TestANATSServerOfDebianIsAHub(t *testing.T) {
 	}
 }
 
-func TestANATSServerOfDebianRefusesWhatAHostMustNotDo(t *testing.T) {
+func TestDebianNATSServerRefusesForbiddenActions(t *testing.T) {
 	w, url := debian(t, "robot", "pc")
 	pc, err := w.dialAt(url, w.credentials("pc"))
 	if err != nil {
@@ -144,8 +144,8 @@ func TestANATSServerOfDebianRefusesWhatAHostMustNotDo(t *testing.T) {
 	}
 }
 
-// docs/fleet.md warns of this attack. A hub of ours has a front, which such a server lacks: see TestAnswersReachNoStreamOfAnother.
-func TestNATSServerOfDebianLetsAnswersReachOtherStreams(t *testing.T) {
+// docs/fleet.md warns of this attack. A hub of ours has a front, which such a server lacks: see TestHubAnswersReachNoStreamOfOtherHost.
+func TestDebianNATSServerAllowsReplyToOtherStream(t *testing.T) {
 	w, url := debian(t, "robot", "pc")
 	conns := map[string]*nats.Conn{}
 	for host, channel := range map[string]string{"robot": "imu", "pc": "x"} {

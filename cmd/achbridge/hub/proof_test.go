@@ -65,7 +65,7 @@ func (w *world) proof(host, nonce string) string {
 	return fmt.Sprintf("CONNECT {\"nkey\":%q,\"sig\":%q,\"headers\":true}\r\n", public, base64.RawURLEncoding.EncodeToString(signature))
 }
 
-func TestFrontPassesOnNothingBeforeProof(t *testing.T) {
+func TestFrontForwardsNothingBeforeAuthentication(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	proof := w.proof("pc", "another nonce")
 	for _, c := range []struct{ line, want string }{
@@ -87,7 +87,7 @@ func TestFrontPassesOnNothingBeforeProof(t *testing.T) {
 	}
 }
 
-func TestStrangersTakeNoPlacesOfHosts(t *testing.T) {
+func TestUnknownClientsTakeNoConnectionsOfHosts(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	w.end()
 	w.connections = 2
@@ -106,7 +106,7 @@ func TestStrangersTakeNoPlacesOfHosts(t *testing.T) {
 	}
 }
 
-func TestHostConnectsWhileStrangersDial(t *testing.T) {
+func TestHostConnectsDuringFloodOfUnknownClients(t *testing.T) {
 	w := newWorld(t, "robot")
 	var stop atomic.Bool
 	var opened atomic.Int64
@@ -149,7 +149,7 @@ type peer struct {
 func (p *peer) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.addr), Port: 1} }
 func (p *peer) Close() error         { p.isClosed = true; return nil }
 
-func TestOldestOfLargestNetworkMakesRoom(t *testing.T) {
+func TestOldestConnectionOfLargestNetworkIsClosed(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		others  []string // addresses before and after those of the largest network

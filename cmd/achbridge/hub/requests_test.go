@@ -11,7 +11,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-func TestRequestsOfHostAreBounded(t *testing.T) {
+func TestRequestsOfHostAreLimited(t *testing.T) {
 	r := newRequests()
 	for count := range maxRequests + 1 {
 		_, err := r.add(&nats.Msg{})
@@ -22,7 +22,7 @@ func TestRequestsOfHostAreBounded(t *testing.T) {
 }
 
 // The server has no limit of its own for pulls that it has not looked at.
-func TestPullsOfHostHaveARate(t *testing.T) {
+func TestFetchesOfHostAreRateLimited(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	pc := w.connect("pc")
 	const surplus, pull = 2000, "$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc"
@@ -40,7 +40,7 @@ func TestPullsOfHostHaveARate(t *testing.T) {
 	}
 }
 
-func TestOneGoroutineWorksForHost(t *testing.T) {
+func TestHostHasOneRequestGoroutine(t *testing.T) {
 	r := newRequests()
 	for _, want := range []bool{true, false} {
 		if begin, err := r.add(&nats.Msg{}); begin != want || err != nil {
@@ -55,7 +55,7 @@ func TestOneGoroutineWorksForHost(t *testing.T) {
 	}
 }
 
-func TestHubAnswersInInboxOfHostAlone(t *testing.T) {
+func TestHubAnswersOnlyInHostInbox(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	for subject, reply := range map[string]string{hub.MakeOf("pc"): hub.FrameSubject("robot", "imu"), hub.ReadOf("pc"): hub.InboxPrefix("robot") + ".x", hub.MakeOf("ghost"): hub.InboxPrefix("ghost") + ".x"} {
 		w.s.maker.take(&nats.Msg{Subject: subject, Reply: reply, Data: []byte("imu")})

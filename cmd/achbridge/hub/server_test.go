@@ -18,7 +18,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-func TestAHostConnectsWithItsCredentialsAlone(t *testing.T) {
+func TestHostConnectsOnlyWithItsCredentials(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	if got, want := w.credentials("robot").Hub, "tls://localhost:4222"; got != want {
 		t.Errorf("got an address %s in the credentials, want %s", got, want)
@@ -50,13 +50,13 @@ func TestAHostConnectsWithItsCredentialsAlone(t *testing.T) {
 }
 
 // What a host may do at all is a test of package bridge/hub.
-func TestAHostMayDoNoMoreThanItNeeds(t *testing.T) {
+func TestHostHasOnlyNeededPermissions(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	w.forbidden(w.connect("pc"), "ach.robot.here", hub.FrameSubject("robot", "imu"), "$JS.API.STREAM.DELETE.robot,imu")
 }
 
 // What is delivered to the subject for requests, as from a consumer of another, is none.
-func TestAFrameIsNoRequestForAStream(t *testing.T) {
+func TestFrameIsNotTakenForStreamRequest(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	pc := w.connect("pc")
 	w.s.maker.take(&nats.Msg{Subject: hub.FrameSubject("pc", "imu"), Reply: hub.InboxPrefix("pc") + ".x", Data: []byte("ghost")})
@@ -70,7 +70,7 @@ func TestAFrameIsNoRequestForAStream(t *testing.T) {
 	}
 }
 
-func TestARemovedHostIsCutOff(t *testing.T) {
+func TestRemovedHostIsDisconnected(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot := w.connect("robot")
 	second := w.connect("robot")
@@ -99,7 +99,7 @@ func TestARemovedHostIsCutOff(t *testing.T) {
 	})
 }
 
-func TestAHostThatIsAddedMayConnect(t *testing.T) {
+func TestAddedHostConnectsWithoutRestart(t *testing.T) {
 	w := newWorld(t)
 	w.add("robot")
 	w.until("robot may connect", func() bool { _, err := w.dial(w.credentials("robot")); return err == nil })
@@ -117,7 +117,7 @@ func TestAHostThatIsAddedMayConnect(t *testing.T) {
 	}
 }
 
-func TestAMistakeInTheFileOfHostsChangesNothing(t *testing.T) {
+func TestInvalidHostsFileKeepsPreviousHosts(t *testing.T) {
 	w := newWorld(t, "robot")
 	if err := os.WriteFile(w.dir.hosts(), []byte("nonsense\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestAMistakeInTheFileOfHostsChangesNothing(t *testing.T) {
 	w.connect("robot")
 }
 
-func TestAHubStartsAgainWithNothingOfBefore(t *testing.T) {
+func TestRestartedHubHasNoOldStreams(t *testing.T) {
 	w := newWorld(t, "robot")
 	robot := w.connect("robot")
 	if text := w.make(robot, "robot", "imu"); text != "" {
@@ -152,7 +152,7 @@ func TestAHubStartsAgainWithNothingOfBefore(t *testing.T) {
 	}
 }
 
-func TestNoFrameReachesAFile(t *testing.T) {
+func TestHubWritesNoFrameToDisk(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot := w.connect("robot")
 	pc := w.connect("pc")
@@ -189,7 +189,7 @@ func TestNoFrameReachesAFile(t *testing.T) {
 	}
 }
 
-func TestTheHubMakesStreamsInBounds(t *testing.T) {
+func TestHubLimitsStreams(t *testing.T) {
 	w := newWorld(t, "robot")
 	robot := w.connect("robot")
 	if got := w.make(robot, "robot", ""); got != "the request names no channel" {
@@ -218,7 +218,7 @@ func TestTheHubMakesStreamsInBounds(t *testing.T) {
 	}
 }
 
-func TestWhatHostsSendAndReceiveIsCounted(t *testing.T) {
+func TestHubMetricsCountHostTraffic(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot := w.connect("robot")
 	pc := w.connect("pc")
@@ -258,7 +258,7 @@ func TestWhatHostsSendAndReceiveIsCounted(t *testing.T) {
 	}
 }
 
-func TestASecondHubOfTheSameDirectoryIsRefused(t *testing.T) {
+func TestSecondHubInDirectoryIsRefused(t *testing.T) {
 	w := newWorld(t)
 	_, err := New(w.s.cfg)
 	if err == nil || !strings.Contains(err.Error(), "a hub (pid ") {

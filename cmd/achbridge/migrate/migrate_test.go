@@ -32,8 +32,8 @@ func scripts(t testing.TB) []string {
 	return list
 }
 
-// TestScriptsBecomeConfigurations compares with the golden files; -update writes them.
-func TestScriptsBecomeConfigurations(t *testing.T) {
+// TestMigrateGoldenFiles compares with the golden files; -update writes them.
+func TestMigrateGoldenFiles(t *testing.T) {
 	for _, path := range scripts(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			script, err := os.ReadFile(path)
@@ -71,7 +71,7 @@ func isGood(t *testing.T, text []byte) {
 	}
 }
 
-func TestNothingOfAchIsNothing(t *testing.T) {
+func TestScriptsWithoutAchdHaveNoConfiguration(t *testing.T) {
 	for _, script := range []string{"", "#!/bin/sh\n# achd pull krang imu\necho reach for achd\n", "cd /opt/ach && make\n", "\x00\xff(("} {
 		if text, found, err := migrate.Translate("x", []byte(script)); found || err != nil || text != nil {
 			t.Errorf("%q: got %q, %v, %v, want nothing", script, text, found, err)
@@ -79,7 +79,7 @@ func TestNothingOfAchIsNothing(t *testing.T) {
 	}
 }
 
-func TestScriptsOfOtherSystemsEditorsAreTheSame(t *testing.T) {
+func TestCarriageReturnsAreIgnored(t *testing.T) {
 	const script = "ach mk imu\nachd pull krang joints\n"
 	want, _, err := migrate.Translate("x", []byte(script))
 	if err != nil {

@@ -36,7 +36,7 @@ func swinging(t *testing.T) (p *Plot, now time.Time) {
 	return p, now.Add(300 * time.Millisecond)
 }
 
-func TestPagesLookAsTheyShould(t *testing.T) {
+func TestPlotGoldenPages(t *testing.T) {
 	for name, s := range map[string]Screen{
 		"80": {80, 24, false, true}, "140": {140, 40, false, true}, "80_color": {80, 24, true, true}, "80_ascii": {80, 24, false, false},
 	} {
@@ -67,14 +67,14 @@ func TestPagesLookAsTheyShould(t *testing.T) {
 	}
 }
 
-func TestNoColorBringsNoEscapes(t *testing.T) {
+func TestPlotWithoutColorHasNoEscapeSequences(t *testing.T) {
 	p, now := swinging(t)
 	if page := p.Page(now, Screen{80, 24, false, true}); strings.Contains(page, "\x1b") {
 		t.Errorf("got %q", page)
 	}
 }
 
-func TestAnyNumbersCanBePlotted(t *testing.T) {
+func TestExtremeNumbersArePlotted(t *testing.T) {
 	for _, xs := range [][]float64{
 		{0, 0}, {1e300, -1e300}, {math.MaxFloat64, -math.MaxFloat64}, {1.7e18, 1.7e18 + 512}, {5e-324, 0}, {math.NaN(), math.Inf(1)}, {math.NaN(), 3}, {7}, {-1e-9, 1e-9},
 	} {
@@ -97,7 +97,7 @@ func TestAnyNumbersCanBePlotted(t *testing.T) {
 	}
 }
 
-func TestALineEndsWithTheNewestFrame(t *testing.T) {
+func TestPlotLineEndsAtNewestFrame(t *testing.T) {
 	p := New("x", 10*time.Second)
 	for n := range 5 {
 		if err := p.Add(zero.Add(time.Duration(n)*time.Second), []values.Number{{Path: "x", X: float64(n)}}); err != nil {
@@ -110,7 +110,7 @@ func TestALineEndsWithTheNewestFrame(t *testing.T) {
 	}
 }
 
-func TestPlotsKeepNoMoreThanAWindow(t *testing.T) {
+func TestPlotDiscardsFramesBeforeWindow(t *testing.T) {
 	p := New("x", time.Second)
 	for n := range 100_000 {
 		if err := p.Add(zero.Add(time.Duration(n)*100*time.Microsecond), []values.Number{{Path: "x", X: float64(n)}}); err != nil {
@@ -125,14 +125,14 @@ func TestPlotsKeepNoMoreThanAWindow(t *testing.T) {
 	}
 }
 
-func TestTooManyLinesAreRefused(t *testing.T) {
+func TestPlotRefusesTooManyLines(t *testing.T) {
 	if err := New("x", time.Second).Add(zero, make([]values.Number, 9)); ui.ExitCode(err) != ui.ExitUsage {
 		t.Errorf("got %v", err)
 	}
 }
 
 // The tail of a frame may have no element, and a later one some.
-func TestFirstNumbersMayComeLate(t *testing.T) {
+func TestPlotShowsValueThatAppearsLater(t *testing.T) {
 	p, s := New("x", time.Second), Screen{80, 24, false, true}
 	for n := range 3 {
 		if err := p.Add(zero.Add(time.Duration(n)*time.Millisecond), nil); err != nil {
@@ -150,7 +150,7 @@ func TestFirstNumbersMayComeLate(t *testing.T) {
 	}
 }
 
-func TestTimesAtTheAxisHaveFewDigits(t *testing.T) {
+func TestAxisTimesHaveFewDigits(t *testing.T) {
 	for _, c := range []struct {
 		seconds    float64
 		most, want int
@@ -162,7 +162,7 @@ func TestTimesAtTheAxisHaveFewDigits(t *testing.T) {
 }
 
 // The rate is that of the window, whatever was before it.
-func TestRateIsThatOfTheWindow(t *testing.T) {
+func TestPlotRateCoversOnlyTheWindow(t *testing.T) {
 	p, at := New("x", 10*time.Second), time.Unix(1000, 0)
 	for _, pause := range []time.Duration{time.Minute, 0} {
 		for range 1000 {

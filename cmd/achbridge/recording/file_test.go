@@ -87,7 +87,7 @@ func library(t testing.TB, path string) *mcap.Reader {
 }
 
 // A file may be cut at any byte: what is in whole chunks is read, and nothing else.
-func TestFileCutShortIsReadUpToItsLastChunk(t *testing.T) {
+func TestTruncatedFileIsReadUpToLastChunk(t *testing.T) {
 	path, _ := written(t, 8)
 	text := contents(t, path)
 	cut := filepath.Join(t.TempDir(), "cut.mcap")
@@ -112,7 +112,7 @@ func TestFileCutShortIsReadUpToItsLastChunk(t *testing.T) {
 }
 
 // After a loss of power a file may have its size with zeros in place of its last bytes.
-func TestZerosAtTheEndAreReadLikeACut(t *testing.T) {
+func TestZerosAtEndAreTreatedAsTruncation(t *testing.T) {
 	path, chunks := written(t, 8)
 	text := contents(t, path)
 	const footer = 36 // bytes of the last record and the magic: a file that lacks only them has all messages
@@ -173,7 +173,7 @@ func TestDamagedAndForeignFilesAreRefused(t *testing.T) {
 }
 
 // A length that was damaged costs no memory.
-func TestSmallFileThatClaimsALargeRecordTakesLittleMemory(t *testing.T) {
+func TestDeclaredRecordSizeDoesNotAllocate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.mcap")
 	text := append(slices.Clone(mcap.Magic), byte(mcap.OpMessage))
 	if err := os.WriteFile(path, binary.LittleEndian.AppendUint64(text, 1<<30), 0o600); err != nil {
@@ -189,7 +189,7 @@ func TestSmallFileThatClaimsALargeRecordTakesLittleMemory(t *testing.T) {
 }
 
 // The reader of the library, which the mcap tools use, takes the index.
-func TestFileIsReadByItsIndex(t *testing.T) {
+func TestIndexIsReadByMCAPLibrary(t *testing.T) {
 	path, _ := written(t, 21)
 	r := library(t, path)
 	info, err := r.Info()
@@ -219,7 +219,7 @@ func TestFileIsReadByItsIndex(t *testing.T) {
 
 // What mcap doctor checks: the checksums of both sections, and that each index leads to
 // what it says.
-func TestFileHasItsChecksums(t *testing.T) {
+func TestFileChecksumsAndIndexes(t *testing.T) {
 	path, _ := written(t, 21)
 	text := contents(t, path)
 	const footer = 9 + 20
@@ -294,7 +294,7 @@ func checkIndexes(t *testing.T, path string, text []byte) {
 }
 
 // The disk is a tmpfs of a MiB.
-func TestFullDiskEndsTheRecordingWithAFileThatIsWhole(t *testing.T) {
+func TestFullDiskEndsRecordingWithCompleteFile(t *testing.T) {
 	dir, path := fullDisk(t), ""
 	path = filepath.Join(dir, "run.mcap")
 	w, err := newWriter(path, map[string]string{"host": "host"})

@@ -53,7 +53,7 @@ func summarized(t *testing.T, path string) error {
 }
 
 // Small files can say much: zeros pack well.
-func TestAForeignFileTakesLittleMemory(t *testing.T) {
+func TestForeignFileMemoryIsLimited(t *testing.T) {
 	zeros := make([]byte, piece)
 	text := string(zeros)
 	for what, write := range map[string]func(w *mcap.Writer, i int) error{
@@ -88,7 +88,7 @@ func TestAForeignFileTakesLittleMemory(t *testing.T) {
 }
 
 // What a recording repeats is kept once.
-func TestRepeatedSchemasAreKeptOnce(t *testing.T) {
+func TestRepeatedSchemasAreStoredOnce(t *testing.T) {
 	path := foreign(t, func(w *mcap.Writer) (err error) {
 		for range 140 {
 			err = errors.Join(err, w.WriteSchema(&mcap.Schema{ID: 1, Name: "x", Encoding: schemaEncoding, Data: make([]byte, piece/2)}))
@@ -100,7 +100,7 @@ func TestRepeatedSchemasAreKeptOnce(t *testing.T) {
 	}
 }
 
-func TestErrorsOfAForeignFileAreNoEscapeSequences(t *testing.T) {
+func TestForeignFileErrorsHaveNoEscapeSequences(t *testing.T) {
 	chunk := mcap.Chunk{Compression: "\x1b[2J", UncompressedSize: 1, Records: []byte{1}}
 	var text bytes.Buffer
 	w, err := mcap.NewWriter(&text, &mcap.WriterOptions{})

@@ -8,7 +8,7 @@ import (
 
 // A channel whose file bears other permissions is the same one, though it may be impossible to open: it is read on, and
 // no frame twice.
-func TestOtherPermissionsDoNotEndARecording(t *testing.T) {
+func TestPermissionChangeDoesNotEndRecording(t *testing.T) {
 	dir := testDir(t)
 	create(t, dir, "imu", 16, 64).put(1)
 	s, err := openStream(dir, "imu", "krang")

@@ -106,21 +106,21 @@ func seen(t *testing.T, p Play) []string {
 	return list
 }
 
-func TestFramesArePutWhenTheyWereCaptured(t *testing.T) {
+func TestPlayPutsFramesAtCaptureTimes(t *testing.T) {
 	want := []string{"imu 1 0s", "krang.imu 1 10ms", "krang.imu 2 50ms", "imu 2 100ms", "imu 3 200ms", "krang.imu 3 250ms", "imu 4 400ms"}
 	if got := seen(t, Play{File: twoChannels(t), Rate: 1}); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestFramesArePutAsLateAsTheyWereRecorded(t *testing.T) {
+func TestPlayAsRecordedPutsFramesAtReadTimes(t *testing.T) {
 	want := []string{"imu 1 0s", "krang.imu 1 40ms", "imu 2 100ms", "imu 3 200ms", "krang.imu 2 250ms", "krang.imu 3 260ms", "imu 4 400ms"}
 	if got := seen(t, Play{File: twoChannels(t), Rate: 1, AsRecorded: true}); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestRateShortensTheTimes(t *testing.T) {
+func TestPlayRateScalesTimes(t *testing.T) {
 	want := []string{"imu 1 0s", "krang.imu 1 5ms", "krang.imu 2 25ms", "imu 2 50ms", "imu 3 100ms", "krang.imu 3 125ms", "imu 4 200ms"}
 	if got := seen(t, Play{File: twoChannels(t), Rate: 2}); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -129,7 +129,7 @@ func TestRateShortensTheTimes(t *testing.T) {
 
 // A frame that lay in its ring for an hour when the recording began does not make the
 // player wait for an hour, and frames of a channel stay in their order.
-func TestFrameFromLongBeforeIsPutAtOnce(t *testing.T) {
+func TestFrameOlderThanRecordingIsPutAtOnce(t *testing.T) {
 	path := fileOf(t,
 		line{channel: "krang.imu", number: 1, read: time.Hour, captured: 0},
 		line{channel: "imu", number: 1, read: time.Hour + 10*milli, captured: time.Hour + 10*milli},
@@ -143,7 +143,7 @@ func TestFrameFromLongBeforeIsPutAtOnce(t *testing.T) {
 }
 
 // That a frame was old when it was recorded is not for this host to answer.
-func TestFrameFromLongBeforeIsNotPutLate(t *testing.T) {
+func TestFrameOlderThanRecordingIsNotLate(t *testing.T) {
 	path := fileOf(t,
 		line{channel: "map", number: 1, read: time.Hour, captured: 0},
 		line{channel: "imu", number: 1, read: time.Hour + 10*milli, captured: time.Hour + 10*milli},
@@ -154,7 +154,7 @@ func TestFrameFromLongBeforeIsNotPutLate(t *testing.T) {
 }
 
 // Whoever makes a channel anew gets no frame of the old one, and is told.
-func TestPlayingEndsWithItsChannel(t *testing.T) {
+func TestPlayEndsWhenChannelIsRemoved(t *testing.T) {
 	path := fileOf(t, line{channel: "imu", number: 1}, line{channel: "imu", number: 2, read: 2000 * milli, captured: 2000 * milli})
 	synctest.Test(t, func(t *testing.T) {
 		dir := testDir(t)
@@ -165,7 +165,7 @@ func TestPlayingEndsWithItsChannel(t *testing.T) {
 	})
 }
 
-func TestChannelsAreMadeAsTheyWereRecorded(t *testing.T) {
+func TestPlayCreatesChannelsWithRecordedGeometry(t *testing.T) {
 	dir := testDir(t)
 	path := fileOf(t, line{channel: "cam", number: 1, frames: 4, size: 10_000}, line{channel: "imu", number: 1})
 	played, err := Play{Dir: dir, File: path, Rate: 1, Patterns: []string{"c*"}, Remap: map[string]string{"cam": "eye"}}.Run(t.Context())
@@ -181,7 +181,7 @@ func TestChannelsAreMadeAsTheyWereRecorded(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBePlayedIsNamed(t *testing.T) {
+func TestPlayErrorNamesTheProblem(t *testing.T) {
 	dir := testDir(t)
 	create(t, dir, "small", 16, 32)
 	feedMirror(t, dir, "krang.imu")
@@ -206,7 +206,7 @@ func TestWhatCannotBePlayedIsNamed(t *testing.T) {
 	}
 }
 
-func TestFileCutShortIsPlayedAsFarAsItGoes(t *testing.T) {
+func TestTruncatedFileIsPlayedUpToLastChunk(t *testing.T) {
 	path, chunks := written(t, 20)
 	if err := os.Truncate(path, chunks[3]+10); err != nil {
 		t.Fatal(err)

@@ -179,7 +179,7 @@ func TestEveryFrameIsRecordedOnce(t *testing.T) {
 	}
 }
 
-func TestPatternsChooseAndWhatTheDaemonKeepsForItselfIsLeftOut(t *testing.T) {
+func TestRecordSelectsChannelsByPattern(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	names := []string{"imu", "joints", "krang.imu", "krang.imu.meta"}
 	for _, name := range names {
@@ -254,7 +254,7 @@ func (f fed) put(n uint64, age time.Duration) {
 	}
 }
 
-func TestFramesOfAMirrorHaveTheTimeOfTheirCapture(t *testing.T) {
+func TestMirrorFramesAreRecordedWithCaptureTime(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	m := feedMirror(t, dir, "krang.imu")
 	end := record(t, Config{Dir: dir, Files: Files{Path: path}})
@@ -283,7 +283,7 @@ func TestFramesOfAMirrorHaveTheTimeOfTheirCapture(t *testing.T) {
 	}
 }
 
-func TestWhatTheRecorderMissesIsCountedAndInTheFile(t *testing.T) {
+func TestMissedFramesAreCountedInFileAndReport(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	imu := create(t, dir, "imu", 8, 64)
 	imu.put(1)
@@ -310,7 +310,7 @@ func TestWhatTheRecorderMissesIsCountedAndInTheFile(t *testing.T) {
 	}
 }
 
-func TestDropsOfTheLedgerAreInTheFile(t *testing.T) {
+func TestFrameCountersAreRecorded(t *testing.T) {
 	t.Parallel() // it waits for seconds
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	create(t, dir, "krang.imu", 16, 64).put(1)
@@ -345,7 +345,7 @@ func TestDropsOfTheLedgerAreInTheFile(t *testing.T) {
 	}
 }
 
-func TestFilesEndBeforeTheyAreTooLarge(t *testing.T) {
+func TestRecordingSplitsFilesBySize(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	const limit = 256 << 10
 	cam := create(t, dir, "cam", 64, 8<<10)
@@ -391,7 +391,7 @@ func TestFilesEndBeforeTheyAreTooLarge(t *testing.T) {
 	}
 }
 
-func TestFilesEndAfterTheirTime(t *testing.T) {
+func TestRecordingSplitsFilesByDuration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.mcap")
 	now := time.Now()
 	f := files{Files: Files{Path: path, MaxTime: 10 * time.Second, Facts: map[string]string{}}, now: func() time.Time { return now }}
@@ -418,7 +418,7 @@ func TestFilesEndAfterTheirTime(t *testing.T) {
 	}
 }
 
-func TestRecordingIsNotWrittenOverNorUnderWhatCannotBe(t *testing.T) {
+func TestRecordRefusesExistingAndInvalidPaths(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
@@ -439,7 +439,7 @@ func TestRecordingIsNotWrittenOverNorUnderWhatCannotBe(t *testing.T) {
 	}
 }
 
-func TestReplacedChannelIsFollowed(t *testing.T) {
+func TestRecordingFollowsReplacedChannel(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	create(t, dir, "imu", 16, 64).put(1)
 	end := record(t, Config{Dir: dir, Files: Files{Path: path}})

@@ -43,7 +43,7 @@ func (o *tells) typeOf(context.Context, string) (*Type, error) {
 	return o.kind, o.err
 }
 
-func TestRecordingTakesTheLaterTypeThatAnOriginTells(t *testing.T) {
+func TestRecordingUsesChangedLayoutOfOrigin(t *testing.T) {
 	t.Parallel() // it waits for seconds
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	imu := mirrorOf(t, dir, "imu")

@@ -6,7 +6,7 @@ import (
 )
 
 // Other programs write messages in any order, and the wall clock may have been set back.
-func TestSummarySpansTheLeastAndTheGreatestLogTime(t *testing.T) {
+func TestSummarySpansMinAndMaxLogTime(t *testing.T) {
 	s, channels := &Summary{}, map[string]*ChannelSummary{}
 	begin := time.Unix(1000, 0)
 	for _, after := range []time.Duration{5, 2, 9, 4, 7} {
@@ -22,7 +22,7 @@ func TestSummarySpansTheLeastAndTheGreatestLogTime(t *testing.T) {
 }
 
 // Only frames whose time of capture is known say how late frames were read.
-func TestLatenessIsThatOfDatedFrames(t *testing.T) {
+func TestLatenessNeedsCaptureTime(t *testing.T) {
 	c := &ChannelSummary{}
 	now := time.Unix(1000, 0)
 	plain, dated := &Topic{}, &Topic{Times: "capture"}

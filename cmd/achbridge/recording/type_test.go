@@ -41,7 +41,7 @@ func typedFile(t testing.TB) string {
 
 // What other programs see: the topic's schema, the bytes as they were in the ring, and frames that
 // do not fit without a schema.
-func TestTypedChannelHasASchemaAndItsBytes(t *testing.T) {
+func TestChannelWithLayoutHasSchemaAndRawBytes(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	imu := create(t, dir, "imu", 16, 64)
 	kind := imuType(t)
@@ -95,7 +95,7 @@ func TestTypedChannelHasASchemaAndItsBytes(t *testing.T) {
 	}
 }
 
-func TestTypesHaveRoomInFilesWithALimit(t *testing.T) {
+func TestSizeLimitIncludesSchemas(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.mcap")
 	l := &layout.Layout{Name: "large", Size: 800, Fields: nil}
 	for i := range 100 {
@@ -135,7 +135,7 @@ func TestTypesHaveRoomInFilesWithALimit(t *testing.T) {
 func fixedNow() time.Time { return time.Unix(1000, 0) }
 
 // A file may come from anybody: what is no plain text is not shown.
-func TestForeignTypesAreNotShown(t *testing.T) {
+func TestInvalidLayoutsOfFileAreNotShown(t *testing.T) {
 	for _, m := range []map[string]string{
 		{"type": "a\x1b[2J"}, {"type": "a", "no_schema": "\n"}, {"type": "a", "renamed": "x"}, {"type": "a", "renamed": `[{"field":"a","as":"\u001b"}]`}, {},
 	} {

@@ -33,7 +33,7 @@ func (s *source) puts(texts ...string) {
 }
 
 // What origins say takes its time: other channels go on meanwhile, and no frame is missed.
-func TestFramesWaitForTheTypeThatTheOriginTells(t *testing.T) {
+func TestFramesWaitForLayoutOfOrigin(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	kind := imuType(t)
 	kind.From = status.TypeFromOrigin
@@ -95,7 +95,7 @@ func TestFramesWaitForTheTypeThatTheOriginTells(t *testing.T) {
 }
 
 // A recording that ends has all frames, whatever it still asks for.
-func TestRecordingEndsWhileAnOriginIsAsked(t *testing.T) {
+func TestRecordingEndsDuringLayoutRequest(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	imu := mirrorOf(t, dir, "imu")
 	asked := make(chan struct{})

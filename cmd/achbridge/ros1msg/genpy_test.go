@@ -253,7 +253,7 @@ func (m maker) fill(b []byte, fields []layout.Field) {
 	}
 }
 
-func TestROSReadsRandomLayoutsAsWeDo(t *testing.T) {
+func TestROSDecodesRandomLayoutsLikeUs(t *testing.T) {
 	m := maker{rand.New(rand.NewPCG(7, 7))}
 	var layouts []layout.Layout
 	var frames [][][]byte
@@ -294,7 +294,7 @@ int main(void) { fwrite(&s, sizeof s, 1, stdout); return 0; }
 `
 
 // What C has put into the struct is told here once more, by hand.
-func TestROSReadsAStructOfC(t *testing.T) {
+func TestROSDecodesStructWrittenByC(t *testing.T) {
 	need.Program(t, "gcc", "gcc")
 	dir := t.TempDir()
 	source, binary := filepath.Join(dir, "a.c"), filepath.Join(dir, "a")

@@ -58,9 +58,9 @@ func request(t *testing.T, conn net.Conn, path string) string {
 	return strings.TrimSpace(line)
 }
 
-// TestNobodyKeepsOthersOut has many connections do nothing, ask slowly, or rest after a
+// TestIdleConnectionsDoNotBlockOthers has many connections do nothing, ask slowly, or rest after a
 // request; health is told at once all the same, and who is being answered stays.
-func TestNobodyKeepsOthersOut(t *testing.T) {
+func TestIdleConnectionsDoNotBlockOthers(t *testing.T) {
 	for name, ties := range map[string]func(*testing.T, net.Conn){
 		"silent":      func(t *testing.T, conn net.Conn) {},
 		"one letter":  func(t *testing.T, conn net.Conn) { _, _ = io.WriteString(conn, "G") },

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestPortAloneIsOpenToThisHostOnly(t *testing.T) {
+func TestPortWithoutAddressListensOnLoopback(t *testing.T) {
 	for text, want := range map[string]string{":0": "127.0.0.1:", "0.0.0.0:0": "[::]:", "127.0.0.1:0": "127.0.0.1:"} {
 		ln, err := ListenHTTP(text)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 
 var someProcess = Process{Called: "daemon", Second: "--control PATH"}
 
-func TestSocketOfALivingDaemonIsKept(t *testing.T) {
+func TestSocketOfRunningDaemonIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sock")
 	ln, err := ListenSocket(path, someProcess)
 	if err != nil {
@@ -27,7 +27,7 @@ func TestSocketOfALivingDaemonIsKept(t *testing.T) {
 	}
 }
 
-func TestSocketOfADeadDaemonIsReplaced(t *testing.T) {
+func TestSocketOfEndedDaemonIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sock")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -51,7 +51,7 @@ func TestSocketOfADeadDaemonIsReplaced(t *testing.T) {
 	}
 }
 
-func TestSocketOfAnHeirIsNotRemoved(t *testing.T) {
+func TestSocketOfSuccessorIsNotRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sock")
 	old, err := ListenSocket(path, someProcess)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestSocketOfAnHeirIsNotRemoved(t *testing.T) {
 	}
 }
 
-func TestSocketPathsThatCannotBe(t *testing.T) {
+func TestInvalidSocketPathsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {

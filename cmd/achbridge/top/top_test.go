@@ -113,7 +113,7 @@ func keyPress(name string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: []rune(name)[0], Text: name}
 }
 
-func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
+func TestTopGoldenPages(t *testing.T) {
 	lost := statusMsg{err: errors.New("no daemon is running (control socket pc.sock)"), at: topDay.Add(35 * time.Second)}
 	later := lost
 	later.at = later.at.Add(12 * time.Second)
@@ -174,7 +174,7 @@ func inside(channel string) valuesMsg {
 		"  text:    " + strings.Repeat("long ", 30)}}
 }
 
-func TestTopAsksForTheValuesOfTheChannelWhoseDetailIsShown(t *testing.T) {
+func TestTopRequestsValuesOfShownChannel(t *testing.T) {
 	asked := []string{}
 	m := topOf(30, 80, 24)
 	m.values = func(channel string) []string {
@@ -212,7 +212,7 @@ func TestTopAsksForTheValuesOfTheChannelWhoseDetailIsShown(t *testing.T) {
 }
 
 // A subscription of a peer is about a channel of this host, too.
-func TestRowsNameTheChannelOfThisHost(t *testing.T) {
+func TestTopRowsNameLocalChannel(t *testing.T) {
 	if r := exportRow(status.Subscription{Channel: "imu", Peer: "pc"}, &history{}); r.channel != "imu" {
 		t.Errorf("what goes out: got %q", r.channel)
 	}
@@ -221,7 +221,7 @@ func TestRowsNameTheChannelOfThisHost(t *testing.T) {
 	}
 }
 
-func TestANarrowTerminalHasADetail(t *testing.T) {
+func TestTopShowsDetailOnNarrowTerminal(t *testing.T) {
 	for width := range 30 {
 		topOf(3, width, 24).after("enter").page()
 	}
@@ -235,7 +235,7 @@ func topRefused(n, second int) statusMsg {
 }
 
 // Whatever is chosen, the page has all that the daemon says of it, and not too many lines.
-func TestTopTellsTheWholeReasonOfTheChosenChannel(t *testing.T) {
+func TestTopShowsFullReasonOfSelectedChannel(t *testing.T) {
 	for _, width := range []int{40, 80, 100, 140} {
 		m := topOf(30, width, 24).after(topRefused(30, 35))
 		for range m.rows {
@@ -279,7 +279,7 @@ func TestTopShowsItsKeys(t *testing.T) {
 	}
 }
 
-func TestTopWithoutUnicodeOrColourIsPlainASCII(t *testing.T) {
+func TestTopWithoutUnicodeAndColourIsASCII(t *testing.T) {
 	m := topOf(30, 80, 24)
 	m.screen.blocks = false
 	for _, m := range []model{m, m.after("end up up up enter")} {
@@ -291,7 +291,7 @@ func TestTopWithoutUnicodeOrColourIsPlainASCII(t *testing.T) {
 	}
 }
 
-func TestTopColourMarksAndTellsNothingMore(t *testing.T) {
+func TestTopColourDoesNotChangeText(t *testing.T) {
 	plain := topOf(30, 80, 24)
 	colour := plain
 	colour.screen.color = true
@@ -301,7 +301,7 @@ func TestTopColourMarksAndTellsNothingMore(t *testing.T) {
 	}
 }
 
-func TestTopSortsTheWorstFirst(t *testing.T) {
+func TestTopSortsWorstFirst(t *testing.T) {
 	names := func(m model) (list []string) {
 		for _, r := range m.rows {
 			list = append(list, strings.TrimPrefix(r.name, "krang.joint-"))
@@ -321,9 +321,9 @@ func TestTopSortsTheWorstFirst(t *testing.T) {
 	}
 }
 
-// TestTopLeavesSlowChannelsAlone: what is put once in ten seconds is ten seconds old
+// TestTopDoesNotMarkSlowChannels: what is put once in ten seconds is ten seconds old
 // without anybody's fault, what is put often, or not any more, is not.
-func TestTopLeavesSlowChannelsAlone(t *testing.T) {
+func TestTopDoesNotMarkSlowChannels(t *testing.T) {
 	begun, old, older := 40.0, 9900.0, 25_000.0
 	slow := func(name string, age, period float64) status.Mirror {
 		return status.Mirror{
@@ -348,7 +348,7 @@ func TestTopLeavesSlowChannelsAlone(t *testing.T) {
 }
 
 // A mirror that gets only late frames is live, and not in order.
-func TestTopSaysLateOfAMirrorThatGetsOnlyLateFrames(t *testing.T) {
+func TestTopShowsLateMirror(t *testing.T) {
 	look := topStatusAt(3, 5)
 	look.Mirrors[1].LateS = 4.2
 	m := model{screen: screen{width: 120, height: 24}}.after(look)
@@ -363,7 +363,7 @@ func TestTopSaysLateOfAMirrorThatGetsOnlyLateFrames(t *testing.T) {
 	}
 }
 
-func TestTopKeepsTheChosenChannelWhereverItGoes(t *testing.T) {
+func TestTopKeepsSelectedChannelWhenRowsMove(t *testing.T) {
 	m := topOf(30, 80, 24).after("down down down")
 	row, _ := m.shown()
 	for _, keys := range []string{"n", "a", "s", "u"} {
@@ -377,7 +377,7 @@ func TestTopKeepsTheChosenChannelWhereverItGoes(t *testing.T) {
 	}
 }
 
-func TestTopCountsAnewWhenTheDaemonDoes(t *testing.T) {
+func TestTopRestartsCountersWithDaemon(t *testing.T) {
 	s := topStatusAt(1, 0)
 	s.PID, s.UptimeS = 8, 1
 	m := topOf(1, 80, 24).after(s)

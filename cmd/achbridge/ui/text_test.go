@@ -2,7 +2,7 @@ package ui
 
 import "testing"
 
-func TestLongLinesAreWrappedWhereTheTerminalEnds(t *testing.T) {
+func TestLongLinesAreWrappedAtTerminalWidth(t *testing.T) {
 	got := broken("the link from krang carries less than it needs", 0, 4, 26)
 	if want := "the link from krang\n    carries less than it\n    needs"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

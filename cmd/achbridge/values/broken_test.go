@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestLongValuesAreBrokenBehindCommas(t *testing.T) {
+func TestLongValuesBreakAfterCommas(t *testing.T) {
 	numbers := "[" + strings.Repeat("[0.25, 1.5], ", 4) + "7] rad"
 	for _, c := range []struct {
 		text            string

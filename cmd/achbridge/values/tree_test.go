@@ -19,7 +19,7 @@ func robot() (*layout.Layout, []byte) {
 	return l, []byte{1, 2, 10, 3, 4, 20, 5, 6, 7, 8, 30, 31, 32, 33}
 }
 
-func TestAnIndexIsThatOfTheNameBeforeIt(t *testing.T) {
+func TestIndexAppliesToPrecedingName(t *testing.T) {
 	l, frame := robot()
 	for path, want := range map[string]string{
 		"legs[].angle[0]": "[1, 3]", "legs.angle[1]": "[2, 4]", "legs[1].angle[0]": "3", "legs[1].angle": "[3, 4]", "legs[].angle": "[[1, 2], [3, 4]]",
@@ -42,7 +42,7 @@ func TestAnIndexIsThatOfTheNameBeforeIt(t *testing.T) {
 }
 
 // Numbers and columns bear the name by which they can be asked for.
-func TestAllOfAnArrayHaveNamesOfTheirOwn(t *testing.T) {
+func TestArrayElementsHaveDistinctNames(t *testing.T) {
 	l, frame := robot()
 	list, err := Numbers(l, frame, []string{"legs[].angle"})
 	if err != nil || len(list) != 4 || list[1].Path != "legs[0].angle[1]" || list[1].X != 2 {

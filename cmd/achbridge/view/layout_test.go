@@ -14,7 +14,7 @@ import (
 )
 
 // Whatever a control socket answers, a layout is a good one or none.
-func TestLayoutOfAnOriginIsCheckedWhereItIsUsed(t *testing.T) {
+func TestLayoutOfOriginIsValidated(t *testing.T) {
 	t.Parallel()
 	good := layout.Layout{Name: "imu", Size: 1, Fields: []layout.Field{{Name: "n", Type: layout.Uint8}}}
 	packed, err := good.Pack()

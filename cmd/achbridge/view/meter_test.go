@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestMeterTellsRateJitterAndSizes(t *testing.T) {
+func TestMeterReportsRateJitterAndSizes(t *testing.T) {
 	m := Meter{Window: time.Second}
 	start := time.Unix(100, 0)
 	for i := range 300 { // every 10 ms, one in two late by 2 ms
@@ -26,7 +26,7 @@ func TestMeterTellsRateJitterAndSizes(t *testing.T) {
 	}
 }
 
-func TestMeterCountsWhatItMissed(t *testing.T) {
+func TestMeterCountsMissedFrames(t *testing.T) {
 	m := Meter{Window: time.Second}
 	start := time.Unix(100, 0)
 	for i := range 10 {
@@ -39,7 +39,7 @@ func TestMeterCountsWhatItMissed(t *testing.T) {
 	}
 }
 
-func TestMeterKnowsSilence(t *testing.T) {
+func TestMeterReportsZeroDuringSilence(t *testing.T) {
 	m := Meter{Window: time.Second}
 	start := time.Unix(100, 0)
 	if r := m.Measure(start); r.Hz != 0 || r.Frames != 0 {
