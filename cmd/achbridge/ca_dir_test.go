@@ -49,7 +49,7 @@ func TestExpiredCertificatesAreRevocableForAYear(t *testing.T) {
 	}
 	expect(second, lately, almost)
 	if _, err := dir.revoke(authority, "old", now); !errors.Is(err, errNoneIssued) {
-		t.Errorf("one that ended more than a year ago: got %v, want %v", err, errNoneIssued)
+		t.Errorf("certificate expired more than a year ago: got %v, want %v", err, errNoneIssued)
 	}
 	fresh := issue("new", -300*day)
 	third, err := dir.revoke(authority, "new", now.AddDate(0, 0, 10)) // more than a year after the end of atlas's certificate
@@ -58,6 +58,6 @@ func TestExpiredCertificatesAreRevocableForAYear(t *testing.T) {
 	}
 	expect(third, lately, fresh)
 	if third.Has(almost) || third.Has(long) {
-		t.Error("the list grows for ever")
+		t.Error("the certificate that expired a year ago is still in the list, want it removed")
 	}
 }

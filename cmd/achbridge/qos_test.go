@@ -39,7 +39,7 @@ func TestCompletedOptionValuesAreValid(t *testing.T) {
 		for _, word := range o.Words {
 			var q rule.QoS
 			if err := q.Set(o.Key, word, config.ReadFile); err != nil || o.Text(q) != word {
-				t.Errorf("%s=%s: got %q, %v, want the same", o.Key, word, o.Text(q), err)
+				t.Errorf("%s=%s: got %q, %v, want the same value", o.Key, word, o.Text(q), err)
 			}
 		}
 	}

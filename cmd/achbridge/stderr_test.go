@@ -62,7 +62,7 @@ func serves(t *testing.T, stderr *os.File) {
 		t.Fatal(err)
 	}
 	if err := await.Receive(t, "the end of the daemon after SIGTERM", ended); err != nil {
-		t.Errorf("the daemon ended with %v, want success", err)
+		t.Errorf("exit of the daemon: got %v, want success", err)
 	}
 }
 
