@@ -20,10 +20,10 @@ func TestHTTPHostsAreCheckedAndReloadable(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 		if err == nil && !slices.Equal(c.HTTPHosts, []string{"robot.example.com", "viz"}) {
-			t.Errorf("%s: got %q", text, c.HTTPHosts)
+			t.Errorf("%s: got %q, want both names", text, c.HTTPHosts)
 		}
 	}
 	if key, _ := keyNamed("http_hosts"); key.fixed {
-		t.Error("a reload does not take http_hosts")
+		t.Error("a reload does not apply http_hosts")
 	}
 }

@@ -52,7 +52,7 @@ func TestSettingsPrecedence(t *testing.T) {
 	}
 }
 
-// types has none: it is for verbs that look at frames, and run does not.
+// types has no flag: commands that decode frames use it, but run does not.
 func TestEveryConfigurationKeyHasFlag(t *testing.T) {
 	s := Defaults()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
@@ -63,7 +63,7 @@ func TestEveryConfigurationKeyHasFlag(t *testing.T) {
 			continue
 		}
 		if key.section() == "achd" && key.kind == aList && flag == nil {
-			continue // whom to trust without proof stands in the file, where it is seen
+			continue // which hosts to trust without proof is only in the file, where it is visible
 		}
 		if flag == nil {
 			t.Errorf("key %s has no flag", key.name)
@@ -72,11 +72,11 @@ func TestEveryConfigurationKeyHasFlag(t *testing.T) {
 		_, rules := flag.Value.(*ruleFlag)
 		_, list := flag.Value.(pflag.SliceValue)
 		if rules != (key.kind == ruleSet) || list != (key.kind != oneValue) {
-			t.Errorf("key %s is of kind %d, its flag a %T", key.name, key.kind, flag.Value)
+			t.Errorf("key %s: kind %d does not match its flag's type %T", key.name, key.kind, flag.Value)
 		}
 		for _, word := range key.words {
 			if err := flag.Value.Set(word); err != nil {
-				t.Errorf("%s: %v, want %s taken", key.name, err, word)
+				t.Errorf("%s: got %v, want %s accepted", key.name, err, word)
 			}
 		}
 	}
@@ -164,7 +164,7 @@ push:
 func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 	_, err := loaded(t, "nme: krang\nmirror:\n  - {match: krang/imu, budget: fast}\nlog: loud\n", map[string]string{"ACHBRIDGE_LISTEN": "8076"}, "--accept", "[")
 	if err == nil {
-		t.Fatal("taken, want it refused")
+		t.Fatal("got no error, want one")
 	}
 	for _, want := range []string{
 		"config.yaml:1:1: nme: unknown key; did you mean name?",
@@ -174,7 +174,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		"--accept: accept[0].match: channel \"[\": not a pattern",
 	} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("got\n%v\nwant it to have %s", err, want)
+			t.Errorf("got\n%v\nwant it to contain %s", err, want)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func TestInvalidPeerErrorSuggestsFix(t *testing.T) {
 	} {
 		_, err := listedPeer(c.text, c.own)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), `"`+strings.TrimSuffix(c.text, ",transport=sctp")) {
-			t.Errorf("%s with %s: got %v, want what was written and %q", c.text, c.own, err, c.want)
+			t.Errorf("%s with %s: got %v, want the entry and %q", c.text, c.own, err, c.want)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestInvalidPeerErrorSuggestsFix(t *testing.T) {
 func TestPeerWithTwoTransportsIsRefused(t *testing.T) {
 	_, err := loaded(t, "transport: auto\npeers: ['krang,transport=sctp', atlas, krang]\n", nil)
 	if err == nil || !strings.Contains(err.Error(), `peers[2] "krang": peers[0] lists the same peer with another transport`) {
-		t.Errorf("got %v, want both places", err)
+		t.Errorf("got %v, want the lines of both entries", err)
 	}
 	if _, err := loaded(t, "transport: auto\npeers: [krang, krang]\n", nil); err != nil {
 		t.Errorf("the same twice: got %v, want no error", err)
