@@ -10,7 +10,7 @@ import (
 	"achbridge/discovery"
 )
 
-// Each source is told by itself, so that the node can give them turns.
+// The node dials the peers of all sources in turn, so dialable keeps the announcements of each source separate.
 func TestAnnouncementsOfEachSourceStaySeparate(t *testing.T) {
 	at := netip.MustParseAddrPort("192.0.2.1:8076")
 	found := []discovery.Peer{

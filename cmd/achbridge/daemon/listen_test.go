@@ -65,16 +65,16 @@ func TestListenErrorNamesThePort(t *testing.T) {
 	defer other.Close()
 	_, err = ListenUDP(other.At.String(), via.Any)
 	if want := fmt.Sprintf("UDP port %d is in use", other.At.Port+1); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("where another has the port for SCTP: got %v, want %q", err, want)
+		t.Errorf("port for SCTP in use: got %v, want %q", err, want)
 	}
 	if s, err := ListenUDP(other.At.String(), via.QUIC); err != nil {
-		t.Errorf("without SCTP: got %v", err)
+		t.Errorf("without SCTP: got %v, want no error", err)
 	} else {
 		s.Close()
 	}
 	for _, mode := range []via.Kind{via.Any, via.SCTP} {
 		if _, err := ListenUDP("127.0.0.1:65535", mode); err == nil || !strings.Contains(err.Error(), "no port is left for SCTP") {
-			t.Errorf("%s on the last port: got %v, want that SCTP has none", mode, err)
+			t.Errorf("%s on the last port: got %v, want an error about the port for SCTP", mode, err)
 		}
 	}
 }

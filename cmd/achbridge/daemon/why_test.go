@@ -36,7 +36,7 @@ func TestWhyResolvesNames(t *testing.T) {
 	}
 }
 
-// Packets to one of a host's addresses may vanish.
+// Packets to one of a host's addresses may be lost, so the probe tries all addresses.
 func TestProbeFindsHostAtAnyAddress(t *testing.T) {
 	listen := func() net.PacketConn {
 		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -54,7 +54,7 @@ func TestProbeFindsHostAtAnyAddress(t *testing.T) {
 			if err != nil {
 				return
 			}
-			clear(b[1:5]) // version negotiation
+			clear(b[1:5]) // version 0 makes the packet a version negotiation
 			answers.WriteTo(b[:n], from)
 		}
 	}()
