@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// crafted is debug information of one unit that no compiler makes. An entry is its number here, then
-// its attributes: 1 the unit, 2 a function, 3 a struct (name, size), 4 a base (type), and 0 ends
-// children.
+// crafted returns debug information of one unit, which no compiler would write. An entry is the
+// number of its abbreviation, then its attributes: 1 the unit, 2 a function, 3 a struct (name, size),
+// 4 a base class (type). 0 ends the children of an entry.
 func crafted(t *testing.T, entries []byte) *Program {
 	t.Helper()
 	abbreviations := []byte{
@@ -32,7 +32,7 @@ func crafted(t *testing.T, entries []byte) *Program {
 	return &Program{path: "crafted", data: data}
 }
 
-// unitHeader is how many bytes are before the entries of a unit.
+// unitHeader is the size of the header before the entries of a unit, in bytes.
 const unitHeader = 11
 
 func TestNestedEntriesDoNotOverflowStack(t *testing.T) {
@@ -53,7 +53,7 @@ func TestNestedEntriesDoNotOverflowStack(t *testing.T) {
 	}
 }
 
-// A struct that has the one before it as a base twice doubles the fields each time.
+// Each struct has the previous one as a base class twice, which doubles the number of fields.
 func TestRepeatedBaseClassesAreLimited(t *testing.T) {
 	entries := []byte{1}
 	before := 0

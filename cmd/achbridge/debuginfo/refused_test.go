@@ -12,7 +12,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// compiled is an object of a C or C++ text.
+// compiled compiles a C or C++ text and returns the path of the object file.
 func compiled(t *testing.T, options, text string) string {
 	t.Helper()
 	args := strings.Fields(options)
@@ -43,7 +43,7 @@ func TestUnsupportedDebugInfoErrorNamesTheReason(t *testing.T) {
 	}
 }
 
-// In C++ an enum says what it is stored as.
+// A C++ enum can have an explicit underlying type.
 func TestEnumHasTypeOfItsStorage(t *testing.T) {
 	p, err := Open(compiled(t, "g++ -g", "enum class gear : signed char { park, drive }; enum class mode : unsigned { off, on }; struct T { gear g; mode m; } t;"))
 	if err != nil {
@@ -62,11 +62,11 @@ func TestLinkedTypeUnitsAreRefused(t *testing.T) {
 		_, _, err = p.Layout("T")
 	}
 	if err == nil || !strings.Contains(err.Error(), "without -fdebug-types-section") {
-		t.Errorf("got %v, want how to build without", err)
+		t.Errorf("got %v, want the option without which to build", err)
 	}
 }
 
-// testdata/state.o was made of state.rs there:
+// testdata/state.o was compiled from testdata/state.rs:
 //
 //	rustc --crate-type=lib --emit=obj -g -o state.o state.rs
 func TestLayoutOfRustStruct(t *testing.T) {
@@ -138,7 +138,7 @@ func TestAmbiguousStructErrorNamesTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err = p.Layout("T"); err != nil {
-		t.Errorf("two that are alike: %v", err)
+		t.Errorf("two equal structs: got %v, want no error", err)
 	}
 	if list := p.Structs(); len(list) == 0 || list[len(list)-1] != (Struct{"T", 4, "a.c"}) && !has(list, Struct{"T", 4, "a.c"}) {
 		t.Errorf("got %v, want T once", list)
@@ -166,9 +166,9 @@ func TestLayoutOfTemplatesAndWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l.Name != "robot::Imu" || l.Tail != "rest" || l.Counter != "" || !strings.Contains(strings.Join(warnings, "\n"), "p is a pointer") || !strings.Contains(strings.Join(warnings, "\n"), "u is a union") {
-		t.Errorf("got %+v, %q", l, warnings)
+		t.Errorf("got %+v, %q, want robot::Imu with tail rest, and warnings about the pointer and the union", l, warnings)
 	}
 	if l, _, err := p.Layout("robot::Vec<float, 2>"); err != nil || l.Name != "robot::Vec(float, 2)" {
-		t.Errorf("got %v, %v", l, err)
+		t.Errorf("got %v, %v, want robot::Vec(float, 2)", l, err)
 	}
 }
