@@ -10,7 +10,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// Of a host that has achd alone only what came here is known, and the diagnosis says so.
+// achd sends no counters: the diagnosis states that only the frames that arrived are known.
+
 func TestDiagnosisOfMirrorFromAchd(t *testing.T) {
 	since := 20.0
 	for name, c := range map[string]struct {

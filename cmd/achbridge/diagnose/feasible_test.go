@@ -10,8 +10,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// ages plays a link that sends the newest frame whenever it is free, and returns
-// the mean age in the mirror and the mean of its peaks.
+// ages simulates a link that sends the newest frame whenever the link is free. It returns
+// the mean age of the mirror and the mean of the age's peaks.
 func ages(d Demand) (mean, peak float64) {
 	T, S, P := 1/d.Hz, d.sending().Seconds(), d.delay.Seconds()
 	at, had, first, area, peaks, count := 0.0, -1.0, 0.0, 0.0, 0.0, 0
@@ -46,7 +46,7 @@ func TestBestAgeMatchesSimulatedLink(t *testing.T) {
 	} {
 		mean, peak := d.best()
 		realMean, realPeak := ages(d)
-		slack := 0.5/d.Hz + 1e-4 // the formulas are means over how frames and sending meet
+		slack := 0.5/d.Hz + 1e-4 // the formulas are means over all phases between captures and sending
 		if math.Abs(mean.Seconds()-realMean) > slack || math.Abs(peak.Seconds()-realPeak) > slack {
 			t.Errorf("%+v: got mean %v, peak %v, want %.1f ms, %.1f ms within %.1f ms", d, mean, peak, realMean*1e3, realPeak*1e3, slack*1e3)
 		}
@@ -61,7 +61,7 @@ func TestInfeasibleBudgetIsReported(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for _, fits := range []Demand{
-		{Bytes: 5_000_000, Hz: 30, Budget: 230 * time.Millisecond, Rate: 180e6}, // the newest, now and then, in time
+		{Bytes: 5_000_000, Hz: 30, Budget: 230 * time.Millisecond, Rate: 180e6}, // some frames are in time
 		{Bytes: 5_000_000, Hz: 30, Budget: time.Millisecond},                    // the rate is not known
 		{Bytes: 0, Hz: 30, Budget: time.Millisecond, Rate: 1},
 	} {
@@ -107,6 +107,6 @@ func TestUnfitReportsDemandOnce(t *testing.T) {
 		said += len(Unfit(seen, []Demand{d}))
 	}
 	if said != 1 {
-		t.Errorf("said %d times, want once, after %d looks in a row", said, unfitFor)
+		t.Errorf("got %d reports, want 1, after %d samples in a row", said, unfitFor)
 	}
 }

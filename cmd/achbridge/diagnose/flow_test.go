@@ -25,7 +25,7 @@ func TestSupersededFramesOnIdleLinkHaveNote(t *testing.T) {
 		for _, n := range f.notes(Well) {
 			got = n.Cause
 			if !strings.Contains(n.Text, fmt.Sprintf("%d of %d frames", c.spared, c.hz)) || n.Cure != "" {
-				t.Errorf("%s: got %+v, want the number of frames and no cure", name, n)
+				t.Errorf("%s: got %+v, want the number of frames and no fix", name, n)
 			}
 		}
 		if got != c.want {

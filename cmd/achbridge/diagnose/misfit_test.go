@@ -24,7 +24,7 @@ func TestMismatchIsDiagnosisOnlyWithoutOtherProblem(t *testing.T) {
 		m.Misfit, m.Delivered, m.Superseded = bad, 3000, 3000
 	})
 	if list := Findings(s); list[0].Cause == status.CauseTypeMisfit || list[len(list)-1].Cause != status.CauseTypeMisfit {
-		t.Errorf("got %+v, want the misfit as a note", list)
+		t.Errorf("got %+v, want the mismatch only as a note", list)
 	}
 }
 
