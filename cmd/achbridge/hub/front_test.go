@@ -67,7 +67,7 @@ func TestFrontLimitsSubscriptionsOfHost(t *testing.T) {
 	}
 }
 
-// The front passes on only messages whose reply subject is in the host's inbox, or that have none.
+// The front forwards only messages without a reply subject, or with one in the host's inbox.
 func FuzzFrontReplySubjectsAreInInbox(f *testing.F) {
 	f.Add([]byte("PUB ach.pc.f.imu _INBOX.pc.x 1\r\n"))
 	f.Add([]byte("PUB a b c 1\r\n"))
@@ -79,7 +79,7 @@ func FuzzFrontReplySubjectsAreInInbox(f *testing.F) {
 		}
 		words := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' }) // as the server does
 		if len(words) == 4 && !strings.HasPrefix(words[2], "_INBOX.pc.") || len(words) < 3 || len(words) > 4 || words[0] != "PUB" || words[len(words)-1] == "" {
-			t.Errorf("%q is passed on", line)
+			t.Errorf("%q was forwarded, want it refused", line)
 		}
 	})
 }

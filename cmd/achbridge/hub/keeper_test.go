@@ -10,8 +10,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// TestFullHubAcceptsFramesOfOtherHosts has one host put so much that a nats-server would take no frame of anybody
-// any more.
+// TestFullHubAcceptsFramesOfOtherHosts lets one host put more than fits into the hub's memory. A nats-server by itself would
+// then refuse the frames of all hosts.
 func TestFullHubAcceptsFramesOfOtherHosts(t *testing.T) {
 	w := newWorldWith(t, leastMemory, "greedy", "robot")
 	greedy := w.connect("greedy")
@@ -37,9 +37,9 @@ func TestFullHubAcceptsFramesOfOtherHosts(t *testing.T) {
 	})
 	w.until("frames were dropped", func() bool { return w.s.report().Dropped > 0 })
 	if used := w.s.keeper.used(); used > leastMemory {
-		t.Errorf("the frames take %d MiB, want %d at most", used>>20, leastMemory>>20)
+		t.Errorf("got frames of %d MiB, want at most %d", used>>20, leastMemory>>20)
 	}
-	w.until("the log names the host that takes most", func() bool {
+	w.until("the log names the host that uses most memory", func() bool {
 		return strings.Contains(w.logs.String(), "memory is full") && strings.Contains(w.logs.String(), "hosts=[greedy]")
 	})
 }
