@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the golden files anew; then look 
 
 var zero = time.Unix(1000, 0)
 
-// swinging is a plot of two lines over 12 s at 100 Hz, the last 300 ms ago.
+// swinging returns a plot of two lines over 12 s at 100 Hz. Its newest frame is 300 ms old.
 func swinging(t *testing.T) (p *Plot, now time.Time) {
 	t.Helper()
 	p = New("krang/imu", 10*time.Second)
@@ -45,11 +45,11 @@ func TestPlotGoldenPages(t *testing.T) {
 		got := p.Page(now, s) + "\n"
 		for line := range strings.Lines(got) {
 			if ansi.StringWidth(line) > s.Width {
-				t.Errorf("%s: wider than %d: %s", name, s.Width, line)
+				t.Errorf("%s: want at most %d columns, got %s", name, s.Width, line)
 			}
 		}
 		if n := strings.Count(got, "\n"); n > s.Height {
-			t.Errorf("%s: %d lines on a screen of %d", name, n, s.Height)
+			t.Errorf("%s: got %d lines, want at most %d", name, n, s.Height)
 		}
 		file := filepath.Join("testdata", "plot_"+name+".golden")
 		if *update {
@@ -62,7 +62,7 @@ func TestPlotGoldenPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal([]byte(got), want) {
-			t.Errorf("%s: got\n%s\nwant\n%s\nif it is right: go test -update", name, got, want)
+			t.Errorf("%s: got\n%s\nwant\n%s\n(go test -update rewrites it)", name, got, want)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestExtremeNumbersArePlotted(t *testing.T) {
 		for _, s := range []Screen{{80, 24, false, true}, {1, 1, true, true}, {20, 5, false, false}, {300, 100, true, true}} {
 			for _, later := range []time.Duration{0, time.Second, time.Hour} {
 				if page := p.Page(zero.Add(later), s); page == "" {
-					t.Errorf("%v on %+v: nothing", xs, s)
+					t.Errorf("%v on %+v: got an empty page", xs, s)
 				}
 			}
 		}
@@ -118,20 +118,20 @@ func TestPlotDiscardsFramesBeforeWindow(t *testing.T) {
 		}
 	}
 	if len(p.slots) > slots+2 || len(p.slots) < slots/2 {
-		t.Errorf("%d slots", len(p.slots))
+		t.Errorf("got %d slots, want only those of the window", len(p.slots))
 	}
 	if low, high, _ := p.span(0, p.newest); high != 99_999 || low < 89_000 || low > 90_020 {
-		t.Errorf("from %v to %v", low, high)
+		t.Errorf("got an axis from %v to %v, want only values of the window", low, high)
 	}
 }
 
 func TestPlotRefusesTooManyLines(t *testing.T) {
 	if err := New("x", time.Second).Add(zero, make([]values.Number, 9)); ui.ExitCode(err) != ui.ExitUsage {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error about the number of lines", err)
 	}
 }
 
-// The tail of a frame may have no element, and a later one some.
+// The tail of a frame may be empty while that of a later frame has elements.
 func TestPlotShowsValueThatAppearsLater(t *testing.T) {
 	p, s := New("x", time.Second), Screen{80, 24, false, true}
 	for n := range 3 {
@@ -140,7 +140,7 @@ func TestPlotShowsValueThatAppearsLater(t *testing.T) {
 		}
 	}
 	if page := p.Page(zero.Add(3*time.Millisecond), s); !strings.Contains(page, "no number yet") {
-		t.Errorf("got %s, want that there is no number", page)
+		t.Errorf("got %s, want a text that there is no number", page)
 	}
 	if err := p.Add(zero.Add(3*time.Millisecond), []values.Number{{Path: "path[0]", X: 7}}); err != nil {
 		t.Fatal(err)
@@ -156,12 +156,11 @@ func TestAxisTimesHaveFewDigits(t *testing.T) {
 		most, want int
 	}{{6, 8, 7}, {6, 5, 5}, {10, 5, 5}, {10, 8, 6}, {60, 9, 9}, {60, 8, 7}, {11, 8, 3}, {3600, 9, 9}, {1, 5, 5}, {13, 2, 2}, {7.3, 9, 2}, {10, 1, 2}} {
 		if got := ticks(c.seconds, c.most); got != c.want {
-			t.Errorf("%v s, %d at most: got %d, want %d", c.seconds, c.most, got, c.want)
+			t.Errorf("%v s, at most %d: got %d, want %d", c.seconds, c.most, got, c.want)
 		}
 	}
 }
 
-// The rate is that of the window, whatever was before it.
 func TestPlotRateCoversOnlyTheWindow(t *testing.T) {
 	p, at := New("x", 10*time.Second), time.Unix(1000, 0)
 	for _, pause := range []time.Duration{time.Minute, 0} {
