@@ -19,11 +19,11 @@ import (
 	"achbridge/localach"
 )
 
-// line is a frame of a file that is made for a test.
+// line is a frame of a test file.
 type line struct {
 	channel           string
 	number            uint64
-	read, captured    time.Duration // since its beginning
+	read, captured    time.Duration // since the beginning of the recording
 	frames, size, len int
 }
 
@@ -51,7 +51,8 @@ func fileOf(t *testing.T, lines ...line) string {
 
 const milli = time.Millisecond
 
-// twoChannels are frames of this host, and of a mirror that came 30, 200 and 10 ms late.
+// twoChannels writes a file with frames of this host and of a mirror, whose frames were read 30, 200 and 10 ms after their
+// capture.
 func twoChannels(t *testing.T) string {
 	return fileOf(t,
 		line{channel: "imu", number: 1, read: 0, captured: 0},
@@ -64,7 +65,7 @@ func twoChannels(t *testing.T) string {
 	)
 }
 
-// seen plays in virtual time, and tells when each frame could be read: "imu 2 100ms".
+// seen plays in virtual time, and returns the time at which each frame could be read, as in "imu 2 100ms".
 func seen(t *testing.T, p Play) []string {
 	t.Helper()
 	var list []string
@@ -127,8 +128,8 @@ func TestPlayRateScalesTimes(t *testing.T) {
 	}
 }
 
-// A frame that lay in its ring for an hour when the recording began does not make the
-// player wait for an hour, and frames of a channel stay in their order.
+// A frame that had been in its ring for an hour when the recording began does not make the
+// player wait for an hour. Frames of a channel keep their order.
 func TestFrameOlderThanRecordingIsPutAtOnce(t *testing.T) {
 	path := fileOf(t,
 		line{channel: "krang.imu", number: 1, read: time.Hour, captured: 0},
@@ -142,18 +143,18 @@ func TestFrameOlderThanRecordingIsPutAtOnce(t *testing.T) {
 	}
 }
 
-// That a frame was old when it was recorded is not for this host to answer.
+// The age that a frame had when it was recorded does not count as lateness of the player.
 func TestFrameOlderThanRecordingIsNotLate(t *testing.T) {
 	path := fileOf(t,
 		line{channel: "map", number: 1, read: time.Hour, captured: 0},
 		line{channel: "imu", number: 1, read: time.Hour + 10*milli, captured: time.Hour + 10*milli},
 	)
 	if played, err := (Play{Dir: testDir(t), File: path, Rate: 1}).Run(t.Context()); err != nil || played.Late > time.Minute {
-		t.Errorf("got %+v, %v", played, err)
+		t.Errorf("got %+v, %v, want no late frame", played, err)
 	}
 }
 
-// Whoever makes a channel anew gets no frame of the old one, and is told.
+// The player must not put frames into a new channel with the name of the removed one. It returns an error.
 func TestPlayEndsWhenChannelIsRemoved(t *testing.T) {
 	path := fileOf(t, line{channel: "imu", number: 1}, line{channel: "imu", number: 2, read: 2000 * milli, captured: 2000 * milli})
 	synctest.Test(t, func(t *testing.T) {

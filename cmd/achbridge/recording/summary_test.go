@@ -17,11 +17,10 @@ func TestSummarySpansMinAndMaxLogTime(t *testing.T) {
 		t.Errorf("got %v to %v, %v s, want the second 2 to 9", s.Start, s.End, s.Seconds)
 	}
 	if hz := s.Channels[0].Hz; hz != 4.0/7 {
-		t.Errorf("got %v Hz, want four in 7 s", hz)
+		t.Errorf("got %v Hz, want 4 frames in 7 s", hz)
 	}
 }
 
-// Only frames whose time of capture is known say how late frames were read.
 func TestLatenessNeedsCaptureTime(t *testing.T) {
 	c := &ChannelSummary{}
 	now := time.Unix(1000, 0)
