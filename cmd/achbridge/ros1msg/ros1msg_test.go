@@ -70,6 +70,6 @@ float32 y
 func TestLayoutWithTailHasNoSchema(t *testing.T) {
 	l := layout.Layout{Name: "path", Size: 4, Tail: "p", Counter: "n", Fields: []layout.Field{{Name: "n", Type: layout.Int32}, {Name: "p", Offset: 4, Type: layout.Int16}}}
 	if s, err := ros1msg.Of(&l); err == nil || !strings.Contains(err.Error(), "by p") {
-		t.Errorf("got %+v, %v", s, err)
+		t.Errorf("got %+v, %v, want an error", s, err)
 	}
 }
