@@ -17,6 +17,6 @@ func TestPortWithoutAddressListensOnLoopback(t *testing.T) {
 		ln.Close()
 	}
 	if ln, err := ListenHTTP(""); ln != nil || err != nil {
-		t.Errorf("off: got %v, %v", ln, err)
+		t.Errorf("without an address: got %v, %v, want no listener and no error", ln, err)
 	}
 }

@@ -47,7 +47,7 @@ func TestSocketOfEndedDaemonIsReplaced(t *testing.T) {
 	conn.Close()
 	ln.Close()
 	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 0 {
-		t.Errorf("%v left behind", entries)
+		t.Errorf("got files %v after the end of the daemon, want none", entries)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestSocketOfSuccessorIsNotRemoved(t *testing.T) {
 
 	old.Close()
 	if _, err := os.Stat(path); err != nil {
-		t.Errorf("the heir's socket is gone: %v", err)
+		t.Errorf("the successor's socket was removed: %v", err)
 	}
 }
 
