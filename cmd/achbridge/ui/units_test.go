@@ -2,7 +2,7 @@ package ui
 
 import "testing"
 
-// What is printed is less than a thousand of its unit, and has no more figures than the rest.
+// Each printed number is below a thousand of its unit, or below 1024 if it is in bytes.
 func TestUnitIsChosenAfterRounding(t *testing.T) {
 	for got, want := range map[string]string{
 		BitRate(999_960).String():   "1 Mbit/s",
