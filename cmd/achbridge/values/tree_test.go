@@ -8,7 +8,7 @@ import (
 	"achbridge/bridge/layout"
 )
 
-// robot has two legs of two angles each, a table of two rows, and a tail of joints.
+// robot returns a layout and a frame with two legs of two angles each, a table of two rows, and a tail of joints.
 func robot() (*layout.Layout, []byte) {
 	u8 := func(name string, at int, count ...int) layout.Field {
 		return layout.Field{Name: name, Type: layout.Uint8, Offset: at, Count: count}
@@ -37,11 +37,11 @@ func TestIndexAppliesToPrecedingName(t *testing.T) {
 		}
 	}
 	if text, err := (&Printer{Layout: l, Fields: []string{"path[].x[0]"}}).Frame(time.Time{}, frame[:10]); err != nil || !strings.Contains(string(text), "[]") {
-		t.Errorf("a frame without joints: got %s, %v", text, err)
+		t.Errorf("frame without joints: got %s, %v", text, err)
 	}
 }
 
-// Numbers and columns bear the name by which they can be asked for.
+// Each number and column has the name with which a user can select it.
 func TestArrayElementsHaveDistinctNames(t *testing.T) {
 	l, frame := robot()
 	list, err := Numbers(l, frame, []string{"legs[].angle"})
