@@ -27,7 +27,7 @@ func TestACopiedImageIsSaidOnAllThreeHosts(t *testing.T) {
 	}
 }
 
-// The cure is for the host that sends the commands.
+// The fix is for the host that sends the commands.
 func TestAnotherMachineIsAcceptedWhereCommandsGoFrom(t *testing.T) {
 	pc := status.Report{Host: "pc", Locals: []status.Local{{Channel: "goal", Exported: true}}, Links: []status.Link{{Peer: "robot", State: status.LinkUp}},
 		Pushes: []status.Push{{Push: rule.Push{Channel: "goal", Host: "robot"}, State: status.PushWaiting, Reason: "robot: it runs on another machine", Cause: status.CauseOtherMachine}}}

@@ -7,7 +7,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-// waited has both hosts tell for which share of the time their daemons waited for a processor.
+// waited sets the shares of time that the daemons of both hosts waited for a CPU.
 func waited(s *Snapshot, l *status.Link, origin, reader float64) {
 	if l.Inbound == nil {
 		l.Inbound, s.Before.Links[0].Inbound = &status.InboundPath{AtS: 12}, &status.InboundPath{AtS: 10}
@@ -15,7 +15,7 @@ func waited(s *Snapshot, l *status.Link, origin, reader float64) {
 	l.Inbound.ProcessorWait, s.After.ProcessorWait = &origin, &reader
 }
 
-// full is a mirror that misses most frames, and a link that was full by what the origin tells.
+// full makes the mirror miss most frames, and the link full according to the origin.
 func full(s *Snapshot, m *status.Mirror, l *status.Link) {
 	m.Bytes, m.Delivered, m.Superseded = 5000, 5840, 160
 	s.Before.Links[0].Inbound = &status.InboundPath{AtS: 10}

@@ -46,7 +46,7 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-// sizeOf is how many bytes a definition has.
+// sizeOf returns the size of a message of a definition, in bytes.
 func sizeOf(t *testing.T, s *ros1msg.Schema) int {
 	parts := strings.Split(s.Text, strings.Repeat("=", 80)+"\n")
 	known := map[string]int{}

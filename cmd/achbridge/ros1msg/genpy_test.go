@@ -92,7 +92,7 @@ func ask(t *testing.T, all []asked) (answers [][]answer) {
 func expected(out map[string]layout.Value, names map[string]string, path, plain string, v layout.Value) {
 	f := v.Field()
 	if f.Union || f.Bits > 0 || f.Type == layout.Char || f.Type == layout.Bytes {
-		return // bytes, which the frame as a whole tells
+		return // bytes, compared through the whole frame
 	}
 	if _, ok := v.Len(); ok {
 		for i, e := range flat(v) {
@@ -293,7 +293,7 @@ struct state {
 int main(void) { fwrite(&s, sizeof s, 1, stdout); return 0; }
 `
 
-// What C has put into the struct is told here once more, by hand.
+// These values repeat those that C puts into the struct.
 func TestROSReadsAStructOfC(t *testing.T) {
 	need.Program(t, "gcc", "gcc")
 	dir := t.TempDir()

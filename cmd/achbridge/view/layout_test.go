@@ -13,7 +13,7 @@ import (
 	"achbridge/cmd/achbridge/api"
 )
 
-// Whatever a control socket answers, a layout is a good one or none.
+// A layout from the control socket is valid or refused.
 func TestLayoutOfAnOriginIsCheckedWhereItIsUsed(t *testing.T) {
 	t.Parallel()
 	good := layout.Layout{Name: "imu", Size: 1, Fields: []layout.Field{{Name: "n", Type: layout.Uint8}}}
