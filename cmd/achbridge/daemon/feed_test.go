@@ -123,7 +123,7 @@ func TestFeedNeverWaitsForABrowser(t *testing.T) {
 	if len(f.viewers) != 1 || !f.viewers[quick] {
 		t.Errorf("%d browsers are left, want the quick one", len(f.viewers))
 	}
-	for range mostViewers - 1 {
+	for range mostBrowsers - 1 {
 		if _, ok := f.enter(viewer{}); !ok {
 			t.Fatal("turned away too soon")
 		}
