@@ -31,9 +31,7 @@ const goneAfter = 2 * time.Second
 // arrive. If we send no frames, it is silent if no packet at all has arrived for that time and one
 // interval of the transport's keep-alives.
 func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
-	if n := l.s.Heard(); n != l.silence.packets {
-		l.silence.packets, l.silence.receivedAt = n, now
-	}
+	l.heardAt(now)
 	if l.overHub() {
 		return l.silence.receivedAt, now-l.silence.receivedAt >= l.patience()
 	}
@@ -41,6 +39,14 @@ func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
 		return l.silence.receivedAt, true
 	}
 	return l.frames.Unanswered(now)
+}
+
+// heardAt returns when a packet of the peer was noticed last.
+func (l *link) heardAt(now time.Duration) time.Duration {
+	if n := l.s.Heard(); n != l.silence.packets {
+		l.silence.packets, l.silence.receivedAt = n, now
+	}
+	return l.silence.receivedAt
 }
 
 // silentText returns the reason why the mirrors of a silent link are not fed.
