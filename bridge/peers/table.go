@@ -223,7 +223,7 @@ func (t *Table) Dialled(now time.Duration, d *Dial, s *End, err error, v View) O
 		err = errTooManyLinks
 	}
 	p.failures++
-	if l := v.linkTo(p); l == nil || !l.IsSilent { // otherwise it is in the log
+	if d.Silent == nil || v.linkTo(p) == nil { // otherwise the silence is in the log
 		t.unreached(now, p, err)
 	}
 	return outcome
@@ -331,7 +331,7 @@ func (t *Table) Unlinked(now time.Duration, l *Link, end LinkEnd) {
 			}
 		}
 		if end.SaidGoodbye {
-			p.lastLink, p.dueAt = left, now+firstPeriod
+			p.lastLink, p.dueAt = left, max(p.dueAt, now+firstPeriod)
 		}
 	}
 }
