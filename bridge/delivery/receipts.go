@@ -10,9 +10,8 @@ import (
 // Feedback may use a twentieth of the bytes that it acknowledges, so on a slow link a report
 // covers several packets. The end of a large frame, and a packet after a pause, is
 // reported at once. For small packets the share may be larger, 20 bytes each: where loss has
-// shrunk the transport's window, late feedback delays the packets that follow. Without credit,
-// the time between two reports is that for which the packet has waited in queues, from 50 to
-// 250 ms: what its sender decides then has an effect only when the queue has drained. Receipts is not safe for concurrent use.
+// shrunk the transport's window, late feedback delays the packets that follow. Receipts is
+// not safe for concurrent use.
 type Receipts struct {
 	packets  Recent
 	arrived  [64]time.Duration // arrival times of the latest packets, indexed by number modulo 64
@@ -24,8 +23,6 @@ type Receipts struct {
 	told     uint64            // packets.newest in the last report
 	credit   int               // bytes that feedback may use, times feedbackPart
 	count    uint64            // packets received, without duplicates
-	least    least             // arrival time less send time, of the packets that waited in no queue
-	queued   time.Duration     // time for which the newest packet has waited in queues
 }
 
 const (
@@ -33,7 +30,6 @@ const (
 	mostUnreported = 48 // packets: those beyond the next report's bitmap would count as lost
 	reportInterval = 500 * time.Microsecond
 	newsInterval   = 50 * time.Millisecond // time after the last report when the next one needs no credit
-	clockRange     = 1 << 60               // makes differences of two clocks positive
 	reminderAfter  = 250 * time.Millisecond
 	feedbackPart   = 20   // bytes of frames that earn one byte of feedback
 	smallPacket    = 400  // least size, in bytes, that counts for the credit
@@ -57,13 +53,11 @@ const (
 	Complete              // the last part of a frame: its sender waits for the acknowledgement
 )
 
-// Received records a packet of size bytes that was sent at the time sent by the peer's clock. It
-// reports false for a duplicate.
-func (r *Receipts) Received(now, sent time.Duration, number uint64, size int, cargo Cargo) bool {
+// Received records a packet of size bytes. It reports false for a duplicate.
+func (r *Receipts) Received(now time.Duration, number uint64, size int, cargo Cargo) bool {
 	if !r.packets.Add(number) {
 		return false
 	}
-	r.wait(now, now-sent)
 	r.count++
 	r.arrived[number%64] = now
 	if cargo == Nothing {
@@ -76,13 +70,6 @@ func (r *Receipts) Received(now, sent time.Duration, number uint64, size int, ca
 	r.complete = r.complete || cargo == Complete
 	r.credit = min(r.credit+max(size+HeaderBytes, smallPacket), feedbackBurst*feedbackPart)
 	return true
-}
-
-// wait notes the one-way delay of a packet, which includes the unknown offset of the clocks.
-func (r *Receipts) wait(now, delay time.Duration) {
-	delay += clockRange
-	r.least.note(now, delay)
-	r.queued = delay - r.least.value()
 }
 
 // Count returns how many packets have arrived, and how many with a number below the newest
@@ -104,7 +91,7 @@ func (r *Receipts) Due(delay time.Duration) (at time.Duration, ok bool) {
 	case r.waiting >= mostUnreported:
 		return r.since, true
 	case r.credit < reportBytes*feedbackPart:
-		return max(r.since+delay, r.reported+min(max(newsInterval, r.queued), reminderAfter)), true
+		return max(r.since+delay, r.reported+newsInterval), true
 	case r.waiting >= reportPackets:
 		return r.since, true
 	}

@@ -11,12 +11,12 @@ import (
 func TestReceiptsTellWhatArrived(t *testing.T) {
 	r := &Receipts{}
 	for _, n := range []uint64{3, 1, 4, 70} {
-		if !r.Received(ms, ms, n, 1000, Frames) {
+		if !r.Received(ms, n, 1000, Frames) {
 			t.Errorf("packet %d taken for a duplicate", n)
 		}
 	}
 	for _, n := range []uint64{70, 4, 5} {
-		if r.Received(2*ms, 2*ms, n, 1000, Frames) {
+		if r.Received(2*ms, n, 1000, Frames) {
 			t.Errorf("packet %d, a duplicate or too old to tell, was counted", n)
 		}
 	}
@@ -25,8 +25,8 @@ func TestReceiptsTellWhatArrived(t *testing.T) {
 		// Number 4 is 66 before the newest, beyond the bitmap.
 		t.Errorf("got %+v %v, want 70 alone at 1ms", f, ok)
 	}
-	r.Received(4*ms, 4*ms, 72, 1000, Frames)
-	r.Received(5*ms, 5*ms, 73, 1000, Frames)
+	r.Received(4*ms, 72, 1000, Frames)
+	r.Received(5*ms, 73, 1000, Frames)
 	f, _ = r.Report(5*ms, 0)
 	if want := (wire.Arrival{Back: 1, Before: ms}); f.Bitmap != 0b101 || f.ArrivalCount != 1 || f.Arrivals[0] != want {
 		t.Errorf("got bitmap %b and arrivals %v, want 101 and %v", f.Bitmap, f.Arrivals[:f.ArrivalCount], want)
@@ -47,7 +47,7 @@ func TestReportIsDue(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := &Receipts{}
 			for i, cargo := range c.cargos {
-				r.Received(time.Second, time.Second, uint64(i+1), 1000, cargo)
+				r.Received(time.Second, uint64(i+1), 1000, cargo)
 			}
 			at, ok := r.Due(7 * ms)
 			if ok != (c.due >= 0) || ok && at != time.Second+c.due {
@@ -63,9 +63,9 @@ func TestReportIsDue(t *testing.T) {
 
 func TestReportsKeepTheirDistance(t *testing.T) {
 	r := &Receipts{}
-	r.Received(10*ms, 10*ms, 1, 1000, Complete)
+	r.Received(10*ms, 1, 1000, Complete)
 	r.Report(10*ms, 0)
-	r.Received(10*ms+1, 10*ms+1, 2, 1000, Complete)
+	r.Received(10*ms+1, 2, 1000, Complete)
 	if at, _ := r.Due(7 * ms); at != 10*ms+reportInterval {
 		t.Errorf("got %v, want %v", at, 10*ms+reportInterval)
 	}
@@ -76,14 +76,14 @@ func TestReportIsRepeatedWhileNothingComes(t *testing.T) {
 	if at, ok := r.Reminder(); ok {
 		t.Errorf("before the first packet: got a reminder at %v, want none", at)
 	}
-	r.Received(time.Second, time.Second, 1, 1000, Complete)
+	r.Received(time.Second, 1, 1000, Complete)
 	for _, reported := range []time.Duration{time.Second, 1250 * time.Millisecond} {
 		r.Report(reported, 0)
 		if at, ok := r.Reminder(); !ok || at != reported+250*time.Millisecond {
 			t.Errorf("reported at %v: got a reminder at %v, %v, want 250ms later", reported, at, ok)
 		}
 	}
-	r.Received(2*time.Second, 2*time.Second, 2, 1000, Nothing)
+	r.Received(2*time.Second, 2, 1000, Nothing)
 	if at, _ := r.Reminder(); at != 2250*time.Millisecond {
 		t.Errorf("after a packet at 2s: got a reminder at %v, want 2.25s", at)
 	}
@@ -99,7 +99,7 @@ func feedbackFor(size int, period time.Duration) float64 {
 	for now := time.Second; now < time.Second+length; now += 100 * time.Microsecond {
 		if now%period == 0 {
 			number++
-			r.Received(now, now, number, size, Frames)
+			r.Received(now, number, size, Frames)
 		}
 		if at, ok := r.Due(5 * ms); ok && at <= now {
 			f, _ := r.Report(now, 0)
@@ -141,10 +141,10 @@ func TestReportWithoutCredit(t *testing.T) {
 		{"nor what would leave the bitmap", 10 * ms, Frames, mostUnreported, 10 * ms},
 	} {
 		r := &Receipts{credit: -feedbackBurst * feedbackPart}
-		r.Received(time.Second, time.Second, 1, 100, Frames)
+		r.Received(time.Second, 1, 100, Frames)
 		r.Report(time.Second, 0)
 		for i := range c.count {
-			r.Received(time.Second+c.after, time.Second+c.after, uint64(i+2), 100, c.cargo)
+			r.Received(time.Second+c.after, uint64(i+2), 100, c.cargo)
 		}
 		if at, ok := r.Due(5 * ms); !ok || at != time.Second+c.due {
 			t.Errorf("%s: got %v, %v, want %v", c.name, at-time.Second, ok, c.due)
@@ -158,7 +158,7 @@ func TestReminderDelaysNoReport(t *testing.T) {
 	r := &Receipts{}
 	now := time.Second
 	for n := range uint64(4) { // small packets, which use up the credit
-		r.Received(now, now, n+1, 30, Frames)
+		r.Received(now, n+1, 30, Frames)
 		r.Report(now, 0)
 	}
 	for range 100 {
@@ -166,23 +166,8 @@ func TestReminderDelaysNoReport(t *testing.T) {
 		r.Report(now, 0)
 	}
 	now += ms
-	r.Received(now, now, 5, 64, Frames)
+	r.Received(now, 5, 64, Frames)
 	if at, ok := r.Due(5 * ms); !ok || at != now+5*ms {
 		t.Errorf("got %v, %v; want %v", at, ok, now+5*ms)
-	}
-}
-
-// In a fade a queue grows. Reports on each of its packets would take most of the way back.
-func TestReportsOnAQueueAreRare(t *testing.T) {
-	for _, queue := range []time.Duration{0, 100 * ms, time.Second, time.Hour} {
-		r := &Receipts{credit: -feedbackBurst * feedbackPart}
-		now := time.Hour
-		r.Received(now, now+time.Minute, 1, 100, Frames) // the peer's clock is ahead
-		r.Report(now, 0)
-		r.Received(now+10*ms, now+10*ms+time.Minute-queue, 2, 100, Frames)
-		want := now + min(max(newsInterval, queue), reminderAfter)
-		if at, ok := r.Due(5 * ms); !ok || at != want {
-			t.Errorf("after %v in a queue: got a report after %v, want %v", queue, at-now, want-now)
-		}
 	}
 }

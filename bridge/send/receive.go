@@ -111,7 +111,7 @@ func (l *Link) take(d wire.Datagram, size int, now time.Duration) {
 		cargo = delivery.Frames
 	}
 	l.mu.Lock()
-	l.receipts.Received(now, d.Sent, d.Number, size, cargo)
+	l.receipts.Received(now, d.Number, size, cargo)
 	l.traffic.received += uint64(size)
 	l.traffic.filled += uint64(load)
 	if reported {
