@@ -183,7 +183,7 @@ func TestAnnouncedPeerIsFoundSoon(t *testing.T) {
 	}
 }
 
-// A host that says goodbye and returns is found by the handshake a second after the goodbye.
+// A host that says goodbye and returns is found by the handshake right after the goodbye, or by the next one.
 func TestPeerIsFoundAfterItsGoodbye(t *testing.T) {
 	for _, over := range overs {
 		t.Run(over, func(t *testing.T) {

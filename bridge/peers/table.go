@@ -331,7 +331,7 @@ func (t *Table) Unlinked(now time.Duration, l *Link, end LinkEnd) {
 			}
 		}
 		if end.SaidGoodbye {
-			p.lastLink, p.dueAt = left, max(p.dueAt, now+firstPeriod)
+			p.lastLink, p.dueAt = left, max(p.dueAt, now+firstBackoff)
 		}
 	}
 }
