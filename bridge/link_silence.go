@@ -55,8 +55,8 @@ func (l *link) silentText(now time.Duration) string {
 }
 
 // listen handles the beginning and the end of a link's silence. A silent link stays, since it is
-// the quickest way to notice that the path works again. Meanwhile dialWanted dials its peer, in
-// case the link does not recover.
+// the quickest way to notice that the path works again. If nothing at all arrives, dialWanted
+// dials its peer meanwhile, in case the link does not recover.
 func (n *Node) listen(l *link) {
 	if l.overHub() {
 		n.listenHub(l)
