@@ -21,7 +21,7 @@ func (p *path) round(w *window) {
 	w.take(round{Now: p.clock, Took: took, Wrote: segment, Delivered: int(min(size, p.rate*took.Seconds())), Limited: true})
 }
 
-func TestTheWindowFindsWhatAPathCarries(t *testing.T) {
+func TestWindowFindsPathCapacity(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		path path
@@ -45,7 +45,7 @@ func TestTheWindowFindsWhatAPathCarries(t *testing.T) {
 	}
 }
 
-func TestTheWindowFollowsThePath(t *testing.T) {
+func TestWindowFollowsPath(t *testing.T) {
 	p, w := path{rate: 12.5e6, trip: 20 * time.Millisecond}, newWindow()
 	for range 60 {
 		p.round(&w)
@@ -66,7 +66,7 @@ func TestTheWindowFollowsThePath(t *testing.T) {
 	}
 }
 
-func TestTheWindowStaysWhereNothingWaits(t *testing.T) {
+func TestWindowStaysWithoutQueue(t *testing.T) {
 	w := newWindow()
 	for i := range 100 {
 		w.take(round{Now: time.Duration(i) * 50 * time.Millisecond, Took: 20 * time.Millisecond, Wrote: 100, Delivered: 100})
@@ -77,7 +77,7 @@ func TestTheWindowStaysWhereNothingWaits(t *testing.T) {
 }
 
 // A channel that sends little does not show the capacity of the path.
-func TestWindowIsNotNarrowedByLittleTraffic(t *testing.T) {
+func TestLightTrafficDoesNotShrinkWindow(t *testing.T) {
 	w := newWindow()
 	const trip = 10 * time.Millisecond
 	for i := range 1000 {
@@ -93,7 +93,7 @@ func TestWindowIsNotNarrowedByLittleTraffic(t *testing.T) {
 }
 
 // The traffic in a narrow window does not show the capacity of the path.
-func TestWindowThatIsTooNarrowWidens(t *testing.T) {
+func TestTooSmallWindowGrows(t *testing.T) {
 	w := newWindow()
 	w.size, w.rate = tightWindow, 280e3
 	const trip = 11 * time.Millisecond

@@ -24,7 +24,7 @@ func arm() Layout {
 	}}
 }
 
-func TestPackedLayoutIsTheSame(t *testing.T) {
+func TestPackedLayoutRoundTrip(t *testing.T) {
 	deepest := Layout{Name: "t", Size: 1, Fields: nested(15)}
 	fields := deepest.Fields
 	for fields[0].Fields != nil {
@@ -47,7 +47,7 @@ func TestPackedLayoutIsTheSame(t *testing.T) {
 }
 
 // Hosts of different versions have to agree about these bytes.
-func TestLayoutIsPackedAsEver(t *testing.T) {
+func TestPackedLayoutBytesAreStable(t *testing.T) {
 	l := Layout{Name: "imu", Size: 24, Fields: []Field{{Name: "gyro", Type: Double, Count: []int{3}, Unit: "rad/s", Scale: 0.5}}}
 	packed, err := l.Pack()
 	if err != nil {

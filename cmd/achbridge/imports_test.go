@@ -114,17 +114,17 @@ var reserved = []struct {
 	For       []string
 }{
 	{"github.com/nats-io", "only bridge/hub and cmd/achbridge/hub import NATS", []string{"bridge/hub", main + "hub"}},
-	{ours + "/bridge/hub", "bridge says what it needs of a hub, and knows none", []string{"bridge/hub", "cmd/achbridge", "testnet"}},
+	{ours + "/bridge/hub", "bridge declares an interface for a hub, and imports no hub", []string{"bridge/hub", "cmd/achbridge", "testnet"}},
 }
 
-func TestPackagesKeepTheHouseRules(t *testing.T) {
+func TestPackagesFollowImportRules(t *testing.T) {
 	root := os.DirFS("../..")
 	if _, err := fs.Stat(root, "go.mod"); err != nil {
 		t.Fatalf("top of the repository: %v", err)
 	}
 	for _, rule := range fences {
 		if _, err := fs.Stat(root, rule.From); err != nil {
-			t.Errorf("rule %q guards a package that is not there: %v", rule.Why, err)
+			t.Errorf("rule %q is for a package that does not exist: %v", rule.Why, err)
 		}
 	}
 	broken, err := brokenRules(root)
@@ -136,23 +136,23 @@ func TestPackagesKeepTheHouseRules(t *testing.T) {
 	}
 }
 
-// TestHouseRulesForbidAndAllow tests each rule of the tables above. It contains no package names, so that a rename
-// only changes the tables.
-func TestHouseRulesForbidAndAllow(t *testing.T) {
+// TestImportRulesForbidAndAllow tests each rule of the tables above. The test contains no package names, so that a rename
+// changes only the tables.
+func TestImportRulesForbidAndAllow(t *testing.T) {
 	for _, f := range fences {
 		dir := path.Join(f.From, "room")
 		if !f.forbids(dir+"/a.go", f.Not) || f.forbids(dir+"/a_test.go", f.Not) != f.Tests {
-			t.Errorf("%s: %q is not kept", f.From, f.Why)
+			t.Errorf("%s: rule %q does not forbid %s, or not only where it applies", f.From, f.Why, f.Not)
 		}
 		for _, may := range append(f.But, path.Join(ours, f.From, "other")) {
 			if f.From != "." && f.forbids(dir+"/a.go", may) {
-				t.Errorf("%s may not import %s", f.From, may)
+				t.Errorf("%s must not import %s, want it allowed", f.From, may)
 			}
 		}
 	}
 	for _, r := range reserved {
 		if forbids("elsewhere/a_test.go", r.What) != r.Why || slices.ContainsFunc(r.For, func(dir string) bool { return forbids(dir+"/a.go", r.What) == r.Why }) {
-			t.Errorf("%q is not kept", r.Why)
+			t.Errorf("rule %q does not forbid %s elsewhere, or forbids it where it is allowed", r.Why, r.What)
 		}
 	}
 	pure := purePackages[0]
