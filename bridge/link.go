@@ -221,7 +221,7 @@ func (n *Node) drop(l *link, cause error) {
 	n.events.Tell(slog.LevelInfo, "link down", status.Event{Kind: status.EventLinkDown, Host: l.host, Text: cause.Error()}, "err", cause)
 	closed, ok := errors.AsType[*session.CloseError](cause)
 	saidGoodbye := ok && closed.Remote || errors.Is(cause, errBye)
-	n.peers.Unlinked(n.now(), l.known(), peers.LinkEnd{Greeted: l.hello.isReceived, SaidGoodbye: saidGoodbye, Cause: cause})
+	n.peers.Unlinked(n.now(), l.known(), peers.LinkEnd{Greeted: l.hello.isReceived, SaidGoodbye: saidGoodbye, TimedOut: errors.Is(cause, session.ErrSilent), Cause: cause})
 	for id, in := range l.inbound {
 		m := in.m
 		l.endInbound(id)

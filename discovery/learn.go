@@ -17,6 +17,9 @@ func (w *browseState) learnPacket(now time.Time, p receivedPacket) (changed bool
 	for _, r := range p.announcements {
 		added, dropped := w.table.add(now, announcement{Peer: r.peer, Addrs: h.addresses(r), From: h.from})
 		changed = added || changed
+		if w.cfg.Announced != nil {
+			w.cfg.Announced(r.peer.Node)
+		}
 		if dropped {
 			w.droppedClaims.Add()
 		}

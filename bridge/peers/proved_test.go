@@ -10,18 +10,6 @@ import (
 	"achbridge/bridge/via"
 )
 
-func TestBackoffGrowsWithAbsence(t *testing.T) {
-	now := time.Hour
-	for gone, most := range map[time.Duration]time.Duration{
-		time.Second: returnBackoff, 50 * time.Second: returnBackoff, 2 * time.Minute: 1200 * time.Millisecond, 30 * time.Minute: LastBackoff,
-	} {
-		p := &peer{lastLink: lost, endedAt: now - gone}
-		if got := p.backoff(now, 100, nil); got > most || got < most*2/3 {
-			t.Errorf("gone for %v: got %v, want %v or up to a third less", gone, got, most)
-		}
-	}
-}
-
 func TestAbsentPeerIsRemoved(t *testing.T) {
 	n := withRobot()
 	n.lists()

@@ -14,7 +14,7 @@ import (
 	"achbridge/bridge/via"
 )
 
-// network runs a table in a time of its own: dials to addresses at which a node is succeed after 10 ms, others fail after 1.5 s.
+// network runs a table in a time of its own: dials to addresses at which a node is succeed after 10 ms, others fail after Dial.Each.
 type network struct {
 	*Table
 	view              View
@@ -79,7 +79,7 @@ func (n *network) runs(d time.Duration) {
 	for end := n.now + d; n.now < end; n.now += 20 * time.Millisecond {
 		for _, d := range append(n.Next(n.now, n.view), n.NextByHub(n.now, n.view)...) {
 			n.dialled++
-			n.ends[d] = n.now + d.Wait + 1500*time.Millisecond
+			n.ends[d] = n.now + d.Wait + max(hubAfter, time.Duration(len(d.Addrs))*d.Each)
 			if len(d.Addrs) > 0 && n.nodes[d.Addrs[0].String()].Node != "" {
 				n.ends[d] = n.now + d.Wait + 10*time.Millisecond
 			}
@@ -168,7 +168,7 @@ func TestDialOutcomeDependsOnLinks(t *testing.T) {
 			n.view.Linked[l.Node] = l
 		}
 		p := &peer{Peer: claim("", "robot", 1)}
-		d := n.dial(p, c.silent, p.Addrs, 0)
+		d := n.dial(0, p, c.silent, p.Addrs)
 		if got := n.Dialled(0, d, c.session, c.err, n.view); got != c.want || p.failures != c.failures || p.dial != nil {
 			t.Errorf("%s: got outcome %d with %d failures, want %d with %d", what, got, p.failures, c.want, c.failures)
 		}

@@ -29,6 +29,7 @@ func newAnnouncer(p plan, d *Daemon) (*announcer, error) {
 		Interfaces: p.Interfaces,
 		Static:     p.StaticPeers,
 		Domains:    p.Zones,
+		Announced:  d.node.Announced,
 		Log:        d.log,
 	}
 	k := &announcer{node: d.node}
