@@ -11,7 +11,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// A daemon that is there and does not answer as it should is told of in our own words.
+// Errors of a daemon that answers wrongly do not have the texts of net/http.
 func TestClientNamesWhyNoAnswerCame(t *testing.T) {
 	for _, c := range []struct {
 		what, want string

@@ -52,7 +52,7 @@ func TestFlagGoesBeforeEnvironmentBeforeFileBeforeDefault(t *testing.T) {
 	}
 }
 
-// types has none: it is for verbs that look at frames, and run does not.
+// types has no flag: it is for commands that print frames, unlike run.
 func TestEveryKeyOfTheFileIsAFlag(t *testing.T) {
 	s := Defaults()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
@@ -63,7 +63,7 @@ func TestEveryKeyOfTheFileIsAFlag(t *testing.T) {
 			continue
 		}
 		if key.section() == "achd" && key.kind == aList && flag == nil {
-			continue // whom to trust without proof stands in the file, where it is seen
+			continue // unauthenticated access is granted only in the file
 		}
 		if flag == nil {
 			t.Errorf("key %s has no flag", key.name)

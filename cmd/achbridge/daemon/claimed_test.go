@@ -10,7 +10,7 @@ import (
 	"achbridge/discovery"
 )
 
-// Each source is told by itself, so that the node can give them turns.
+// The node gets the sources one by one, so that it can alternate between them.
 func TestWhatIsAnnouncedIsTheWordOfItsSource(t *testing.T) {
 	at := netip.MustParseAddrPort("192.0.2.1:8076")
 	found := []discovery.Peer{

@@ -11,8 +11,8 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// FuzzControlRequest holds the bodies and queries of the control API to what is
-// promised of them: what is taken means the same when it is written again.
+// FuzzControlRequest checks that a body or query which the control API accepts has the same
+// meaning after it was parsed and written again.
 func FuzzControlRequest(f *testing.F) {
 	for _, body := range []string{
 		`{"host":"krang","channel":"imu","as":"imu","qos":{"budget_ms":20,"max_rate_hz":0.5,"priority":7,"mode":"newest","compress":"zstd","late":"drop","class":"state"}}`,

@@ -14,8 +14,8 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// TestWhoFollowsDoesNotShutStatusOut has as many ask for what comes as there are connections,
-// of which they get fewer (mostWaiting).
+// As many clients follow events as there are connections. Only mostWaiting of them are served, so that
+// status still gets an answer.
 func TestWhoFollowsDoesNotShutStatusOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

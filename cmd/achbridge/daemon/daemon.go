@@ -200,7 +200,7 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 // everything.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.close()
-	d.log.Info("running", "host", d.self.Host, "node", d.self.Node, "network", d.self.Network,
+	d.log.Info("daemon started", "host", d.self.Host, "node", d.self.Node, "network", d.self.Network,
 		"listen", d.about.Listen, "control", d.about.Control, "config", d.config().Path, "version", d.about.Version)
 	group, ctx := errgroup.WithContext(ctx)
 	var past sights
@@ -241,7 +241,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	})
 	d.seek.run(ctx, group, d.found)
 	err := group.Wait()
-	d.log.Info("left", "host", d.self.Host)
+	d.log.Info("daemon stopped", "host", d.self.Host)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

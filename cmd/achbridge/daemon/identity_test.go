@@ -54,7 +54,7 @@ func TestDamagedIdentityIsReportedAndKept(t *testing.T) {
 	}
 }
 
-// An empty file says nothing that could be lost. Whoever reads a new one never finds a part of it.
+// An empty file has no identity that could be lost. A reader never finds a part of a new file.
 func TestEmptyIdentityIsMadeAnew(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "node")
@@ -85,7 +85,7 @@ func TestIdentityWithoutAPlaceIsGoodForThisRun(t *testing.T) {
 	}
 }
 
-// It is a secret of the node alone: whoever has it can end the node's links.
+// The secret belongs to the node: a program that has it can end the node's links.
 func TestResetSecretIsKeptAndPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	first, err := keptSecret(dir)

@@ -102,7 +102,7 @@ func TestMetricsStayFewWithManyChannels(t *testing.T) {
 			m := s.Mirrors[0]
 			m.Name = fmt.Sprint("m", i)
 			s.Mirrors = append(s.Mirrors, m)
-			s.Exports = append(s.Exports, s.Exports[0]) // the same one twice is told once
+			s.Exports = append(s.Exports, s.Exports[0]) // a duplicate is reported once
 		}
 		return s
 	}
@@ -122,7 +122,7 @@ achbridge_omitted_channels{direction="out"} 4001
 	}
 }
 
-// A mirror that gets only late frames is fed, and none of them is told as delivered.
+// A mirror gets only late frames. None of them counts as delivered.
 func TestMetricsTellLateFramesAsLate(t *testing.T) {
 	s := watched()
 	s.Mirrors[0].LateS, s.Mirrors[0].Accounts = 100, ledger.Accounts{Offered: 1000, LateKept: 1000}

@@ -196,7 +196,7 @@ func TestDoctorReadsMapsAndTheVersionOfTheLibrary(t *testing.T) {
 	}
 	mapped := mappedFiles(text)
 	for id, name := range channelFiles(p.Dir) {
-		if _, ok := mapped[id]; !ok || name != "imu" { // by whatever name it was made
+		if _, ok := mapped[id]; !ok || name != "imu" { // under any name
 			t.Errorf("%s, %v, is not among the files that are mapped:\n%s", name, id, text)
 		}
 	}

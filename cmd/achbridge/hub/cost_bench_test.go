@@ -69,7 +69,7 @@ func startHub(b *testing.B) *process {
 	return p
 }
 
-// spent is the processor time of the hub so far.
+// spent returns the CPU time that the hub has used so far.
 func (p *process) spent(b *testing.B) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
@@ -117,9 +117,8 @@ func (p *process) join(b *testing.B, host string) *hub.Client {
 	return c
 }
 
-// BenchmarkHub is what a hub costs: processor time for each frame that it takes, and for each
-// that a reader has of it. One robot puts frames; the hub is a process of its own on this
-// machine.
+// BenchmarkHub measures the CPU time of a hub for each frame that it receives and for each frame
+// that it delivers to a reader. One robot puts frames. The hub is a separate process on this machine.
 func BenchmarkHub(b *testing.B) {
 	for _, c := range []load{{1, 1000, 200, 600}, {10, 1000, 200, 600}, {50, 1000, 200, 600}, {10, 50_000, 20, 100}} {
 		b.Run(fmt.Sprintf("readers=%d/size=%d", c.readers, c.size), func(b *testing.B) { c.run(b) })

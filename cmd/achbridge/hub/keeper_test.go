@@ -10,8 +10,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// TestAFullHubGoesOn has one host put so much that a nats-server would take no frame of anybody
-// any more.
+// One host puts enough frames that a plain nats-server would refuse the frames of all hosts.
 func TestAFullHubGoesOn(t *testing.T) {
 	w := newWorldWith(t, leastMemory, "greedy", "robot")
 	greedy := w.connect("greedy")

@@ -90,7 +90,7 @@ func TestFilesOfAHubAreReadThroughNoLink(t *testing.T) {
 	}
 }
 
-// A process of the hub's user can hold the lock of the directory for ever.
+// A process of the hub's user can hold the lock of the directory without end.
 func TestAddEndsWhileTheLockIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := directory(t)

@@ -21,8 +21,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// debian runs Debian's nats-server, as docs/fleet.md tells how, for the hosts of a directory.
-// The world has no server of ours.
+// debian runs Debian's nats-server for the hosts of a directory, as docs/fleet.md describes.
+// The returned world has no hub of achbridge.
 func debian(t *testing.T, hosts ...string) (w *world, url string) {
 	t.Helper()
 	program := need.Program(t, "nats-server", "nats-server")
@@ -66,8 +66,8 @@ func debian(t *testing.T, hosts ...string) (w *world, url string) {
 	return w, "tls://127.0.0.1:" + port
 }
 
-// freePort returns a TCP port of 127.0.0.1 that is this test's until its end. Whoever sets SO_REUSEADDR, as Go does, may
-// listen there.
+// freePort reserves a TCP port of 127.0.0.1 until the end of the test, and returns it. Programs that set SO_REUSEADDR,
+// as Go does, can listen there.
 func freePort(t testing.TB) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

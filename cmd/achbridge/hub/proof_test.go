@@ -120,7 +120,7 @@ func TestHostConnectsWhileStrangersDial(t *testing.T) {
 					opened.Add(1)
 				}
 				time.Sleep(2 * time.Millisecond) // 2,000 connections a second in all
-				if len(open) > maxUnproved/2 {   // twice as many as there are places, in all
+				if len(open) > maxUnproved/2 {   // in total twice the number of places
 					open[0].Close()
 					open = open[1:]
 				}
@@ -133,7 +133,7 @@ func TestHostConnectsWhileStrangersDial(t *testing.T) {
 	defer wait.Wait()
 	defer stop.Store(true)
 	w.until("there are many more strangers than places", func() bool { return opened.Load() > 2*maxUnproved })
-	w.from = "127.0.1.1" // another network than that of the strangers
+	w.from = "127.0.1.1" // not in the network of the unproved connections
 	for range need.LongOr(20, 10) {
 		w.connect("robot").Close()
 	}

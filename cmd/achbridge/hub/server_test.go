@@ -49,13 +49,13 @@ func TestAHostConnectsWithItsCredentialsAlone(t *testing.T) {
 	}
 }
 
-// What a host may do at all is a test of package bridge/hub.
+// Package bridge/hub tests the general permissions of a host.
 func TestAHostMayDoNoMoreThanItNeeds(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	w.forbidden(w.connect("pc"), "ach.robot.here", hub.FrameSubject("robot", "imu"), "$JS.API.STREAM.DELETE.robot,imu")
 }
 
-// What is delivered to the subject for requests, as from a consumer of another, is none.
+// A frame that a consumer delivers to the subject for requests is not a request.
 func TestAFrameIsNoRequestForAStream(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	pc := w.connect("pc")

@@ -62,7 +62,7 @@ func newWorld(t *testing.T, hosts ...string) *world {
 	return newWorldWith(t, 0, hosts...)
 }
 
-// newWorldWith runs one that has so much memory for frames.
+// newWorldWith runs a hub with a limit on the memory for frames.
 func newWorldWith(t *testing.T, memory int64, hosts ...string) *world {
 	t.Helper()
 	w := &world{T: t, dir: Directory(filepath.Join(t.TempDir(), "hub")), memory: memory, logs: &logged{}}

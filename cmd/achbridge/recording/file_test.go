@@ -217,8 +217,8 @@ func TestFileIsReadByItsIndex(t *testing.T) {
 	}
 }
 
-// What mcap doctor checks: the checksums of both sections, and that each index leads to
-// what it says.
+// The file passes the checks of mcap doctor: the checksums of both sections, and the targets of
+// all indexes.
 func TestFileHasItsChecksums(t *testing.T) {
 	path, _ := written(t, 21)
 	text := contents(t, path)
@@ -238,8 +238,8 @@ func TestFileHasItsChecksums(t *testing.T) {
 	checkIndexes(t, path, text)
 }
 
-// checkIndexes follows every index of the file: to the chunks, from there to what is told
-// of each channel's messages, from there to the messages.
+// checkIndexes follows every index of the file to the chunks, then to the message index of each
+// channel, then to the messages.
 func checkIndexes(t *testing.T, path string, text []byte) {
 	t.Helper()
 	r := library(t, path)

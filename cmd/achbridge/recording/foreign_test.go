@@ -87,7 +87,7 @@ func TestAForeignFileTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// What a recording repeats is kept once.
+// A schema that a recording repeats is kept once.
 func TestRepeatedSchemasAreKeptOnce(t *testing.T) {
 	path := foreign(t, func(w *mcap.Writer) (err error) {
 		for range 140 {

@@ -51,7 +51,7 @@ func fileOf(t *testing.T, lines ...line) string {
 
 const milli = time.Millisecond
 
-// twoChannels are frames of this host, and of a mirror that came 30, 200 and 10 ms late.
+// twoChannels records frames of a local channel, and of a mirror with frames that are 30, 200 and 10 ms late.
 func twoChannels(t *testing.T) string {
 	return fileOf(t,
 		line{channel: "imu", number: 1, read: 0, captured: 0},
@@ -64,7 +64,7 @@ func twoChannels(t *testing.T) string {
 	)
 }
 
-// seen plays in virtual time, and tells when each frame could be read: "imu 2 100ms".
+// seen plays in virtual time, and returns when each frame could be read, as in "imu 2 100ms".
 func seen(t *testing.T, p Play) []string {
 	t.Helper()
 	var list []string
@@ -153,7 +153,7 @@ func TestFrameFromLongBeforeIsNotPutLate(t *testing.T) {
 	}
 }
 
-// Whoever makes a channel anew gets no frame of the old one, and is told.
+// A channel that is created again during a playback gets no frames, and Run returns an error.
 func TestPlayingEndsWithItsChannel(t *testing.T) {
 	path := fileOf(t, line{channel: "imu", number: 1}, line{channel: "imu", number: 2, read: 2000 * milli, captured: 2000 * milli})
 	synctest.Test(t, func(t *testing.T) {

@@ -58,7 +58,7 @@ func (s *source) put(n uint64) {
 	}
 }
 
-// recording records until the returned function is called.
+// record records until the returned function is called.
 func record(t *testing.T, cfg Config) (end func() (Report, error)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -80,7 +80,7 @@ func record(t *testing.T, cfg Config) (end func() (Report, error)) {
 	return end
 }
 
-// all reads a file; whole says that it was ended properly.
+// all returns the records of a file. whole reports that the file was not cut short.
 func all(t *testing.T, path string) (list []Record, whole bool) {
 	t.Helper()
 	r, err := Open(path)
@@ -101,7 +101,7 @@ func all(t *testing.T, path string) (list []Record, whole bool) {
 	}
 }
 
-// numbers are those of a channel's frames.
+// numbers returns the sequence numbers of a channel's frames.
 func numbers(list []Record, channel string) (numbers []uint64) {
 	for _, m := range list {
 		if m.Drop == nil && m.Name == channel {
@@ -118,7 +118,7 @@ func upTo(from, to uint64) (list []uint64) {
 	return list
 }
 
-// there waits until the file has so many frames of a channel, in whole chunks.
+// there waits until the complete chunks of the file have a number of frames of a channel.
 func there(t *testing.T, path, channel string, frames int) {
 	t.Helper()
 	await.True(t, fmt.Sprintf("%d frames of %s in the file", frames, channel), func() bool {
@@ -217,7 +217,7 @@ func TestPatternsChooseAndWhatTheDaemonKeepsForItselfIsLeftOut(t *testing.T) {
 	}
 }
 
-// fed is a mirror with a companion, as the daemon writes them.
+// fed is a mirror with a metadata channel, as the daemon writes them.
 type fed struct {
 	frames, meta *source
 }

@@ -15,7 +15,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// tells is an origin, with a daemon in between, that tells the type of its channel.
+// tells is an origin that sends the layout of its channel through a daemon.
 type tells struct {
 	mu    sync.Mutex
 	hash  string

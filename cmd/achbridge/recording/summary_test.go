@@ -21,7 +21,7 @@ func TestSummarySpansTheLeastAndTheGreatestLogTime(t *testing.T) {
 	}
 }
 
-// Only frames whose time of capture is known say how late frames were read.
+// Lateness is computed only from frames with a known capture time.
 func TestLatenessIsThatOfDatedFrames(t *testing.T) {
 	c := &ChannelSummary{}
 	now := time.Unix(1000, 0)

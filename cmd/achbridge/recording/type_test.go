@@ -39,8 +39,8 @@ func typedFile(t testing.TB) string {
 	return path
 }
 
-// What other programs see: the topic's schema, the bytes as they were in the ring, and frames that
-// do not fit without a schema.
+// Other programs see the topic's schema and the unchanged bytes of frames. Frames that do not match have
+// no schema.
 func TestTypedChannelHasASchemaAndItsBytes(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	imu := create(t, dir, "imu", 16, 64)

@@ -32,7 +32,7 @@ func (s *source) puts(texts ...string) {
 	}
 }
 
-// What origins say takes its time: other channels go on meanwhile, and no frame is missed.
+// While the recorder waits for layouts from origins, other channels are recorded and no frame is missed.
 func TestFramesWaitForTheTypeThatTheOriginTells(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	kind := imuType(t)
@@ -69,7 +69,7 @@ func TestFramesWaitForTheTypeThatTheOriginTells(t *testing.T) {
 		<-asked
 	}
 	create(t, dir, "other", 16, 64).put(1)
-	there(t, path, "other", 1) // and so the others, which were there before, have begun
+	there(t, path, "other", 1) // the channels that existed earlier have also started
 	imu.puts("sixteen bytes, 1", "sixteen bytes, 2")
 	close(told)
 	there(t, path, "imu", 3)

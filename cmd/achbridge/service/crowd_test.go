@@ -58,8 +58,8 @@ func request(t *testing.T, conn net.Conn, path string) string {
 	return strings.TrimSpace(line)
 }
 
-// TestNobodyKeepsOthersOut has many connections do nothing, ask slowly, or rest after a
-// request; health is told at once all the same, and who is being answered stays.
+// Many connections are idle, send requests slowly, or rest after a request. The server still answers
+// /healthz at once, and does not close connections whose request it is answering.
 func TestNobodyKeepsOthersOut(t *testing.T) {
 	for name, ties := range map[string]func(*testing.T, net.Conn){
 		"silent":      func(t *testing.T, conn net.Conn) {},

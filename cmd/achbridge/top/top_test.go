@@ -26,8 +26,8 @@ var updateTop = flag.Bool("update-top", false, "write the pages of top anew that
 // topDay is when the tests of top take place.
 var topDay = time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)
 
-// topStatusAt is what a PC says which mirrors n channels of a robot, at some second:
-// of each ten one is over its budget, one waits and one is refused.
+// topStatusAt returns the status of a PC that mirrors n channels of a robot, at a second. Of every ten
+// channels one is over its budget, one waits and one is refused.
 func topStatusAt(n, second int) statusMsg {
 	path, at, period := 20.0, float64(second), 1000.0/202
 	s := status.Report{
@@ -167,7 +167,7 @@ func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
 	}
 }
 
-// inside is what was in a frame.
+// inside returns the values in a frame.
 func inside(channel string) valuesMsg {
 	return valuesMsg{channel, []string{
 		"values  imu, 24 bytes", "  gyro.x:  1.5 rad/s", "  gyro.y:  -2 rad/s", "  gyro.z:  0.5 rad/s", "  mode:    RUN", "  name:    \"krang\"",

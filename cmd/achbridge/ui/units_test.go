@@ -2,7 +2,7 @@ package ui
 
 import "testing"
 
-// What is printed is less than a thousand of its unit, and has no more figures than the rest.
+// A printed number is below 1000 of its unit, and has no more digits than others.
 func TestFiguresAreOfTheUnitThatIsPrinted(t *testing.T) {
 	for got, want := range map[string]string{
 		BitRate(999_960).String():   "1 Mbit/s",
