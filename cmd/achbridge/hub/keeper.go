@@ -83,7 +83,7 @@ func (k *keeper) look(ctx context.Context) {
 		}
 	}
 	if count, due := k.told.Cause(time.Since(k.began)); due {
-		k.log.Warn("memory is full: the largest frames of the hosts that take most have lost their places; give the hub more, as in --memory 1GiB",
+		k.log.Warn("memory is full, dropped the largest frames of the hosts that use most, start the hub with more memory, as in --memory 1GiB",
 			"hosts", slices.Sorted(maps.Keys(hosts)), "max_memory", k.limit, "count", count)
 	}
 }
