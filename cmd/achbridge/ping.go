@@ -190,7 +190,7 @@ func (a *app) loadTest(ctx context.Context, c *api.Client, p pinging) error {
 		}
 		return err
 	}
-	if err := a.showLoad(r, p); err != nil {
+	if err := a.showLoad(r); err != nil {
 		return err
 	}
 	if r.NeededMbit > r.Mbit {
@@ -217,7 +217,7 @@ func (p pinging) announced(l status.Link) string {
 	return text + ", at most " + ui.AboutBytes(send.MostLoad)
 }
 
-func (a *app) showLoad(r api.LoadReply, p pinging) error {
+func (a *app) showLoad(r api.LoadReply) error {
 	if a.asJSON {
 		return a.ui.JSON(r)
 	}

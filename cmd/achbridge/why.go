@@ -132,7 +132,7 @@ func (a *app) addUsers(r *api.WhyReport) {
 
 // addOrphans adds the programs that still use a removed channel of that name to the evidence.
 func (a *app) addOrphans(r *api.WhyReport, channel string) {
-	orphans, _ := doctor.OrphansOf(a.Dir)
+	orphans := doctor.OrphansOf(a.Dir)
 	for _, o := range orphans {
 		if o.Channel == channel {
 			r.Evidence = append(r.Evidence, o.String())

@@ -10,8 +10,9 @@ import (
 	"achbridge/bridge/status"
 )
 
-// A host that only runs achd reports nothing. The diagnosis uses the data of this host, and mentions that.
-func TestDiagnosisOfAHostWithAchd(t *testing.T) {
+// achd sends no counters: the diagnosis states that only the frames that arrived are known.
+
+func TestDiagnosisOfMirrorFromAchd(t *testing.T) {
 	since := 20.0
 	for name, c := range map[string]struct {
 		change func(*status.Mirror)
