@@ -146,7 +146,7 @@ func (n *Node) narrowed(l *link) (ended bool) {
 	}
 	if !l.warned.narrow {
 		l.warned.narrow = true
-		n.cfg.Log.Warn("only small packets arrive, SCTP would send nothing else", "peer", l.host, "transport", l.s.Transport(), "bytes", l.s.MaxDatagram())
+		n.cfg.Log.Warn("only small packets arrive, SCTP could send only those", "peer", l.host, "transport", l.s.Transport(), "bytes", l.s.MaxDatagram())
 	}
 	return false
 }
@@ -164,7 +164,7 @@ const errDirect = unwelcome("there is a direct link")
 // linkUp makes a new session the link to its peer, or a spare.
 func (n *Node) linkUp(s *session.Session) {
 	if !n.peers.Allows(endOf(s), n.view()) {
-		n.cfg.Log.Info("session refused: its peer is to be linked over another transport", "peer", s.Peer().Host,
+		n.cfg.Log.Info("session refused, the peer must link over another transport", "peer", s.Peer().Host,
 			"addr", s.RemoteAddr().String(), "transport", s.Transport())
 		n.loop.work.Go(func() { s.Close("not over " + s.Transport().String() + ": this node wants the other transport") })
 		return

@@ -32,7 +32,7 @@ func (a AchdSearch) Run(ctx context.Context) error {
 	var problem lastingError
 	for ctx.Err() == nil {
 		if err := a.answer(ctx); ctx.Err() == nil && problem.isNew(err) {
-			a.Log.Warn("cannot answer achd's searches, will try again", "err", err)
+			a.Log.Warn("cannot answer searches of achd, trying again", "err", err)
 		}
 		select {
 		case <-time.After(listInterfacesEvery):

@@ -276,6 +276,6 @@ func (r *announceState) sayGoodbye() {
 // logProblem logs err if it differs from the last error.
 func (r *announceState) logProblem(err error) {
 	if r.problem.isNew(err) {
-		r.log.Warn("cannot announce, will try again", "err", err)
+		r.log.Warn("cannot announce, trying again", "err", err)
 	}
 }

@@ -54,7 +54,7 @@ func (d Domain) follow(ctx context.Context, resolve resolver, log *slog.Logger, 
 			err, wait = z.badHost, z.validFor()
 		}
 		if problem.isNew(err) {
-			log.Warn("domain cannot be read, will try again", "domain", d.String(), "err", err)
+			log.Warn("cannot read domain, trying again", "domain", d.String(), "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -52,7 +52,7 @@ func (w *browseState) logDropped(now time.Time) {
 	if !due {
 		return
 	}
-	w.log.Warn("too many announcements: the oldest of the source with the most are dropped; "+
+	w.log.Warn("too many announcements, dropping the oldest of the source with the most, "+
 		"hosts listed with --peer are not affected", "count", count)
 }
 

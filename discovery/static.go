@@ -128,7 +128,7 @@ func (s Static) follow(ctx context.Context, log *slog.Logger, lookUpRequests fun
 			return
 		}
 		if err != nil && !failing {
-			log.Warn("static peer cannot be resolved, will try again", "peer", s.text, "err", err)
+			log.Warn("cannot resolve static peer, trying again", "peer", s.text, "err", err)
 		}
 		failing = err != nil
 		update(addrs)

@@ -1,6 +1,5 @@
-// Package docs_test keeps README.md and the documents beside it true: it runs every
-// command line in them, on the hosts that their prompts name, and compares what comes
-// with what they show.
+// Package docs_test tests README.md and the documents in docs. It runs every command line in
+// them on the host of its prompt, and compares the output with the documented output.
 package docs_test
 
 import (
@@ -20,8 +19,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// excepted are the command lines that are not run, each with the reason. Whatever else
-// stands in a sh or console block is run.
+// excepted lists the command lines that are not run, each with the reason. All other lines of
+// sh and console blocks are run.
 var excepted = []struct {
 	line *regexp.Regexp
 	why  string
@@ -61,16 +60,14 @@ var bare = []string{"README.md", "keys.md", farApart}
 
 func TestMain(m *testing.M) {
 	hosts.Main()
-	// Documents mostly wait for what daemons do: six at a time, unless -parallel says
-	// otherwise.
+	// The tests of documents mostly wait for daemons: run six at a time, unless -parallel is given.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
 	os.Exit(await.Main(m))
 }
 
-// TestEveryCommandLineOfTheDocuments runs them all, document by document, in the order in
-// which they stand there.
+// TestEveryCommandLineOfTheDocuments runs the command lines of each document in their order.
 func TestEveryCommandLineOfTheDocuments(t *testing.T) {
 	need.Processes(t)
 	tools := buildTools(t)
@@ -94,7 +91,7 @@ func TestEveryCommandLineOfTheDocuments(t *testing.T) {
 	}
 }
 
-// documents are README.md, the others at the top of the repository, and docs/.
+// documents returns README.md, the other documents at the top of the repository, and those in docs.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -111,7 +108,7 @@ func documents(t *testing.T) []string {
 	return list
 }
 
-// exception is why a line is not run.
+// exception returns the reason why a line is never run.
 func exception(line string) (why string, ok bool) {
 	for _, e := range excepted {
 		if e.line.MatchString(line) {
@@ -121,7 +118,7 @@ func exception(line string) (why string, ok bool) {
 	return "", false
 }
 
-// leftOut is why a line is not run this time.
+// leftOut returns the reason why a line is not run this time.
 func leftOut(line string) (why string, ok bool) {
 	for _, e := range slow {
 		if e.line.MatchString(line) && !need.IsLong() {
@@ -142,7 +139,7 @@ func leftOut(line string) (why string, ok bool) {
 	return "", false
 }
 
-// isCommand reports whether achbridge has a command of that name; a line with another one is a mistake of the document.
+// isCommand reports whether achbridge has a command of that name. Other names are errors of the document.
 func isCommand(t *testing.T, name string) bool {
 	t.Helper()
 	flags, err := os.ReadFile("../cmd/achbridge/testdata/outside/flags.golden")
@@ -152,7 +149,7 @@ func isCommand(t *testing.T, name string) bool {
 	return name == "ch" || name == "help" || strings.Contains(string(flags), "\nachbridge "+name+"\n")
 }
 
-// programs may stand at the beginning of a command beside those of the project.
+// programs lists the programs, besides those of the project, that documents may run.
 var programs = strings.Fields(`./fresh bash cat cc cd cp docker docker-compose echo exit export fuser go grep head kill mkdir
 	mv nats-server printf pwd python3 scp ssh sleep true`)
 
@@ -183,14 +180,14 @@ func known(t *testing.T, s step) bool {
 	return true
 }
 
-// unquoted is a line without what stands in quotes, or is the output of commands.
+// unquoted returns a line with Q in place of each quoted text and command substitution.
 func unquoted(line string) string {
 	return regexp.MustCompile(`'[^']*'|"[^"]*"|\$\(.*\)`).ReplaceAllString(line, "Q")
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// clue is where and what went wrong, with what came.
+// clue returns the text of a failure with its place and command line.
 func clue(s step, format string, args ...any) string {
 	return fmt.Sprintf("%s: %s\n\t%s", s.at, s.line, fmt.Sprintf(format, args...))
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// farApart is the document whose hosts have no path to each other, but for those which are
-// hubs: all that is on no hub reaches the hubs alone. They have the network's key.
+// farApart is the document whose hosts have no path to each other: they reach only the hubs.
+// They have the network's key.
 const farApart = "fleet.md"
 
 // isHub reports whether a host of that document is one to which all have a path.

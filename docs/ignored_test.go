@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a lab leaves in the directory where its lines are typed: keys, logs, files of rules.
+// leaves matches the files that a lab leaves in its working directory: keys, logs, configurations.
 var leaves = regexp.MustCompile(`(?:--key |2>|--config )([\w.-]+)`)
 
 func TestGitIgnoresWhatTheLabLeaves(t *testing.T) {

@@ -40,7 +40,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors are what a document's headings are called in links.
+// anchors returns the names of a document's headings in links.
 func anchors(t *testing.T, path string) (list []string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`(?m)^#+ +(.*)$`).FindAllStringSubmatch(prose(t, path), -1) {
@@ -50,8 +50,7 @@ func anchors(t *testing.T, path string) (list []string) {
 	return list
 }
 
-// TestEveryCauseHasItsCure wants each word of bridge's causes, and of `why`, in the table
-// of verdicts, and no other.
+// TestEveryCauseHasItsCure checks that the table of diagnoses has exactly the causes of the code.
 func TestEveryCauseHasItsCure(t *testing.T) {
 	want := append(causes(t), "well")
 	var got []string
@@ -67,7 +66,7 @@ func TestEveryCauseHasItsCure(t *testing.T) {
 	}
 }
 
-// causes are the words of type Cause, wherever below bridge/ it is declared.
+// causes returns the constants of type Cause, in any package below bridge.
 func causes(t *testing.T) (list []string) {
 	t.Helper()
 	files, err := filepath.Glob("../bridge/*.go")
@@ -94,7 +93,7 @@ func causes(t *testing.T) (list []string) {
 // TestEveryPackageHasItsRoom wants each package of the module, or the directory that it is
 // in, in the table of ARCHITECTURE.md.
 func TestEveryPackageHasItsRoom(t *testing.T) {
-	var rooms []string // a row names a package, and perhaps others beside it
+	var rooms []string // a row names one or more packages
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-z0-9/]+`(, `[a-z0-9/]+`)*) \\| .+ \\|$").FindAllStringSubmatch(prose(t, "../ARCHITECTURE.md"), -1) {
 		first := ""
 		for name := range strings.SplitSeq(strings.ReplaceAll(row[1], "`", ""), ", ") {

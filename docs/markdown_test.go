@@ -16,19 +16,19 @@ type step struct {
 	at     string   // FILE:LINE
 	host   string   // "": this machine, in the repository; "lab": the prompt of a lab
 	line   string   // what is typed; "" for a file
-	output []string // what the document shows after it; nil: nothing
+	output []string // documented output; nil means none
 	file   string   // the name of a file that is to be written, below the home of its host
 	text   string
 }
 
-// A console block has a prompt before each command: HOST$, or $ alone on this machine.
+// prompt matches a command of a console block: HOST$, or $ for this machine.
 var prompt = regexp.MustCompile(`^([a-z]*)\$ +(.*)$`)
 
-// A block of YAML, or of a server's configuration, that begins with the name of a file is to
-// be written there.
+// fileLine matches the first line of a YAML or server configuration block that is to be written to
+// the named file.
 var fileLine = regexp.MustCompile(`^# ((?:~/)?\S+\.(?:yaml|conf))(?: on ([a-z]+))?$`)
 
-// So is a block of C that does.
+// sourceLine matches the first line of a C block that is to be written to the named file.
 var sourceLine = regexp.MustCompile(`^// (\S+\.[ch])$`)
 
 // stepsOf reads the steps of a document: blocks of sh, console, and YAML with a name.

@@ -36,7 +36,7 @@ func buildTools(t *testing.T) string {
 	return dir
 }
 
-// The user who types on the hosts is not root: the documents say what every user can do.
+// The commands on hosts run without root, as the documents are for all users.
 const (
 	uid        = 1000
 	runtimeDir = "/run/user/1000"
@@ -53,7 +53,7 @@ type story struct {
 	tools   string
 	daemons map[string]*hosts.Cmd
 	labRun  string // the lab that is being prepared,
-	typed   []step // and what is typed at its prompt
+	typed   []step // the commands at its prompt
 	labAt   step
 	over    bool // a server that the machine lacks was to start: the rest needs it
 }
@@ -195,7 +195,7 @@ func (s *story) do(p step) {
 
 var (
 	daemonLine = regexp.MustCompile(`^achbridge run\b`)
-	// What goes on until the lab ends: a hub.
+	// serverLine matches a command that runs until the lab ends: a hub.
 	serverLine = regexp.MustCompile(`^(achbridge hub( 2>\S+)?|nats-server .*) &$`)
 	// A file that is made and copied.
 	copied  = regexp.MustCompile(`^(.*) && (scp .*)$`)
@@ -205,7 +205,7 @@ var (
 	ended   = regexp.MustCompile(`--count|--once|--help|&$`)
 	// A line that may be repeated until what it prints is as shown.
 	reads = regexp.MustCompile(`^achbridge (ls|status|top|plot|why|doctor|check|explain|age|hz|bw|echo|events|key show|hub (ls|check)|channel (ls|info|cat)|ch (ls|info|cat))\b|^grep `)
-	// A line whose exit code tells what it found.
+	// finds matches a command whose exit code is its result.
 	finds = regexp.MustCompile(`^achbridge (why|doctor|check|age|status --check)\b`)
 )
 
@@ -283,7 +283,7 @@ func (s *story) background(host, line string) *hosts.Cmd {
 	return cmd
 }
 
-// showLogs tells, after a failure, what the daemons have logged.
+// showLogs prints the logs of the daemons after a failure.
 func (s *story) showLogs() {
 	logs, _ := filepath.Glob(filepath.Join(s.dir, "*", "*.log"))
 	for _, path := range logs {
@@ -363,7 +363,7 @@ func interruptible(line string, scale int) string {
 	return line
 }
 
-// quote is text as one word of a shell's.
+// quote returns text as one argument for a shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // project is how the containers of the documents are called.
@@ -401,8 +401,8 @@ func (s *story) here(p step) {
 	}
 }
 
-// endLab runs a lab, with what is typed at its prompt as its script. A machine that is busy
-// may need more time than a line gives: then all is done again, in another directory.
+// endLab runs a lab with the commands at its prompt as its script. On a busy machine a line may time out:
+// endLab then runs the lab again in another directory.
 func (s *story) endLab() {
 	s.Helper()
 	if s.labRun == "" {

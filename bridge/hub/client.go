@@ -145,7 +145,7 @@ func (c *Client) noteTrouble(err error) {
 	}
 	c.mu.Unlock()
 	if due {
-		c.log.Warn("hub is not reached, trying again", "hub", c.credentials.Hub, "err", err)
+		c.log.Warn("cannot connect to the hub, trying again", "hub", c.credentials.Hub, "err", err)
 	}
 }
 

@@ -74,7 +74,7 @@ func (c *Client) hold(ctx context.Context, l *line) (next *line) {
 			continue
 		}
 		if next = c.dialBeside(ctx, l); next != nil {
-			c.log.Info("hub did not answer; connected anew", "hub", c.credentials.Hub, "silent", l.silent())
+			c.log.Info("hub did not answer, reconnected", "hub", c.credentials.Hub, "silent", l.silent())
 			l.end(errReplaced)
 			c.sessions.endAll(errNotConnected(errReplaced))
 			return next

@@ -86,7 +86,7 @@ func TestRobotsLinkDespiteManyUnknownPeers(t *testing.T) {
 		}
 		wg.Wait()
 		lines, most := l.logs[pc].lines(""), 2+int(2*inTime/refusalPeriod)
-		told := l.logs[pc].lines("too many handshakes: the oldest are dropped")
+		told := l.logs[pc].lines("too many handshakes, dropping the oldest")
 		if len(told) == 0 || len(lines) > most || len(lines) != len(told) {
 			t.Errorf("log: got %q, want that there are too many handshakes, 1 to %d times", lines, most)
 		}

@@ -51,7 +51,7 @@ func runCommand(a *app) *cobra.Command {
 			debug.SetTraceback("crash")
 			daemon.BoundMemory()
 			if a.UID == 0 {
-				log.Warn("running as root, which nothing here needs: a user who may read and write the channels is enough, as in the package's achbridge.service")
+				log.Warn("running as root without need, use a user with access to the channels, as in the package's achbridge.service")
 			}
 			for {
 				if err = daemon.Serve(cmd.Context(), d, hangups); !errors.Is(err, daemon.ErrNamed) {

@@ -85,7 +85,7 @@ const (
 )
 
 // follow updates the announced channels from the node's exports, until ctx ends. It closes
-// the channel told after the first update, or when ctx ends.
+// told after the first update, or when ctx ends.
 func (k *announcer) follow(ctx context.Context, told chan struct{}) {
 	tell := sync.OnceFunc(func() { close(told) })
 	defer tell()

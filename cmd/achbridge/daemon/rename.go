@@ -29,11 +29,11 @@ func (d *Daemon) watchName(ctx context.Context) error {
 			return
 		}
 		if d.self.Host == unnamed && len(d.node.StatusNow().Links) == 0 {
-			d.log.Info("this host has got its name, starting again; mirrors and pushes that were asked for by command are forgotten", "host", name)
+			d.log.Info("host name is set, restarting without the mirrors and pushes requested by commands", "host", name)
 			cancel(ErrNamed)
 		} else if name != warnedOf {
 			warnedOf = name
-			d.log.Warn("the system has another name, which this host takes when the daemon is started again", "host", d.self.Host, "system", name)
+			d.log.Warn("system name differs, restart the daemon to use it", "host", d.self.Host, "system", name)
 		}
 	})
 	if errors.Is(context.Cause(ctx), ErrNamed) {

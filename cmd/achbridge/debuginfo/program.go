@@ -68,7 +68,7 @@ func Open(path string) (p *Program, err error) {
 		return nil, fmt.Errorf("%s: this file is damaged: %w", path, err)
 	}
 	if lines := file.Section(".debug_line"); lines != nil {
-		p.lines, _ = lines.Data() // without them structs are told by what was compiled
+		p.lines, _ = lines.Data() // without line tables the source of a struct is its compilation unit
 	}
 	return p, p.index()
 }
@@ -251,7 +251,7 @@ func (p *Program) Structs() (list []Struct) {
 	return slices.CompactFunc(list, func(a, b Struct) bool { return a.Name == b.Name && a.Size == b.Size })
 }
 
-// plain is a text of the file with what is not printable escaped.
+// plain returns a text of the file with unprintable characters escaped.
 func plain(text string) string {
 	quoted := strconv.QuoteToASCII(text)
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)

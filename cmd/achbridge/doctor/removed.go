@@ -55,7 +55,7 @@ func removedIn(dir localach.Dir, mapped map[fileID]string) (names []string) {
 	return names
 }
 
-// RemovedCure is what helps a program whose channel was removed.
+// RemovedCure returns the fix for a program whose channel was removed.
 func RemovedCure() string {
 	cure := "restart the program, so that it makes the channel again"
 	if removesIPC("/") {
@@ -113,7 +113,7 @@ func removesIPC(root string) bool {
 	if _, err := os.Stat(filepath.Join(root, "run/systemd/users")); err != nil {
 		return false
 	}
-	var parts []string // by name, whatever directory they are in
+	var parts []string // one text per name, for all directories
 	for _, dir := range []string{"usr/lib", "run", "etc"} {
 		found, _ := filepath.Glob(filepath.Join(root, dir, "systemd/logind.conf.d/*.conf"))
 		parts = append(parts, found...)
