@@ -231,20 +231,11 @@ func (l *link) Heard() uint64 {
 
 func (l *link) RemoteAddr() net.Addr { return l.path.peerAddr() }
 
-// fault returns the cause of the link's end.
-func (l *link) fault() error {
+// Err returns the cause of the link's end, nil before.
+func (l *link) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cause
-}
-
-func (l *link) Err() error {
-	select {
-	case <-l.done:
-		return l.fault()
-	default:
-		return nil
-	}
 }
 
 func (l *link) Close(reason string) { l.end(&session.CloseError{Reason: reason}) }
