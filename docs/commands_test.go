@@ -1,6 +1,5 @@
-// Package docs_test keeps README.md and the documents beside it true: it runs every
-// command line in them, on the hosts that their prompts name, and compares what comes
-// with what they show.
+// Package docs_test runs every command line in README.md and the other documents, on the
+// hosts that the prompts name, and compares the output with the output in the document.
 package docs_test
 
 import (
@@ -20,8 +19,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// excepted are the command lines that are not run, each with the reason. Whatever else
-// stands in a sh or console block is run.
+// excepted lists the command lines that are not run, each with the reason. All other lines of
+// sh and console blocks are run.
 var excepted = []struct {
 	line *regexp.Regexp
 	why  string
@@ -34,11 +33,11 @@ var excepted = []struct {
 	{regexp.MustCompile(`^sudo `), "it changes the system; packaging/test.sh and vm.sh run these on one of their own"},
 }
 
-// For ssh and scp, which need a server that no emulated host has, the test does on the
-// hosts' files what they would do: see scp and ssh in run_test.go.
+// Emulated hosts have no SSH server. For ssh and scp the test does the same to the hosts'
+// files itself: see scp and ssh in run_test.go.
 
-// slow are the command lines that take long, or what the everyday machine may lack.
-// They are run with ACHBRIDGE_LONG=1.
+// slow lists the command lines that take long, or that need a program that a machine may lack.
+// They are run only with ACHBRIDGE_LONG=1.
 var slow = []struct {
 	line *regexp.Regexp
 	why  string
@@ -50,28 +49,27 @@ var slow = []struct {
 	{regexp.MustCompile(`^go run \./cmd/achbridge demo`), "ten seconds on an idle machine; stage demo of .ci/run measures it"},
 }
 
-// everyday is the document whose lines are run every day. Those of the others
-// are run with ACHBRIDGE_LONG=1; that all of them are known is asserted every day.
+// everyday is the document whose lines are always run. The lines of other documents are run
+// only with ACHBRIDGE_LONG=1. The test always checks that it knows how to run all lines.
 const everyday = "README.md"
 
-// bare are the documents that begin with two hosts on which nothing is set up. All others
+// bare lists the documents that begin with two hosts on which nothing is set up. All others
 // begin where README.md's quick start ends: robot publishes imu, joints and camera, both
-// hosts have its key and run their daemons, and pc mirrors all that robot has.
+// hosts have its key and run their daemons, and pc mirrors all channels of robot.
 var bare = []string{"README.md", "keys.md", farApart}
 
 func TestMain(m *testing.M) {
 	hosts.Main()
-	// Documents mostly wait for what daemons do: six at a time, unless -parallel says
-	// otherwise.
+	// Documents mostly wait for daemons, so six run at a time. The flag -parallel changes
+	// that.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
 	os.Exit(await.Main(m))
 }
 
-// TestEveryCommandLineOfTheDocuments runs them all, document by document, in the order in
-// which they stand there.
-func TestEveryCommandLineOfTheDocuments(t *testing.T) {
+// TestCommandLinesOfDocuments runs the lines of each document in their order.
+func TestCommandLinesOfDocuments(t *testing.T) {
 	need.Processes(t)
 	tools := buildTools(t)
 	for _, path := range documents(t) {
@@ -80,7 +78,7 @@ func TestEveryCommandLineOfTheDocuments(t *testing.T) {
 			steps := stepsOf(t, path)
 			for _, s := range steps {
 				if s.line != "" && !known(t, s) {
-					t.Errorf("%s: no way is known to run %q: teach it to docs/run_test.go, or list it in excepted with a reason", s.at, s.line)
+					t.Errorf("%s: cannot run %q: add it to docs/run_test.go, or to excepted with a reason", s.at, s.line)
 				}
 			}
 			if t.Failed() || len(steps) == 0 {
@@ -94,7 +92,7 @@ func TestEveryCommandLineOfTheDocuments(t *testing.T) {
 	}
 }
 
-// documents are README.md, the others at the top of the repository, and docs/.
+// documents returns the paths of the documents at the top of the repository and in docs/.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -111,7 +109,7 @@ func documents(t *testing.T) []string {
 	return list
 }
 
-// exception is why a line is not run.
+// exception returns the reason why a line is never run. ok is false if it is run.
 func exception(line string) (why string, ok bool) {
 	for _, e := range excepted {
 		if e.line.MatchString(line) {
@@ -121,7 +119,7 @@ func exception(line string) (why string, ok bool) {
 	return "", false
 }
 
-// leftOut is why a line is not run this time.
+// leftOut returns the reason why a line is not run this time. ok is false if it is run.
 func leftOut(line string) (why string, ok bool) {
 	for _, e := range slow {
 		if e.line.MatchString(line) && !need.IsLong() {
@@ -142,7 +140,7 @@ func leftOut(line string) (why string, ok bool) {
 	return "", false
 }
 
-// isCommand reports whether achbridge has a command of that name; a line with another one is a mistake of the document.
+// isCommand reports whether achbridge has a command of that name. A line with another name is an error in the document.
 func isCommand(t *testing.T, name string) bool {
 	t.Helper()
 	flags, err := os.ReadFile("../cmd/achbridge/testdata/outside/flags.golden")
@@ -152,13 +150,13 @@ func isCommand(t *testing.T, name string) bool {
 	return name == "ch" || name == "help" || strings.Contains(string(flags), "\nachbridge "+name+"\n")
 }
 
-// programs may stand at the beginning of a command beside those of the project.
+// programs lists the programs, besides those of the project, that documents may use.
 var programs = strings.Fields(`./fresh bash cat cc cd cp docker docker-compose echo exit export fuser go grep head kill mkdir
 	mv nats-server printf pwd python3 scp ssh sleep true`)
 
 var separators = regexp.MustCompile(`\s*(?:&&|\|\||[;|&])\s*`)
 
-// known reports whether each command of a line is one that the test knows how to run.
+// known reports whether the test knows how to run each command of a line.
 func known(t *testing.T, s step) bool {
 	t.Helper()
 	if _, ok := exception(s.line); ok {
@@ -183,14 +181,14 @@ func known(t *testing.T, s step) bool {
 	return true
 }
 
-// unquoted is a line without what stands in quotes, or is the output of commands.
+// unquoted returns a line with quoted texts and command substitutions replaced by Q.
 func unquoted(line string) string {
 	return regexp.MustCompile(`'[^']*'|"[^"]*"|\$\(.*\)`).ReplaceAllString(line, "Q")
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// clue is where and what went wrong, with what came.
+// clue returns a failure message with the place and the line of a step.
 func clue(s step, format string, args ...any) string {
 	return fmt.Sprintf("%s: %s\n\t%s", s.at, s.line, fmt.Sprintf(format, args...))
 }

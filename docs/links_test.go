@@ -14,9 +14,9 @@ import (
 
 var link = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)\)`)
 
-// TestLinksLeadSomewhere follows the links between the documents, to files, and to
-// headings in them. The web is not asked.
-func TestLinksLeadSomewhere(t *testing.T) {
+// TestLinksInDocumentsAreValid checks links to documents, to files and to headings. It does not
+// check links to the web.
+func TestLinksInDocumentsAreValid(t *testing.T) {
 	for _, path := range documents(t) {
 		for _, m := range link.FindAllStringSubmatch(prose(t, path), -1) {
 			u, err := url.Parse(m[1])
@@ -40,7 +40,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors are what a document's headings are called in links.
+// anchors returns the names of a document's headings in links.
 func anchors(t *testing.T, path string) (list []string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`(?m)^#+ +(.*)$`).FindAllStringSubmatch(prose(t, path), -1) {
@@ -50,9 +50,9 @@ func anchors(t *testing.T, path string) (list []string) {
 	return list
 }
 
-// TestEveryCauseHasItsCure wants each word of bridge's causes, and of `why`, in the table
-// of verdicts, and no other.
-func TestEveryCauseHasItsCure(t *testing.T) {
+// TestTroubleshootingListsEveryCause checks that the table of diagnoses lists each cause in bridge
+// and each further one of `why`, and no others.
+func TestTroubleshootingListsEveryCause(t *testing.T) {
 	want := append(causes(t), "well")
 	var got []string
 	for _, m := range regexp.MustCompile("(?m)^\\| (`[a-z0-9_]+`(?:, `[a-z0-9_]+`)*) \\| .+ \\| .+ \\|$").FindAllStringSubmatch(prose(t, "troubleshooting.md"), -1) {
@@ -63,11 +63,11 @@ func TestEveryCauseHasItsCure(t *testing.T) {
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		t.Errorf("troubleshooting.md has the verdicts\n%q, want\n%q", got, want)
+		t.Errorf("causes in troubleshooting.md: got\n%q, want\n%q", got, want)
 	}
 }
 
-// causes are the words of type Cause, wherever below bridge/ it is declared.
+// causes returns all constants of type Cause below bridge/.
 func causes(t *testing.T) (list []string) {
 	t.Helper()
 	files, err := filepath.Glob("../bridge/*.go")
@@ -91,10 +91,10 @@ func causes(t *testing.T) (list []string) {
 	return slices.Compact(list)
 }
 
-// TestEveryPackageHasItsRoom wants each package of the module, or the directory that it is
-// in, in the table of ARCHITECTURE.md.
-func TestEveryPackageHasItsRoom(t *testing.T) {
-	var rooms []string // a row names a package, and perhaps others beside it
+// TestArchitectureListsEveryPackage checks that the table of ARCHITECTURE.md lists each package of the
+// module, or its directory.
+func TestArchitectureListsEveryPackage(t *testing.T) {
+	var rooms []string // packages in the table; a row may name several
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-z0-9/]+`(, `[a-z0-9/]+`)*) \\| .+ \\|$").FindAllStringSubmatch(prose(t, "../ARCHITECTURE.md"), -1) {
 		first := ""
 		for name := range strings.SplitSeq(strings.ReplaceAll(row[1], "`", ""), ", ") {
@@ -117,6 +117,6 @@ func TestEveryPackageHasItsRoom(t *testing.T) {
 		}
 	}
 	if len(rooms) < 15 {
-		t.Errorf("got the rooms %q, want a line for each package", rooms)
+		t.Errorf("packages in ARCHITECTURE.md: got %q, want each package", rooms)
 	}
 }

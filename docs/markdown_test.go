@@ -14,21 +14,21 @@ import (
 // write a file.
 type step struct {
 	at     string   // FILE:LINE
-	host   string   // "": this machine, in the repository; "lab": the prompt of a lab
-	line   string   // what is typed; "" for a file
-	output []string // what the document shows after it; nil: nothing
-	file   string   // the name of a file that is to be written, below the home of its host
+	host   string   // empty means this machine, in the repository; "lab" means the prompt of a lab
+	line   string   // the command line; empty for a file
+	output []string // output that the document shows; nil means none
+	file   string   // name of the file to write, below the home of its host
 	text   string
 }
 
-// A console block has a prompt before each command: HOST$, or $ alone on this machine.
+// prompt matches a command in a console block. On this machine the prompt is $, on other hosts HOST$.
 var prompt = regexp.MustCompile(`^([a-z]*)\$ +(.*)$`)
 
-// A block of YAML, or of a server's configuration, that begins with the name of a file is to
-// be written there.
+// fileLine matches the first line of a configuration block that names a file. The test writes
+// the block to that file.
 var fileLine = regexp.MustCompile(`^# ((?:~/)?\S+\.(?:yaml|conf))(?: on ([a-z]+))?$`)
 
-// So is a block of C that does.
+// sourceLine matches the same line of a block in C.
 var sourceLine = regexp.MustCompile(`^// (\S+\.[ch])$`)
 
 // stepsOf reads the steps of a document: blocks of sh, console, and YAML with a name.
@@ -48,7 +48,7 @@ func stepsOf(t *testing.T, path string) (list []step) {
 			if m := sourceLine.FindStringSubmatch(b.lines[0]); m != nil {
 				list = append(list, step{at: b.at(0), file: m[1], text: strings.Join(b.lines, "\n") + "\n"})
 			}
-		case "", "text", "go", "json": // not typed
+		case "", "text", "go", "json": // not commands
 		default:
 			t.Errorf("%s: a block of %q: want sh, console, yaml, conf, text, go, c or json", b.at(0), b.language)
 		}
@@ -56,7 +56,7 @@ func stepsOf(t *testing.T, path string) (list []step) {
 	return list
 }
 
-// shellSteps are the lines of a sh block; a comment behind a line is the shell's.
+// shellSteps returns the lines of a sh block. They may end with a comment, which the shell ignores.
 func shellSteps(b block) (list []step) {
 	for i := 0; i < len(b.lines); i++ {
 		at, line := b.at(i), strings.TrimSpace(b.lines[i])
@@ -124,7 +124,7 @@ func blocksOf(t *testing.T, path string) (list []block) {
 	return slices.DeleteFunc(list, func(b block) bool { return len(b.lines) == 0 })
 }
 
-// prose is a document without its blocks.
+// prose returns a document without its blocks.
 func prose(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

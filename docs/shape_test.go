@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// The documents show what came once; another time the figures are others. So the shapes
-// are compared: every line that a document shows must match a line of what comes, in that
-// order, where a figure matches any figure, and … anything.
+// The documents show the output of one run; figures differ in another run. So each line of a
+// document becomes a pattern: any figure matches any figure, and "…" matches anything. The
+// patterns must match lines of the output in order.
 
 var (
 	token  = regexp.MustCompile(`\d[\d.:]*(?: ?(?:ns|µs|ms|min|[smhd]|Hz|[kMG]?bit/s|[KMG]?iB|B)\b)?(?: \d+ (?:s|min|h)\b)?|[0-9a-f]{8,}|[▁▂▃▄▅▆▇█]+|\s*…|\s+|[A-Za-zµ_]+|.`)
 	counts = regexp.MustCompile(`(?:, )?\(?\b(?:superseded|expired|lost|late|late_kept|rate_limited|refused|overflow) \d+\)?| \(\d+ late\)`)
 )
 
-// pattern is the shape of a line.
+// pattern returns the pattern of a line in a document.
 func pattern(line string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`^\s*`)
@@ -43,14 +43,14 @@ var (
 	number = regexp.MustCompile(`\b[0-9a-f]{8,}\b`) // of a network or node
 )
 
-// clean takes out of a line the counts of frames that did not come: whether there are any
-// is chance.
+// clean removes from a line the counts of frames that were not delivered, which depend on
+// chance.
 func clean(line string) string {
 	line = counts.ReplaceAllString(line, "")
 	return strings.TrimRight(number.ReplaceAllString(line, "0"), " -;,")
 }
 
-// missingIn is the first line of what is wanted that did not come; "" when all did.
+// missingIn returns the first line of want that no line of got matches, or "" if all match in order.
 func missingIn(got string, want []string) string {
 	lines := strings.Split(got, "\n")
 	for _, w := range want {
@@ -64,7 +64,7 @@ func missingIn(got string, want []string) string {
 	return ""
 }
 
-func TestShapesMatchOtherFiguresAndNoOtherWords(t *testing.T) {
+func TestPatternsIgnoreNumbersOnly(t *testing.T) {
 	for _, c := range []struct {
 		want, got string
 		same      bool
@@ -79,7 +79,7 @@ func TestShapesMatchOtherFiguresAndNoOtherWords(t *testing.T) {
 		{"AGE ▂▂▂", "AGE ▁▁█ ▁", true},
 	} {
 		if got := missingIn("before\n"+c.got+"\nafter", []string{c.want}) == ""; got != c.same {
-			t.Errorf("%q shown, %q came: got the same %v, want %v", c.want, c.got, got, c.same)
+			t.Errorf("line %q, output %q: got match %v, want %v", c.want, c.got, got, c.same)
 		}
 	}
 }
