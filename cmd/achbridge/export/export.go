@@ -66,8 +66,8 @@ type table struct {
 	there   bool // at its path
 }
 
-// Run writes the files, and returns them in the order of their names. Of a recording that was cut
-// short it writes what is whole, and says so. It leaves no file behind when it fails.
+// Run writes the files, and returns them in the order of their names. From a truncated recording, Run
+// writes the complete part and adds a note. If Run fails, it leaves no files.
 func (c Config) Run(ctx context.Context) (made []Made, err error) {
 	r, err := recording.Open(c.File)
 	if err != nil {
@@ -98,9 +98,9 @@ func (c Config) Run(ctx context.Context) (made []Made, err error) {
 	return made, nil
 }
 
-// publish gives a table's file its name. Without Force it replaces nothing.
+// publish renames a table's file to its final name. Without Force, it replaces no existing file.
 func (e *exporter) publish(t *table) error {
-	if _, err := os.Lstat(t.Path); err == nil && !e.Force { // somebody made it meanwhile
+	if _, err := os.Lstat(t.Path); err == nil && !e.Force { // another program made the file meanwhile
 		return fmt.Errorf("%s: %w", t.Path, ErrExists)
 	}
 	err := os.Rename(t.file.Name(), t.Path)
@@ -155,8 +155,8 @@ func (e *exporter) frame(r recording.Record) error {
 	return err
 }
 
-// tableOf is the table of a topic's frames; nil: no layout is known. Those that did not fit the type of
-// their channel are left out there.
+// tableOf returns the table for the frames of topic, or nil if no layout is known. Frames with a mismatch go
+// to the newest table of the channel, which omits them.
 func (e *exporter) tableOf(topic *recording.Topic) (*table, error) {
 	t, looked := e.of[topic]
 	switch newest := e.tables[topic.Channel]; {
@@ -226,7 +226,7 @@ func (e *exporter) close() (err error) {
 	return err
 }
 
-// left says which channels have no file.
+// left adds a note for each channel with omitted frames. It returns an error if there is no table.
 func (e *exporter) left() error {
 	for name, n := range e.unknown {
 		if e.tables[name] == nil && len(e.tables) > 0 {
