@@ -13,11 +13,11 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Screen is what a page is drawn for.
+// Screen describes the terminal for which a page is drawn.
 type Screen struct {
 	Width, Height int
 	Color         ui.Color
-	Blocks        bool // it can show more than ASCII
+	Blocks        bool // the terminal can show more than ASCII
 }
 
 // Lines of a page beside the curves and the legend: the title, a blank line or what is left out, the
@@ -34,7 +34,7 @@ var colors = []asciigraph.AnsiColor{39, 208, 82, 201, 226, 51, 196, 250}
 // marks tell the lines apart where there are no colours.
 const marks = "*+xo#@%="
 
-// Page is the plot of the window that ends now.
+// Page returns the plot of the window that ends now, as text for the screen s.
 func (p *Plot) Page(now time.Time, s Screen) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +59,7 @@ func (p *Plot) Page(now time.Time, s Screen) string {
 	return strings.Join(lines, "\n")
 }
 
-// head says what is plotted, and how old its newest frame is.
+// head returns the line with the title, the rate, and the age of the newest frame.
 func (p *Plot) head(now time.Time, s Screen) string {
 	text := s.Color.Paint("1", p.title)
 	if p.frames > 0 {
@@ -68,7 +68,7 @@ func (p *Plot) head(now time.Time, s Screen) string {
 	return text
 }
 
-// age is rounded so that it can be read while it changes.
+// age returns d as text, rounded so that it is readable while it changes.
 func age(d time.Duration) string {
 	if d = max(0, d); d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
@@ -76,7 +76,7 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
-// legend has each line's mark, name, newest number, and the lowest and highest in the window.
+// legend returns the mark, name, newest number, and range in the window for each line of the plot.
 func (p *Plot) legend(now time.Time, s Screen) (lines []string) {
 	width := 0
 	for _, l := range p.lines {
@@ -103,7 +103,7 @@ func (p *Plot) mark(i int, s Screen) string {
 	return strings.Repeat(marks[i:i+1], 2)
 }
 
-// number is at most mostLabel columns wide.
+// number returns x as text, in at most mostLabel columns.
 func number(x float64) string {
 	if math.IsNaN(x) {
 		return "-"
@@ -115,8 +115,8 @@ func number(x float64) string {
 	return text
 }
 
-// curves draws the lines in so many lines of text, with both axes. The library is given numbers
-// between 0 and 1, since it counts rows in whole numbers of the plotted ones.
+// curves draws the lines of the plot with both axes, in height lines of text. It scales all numbers to
+// 0 to 1, because the library computes the rows from whole numbers.
 func (p *Plot) curves(now time.Time, s Screen, height int) []string {
 	low, high := p.bounds(now)
 	label := func(x float64) string {
@@ -152,8 +152,8 @@ func (p *Plot) curves(now time.Time, s Screen, height int) []string {
 	return lines
 }
 
-// ticks is how many ticks the axis of a window has, at most so many, so that the times between them have
-// few digits; at least its two ends.
+// ticks returns the number of ticks on the time axis: at most most, such that the times between them have
+// few digits, and at least the two ends.
 func ticks(seconds float64, most int) int {
 	for n := most; n > 2; n-- {
 		step := seconds / float64(n-1)
@@ -165,14 +165,14 @@ func ticks(seconds float64, most int) int {
 	return 2
 }
 
-// bounds are the ends of the axis of numbers: those of all lines, and never the same.
+// bounds returns the ends of the axis of numbers, which includes all lines. The ends always differ.
 func (p *Plot) bounds(now time.Time) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for i := range p.lines {
 		if l, h, ok := p.span(i, now); ok {
 			low, high = math.Min(low, l), math.Max(high, h)
 		}
-		for _, x := range p.columns(i, 1, now) { // what the window begins with
+		for _, x := range p.columns(i, 1, now) { // the value at the beginning of the window
 			if !math.IsNaN(x) {
 				low, high = math.Min(low, x), math.Max(high, x)
 			}
@@ -181,7 +181,7 @@ func (p *Plot) bounds(now time.Time) (low, high float64) {
 	switch {
 	case low > high:
 		return 0, 1
-	case math.IsInf(high-low, 0): // more than a number can tell
+	case math.IsInf(high-low, 0): // the span overflows float64
 		return -math.MaxFloat64 / 2, math.MaxFloat64 / 2
 	case high-low <= 1e-12*math.Max(math.Abs(low), math.Abs(high)):
 		half := math.Max(1, math.Abs(low)) / 2
@@ -190,7 +190,7 @@ func (p *Plot) bounds(now time.Time) (low, high float64) {
 	return low, high
 }
 
-// axisNumber has as many digits as tell the lines of the axis apart.
+// axisNumber returns x as text, with enough digits to distinguish the labels of an axis of length span.
 func axisNumber(x, span float64) string {
 	digits := int(math.Ceil(2 - math.Log10(span)))
 	if text := strconv.FormatFloat(x, 'f', max(0, digits), 64); digits < 10 && len(text) <= mostLabel {
@@ -202,7 +202,7 @@ func axisNumber(x, span float64) string {
 	return strconv.FormatFloat(x, 'g', 5, 64)
 }
 
-// unit is that of all lines; "" when they have several.
+// unit returns the unit of all lines, or "" if the units differ.
 func (p *Plot) unit() string {
 	for _, l := range p.lines {
 		if l.unit != p.lines[0].unit {

@@ -44,14 +44,14 @@ type slot struct {
 
 const (
 	maxLines = 8
-	slots    = 1024 // of a window
+	slots    = 1024 // number of slots in a window
 )
 
-// New is an empty plot.
+// New returns an empty plot.
 func New(title string, window time.Duration) *Plot { return &Plot{title: title, window: window} }
 
-// Add takes the numbers of a frame that came at a time. The first frame with any says which lines
-// there are; a later one may lack some. The error says that they are too many.
+// Add adds the numbers of a frame received at the given time. The first frame with numbers defines the
+// lines; a later frame may lack some of them. Add returns an error if there are too many lines.
 func (p *Plot) Add(at time.Time, numbers []values.Number) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *Plot) Add(at time.Time, numbers []values.Number) error {
 			continue
 		}
 		x := numbers[k].X
-		p.lines[i].unit = numbers[k].Unit // of a later layout it may be another
+		p.lines[i].unit = numbers[k].Unit // a later layout may have another unit
 		s.last[i], s.low[i], s.high[i] = x, math.Min(s.low[i], x), math.Max(s.high[i], x)
 	}
 	return nil
@@ -87,14 +87,14 @@ func (p *Plot) Unfit(why error) {
 	p.unfit, p.why = p.unfit+1, why
 }
 
-// Began reports whether a frame came, fitting or not.
+// Began reports whether any frame was received, with or without a mismatch.
 func (p *Plot) Began() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.frames+p.unfit > 0
 }
 
-// slot is the one of a time, which is not before that of the newest.
+// slot returns the slot for at, which must not be before the newest slot. It may add a slot.
 func (p *Plot) slot(at time.Time) *slot {
 	length := max(1, p.window/slots)
 	if n := len(p.slots); n > 0 && at.Sub(p.slots[n-1].at) < length {
@@ -113,7 +113,7 @@ func (p *Plot) slot(at time.Time) *slot {
 	return &p.slots[len(p.slots)-1]
 }
 
-// span are the lowest and the highest number of a line in the window that ends now; false: none.
+// span returns the lowest and the highest number of line i in the window that ends now. ok is false if there is none.
 func (p *Plot) span(i int, now time.Time) (low, high float64, ok bool) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, s := range p.slots {
@@ -124,8 +124,8 @@ func (p *Plot) span(i int, now time.Time) (low, high float64, ok bool) {
 	return low, high, low <= high
 }
 
-// columns are the numbers of a line by columns of the window that ends now: the newest in each, or
-// what it was before, up to the newest frame. NaN: none.
+// columns divides the window that ends now into columns, and returns a number of line i for each: the newest one
+// until the end of the column. NaN means no number, as after the newest frame.
 func (p *Plot) columns(i, width int, now time.Time) []float64 {
 	list, next, held := make([]float64, width), 0, math.NaN()
 	for c := range list {
@@ -142,7 +142,7 @@ func (p *Plot) columns(i, width int, now time.Time) []float64 {
 	return list
 }
 
-// rate is how many frames came in a second of the window.
+// rate returns the number of frames per second in the window.
 func (p *Plot) rate() float64 {
 	first := slices.IndexFunc(p.slots, func(s slot) bool { return p.newest.Sub(s.at) <= p.window })
 	if first < 0 {
