@@ -251,7 +251,7 @@ func (p *Program) Structs() (list []Struct) {
 	return slices.CompactFunc(list, func(a, b Struct) bool { return a.Name == b.Name && a.Size == b.Size })
 }
 
-// plain is a text of the file with what is not printable escaped.
+// plain returns a text of the file with unprintable characters escaped.
 func plain(text string) string {
 	quoted := strconv.QuoteToASCII(text)
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
