@@ -29,7 +29,7 @@ type Host struct {
 	Note func(format string, args ...any) // prints a remark; frames are not printed here
 }
 
-// quiet is h without notes.
+// quiet returns h without notes.
 func (h Host) quiet() Host {
 	h.Note = func(string, ...any) {}
 	return h

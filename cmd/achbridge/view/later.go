@@ -15,11 +15,11 @@ const typeAgain = 2 * time.Second
 // Later is the layout that a channel has got since a verb began, if it has another one.
 type Later struct{ found atomic.Pointer[layout.Layout] }
 
-// Take returns the layout that is new since the last call; nil: none is.
+// Take returns the layout that was found since the last call, or nil if there is none.
 func (l *Later) Take() *layout.Layout { return l.found.Swap(nil) }
 
-// WithLater calls read, and looks meanwhile for a later layout than first, which may be nil. If there
-// is none any more, or nobody can tell, the one before stays. A file of --type is read once.
+// WithLater calls read, and meanwhile checks for a layout that replaces first, which may be nil. If the
+// origin has no layout or does not answer, the previous one stays. A file of --type is read once.
 func (h Host) WithLater(file string, of View, first *layout.Layout, read func(*Later) error) error {
 	later := &Later{}
 	if file != "" {

@@ -19,8 +19,8 @@ import (
 // ErrNoAnswer means that a daemon did not answer what an origin says of its frames.
 var ErrNoAnswer = errors.New("its origin cannot be asked")
 
-// LayoutOf is the layout of a channel: as file, of --type, or types: says, or else as the origin of a mirror
-// does; nil when it is not known. from says which, as in a recording.
+// LayoutOf returns the layout of a channel, or nil if it is unknown. The layout is from file (--type), from the
+// option types, or from the origin of a mirror, in this order. from is its source, as in a recording.
 func (h Host) LayoutOf(file string, of View) (l *layout.Layout, from status.TypeSource, err error) {
 	find, err := h.Layouts(file)
 	if err != nil {
@@ -54,9 +54,9 @@ func (h Host) Layouts(file string) (find func(channel, name string) (*layout.Lay
 // origin does not answer it.
 const originPatience = 4 * time.Second
 
-// OriginLayout asks the daemon what the origin of a mirror says of its frames; nil when it says
-// nothing, or when there is nobody to be asked: no daemon, or one that does not know the mirror.
-// The error is that it says something which is not here. What comes is checked anew.
+// OriginLayout requests the layout that the origin of a mirror has from the daemon. It returns nil
+// if the origin has none, if there is no daemon, or if the daemon does not know the mirror. It
+// returns an error if the origin has a layout that is missing or invalid here.
 func OriginLayout(ctx context.Context, c *api.Client, name string) (*layout.Layout, error) {
 	var r api.LayoutReply
 	_, err := c.Within(originPatience).Get(ctx, "/v1/layout?"+url.Values{"of": {name}}.Encode(), &r)

@@ -45,7 +45,7 @@ type Rate struct {
 	BytesPerS float64 `json:"bytes_per_s"`
 }
 
-// Sizes is one size, or from which to which.
+// Sizes returns the size of the frames, or the range of their sizes.
 func (r Rate) Sizes() string {
 	return ui.SizeRange(r.SizeMin, r.SizeMax)
 }

@@ -107,7 +107,7 @@ func CheckPatterns(patterns []string) error {
 	return nil
 }
 
-// NoPattern is the error that a text is not a pattern.
+// NoPattern returns the error for a text that is not a pattern.
 func NoPattern(text string) error {
 	return ui.Usage(fmt.Errorf("%q: not a pattern", text), "* stands for any text, ? for one character, [ab] for one of them")
 }

@@ -76,7 +76,8 @@ func (h Host) Follow(ctx context.Context, c *api.Client, of string, read func(Vi
 	}
 }
 
-// ended is what a verb returns when its context was over: nil when that was asked for.
+// ended returns the cause if the view's context has ended before ctx, else nil. The end of ctx itself, as after
+// Ctrl-C, is no error.
 func (l View) ended(ctx context.Context) error {
 	if ctx.Err() == nil && l.Ctx.Err() != nil {
 		return context.Cause(l.Ctx)
