@@ -14,7 +14,7 @@ const (
 	unbuilt = `{"ImportPath":"p","Action":"build-output","Output":"p.go:1: syntax error\n"}` + "\n" + `{"Action":"fail","Package":"p","FailedBuild":"p"}` + "\n"
 )
 
-func TestTallyCountsAndTells(t *testing.T) {
+func TestTallyCountsAndPrintsFailures(t *testing.T) {
 	for _, c := range []struct {
 		name, in, counts, says string
 		strict                 bool
@@ -52,7 +52,7 @@ func TestTallyCountsAndTells(t *testing.T) {
 	}
 }
 
-func TestTallyTellsWhatIsWorthAnotherTry(t *testing.T) {
+func TestTallyListsTestsToRepeat(t *testing.T) {
 	const part = `{"Action":"fail","Package":"p","Test":"TestB/part"}` + "\n"
 	race := strings.Replace(fails, "got 1, want 2", "WARNING: DATA RACE", 1)
 	for name, c := range map[string]struct{ in, want string }{

@@ -130,7 +130,7 @@ Left\ Arm\.1._achbridge._udp 60 TXT ""
 arm                   60 A    192.0.2.8
 `
 
-func TestZoneIsRead(t *testing.T) {
+func TestReadZoneOverUDPAndTCP(t *testing.T) {
 	for name, z := range map[string]*zoneServer{"by udp": {}, "by tcp": {short: true}} {
 		z.records = zoneOf(t, zoneText)
 		got, err := robots.read(t.Context(), resolverAt(t, z.start(t), "127.0.0.1"))

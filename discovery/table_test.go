@@ -231,7 +231,7 @@ func TestGoodbyeEndsOnlyClaimsOfItsSource(t *testing.T) {
 	wantHosts(t, table, "robot")
 }
 
-func TestGoodbyesWithoutClaimsMayBurst(t *testing.T) {
+func TestGoodbyesWithoutClaimsAreNotRateLimited(t *testing.T) {
 	table := newTable(Peer{})
 	robot := announced("robot", "a1", "10.0.0.2:8076", "[fd00::2]:8076")
 	mustAdd(t, table, t0, robot)

@@ -33,11 +33,11 @@ var excepted = []struct {
 	{regexp.MustCompile(`^sudo `), "it changes the system; packaging/test.sh and vm.sh run these on one of their own"},
 }
 
-// For ssh and scp, which need a server that no emulated host has, the test does on the
-// hosts' files what they would do: see scp and ssh in run_test.go.
+// Emulated hosts have no SSH server. For ssh and scp the test does the same to the hosts'
+// files itself: see scp and ssh in run_test.go.
 
-// slow are the command lines that take long, or what the everyday machine may lack.
-// They are run with ACHBRIDGE_LONG=1.
+// slow lists the command lines that take long, or that need a program that a machine may lack.
+// They are run only with ACHBRIDGE_LONG=1.
 var slow = []struct {
 	line *regexp.Regexp
 	why  string
@@ -49,13 +49,13 @@ var slow = []struct {
 	{regexp.MustCompile(`^go run \./cmd/achbridge demo`), "ten seconds on an idle machine; stage demo of .ci/run measures it"},
 }
 
-// everyday is the document whose lines are run every day. Those of the others
-// are run with ACHBRIDGE_LONG=1; that all of them are known is asserted every day.
+// everyday is the document whose lines are always run. The lines of other documents are run
+// only with ACHBRIDGE_LONG=1. The test always checks that it knows how to run all lines.
 const everyday = "README.md"
 
-// bare are the documents that begin with two hosts on which nothing is set up. All others
+// bare lists the documents that begin with two hosts on which nothing is set up. All others
 // begin where README.md's quick start ends: robot publishes imu, joints and camera, both
-// hosts have its key and run their daemons, and pc mirrors all that robot has.
+// hosts have its key and run their daemons, and pc mirrors all channels of robot.
 var bare = []string{"README.md", "keys.md", farApart}
 
 func TestMain(m *testing.M) {
@@ -77,7 +77,7 @@ func TestEveryCommandLineOfTheDocuments(t *testing.T) {
 			steps := stepsOf(t, path)
 			for _, s := range steps {
 				if s.line != "" && !known(t, s) {
-					t.Errorf("%s: no way is known to run %q: teach it to docs/run_test.go, or list it in excepted with a reason", s.at, s.line)
+					t.Errorf("%s: cannot run %q: add it to docs/run_test.go, or to excepted with a reason", s.at, s.line)
 				}
 			}
 			if t.Failed() || len(steps) == 0 {
@@ -155,7 +155,7 @@ var programs = strings.Fields(`./fresh bash cat cc cd cp docker docker-compose e
 
 var separators = regexp.MustCompile(`\s*(?:&&|\|\||[;|&])\s*`)
 
-// known reports whether each command of a line is one that the test knows how to run.
+// known reports whether the test knows how to run each command of a line.
 func known(t *testing.T, s step) bool {
 	t.Helper()
 	if _, ok := exception(s.line); ok {

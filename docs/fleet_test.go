@@ -16,10 +16,10 @@ import (
 // They have the network's key.
 const farApart = "fleet.md"
 
-// isHub reports whether a host of that document is one to which all have a path.
+// isHub reports whether host is a hub of farApart, to which all hosts have a path.
 func isHub(host string) bool { return host == "hub" || host == "nats" }
 
-// setApart prepares the hosts.
+// setApart prepares the hosts of farApart.
 func (s *story) setApart() {
 	s.Helper()
 	var names strings.Builder
@@ -50,7 +50,7 @@ func (s *story) setApart() {
 	s.certify("nats")
 }
 
-// certify gives a host the certificate that its server has already.
+// certify gives a host the certificate of its server.
 func (s *story) certify(host string) {
 	s.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)

@@ -10,7 +10,7 @@ import (
 // leaves matches the files that a lab leaves in its working directory: keys, logs, configurations.
 var leaves = regexp.MustCompile(`(?:--key |2>|--config )([\w.-]+)`)
 
-func TestGitIgnoresWhatTheLabLeaves(t *testing.T) {
+func TestGitIgnoresFilesOfLab(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git: apt-get install git")
 	}
@@ -33,6 +33,6 @@ func TestGitIgnoresWhatTheLabLeaves(t *testing.T) {
 		}
 	}
 	if len(left) < 5 {
-		t.Errorf("got %v as what the lab leaves, want keys, logs and rules", left)
+		t.Errorf("files of the lab: got %v, want keys, logs and configurations", left)
 	}
 }

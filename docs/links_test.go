@@ -14,9 +14,9 @@ import (
 
 var link = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)\)`)
 
-// TestLinksLeadSomewhere follows the links between the documents, to files, and to
-// headings in them. The web is not asked.
-func TestLinksLeadSomewhere(t *testing.T) {
+// TestLinksInDocumentsAreValid checks links to documents, to files and to headings. It does not
+// check links to the web.
+func TestLinksInDocumentsAreValid(t *testing.T) {
 	for _, path := range documents(t) {
 		for _, m := range link.FindAllStringSubmatch(prose(t, path), -1) {
 			u, err := url.Parse(m[1])
@@ -62,7 +62,7 @@ func TestEveryCauseHasItsCure(t *testing.T) {
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		t.Errorf("troubleshooting.md has the verdicts\n%q, want\n%q", got, want)
+		t.Errorf("causes in troubleshooting.md: got\n%q, want\n%q", got, want)
 	}
 }
 
@@ -116,6 +116,6 @@ func TestEveryPackageHasItsRoom(t *testing.T) {
 		}
 	}
 	if len(rooms) < 15 {
-		t.Errorf("got the rooms %q, want a line for each package", rooms)
+		t.Errorf("packages in ARCHITECTURE.md: got %q, want each package", rooms)
 	}
 }

@@ -48,7 +48,7 @@ func stepsOf(t *testing.T, path string) (list []step) {
 			if m := sourceLine.FindStringSubmatch(b.lines[0]); m != nil {
 				list = append(list, step{at: b.at(0), file: m[1], text: strings.Join(b.lines, "\n") + "\n"})
 			}
-		case "", "text", "go", "json": // not typed
+		case "", "text", "go", "json": // not commands
 		default:
 			t.Errorf("%s: a block of %q: want sh, console, yaml, conf, text, go, c or json", b.at(0), b.language)
 		}
@@ -56,7 +56,7 @@ func stepsOf(t *testing.T, path string) (list []step) {
 	return list
 }
 
-// shellSteps are the lines of a sh block; a comment behind a line is the shell's.
+// shellSteps returns the lines of a sh block. They may end with a comment, which the shell ignores.
 func shellSteps(b block) (list []step) {
 	for i := 0; i < len(b.lines); i++ {
 		at, line := b.at(i), strings.TrimSpace(b.lines[i])
@@ -124,7 +124,7 @@ func blocksOf(t *testing.T, path string) (list []block) {
 	return slices.DeleteFunc(list, func(b block) bool { return len(b.lines) == 0 })
 }
 
-// prose is a document without its blocks.
+// prose returns a document without its blocks.
 func prose(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

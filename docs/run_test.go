@@ -30,7 +30,7 @@ func buildTools(t *testing.T) string {
 	if err := hosts.Build(dir, "achbridge/cmd/achbridge", "achbridge/testnet/publisher", "achbridge/testnet/lab"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // the hosts' user runs them
+	if err := os.Chmod(dir, 0o755); err != nil { // the user of the hosts runs the tools
 		t.Fatal(err)
 	}
 	return dir
@@ -42,14 +42,14 @@ const (
 	runtimeDir = "/run/user/1000"
 )
 
-// channels are those that publisher makes by itself, put into less often.
+// channels has publisher's default channels, with lower rates.
 const channels = "--channel imu:50:64 --channel joints:10:3000 --channel camera:1:300000"
 
 // story is a document's run.
 type story struct {
 	*testing.T
-	lab     *hosts.Lab // nil: the document needs no hosts
-	dir     string     // has the hosts' homes, and what is made on this machine
+	lab     *hosts.Lab // nil means that the document needs no hosts
+	dir     string     // directory with the hosts' homes and the files made on this machine
 	tools   string
 	daemons map[string]*hosts.Cmd
 	labRun  string // the lab that is being prepared,
@@ -90,7 +90,7 @@ func hostsOf(steps []step) (names []string) {
 	return names
 }
 
-// begin makes the hosts of a document, and what it takes for granted.
+// begin makes the hosts of a document, and sets up what the document assumes.
 func (s *story) begin(name string, steps []step) {
 	names := hostsOf(steps)
 	if len(names) == 0 {
@@ -122,7 +122,7 @@ func (s *story) begin(name string, steps []step) {
 	}
 }
 
-// quickStart is what README.md's does, with the names of the hosts as everywhere here.
+// quickStart has the steps of README.md's quick start, with the host names of the other documents.
 var quickStart = []step{
 	{host: "robot", line: "achbridge key new"},
 	{host: "robot", line: "ssh pc mkdir -p .config/achbridge"},
@@ -134,18 +134,18 @@ var quickStart = []step{
 
 func (s *story) home(host string) string { return filepath.Join(s.dir, host) }
 
-// own gives all in the home of a host to its user.
+// own makes the user of a host the owner of all files in its home.
 func (s *story) own(host string) {
 	s.Helper()
 	s.check(s.root(host, "chown -R "+itoa(uid)+" "+s.home(host)).Run())
 }
 
-// root is a shell line of root on a host.
+// root returns a command that runs a shell line as root on a host.
 func (s *story) root(host, line string) *hosts.Cmd {
 	return s.lab.Command(host, "sh", "-c", line)
 }
 
-// shell is a line that the user types on a host.
+// shell returns a command that runs a line as the user of a host.
 func (s *story) shell(host, line string) *hosts.Cmd {
 	id := itoa(uid)
 	line = strings.ReplaceAll(line, "/usr/share/doc/achbridge/examples", filepath.Join(s.dir, "examples")) // no package is installed
@@ -197,20 +197,20 @@ var (
 	daemonLine = regexp.MustCompile(`^achbridge run\b`)
 	// serverLine matches a command that runs until the lab ends: a hub.
 	serverLine = regexp.MustCompile(`^(achbridge hub( 2>\S+)?|nats-server .*) &$`)
-	// A file that is made and copied.
+	// copied matches a line that makes a file and copies it.
 	copied  = regexp.MustCompile(`^(.*) && (scp .*)$`)
 	comment = regexp.MustCompile(`\s{2,}# .*$`)
-	// A line that ends at Ctrl-C, and what asks for an end.
+	// endless matches a command that runs until Ctrl-C, except with an option that ended matches.
 	endless = regexp.MustCompile(`^achbridge (top|record|hz|bw|echo|ch hz|channel hz)\b|--follow|--watch|put .*--rate`)
 	ended   = regexp.MustCompile(`--count|--once|--help|&$`)
-	// A line that may be repeated until what it prints is as shown.
+	// reads matches a command without effects. It is repeated until its output is as shown.
 	reads = regexp.MustCompile(`^achbridge (ls|status|top|plot|why|doctor|check|explain|age|hz|bw|echo|events|key show|hub (ls|check)|channel (ls|info|cat)|ch (ls|info|cat))\b|^grep `)
 	// finds matches a command whose exit code is its result.
 	finds = regexp.MustCompile(`^achbridge (why|doctor|check|age|status --check)\b`)
 )
 
-// write writes the file that a block is: into the home of one host or of all, or, for a
-// lab, where its shell is.
+// write writes the file of a block into the home of one host or of all hosts. For a lab it
+// writes the file into the directory of the lab's shell.
 func (s *story) write(p step) {
 	if s.lab == nil {
 		s.check(os.WriteFile(filepath.Join(s.dir, p.file), []byte(p.text), 0o644))
@@ -252,8 +252,8 @@ func (s *story) scp(p step) {
 	}
 }
 
-// daemon starts the daemon of a host, in place of the one that runs there, and waits
-// until it answers.
+// daemon starts the daemon of a host, after it has ended a running one, and waits until the
+// new daemon answers.
 func (s *story) daemon(p step) {
 	s.Helper()
 	if old := s.daemons[p.host]; old != nil {
@@ -266,7 +266,7 @@ func (s *story) daemon(p step) {
 	s.until(p.host, "achbridge status", "daemon:")
 }
 
-// background starts a line on a host that goes on; the end of the lab ends it.
+// background starts a line on a host. It runs until the lab ends.
 func (s *story) background(host, line string) *hosts.Cmd {
 	s.Helper()
 	cmd := s.shell(host, line)
@@ -301,8 +301,8 @@ func (s *story) until(host, line, text string) {
 	s.there(step{at: "before it", host: host, line: line, output: []string{"…" + text + "…"}})
 }
 
-// there runs a line on a host, and compares. A line that only looks is repeated until it
-// shows what the document shows: the hosts may just be about to link.
+// there runs a line on a host and compares its output. A line without effects is repeated until
+// the output matches, since the hosts may not have linked yet.
 func (s *story) there(p step) {
 	s.Helper()
 	line := comment.ReplaceAllString(p.line, "")
@@ -334,7 +334,7 @@ func (s *story) output(cmd *hosts.Cmd) (string, error) {
 	return s.atHome(out.String()), err
 }
 
-// atHome is output with the homes of the hosts called as in the documents.
+// atHome returns output with the paths of the hosts' homes replaced by those in the documents.
 func (s *story) atHome(out string) string {
 	if s.lab == nil {
 		return out
@@ -345,9 +345,9 @@ func (s *story) atHome(out string) string {
 	return out
 }
 
-// interruptible is a line that ends by itself: one that would go on until Ctrl-C gets
-// that after a while, scale times as long as usual; top and plot get a terminal, and their q. It gets it once: without --foreground
-// timeout would send it to its process group too, and a second Ctrl-C ends a program at once.
+// interruptible returns a line that ends. A command that runs until Ctrl-C gets SIGINT after a while, scale times
+// as long as usual; top and plot get a terminal and the key q. With --foreground, timeout sends the signal only once:
+// a second Ctrl-C would end a program at once.
 func interruptible(line string, scale int) string {
 	top := regexp.MustCompile(`^(lab exec \w+ )?achbridge (top|plot)\b`)
 	plain := regexp.MustCompile(`^lab exec \w+ `).ReplaceAllString(line, "")
@@ -366,10 +366,10 @@ func interruptible(line string, scale int) string {
 // quote returns text as one argument for a shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// project is how the containers of the documents are called.
+// project is the name of the documents' project in docker-compose.
 const project = "achbridge-docs"
 
-// endContainers removes what a document that failed has left.
+// endContainers removes the containers that a failed document has left.
 func (s *story) endContainers() {
 	if s.Failed() {
 		cmd := exec.Command("bash", "-c", "docker rm -f krang2; docker-compose down --rmi local")
@@ -391,7 +391,7 @@ func (s *story) here(p step) {
 	cmd.Env = append(os.Environ(), "PATH="+s.tools+":"+os.Getenv("PATH"), "GOBIN="+s.dir, "COMPOSE_PROJECT_NAME="+project, "NO_COLOR=1")
 	out, err := cmd.CombinedOutput()
 	if strings.Contains(p.line, "achbridge demo") && strings.Contains(string(out), "CHANNEL ") {
-		err = nil // a machine that does other things misses frames, and demo says so
+		err = nil // on a busy machine, demo misses frames and fails
 	}
 	if err != nil {
 		s.Fatal(clue(p, "%v:\n%s", err, tail(string(out))))
@@ -423,7 +423,7 @@ func (s *story) endLab() {
 	s.labRun, s.typed = "", nil
 }
 
-// inLab runs the lab once, in a directory of its own.
+// inLab runs the lab once, in a new directory.
 func (s *story) inLab(scale int) error {
 	s.Helper()
 	dir := filepath.Join(s.dir, "lab"+itoa(scale)+"-"+itoa(len(s.typed)))

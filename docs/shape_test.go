@@ -16,7 +16,7 @@ var (
 	counts = regexp.MustCompile(`(?:, )?\(?\b(?:superseded|expired|lost|late|late_kept|rate_limited|refused|overflow) \d+\)?| \(\d+ late\)`)
 )
 
-// pattern is the shape of a line.
+// pattern returns the pattern of a line in a document.
 func pattern(line string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`^\s*`)
@@ -43,8 +43,8 @@ var (
 	number = regexp.MustCompile(`\b[0-9a-f]{8,}\b`) // id of a network or node
 )
 
-// clean takes out of a line the counts of frames that did not come: whether there are any
-// is chance.
+// clean removes from a line the counts of frames that were not delivered, which depend on
+// chance.
 func clean(line string) string {
 	line = counts.ReplaceAllString(line, "")
 	return strings.TrimRight(number.ReplaceAllString(line, "0"), " -;,")
@@ -64,7 +64,7 @@ func missingIn(got string, want []string) string {
 	return ""
 }
 
-func TestShapesMatchOtherFiguresAndNoOtherWords(t *testing.T) {
+func TestPatternsIgnoreNumbersOnly(t *testing.T) {
 	for _, c := range []struct {
 		want, got string
 		same      bool
@@ -79,7 +79,7 @@ func TestShapesMatchOtherFiguresAndNoOtherWords(t *testing.T) {
 		{"AGE ▂▂▂", "AGE ▁▁█ ▁", true},
 	} {
 		if got := missingIn("before\n"+c.got+"\nafter", []string{c.want}) == ""; got != c.same {
-			t.Errorf("%q shown, %q came: got the same %v, want %v", c.want, c.got, got, c.same)
+			t.Errorf("line %q, output %q: got match %v, want %v", c.want, c.got, got, c.same)
 		}
 	}
 }

@@ -124,7 +124,7 @@ func TestDecreasedLastSeqIsReinitialisation(t *testing.T) {
 }
 
 // The entry's number is not newer although last_seq is: without the check it would be returned forever.
-func TestEntryThatIsNotNewerIsNoFrame(t *testing.T) {
+func TestEntryWithOldNumberIsNoFrame(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{4, 16})
 	poke(c, atLastSeq, 10)
 	poke(c, atIndexHead, 1)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// buildWith runs build.sh where there is no compiler but gcc, and a go that only knows
-// which machine this is.
+// buildWith runs build.sh with gcc as the only compiler, and with a go command that only prints
+// the architecture of this machine.
 func buildWith(t *testing.T, args ...string) (out string, exit int) {
 	t.Helper()
 	bin := t.TempDir()
@@ -34,15 +34,15 @@ func buildWith(t *testing.T, args ...string) (out string, exit int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-func TestBuildSaysWhichCompilerIsMissing(t *testing.T) {
+func TestBuildNamesMissingCompiler(t *testing.T) {
 	const missing = "there is no aarch64-linux-gnu-gcc: apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross\n"
 	if out, exit := buildWith(t); !strings.HasPrefix(out, "no package for arm64: "+missing+"go is asked for: build ") || exit != 9 {
-		t.Errorf("without arguments: got %q and exit %d, want that arm64 is left out, and the build of amd64", out, exit)
+		t.Errorf("without arguments: got %q and exit %d, want a build of amd64 without arm64", out, exit)
 	}
 	if out, exit := buildWith(t, "arm64"); out != "FAILED: "+missing || exit != 1 {
-		t.Errorf("arm64: got %q and exit %d, want what to install", out, exit)
+		t.Errorf("arm64: got %q and exit %d, want the package to install", out, exit)
 	}
 	if out, exit := buildWith(t, "mips"); out != "no package for mips; there are amd64 and arm64\n" || exit != 1 {
-		t.Errorf("mips: got %q and exit %d, want which there are", out, exit)
+		t.Errorf("mips: got %q and exit %d, want the supported architectures", out, exit)
 	}
 }

@@ -30,8 +30,8 @@ func monotonic(t *testing.T) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// readerInC compiles the reader as its comment says, where there is nothing but what the
-// package brings; run has it read frames.
+// readerInC compiles the reader with the command in its comment, in a directory with only the files
+// of the package. The returned function runs the reader on frames.
 func readerInC(t *testing.T) (run func(limit string, frames ...status.Meta) (string, int)) {
 	t.Helper()
 	cc := need.Program(t, "cc", "gcc, with libc6-dev")
@@ -56,7 +56,7 @@ func readerInC(t *testing.T) (run func(limit string, frames ...status.Meta) (str
 	}
 }
 
-func TestReaderInCTellsWhatWasLeftOut(t *testing.T) {
+func TestCReaderCountsMissedFrames(t *testing.T) {
 	run := readerInC(t)
 	frames := []status.Meta{{Link: status.MetaUp, Epoch: 9, Seq: 2, MirrorSeq: 1}}
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestReaderInCTellsWhatWasLeftOut(t *testing.T) {
 	}
 }
 
-func TestReaderInCRefusesOldData(t *testing.T) {
+func TestCReaderRefusesOldData(t *testing.T) {
 	run := readerInC(t)
 	for _, c := range []struct {
 		what, limit string
@@ -98,16 +98,16 @@ func TestReaderInCRefusesOldData(t *testing.T) {
 	}
 }
 
-func TestReaderInCRefusesWhatTellsOfNoMirror(t *testing.T) {
+func TestCReaderFailsWithoutFrames(t *testing.T) {
 	run := readerInC(t)
 	if out, exit := run("500"); out != "fresh: no frame\n" || exit != 1 {
 		t.Errorf("nothing: got exit %d and %q, want 1", exit, out)
 	}
 }
 
-// The reader calls a frame old once the limit is over, though nothing more arrives. A machine
-// that is busy for that long gets a longer one.
-func TestReaderInPythonNoticesThatNothingArrives(t *testing.T) {
+// The reader reports a frame as old after the limit, even if no further frame arrives. On a busy
+// machine the test repeats with a longer limit.
+func TestPythonReaderReportsSilence(t *testing.T) {
 	t.Parallel()
 	python := need.Program(t, "python3", "python3")
 	for limit := time.Second; ; limit *= 4 {
@@ -121,8 +121,8 @@ func TestReaderInPythonNoticesThatNothingArrives(t *testing.T) {
 	}
 }
 
-// followsWithin has the reader follow frames, of which each is put as soon as the one before
-// is old.
+// followsWithin runs the reader and puts each frame as soon as the reader reports the previous one
+// as old.
 func followsWithin(t *testing.T, python string, limit time.Duration) (err error) {
 	t.Helper()
 	in, frames := io.Pipe()
@@ -154,15 +154,15 @@ func followsWithin(t *testing.T, python string, limit time.Duration) (err error)
 	says("fresh: frame 2, ")
 	says("old: frame 2, ")
 	if after := monotonic(t) - begin; err == nil && after < limit {
-		t.Errorf("old after %v, want %v at least", after, limit)
+		t.Errorf("old after %v, want at least %v", after, limit)
 	}
 	put(status.Meta{Link: status.MetaUp, Seq: 10, MirrorSeq: 7, Captured: monotonic(t)})
 	says("fresh: frame 10, ")
-	put(status.Meta{Link: status.MetaUp, Seq: 20, MirrorSeq: 9}) // 10 frames, of which 2 were put
+	put(status.Meta{Link: status.MetaUp, Seq: 20, MirrorSeq: 9}) // 2 of 10 frames were put
 	says("old: frame 20, of unknown age, link up, 9 left out")
-	put(status.Meta{Link: status.MetaUp, Epoch: 1, Seq: 5, MirrorSeq: 10, Captured: monotonic(t)}) // made anew
+	put(status.Meta{Link: status.MetaUp, Epoch: 1, Seq: 5, MirrorSeq: 10, Captured: monotonic(t)}) // the channel was replaced
 	says("fresh: frame 5, ")
-	put(status.Meta{Link: status.MetaUp, Epoch: 1, Seq: 7, MirrorSeq: 11}) // one is left out
+	put(status.Meta{Link: status.MetaUp, Epoch: 1, Seq: 7, MirrorSeq: 11}) // one frame was not put
 	says("old: frame 7, of unknown age, link up, 10 left out")
 	frames.Close()
 	return errors.Join(err, cmd.Wait())

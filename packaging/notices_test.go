@@ -7,9 +7,7 @@ import (
 	"testing"
 )
 
-// TestPackageHasTheNoticesOfAllThatIsLinked: of each module that some package of the
-// program is from there is a licence.
-func TestPackageHasTheNoticesOfAllThatIsLinked(t *testing.T) {
+func TestPackageHasLicencesOfAllLinkedModules(t *testing.T) {
 	notices, err := exec.Command("bash", "notices.sh").Output()
 	if err != nil {
 		t.Fatalf("notices.sh: %v", err)
@@ -21,12 +19,12 @@ func TestPackageHasTheNoticesOfAllThatIsLinked(t *testing.T) {
 	modules := strings.Split(strings.TrimSpace(string(list)), "\n")
 	for _, module := range append(modules, "The Go library and runtime") {
 		if !strings.Contains(string(notices), "\n"+module) {
-			t.Errorf("%s: its licence is not there", module)
+			t.Errorf("%s: got no licence, want one", module)
 		}
 	}
 	for _, text := range []string{"Permission is hereby granted", "Apache License", "Redistribution and use in source and binary forms"} {
 		if !strings.Contains(string(notices), text) {
-			t.Errorf("no licence says %q", text)
+			t.Errorf("got no licence with %q", text)
 		}
 	}
 	for file, line := range map[string]string{"nfpm.yaml": "/usr/share/doc/achbridge/NOTICES", "build.sh": "packaging/notices.sh"} {

@@ -104,7 +104,7 @@ func TestDiscoveryWorksWithAvahi(t *testing.T) {
 }
 
 // With disallow-other-stacks avahi opens the port so that no other program can share it.
-func TestDoctorReportsAvahiThatKeepsThePort(t *testing.T) {
+func TestDoctorReportsAvahiWithExclusivePort(t *testing.T) {
 	s := newSite(t, "pc")
 	file := filepath.Join(t.TempDir(), "avahi.conf")
 	if err := os.WriteFile(file, []byte("[server]\ndisallow-other-stacks=yes\n"), 0o644); err != nil {

@@ -61,8 +61,7 @@ func (w *robotAndPC) checkFollows(after string) {
 	w.t.Logf("%s: followed again after %v", after, took)
 }
 
-// Injects one fault after the other.
-func TestMirrorsFollowWhateverHappensToTheHosts(t *testing.T) {
+func TestMirrorsFollowAfterHostAndLinkFaults(t *testing.T) {
 	w := startRobotAndPC(t)
 	w.linkedOver("pc", "quic")
 	outage := need.LongOr(3*time.Second, 600*time.Millisecond)

@@ -51,7 +51,7 @@ func (s *site) observe(host string, views ...string) *observation {
 	s.t.Cleanup(func() {
 		cmd.Process.Kill()
 		o.work.Wait()
-		_ = cmd.Wait() // killed is what it says
+		_ = cmd.Wait() // the error is that the process was killed
 		o.checkOrder()
 	})
 	return o

@@ -45,7 +45,7 @@ func TestFadeSlowsPacketInTransmission(t *testing.T) {
 	}
 }
 
-func TestStallMayBeginWhilePacketsWait(t *testing.T) {
+func TestStallDelaysWaitingPackets(t *testing.T) {
 	l := NewLink[int](1, params(t, "rate=1mbit"))
 	for i := range 2 {
 		l.Send(0, 1000, i)

@@ -32,7 +32,7 @@ func TestUnusedChanceIsLost(t *testing.T) {
 	}
 }
 
-func TestTracePacketsMaySpanAndShareChances(t *testing.T) {
+func TestTracePacketsSpanAndShareChances(t *testing.T) {
 	l := NewLink[int](1, params(t, "trace=testdata/short.up"))
 	var got []time.Duration
 	for i, size := range []int{900, 600, 900, 900, 1201} {

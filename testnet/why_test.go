@@ -192,7 +192,7 @@ var whyCases = []whyCase{
 	},
 }
 
-func TestWhyNamesTheTrueCause(t *testing.T) {
+func TestWhyNamesCause(t *testing.T) {
 	need.Long(t)
 	c := newWhySite(t)
 	for _, a := range whyCases {

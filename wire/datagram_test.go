@@ -131,7 +131,7 @@ func TestPartCountRefusesUnsendableSizes(t *testing.T) {
 
 // Senders copy a frame out of shared memory before they know the length of its header, so they leave
 // room for the longest one.
-func TestFrameDataMayLieInSpareCapacity(t *testing.T) {
+func TestFrameDataCanUseSpareCapacity(t *testing.T) {
 	buf := make([]byte, 0, MaxDatagram)
 	b := AppendHeader(buf, Header{Number: 1, Sent: 5})
 	data := b[len(b)+MaxFrameOverhead : len(b)+MaxFrameOverhead+500]

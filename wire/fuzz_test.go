@@ -88,7 +88,8 @@ func FuzzReadStream(f *testing.F) {
 		if len(b) == 0 || err != nil && s.Sub == 0 {
 			return
 		}
-		// There is only one way to write what was read.
+		// Each stream has only one encoding, so append returns the bytes that were read.
+
 		out := s.append(nil)
 		if !bytes.HasPrefix(b, out) || err == io.EOF && len(out) != len(b) {
 			t.Fatalf("%v: got %x, want %x", err, out, b)

@@ -89,7 +89,7 @@ func TestHostileStreamIsRefusedByField(t *testing.T) {
 	}
 }
 
-func TestStreamMayArriveByteByByte(t *testing.T) {
+func TestStreamIsReadByteByByte(t *testing.T) {
 	want := logs()
 	got, err := readStream(iotest.OneByteReader(bytes.NewReader(want.append(nil))), streamLimit)
 	if err != io.EOF || !reflect.DeepEqual(got, want) {

@@ -111,7 +111,7 @@ func TestMatchCountsCommentsInPaths(t *testing.T) {
 	}
 }
 
-func TestParseRulesRefuses(t *testing.T) {
+func TestParseRulesRefusesInvalid(t *testing.T) {
 	for _, line := range []string{"comment told => x", "1 remark told => x", "1 comment told", "-1 comment told => x"} {
 		if list, err := parseRules(line); err == nil {
 			t.Errorf("parseRules(%q) = %v, want an error", line, list)
@@ -119,7 +119,7 @@ func TestParseRulesRefuses(t *testing.T) {
 	}
 }
 
-// Every rule is there once: of two lines that are equal -lower would change both.
+// -lower would change both of two equal lines.
 func TestRulesAreDistinct(t *testing.T) {
 	content, err := os.ReadFile("rules.txt")
 	if err != nil {
@@ -132,7 +132,7 @@ func TestRulesAreDistinct(t *testing.T) {
 	var keys []string
 	for _, r := range list {
 		if slices.Contains(keys, r.key) {
-			t.Errorf("%s: a second time", r.key)
+			t.Errorf("%s: got the rule twice, want once", r.key)
 		}
 		keys = append(keys, r.key)
 	}

@@ -19,7 +19,7 @@ const (
 	compileMemory = 4 << 20 // KiB
 )
 
-// Compile has the compiler make debug information of a struct that a header declares, and
+// Compile makes the compiler write debug information of a struct that a header declares, and
 // opens it. Options go to the compiler; CC=NAME among them says which it is, compiler is it
 // otherwise. Nothing that is compiled is run.
 func Compile(ctx context.Context, header, name, compiler string, options []string) (*Program, error) {

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// source is the file that declares a struct; the one whose compilation made it when the
-// table of lines, which names the files, cannot be read.
+// source returns the name of the file that declares a struct. If the line table, which names the
+// files, cannot be read, source returns the name of the compiled file.
 func (p *Program) source(s found) (name string) {
 	if s.unit == nil {
 		return ""
@@ -36,8 +36,8 @@ func (p *Program) source(s found) (name string) {
 	return files[s.file].Name
 }
 
-// countsFit reports that a table of lines has the directories and files that it counts.
-// debug/dwarf believes the counts, and would take as much memory as they say.
+// countsFit reports whether a line table has as many directories and files as its counts state.
+// debug/dwarf does not check the counts, and would allocate memory for them.
 func countsFit(table []byte) bool {
 	const opcodes = 17 // where the number of opcodes stands, in tables of version 5
 	if len(table) <= opcodes || binary.LittleEndian.Uint32(table) >= 0xfffffff0 {

@@ -12,7 +12,7 @@ import (
 	"achbridge/bridge/layout"
 )
 
-// Layout is the layout of a struct, with what its user should know of it.
+// Layout returns the layout of a struct, and warnings for the user, such as about pointers.
 func (p *Program) Layout(name string) (l *layout.Layout, warnings []string, err error) {
 	defer damaged(p.path, &err)
 	list := p.called(name)
@@ -82,7 +82,7 @@ func (w *walker) layout(s found) (*layout.Layout, error) {
 	return l, nil
 }
 
-// nameOf is the name of a field, for an error.
+// nameOf returns the name of the field at path, for an error.
 func nameOf(l *layout.Layout, path []int) (name string) {
 	fields := l.Fields
 	for _, i := range path {
@@ -92,7 +92,7 @@ func nameOf(l *layout.Layout, path []int) (name string) {
 	return name
 }
 
-// clean is a name as layouts may have it: Vec(double,3) for Vec<double,3>.
+// clean returns a name that is valid in a layout: Vec(double,3) for Vec<double,3>.
 func clean(name string) string {
 	text := strings.Map(func(r rune) rune {
 		switch {
@@ -118,7 +118,7 @@ func (w *walker) entry(at dwarf.Offset) (*dwarf.Entry, error) {
 	return e, err
 }
 
-// children are the entries right below one.
+// children returns the entries directly below e.
 func (w *walker) children(e *dwarf.Entry) (list []*dwarf.Entry, err error) {
 	if !e.Children {
 		return nil, nil
@@ -138,8 +138,8 @@ func (w *walker) children(e *dwarf.Entry) (list []*dwarf.Entry, err error) {
 	}
 }
 
-// skip passes over the children of an entry that was just read. dwarf.Reader.SkipChildren calls
-// itself for each level, and a file may have as many as it has bytes.
+// skip moves r past the children of e, which was just read. dwarf.Reader.SkipChildren is recursive,
+// and a file may have as many levels as bytes.
 func skip(r *dwarf.Reader, e *dwarf.Entry) {
 	if !e.Children {
 		return
@@ -152,7 +152,7 @@ func skip(r *dwarf.Reader, e *dwarf.Entry) {
 		c, err := r.Next()
 		switch {
 		case err != nil || c == nil:
-			return // the next one to read says it again
+			return // the next read returns the same error
 		case c.Tag == 0:
 			depth--
 		case c.Children:
@@ -161,8 +161,8 @@ func skip(r *dwarf.Reader, e *dwarf.Entry) {
 	}
 }
 
-// members are the fields of a struct, in the order of their offsets, with those of its bases
-// and of structs without a name.
+// members returns the fields of a struct in the order of their offsets, with the fields of base
+// classes and of structs without a name.
 func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err error) {
 	if e.Val(dwarf.AttrDeclaration) != nil {
 		return nil, errors.New("it is only declared here; use the object of a file that uses it")
@@ -206,8 +206,8 @@ func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err err
 	return slices.DeleteFunc(all, func(f layout.Field) bool { return open[f.Name] && f.Name != last }), nil
 }
 
-// free is a name that is not taken, for a field whose name a base or another field has: longer by _,
-// or with a number where there is no room for that.
+// free returns a name that is not in taken. If name is taken by a base class or another field, free adds
+// underscores, or a number if the result would be too long.
 func free(name string, taken map[string]bool) string {
 	for n := 2; taken[name]; n++ {
 		if longer := "_" + name; len(longer) <= layout.MaxName {
@@ -221,7 +221,7 @@ func free(name string, taken map[string]bool) string {
 
 var errVariants = errors.New("an enum with data in it, whose bytes are not known")
 
-// base are the fields of a base class.
+// base returns the fields of a base class.
 func (w *walker) base(e *dwarf.Entry, depth int) ([]layout.Field, error) {
 	if virtual, _ := e.Val(dwarf.AttrVirtuality).(int64); virtual != 0 {
 		return nil, errors.New("it has a virtual base, which is elsewhere in each program")
@@ -240,7 +240,7 @@ func (w *walker) base(e *dwarf.Entry, depth int) ([]layout.Field, error) {
 	return moved(f.Fields, at, f.Union), nil
 }
 
-// moved are fields as part of the struct around theirs.
+// moved changes fields of an inner struct into fields of the outer struct, and returns them.
 func moved(fields []layout.Field, by int, union bool) []layout.Field {
 	for i := range fields {
 		fields[i].Offset += by
@@ -249,7 +249,7 @@ func moved(fields []layout.Field, by int, union bool) []layout.Field {
 	return fields
 }
 
-// member are the fields that a member makes: one, or those of a struct without a name.
+// member returns the field of a member, or the fields of a struct without a name.
 func (w *walker) member(e *dwarf.Entry, depth int) ([]layout.Field, error) {
 	if e.Val(dwarf.AttrExternal) != nil || e.Val(dwarf.AttrDeclaration) != nil {
 		return nil, nil // static
@@ -290,8 +290,8 @@ func (w *walker) member(e *dwarf.Entry, depth int) ([]layout.Field, error) {
 	return []layout.Field{f}, nil
 }
 
-// bits sets where a bit field is. DWARF 5 counts its bits from the beginning of the struct,
-// DWARF 3 from the highest bit of the number that holds it.
+// bits sets the position of a bit field. DWARF 5 counts bits from the beginning of the struct,
+// DWARF 3 from the highest bit of the number that contains the bit field.
 func (w *walker) bits(e *dwarf.Entry, f *layout.Field) {
 	n, ok := e.Val(dwarf.AttrBitSize).(int64)
 	if !ok {
@@ -313,7 +313,7 @@ func (w *walker) bits(e *dwarf.Entry, f *layout.Field) {
 	f.Bits, f.Offset, f.Bit = int(n), int(first/8), int(first%8)
 }
 
-// place is the offset of a member.
+// place returns the offset of a member.
 func place(e *dwarf.Entry) (int, error) {
 	switch at := e.Val(dwarf.AttrDataMemberLoc).(type) {
 	case nil:

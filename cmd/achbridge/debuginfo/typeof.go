@@ -9,8 +9,8 @@ import (
 	"achbridge/bridge/layout"
 )
 
-// typeOf is a field of the type that an entry names, without a name or place. Its Type is
-// empty when it has no bytes.
+// typeOf returns a field of the type that an entry names, without a name or offset. The field's
+// Type is empty if the type has no bytes.
 func (w *walker) typeOf(e *dwarf.Entry, depth int) (f layout.Field, err error) {
 	if depth > maxDepth {
 		return f, fmt.Errorf("more than %d types in one another", maxDepth)
@@ -51,7 +51,7 @@ func (w *walker) typeOf(e *dwarf.Entry, depth int) (f layout.Field, err error) {
 	return layout.Field{Type: layout.Bytes, Size: int(size)}, nil
 }
 
-// structure is a struct or union. An enum of Rust with data is bytes.
+// structure returns a field for a struct or union. A Rust enum with data becomes bytes.
 func (w *walker) structure(e *dwarf.Entry, size, depth int) (layout.Field, error) {
 	fields, err := w.members(e, depth)
 	switch {
@@ -109,7 +109,7 @@ func (w *walker) number(e *dwarf.Entry, size int) layout.Field {
 	return f
 }
 
-// whole is an integer; bytes when there is none of that size.
+// whole returns a field for an integer of size bytes, or for bytes if there is no such integer.
 func whole(size int, signed bool) layout.Field {
 	types := map[int]layout.Type{1: layout.Uint8, 2: layout.Uint16, 4: layout.Uint32, 8: layout.Uint64}
 	if signed {
@@ -121,7 +121,7 @@ func whole(size int, signed bool) layout.Field {
 	return layout.Field{Type: layout.Bytes, Size: size}
 }
 
-// enumeration is signed if a word of it is negative, or the type that it has in C++ is.
+// enumeration returns a field for an enum. It is signed if a value is negative, or if the underlying type is signed.
 func (w *walker) enumeration(e *dwarf.Entry, size, depth int) (layout.Field, error) {
 	list, err := w.children(e)
 	if err != nil {

@@ -66,8 +66,8 @@ type table struct {
 	there   bool // at its path
 }
 
-// Run writes the files, and returns them in the order of their names. Of a recording that was cut
-// short it writes what is whole, and says so. It leaves no file behind when it fails.
+// Run writes the files, and returns them in the order of their names. From a truncated recording, Run
+// writes the complete part and adds a note. If Run fails, it leaves no files.
 func (c Config) Run(ctx context.Context) (made []Made, err error) {
 	r, err := recording.Open(c.File)
 	if err != nil {
@@ -98,9 +98,9 @@ func (c Config) Run(ctx context.Context) (made []Made, err error) {
 	return made, nil
 }
 
-// publish gives a table's file its name. Without Force it replaces nothing.
+// publish renames a table's file to its final name. Without Force, it replaces no existing file.
 func (e *exporter) publish(t *table) error {
-	if _, err := os.Lstat(t.Path); err == nil && !e.Force { // somebody made it meanwhile
+	if _, err := os.Lstat(t.Path); err == nil && !e.Force { // another program made the file meanwhile
 		return fmt.Errorf("%s: %w", t.Path, ErrExists)
 	}
 	err := os.Rename(t.file.Name(), t.Path)

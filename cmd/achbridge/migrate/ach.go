@@ -9,7 +9,7 @@ import (
 	"achbridge/localach"
 )
 
-// ach is a line of ach, which makes, removes and describes channels.
+// ach translates a call of ach, which makes, removes and describes channels.
 func (t *translation) ach(args []word, line string, at where) {
 	p := parseFlags(args, "mnopCUDF", "1tkuav")
 	why := cmp.Or(p.why, p.bad, at.why)
@@ -62,7 +62,7 @@ func (t *translation) ach(args []word, line string, at where) {
 	t.channels = append(t.channels, n)
 }
 
-// create is the command line that makes a channel as ach mk does.
+// create returns the command line that makes the same channel as ach mk.
 func create(p flags) (text, wrong string) {
 	if len(p.rest) != 2 {
 		return "", "ach mk wants one channel"

@@ -23,7 +23,7 @@ type wish struct {
 	notes         []string
 }
 
-// rule is the wish as the configuration has it.
+// rule returns the wish as an entry of the configuration.
 func (w wish) rule() string {
 	text := w.local + " " + w.host
 	switch {
@@ -43,7 +43,7 @@ func (w wish) rule() string {
 	return text
 }
 
-// entry is the wish as the person may write it who knows more.
+// entry returns the configuration line of the wish, for a person who knows that it applies.
 func (w wish) entry() string {
 	if w.push {
 		return "push: [" + quoted(clean(w.rule())) + "]"
@@ -51,7 +51,7 @@ func (w wish) entry() string {
 	return "mirror: [" + quoted(clean(w.rule())) + "]"
 }
 
-// achd is a line of achd.
+// achd translates a call of achd.
 func (t *translation) achd(args []word, line string, at where) {
 	p := parseFlags(args, "ptzuf", "lrdqv")
 	why := p.why
@@ -111,7 +111,7 @@ func wishOf(push bool, host, channel string, p flags) wish {
 	return w
 }
 
-// pace sets the most frames a second of -u MICROSECONDS, and says what is wrong with it.
+// pace sets the maximum rate that -u MICROSECONDS gives. It returns the problem with that value, or "".
 func (w *wish) pace(p flags) string {
 	text, ok := p.values['u']
 	if !ok {
@@ -129,12 +129,12 @@ func (w *wish) pace(p flags) string {
 	return ""
 }
 
-// hostName is what may stand for a host in a rule.
+// hostName matches a valid host in a rule.
 var hostName = expression(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 
 var peerName = expression(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}(\.[A-Za-z0-9][A-Za-z0-9_-]{0,62}){0,3}$`)
 
-// unfit says why no rule can be made of the wish.
+// unfit returns the reason why the wish cannot become a rule, or "".
 func (w wish) unfit() string {
 	switch a, err := netip.ParseAddr(w.peer); {
 	case w.peer == "localhost" || err == nil && a.IsLoopback():
@@ -166,7 +166,7 @@ type flags struct {
 	bad    string // what is wrong
 }
 
-// parseFlags reads flags that take a value, and others, which may stand anywhere.
+// parseFlags reads the flags in valued, which have a value, and those in plain, which have none. Flags may be anywhere.
 func parseFlags(args []word, valued, plain string) flags {
 	f := flags{flags: map[byte]bool{}, values: map[byte]string{}}
 	for i := 0; i < len(args); i++ {

@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// call is a simple command.
+// call translates a simple command.
 func (t *translation) call(c *syntax.CallExpr, at where) {
 	t.inside(c, at)
 	words := valuesOf(c.Args)
@@ -71,7 +71,7 @@ func joined(words []word) string {
 	return strings.Join(texts, " ")
 }
 
-// nested is a shell with a script of its own: sh -c, su -c, eval.
+// nested translates the script that a command gives to another shell: sh -c, su -c, eval.
 func (t *translation) nested(program string, args []word, c *syntax.CallExpr, at where) {
 	script, ok := scriptOf(args)
 	if program == "eval" {
@@ -95,7 +95,7 @@ func (t *translation) nested(program string, args []word, c *syntax.CallExpr, at
 	}
 }
 
-// other is a program that is none of Ach's.
+// other handles a program that does not belong to Ach.
 func (t *translation) other(program string, words []word, line string) {
 	text := joined(words)
 	if s, ok := serverIn(text); ok && (!isAside(program) || inetdLine().MatchString(text)) {

@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// document is a here-document: a script for a shell, or text that somebody else reads.
+// document translates a here-document, which is a script for a shell or text for another program.
 func (t *translation) document(s *syntax.Stmt, r *syntax.Redirect, at where) {
 	begin, end := int(r.Hdoc.Pos().Offset()), int(r.Hdoc.End().Offset())
 	if begin > end || end > len(at.source) {
@@ -40,7 +40,7 @@ func (t *translation) document(s *syntax.Stmt, r *syntax.Redirect, at where) {
 	}
 }
 
-// text says what becomes of text for a program.
+// text returns the reason why text for a program is not translated.
 func text(program string) string {
 	switch program {
 	case "":

@@ -28,8 +28,8 @@ var (
 	starting = expression(`^Exec\w+=[-@:+!]*`)
 )
 
-// servers takes the lines of inetd and xinetd out of a script, with what is cron's, and
-// returns what is left for the shell, in the same places.
+// servers handles the lines of a script that are for inetd, xinetd and cron. It returns the other
+// lines, which are for the shell, at the same line numbers.
 func (t *translation) servers(script string) string {
 	lineOf := func(at int) int { return 1 + strings.Count(script[:at], "\n") }
 	for _, at := range inetdFile().FindAllStringIndex(script, -1) {
@@ -47,7 +47,7 @@ func (t *translation) servers(script string) string {
 	return without(script)
 }
 
-// without is a script without what is for inetd, xinetd, cron and systemd.
+// without returns a script without the texts for inetd, xinetd, cron and systemd.
 func without(script string) string {
 	same := func(text string) string { // as many bytes, so that places stay
 		b := []byte(text)
@@ -83,7 +83,7 @@ func without(script string) string {
 	return strings.Join(lines, "")
 }
 
-// withoutUser takes out the user of a line in /etc/crontab.
+// withoutUser removes the user from a line of /etc/crontab.
 func withoutUser(before, command string) string {
 	words := strings.Fields(command)
 	if len(words) < 2 || strings.Contains(words[0], "/") || !starts(words[1]) || starts(words[0]) && words[0] != "ach" || isAside(words[0]) || endsOthers(words[0]) {
@@ -114,7 +114,7 @@ func serverIn(text string) (s service, ok bool) {
 	return s, true
 }
 
-// xinetd is a service of xinetd.
+// xinetd translates a service of xinetd.
 func (t *translation) xinetd(block, name, line string) {
 	values := map[string]string{}
 	for _, m := range setting().FindAllStringSubmatch(block, -1) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// print is the configuration.
+// print returns the text of the configuration.
 func (t *translation) print(name string) []byte {
 	w := &page{}
 	w.head(t, clean(name))
@@ -92,8 +92,8 @@ func (w *page) rules(key string, list []entry) {
 	}
 }
 
-// served is the section for programs that speak achd's protocol. Whom it serves a person
-// has to say.
+// served writes the section for programs that use achd's protocol. A person has to add the
+// clients that may connect.
 func (w *page) served(list []service) {
 	if len(list) == 0 {
 		return
@@ -118,7 +118,7 @@ func (w *page) served(list []service) {
 	w.line("  # accept: [goal]   # and adopt: [goal] at the top level")
 }
 
-// networks are those of only_from that the configuration understands.
+// networks returns the networks of only_from that are valid in the configuration.
 func networks(text string) (list []string) {
 	for _, f := range strings.Fields(text) {
 		if _, err := netip.ParsePrefix(f); err == nil || isAddress(f) {
@@ -139,7 +139,7 @@ func (w *page) note(n note) {
 	}
 }
 
-// quoted is a text as YAML has it in quotes.
+// quoted returns a text as a quoted YAML string.
 func quoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }

@@ -124,7 +124,7 @@ func (t *translation) take(w wish, line string) {
 	*list = append(*list, entry{rule: w.rule(), of: w, lines: []string{line}, notes: w.notes})
 }
 
-// clash says why a wish cannot stand beside those that are there; empty when it can.
+// clash returns the reason why a wish conflicts with the earlier entries, or "" if it does not.
 func (t *translation) clash(w wish) string {
 	for _, e := range slices.Concat(t.mirrors, t.pushes) {
 		o := e.of

@@ -19,7 +19,7 @@ type where struct {
 	why    string // why it may not run; empty: it runs
 }
 
-// because is w for commands that may not run. The outermost reason counts.
+// because returns w for commands that may not run, with the reason why. An earlier reason stays.
 func (w where) because(why string) where {
 	if w.why == "" {
 		w.why = why
@@ -27,7 +27,7 @@ func (w where) because(why string) where {
 	return w
 }
 
-// at is how a node is shown: line N: TEXT.
+// at returns the description of a node: line N: TEXT.
 func (w where) at(n syntax.Node) string {
 	from, to := n.Pos(), n.End()
 	line := w.line
@@ -39,7 +39,7 @@ func (w where) at(n syntax.Node) string {
 	return shown(line, w.source[begin:end])
 }
 
-// shown is a line of the script in a comment of the configuration.
+// shown returns a line of the script for a comment of the configuration.
 func shown(line int, text string) string {
 	const longest = 160
 	text = strings.ReplaceAll(text, "\\\n", " ")
@@ -64,8 +64,7 @@ type walk struct {
 // maxScripts limits how many scripts may be inside one another: sh -c "sh -c …".
 const maxScripts = 5
 
-// script walks a text. Statements up to a mistake of its grammar are read; behind that
-// nothing is known.
+// script walks a text. It reads all statements before the first syntax error, and none after it.
 func (t *translation) script(text string, at where) {
 	if at.deep++; at.deep > maxScripts {
 		return
@@ -95,7 +94,7 @@ func (t *translation) script(text string, at where) {
 	}
 }
 
-// unreadable says where a text is not in the shell's grammar.
+// unreadable returns a description of a syntax error, with its place.
 func unreadable(err error, at where) string {
 	bad, ok := errors.AsType[syntax.ParseError](err)
 	if !ok {
@@ -212,7 +211,7 @@ func (t *translation) stmt(s *syntax.Stmt, at where) {
 	}
 }
 
-// binary is what stands on both sides of |, && and ||.
+// binary translates both sides of |, && and ||.
 func (t *translation) binary(c *syntax.BinaryCmd, at where) {
 	t.stmt(c.X, at)
 	switch {
@@ -249,8 +248,8 @@ func (t *translation) choice(c *syntax.IfClause, at where) {
 	}
 }
 
-// loop is a while or until. One without an end, as in while true, is as good as what stands
-// in it: the daemon does not end, and tries again by itself.
+// loop translates a while or until loop. An endless loop, as in while true, equals its body, because the
+// daemon does not end and repeats attempts itself.
 func (t *translation) loop(c *syntax.WhileClause, at where) {
 	t.stmts(c.Cond, at)
 	if !endless(c) {

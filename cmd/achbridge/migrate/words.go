@@ -23,7 +23,7 @@ func valuesOf(args []*syntax.Word) []word {
 	return list
 }
 
-// valueOf is what the shell makes of parts of a word.
+// valueOf returns the value to which the shell expands parts of a word.
 func valueOf(parts []syntax.WordPart, quoted bool) (w word) {
 	for _, p := range parts {
 		next := word{}
@@ -58,7 +58,7 @@ func valueOf(parts []syntax.WordPart, quoted bool) (w word) {
 	return w
 }
 
-// literal takes the backslashes out of text.
+// literal returns raw without the backslashes that the shell removes.
 func literal(raw string, quoted bool) word {
 	var b strings.Builder
 	why := ""
@@ -79,7 +79,7 @@ func literal(raw string, quoted bool) word {
 	return word{b.String(), why}
 }
 
-// clean is text for a comment.
+// clean returns text in a form that is safe in a comment.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
@@ -107,7 +107,7 @@ var starters = map[string]struct {
 	"screen": {"Stceshp", 0},
 }
 
-// skipStarters is the place of the command that a command line runs in the end.
+// skipStarters returns the index of the command that a command line finally runs.
 func skipStarters(words []word) int {
 	i := 0
 	for i < len(words) {
@@ -146,7 +146,7 @@ func skipStarters(words []word) int {
 
 var assignment = expression(`^[A-Za-z_]\w*=`)
 
-// scriptOf is the script that a shell or su is given with -c.
+// scriptOf returns the script that a shell or su receives with -c.
 func scriptOf(words []word) (script word, ok bool) {
 	for i, w := range words {
 		if w.why != "" || i+1 >= len(words) {

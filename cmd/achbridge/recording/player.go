@@ -93,8 +93,8 @@ type out struct {
 	seen time.Time // when its file was last looked at
 }
 
-// Run puts the frames until the file or ctx ends. It returns what it has put also together
-// with an error.
+// Run puts the frames until the file or ctx ends. The returned counts are valid even if there is
+// an error.
 func (p Play) Run(ctx context.Context) (Played, error) {
 	if err := p.check(); err != nil {
 		return Played{}, err
@@ -166,8 +166,8 @@ func (p *player) run(ctx context.Context) error {
 	return p.ended
 }
 
-// start is the file's time at which playing begins: when the first frame was read. A frame
-// captured before that was in its ring already; it is put at once.
+// start returns the time in the file at which playing begins: the time when the first frame was
+// read. Frames that were already in their rings then are put at once.
 func (p *player) start() time.Time {
 	first := p.ahead[0]
 	for _, f := range p.ahead {

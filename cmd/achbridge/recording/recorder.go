@@ -251,7 +251,7 @@ func (r *recorder) drainOne(s *stream) error {
 	}
 }
 
-// now is the log time of this moment.
+// now returns the current log time.
 func (r *recorder) now() int64 { return r.begun.UnixNano() + int64(time.Since(r.begun)) }
 
 // published returns the capture time of frame seq, or now if the metadata channel does not have

@@ -98,7 +98,8 @@ func typeOf(metadata map[string]string, s *mcap.Schema) *Type {
 	return t
 }
 
-// Printable is text of a file as it may be shown on a terminal.
+// Printable returns text of a file in a form that is safe on a terminal.
+
 func Printable(text string) string {
 	if plain(text) {
 		return text

@@ -113,8 +113,9 @@ func (r *recorder) retype(m status.Mirror) {
 	}
 }
 
-// topicFor is the topic of a frame. A frame that does not fit the channel's type goes into a topic of
-// the same name without one, so that nobody decodes it wrongly.
+// topicFor returns the topic of a frame. A frame with a mismatch goes into a topic of the same name
+// without a layout, so that no program decodes the frame wrongly.
+
 func (r *recorder) topicFor(s *stream, frame []byte) *Topic {
 	if s.topic.Type == nil {
 		return s.topic

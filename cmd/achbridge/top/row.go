@@ -29,7 +29,7 @@ type channelRow struct {
 // bad reports whether the row needs the user's attention.
 func (r channelRow) bad() bool { return r.rank() > 0 || r.used > 1 }
 
-// state is the health with its mark.
+// state returns the health with its mark.
 func (r channelRow) state() string { return strings.TrimSpace(r.health.String() + " " + r.mark) }
 
 // rank returns how bad the health is; 0 means live.
