@@ -74,7 +74,7 @@ func compareAges(t *testing.T, w *world, imu *channel, pc *host, changes [2]stri
 			over += step.Seconds() / got.WindowS
 		}
 	}
-	const within = 0.5 // the delay is the same in both directions, so the clocks are known well
+	const within = 0.5 // equal delays in both directions give a small clock uncertainty
 	for _, c := range []struct {
 		what            string
 		got, want, most float64

@@ -30,7 +30,7 @@ func TestAwaitSeesTheMirrorWithoutPolling(t *testing.T) {
 			t.Fatalf("mirrors = %+v, want one that is live", pc.node.StatusNow().Mirrors)
 		}
 		if asked > 100 {
-			t.Errorf("Await asked %d times, want once for each turn with a change", asked)
+			t.Errorf("Await called its function %d times, want once for each change", asked)
 		}
 	})
 }

@@ -256,7 +256,7 @@ func (c *commanding) second() *host {
 	return other
 }
 
-// pushState returns the status of the host's only push.
+// pushState returns the status of the only push of h.
 func (h *host) pushState() status.Push {
 	if list := h.node.Status().Pushes; len(list) == 1 {
 		return list[0]
@@ -290,7 +290,7 @@ func TestSecondWriterIsRefusedWhileFirstIsLinked(t *testing.T) {
 		}
 		c.watch(10 * time.Second)
 		if got := rival.pushState().State; got == status.PushAccepted {
-			t.Error("the second writer took over without being asked to")
+			t.Error("the second writer replaced the first without a request, want it refused")
 		}
 		if err := rival.asksAgain(); err != nil {
 			t.Errorf("after the first writer is gone: %v", err)
@@ -343,7 +343,7 @@ func TestWriterOfSilentHostIsReplacedAfterDeadline(t *testing.T) {
 		c.commands(100 * time.Millisecond)
 		c.watch(3 * time.Second) // the writer's program pauses, but its host is linked
 		if rival.asksAgain() == nil {
-			t.Error("the writer's host is heard, and its channel was given away")
+			t.Error("the channel was given to another writer, want it kept while the first writer's host is linked")
 		}
 		c.change("pc", "cut")
 		c.watch(2 * time.Second)

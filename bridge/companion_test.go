@@ -16,8 +16,7 @@ import (
 
 const flowMeta = flowName + rule.MetaSuffix
 
-// metas returns the frames of a metadata channel, oldest first, after all work of this moment is
-// done.
+// metas waits until the node is idle and returns the frames of a metadata channel, oldest first.
 func (h *host) metas(name string) (list []status.Meta) {
 	h.w.t.Helper()
 	synctest.Wait()
@@ -55,7 +54,7 @@ func (h *host) meta(name string) status.Meta {
 	return list[len(list)-1]
 }
 
-// monotonic returns what CLOCK_MONOTONIC of the host would show at t, if time were not virtual.
+// monotonic returns the time of the host's CLOCK_MONOTONIC at t, as if time were not virtual.
 func (h *host) monotonic(t time.Time) time.Duration {
 	return h.node.clocks.mirror.At + t.Sub(h.node.clocks.start)
 }
