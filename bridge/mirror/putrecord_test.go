@@ -81,7 +81,7 @@ func TestPutRecordNamesNewestFrame(t *testing.T) {
 	for what, c := range map[string]struct {
 		then func(ch *localach.Channel)
 		want uint64
-		last bool // whether the newest frame is ours
+		last bool // whether the mirror has put the newest frame
 	}{
 		"killed before the put":               {func(*localach.Channel) {}, 10, true},
 		"killed after it":                     {foreign, 13, true},
@@ -282,7 +282,8 @@ func TestPutRecordNoteAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The waiting put may fail, and another program may put a frame.
+// A frame whose put waits for the lock must not be recorded as the newest. The put may fail, or another program may put
+// a frame first.
 func TestWaitingFrameIsNotRecorded(t *testing.T) {
 	for _, adopted := range []bool{false, true} {
 		dir := testDir(t)
@@ -326,7 +327,7 @@ func TestSafeFrameIsDueInAdoptedChannelAfterRestart(t *testing.T) {
 		return m.vigil.armed
 	}
 	if !owes() {
-		t.Error("the newest frame is a command of the last life of the daemon, and no safe frame is owed")
+		t.Error("got no pending safe frame, want one: the newest frame is a command of the former daemon")
 	}
 	w := ch.Writer()
 	defer w.Close()
@@ -334,6 +335,6 @@ func TestSafeFrameIsDueInAdoptedChannelAfterRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if owes() {
-		t.Error("a program of the host has put the newest frame, and a safe frame is owed")
+		t.Error("got a pending safe frame, want none: a program of the host has put the newest frame")
 	}
 }
