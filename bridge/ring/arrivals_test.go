@@ -72,7 +72,7 @@ func TestArrivalsNotifyOnceUntilCollect(t *testing.T) {
 	s, c := &source{}, clock{now: time.Second, looked: time.Second}
 	a := NewArrivals(newChannel(t, localach.Geometry{}), c.clock())
 	calls := 0
-	a.Nudge() // before Watch it calls nothing
+	a.Nudge() // has no effect before Watch
 	a.Watch(s, func() { calls++ })
 	for _, step := range []struct {
 		do   func()
@@ -86,7 +86,7 @@ func TestArrivalsNotifyOnceUntilCollect(t *testing.T) {
 		{func() { a.Collect(); a.Stop(); s.report(4) }, 3},
 	} {
 		if step.do(); calls != step.want {
-			t.Fatalf("told %d times, want %d", calls, step.want)
+			t.Fatalf("notified %d times, want %d", calls, step.want)
 		}
 	}
 }

@@ -185,12 +185,12 @@ func TestCompressionMeasuresItsDuration(t *testing.T) {
 	}
 	step = time.Second
 	if count(); packed > 10 {
-		t.Errorf("got %d of 100 frames packed by a processor that needs 1 s each, want a few tries", packed)
+		t.Errorf("got %d of 100 frames compressed in 1 s each, want a few tries", packed)
 	}
 	p.stats = [len(Codecs)]codecStats{}
 	step = time.Millisecond
 	if count(); packed < 90 {
-		t.Errorf("got %d of 100 frames packed in 1 ms each, want nearly all", packed)
+		t.Errorf("got %d of 100 frames compressed in 1 ms each, want nearly all", packed)
 	}
 }
 
