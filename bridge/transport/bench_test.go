@@ -32,7 +32,7 @@ func benchPair(b *testing.B) (robot, pc *session.Session) {
 	return robot, pc
 }
 
-// BenchmarkDatagramRoundTrip is one datagram of an IMU's size at a time.
+// BenchmarkDatagramRoundTrip sends one datagram of an IMU's size at a time, and waits for the reply.
 func BenchmarkDatagramRoundTrip(b *testing.B) {
 	robot, pc := benchPair(b)
 	go func() {
