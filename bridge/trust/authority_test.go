@@ -66,7 +66,7 @@ type forgery struct {
 	authority Authority
 	host      *x509.Certificate // signed by the authority
 	session   *x509.Certificate // signed by the host
-	direct    bool              // the authority, not the host, signs the session certificate
+	direct    bool              // whether the authority, instead of the host, signs the session certificate
 	chain     func(session, host []byte, sign func(*x509.Certificate) []byte) [][]byte
 }
 
@@ -204,7 +204,7 @@ func TestForgedChainsAreRefused(t *testing.T) {
 	}
 	want := Peer{Host: "robot", Node: hostNode(a.public(), "robot")}
 	if got, err := check(func(*forgery) {}); err != nil || got != want {
-		t.Errorf("what is no forgery: got %v, %v, want %v", got, err, want)
+		t.Errorf("valid chain: got %v, %v, want %v", got, err, want)
 	}
 	for name, c := range forgeries(a, other, time.Now()) {
 		t.Run(name, func(t *testing.T) {
@@ -378,7 +378,7 @@ func FuzzHostKey(f *testing.F) {
 		key, err := parseHostKey(text)
 		if err != nil {
 			if key.held != nil {
-				t.Error("an error and a key")
+				t.Error("got an error and a key, want only an error")
 			}
 			return
 		}
@@ -403,7 +403,7 @@ func FuzzRevocations(f *testing.F) {
 			return
 		}
 		if r.signedBy(node.anchor.(*hostAnchor).key.authority) && string(der) != string(good.Bytes()) {
-			t.Errorf("list %d is signed, and nobody did", r.Number())
+			t.Errorf("list %d: accepted without a signature, want an error", r.Number())
 		}
 		again, err := ParseRevocations(r.Text())
 		if err != nil || again.Number() != r.Number() || len(again.serials) != len(r.serials) {
@@ -427,7 +427,7 @@ func TestMixedHostKeysAreRefused(t *testing.T) {
 	}
 	for _, text := range []string{one.text(), one.text() + encodeBlock(blockMembers, make([]byte, keySize))} { // also in the old format
 		if _, err := parseHostKey(text); err != nil {
-			t.Errorf("what belongs together: %v", err)
+			t.Errorf("matching keys: got %v, want them accepted", err)
 		}
 	}
 }
