@@ -75,7 +75,7 @@ func TestAchdPushRefusesCommandsAndEchoes(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		for _, c := range robot.server.Report().Clients {
 			if c.Writes {
-				t.Errorf("it goes back: %+v, %+v", c, pc.push())
+				t.Errorf("got the channel pushed back to its origin, want it refused: %+v, %+v", c, pc.push())
 			}
 		}
 	})

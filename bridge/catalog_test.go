@@ -136,7 +136,7 @@ func TestCatalogIsSentInOrderAtReadSpeed(t *testing.T) {
 	l.out.bytes = maxControlBacklog / 2
 	delete(now, names[0])
 	if msg := l.changes(now); len(msg.Gone) != 0 || !l.catalog.sent.isPartial {
-		t.Errorf("a peer that does not read was told of %d", len(msg.Gone))
+		t.Errorf("got %d removals for a peer that does not read, want none", len(msg.Gone))
 	}
 	l.out.bytes = 0
 	if msg := l.changes(now); len(msg.Gone) != 1 || l.catalog.sent.isPartial {

@@ -71,7 +71,7 @@ func TestMetadataChannelHasExactAge(t *testing.T) {
 				t.Errorf("captured %v ± %v after the put, want 0 ± half a round trip", off, m.Uncertainty)
 			}
 			if age := status.Ms(f.pc.monotonic(time.Now()) - m.Captured); *state.AgeMs != age {
-				t.Errorf("by the companion it is %v ms old, by status %v", age, *state.AgeMs)
+				t.Errorf("got an age of %v ms in the metadata channel, want the %v of status", age, *state.AgeMs)
 			}
 			if way := m.Put - f.pc.monotonic(put); way != 5*milli {
 				t.Errorf("put into the mirror %v after the robot's put, want 5 ms", way)
@@ -199,7 +199,7 @@ func TestMetadataChannelFollowsOption(t *testing.T) {
 		f.put()
 		f.holds(1, time.Second)
 		if there() {
-			t.Fatal("a mirror without the option has a companion")
+			t.Fatal("got a metadata channel without the option, want none")
 		}
 		sub := f.subscription()
 		f.requalify(rule.QoS{Meta: true})

@@ -109,11 +109,11 @@ func TestEventFollowerIsWokenAndNeverBlocksNode(t *testing.T) {
 			t.Errorf("got %d events after %d that are missed, %v, want the newest %d", len(l.Events), l.Missed, err, status.KeptEvents)
 		}
 		if l, _ := pc.node.Events(ended(), 5000); len(l.Events) != status.KeptEvents {
-			t.Errorf("who counts in another run got %d events, want all", len(l.Events))
+			t.Errorf("after a number of another incarnation: got %d events, want all", len(l.Events))
 		}
 		pc.stop()
 		if _, err := pc.node.Events(context.Background(), 1001); err == nil {
-			t.Error("a node that has ended was waited for")
+			t.Error("Events of an ended node returned no error, want one")
 		}
 	})
 }

@@ -161,7 +161,7 @@ func TestRevokedPermissionChangesHubKey(t *testing.T) {
 			t.Errorf("got %d keys after the permission was taken back, want one", got)
 		}
 		if after, _ := far.newest("robot.imu"); after > number+20 {
-			t.Errorf("it has read on, from frame %d to %d", number, after)
+			t.Errorf("the reader without permission went from frame %d to %d, want no further frame", number, after)
 		}
 		pc.freshWithin(100*time.Millisecond, "robot.imu")
 	})

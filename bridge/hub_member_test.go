@@ -82,7 +82,7 @@ func TestMemberCannotForgeFramesUnderAuthority(t *testing.T) {
 				t.Errorf("a frame signed %s was put", name)
 			}
 			if pc.forgeries() == before {
-				t.Errorf("no event tells of a frame signed %s", name)
+				t.Errorf("got no event for a frame signed %s, want one", name)
 			}
 		}
 		pc.freshWithin(100*time.Millisecond, "robot.imu")
@@ -112,7 +112,7 @@ func TestFrameOfOtherEpochCountsAsForged(t *testing.T) {
 			t.Error("a frame of another epoch was put")
 		}
 		if pc.forgeries() == 0 {
-			t.Error("no event tells of the frame of another epoch")
+			t.Error("got no event for the frame of another epoch, want one")
 		}
 		if m := pc.mirror("robot.imu"); m.Refused != 0 {
 			t.Errorf("%d frames count as refused, want none: the frame was not the robot's", m.Refused)
@@ -182,7 +182,7 @@ func TestReplayedFramesOfEarlierIncarnationsAreNotPut(t *testing.T) {
 			}
 			pc.freshWithin(100*time.Millisecond, "robot.imu")
 			if pc.forgeries() == before {
-				t.Error("no event tells of the frames that came again")
+				t.Error("got no event for the replayed frames, want one")
 			}
 		}
 	})

@@ -31,10 +31,10 @@ func TestLateFramesArePutAndReportedAsLate(t *testing.T) {
 			t.Errorf("got %s for %v s (%s), seen as %v; want it stale all the while", m.State, m.StaleS, m.Reason, states)
 		}
 		if m.LateS < 2 || e.ReaderCause != status.CauseBudget {
-			t.Errorf("it says late for %v s, and the robot has heard %q; want both to know", m.LateS, e.ReaderCause)
+			t.Errorf("got late for %v s, and cause %q at the robot; want both set", m.LateS, e.ReaderCause)
 		}
 		if over := m.Age.Window.OverBudget * m.Age.Window.WindowS; over < 2.5 {
-			t.Errorf("it was over its budget for %v s, want the 3 s of late frames", over)
+			t.Errorf("got %v s over the budget, want the 3 s of late frames", over)
 		}
 
 		f.change("delay=10ms")

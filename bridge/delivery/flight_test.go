@@ -114,7 +114,7 @@ func TestMinRTTExpires(t *testing.T) {
 	}
 	answer(23*time.Second, 90*ms)
 	if _, least := f.RTT(); least != 90*ms {
-		t.Errorf("a round trip of 90 ms is less than was thought: got %v", least)
+		t.Errorf("minimum after a round trip of 90 ms: got %v, want 90ms", least)
 	}
 }
 

@@ -126,7 +126,7 @@ func TestIdlePriorityEarnsNoShare(t *testing.T) {
 	l.activate(seldom)
 	for i := range 19 {
 		if l.fillQueue(&queue, now); queue.entries[0].sub == seldom {
-			t.Fatalf("it goes first after %d packets, on a share from before it waited", i)
+			t.Fatalf("priority 0 goes first after %d packets, want no share for its idle time", i)
 		}
 		l.shares.sent(&queue, [levels]int{}, shareDue)
 	}
