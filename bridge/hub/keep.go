@@ -12,7 +12,7 @@ const (
 	// dialEvery is the interval of attempts while earlier ones are unanswered. An attempt that
 	// began while the path was cut waits for TCP's doubled retransmission timer.
 	dialEvery = 300 * time.Millisecond
-	// dialSlowly replaces dialEvery after dialFast.
+	// dialSlowly is the interval of attempts once the client has tried for dialFast.
 	dialSlowly = time.Second
 	dialFast   = 15 * time.Second
 	// refusedWait is the delay before the next attempt after the hub refused the credentials.
