@@ -157,7 +157,7 @@ func TestMirrorFollowsAchdHost(t *testing.T) {
 			t.Errorf("got frame %d, %+v, want all of 100", m.Seq, m.Accounts)
 		}
 		if n := strings.Count(pc.log.String(), "no authentication and no encryption"); n != 1 {
-			t.Errorf("the log says %d times what achd lacks, want once", n)
+			t.Errorf("got %d log lines on what achd lacks, want one", n)
 		}
 	})
 }

@@ -158,7 +158,7 @@ func TestCommandIsNeverPutLate(t *testing.T) {
 			time.Sleep(10 * second)
 			a := robot.node.Status().Exports[0].Accounts
 			if n, _ := pc.newest(flowName); n != 0 || a.Delivered+a.LateKept != 0 || a.Settled() != a.Offered {
-				t.Errorf("the mirror has command %d, and its origin's account is %+v", n, a)
+				t.Errorf("got command %d in the mirror and counters %+v at the origin, want no command, counted once", n, a)
 			}
 		})
 	})

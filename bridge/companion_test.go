@@ -78,7 +78,7 @@ func TestMetadataChannelHasExactAge(t *testing.T) {
 			}
 			epoch := f.data.ch.Epoch()
 			if m.Link != status.MetaUp || m.Stale || m.Safe || m.Epoch != epoch || m.Seq != f.number || m.MirrorSeq != f.copy.LastSeq() || m.Deadline != 70*milli {
-				t.Errorf("got %+v of frame %d of life %d", m, f.number, epoch)
+				t.Errorf("got %+v for frame %d of epoch %d", m, f.number, epoch)
 			}
 		}
 	})
@@ -214,7 +214,7 @@ func TestMetadataChannelFollowsOption(t *testing.T) {
 		f.put()
 		f.holds(3, time.Second)
 		if f.subscription() != sub {
-			t.Error("the mirror subscribed anew for it")
+			t.Error("got another subscription, want the former one")
 		}
 		f.requalify(rule.QoS{Meta: true})
 		f.within(time.Second, "companion", there)
@@ -304,7 +304,7 @@ func TestMirrorNameTooLongForMetadataIsRefused(t *testing.T) {
 		}
 	})
 	if _, err := rule.ParseMirror("robot/"+long+",meta=true", nil); err == nil || !strings.Contains(err.Error(), "longer than 58 bytes") {
-		t.Errorf("the wish for it: got %v", err)
+		t.Errorf("request for the mirror: got %v, want a refusal", err)
 	}
 }
 

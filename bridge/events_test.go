@@ -73,7 +73,7 @@ func TestRepeatedSilenceEventsAreRateLimited(t *testing.T) {
 			sum += max(1, e.Count)
 		}
 		if silences < 30 || sum != silences+1 || len(silent) > 4+7+1 || len(heard) != len(silent)-1 {
-			t.Errorf("of %d silences in a minute %d were told with %d events, and %d times that it was heard again", silences+1, sum, len(silent), len(heard))
+			t.Errorf("of %d silences in a minute, %d are counted by %d events, with %d events of an end; want all counted by few events", silences+1, sum, len(silent), len(heard))
 		}
 	})
 }

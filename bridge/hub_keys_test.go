@@ -27,7 +27,7 @@ func (w *world) hubThree(qos rule.QoS, a ...func(*host)) (hub *worldHub, robot, 
 	return hub, robot, pc, far
 }
 
-// hubThreeWithIMU is hubThree after one frame of the robot's imu has arrived at both readers.
+// hubThreeWithIMU is like hubThree, and returns when both readers have one frame of the robot's imu.
 func (w *world) hubThreeWithIMU() (hub *worldHub, robot, pc, far *host, imu *channel) {
 	hub, robot, pc, far = w.hubThree(rule.QoS{})
 	imu = robot.channel("imu", 16, 64)

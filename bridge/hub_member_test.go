@@ -138,7 +138,7 @@ func TestSealedFrameAboveChannelSizeIsNotPut(t *testing.T) {
 			f.Codec, f.RawSize, f.Data = wire.CodecS2, len(large), s2.Encode(nil, large)
 		})
 		if hub.putsForgery(pc, packed) {
-			t.Error("a frame that is large when it is unpacked was put")
+			t.Error("a frame was put that is too large when decompressed")
 		}
 		if m := pc.mirror("robot.imu"); m.Refused != 1 {
 			t.Errorf("got %+v, want one frame refused", m.Accounts)
@@ -146,7 +146,7 @@ func TestSealedFrameAboveChannelSizeIsNotPut(t *testing.T) {
 	})
 }
 
-// After a restart the robot seals with other keys, and a restarted PC gets other keys too.
+// After a restart the robot seals with new keys, and a restarted PC gets new keys too.
 func TestReplayedFramesOfEarlierIncarnationsAreNotPut(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc := w.hubPair(rule.QoS{})

@@ -246,7 +246,7 @@ func TestLayoutsObeyExportRulesAndRateLimit(t *testing.T) {
 			return len(told) == 2
 		})
 		if told["imu"] != layout.Hash(kind) || told["plan"] != (wire.Hash{}) {
-			t.Errorf("got %x, want the layout of what pc may read alone", told)
+			t.Errorf("got %x, want only the layouts of channels that pc may read", told)
 		}
 		for i, name := range []string{"plan", "none"} {
 			pc.say(wire.Describe{ID: uint32(i + 1), Channel: name})

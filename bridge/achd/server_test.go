@@ -348,7 +348,7 @@ func TestSearchFindsOnlyServedChannels(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 		if r.server.Serves(elsewhere, name) {
-			t.Errorf("%s is served to a stranger", name)
+			t.Errorf("%s is served to an unknown host, want it refused", name)
 		}
 	}
 }
@@ -423,7 +423,7 @@ func TestUnknownAndExcessClientsAreRefused(t *testing.T) {
 	}
 	r.server.SetRules(Rules{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Channels: []string{"*"}})
 	if _, _, answer := r.dial(pullOf("imu")); answer != "" {
-		t.Errorf("a stranger got %q", answer)
+		t.Errorf("unknown host: got %q, want a refusal", answer)
 	}
 	if n := strings.Count(r.log.String(), "\n"); n != 1 {
 		t.Errorf("got %d lines in the log, want 1:\n%s", n, r.log.String())

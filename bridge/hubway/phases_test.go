@@ -89,6 +89,6 @@ func TestPublisherTransitions(t *testing.T) {
 		{Do: func() { all.WallClockMoved(time.Hour) }, Want: ended},
 	})
 	if len(all.byChannel) != 0 {
-		t.Error("the channel is still published, and nobody reads it")
+		t.Error("the channel is still published without a reader, want it stopped")
 	}
 }

@@ -131,7 +131,7 @@ func TestHostileLayoutsAreRefused(t *testing.T) {
 	} {
 		found := c.l.Check()
 		if !slices.ContainsFunc(found, func(p Problem) bool { return strings.Contains(p.Text, c.want) }) {
-			t.Errorf("%s: got %v, want one that says %q", c.l.Name, found, c.want)
+			t.Errorf("%s: got %v, want a problem with %q", c.l.Name, found, c.want)
 		}
 	}
 }

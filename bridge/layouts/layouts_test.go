@@ -71,7 +71,7 @@ func TestRequestsAreLimitedAndPaced(t *testing.T) {
 		}
 	}
 	if took := now.Sub(time.Unix(0, 0)); took < 6*time.Second {
-		t.Errorf("200 layouts are asked for within %v, want 20 a second after 64", took)
+		t.Errorf("got 200 requests within %v, want 20 a second after the first 64", took)
 	}
 }
 

@@ -76,7 +76,7 @@ func TestRecordedFrameIsNewestAfterKilledPut(t *testing.T) {
 				t.Fatalf("invalid test: got frame %d at position %d", newest, ch.LastSeq())
 			}
 			if c.put && told != newest || !c.put && (told < newest || told >= newest+seqStep) {
-				t.Errorf("the newest frame in the file is %d of the origin, %d is remembered", newest, told)
+				t.Errorf("newest frame in the file: %d of the origin; recorded: %d; want the same", newest, told)
 			}
 		})
 	}

@@ -235,7 +235,7 @@ func cPeer(t *testing.T) string {
 	return peer
 }
 
-// came returns an arrival of frame seq, of the epoch that plannedMirror expects.
+// came returns an arrival of frame seq in the epoch that plannedMirror expects.
 func came(seq uint64, data []byte) Arrival { return Arrival{Epoch: 1, Seq: seq, Data: data} }
 
 func frame(number uint64, size int) []byte {
@@ -263,5 +263,5 @@ var childRoles = map[string]func(args []string) error{"killed-put": killedPutRol
 
 var testsBegan = time.Now()
 
-// sinceStart is the node clock of the mirrors in tests.
+// sinceStart returns the time of the node clock of the mirrors in tests.
 func sinceStart() time.Duration { return time.Since(testsBegan) }

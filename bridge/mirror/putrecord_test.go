@@ -94,7 +94,7 @@ func TestPutRecordNamesNewestFrame(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _ := r.recall(ch); got != (localach.Tag{}) {
-			t.Errorf("made anew: got %+v, want nothing remembered", got)
+			t.Errorf("new record: got %+v, want it empty", got)
 		}
 		r.note(ch, tag, 13)
 		r.close() // the daemon is killed here
@@ -257,7 +257,7 @@ func TestAdoptedChannelWithoutRecordIsNotWritten(t *testing.T) {
 	}
 	_, err := bareAdopted(dir, "goal", true)
 	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "remembered") {
-		t.Errorf("got %v, want an error that says what is missing", err)
+		t.Errorf("got %v, want an error that names the missing record", err)
 	}
 	if err := os.Chmod(string(dir), 0o700); err != nil {
 		t.Fatal(err)

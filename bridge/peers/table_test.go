@@ -199,7 +199,7 @@ func TestPeerWithoutACommonTransportIsReported(t *testing.T) {
 		}
 		n.runs(20 * time.Second)
 		if list := n.Status(n.now, n.view); len(list) != 1 || !strings.Contains(list[0].Error, want) || len(n.failed) != 1 {
-			t.Errorf("got %+v, told %d times, want %q, told once", list, len(n.failed), want)
+			t.Errorf("got %+v and %d reports, want %q and one report", list, len(n.failed), want)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestArrivalsNoticeFramePutWhileWatchBegins(t *testing.T) {
 	told := 0
 	a.Watch(&source{begin: func() { ch.Writer().Put([]byte("meanwhile")) }}, func() { told++ })
 	if got := a.Newest(); got.Seq != 1 || told != 1 {
-		t.Errorf("got %+v, told %v; want frame 1, told once", got, told)
+		t.Errorf("got %+v, %v notifications; want frame 1 and one notification", got, told)
 	}
 }
 

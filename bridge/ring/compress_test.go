@@ -92,7 +92,7 @@ func TestCompressionPlanFollowsOption(t *testing.T) {
 	}
 }
 
-// stopped is a clock that does not advance.
+// stopped returns the time of a clock that does not advance.
 func stopped() time.Duration { return 0 }
 
 // sample contains the result of each codec for frames of 10 kB.

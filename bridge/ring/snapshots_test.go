@@ -211,7 +211,7 @@ func TestFrameIsCompressedOnceForThreeLinks(t *testing.T) {
 				var u Decompressor
 				raw, err := u.Decompress(codec, len(s.Data), len(s.Data), f.Data)
 				if !ready || err != nil || !bytes.Equal(raw, want.Data) {
-					t.Errorf("got ready %v, %v, want the frame packed", ready, err)
+					t.Errorf("got ready %v, %v, want the frame compressed", ready, err)
 				}
 				forms[i] = f.Data
 			})
@@ -219,7 +219,7 @@ func TestFrameIsCompressedOnceForThreeLinks(t *testing.T) {
 		links.Wait()
 		packings.Wait()
 		if &forms[0][0] != &forms[1][0] || &forms[0][0] != &forms[2][0] || begun.Load() != 1 {
-			t.Errorf("codec %d: packed %d times, want once for all", codec, begun.Load())
+			t.Errorf("codec %d: compressed %d times, want once for all links", codec, begun.Load())
 		}
 		want.Release()
 		r.put(2, 200_000)

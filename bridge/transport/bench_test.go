@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// benchPair is a session over loopback sockets.
+// benchPair returns both ends of a session over loopback sockets.
 func benchPair(b *testing.B) (robot, pc *session.Session) {
 	key := trust.NewKey()
 	var ends []*Endpoint

@@ -191,7 +191,7 @@ func TestIncompleteClientHelloIsDroppedUnderLoad(t *testing.T) {
 				t.Errorf("pending: got %d, want %d", pending, want)
 			}
 			if got := going.Load(); want == 0 && got != 0 {
-				t.Errorf("%d were not told", got)
+				t.Errorf("got %d peers without a refusal, want none", got)
 			}
 		})(t)
 	}

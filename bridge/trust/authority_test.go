@@ -240,7 +240,7 @@ func TestSessionCertificatesAreRenewed(t *testing.T) {
 			time.Sleep(9 * time.Hour)
 		}
 		if len(serials) < 4 {
-			t.Errorf("session certificates in three days: got %d, want a new one each time that half of its life is over", len(serials))
+			t.Errorf("session certificates in three days: got %d, want a new one after each half of the validity", len(serials))
 		}
 		if _, err := robot.Verify(first); !errors.Is(err, ErrNotNow) {
 			t.Errorf("the first one after three days: got %v, want %v", err, ErrNotNow)
@@ -372,7 +372,7 @@ func FuzzHostKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if a, err := parseAuthority(text); err == nil {
 			if _, err := parseAuthority(a.text()); err != nil {
-				t.Errorf("authority written anew: %v", err)
+				t.Errorf("authority written again: got %v, want the same text", err)
 			}
 		}
 		key, err := parseHostKey(text)
@@ -383,7 +383,7 @@ func FuzzHostKey(f *testing.F) {
 			return
 		}
 		if again, err := parseKey(key.text()); err != nil || again.Host() != key.Host() || again.Serial() != key.Serial() {
-			t.Errorf("key of %s written anew: %v", key.Host(), err)
+			t.Errorf("key of %s written again: got %v, want the same text", key.Host(), err)
 		}
 		if checkIssuable(key.Host()) != nil || key.Node() == (NodeID{}) {
 			t.Errorf("host %q, node %v", key.Host(), key.Node())
@@ -407,7 +407,7 @@ func FuzzRevocations(f *testing.F) {
 		}
 		again, err := ParseRevocations(r.Text())
 		if err != nil || again.Number() != r.Number() || len(again.serials) != len(r.serials) {
-			t.Errorf("list %d written anew: %v", r.Number(), err)
+			t.Errorf("list %d written again: got %v, want the same text", r.Number(), err)
 		}
 	})
 }

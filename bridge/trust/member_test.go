@@ -181,7 +181,7 @@ func FuzzCertificate(f *testing.F) {
 	})
 }
 
-// speakable is an independent implementation of CheckHost.
+// speakable reports whether host is a valid name. It is independent of CheckHost.
 func speakable(host string) bool {
 	for _, r := range host {
 		if !unicode.IsPrint(r) || r == '/' {
