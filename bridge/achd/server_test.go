@@ -2,7 +2,6 @@ package achd
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -37,7 +36,7 @@ type robot struct {
 	dir     localach.Dir
 	server  *Server
 	address string
-	log     *lines
+	log     *await.Log
 	command map[string]bool
 	writers sync.Map                   // channels that have a writer
 	claims  atomic.Int32               // number of attempts to become a writer
@@ -45,30 +44,12 @@ type robot struct {
 	source  atomic.Pointer[netip.Addr] // address from which achd receives all channels; nil means no channel
 }
 
-// lines collects the lines of a log.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // newRobot serves the channels that match "imu*" and "stop" to this host.
 func newRobot(t *testing.T, address string) *robot {
 	t.Helper()
-	r := &robot{t: t, dir: localach.Dir(t.TempDir()), log: &lines{}, command: map[string]bool{"stop": true}}
+	r := &robot{t: t, dir: localach.Dir(t.TempDir()), log: &await.Log{}, command: map[string]bool{"stop": true}}
 	w, err := localach.NewWatcher()
 	if err != nil {
 		t.Fatal(err)

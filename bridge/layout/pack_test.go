@@ -107,7 +107,7 @@ func TestHostilePackedLayoutsAreRefused(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		_, err = Unpack(packed)
-		if err == nil || !strings.Contains(err.Error(), c.want) || Printable(strings.Map(dropQuotes, err.Error()[:min(len(err.Error()), maxName)])) != "" {
+		if err == nil || !strings.Contains(err.Error(), c.want) || Printable(strings.Map(dropQuotes, err.Error()[:min(len(err.Error()), MaxName)])) != "" {
 			t.Errorf("%s: got %v, want %q in plain text", c.name, err, c.want)
 		}
 	}
