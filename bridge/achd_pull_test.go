@@ -157,7 +157,7 @@ func TestMirrorFollowsAchdHost(t *testing.T) {
 			t.Errorf("got frame %d, %+v, want all of 100", m.Seq, m.Accounts)
 		}
 		if n := strings.Count(pc.log.String(), "no authentication and no encryption"); n != 1 {
-			t.Errorf("the log says %d times what achd lacks, want once", n)
+			t.Errorf("got %d log lines on what achd lacks, want one", n)
 		}
 	})
 }
@@ -204,12 +204,12 @@ func TestAchdMirrorRetriesUntilChannelExists(t *testing.T) {
 		}
 		w.within(time.Second, "no channel", waits(status.CauseNoChannel, "it has no such channel"))
 		if _, err := pc.see("robot.imu"); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("there is a file before there is a channel: %v", err)
+			t.Errorf("got a mirror file before the channel exists, want none: %v", err)
 		}
 		before := robot.dials()
 		time.Sleep(time.Minute)
 		if n := robot.dials() - before; n < 10 || n > 30 {
-			t.Errorf("asked %d times in a minute, want the back-off of 5 s and a third less", n)
+			t.Errorf("got %d connections in a minute, want those of a back-off of 5 s or up to a third less", n)
 		}
 		imu := robot.channel("imu", 16, 64)
 		w.within(6*time.Second, "the connection", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
@@ -257,7 +257,7 @@ func TestAchdMirrorReconnectsOnlyForRequestChange(t *testing.T) {
 		wish(rule.QoS{Deadline: 200 * time.Millisecond})
 		time.Sleep(time.Second)
 		if m := pc.mirror("robot.imu"); m.Health() != status.HealthStale || !m.Unauthenticated || robot.dials() != before {
-			t.Errorf("got it %s after %d connections more, want it stale, with its mark, after none", m.Health(), robot.dials()-before)
+			t.Errorf("got health %s after %d more connections, want stale, unauthenticated, after none", m.Health(), robot.dials()-before)
 		}
 		wish(rule.QoS{MaxRate: 20_000})
 		w.within(time.Second, "another connection", func() bool {
@@ -287,7 +287,7 @@ func TestAchdMirrorOwnsItsFile(t *testing.T) {
 			t.Errorf("got source %v", from)
 		}
 		if !strings.Contains(pc.log.String(), "give achd://robot/other another name") {
-			t.Errorf("no word of the second wish for the name:\n%s", pc.log.String())
+			t.Errorf("got this log, want a line on the second request for the name:\n%s", pc.log.String())
 		}
 		if err := pc.dir.Unlink("imu"); err != nil {
 			t.Fatal(err)
@@ -343,7 +343,7 @@ func TestAchdHostIsNotDialledWithoutRule(t *testing.T) {
 		robot.channel("imu", 16, 64)
 		pc := robot.pulls("*/*")
 		if _, err := pc.node.Peek("achd://robot", "imu"); err == nil || !strings.Contains(err.Error(), "mirror it first") {
-			t.Errorf("looking at it: got %v", err)
+			t.Errorf("temporary mirror: got %v, want a refusal", err)
 		}
 		err := pc.node.Mirror(rule.Mirror{Host: "achd://robot", Channel: "imu", QoS: rule.QoS{Class: rule.Command}})
 		if err == nil || !strings.Contains(err.Error(), "no command goes by it") {
@@ -351,7 +351,7 @@ func TestAchdHostIsNotDialledWithoutRule(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if n := robot.dials(); n != 0 {
-			t.Errorf("it was asked %d times", n)
+			t.Errorf("got %d connections to the host, want none", n)
 		}
 	})
 }

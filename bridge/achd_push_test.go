@@ -43,7 +43,7 @@ func TestPushToAchdHost(t *testing.T) {
 		plan.put(101, 64)
 		robot.follows("goal", 101, 20*time.Millisecond)
 		if n := strings.Count(pc.log.String(), "no authentication and no encryption"); n != 1 {
-			t.Errorf("the log says %d times what achd lacks, want once", n)
+			t.Errorf("got %d log lines on what achd lacks, want one", n)
 		}
 		if err := pc.node.Apply(Config{}); err != nil {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func TestAchdPushRefusesCommandsAndEchoes(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		for _, c := range robot.server.Report().Clients {
 			if c.Writes {
-				t.Errorf("it goes back: %+v, %+v", c, pc.push())
+				t.Errorf("got the channel pushed back to its origin, want it refused: %+v, %+v", c, pc.push())
 			}
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-// This includes a channel of the PC itself, whose file has no tag with the origin.
+// One case adopts a channel that a program of the PC made. Its file has no tag with the origin.
 func TestAdoptedMirrorGetsNoFrameTwiceAfterRestart(t *testing.T) {
 	for what, c := range map[string]struct {
 		adopt []string

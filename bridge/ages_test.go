@@ -74,7 +74,7 @@ func compareAges(t *testing.T, w *world, imu *channel, pc *host, changes [2]stri
 			over += step.Seconds() / got.WindowS
 		}
 	}
-	const within = 0.5 // the delay is the same in both directions, so the clocks are known well
+	const within = 0.5 // equal delays in both directions give a small clock uncertainty
 	for _, c := range []struct {
 		what            string
 		got, want, most float64
@@ -99,7 +99,7 @@ func TestNodeAgeMeasuresWindow(t *testing.T) {
 		robot, pc := w.pair(wire10ms)
 		imu := robot.channel("imu", 16, 64)
 		if _, err := pc.node.Age(context.Background(), "robot.legs", second); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("a mirror that is not there: got %v, want %v", err, fs.ErrNotExist)
+			t.Errorf("missing mirror: got %v, want %v", err, fs.ErrNotExist)
 		}
 		time.Sleep(5 * time.Second)
 		stop := time.Now().Add(20 * time.Second)
@@ -165,7 +165,7 @@ func TestAgesSinceLastMatchStatus(t *testing.T) {
 			t.Errorf("got %+v, want about %+v", got, *want)
 		}
 		if shown.Age = nil; !reflect.DeepEqual(glance, shown) {
-			t.Errorf("a glance: got %+v, want %+v", glance, shown)
+			t.Errorf("StatusNow: got %+v, want %+v", glance, shown)
 		}
 		time.Sleep(time.Second)
 		if got := feed(0); got.State != status.MirrorStale || got.PeakMs < 1000 {
@@ -173,7 +173,7 @@ func TestAgesSinceLastMatchStatus(t *testing.T) {
 		}
 		pc.stop()
 		if pc.node.Alive() {
-			t.Error("a node that has ended is alive")
+			t.Error("got Alive() = true for an ended node, want false")
 		}
 	})
 }

@@ -30,7 +30,7 @@ func TestAwaitSeesTheMirrorWithoutPolling(t *testing.T) {
 			t.Fatalf("mirrors = %+v, want one that is live", pc.node.StatusNow().Mirrors)
 		}
 		if asked > 100 {
-			t.Errorf("Await asked %d times, want once for each turn with a change", asked)
+			t.Errorf("Await called its function %d times, want once for each change", asked)
 		}
 	})
 }
@@ -44,7 +44,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 		asked := 0
 		pc.node.Await(ctx, func() bool { asked++; pc.node.StatusNow(); return false })
 		if most := int(2 * time.Second / tick); ctx.Err() == nil || asked > most {
-			t.Errorf("Await asked %d times and ended with %v, want at most %d and the context's end", asked, ctx.Err(), most)
+			t.Errorf("Await called its function %d times and ended with %v, want at most %d calls and the context's error", asked, ctx.Err(), most)
 		}
 	})
 }

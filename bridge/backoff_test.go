@@ -7,8 +7,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-// Discovery drops a host that is cut off. It finds the host again some time after the network has
-// returned.
+// Discovery drops a host that is cut off, and finds the host again some time after the cut.
 func TestMirrorRecoversAfterDiscoveryLosesPeer(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.streaming(pcDials, 64)
@@ -51,7 +50,7 @@ func TestNodeAcceptsNoLinkAfterBye(t *testing.T) {
 				time.Sleep(settled)
 				robot.stop()
 				if n := pc.said("link up"); n != 1 {
-					t.Errorf("got %d links, want none with a node that has said goodbye", n)
+					t.Errorf("got %d links, want only the one before the Bye", n)
 				}
 			})
 		})

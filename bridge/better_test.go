@@ -113,7 +113,7 @@ func TestLinkReturnsToFasterPath(t *testing.T) {
 			told = told || len(links) == 1 && links[0].OtherWay != ""
 		}
 		if !told {
-			t.Error("status has not told of the better way")
+			t.Error("got no status of the faster path, want one")
 		}
 		time.Sleep(2 * time.Second)
 		pc.freshWithin(0, "robot.imu")
@@ -142,7 +142,7 @@ func TestStandbyRejectsAddressOfOtherHost(t *testing.T) {
 			spares := 0
 			pc.node.loop.call(func() { spares = len(pc.node.spares) })
 			if spares > 0 || pc.linkedAt() != robot.addr().String() {
-				t.Fatalf("got %d spares and a link at %s, want the robot's link alone", spares, pc.linkedAt())
+				t.Fatalf("got %d standbys and a link at %s, want only the robot's link", spares, pc.linkedAt())
 			}
 		}
 	})
@@ -170,7 +170,7 @@ func TestLinkWithCommandsDoesNotMove(t *testing.T) {
 }
 
 // An attacker may announce a faster route and cut it once the link has moved.
-func TestLinkDoesNotReturnToFailedPath(t *testing.T) {
+func TestFailedPathIsAvoidedForHalfAnHour(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		radio := w.radios(robot, pc, testnet.Params{Delay: 100 * time.Millisecond})
@@ -188,7 +188,7 @@ func TestLinkDoesNotReturnToFailedPath(t *testing.T) {
 		w.change("robot", "up")
 		time.Sleep(time.Hour / 2)
 		if at := pc.linkedAt(); at != radio.String() {
-			t.Errorf("after half an hour the link is at %s again", at)
+			t.Errorf("after half an hour the link is at %s, want it at the radio", at)
 		}
 		w.within(time.Hour, "a link over the cable", func() bool { return pc.linkedAt() == robot.addr().String() })
 	})

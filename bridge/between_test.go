@@ -9,7 +9,7 @@ import (
 	"achbridge/wire"
 )
 
-// These faults were found by testnet/model: events between two steps that seem to be one.
+// The tests of this file cover faults that testnet/model found: events between two steps that seem to be one.
 
 // The file disappears and returns before the node has informed its peers.
 func TestMirrorFollowsBrieflyRemovedChannel(t *testing.T) {
@@ -33,7 +33,7 @@ func TestMirrorFollowsBrieflyRemovedChannel(t *testing.T) {
 	})
 }
 
-// Both messages arrive before the node acts on the first.
+// The messages that withdraw and offer the channel both arrive before the node acts on the first.
 func TestWithdrawnAndReofferedChannelIsResubscribed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)

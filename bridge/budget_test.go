@@ -11,7 +11,7 @@ import (
 	"achbridge/localach/damage"
 )
 
-// No newer frame follows the late one, so the mirror requests it.
+// No newer frame follows the late frame, so the mirror requests the late one.
 func TestLateNewestFrameIsPutOnce(t *testing.T) {
 	for _, size := range []int{64, 5000} {
 		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestLastValueIsDeliveredToNewSubscription(t *testing.T) {
 // One frame occupies the link for 170 ms; its budget is 100 ms.
 func TestLargeFramePastItsBudget(t *testing.T) {
 	const link, size = "delay=10ms,rate=1mbit,queue=64KiB", 20_000
-	t.Run("goes on when nothing is newer", func(t *testing.T) {
+	t.Run("continues without a newer frame", func(t *testing.T) {
 		inFlow(t, link, rule.QoS{}, size, func(f *flow) {
 			f.put()
 			f.holds(1, 300*milli)
@@ -67,7 +67,7 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 	})
 	// If a newer frame replaced every frame past its budget, a mirror whose frames take longer
 	// than the budget would never get one.
-	t.Run("is finished once it has begun", func(t *testing.T) {
+	t.Run("is completed once it has begun", func(t *testing.T) {
 		inFlow(t, link, rule.QoS{}, size, func(f *flow) {
 			f.put()
 			time.Sleep(50 * milli)
@@ -80,7 +80,7 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 			}
 		})
 	})
-	t.Run("is given up for a newer one by who drops late frames", func(t *testing.T) {
+	t.Run("is abandoned for a newer frame with late drop", func(t *testing.T) {
 		inFlow(t, link, rule.QoS{Late: rule.LateDrop}, size, func(f *flow) {
 			f.put()
 			time.Sleep(50 * milli)
@@ -92,7 +92,7 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 			}
 		})
 	})
-	t.Run("is given up for a newer one that is smaller than what is left", func(t *testing.T) {
+	t.Run("is abandoned for a newer frame smaller than the rest", func(t *testing.T) {
 		inFlow(t, link, rule.QoS{}, 5*size, func(f *flow) {
 			f.put()
 			time.Sleep(50 * milli)
@@ -105,7 +105,7 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 			}
 		})
 	})
-	t.Run("is given up when the path carries nothing", func(t *testing.T) {
+	t.Run("is abandoned when the path is cut", func(t *testing.T) {
 		inFlow(t, link, rule.QoS{}, size, func(f *flow) {
 			f.put()
 			time.Sleep(50 * milli)
@@ -120,7 +120,7 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 			}
 		})
 	})
-	t.Run("is finished within it", func(t *testing.T) {
+	t.Run("is completed within its budget", func(t *testing.T) {
 		inFlow(t, link, rule.QoS{Budget: second}, size, func(f *flow) {
 			f.put()
 			time.Sleep(50 * milli)
@@ -133,7 +133,7 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 
 func TestCommandIsNeverPutLate(t *testing.T) {
 	command := rule.QoS{Budget: 80 * milli, Class: rule.Command}
-	t.Run("on a long way", func(t *testing.T) {
+	t.Run("on a path with a long delay", func(t *testing.T) {
 		inFlow(t, "delay=10ms,rate=100mbit", command, 64, func(f *flow) {
 			f.stream(10*milli, second, func(time.Duration) {})
 			time.Sleep(100 * milli)
@@ -148,7 +148,7 @@ func TestCommandIsNeverPutLate(t *testing.T) {
 			}
 		})
 	})
-	t.Run("from before the subscription", func(t *testing.T) {
+	t.Run("put before the subscription", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 			robot.run(Config{})
@@ -158,7 +158,7 @@ func TestCommandIsNeverPutLate(t *testing.T) {
 			time.Sleep(10 * second)
 			a := robot.node.Status().Exports[0].Accounts
 			if n, _ := pc.newest(flowName); n != 0 || a.Delivered+a.LateKept != 0 || a.Settled() != a.Offered {
-				t.Errorf("the mirror has command %d, and its origin's account is %+v", n, a)
+				t.Errorf("got command %d in the mirror and counters %+v at the origin, want no command, counted once", n, a)
 			}
 		})
 	})

@@ -33,7 +33,7 @@ func TestNamedRequestGetsOmittedChannel(t *testing.T) {
 		}
 		w.within(10*second, "a subscription to the one that is named", func() bool { return subscribed("zz-early") })
 		if subscribed("zz-late") {
-			t.Error("it subscribed to what nobody wants")
+			t.Error("got a subscription to a channel without a request, want none")
 		}
 		if left := pc.node.Status().Links[0].LeftOut; left != 501 {
 			t.Errorf("status has %d channels left out, want 501", left)
@@ -85,7 +85,7 @@ func queries(m *member, channel string) (n int) {
 	return n
 }
 
-// The same from the origin's side.
+// A channel that the origin omitted from its catalog is advertised after a query.
 func TestQueryAdvertisesOmittedChannelAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", siegeWire)
@@ -136,7 +136,7 @@ func TestCatalogIsSentInOrderAtReadSpeed(t *testing.T) {
 	l.out.bytes = maxControlBacklog / 2
 	delete(now, names[0])
 	if msg := l.changes(now); len(msg.Gone) != 0 || !l.catalog.sent.isPartial {
-		t.Errorf("a peer that does not read was told of %d", len(msg.Gone))
+		t.Errorf("got %d removals for a peer that does not read, want none", len(msg.Gone))
 	}
 	l.out.bytes = 0
 	if msg := l.changes(now); len(msg.Gone) != 1 || l.catalog.sent.isPartial {

@@ -10,7 +10,7 @@ import (
 	"achbridge/localach/damage"
 )
 
-// The status has a cause, for programs, for each mirror or push that does not work.
+// The status has a cause for each mirror or push that does not work, so that programs can act on it.
 func TestStatusNamesCauses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // network key.
 const childKey = "BRIDGE_CHILD_KEY"
 
-// child is a node in its own process. It answers every line that it reads.
+// child is a node in a separate process. The process answers every line of its input.
 type child struct {
 	b   *testing.B
 	cmd *exec.Cmd
@@ -74,7 +74,7 @@ func (c *child) answer() string {
 	return c.out.Text()
 }
 
-// ask sends the child a line and returns its answer.
+// ask sends a line to the child and returns the answer.
 func (c *child) ask(line string) string {
 	c.b.Helper()
 	if _, err := fmt.Fprintln(c.in, line); err != nil {

@@ -18,7 +18,7 @@ func elsewhere(i int) transport.Addrs {
 	return transport.Addrs{QUIC: &net.UDPAddr{IP: net.IPv4(10, 81, byte(i>>8), byte(i)), Port: port}}
 }
 
-// announces returns h as discovery announces it.
+// announces returns the announcement of h by discovery.
 func (h *host) announces() Peer {
 	p := asPeers([]*host{h})[0]
 	p.Static, p.Source = false, h.addr().(*net.UDPAddr).IP.String()

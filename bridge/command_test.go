@@ -22,7 +22,7 @@ const (
 type commanding struct {
 	*world
 	robot, pc *host
-	rules     rule.Grants // of the robot
+	rules     rule.Grants // rules of the robot
 	source    *putSource
 	goal      *channel // channel of the PC
 	number    uint64
@@ -38,13 +38,13 @@ func goalRules() rule.Grants {
 	}}}
 }
 
-// inCommand is inWorld with a PC that commands a robot.
+// inCommand runs run in a world with a PC that commands a robot.
 func inCommand(t *testing.T, run func(c *commanding)) {
 	t.Helper()
 	inCommandBy(t, goalRules(), run)
 }
 
-// inCommandBy is inCommand with the given rules of the robot.
+// inCommandBy is like inCommand, with the given rules of the robot.
 func inCommandBy(t *testing.T, rules rule.Grants, run func(c *commanding)) {
 	t.Helper()
 	inWorld(t, func(w *world) {
@@ -108,7 +108,7 @@ func (c *commanding) stoppedOnce() {
 	}
 	c.t.Logf("safe frame %v after the last command", after[0])
 	if after[0] < goalDeadline-time.Millisecond || after[0] > goalDeadline+10*time.Millisecond {
-		c.t.Errorf("safe frame came %v after the last command, want it within 10 ms after %v", after[0], goalDeadline)
+		c.t.Errorf("got the safe frame %v after the last command, want it within 10 ms after %v", after[0], goalDeadline)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestSafeFrameIsPutOnceAtDeadline(t *testing.T) {
 		"the path is cut":      func(c *commanding) { c.change("pc", "cut") },
 		"the daemon is killed": func(c *commanding) { c.pc.vanish() },
 		"the daemon leaves":    func(c *commanding) { c.pc.stop() },
-		"a rule takes it back": func(c *commanding) {
+		"a rule denies the channel": func(c *commanding) {
 			if err := c.robot.node.Apply(Config{}); err != nil {
 				c.t.Error(err)
 			}
@@ -128,7 +128,7 @@ func TestSafeFrameIsPutOnceAtDeadline(t *testing.T) {
 			inCommand(t, func(c *commanding) {
 				c.commands(time.Second)
 				if n := len(c.stops()); n != 0 {
-					t.Fatalf("%d safe frames while commands came", n)
+					t.Fatalf("got %d safe frames while commands arrived, want none", n)
 				}
 				go lose(c)
 				c.watch(15 * time.Second) // longer than the idle timeout of a link
@@ -173,7 +173,7 @@ func TestDaemonPutsSafeFrameBeforeItStops(t *testing.T) {
 		c.robot.runAt(port, &putSource{dir: c.robot.dir}, Config{Accept: c.rules})
 		c.watch(10 * time.Second)
 		if n := len(c.stops()); n != 1 || c.robot.mirror("goal").State != status.MirrorStale {
-			t.Errorf("got %d safe frames after it came back, want no other; mirror %+v", n, c.robot.mirror("goal"))
+			t.Errorf("got %d safe frames after the restart, want one; mirror %+v", n, c.robot.mirror("goal"))
 		}
 	})
 }
@@ -200,7 +200,7 @@ func TestFlappingMirrorEventsAreLimitedAndCounted(t *testing.T) {
 			t.Errorf("got %+v, %d in status, want 199 misses after the first", e, c.robot.node.Status().Events[status.EventDeadlineMissed])
 		}
 		if e.End == nil || !e.End.After(e.Time) || !e.End.Before(fresh[0].Time) || !strings.HasSuffix(fresh[0].Text, ", after 200 missed deadlines") {
-			t.Errorf("got the end %v of %+v, and then %+v, want when the last frame came late, and how often", e.End, e, fresh[0])
+			t.Errorf("got end %v of event %+v, then event %+v, want the time of the last miss, and the number of misses", e.End, e, fresh[0])
 		}
 	})
 }
@@ -229,7 +229,7 @@ func TestNoCommandIsReplayedAfterAnOutage(t *testing.T) {
 				c.watch(10 * time.Second)
 				for _, s := range c.seen.frames {
 					if age := s.at - s.stamp; s.number != stopNumber && age > 50*time.Millisecond+time.Millisecond/2 {
-						t.Errorf("command %d came %v old", s.number, age)
+						t.Errorf("command %d was put %v old, want within its budget", s.number, age)
 					}
 				}
 				c.stoppedOnce()
@@ -239,7 +239,7 @@ func TestNoCommandIsReplayedAfterAnOutage(t *testing.T) {
 				before := len(c.seen.frames)
 				c.commands(500 * time.Millisecond)
 				if got := len(c.seen.frames) - before; got < 40 {
-					t.Errorf("%d of 50 commands came after the outage", got)
+					t.Errorf("got %d of 50 commands after the outage, want all", got)
 				}
 			})
 		})
@@ -256,7 +256,7 @@ func (c *commanding) second() *host {
 	return other
 }
 
-// pushState returns the status of the host's only push.
+// pushState returns the status of the only push of h.
 func (h *host) pushState() status.Push {
 	if list := h.node.Status().Pushes; len(list) == 1 {
 		return list[0]
@@ -290,7 +290,7 @@ func TestSecondWriterIsRefusedWhileFirstIsLinked(t *testing.T) {
 		}
 		c.watch(10 * time.Second)
 		if got := rival.pushState().State; got == status.PushAccepted {
-			t.Error("the second writer took over without being asked to")
+			t.Error("the second writer replaced the first without a request, want it refused")
 		}
 		if err := rival.asksAgain(); err != nil {
 			t.Errorf("after the first writer is gone: %v", err)
@@ -343,7 +343,7 @@ func TestWriterOfSilentHostIsReplacedAfterDeadline(t *testing.T) {
 		c.commands(100 * time.Millisecond)
 		c.watch(3 * time.Second) // the writer's program pauses, but its host is linked
 		if rival.asksAgain() == nil {
-			t.Error("the writer's host is heard, and its channel was given away")
+			t.Error("the channel was given to another writer, want it kept while the first writer's host is linked")
 		}
 		c.change("pc", "cut")
 		c.watch(2 * time.Second)

@@ -16,8 +16,7 @@ import (
 
 const flowMeta = flowName + rule.MetaSuffix
 
-// metas returns the frames of a metadata channel, oldest first, after all work of this moment is
-// done.
+// metas waits until the node is idle and returns the frames of a metadata channel, oldest first.
 func (h *host) metas(name string) (list []status.Meta) {
 	h.w.t.Helper()
 	synctest.Wait()
@@ -55,7 +54,7 @@ func (h *host) meta(name string) status.Meta {
 	return list[len(list)-1]
 }
 
-// monotonic returns what CLOCK_MONOTONIC of the host would show at t, if time were not virtual.
+// monotonic returns the time of the host's CLOCK_MONOTONIC at t, as if time were not virtual.
 func (h *host) monotonic(t time.Time) time.Duration {
 	return h.node.clocks.mirror.At + t.Sub(h.node.clocks.start)
 }
@@ -72,14 +71,14 @@ func TestMetadataChannelHasExactAge(t *testing.T) {
 				t.Errorf("captured %v ± %v after the put, want 0 ± half a round trip", off, m.Uncertainty)
 			}
 			if age := status.Ms(f.pc.monotonic(time.Now()) - m.Captured); *state.AgeMs != age {
-				t.Errorf("by the companion it is %v ms old, by status %v", age, *state.AgeMs)
+				t.Errorf("got an age of %v ms in the metadata channel, want the %v of status", age, *state.AgeMs)
 			}
 			if way := m.Put - f.pc.monotonic(put); way != 5*milli {
 				t.Errorf("put into the mirror %v after the robot's put, want 5 ms", way)
 			}
 			epoch := f.data.ch.Epoch()
 			if m.Link != status.MetaUp || m.Stale || m.Safe || m.Epoch != epoch || m.Seq != f.number || m.MirrorSeq != f.copy.LastSeq() || m.Deadline != 70*milli {
-				t.Errorf("got %+v of frame %d of life %d", m, f.number, epoch)
+				t.Errorf("got %+v for frame %d of epoch %d", m, f.number, epoch)
 			}
 		}
 	})
@@ -200,7 +199,7 @@ func TestMetadataChannelFollowsOption(t *testing.T) {
 		f.put()
 		f.holds(1, time.Second)
 		if there() {
-			t.Fatal("a mirror without the option has a companion")
+			t.Fatal("got a metadata channel without the option, want none")
 		}
 		sub := f.subscription()
 		f.requalify(rule.QoS{Meta: true})
@@ -215,7 +214,7 @@ func TestMetadataChannelFollowsOption(t *testing.T) {
 		f.put()
 		f.holds(3, time.Second)
 		if f.subscription() != sub {
-			t.Error("the mirror subscribed anew for it")
+			t.Error("got another subscription, want the former one")
 		}
 		f.requalify(rule.QoS{Meta: true})
 		f.within(time.Second, "companion", there)
@@ -305,7 +304,7 @@ func TestMirrorNameTooLongForMetadataIsRefused(t *testing.T) {
 		}
 	})
 	if _, err := rule.ParseMirror("robot/"+long+",meta=true", nil); err == nil || !strings.Contains(err.Error(), "longer than 58 bytes") {
-		t.Errorf("the wish for it: got %v", err)
+		t.Errorf("request for the mirror: got %v, want a refusal", err)
 	}
 }
 

@@ -55,10 +55,10 @@ func TestBothDaemonsReportForeignWriter(t *testing.T) {
 				daemons[1].stop()
 				stream(c.after)
 				if m := daemons[0].mirror("robot.imu"); m.State != status.MirrorLive || m.Reason != "" || m.Cause != "" {
-					t.Errorf("alone again: got %s (%s), want it live", m.State, m.Reason)
+					t.Errorf("with one daemon: got %s (%s), want it live", m.State, m.Reason)
 				}
 				if told := len(daemons[0].events(status.EventForeignGone)); told != 1 {
-					t.Errorf("got %d events that it is over, want one", told)
+					t.Errorf("got %d events of the end, want one", told)
 				}
 			})
 		})

@@ -29,7 +29,7 @@ type relay struct {
 	frame    []byte
 	origin   *Node
 	wake     func(uint64)
-	wait     func() // returns when the mirror may have the frame
+	wait     func() // blocks until the mirror can have the frame
 }
 
 // handSource is a Source whose user reports new data by calling a function.

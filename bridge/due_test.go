@@ -56,7 +56,7 @@ func TestSingleFrameIsNeverDue(t *testing.T) {
 		imu.put(1, 64)
 		time.Sleep(20 * time.Second)
 		if m := pc.mirror("robot.imu"); m.AgeMs == nil || m.DueMs != nil || m.PeriodMs != nil || m.Age.Total.OverBudget != 0 {
-			t.Errorf("got %+v, want an age and no word on the next frame", m)
+			t.Errorf("got %+v, want an age and no due time", m)
 		}
 	})
 }

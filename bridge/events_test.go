@@ -73,7 +73,7 @@ func TestRepeatedSilenceEventsAreRateLimited(t *testing.T) {
 			sum += max(1, e.Count)
 		}
 		if silences < 30 || sum != silences+1 || len(silent) > 4+7+1 || len(heard) != len(silent)-1 {
-			t.Errorf("of %d silences in a minute %d were told with %d events, and %d times that it was heard again", silences+1, sum, len(silent), len(heard))
+			t.Errorf("of %d silences in a minute, %d are counted by %d events, with %d events of an end; want all counted by few events", silences+1, sum, len(silent), len(heard))
 		}
 	})
 }
@@ -109,11 +109,11 @@ func TestEventFollowerIsWokenAndNeverBlocksNode(t *testing.T) {
 			t.Errorf("got %d events after %d that are missed, %v, want the newest %d", len(l.Events), l.Missed, err, status.KeptEvents)
 		}
 		if l, _ := pc.node.Events(ended(), 5000); len(l.Events) != status.KeptEvents {
-			t.Errorf("who counts in another run got %d events, want all", len(l.Events))
+			t.Errorf("after a number of another incarnation: got %d events, want all", len(l.Events))
 		}
 		pc.stop()
 		if _, err := pc.node.Events(context.Background(), 1001); err == nil {
-			t.Error("a node that has ended was waited for")
+			t.Error("Events of an ended node returned no error, want one")
 		}
 	})
 }

@@ -143,8 +143,8 @@ func TestModeEveryDoesNotDelayOtherChannels(t *testing.T) {
 				old++
 			}
 		}
-		// 10 ms of delay, 10 ms of period, and the packets ahead: one in the queue, one in
-		// transit, and the transport's. A probe of the link may take more.
+		// The limit allows 10 ms of delay, 10 ms of period, and the packets sent before: one in the
+		// queue, one in transit, and those of the transport. A probe of the link may take longer.
 		if old > looks/10 {
 			t.Errorf("imu beside a stream that fills the link: %d of %d times older than 45 ms, want at most one in 10", old, looks)
 		}

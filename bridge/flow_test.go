@@ -72,7 +72,7 @@ func (f *flow) put() {
 	f.source.noticed(f.data.ch)
 }
 
-// anew makes the channel again under the same name.
+// anew recreates the channel under the same name.
 func (f *flow) anew() {
 	f.t.Helper()
 	f.before += f.data.ch.LastSeq()
@@ -144,7 +144,7 @@ func (f *flow) holds(number uint64, limit time.Duration) time.Duration {
 	return f.pc.follows(flowName, number, limit)
 }
 
-// inFlow is inWorld with a flow.
+// inFlow runs run in a world with a flow.
 func inFlow(t *testing.T, link string, qos rule.QoS, size int, run func(f *flow)) {
 	t.Helper()
 	inWorld(t, func(w *world) { run(w.flow(link, qos, size)) })

@@ -32,13 +32,13 @@ type bench struct {
 	senders []*host
 	sources []*putSource
 	pc      *host
-	phases  []time.Duration // of the loads
+	phases  []time.Duration // phase of each load
 	losses  []loss
 	kept    map[string]uint64 // late_kept of the mirrors, at the end
 	made    time.Time         // the network's time zero
 	zero    time.Duration     // the first frame's time, by the network's clock
 	carried int               // bytes that arrived from the first sender's host during the measurement
-	shares  [3]int            // the same for each sender
+	shares  [3]int            // bytes carried for each sender
 }
 
 // loss is a packet from the senders that the link lost.
@@ -146,7 +146,7 @@ func (b *bench) connect() (channels []*channel) {
 	return channels
 }
 
-// runAt is run with the given port and source.
+// runAt is like run, with the given port and source.
 func (h *host) runAt(port int, source Source, cfg Config) {
 	h.w.t.Helper()
 	conn, err := h.net.Listen(port)

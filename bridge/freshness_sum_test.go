@@ -102,7 +102,7 @@ func (r *results) add(readers []*ageReader, b *bench, w window, alone []float64)
 	}
 }
 
-// and adds the averaged fields and takes the worse of the others.
+// and returns the sum of the averaged fields, and the worse value of each other field.
 func (s stat) and(o stat) stat {
 	return stat{
 		floor: s.floor + o.floor, formula: s.formula + o.formula, mean: s.mean + o.mean, perSecond: s.perSecond + o.perSecond,

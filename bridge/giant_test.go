@@ -55,7 +55,7 @@ func TestGiantMirrorsLeaveRoomForOthers(t *testing.T) {
 			}
 		}
 		if told != 14 {
-			t.Errorf("got %d mirrors that are refused and say why, want 14", told)
+			t.Errorf("got %d refused mirrors with a reason, want 14", told)
 		}
 		for i := range 3 {
 			robot.channel(fmt.Sprint("camera", i), 2, 400<<10).put(1, 1000)

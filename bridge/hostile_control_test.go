@@ -96,7 +96,7 @@ func TestInvalidChannelNameEndsLink(t *testing.T) {
 		for _, dir := range []string{string(s.pc.dir), string(s.robot.dir)} {
 			files, err := os.ReadDir(dir)
 			if err != nil || len(files) != 1 {
-				t.Errorf("files %v, %v in %s, want that of the data alone", files, err, dir)
+				t.Errorf("got files %v, %v in %s, want only that of data", files, err, dir)
 			}
 		}
 		s.pc.logged("has a byte other than", 100)
@@ -127,7 +127,7 @@ func TestExcessiveChannelSizesAreRefused(t *testing.T) {
 			t.Errorf("got mirror %+v, want none", m)
 		}
 		if files, err := os.ReadDir(string(s.pc.dir)); err != nil || len(files) != 1 {
-			t.Errorf("files %v, %v, want that of the data alone", files, err)
+			t.Errorf("got files %v, %v, want only that of data", files, err)
 		}
 		s.pc.logged("is too much: one may have", 1)
 		s.pc.logged("frame count: ", len(sizes))
@@ -208,7 +208,7 @@ func TestLinkEndsIfPeerDoesNotRead(t *testing.T) {
 		})
 		t.Logf("%d KiB at most in the whole test", most>>10)
 		if n := len(s.robot.node.Status().Links); n != 1 {
-			t.Errorf("the robot has %d links, want that to the PC alone", n)
+			t.Errorf("got %d links of the robot, want only that to the PC", n)
 		}
 		if held > 16<<20 {
 			t.Errorf("%d MiB held, want 16 at most", held>>20)

@@ -26,7 +26,7 @@ type forgedFile struct {
 	seq   uint64
 }
 
-// Offsets of the parts of a channel's file, on amd64 and arm64 (ach-abi.md).
+// headerSizes has the size of a channel's header by architecture, in bytes (ach-abi.md).
 var headerSizes = map[string]int64{"amd64": 320, "arm64": 328}
 
 var forgedHeader = headerSizes[runtime.GOARCH]

@@ -52,7 +52,7 @@ func (h *host) attacks(to *host, variant byte) *member {
 	return m
 }
 
-// tries is attacks, but returns the error of a refused session.
+// tries is like attacks, but returns the error of a refused session.
 func (h *host) tries(to *host, variant byte) (*member, error) {
 	h.w.t.Helper()
 	conn, err := h.net.Listen(port + int(variant))
@@ -76,7 +76,7 @@ func (h *host) tries(to *host, variant byte) (*member, error) {
 	return m, nil
 }
 
-// hear records the messages of the node, unless the member is deaf.
+// hear records the messages of the node, unless deaf is set.
 func (m *member) hear() {
 	var head [4]byte
 	for {
@@ -195,14 +195,14 @@ type siege struct {
 
 var siegeWire = testnet.Params{Delay: 5 * milli, Rate: 100_000_000}
 
-// inSiege is inLoneWorld with a siege. The robot accepts pushes of in*. The PC mirrors the robot's
-// data, and all channels of hosts called evil.
+// inSiege runs run in a lone world with a siege. The robot accepts pushes of in*. The PC mirrors the
+// robot's data, and all channels of hosts called evil.
 func inSiege(t *testing.T, run func(s *siege)) {
 	t.Helper()
 	inSiegeOver(t, overQUIC, run)
 }
 
-// inSiegeOver is inSiege over the given transport.
+// inSiegeOver is like inSiege, over the given transport.
 func inSiegeOver(t *testing.T, over string, run func(s *siege)) {
 	t.Helper()
 	inLoneWorld(t, func(w *world) {

@@ -124,7 +124,7 @@ func (s *hubSiege) withstands(d testnet.Deceit, kind status.EventKind, text stri
 		s.t.Errorf("the mirror beside it: age %.1f ms, %.1f before", near, nearBefore)
 	}
 	if kind != "" && !strings.Contains(strings.Join(told, "\n"), text) || kind != "" && len(told) == 0 {
-		s.t.Errorf("got events %q, want one that says %q", told, text)
+		s.t.Errorf("got events %q, want one with %q", told, text)
 	}
 	if len(told) > 40 {
 		s.t.Errorf("got %d events in 4 s", len(told))
@@ -145,7 +145,7 @@ func (s *hubSiege) withstands(d testnet.Deceit, kind status.EventKind, text stri
 	}
 	time.Sleep(3 * time.Second)
 	if a := s.pc.mirror("robot.imu").Accounts; a.Offered != a.Settled()+a.InFlight {
-		s.t.Errorf("the account does not add up: %+v", a)
+		s.t.Errorf("the counters do not add up: %+v", a)
 	}
 }
 

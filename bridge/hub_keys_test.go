@@ -27,7 +27,7 @@ func (w *world) hubThree(qos rule.QoS, a ...func(*host)) (hub *worldHub, robot, 
 	return hub, robot, pc, far
 }
 
-// hubThreeWithIMU is hubThree after one frame of the robot's imu has arrived at both readers.
+// hubThreeWithIMU is like hubThree, and returns when both readers have one frame of the robot's imu.
 func (w *world) hubThreeWithIMU() (hub *worldHub, robot, pc, far *host, imu *channel) {
 	hub, robot, pc, far = w.hubThree(rule.QoS{})
 	imu = robot.channel("imu", 16, 64)
@@ -161,7 +161,7 @@ func TestRevokedPermissionChangesHubKey(t *testing.T) {
 			t.Errorf("got %d keys after the permission was taken back, want one", got)
 		}
 		if after, _ := far.newest("robot.imu"); after > number+20 {
-			t.Errorf("it has read on, from frame %d to %d", number, after)
+			t.Errorf("the reader without permission went from frame %d to %d, want no further frame", number, after)
 		}
 		pc.freshWithin(100*time.Millisecond, "robot.imu")
 	})

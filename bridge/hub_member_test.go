@@ -82,7 +82,7 @@ func TestMemberCannotForgeFramesUnderAuthority(t *testing.T) {
 				t.Errorf("a frame signed %s was put", name)
 			}
 			if pc.forgeries() == before {
-				t.Errorf("no event tells of a frame signed %s", name)
+				t.Errorf("got no event for a frame signed %s, want one", name)
 			}
 		}
 		pc.freshWithin(100*time.Millisecond, "robot.imu")
@@ -112,7 +112,7 @@ func TestFrameOfOtherEpochCountsAsForged(t *testing.T) {
 			t.Error("a frame of another epoch was put")
 		}
 		if pc.forgeries() == 0 {
-			t.Error("no event tells of the frame of another epoch")
+			t.Error("got no event for the frame of another epoch, want one")
 		}
 		if m := pc.mirror("robot.imu"); m.Refused != 0 {
 			t.Errorf("%d frames count as refused, want none: the frame was not the robot's", m.Refused)
@@ -138,7 +138,7 @@ func TestSealedFrameAboveChannelSizeIsNotPut(t *testing.T) {
 			f.Codec, f.RawSize, f.Data = wire.CodecS2, len(large), s2.Encode(nil, large)
 		})
 		if hub.putsForgery(pc, packed) {
-			t.Error("a frame that is large when it is unpacked was put")
+			t.Error("a frame was put that is too large when decompressed")
 		}
 		if m := pc.mirror("robot.imu"); m.Refused != 1 {
 			t.Errorf("got %+v, want one frame refused", m.Accounts)
@@ -146,7 +146,7 @@ func TestSealedFrameAboveChannelSizeIsNotPut(t *testing.T) {
 	})
 }
 
-// After a restart the robot seals with other keys, and a restarted PC gets other keys too.
+// After a restart the robot seals with new keys, and a restarted PC gets new keys too.
 func TestReplayedFramesOfEarlierIncarnationsAreNotPut(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc := w.hubPair(rule.QoS{})
@@ -182,7 +182,7 @@ func TestReplayedFramesOfEarlierIncarnationsAreNotPut(t *testing.T) {
 			}
 			pc.freshWithin(100*time.Millisecond, "robot.imu")
 			if pc.forgeries() == before {
-				t.Error("no event tells of the frames that came again")
+				t.Error("got no event for the replayed frames, want one")
 			}
 		}
 	})

@@ -170,7 +170,7 @@ func TestNewerFrameDoesNotWaitForRefusedFrame(t *testing.T) {
 		pc.follows("robot.imu", 3, 2*hubDelay+5*time.Millisecond)
 		time.Sleep(2 * hubway.RetryAfter) // the hub refuses frame 3 at the same moment as the mirror gets it
 		if got := hub.puts("robot") - puts; got != 3 {
-			t.Errorf("%d frames were put, want 2 and 3, and 3 again since the hub has refused it", got)
+			t.Errorf("got %d puts, want frames 2 and 3, and 3 again after the hub's refusal", got)
 		}
 	})
 }

@@ -66,7 +66,7 @@ func (h *worldHub) tap(host string, f func(t *hubTap)) {
 	f(h.taps[host])
 }
 
-// lies makes readers get the result of tell in place of a frame.
+// lies makes the hub deliver the frames that tell returns in place of a frame.
 func (h *worldHub) lies(tell hubLie) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func (h *worldHub) puts(host string) (count int) {
 	return count
 }
 
-// told converts an error of testnet to one of package hubway.
+// told converts an error of testnet to an error of package hubway.
 func told(err error) error {
 	switch {
 	case errors.Is(err, testnet.ErrHubAway):
@@ -190,7 +190,7 @@ func wantClosed(t *testing.T, pc, robot *host) {
 	for _, m := range mirrors {
 		a := m.Accounts
 		if a.Offered == 0 || a.Offered != a.Settled() || a.InFlight != 0 {
-			t.Errorf("%s: the account does not add up: %+v, settled %d", m.Name, a, a.Settled())
+			t.Errorf("%s: the counters do not add up: %+v, settled %d", m.Name, a, a.Settled())
 		}
 		for _, e := range exports {
 			if e.Peer == pc.name && e.Channel == m.Channel && e.Accounts != a {

@@ -31,10 +31,10 @@ func TestLateFramesArePutAndReportedAsLate(t *testing.T) {
 			t.Errorf("got %s for %v s (%s), seen as %v; want it stale all the while", m.State, m.StaleS, m.Reason, states)
 		}
 		if m.LateS < 2 || e.ReaderCause != status.CauseBudget {
-			t.Errorf("it says late for %v s, and the robot has heard %q; want both to know", m.LateS, e.ReaderCause)
+			t.Errorf("got late for %v s, and cause %q at the robot; want both set", m.LateS, e.ReaderCause)
 		}
 		if over := m.Age.Window.OverBudget * m.Age.Window.WindowS; over < 2.5 {
-			t.Errorf("it was over its budget for %v s, want the 3 s of late frames", over)
+			t.Errorf("got %v s over the budget, want the 3 s of late frames", over)
 		}
 
 		f.change("delay=10ms")
@@ -44,7 +44,7 @@ func TestLateFramesArePutAndReportedAsLate(t *testing.T) {
 		f.requalify(rule.QoS{Budget: 30 * milli}) // the mirror becomes stale again without frames
 		m, e = f.pc.mirror(flowName), f.robot.node.Status().Exports[0]
 		if m.State != status.MirrorLive || m.LateS != 0 || e.ReaderCause != "" {
-			t.Errorf("in time again: got %s, late for %v s, the robot has heard %q", m.State, m.LateS, e.ReaderCause)
+			t.Errorf("in time again: got %s, late for %v s, cause %q at the robot; want live, in time, no cause", m.State, m.LateS, e.ReaderCause)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestLateFramesKeepMirrorAsFreshAsLargeBudget(t *testing.T) {
 				t.Errorf("the age is %.0f ms on average, p95 %.0f, with %d late frames kept; want about the %.0f and %.0f of a large budget", usual, usualP95, kept, patient, patientP95)
 			}
 			if strictP95 < 1.3*usualP95 || strictKept > 3*link.seeds {
-				t.Errorf("with late drop p95 is %.0f ms and %d late frames are kept; want it older and no frame but a debt", strictP95, strictKept)
+				t.Errorf("with late drop: got p95 %.0f ms and %d late frames, want it older, and late frames only for last-value delivery", strictP95, strictKept)
 			}
 		})
 	}

@@ -34,7 +34,7 @@ func TestHostBehindRelayGetsLayoutOfOrigin(t *testing.T) {
 
 		base.node.loop.call(func() {
 			if n := base.node.layouts.Len(); n != 0 {
-				t.Errorf("the relay has %d layouts that nobody asked for", n)
+				t.Errorf("got %d unrequested layouts at the relay, want none", n)
 			}
 		})
 		if got := pc.says("base.robot.imu"); !bytes.Equal(got.Packed, first) || got.Host != "base" || got.Channel != "robot.imu" {
@@ -78,7 +78,7 @@ func TestRelayReportsWhyLayoutIsMissing(t *testing.T) {
 	})
 }
 
-// An origin that does not answer, and a peer that sends endless requests, cost the relay little.
+// Neither an unresponsive origin nor a peer that sends endless requests makes the relay send many requests.
 func TestRelayedLayoutRequestsAreLimited(t *testing.T) {
 	inWorld(t, func(w *world) {
 		base := w.host("base", siegeWire)
@@ -103,7 +103,7 @@ func TestRelayedLayoutRequestsAreLimited(t *testing.T) {
 		}
 		w.within(second, "answers", func() bool { return len(messages[wire.Refused](pc)) == all-layouts.MaxUnanswered })
 		if n := len(messages[wire.Describe](evil)); n != 1 {
-			t.Errorf("the origin was asked %d times, want once", n)
+			t.Errorf("got %d requests to the origin, want one", n)
 		}
 		w.within(7*second, "an answer to each", func() bool { return len(messages[wire.Refused](pc)) == all })
 		last := messages[wire.Refused](pc)[all-1]

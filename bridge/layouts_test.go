@@ -159,7 +159,7 @@ func TestInvalidLayoutReplyIsRefused(t *testing.T) {
 					}
 				}
 				if n := len(messages[wire.Describe](evil)); n != 1 {
-					t.Errorf("it was asked %d times, want once", n)
+					t.Errorf("got %d layout requests, want one", n)
 				}
 				pc.logged("layout refused", 1)
 			})
@@ -212,7 +212,7 @@ func TestUnrequestedLayoutsAreIgnored(t *testing.T) {
 			pc.says("evil/c0")
 		}
 		if n := len(messages[wire.Describe](evil)); n > 3 {
-			t.Errorf("it was asked %d times in 12 s, want 3 at most", n)
+			t.Errorf("got %d layout requests in 12 s, want at most 3", n)
 		}
 	})
 }
@@ -246,7 +246,7 @@ func TestLayoutsObeyExportRulesAndRateLimit(t *testing.T) {
 			return len(told) == 2
 		})
 		if told["imu"] != layout.Hash(kind) || told["plan"] != (wire.Hash{}) {
-			t.Errorf("got %x, want the layout of what pc may read alone", told)
+			t.Errorf("got %x, want only the layouts of channels that pc may read", told)
 		}
 		for i, name := range []string{"plan", "none"} {
 			pc.say(wire.Describe{ID: uint32(i + 1), Channel: name})
@@ -289,7 +289,7 @@ func TestOlderPeerGetsNoLayoutMessages(t *testing.T) {
 		}
 		time.Sleep(second)
 		if n := len(messages[wire.Describe](old)) + len(messages[wire.Layout](old)); n != 0 {
-			t.Errorf("it was sent %d messages that it does not know", n)
+			t.Errorf("got %d messages unknown to the older peer, want none", n)
 		}
 		if len(pc.node.Status().Links) != 1 {
 			t.Error("the link has ended")

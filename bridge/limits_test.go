@@ -35,7 +35,7 @@ func TestMirrorsOfAllHostsAreLimited(t *testing.T) {
 		n.mirrors.byName[string(rune(i))] = &binding{}
 	}
 	if why := n.mirrors.noRoom(l.host, "c", rule.Mirror{Host: "evil", Channel: "c"}); why == "" {
-		t.Error("got room for one more")
+		t.Error("got room for one more mirror, want the limit")
 	}
 }
 

@@ -53,9 +53,9 @@ type lifecycle struct {
 type linkPhase int
 
 const (
-	linkStandby linkPhase = iota // it is new, or a spare
-	linkLive                     // it is the link to its peer
-	linkSilent                   // it is the link to its peer, but nothing is received although something should be
+	linkStandby linkPhase = iota // the link is new or a standby
+	linkLive                     // the link is the one in use for its peer
+	linkSilent                   // like linkLive, but no packets arrive although some are due
 	linkEnded
 )
 

@@ -49,7 +49,7 @@ func TestVanishedPeerIsSilentThenDown(t *testing.T) {
 					return len(pc.node.Status().Links) == 0 && len(robot.node.Status().Links) == 0
 				})
 				if n := pc.said("link silent"); n != 1 || pc.said("link heard again") != 0 {
-					t.Errorf("the log says %d times that the link is silent, want once", n)
+					t.Errorf("got %d log lines that the link is silent, want one", n)
 				}
 			})
 		})

@@ -118,7 +118,7 @@ func TestLoadTestMatchesMirrorOverLossyLink(t *testing.T) {
 				}
 				t.Logf("load test %.3f Mbit/s with %.1f %% lost, mirror %.3f Mbit/s", r.Mbit, 100*r.Lost, mirror)
 				if math.Abs(r.Mbit/mirror-1) > 0.15 {
-					t.Errorf("it carries %.3f Mbit/s, and a mirror gets %.3f: want them within 15 %%", r.Mbit, mirror)
+					t.Errorf("load test: got %.3f Mbit/s, want the %.3f of a mirror, within 15 %%", r.Mbit, mirror)
 				}
 				if r.Lost < 0.005 || r.Lost > 0.04 {
 					t.Errorf("%.2f %% were lost, want about 2 %%", 100*r.Lost)
@@ -192,7 +192,7 @@ func TestLoadTestsAreLimitedByGrantingHost(t *testing.T) {
 		time.Sleep(11 * second)
 		link := robot.node.Status().Links[0]
 		if rate := link.SentBytes; rate > send.MostLoad+1_000_000 {
-			t.Errorf("it sent %d bytes, want at most %d", rate, send.MostLoad)
+			t.Errorf("sent %d bytes, want at most %d", rate, send.MostLoad)
 		}
 	})
 }

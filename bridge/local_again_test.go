@@ -43,7 +43,7 @@ func TestChannelOpenedHalfCreatedGetsNewEpoch(t *testing.T) {
 		write(whole) // the same number of frames as before
 		w.within(5*time.Second, "the channel again", func() bool { return life() != 0 })
 		if life() == before {
-			t.Error("it is the life of before for all peers")
+			t.Error("got the former epoch of the channel, want a new one")
 		}
 	})
 }

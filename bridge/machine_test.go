@@ -104,7 +104,7 @@ func (w *world) shortSilence(byAuthority bool) {
 	}
 	for _, h := range []*host{robot, twin} {
 		if text := h.node.Status().Copied; !strings.Contains(text, "pc says") {
-			t.Errorf("status of a copied host: got %q, want what the PC says", text)
+			t.Errorf("status of a copied host: got %q, want the text from the PC", text)
 		}
 	}
 }

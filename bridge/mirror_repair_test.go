@@ -41,7 +41,7 @@ func wantHealing(t *testing.T, h *host, name string) {
 			return
 		}
 	}
-	t.Errorf("nothing is said of %s", name)
+	t.Errorf("got no event for %s, want one", name)
 }
 
 func TestNodeStopsWhileMirrorLockIsHeld(t *testing.T) {

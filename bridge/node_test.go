@@ -118,7 +118,7 @@ func TestSimultaneousDialsKeepOneLink(t *testing.T) {
 			t.Errorf("got links %+v and %+v, want one, dialled by a", la, lb)
 		}
 		if n := strings.Count(a.log.String()+b.log.String(), "link up"); n > 6 {
-			t.Errorf("links came up %d times", n)
+			t.Errorf("got %d link events, want at most 6", n)
 		}
 	})
 }
@@ -194,7 +194,7 @@ func TestUnmirrorRemovesFileOnRequest(t *testing.T) {
 		pc.run(Config{Mirrors: []rule.Mirror{wish}}, robot)
 		pc.follows("robot.imu", 1, time.Second)
 		if err := pc.node.Unmirror(rule.Mirror{Host: "robot", Channel: "joints"}, Keep); err == nil {
-			t.Error("taking back a wish that does not exist succeeded")
+			t.Error("removing a missing request succeeded, want an error")
 		}
 		if err := pc.node.Unmirror(wish, Remove); err != nil {
 			t.Fatal(err)

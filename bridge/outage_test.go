@@ -116,7 +116,7 @@ func TestMirrorIsFreshSoonAfterAnOutage(t *testing.T) {
 						t.Logf("fresh again after %v", pc.freshWithin(limit, "robot.imu"))
 						time.Sleep(time.Second)
 						if now := robot.said("link up") + pc.said("link up"); now != ups && outage < 10*time.Second {
-							t.Errorf("links came up %d times, want the old one kept", now-ups)
+							t.Errorf("got %d new links, want the former one kept", now-ups)
 						}
 						w.within(time.Second, "both ends up, and the mirror live", func() bool { // the other host's dial may have just won
 							return robot.link().State == status.LinkUp && pc.link().State == status.LinkUp && pc.mirror("robot.imu").State == status.MirrorLive
@@ -172,7 +172,7 @@ func TestOneWayCutKeepsLink(t *testing.T) {
 					pc.freshWithin(150*time.Millisecond, "robot.imu")
 					time.Sleep(5 * time.Second)
 					if now := robot.said("link up") + pc.said("link up"); now != ups {
-						t.Errorf("links came up %d times, want the old one kept", now-ups)
+						t.Errorf("got %d new links, want the former one kept", now-ups)
 					}
 				})
 			})

@@ -54,7 +54,7 @@ func TestMirrorsRecoverFromPMTUBlackHole(t *testing.T) {
 	}
 }
 
-// Over QUIC no session could start, and small frames would be lost as well.
+// No new session over QUIC could start on this path, so the link must stay for small frames.
 func TestIrreplaceableLinkStaysForSmallFrames(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

@@ -108,7 +108,7 @@ func TestViewerUsesExistingMirror(t *testing.T) {
 		}
 		pc.follows("robot.imu", 1, time.Second)
 		if list, files := pc.peeked(); len(list) != 0 || files != 0 {
-			t.Errorf("beside a mirror there are %d mirrors for who looks, and %d files", len(list), files)
+			t.Errorf("got %d temporary mirrors and %d files beside a mirror, want none", len(list), files)
 		}
 		if err := pc.node.Unmirror(wish, Remove); err != nil {
 			t.Fatal(err)

@@ -56,7 +56,7 @@ func (l *link) forbid(id uint32, channel string, cause error) {
 // denied mirror ends until no rule denies it. Subscriptions that cfg does not affect are not
 // interrupted. On an error nothing changes.
 func (n *Node) Apply(cfg Config) error {
-	cfg.Host = n.cfg.Host // it never changes
+	cfg.Host = n.cfg.Host // the host name never changes
 	if err := cfg.check(); err != nil {
 		return err
 	}

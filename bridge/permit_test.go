@@ -40,7 +40,7 @@ func TestChangedRulesApplyToRunningMirrors(t *testing.T) {
 		imu.put(2, 64)
 		time.Sleep(time.Second)
 		if n, _ := pc.newest("robot.imu"); n != 1 {
-			t.Errorf("frame %d came after it was denied", n)
+			t.Errorf("got frame %d after the denial, want none", n)
 		}
 		apply(rule.Grants{{Channels: []string{"*"}, QoS: rule.QoS{MaxRate: 2000}}})
 		pc.follows("robot.imu", 2, time.Second)
@@ -49,7 +49,7 @@ func TestChangedRulesApplyToRunningMirrors(t *testing.T) {
 		}
 		apply(rule.Grants{{Channels: []string{"*"}}})
 		if got := robot.node.Status().Exports[0].QoS.MaxRate; got != 0 {
-			t.Errorf("got %v frames a second, want no limit, as the PC asked", got)
+			t.Errorf("got %v frames a second, want no limit, as the PC requested", got)
 		}
 		apply(rule.Grants{})
 		w.within(time.Second, "it is not offered any more", func() bool { return pc.mirror("robot.imu").State == status.MirrorWaiting })
@@ -123,7 +123,7 @@ func TestExportDenialHoldsForRelayedMirrors(t *testing.T) {
 			t.Errorf("got reason %q, want the rule", reason)
 		}
 		if n, _ := pc.newest("base.robot.debug"); n != 0 {
-			t.Errorf("frame %d came of a channel that export denies", n)
+			t.Errorf("got frame %d of a channel that export denies, want none", n)
 		}
 	})
 }
@@ -167,7 +167,7 @@ func TestPushesObeyRulesOfBothHosts(t *testing.T) {
 		goal.put(2, 64)
 		time.Sleep(time.Second)
 		if n, _ := robot.newest("goal"); n != 1 {
-			t.Errorf("frame %d came after the push was refused", n)
+			t.Errorf("got frame %d after the push was refused, want none", n)
 		}
 		if err := pc.node.Apply(Config{Export: rule.Grants{}}); err != nil {
 			t.Fatal(err)
@@ -221,7 +221,7 @@ func TestDeniedChannelIsMarkedAndNotRequestedByPattern(t *testing.T) {
 			return false
 		}
 		if !closed() || pc.mirror("robot.debug").State != "" || robot.said("refused") != 0 {
-			t.Errorf("got closed %v, mirror %+v and log\n%s\nwant it marked, and that nobody has asked for it", closed(), pc.mirror("robot.debug"), robot.log)
+			t.Errorf("got closed %v, mirror %+v and log\n%s\nwant the channel marked and not requested", closed(), pc.mirror("robot.debug"), robot.log)
 		}
 		if err := pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "debug"}); err != nil { // a request that names the channel gets the reason
 			t.Fatal(err)
@@ -235,7 +235,7 @@ func TestDeniedChannelIsMarkedAndNotRequestedByPattern(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		if n := strings.Count(robot.log.String(), "channel=debug"); n != 1 {
-			t.Errorf("asked %d times for what is refused, want once", n)
+			t.Errorf("got %d requests for the denied channel, want one", n)
 		}
 		if err := robot.node.Apply(Config{}); err != nil {
 			t.Fatal(err)

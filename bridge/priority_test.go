@@ -57,7 +57,7 @@ func TestUrgentChannelLeavesShareForLowerPriorities(t *testing.T) {
 			}
 		}
 		if all < 0.8*20*1e6/8/1060 {
-			t.Errorf("%.0f frames came in 20 s: the link was not full", all)
+			t.Errorf("got %.0f frames in 20 s: the link was not full", all)
 		}
 	})
 }
@@ -90,9 +90,9 @@ func TestNoChannelStarves(t *testing.T) {
 				for i, n := range w.share("delay=5ms,rate=2mbit,queue=32KiB", 20*second, streams...) {
 					switch {
 					case i == 0 && n < least: // 5 % of 2 Mbit/s, shared with another channel
-						t.Errorf("%.0f large frames of the lowest priority came in 20 s, want %.0f at least", n, least)
+						t.Errorf("got %.0f large frames of the lowest priority in 20 s, want at least %.0f", n, least)
 					case i > 0 && n < 15:
-						t.Errorf("%.0f frames of channel %d came in 20 s, want 15 at least", n, i)
+						t.Errorf("got %.0f frames of channel %d in 20 s, want at least 15", n, i)
 					}
 				}
 			})
@@ -109,7 +109,7 @@ func TestLateChannelDoesNotStarveItsEquals(t *testing.T) {
 		hopeless := stream{30_000, 100 * milli, rule.QoS{Compress: rule.CompressNone}}
 		got := w.share("delay=10ms,rate=1mbit,queue=32KiB", 10*second, hopeless, stream{1000, milli, rule.QoS{}}, stream{64, 100 * milli, rule.QoS{}})
 		if got[0] < 25 || got[1] < 60 || got[2] < 80 {
-			t.Errorf("%.0f large frames came in 10 s, and %.0f and %.0f others, want 25, 60 and 80 at least", got[0], got[1], got[2])
+			t.Errorf("got %.0f large frames in 10 s, and %.0f and %.0f others, want at least 25, 60 and 80", got[0], got[1], got[2])
 		}
 	})
 }

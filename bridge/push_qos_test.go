@@ -55,7 +55,7 @@ func TestPushCannotExtendCommandBudget(t *testing.T) {
 	for asks, want := range map[time.Duration]time.Duration{10 * time.Second: 0, 30 * milli: 30 * milli} {
 		got, err := rule.Grant{QoS: rule.QoS{Class: rule.Command}}.ForPush(rule.QoS{Budget: asks})
 		if err != nil || got.Budget != want {
-			t.Errorf("asked for %v: got %v, %v, want %v", asks, got.Budget, err, want)
+			t.Errorf("requested %v: got %v, %v, want %v", asks, got.Budget, err, want)
 		}
 	}
 }

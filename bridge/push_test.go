@@ -201,7 +201,7 @@ func TestReloadedDenialEndsPush(t *testing.T) {
 		plan.put(2, 64)
 		time.Sleep(time.Second)
 		if n, _ := robot.newest("plan"); n != 1 {
-			t.Errorf("frame %d came after it was denied", n)
+			t.Errorf("got frame %d after the denial, want none", n)
 		}
 	})
 }

@@ -57,7 +57,7 @@ func (table *radioTable) add(row radioRow, sender string, r radioRun, ages [][]f
 	}
 }
 
-// The measures of a sample.
+// meanOf, p95Of, p99Of and carriedOf return one measure of a sample.
 func meanOf(s radioSample) float64    { return s.ages.mean }
 func p95Of(s radioSample) float64     { return s.ages.p95 }
 func p99Of(s radioSample) float64     { return s.ages.p99 }

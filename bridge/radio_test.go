@@ -43,7 +43,7 @@ func patient(l load) load {
 	return l
 }
 
-// radioHumanoid is humanoid with a tenth scan.
+// radioHumanoid returns the loads of humanoid with a tenth scan.
 func radioHumanoid() (loads []load) {
 	scan := load{channel: "scan9", class: "scan", size: 3000, period: 5 * milli, qos: rule.QoS{Compress: rule.CompressNone}}
 	for _, l := range append(humanoid(), scan) {

@@ -49,7 +49,7 @@ func TestMaxRateChangeAppliesAtOnce(t *testing.T) {
 			f.requalify(rule.QoS{MaxRate: step.rate})
 			count(50 * milli) // the change takes 10 ms to reach the origin
 			if n := count(second); n < step.least || n > step.most {
-				t.Errorf("%d frames came in a second at max_rate %v, want %d to %d", n, step.rate, step.least, step.most)
+				t.Errorf("got %d frames in a second at max_rate %v, want %d to %d", n, step.rate, step.least, step.most)
 			}
 		}
 		time.Sleep(second)

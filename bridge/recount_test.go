@@ -11,7 +11,7 @@ import (
 	"achbridge/localach/damage"
 )
 
-// A frame may arrive at a mirror more than once. It is counted once, with its last outcome.
+// The tests of this file check that a frame which arrives more than once is counted once, with the last outcome.
 
 func TestFrameResentForNewFileIsCountedOnce(t *testing.T) {
 	for _, known := range []bool{false, true} {

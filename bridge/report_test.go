@@ -29,7 +29,7 @@ func TestAgeContinuesAfterOriginRestart(t *testing.T) {
 			t.Errorf("got an age of %v, a reader %v", m.AgeMs, age)
 		}
 		if m := pc.mirror("robot.other"); m.AgeMs == nil {
-			t.Error("got no age for a frame of this life")
+			t.Error("got no age for a frame of the present incarnation, want one")
 		}
 	})
 }

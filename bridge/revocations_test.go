@@ -69,7 +69,7 @@ func TestRevocationReachesEveryNode(t *testing.T) {
 		w.within(10*time.Second, "the end of the thief's link", func() bool { return far.links() == "pc" })
 		time.Sleep(10 * time.Second)
 		if got := far.links(); got != "pc" {
-			t.Errorf("links: got %q, want pc alone", got)
+			t.Errorf("links: got %q, want only pc", got)
 		}
 		if got := pc.links(); !strings.Contains(got, "robot") || !strings.Contains(got, "far") {
 			t.Errorf("links: got %q, want robot and far", got)

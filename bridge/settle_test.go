@@ -28,17 +28,17 @@ func TestMirrorCountersSettleEndedLink(t *testing.T) {
 	again := ledger.Reader{Run: 1, ID: 3, Held: ledger.Accounts{Delivered: 107, Late: 9}}
 	b.Settle(again)
 	if want := (ledger.Accounts{Offered: 10, Delivered: 7, Late: 2, Lost: 1}); b.Past != want {
-		t.Errorf("when the mirror has told: got %+v, want %+v", b.Past, want)
+		t.Errorf("after a report of the mirror: got %+v, want %+v", b.Past, want)
 	}
 	b.Settle(again)
 	if want := (ledger.Accounts{Offered: 10, Delivered: 7, Late: 2, Lost: 1}); b.Past != want {
-		t.Errorf("when it has told again: got %+v, want %+v", b.Past, want)
+		t.Errorf("after a second report: got %+v, want %+v", b.Past, want)
 	}
 }
 
 func TestImpossibleMirrorCountersAreIgnored(t *testing.T) {
 	for name, by := range map[string]ledger.Reader{
-		"nothing told":             {Run: 1},
+		"no report":                {Run: 1},
 		"another mirror":           {Run: 1, ID: 4, Held: ledger.Accounts{Delivered: 103, Late: 7}},
 		"the daemon was restarted": {Run: 2, ID: 3, Held: ledger.Accounts{Delivered: 103, Late: 7}},
 		"more than was sent":       {Run: 1, ID: 3, Held: ledger.Accounts{Delivered: 111, Late: 7}},

@@ -36,8 +36,8 @@ func TestCommandInFlightBeforeSuspendIsNotPut(t *testing.T) {
 	})
 }
 
-// The first command that arrives makes the daemon notice, and it requests the peer's clock at
-// once. With a round trip of 20 ms the robot obeys again after little more than that.
+// When the first command arrives, the daemon detects the suspend and requests the peer's clock at
+// once. With a round trip of 20 ms, the robot puts commands again soon after.
 func TestCommandsResumeSoonAfterSuspend(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.commands(200 * time.Millisecond)

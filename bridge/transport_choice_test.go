@@ -116,7 +116,7 @@ func TestLinkChangesTransportOnRequest(t *testing.T) {
 		pc.node.SetPeers([]Peer{robot.asPeer("")})
 		time.Sleep(5 * time.Second)
 		if got := pc.link().Transport; got != overSCTP {
-			t.Errorf("told nothing any more: got %s, want it as it is", got)
+			t.Errorf("without a listed transport: got %s, want it unchanged", got)
 		}
 		pc.node.SetPeers([]Peer{robot.asPeer(overQUIC)})
 		pc.live(overQUIC, time.Second)

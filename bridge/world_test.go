@@ -55,8 +55,8 @@ func inWorld(t *testing.T, f func(w *world)) {
 	inLoneWorld(t, f)
 }
 
-// inLoneWorld is inWorld for tests that must not run in parallel, for example because they measure
-// the memory of the process.
+// inLoneWorld is like inWorld, for tests that must not run in parallel, for example because they
+// measure the memory of the process.
 func inLoneWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// asked is the pull that the first line of a conversation says, as in "# udp newest period=20ms".
+// asked returns the pull described by the first line of a conversation, as in "# udp newest period=20ms".
 func asked(line string) Remote {
 	p := Remote{Channel: "imu"}
 	for _, word := range strings.Fields(strings.TrimPrefix(line, "#")) {
@@ -36,8 +36,8 @@ func asked(line string) Remote {
 	return p
 }
 
-// Each file of testdata/client is a conversation: "#" what our client is to ask for, ">" what it
-// says, "<" what the host answers, and "=" what came of it.
+// Each file of testdata/client is a conversation. "#" marks the request of the client, ">" its messages, "<" the
+// host's replies, and "=" the result.
 func TestClientConversations(t *testing.T) {
 	files, _ := filepath.Glob("testdata/client/*.txt")
 	if len(files) < 12 {
@@ -79,7 +79,7 @@ func TestClientConversations(t *testing.T) {
 	}
 }
 
-// converse has a client talk to a host that answers so, and then closes the connection.
+// converse connects a client to a host that sends answer and closes the connection.
 func converse(t *testing.T, p Remote, push bool, answer string) (said, result string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -113,7 +113,7 @@ func converse(t *testing.T, p Remote, push bool, answer string) (said, result st
 	return <-received, result + err.Error()
 }
 
-// converseOfPush is the end of converse for a client that sends one frame, if it may.
+// converseOfPush ends converse for a client that sends one frame, if the host permits it.
 func converseOfPush(t *testing.T, p Remote, received chan string) (said, result string) {
 	t.Helper()
 	ch, err := localach.Dir(t.TempDir()).Create("imu", localach.CreateConfig{})
@@ -129,7 +129,8 @@ func converseOfPush(t *testing.T, p Remote, received chan string) (said, result 
 	return <-received, result + err.Error()
 }
 
-// Frames of other senders than the host's port do not count, nor what the host says beside them.
+// The client ignores datagrams that are not from the host's port. Any byte of the host on the TCP connection ends the
+// pull.
 func TestClientIgnoresDatagramsOfOtherHosts(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -179,7 +180,7 @@ func TestClientIgnoresDatagramsOfOtherHosts(t *testing.T) {
 	}
 }
 
-// Whoever says that a frame is large has to send it.
+// Only received bytes of a frame use memory.
 func TestDeclaredSizeDoesNotAllocate(t *testing.T) {
 	head := binary.LittleEndian.AppendUint64([]byte(magic), 48<<20)
 	var before, after runtime.MemStats
@@ -191,7 +192,7 @@ func TestDeclaredSizeDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// FuzzAnswer feeds what a host may say; only a channel that can be is granted.
+// FuzzAnswer parses arbitrary replies of a host. A grant must have a valid channel.
 func FuzzAnswer(f *testing.F) {
 	f.Add("remote-port: 5\nframe-count: 16\nframe-size: 512\nstatus: 0 # ACH_OK\n.\n")
 	f.Add("status: 9 # ACH_ENOENT\nmessage: Couldn't open: x # y\n\n.\n")
@@ -214,7 +215,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzFrames feeds what a host may send after its answer: whole frames of the channel's size, or nothing.
+// FuzzFrames parses arbitrary bytes after a host's reply. Every returned frame must be whole and of the channel's size.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("achpipe\x00\x04\x00\x00\x00\x00\x00\x00\x00abcd"))
 	f.Add([]byte("achpipe\x00\x04\x00\x00\x00\x01\x00\x00\x00abcd"))

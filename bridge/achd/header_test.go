@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// parsed feeds text line by line, as the server does.
+// parsed parses text line by line, like the server.
 func parsed(text string) (request, error) {
 	var q request
 	for _, line := range strings.Split(text, "\n") {

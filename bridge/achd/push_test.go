@@ -22,12 +22,12 @@ import (
 
 const pushOf = "channel-name: %s\ntransport: tcp\nget-last: 0\ndirection: pull\n.\n"
 
-// framed is a frame as it is sent over TCP.
+// framed returns a frame in its TCP encoding.
 func framed(data []byte) []byte {
 	return append(binary.LittleEndian.AppendUint64([]byte(magic), uint64(len(data))), data...)
 }
 
-// goal makes a channel that achd's clients may write, and returns a reader of it.
+// goal makes a channel that achd's clients may write, and returns its reader.
 func (r *robot) goal() *localach.Reader {
 	r.t.Helper()
 	r.channel("goal", 64, 64)
@@ -90,8 +90,8 @@ func TestSecondWriterIsRefused(t *testing.T) {
 	}
 }
 
-// A client that may write, and is not at work yet, counts: of two that come at once, one would
-// hear its own frames.
+// A host whose push is accepted and has not begun already counts as the writer. Otherwise its pull could return the
+// frames of its own push.
 func TestHostCannotPullChannelItIsAboutToPush(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	r.goal()
@@ -110,7 +110,7 @@ func TestHostCannotPullChannelItIsAboutToPush(t *testing.T) {
 	}
 }
 
-// One host may not read and write a channel at the same time. Another host may read the channel that the first one writes.
+// A host may not pull the channel that it pushes, but other hosts may.
 func TestHostPullsChannelPushedByAnother(t *testing.T) {
 	s := New(Config{})
 	connect := func(addr string, put bool) *client {
@@ -134,8 +134,8 @@ func TestHostPullsChannelPushedByAnother(t *testing.T) {
 	}
 }
 
-// If the tag still named a frame of the former origin, a new mirror of that origin would not request this frame, although the client's
-// frames have replaced it.
+// If the tag still named a frame of the former origin, a new mirror of that origin would not request that frame,
+// although the client's frames have replaced it.
 func TestPushIntoAFormerMirrorChangesItsTag(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	tag := localach.Tag{Node: [16]byte{1}, Channel: 2, Epoch: 3}
@@ -152,7 +152,7 @@ func TestPushIntoAFormerMirrorChangesItsTag(t *testing.T) {
 	}
 }
 
-// What it may not do any more a client learns also while a stopped program holds the channel's lock.
+// A stopped program may hold the channel's lock when the server stops accepting the push.
 func TestUnacceptedPushEndsWhileLockIsHeld(t *testing.T) {
 	t.Parallel()
 	r := newRobot(t, "127.0.0.1:0")
@@ -171,7 +171,7 @@ func TestUnacceptedPushEndsWhileLockIsHeld(t *testing.T) {
 	await.True(t, "the channel is free again", func() bool { _, taken := r.writers.Load("goal"); return !taken })
 }
 
-// Bytes that are no frame end the connection; a size alone takes no memory.
+// Invalid bytes end the connection. A declared size uses no memory.
 func TestInvalidPushEndsConnection(t *testing.T) {
 	for name, text := range map[string]string{
 		"no magic":         "achpype\x00" + strings.Repeat("\x00", 8),
@@ -197,7 +197,7 @@ func TestInvalidPushEndsConnection(t *testing.T) {
 	await.True(t, "memory is taken for what came", func() bool { return r.server.memory.Load() == roomAtFirst })
 }
 
-// Our client pushes to our server what is put from then on: over TCP, and over UDP.
+// Our client pushes all frames put after its connection to our server.
 func TestClientPushesToServer(t *testing.T) {
 	for _, udp := range []bool{false, true} {
 		t.Run(fmt.Sprintf("UDP=%v", udp), func(t *testing.T) {
@@ -254,7 +254,7 @@ func clientPushes(t *testing.T, udp bool) {
 	ch.Close()
 }
 
-// FuzzPush feeds what a client may send after its request; it puts whole frames or nothing.
+// FuzzPush sends arbitrary bytes after a client's request. The server must put only whole frames.
 func FuzzPush(f *testing.F) {
 	f.Add([]byte("achpipe\x00\x04\x00\x00\x00\x00\x00\x00\x00abcd"))
 	f.Add([]byte("achpipe\x00\x04\x00\x00\x00\x00\x00\x00\x00abc"))

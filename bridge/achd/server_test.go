@@ -30,7 +30,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden conversations anew")
 
-// robot is a server with channels of its own.
+// robot is a server and its channels.
 type robot struct {
 	t       *testing.T
 	dir     localach.Dir
@@ -38,10 +38,10 @@ type robot struct {
 	address string
 	log     *await.Log
 	command map[string]bool
-	writers sync.Map                   // channels that somebody writes
-	claims  atomic.Int32               // how often somebody wanted to
-	claim   sync.Mutex                 // held: they wait
-	source  atomic.Pointer[netip.Addr] // of all channels; zero: none comes by achd
+	writers sync.Map                   // channels that have a writer
+	claims  atomic.Int32               // number of attempts to become a writer
+	claim   sync.Mutex                 // held while claims must wait
+	source  atomic.Pointer[netip.Addr] // address from which achd receives all channels; nil means no channel
 }
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
@@ -87,7 +87,7 @@ func newRobot(t *testing.T, address string) *robot {
 	return r
 }
 
-// channel makes a channel and returns what puts frames into it.
+// channel makes a channel and returns its writer.
 func (r *robot) channel(name string, count, size int) *localach.Writer {
 	r.t.Helper()
 	ch, err := r.dir.Create(name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: count, FrameSize: size}})
@@ -99,7 +99,7 @@ func (r *robot) channel(name string, count, size int) *localach.Writer {
 	return w
 }
 
-// dial sends a request and reads the answer's lines.
+// dial sends a request and reads the lines of the reply.
 func (r *robot) dial(ask string) (net.Conn, *bufio.Reader, string) {
 	r.t.Helper()
 	conn, err := net.Dial("tcp", r.address)
@@ -122,7 +122,7 @@ func (r *robot) dial(ask string) (net.Conn, *bufio.Reader, string) {
 	}
 }
 
-// frame reads one frame of TCP.
+// frame reads one frame in its TCP encoding.
 func frame(in io.Reader) ([]byte, error) {
 	var head [headSize]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
@@ -140,7 +140,7 @@ func pullOf(channel string, more ...string) string {
 	return "channel-name: " + channel + "\ntransport: tcp\nget-last: 0\ndirection: push\n" + strings.Join(more, "\n") + ".\n"
 }
 
-// Each file of testdata is a conversation: ">" is what the client says, "<" what it hears.
+// Each file of testdata is a conversation. ">" marks what the client sends, "<" what it receives.
 func TestServerConversations(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	r.channel("imu", 100, 64)
@@ -180,8 +180,7 @@ func TestServerConversations(t *testing.T) {
 	}
 }
 
-// With get-last 0 nothing is missing that the ring still had, and nothing comes twice, however
-// far the writer is ahead.
+// With get-last 0 a client gets every frame that the ring still holds, once, however far the writer is ahead.
 func TestPullGetsAllFramesInRing(t *testing.T) {
 	const ring = 64
 	r := newRobot(t, "[::1]:0")
@@ -190,7 +189,7 @@ func TestPullGetsAllFramesInRing(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	put, got, missed := uint64(0), 0, uint64(0)
 	for frames := uint64(need.LongOr(100_000, 1000)); put < frames; {
-		last := put // all up to here have come
+		last := put // the client has all frames up to this one
 		for range 1 + random.IntN(2*ring) {
 			put++
 			if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, put)); err != nil {
@@ -216,7 +215,7 @@ func TestPullGetsAllFramesInRing(t *testing.T) {
 	}
 }
 
-// A client that is slow gets, with get-last 1, the newest frame of that moment; with a period not more often than that.
+// With get-last 1 a slow client gets the newest frame at the time of sending, at most one frame in each period.
 func TestPullOfNewestSkipsOlderFrames(t *testing.T) {
 	const period = 50 * time.Millisecond
 	for how, pause := range map[string]time.Duration{"get-last: 1\n": 0, "period-ns: 50000000\n": period} {
@@ -240,8 +239,8 @@ func TestPullOfNewestSkipsOlderFrames(t *testing.T) {
 	}
 }
 
-// A frame that is larger than the buffers of the kernel comes whole; one that is not
-// acknowledged keeps the next from being read.
+// A frame that is larger than the kernel's buffers arrives whole. The server reads the next frame only when the client
+// has acknowledged the last one.
 func TestAtMostOneFrameWaitsInKernel(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	const size = 8 << 20
@@ -263,7 +262,7 @@ func TestAtMostOneFrameWaitsInKernel(t *testing.T) {
 		}
 		got = append(got, data[0])
 	}
-	if len(got) > 3 { // the one under way, perhaps one that was read meanwhile, and the newest
+	if len(got) > 3 { // the frame in transit, perhaps one that was read meanwhile, and the newest
 		t.Errorf("got frames %v, want the first and the newest", got)
 	}
 }
@@ -318,7 +317,7 @@ func TestHundredChannelsArePulledAtOnce(t *testing.T) {
 	}
 }
 
-// A search is answered for what the host that asks may use, if it is there.
+// A search finds only existing channels that the requesting host may use.
 func TestSearchFindsOnlyServedChannels(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	for _, name := range []string{"imu", "goal", "stop", "secret"} {
@@ -330,12 +329,12 @@ func TestSearchFindsOnlyServedChannels(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 		if r.server.Serves(elsewhere, name) {
-			t.Errorf("%s is served to a stranger", name)
+			t.Errorf("%s is served to an unknown host, want it refused", name)
 		}
 	}
 }
 
-// A channel that comes from a host by achd does not go back to it: its frames would go round for ever.
+// The server sends no channel back to the host from which achd receives it. Otherwise the frames would loop.
 func TestPullOfOwnFramesIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRobot(t, "127.0.0.1:0")
@@ -352,8 +351,7 @@ func TestPullOfOwnFramesIsRefused(t *testing.T) {
 	}
 }
 
-// What a client may not have any more it loses within a second or so: the channel is not
-// named any more, or carries commands, or was made anew.
+// A pull ends about one second after its channel is no longer served, becomes a command channel, or is created again.
 func TestPullEndsWhenChannelIsNoLongerServed(t *testing.T) {
 	for name, change := range map[string]func(r *robot){
 		"rules":   func(r *robot) { r.server.SetRules(Rules{From: loopback, Channels: []string{"other"}}) },
@@ -406,7 +404,7 @@ func TestUnknownAndExcessClientsAreRefused(t *testing.T) {
 	}
 	r.server.SetRules(Rules{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Channels: []string{"*"}})
 	if _, _, answer := r.dial(pullOf("imu")); answer != "" {
-		t.Errorf("a stranger got %q", answer)
+		t.Errorf("unknown host: got %q, want a refusal", answer)
 	}
 	if n := strings.Count(r.log.String(), "\n"); n != 1 {
 		t.Errorf("got %d lines in the log, want 1:\n%s", n, r.log.String())
@@ -518,7 +516,7 @@ func TestIncompleteRequestTimesOut(t *testing.T) {
 	})
 }
 
-// A client that never reads costs one frame of memory, and others nothing.
+// A client that never reads uses the memory of one frame and does not delay other clients.
 func TestStalledClientDelaysNoOther(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	w := r.channel("imu", 4, 4<<20)

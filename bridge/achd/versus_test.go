@@ -63,8 +63,8 @@ func pulled(t *testing.T, program, address, way, last string) *localach.Channel 
 	return ch
 }
 
-// The independent client gets, over TCP, every frame in order and none twice; over UDP and with get-last 1
-// it gets the newest.
+// independentClientIsServed checks the frames that the independent client receives. Over TCP it receives every frame,
+// once and in order; over UDP, and with get-last 1, the newest.
 func independentClientIsServed(t *testing.T, program string) {
 	for _, c := range []struct{ way, last string }{{"tcp", "0"}, {"tcp", "1"}, {"udp", "0"}, {"udp", "1"}} {
 		r := newRobot(t, "127.0.0.1:0")
@@ -93,10 +93,10 @@ func independentClientIsServed(t *testing.T, program string) {
 	}
 }
 
-// Our client gets of the independent server, over TCP, every frame in order and none twice; over UDP and with get-last 1
-// it gets the newest.
+// independentServerIsPulled checks the frames that our client receives from the independent server. Over TCP it
+// receives every frame, once and in order; over UDP, and with get-last 1, the newest.
 func independentServerIsPulled(t *testing.T, program string) {
-	name := fmt.Sprintf("achd-versus-%d-%x", os.Getpid(), rand.Uint32()) // it looks in /dev/shm
+	name := fmt.Sprintf("achd-versus-%d-%x", os.Getpid(), rand.Uint32()) // the independent server opens channels in /dev/shm
 	ch, err := localach.Shm.Create(name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 100, FrameSize: 64}})
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func independentServerIsPulled(t *testing.T, program string) {
 		if g := await.Receive(t, "the answer", begun); g != ch.Geometry() {
 			t.Errorf("%+v: got %v, want the geometry of the origin", p, g)
 		}
-		await.True(t, "a frame", func() bool { // it flushes the channel after its answer
+		await.True(t, "a frame", func() bool { // the server discards the frames in the channel after its reply
 			if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, 1)); err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +154,7 @@ func independentServerIsPulled(t *testing.T, program string) {
 	}
 }
 
-// reservePort returns a TCP port that is this test's until its end. Whoever sets SO_REUSEADDR may listen there.
+// reservePort reserves a TCP port until the test ends. Programs that set SO_REUSEADDR may listen on the port.
 func reservePort(t *testing.T) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

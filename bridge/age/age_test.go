@@ -55,8 +55,7 @@ func TestAgeOfPeriodicSourceMatchesFormulas(t *testing.T) {
 
 func first(s Stat, _ [len(Bounds)]time.Duration) Stat { return s }
 
-// TestAgesMatchSampling compares the ages with samples of an irregular age, taken at a sufficient
-// rate.
+// The ages are compared with frequent samples of an irregular age.
 func TestAgesMatchSampling(t *testing.T) {
 	const step, budget, end = 20 * time.Microsecond, 60 * msec, 40 * time.Second
 	r := rand.New(rand.NewPCG(7, 7))

@@ -114,7 +114,7 @@ func TestMinRTTExpires(t *testing.T) {
 	}
 	answer(23*time.Second, 90*ms)
 	if _, least := f.RTT(); least != 90*ms {
-		t.Errorf("a round trip of 90 ms is less than was thought: got %v", least)
+		t.Errorf("minimum after a round trip of 90 ms: got %v, want 90ms", least)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestLateFeedbackDelaysExpiry(t *testing.T) {
 	f := sentPackets(4) // at 1 to 4 ms
 	f.Feedback(63*ms, 40*ms, wire.Feedback{Newest: 3, Bitmap: 0b11, Arrived: time.Hour})
 	if got := f.Reported(); got != 40*ms {
-		t.Errorf("word was held back for %v, want 40ms", got)
+		t.Errorf("got a feedback delay of %v, want 40ms", got)
 	}
 	at, _ := f.NextExpiry()
 	if want := 4*ms + 20*ms + 4*10*ms + 40*ms + timerMargin; at != want {
@@ -277,10 +277,10 @@ func TestFeedbackIsOverdueAfterMinRTT(t *testing.T) {
 		late time.Duration
 	}{{rtt - ms, -ms}, {rtt + 7*ms, 7 * ms}, {time.Second, time.Second - rtt}} {
 		if late := f.Late(c.now); late != c.late {
-			t.Errorf("after %v: word is %v late, want %v", c.now, late, c.late)
+			t.Errorf("after %v: got feedback overdue by %v, want %v", c.now, late, c.late)
 		}
 	}
 	if late := new(Flight).Late(time.Second); late >= 0 {
-		t.Errorf("nothing was sent, but word is %v late", late)
+		t.Errorf("nothing sent: got feedback overdue by %v, want none due", late)
 	}
 }

@@ -2,10 +2,11 @@ package delivery
 
 import "time"
 
-// least keeps the minimum of the times noted in the last ten to twenty seconds.
+// least keeps the minimum of the times noted in the last ten to twenty seconds. It divides time into
+// slots of length leastSlot.
 type least struct {
-	now, former time.Duration // minimum of this slot and of the previous one, 0 without samples
-	slot        time.Duration
+	now, former time.Duration // minimum of the current slot and of the previous slot, 0 without samples
+	slot        time.Duration // start of the current slot
 }
 
 func (l *least) note(now, took time.Duration) {

@@ -68,7 +68,7 @@ func TestReassemblerCompletesFrame(t *testing.T) {
 			}
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("round %d: the frame is damaged or incomplete", round)
+			t.Errorf("round %d: got a damaged or incomplete frame, want the whole one", round)
 		}
 	}
 }
@@ -97,12 +97,12 @@ func TestReassemblerAcceptsRetransmittedLastValue(t *testing.T) {
 	var a assembly
 	a.add(partOf(1, 0, 2, 10, make([]byte, 5)))
 	if a.add(partOf(1, 1, 2, 10, make([]byte, 5))) == nil || a.owed {
-		t.Fatal("the frame is not complete, or owed")
+		t.Fatal("got an incomplete frame or a last value, want a complete ordinary frame")
 	}
 	first, second := partOf(1, 0, 2, 10, make([]byte, 5)), partOf(1, 1, 2, 10, make([]byte, 5))
 	first.Owed = true
 	a.add(first)
 	if a.add(second) == nil || !a.owed {
-		t.Error("the frame that was sent again is not complete, or not owed")
+		t.Error("got an incomplete frame or no last value, want the retransmitted last value")
 	}
 }

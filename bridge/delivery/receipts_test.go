@@ -55,7 +55,7 @@ func TestFeedbackIsDue(t *testing.T) {
 			}
 			r.Report(time.Second, 0)
 			if _, ok := r.Due(7 * ms); ok {
-				t.Error("due again although nothing came since")
+				t.Error("feedback is due again without a further packet, want none due")
 			}
 		})
 	}
@@ -89,8 +89,8 @@ func TestFeedbackIsRepeatedOnIdleLink(t *testing.T) {
 	}
 }
 
-// feedbackFor receives a packet of size bytes every period for ten seconds. It returns the
-// bytes of the reports in their own packets, headers included, as a share of them.
+// feedbackFor receives a packet of size bytes every period for ten seconds. It returns the bytes
+// of separate feedback packets, headers included, as a share of the received bytes.
 func feedbackFor(size int, period time.Duration) float64 {
 	r := &Receipts{}
 	spent := 0

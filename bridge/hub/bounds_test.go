@@ -46,9 +46,9 @@ func TestAtMostThreeFramesAreInFlightToReader(t *testing.T) {
 	const size = 4000
 	put := func() { putOne(t, out, fmt.Sprintf("%0*d", size, 1)) }
 	put()
-	nextOne(t, in) // has sent three fetches, and does not handle their answers
+	nextOne(t, in) // sends three fetches, and does not handle their replies
 	l, _ := pc.current()
-	flush := func() { // the messages that the hub has sent by now have arrived
+	flush := func() { // waits until the messages sent by the hub so far have arrived
 		for _, h := range []*half{l.small, l.large} {
 			if err := h.nc.FlushTimeout(await.Limit); err != nil {
 				t.Fatal(err)
@@ -71,7 +71,7 @@ func TestAtMostThreeFramesAreInFlightToReader(t *testing.T) {
 // A receiver delays the acknowledgement of a partial segment by 40 ms. With a window that lets no
 // segment follow it, each frame would wait for that.
 func TestFrameDoesNotWaitForDelayedTCPAck(t *testing.T) {
-	need.Long(t) // it measures
+	need.Long(t) // measures times
 	h := startHub(t, "robot")
 	out := h.connectedClient("robot").Channel("robot", "imu")
 	defer out.Close()

@@ -38,8 +38,7 @@ func nextOne(t testing.TB, ch *Channel) string {
 	return string(b)
 }
 
-// Otherwise small frames of other channels would wait behind up to three large ones when a camera
-// starts.
+// On the same connection, small frames of other channels would wait behind up to three large ones when a camera starts.
 func TestFirstLargeFrameUsesSecondConnection(t *testing.T) {
 	h := startHub(t, "robot", "pc")
 	robot, pc := h.connectedClient("robot"), h.connectedClient("pc")

@@ -8,7 +8,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// contractLab returns a hub on this machine, with a proxy for each host.
+// contractLab returns a lab whose hub is on this machine, with a proxy for each host.
 func contractLab(h *testHub) *hubtest.Lab {
 	clients, proxies := map[string]*Client{}, map[string]*proxy{}
 	return &hubtest.Lab{

@@ -61,7 +61,7 @@ func (p reading) age(from, to time.Duration, pulls func(now time.Duration, s *st
 	return area / ((last - from) / time.Microsecond)
 }
 
-// by lets c decide the limit of fetches.
+// by returns a function that takes the limit of fetches from c.
 func (p reading) by(c *credit, heard func(now time.Duration)) func(time.Duration, *stored) int {
 	return func(now time.Duration, s *stored) int {
 		if s != nil {

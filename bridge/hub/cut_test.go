@@ -44,7 +44,7 @@ func TestFramesAreFreshSoonAfterCuts(t *testing.T) {
 			t.Errorf("cut of %v: fresh after %v, want within 1 s (2 s where the machine is busy)", cuts[i], fresh)
 		}
 		if old > 2*maxUnacked {
-			t.Errorf("cut of %v: %d frames came that were put before its end, want at most %d", cuts[i], old, 2*maxUnacked)
+			t.Errorf("cut of %v: got %d frames put before the end of the cut, want at most %d", cuts[i], old, 2*maxUnacked)
 		}
 	}
 }

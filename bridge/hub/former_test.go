@@ -6,8 +6,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// The hub sends frames to a connection until it notices that the connection is gone. Such a frame
-// is not lost.
+// The hub sends frames to a connection until it detects that the connection is gone. It sends these frames again over
+// the next connection.
 func TestFrameSentToFormerConnectionIsRedelivered(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) *testHub{
 		"hub":         func(t *testing.T) *testHub { return startHub(t, "robot", "pc") },

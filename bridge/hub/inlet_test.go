@@ -44,7 +44,7 @@ func TestReceiveWindowMatchesPathCapacity(t *testing.T) {
 			t.Errorf("%s: small frames wait %v behind large ones, want at most %v", c.name, wait, c.limit)
 		}
 		if carried := float64(i.size) / c.trip.Seconds(); carried < 0.7*c.rate {
-			t.Errorf("%s: the inlet of %d bytes lets %.0f bytes a second pass, want some %.0f", c.name, i.size, carried, c.rate)
+			t.Errorf("%s: a window of %d bytes carries %.0f bytes a second, want about %.0f", c.name, i.size, carried, c.rate)
 		}
 	}
 }
@@ -60,6 +60,6 @@ func TestReceiveWindowMeasuresFramesSmallerThanWindow(t *testing.T) {
 		i.pause(begin+108*time.Millisecond, 10*time.Millisecond)
 	}
 	if want := 4 * segment; i.size > want {
-		t.Errorf("got an inlet of %d bytes on 1 Mbit/s, want at most %d", i.size, want)
+		t.Errorf("got a window of %d bytes on 1 Mbit/s, want at most %d", i.size, want)
 	}
 }

@@ -12,8 +12,8 @@ const (
 	// dialEvery is the interval of attempts while earlier ones are unanswered. An attempt that
 	// began while the path was cut waits for TCP's doubled retransmission timer.
 	dialEvery = 300 * time.Millisecond
-	// dialSlowly replaces dialEvery after dialFast. It is also how long no further attempt begins
-	// after an answer to one: a hub to which many hosts reconnect at once is slow.
+	// dialSlowly is the interval of attempts once the client has tried for dialFast. It is also the
+	// pause after an answer to an attempt: a hub to which many hosts reconnect at once is slow.
 	dialSlowly = time.Second
 	dialFast   = 15 * time.Second
 	// refusedWait is the delay before the next attempt after the hub refused the credentials.

@@ -165,7 +165,7 @@ func TestRecoveredConnectionStays(t *testing.T) {
 	})
 	s.newer(t)
 	if now, _ := robot.current(); now != before {
-		t.Error("another connection, want the one that was heard again")
+		t.Error("got another connection, want the recovered one")
 	}
 }
 
@@ -181,7 +181,7 @@ func TestFramesPutDuringCutAreNotSentLater(t *testing.T) {
 	p.hold() // new connections get no answer either
 	under, failed := 0, 0
 	var words []<-chan error
-	for failed < 3 { // as a robot does that does not know of the cut
+	for failed < 3 { // like a robot that has not detected the cut
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		acked, err := out.Put(ctx, []byte("before"))
 		cancel()
@@ -231,7 +231,7 @@ func leaves(t *testing.T, c *Client, before func()) {
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, "robot")
-	t.Run("it is silent", func(t *testing.T) {
+	t.Run("the hub is silent", func(t *testing.T) {
 		p := h.proxy()
 		c := h.newClient("robot", p.address())
 		leaves(t, c, func() {
@@ -240,7 +240,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			await.True(t, "silent", func() bool { return c.State().Silent > leastPatience })
 		})
 	})
-	t.Run("it takes nothing", func(t *testing.T) {
+	t.Run("the hub reads nothing", func(t *testing.T) {
 		p := h.proxy()
 		p.brims.Store(true)
 		c := h.newClient("robot", p.address())
@@ -259,7 +259,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			}
 		})
 	})
-	t.Run("it says nothing after TLS", func(t *testing.T) {
+	t.Run("the hub sends nothing after TLS", func(t *testing.T) {
 		reached := make(chan struct{}, 100)
 		at := h.pretender("", func(net.Conn) { reached <- struct{}{} })
 		leaves(t, h.newClient("robot", at), func() { <-reached })

@@ -103,8 +103,8 @@ func TestForgedHubPeersAreLimited(t *testing.T) {
 	for _, bad := range [][]byte{nil, {1}, make([]byte, hereSize), make([]byte, 4096)} {
 		p.take(&nats.Msg{Subject: hereOf("bad"), Data: bad})
 	}
-	p.take(&nats.Msg{Subject: FrameSubject("ghost", "imu"), Data: here{}.append(nil)}) // a server may be made to deliver this here
+	p.take(&nats.Msg{Subject: FrameSubject("ghost", "imu"), Data: here{}.append(nil)}) // a dishonest server may deliver this message here
 	if len(p.hosts) != 0 {
-		t.Errorf("got %v, want no host: nobody has said that he is there", p.hosts)
+		t.Errorf("got %v, want no host without a heartbeat", p.hosts)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tests of thin links use emulated hosts: this program runs there again in a role. All roles have
-// the same clock, that of this machine.
+// Tests of slow links use emulated hosts, on which this program runs again in a role. All roles use the clock of this
+// machine.
 
 const asRole = "ACHBRIDGE_HUB_ROLE" // put:CHANNEL:SIZE:HZ, next:CHANNEL
 
@@ -141,7 +141,7 @@ func takeNewest(ctx context.Context, ch *Channel) (all []arrival) {
 	}
 }
 
-// ages are the ages of the newest frame over time.
+// ages summarizes the age of the newest frame over time.
 type ages struct {
 	Mean, P99, Worst time.Duration
 	Frames           int

@@ -119,7 +119,7 @@ func (a *actor) end(told any) {
 	}
 }
 
-// figure is the result of a run, and the least age that a link of this rate allows.
+// figure is the result of a run and the minimum age on a link of this rate.
 type figure struct {
 	ages
 	Wire  float64 // bytes on the uplink's wire for each frame
@@ -135,8 +135,7 @@ func (f figure) String() string {
 
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// run measures channel imu, 1 kB at 1 kHz, over the given number of thin hops with a total one-way
-// delay of way.
+// run measures channel imu, 1 kB at 1 kHz, over the given number of slow hops. way is their total one-way delay.
 func (s *stage) run(hops int, way time.Duration) figure {
 	s.t.Helper()
 	robot, pc := s.act("robot", "put:imu:1000:1000"), s.act("pc", "next:imu")
@@ -164,8 +163,8 @@ func (s *stage) run(hops int, way time.Duration) figure {
 	return f
 }
 
-// judge compares the mean and the 99th percentile with the least age. The machine of a test is not
-// idle, so only twice the bar is an error. It logs whether the bars are met.
+// judge compares the mean and the 99th percentile with the minimum age, and logs whether the bars are met. Since other
+// work runs on the test machine, judge fails only above twice the bar.
 func (f figure) judge(t *testing.T, what string, mean float64) {
 	t.Helper()
 	p99 := f.P99.Seconds() / f.Least.Seconds()

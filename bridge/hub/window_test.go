@@ -32,7 +32,7 @@ func TestWindowFindsPathCapacity(t *testing.T) {
 		{"100 kbit/s, 100 ms", path{rate: 12.5e3, trip: 100 * time.Millisecond}},
 	} {
 		w := newWindow()
-		for c.path.clock < 3*leastHolds { // the path begins full, and the window does not know it
+		for c.path.clock < 3*leastHolds { // the window starts without knowing that the path is full
 			c.path.round(&w)
 		}
 		for w.rounds%growRounds != growRounds/2 { // not in a round that tests for more capacity

@@ -10,7 +10,8 @@ import (
 	"achbridge/wire"
 )
 
-// newConsumer returns a consumer that fetches nothing, with the key of an origin, and what seals that origin's frames.
+// newConsumer returns a consumer that does not fetch, and a sealer of the consumer's origin. The consumer has the
+// origin's key.
 func newConsumer() (*Consumer, *seal.Sealer) {
 	key, origin := seal.NewKey(), [16]byte{1}
 	c := NewConsumer(context.Background(), func(func()) {}, ConsumerConfig{
@@ -29,7 +30,7 @@ func sealed(t *testing.T, s *seal.Sealer, f seal.Frame) []byte {
 	return b
 }
 
-// When the key changes, a few frames under another key may be on their way. More frames under unknown keys were forged by the hub.
+// After a key change a few frames under another key may be in transit. More frames under unknown keys are forged.
 func TestConsumerCountsFramesOfUnknownKeysAsForged(t *testing.T) {
 	c, s := newConsumer()
 	b := sealed(t, s, seal.Frame{Epoch: 1, Seq: 5, Data: []byte("frame")})
@@ -42,10 +43,10 @@ func TestConsumerCountsFramesOfUnknownKeysAsForged(t *testing.T) {
 	}
 }
 
-// A cipher that refuses a forged frame clears the memory for its content, which must not be that of a held frame.
+// The cipher clears the output buffer when it refuses a forged frame. The buffer must not contain a held frame.
 func TestConsumerKeepsHeldFrameBesideForgedOne(t *testing.T) {
 	c, s := newConsumer()
-	held := sealed(t, s, seal.Frame{Epoch: 1, Seq: 5, Owed: true, Data: []byte("frame")}) // which the origin has not named
+	held := sealed(t, s, seal.Frame{Epoch: 1, Seq: 5, Owed: true, Data: []byte("frame")}) // not yet named by the origin
 	forged := slices.Clone(held)
 	forged[17]++ // its counter
 	c.accept(held)
@@ -54,6 +55,6 @@ func TestConsumerKeepsHeldFrameBesideForgedOne(t *testing.T) {
 		t.Fatalf("phase %d, %+v; want one frame held and one forged", c.phase, r)
 	}
 	if got := string(c.held.Data); got != "frame" {
-		t.Errorf("the held frame is %q", got)
+		t.Errorf("got %q as the held frame, want it unchanged", got)
 	}
 }

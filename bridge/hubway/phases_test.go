@@ -40,7 +40,7 @@ func TestConsumerTransitions(t *testing.T) {
 		{Do: arrives(true), Want: opening},
 		{Do: arrives(false), Want: holding},
 		{Do: arrives(false), Want: holding},
-		{Do: c.ClockKnown, Want: holding}, // it is not
+		{Do: c.ClockKnown, Want: holding}, // the clock is still unknown
 		{Do: func() { clock.Known = true; c.ClockKnown() }, Want: opening},
 		{Do: arrives(false), Want: holding},
 		{Do: arrives(true), Want: opening},
@@ -50,7 +50,7 @@ func TestConsumerTransitions(t *testing.T) {
 	}
 }
 
-// farHub is a hub that nobody reaches, the channel's source, and a peer.
+// farHub is an unreachable hub, the source of a channel, and a peer.
 type farHub struct{ Hub }
 
 func (farHub) Channel(string, string) Channel                        { return nil }
@@ -89,6 +89,6 @@ func TestPublisherTransitions(t *testing.T) {
 		{Do: func() { all.WallClockMoved(time.Hour) }, Want: ended},
 	})
 	if len(all.byChannel) != 0 {
-		t.Error("the channel is still published, and nobody reads it")
+		t.Error("the channel is still published without a reader, want it stopped")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"achbridge/wire"
 )
 
-// A second in which little comes, for once, does not slow down those that follow.
+// One second with few frames does not lower the bound of the following seconds.
 func TestRateBoundOutlastsOneSlowSecond(t *testing.T) {
 	b := newBound(0)
 	second, received := time.Duration(0), uint64(0)

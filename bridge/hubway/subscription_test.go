@@ -9,7 +9,7 @@ func (c *counts) total() uint64 {
 	return c.by[sent] + c.by[expired] + c.by[refused] + c.superseded + c.limited
 }
 
-// Whenever a peer subscribes, each frame after that has exactly one outcome in its counters.
+// Each frame after a subscription begins has exactly one outcome in the subscription's counters.
 func TestEachFrameIsCountedOncePerSubscription(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {

@@ -23,7 +23,7 @@ func many(n int) (fields []Field) {
 	return fields
 }
 
-// bitsBehindTail was decoded as far as eight bytes, of frames that end with the fourth.
+// bitsBehindTail returns a layout for which a former decoder read eight bytes of four-byte frames.
 func bitsBehindTail() Layout {
 	return Layout{Name: "t", Size: 8, Tail: "x", Counter: "n", Fields: []Field{{Name: "n", Type: Uint64, Bit: 56, Bits: 8}, {Name: "x", Type: Uint8, Offset: 4}}}
 }
@@ -131,7 +131,7 @@ func TestHostileLayoutsAreRefused(t *testing.T) {
 	} {
 		found := c.l.Check()
 		if !slices.ContainsFunc(found, func(p Problem) bool { return strings.Contains(p.Text, c.want) }) {
-			t.Errorf("%s: got %v, want one that says %q", c.l.Name, found, c.want)
+			t.Errorf("%s: got %v, want a problem with %q", c.l.Name, found, c.want)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestLayoutsAtTheLimitsAreAccepted(t *testing.T) {
 	}
 }
 
-// shown is a value as one text.
+// shown returns a value as text.
 func shown(v Value) string {
 	var list []string
 	if n, ok := v.Len(); ok {
@@ -223,7 +223,7 @@ func TestFrameOfWrongSizeIsNotDecoded(t *testing.T) {
 	for _, c := range []struct {
 		l     Layout
 		frame string
-		want  string // "": does not fit
+		want  string // "" means that the frame does not fit the layout
 	}{
 		{fixed, "\x01\x02\x03\x04", "{faaa:1 fbaa:2 fcaa:3 fdaa:4}"},
 		{fixed, "\x01\x02\x03", ""}, {fixed, "\x01\x02\x03\x04\x05", ""}, {fixed, "", ""},
@@ -248,7 +248,7 @@ func TestFrameOfWrongSizeIsNotDecoded(t *testing.T) {
 	}
 }
 
-// Whatever passes Check decodes frames of any size without reading outside them.
+// FuzzLayout decodes frames of any size with layouts that pass Check. The decoder must not read outside a frame.
 func FuzzLayout(f *testing.F) {
 	for _, l := range []Layout{
 		{Name: "t", Size: 4, Fields: many(4)},
@@ -276,7 +276,7 @@ func FuzzLayout(f *testing.F) {
 	})
 }
 
-// What JSON cannot write as a number is none, also if an integer has a scale without measure.
+// A value that JSON cannot represent as a number is not a number. An integer with a very large scale is such a value.
 func TestValueBeyondJSONRangeIsNoNumber(t *testing.T) {
 	l := &Layout{Name: "t", Size: 2, Fields: []Field{{Name: "small", Type: Uint8, Scale: math.MaxFloat64}, {Name: "large", Type: Uint8, Offset: 1, Scale: math.MaxFloat64}}}
 	v, err := l.Decode([]byte{1, 2})

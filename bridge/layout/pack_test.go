@@ -12,7 +12,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// arm has something of everything.
+// arm returns a layout with every kind of field.
 func arm() Layout {
 	return Layout{Name: "robot::Arm(double, 3)", Size: 64, Tail: "path", Counter: "n", Fields: []Field{
 		{Name: "n", Type: Int16},
@@ -46,7 +46,7 @@ func TestPackedLayoutRoundTrip(t *testing.T) {
 	}
 }
 
-// Hosts of different versions have to agree about these bytes.
+// Hosts of different versions exchange these bytes and their hashes.
 func TestPackedLayoutBytesAreStable(t *testing.T) {
 	l := Layout{Name: "imu", Size: 24, Fields: []Field{{Name: "gyro", Type: Double, Count: []int{3}, Unit: "rad/s", Scale: 0.5}}}
 	packed, err := l.Pack()
@@ -113,7 +113,7 @@ func TestHostilePackedLayoutsAreRefused(t *testing.T) {
 	}
 }
 
-// dropQuotes drops what our own texts have beside names.
+// dropQuotes drops the characters that our messages put around names.
 func dropQuotes(r rune) rune {
 	if strings.ContainsRune(forbidden, r) {
 		return -1
@@ -121,7 +121,7 @@ func dropQuotes(r rune) rune {
 	return r
 }
 
-// deepHex is a struct in so many others.
+// deepHex returns the encoding of a struct that is nested in depth others.
 func deepHex(depth int) string {
 	text := "a2 01 6178 03 65 75696e7438"
 	for range depth {
@@ -130,7 +130,7 @@ func deepHex(depth int) string {
 	return "a3 01 6174 02 01 03 81" + text
 }
 
-// What makes the most of its bytes: empty fields in as many lists as there may be.
+// The most expensive input for its size has the maximum number of lists, with empty fields.
 func TestHostilePackedLayoutCostsLittleMemory(t *testing.T) {
 	list := slices.Concat([]byte{0x99, 0x10, 0x00}, slices.Repeat([]byte{0xa0}, 4096))
 	packed := []byte{0xa1, 0x03, 0x8f}
@@ -151,8 +151,8 @@ func TestHostilePackedLayoutCostsLittleMemory(t *testing.T) {
 	}
 }
 
-// What another host sends is refused, or a layout that is written in one way only, is plain
-// wherever it is shown, and decodes frames without reading outside them.
+// FuzzUnpack unpacks arbitrary bytes from another host. A layout that is accepted has only one encoding and only
+// printable texts, and it decodes frames without reading outside them.
 func FuzzUnpack(f *testing.F) {
 	for _, l := range []Layout{
 		arm(), {Name: "t", Size: 1, Fields: nested(15)},
@@ -186,7 +186,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// plain fails unless all texts of a layout may be shown anywhere.
+// plain fails unless all texts of a layout are printable.
 func plain(t *testing.T, l Layout) {
 	t.Helper()
 	texts := []string{l.Name, l.Tail, l.Counter}

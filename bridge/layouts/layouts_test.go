@@ -61,7 +61,7 @@ func TestRequestsAreLimitedAndPaced(t *testing.T) {
 		t.Error("a request for a layout that is requested already is refused")
 	}
 	if len(p.asked) != MaxUnanswered {
-		t.Errorf("the peer is asked for %d layouts at once, want %d", len(p.asked), MaxUnanswered)
+		t.Errorf("got %d requests to the peer at once, want %d", len(p.asked), MaxUnanswered)
 	}
 	for answered := 0; answered < 200; answered++ {
 		r.Refuse(now, wire.Refused{ID: uint32(answered + 1), Text: "no"})
@@ -71,7 +71,7 @@ func TestRequestsAreLimitedAndPaced(t *testing.T) {
 		}
 	}
 	if took := now.Sub(time.Unix(0, 0)); took < 6*time.Second {
-		t.Errorf("200 layouts are asked for within %v, want 20 a second after 64", took)
+		t.Errorf("got 200 requests within %v, want 20 a second after the first 64", took)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestMismatchChecksTailLength(t *testing.T) {
 		{Name: "n", Type: layout.Uint32}, {Name: "x", Type: layout.Uint32, Offset: 4},
 	}, Tail: "x", Counter: "n"}
 	fit := kind.Fit()
-	scan := func(n, numbers int) []byte { // says that n numbers follow
+	scan := func(n, numbers int) []byte { // declares that n numbers follow
 		frame := make([]byte, 4+4*numbers)
 		binary.LittleEndian.PutUint32(frame, uint32(n))
 		return frame

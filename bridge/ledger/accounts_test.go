@@ -7,7 +7,7 @@ import (
 	"achbridge/wire"
 )
 
-// numbered returns counters that are all different.
+// numbered returns counters with a different value each.
 func numbered() (a Accounts) {
 	for i, count := range a.each() {
 		*count = uint64(1 + i)

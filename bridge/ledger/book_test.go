@@ -2,8 +2,8 @@ package ledger
 
 import "testing"
 
-// All offered frames have an outcome. This holds even if the ring was read late, or if the mirror was removed
-// and gets its old frames again.
+// Every offered frame has an outcome, even if the origin read the ring late, or if the mirror was removed and gets old
+// frames again.
 func TestModeEveryCountersAddUp(t *testing.T) {
 	check := func(b *Book, newest, offered, overflow uint64) {
 		t.Helper()

@@ -45,7 +45,7 @@ func (tt *testTable) create(name string, tag localach.Tag) {
 	ch.Close()
 }
 
-// check runs Check as often as it takes for retries to be due.
+// check runs Check until retries are due.
 func (tt *testTable) check() {
 	tt.now += 2 * retryAfter
 	tt.Check(func(name string) { tt.Update(name) })
@@ -86,7 +86,7 @@ func TestFactsDecideIfChannelIsOffered(t *testing.T) {
 		tag    localach.Tag
 		facts  Facts
 		isOpen bool
-		reason string // begins so
+		reason string // prefix of the reason
 	}{
 		{"exported", localach.Tag{}, Facts{IsExported: true}, true, ""},
 		{"no rule", localach.Tag{}, Facts{}, false, "not exported"},

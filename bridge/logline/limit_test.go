@@ -8,11 +8,11 @@ import (
 func TestLimitCountsSuppressedLines(t *testing.T) {
 	l := Limit{Period: time.Minute}
 	if _, ok := l.Due(0); ok {
-		t.Error("due without a cause")
+		t.Error("a line is due before the first cause, want none")
 	}
 	for i, c := range []struct {
 		after time.Duration
-		want  int // 0: not due
+		want  int // 0 means that no line is due
 	}{{0, 1}, {time.Second, 0}, {59 * time.Second, 0}, {60 * time.Second, 3}, {61 * time.Second, 0}, {5 * time.Minute, 2}} {
 		if got, ok := l.Cause(c.after); got != c.want || ok != (c.want > 0) {
 			t.Errorf("cause %d after %v: got %d, %v, want %d", i+1, c.after, got, ok, c.want)

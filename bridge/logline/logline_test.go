@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// gate is a reader that can stand still, or be gone.
+// gate is a writer that can stall or fail.
 type gate struct {
-	open chan struct{} // closed: lines pass
+	open chan struct{} // closed while writes pass
 	gone bool
 	text bytes.Buffer
 }
@@ -55,14 +55,14 @@ func TestStalledReaderDoesNotBlockWriter(t *testing.T) {
 			}
 		}
 		if took := time.Since(began); took != 0 {
-			t.Errorf("writing took %v, want nothing", took)
+			t.Errorf("Write took %v with a stalled reader, want no waiting", took)
 		}
 		if w.Flush(time.Second) || time.Since(began) != time.Second {
 			t.Errorf("flush gave up after %v, want 1s", time.Since(began))
 		}
 		close(g.open)
 		if !w.Flush(time.Second) {
-			t.Error("lines wait though they are read")
+			t.Error("lines are still queued, want them written: the reader has resumed")
 		}
 		fmt.Fprint(w, "after\n")
 		w.Flush(time.Second)
@@ -96,7 +96,7 @@ func TestUnwritableLinesAreCounted(t *testing.T) {
 	for range 3 {
 		fmt.Fprint(w, "lost\n")
 		if !w.Flush(10 * time.Second) {
-			t.Fatal("it goes on trying")
+			t.Fatal("Flush timed out after a failed write, want the line dropped")
 		}
 	}
 	g.gone = false

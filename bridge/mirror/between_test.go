@@ -23,7 +23,7 @@ func TestFrameOfFormerEpochIsNotTakenForNewEpoch(t *testing.T) {
 		m.Put(Arrival{From: was, Epoch: 1, Seq: earlier, Data: frame(earlier, 64)})
 		m.Put(Arrival{From: is, Epoch: 2, Seq: 1, Data: frame(1, 64)})
 		if got := newestSeq(t, dir, "m"); got != 1 {
-			t.Errorf("after frame %d of an earlier life: got frame %d in the mirror, want the new life's frame 1", earlier, got)
+			t.Errorf("after frame %d of the former epoch: got frame %d in the mirror, want frame 1 of the new epoch", earlier, got)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestOlderFrameDoesNotReplaceWaitingFrame(t *testing.T) {
 	damage.FreeLock(t, dir, "m")
 	eventually(t, "a frame after the lock was free", 10*time.Second, func() bool { return newestSeq(t, dir, "m") != 1 })
 	if got := newestSeq(t, dir, "m"); got != 3 {
-		t.Errorf("got frame %d, want 3, which came before it", got)
+		t.Errorf("got frame %d, want 3, which arrived before it", got)
 	}
 }
 
@@ -160,12 +160,12 @@ func TestMirrorWithNewFileDetectsOriginReset(t *testing.T) {
 	}
 	have, _ := m.expect(1, rule.QoS{})
 	if ok, err := m.Begin(1, 3, have); ok || err != nil {
-		t.Fatalf("got %v, %v, want that an origin at frame 3 is in another life", ok, err)
+		t.Fatalf("got %v, %v, want a reset of the origin, which is at frame 3", ok, err)
 	}
 	m.expect(1, rule.QoS{})
 	m.Put(came(1, frame(1, 64)))
 	if got := newestSeq(t, dir, "m"); got != 1 {
-		t.Errorf("got frame %d of the new life, want 1", got)
+		t.Errorf("got frame %d after the reset, want 1", got)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestWriterIsNotLostBeforeSafeFrame(t *testing.T) {
 	}{{stale, true, false}, {stale, false, true}, {timely, false, false}} {
 		m.vigil.phase, m.vigil.armed = c.phase, c.armed
 		if got := m.Lost(); got != c.lost {
-			t.Errorf("phase %v, safe frame owed %v: lost %v, want %v", c.phase, c.armed, got, c.lost)
+			t.Errorf("phase %v, safe frame pending %v: got lost %v, want %v", c.phase, c.armed, got, c.lost)
 		}
 	}
 }
@@ -215,7 +215,7 @@ func TestLateCommandIsNotRequestedAgain(t *testing.T) {
 		m.qos = rule.QoS{Class: class, Budget: 50 * time.Millisecond, Late: rule.LateDrop}
 		m.Put(Arrival{Epoch: 1, Seq: 1, Captured: 5 * time.Second, At: Reading{Now: 6 * time.Second, Known: true}, Data: frame(1, 64)})
 		if _, owed, err := m.Look(); err != nil || owed != (class == rule.State) {
-			t.Errorf("class %v: got owed %v, %v; want it for a state alone", class, owed, err)
+			t.Errorf("class %v: got missing frame %v, %v; want it only for a state channel", class, owed, err)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestLockedMetadataChannelDelaysNoPut(t *testing.T) {
 		m.Put(came(seq+1, frame(seq+1, 64)))
 	}
 	if took := time.Since(begin); took > 200*time.Millisecond {
-		t.Errorf("1000 puts took %v: somebody waited for the lock", took)
+		t.Errorf("1000 puts took %v, want no waiting for the lock", took)
 	}
 	if got := newestSeq(t, dir, "m"); got != 1000 {
 		t.Errorf("the mirror is at %d, want 1000", got)
@@ -79,7 +79,7 @@ func TestDamagedMetadataChannelIsRecreated(t *testing.T) {
 	}
 }
 
-// The old file is made CORRUPT in another goroutine, since that takes a while.
+// A mirror marks the damaged file CORRUPT in another goroutine, since that takes long.
 func TestOpenDoesNotWaitForDamagedMetadataChannel(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")

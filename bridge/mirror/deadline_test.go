@@ -20,11 +20,11 @@ func TestCommandMirrorClosesWhileLockIsHeld(t *testing.T) {
 		damage.TakeLock(t, dir, "goal")
 		began, closed := time.Now(), make(chan struct{})
 		if m.Close(func() { close(closed) }) {
-			t.Error("it says that it is closed, and its safe frame was not put")
+			t.Error("the mirror is closed without its safe frame, want the frame put first")
 		}
 		m.Put(Arrival{Epoch: 1, Seq: 2, Captured: 2, At: Reading{Now: 2, Known: true}, Data: []byte("go on")})
 		if took := time.Since(began); took != 0 {
-			t.Errorf("somebody waited %v for the lock", took)
+			t.Errorf("Close took %v, want no waiting for the lock", took)
 		}
 		damage.FreeLock(t, dir, "goal")
 		<-closed

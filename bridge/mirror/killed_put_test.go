@@ -73,10 +73,10 @@ func TestRecordedFrameIsNewestAfterKilledPut(t *testing.T) {
 				told = tag.Seq
 			}
 			if newest != seqStep*ch.LastSeq() {
-				t.Fatalf("the test is wrong: frame %d in the place of %d", newest, ch.LastSeq())
+				t.Fatalf("invalid test: got frame %d at position %d", newest, ch.LastSeq())
 			}
 			if c.put && told != newest || !c.put && (told < newest || told >= newest+seqStep) {
-				t.Errorf("the newest frame in the file is %d of the origin, %d is remembered", newest, told)
+				t.Errorf("newest frame in the file: %d of the origin; recorded: %d; want the same", newest, told)
 			}
 		})
 	}

@@ -74,7 +74,7 @@ func TestMirrorWithOnlyLateFramesIsLate(t *testing.T) {
 				t.Errorf("late %v: after frame %d: got late for %v s, %s; want late %v, live", late, step.seq, s.LateS, s.State, step.want)
 			}
 			if cause := m.AddTo(m.Since().ToWire(1), at+time.Second).Cause; (cause == string(status.CauseBudget)) != step.want {
-				t.Errorf("late %v: after frame %d: the origin is told %q", late, step.seq, cause)
+				t.Errorf("late %v: after frame %d: got cause %q at the origin", late, step.seq, cause)
 			}
 		}
 	}

@@ -92,8 +92,7 @@ func eventually(t testing.TB, what string, limit time.Duration, ok func() bool) 
 	}
 }
 
-// The lock word names a thread that exists. This simulates a process that stopped while it held the mirror's
-// lock.
+// The lock word names an existing thread, as if a process had stopped while it held the mirror's lock.
 func TestLockedMirrorDelaysNoOther(t *testing.T) {
 	dir := testDir(t)
 	stuck, other := testMirror(t, dir, "stuck"), testMirror(t, dir, "other")
@@ -105,7 +104,7 @@ func TestLockedMirrorDelaysNoOther(t *testing.T) {
 		other.Put(came(seq+1, frame(seq+1, 64)))
 	}
 	if took := time.Since(begin); took > 100*time.Millisecond {
-		t.Errorf("100 puts into each took %v: somebody waited for the lock", took)
+		t.Errorf("100 puts into each mirror took %v, want no waiting for the lock", took)
 	}
 	if got := newestSeq(t, dir, "other"); got != 100 {
 		t.Errorf("the other mirror is at %d, want 100", got)
@@ -122,10 +121,10 @@ func TestFrameBeforeSubscribedReplyIsNoOriginReset(t *testing.T) {
 	have, _ := m.expect(1, rule.QoS{})
 	m.Put(came(11, frame(11, 64)))
 	if ok, _ := m.Begin(1, 10, have); !ok {
-		t.Errorf("the mirror, which asked with frame %d, thinks that the origin went back", have)
+		t.Errorf("got a reset of the origin after a request with frame %d, want none", have)
 	}
 	if ok, _ := m.Begin(1, 10, 11); ok {
-		t.Error("the mirror, which asked with frame 11, believes an origin that has put only 10")
+		t.Error("got no reset after a request with frame 11, want one: the origin has put only 10")
 	}
 }
 
@@ -236,7 +235,7 @@ func cPeer(t *testing.T) string {
 	return peer
 }
 
-// came returns an arrival of frame seq, of the epoch that plannedMirror expects.
+// came returns an arrival of frame seq in the epoch that plannedMirror expects.
 func came(seq uint64, data []byte) Arrival { return Arrival{Epoch: 1, Seq: seq, Data: data} }
 
 func frame(number uint64, size int) []byte {
@@ -264,5 +263,5 @@ var childRoles = map[string]func(args []string) error{"killed-put": killedPutRol
 
 var testsBegan = time.Now()
 
-// sinceStart is the node clock of the mirrors in tests.
+// sinceStart returns the time of the node clock of the mirrors in tests.
 func sinceStart() time.Duration { return time.Since(testsBegan) }

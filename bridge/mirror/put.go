@@ -47,7 +47,7 @@ func (m *Mirror) Put(a Arrival) {
 	}
 	first := m.frames.recent.Add(a.Seq)
 	m.measure(a, first)
-	again := !first && a.Seq == m.frames.lacking.seq // it arrived before, but the file lacks it
+	again := !first && a.Seq == m.frames.lacking.seq // the frame arrived before, but the file lacks it
 	late := m.late(a)
 	stray := !m.ready() || a.Epoch != m.file.tag.Epoch
 	old := a.Seq <= max(m.file.tag.Seq, m.frames.pending.seq) || a.Seq < m.file.least

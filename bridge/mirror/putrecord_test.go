@@ -81,7 +81,7 @@ func TestPutRecordNamesNewestFrame(t *testing.T) {
 	for what, c := range map[string]struct {
 		then func(ch *localach.Channel)
 		want uint64
-		last bool // whether the newest frame is ours
+		last bool // whether the mirror has put the newest frame
 	}{
 		"killed before the put":               {func(*localach.Channel) {}, 10, true},
 		"killed after it":                     {foreign, 13, true},
@@ -94,7 +94,7 @@ func TestPutRecordNamesNewestFrame(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _ := r.recall(ch); got != (localach.Tag{}) {
-			t.Errorf("made anew: got %+v, want nothing remembered", got)
+			t.Errorf("new record: got %+v, want it empty", got)
 		}
 		r.note(ch, tag, 13)
 		r.close() // the daemon is killed here
@@ -257,7 +257,7 @@ func TestAdoptedChannelWithoutRecordIsNotWritten(t *testing.T) {
 	}
 	_, err := bareAdopted(dir, "goal", true)
 	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "remembered") {
-		t.Errorf("got %v, want an error that says what is missing", err)
+		t.Errorf("got %v, want an error that names the missing record", err)
 	}
 	if err := os.Chmod(string(dir), 0o700); err != nil {
 		t.Fatal(err)
@@ -282,7 +282,8 @@ func TestPutRecordNoteAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The waiting put may fail, and another program may put a frame.
+// A frame whose put waits for the lock must not be recorded as the newest. The put may fail, or another program may put
+// a frame first.
 func TestWaitingFrameIsNotRecorded(t *testing.T) {
 	for _, adopted := range []bool{false, true} {
 		dir := testDir(t)
@@ -326,7 +327,7 @@ func TestSafeFrameIsDueInAdoptedChannelAfterRestart(t *testing.T) {
 		return m.vigil.armed
 	}
 	if !owes() {
-		t.Error("the newest frame is a command of the last life of the daemon, and no safe frame is owed")
+		t.Error("got no pending safe frame, want one: the newest frame is a command of the former daemon")
 	}
 	w := ch.Writer()
 	defer w.Close()
@@ -334,6 +335,6 @@ func TestSafeFrameIsDueInAdoptedChannelAfterRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if owes() {
-		t.Error("a program of the host has put the newest frame, and a safe frame is owed")
+		t.Error("got a pending safe frame, want none: a program of the host has put the newest frame")
 	}
 }

@@ -42,7 +42,7 @@ func TestOlderFrameDoesNotReplaceLastValue(t *testing.T) {
 	m.Put(lateFor(2, false))
 	m.Put(came(1, frame(1, 64)))
 	if _, owed, err := m.Look(); !owed || err != nil {
-		t.Errorf("got owed %v, %v; frame 2 came late and nothing replaced it: want it owed", owed, err)
+		t.Errorf("got missing frame %v, %v; want frame 2, which was late and is still the newest", owed, err)
 	}
 	m.Put(lateFor(2, true))
 	if want := (ledger.Accounts{Delivered: 1, LateKept: 1}); m.counters.own != want {
@@ -67,7 +67,7 @@ func TestWaitingFrameAtLinkEndIsCountedOnce(t *testing.T) {
 	damage.TakeLock(t, dir, "m")
 	m.Put(came(1, frame(1, 64)))
 	if have, _ := m.expect(1, rule.QoS{}); have != 0 {
-		t.Errorf("the mirror says that it has frame %d, want none", have)
+		t.Errorf("got a request after frame %d, want none", have)
 	}
 	m.Put(came(1, frame(1, 64)))
 	damage.FreeLock(t, dir, "m")

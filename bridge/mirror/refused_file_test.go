@@ -29,13 +29,13 @@ func TestFirstFrameCreatesMirrorFile(t *testing.T) {
 		t.Errorf("got %v and a channel at %d, want none of it written", err, ch.LastSeq())
 	}
 	if _, _, err := other.Look(); err == nil {
-		t.Error("the mirror, which has no file, looks good")
+		t.Error("got a live mirror without a file, want a reason")
 	}
 }
 
 func TestMirrorHasNoFileBeforeOriginReplies(t *testing.T) {
 	m := plannedMirror(t, testDir(t), "m")
 	if _, owed, err := m.Look(); owed || err != nil {
-		t.Errorf("got %v, %v, want nothing to mend", owed, err)
+		t.Errorf("got %v, %v, want no repair", owed, err)
 	}
 }

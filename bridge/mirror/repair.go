@@ -41,7 +41,7 @@ func (m *Mirror) Look() (lacks uint64, owed bool, err error) {
 	case damaged != nil && m.mayHeal():
 		err = m.heal(damaged)
 	case damaged != nil:
-		return m.frames.lacking.seq, false, nil // its frames are refused until it may be replaced
+		return m.frames.lacking.seq, false, nil // the mirror refuses frames until the file may be replaced
 	case err == nil && m.file.owned && m.file.w.Stuck() > wedgedAfter:
 		m.Log.Warn("mirror wedged: a local reader was killed while it waited", "channel", m.Name)
 		err = m.replace("wedged", 0)

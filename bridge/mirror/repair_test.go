@@ -54,7 +54,7 @@ func TestReplacedMirrorFileRejectsOlderFrames(t *testing.T) {
 	m.Put(came(7, frame(7, 64)))
 	damage.MakeDirty(t, dir, "m")
 	if _, owed, err := m.Look(); err != nil || !owed {
-		t.Fatalf("got owed %v, %v; want the newest frame owed to the new file", owed, err)
+		t.Fatalf("got missing frame %v, %v; want the newest frame for the new file", owed, err)
 	}
 	m.Put(came(6, frame(6, 64)))
 	if got := newestSeq(t, dir, "m"); got != 0 {
@@ -79,7 +79,7 @@ func TestModeEveryContinuesInNewFile(t *testing.T) {
 		t.Fatalf("got %v, %d times replaced, want a new file", err, m.file.replaced)
 	}
 	if have, _ := m.expect(1, rule.QoS{Mode: rule.Every}); have != 3 {
-		t.Errorf("after another link: asks behind frame %d, want 3", have)
+		t.Errorf("after another link: got a request after frame %d, want 3", have)
 	}
 	ch, err := dir.Open("m")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestModeEveryContinuesInNewFile(t *testing.T) {
 	}
 	defer again.abandon()
 	if again.file.tag.Seq != 0 {
-		t.Errorf("in mode newest: asks behind frame %d, want 0, since the file is empty", again.file.tag.Seq)
+		t.Errorf("in mode newest: got a request after frame %d, want 0, since the file is empty", again.file.tag.Seq)
 	}
 	again.Put(came(2, frame(2, 64)))
 	again.Put(came(3, frame(3, 64)))

@@ -14,13 +14,13 @@ func TestRateLimiterAllowsBurstThenOnePerInterval(t *testing.T) {
 		}
 	}
 	if a.take(0) {
-		t.Error("a fourth is there at once")
+		t.Error("a fourth take is accepted at once, want it refused")
 	}
 	if !a.take(time.Second) || a.take(time.Second) {
-		t.Error("after a second there is not exactly one")
+		t.Error("after a second, want exactly one more take accepted")
 	}
 	if a.giveBack(); !a.take(time.Second) {
-		t.Error("what was given back is not there")
+		t.Error("a take after a return is refused, want it accepted")
 	}
 }
 
@@ -53,8 +53,8 @@ func TestRobotIsFoundDespiteForgedAnnouncements(t *testing.T) {
 	}
 }
 
-// The source that a robot shares with others, because they have forged it or because a
-// reflector stands between, does not keep it out: only the order changes.
+// A robot shares its source address with other nodes if these forged it or if a reflector forwards announcements. That
+// changes only the order of dials.
 func TestClaimsOfOneSourceAreDialledInTurn(t *testing.T) {
 	n := newNetwork("krang")
 	n.adds("krang", 2000)
@@ -76,7 +76,7 @@ func TestListedPeersBypassDialLimit(t *testing.T) {
 	}
 }
 
-// A claim to be a node that is linked is not remembered beyond the announcement.
+// The table keeps a claim to be a linked node only as long as the announcement lasts.
 func TestReplacedClaimsAreRemoved(t *testing.T) {
 	n := newNetwork("*")
 	n.adds("krang", 1)
@@ -90,8 +90,8 @@ func TestReplacedClaimsAreRemoved(t *testing.T) {
 	}
 }
 
-// Every node that claims a wanted name is dialled, with a part of its id behind it or
-// not, until the one that has it is found.
+// Every node that claims a wanted name is dialled, with or without a part of its id in the name, until the real one is
+// found.
 func TestAllClaimantsOfWantedNameAreDialled(t *testing.T) {
 	for what, host := range map[string]string{"name": "krang", "with its id": "krang-0000", "of its twin": "krang-0123"} {
 		n := newNetwork(host)

@@ -24,7 +24,7 @@ func TestAbsentPeerIsRemoved(t *testing.T) {
 	}
 }
 
-// A PC in whose network many hosts were links remembers the last of them only.
+// A PC that was linked with many hosts remembers only the latest.
 func TestProvedNodesAreBounded(t *testing.T) {
 	n := newNetwork()
 	for i := range 2 * maxProved {
@@ -34,7 +34,7 @@ func TestProvedNodesAreBounded(t *testing.T) {
 		t.Errorf("got %d, want %d", got, maxProved)
 	}
 	if n.proved[id(maxProved-1)] != nil || n.proved[id(2*maxProved-1)] == nil {
-		t.Error("got an old one kept, or the newest forgotten")
+		t.Error("got an old node kept or the newest removed, want only the newest kept")
 	}
 }
 
@@ -54,7 +54,7 @@ func TestAnnouncedAddressesAreLimited(t *testing.T) {
 	}
 }
 
-// A trial costs a handshake.
+// Each trial of a standby costs a handshake, so trials are rare.
 func TestTrialsWithOnePeerAreAMinuteApart(t *testing.T) {
 	n := withRobot(at(2))
 	l := n.view.Linked[id(1)]
@@ -116,7 +116,8 @@ func TestTrialOutcomes(t *testing.T) {
 	}
 }
 
-// Another robot has got the address under which a robot is still listed. That robot is found at its other address.
+// A robot is still listed at an address that now belongs to another robot. The first robot is found at its other
+// address.
 func TestReusedAddressKeepsLinks(t *testing.T) {
 	n := newNetwork("*")
 	n.adds("krang", 1)
@@ -138,7 +139,7 @@ func TestReusedAddressKeepsLinks(t *testing.T) {
 	}
 }
 
-// Where the missed peer was another node lives now.
+// Another node now has the address of the missing peer.
 func TestPeerReplacedAtItsAddressIsNotMissing(t *testing.T) {
 	n := withRobot()
 	n.lists()
@@ -154,7 +155,7 @@ func TestPeerReplacedAtItsAddressIsNotMissing(t *testing.T) {
 func TestAnnouncementDoesNotMakeListedPeerMissing(t *testing.T) {
 	n := newNetwork()
 	n.adds("krang", 1)
-	p := listed("ghost", 9) // both in one
+	p := listed("ghost", 9) // one entry, both listed and announced
 	p.Addrs = []transport.Addrs{at(1)}
 	n.lists(p)
 	n.runs(20 * time.Second)
@@ -163,7 +164,7 @@ func TestAnnouncementDoesNotMakeListedPeerMissing(t *testing.T) {
 	}
 }
 
-// Somebody announces the robot at another address and with SCTP only.
+// A forged announcement has the robot at another address, with SCTP only.
 func TestAnnouncementDoesNotChangeLinkTransport(t *testing.T) {
 	n := newNetwork("krang")
 	n.adds("krang", 1)
@@ -175,12 +176,12 @@ func TestAnnouncementDoesNotChangeLinkTransport(t *testing.T) {
 	}
 }
 
-// The operator lists an address, or the name of a machine. The host has another name, which its certificate proves.
+// The operator lists an address or a host name. The certificate proves another host name.
 func TestListedPeerGetsProvedName(t *testing.T) {
 	n := newNetwork()
 	n.adds("krang", 1)
 	n.lists(Peer{Host: "robot", Addrs: []transport.Addrs{at(1)}, Static: true})
-	for _, links := range []int{1, 2} { // the second time after krang was away
+	for _, links := range []int{1, 2} { // the second link follows an absence of krang
 		n.runs(10 * time.Second)
 		if list := n.Status(n.now, n.view); len(list) != 1 || list[0].Host != "krang" || list[0].ListedAs != "robot" || list[0].State != status.PeerLinked {
 			t.Errorf("got peers %+v, want krang, listed as robot", list)

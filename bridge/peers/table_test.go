@@ -14,7 +14,7 @@ import (
 	"achbridge/bridge/via"
 )
 
-// network runs a table in a time of its own: dials to addresses at which a node is succeed after 10 ms, others fail after Dial.Each.
+// network runs a table in virtual time. Dials to the address of a node succeed after 10 ms, others fail after Dial.Each.
 type network struct {
 	*Table
 	view              View
@@ -31,7 +31,7 @@ func newNetwork(wanted ...string) *network {
 	return n
 }
 
-// withRobot returns a network with a robot, node 1, which is linked. It is listed at its address, and at others.
+// withRobot returns a network with a linked robot, node 1. The robot is listed at its address and at others.
 func withRobot(others ...transport.Addrs) *network {
 	n, robot := newNetwork("robot"), listed("robot", 1)
 	n.adds("robot", 1)
@@ -43,12 +43,12 @@ func withRobot(others ...transport.Addrs) *network {
 
 func id(i int) string { return fmt.Sprintf("%032x", i) }
 
-// at is address i, over QUIC.
+// at returns address i, for QUIC.
 func at(i int) transport.Addrs {
 	return transport.Addrs{QUIC: &net.UDPAddr{IP: net.IPv4(10, 81, byte(i>>8), byte(i)), Port: 1}}
 }
 
-// claim is an announcement of node i, at its own address.
+// claim returns an announcement of node i at its address.
 func claim(source, host string, i int) Peer {
 	return Peer{Source: source, Host: host, Node: id(i), Addrs: []transport.Addrs{at(i)}}
 }
@@ -59,7 +59,7 @@ func listed(host string, i int) Peer {
 	return p
 }
 
-// forged are announcements of one source, of nodes that there are not.
+// forged returns announcements from one source, for nodes that do not exist.
 func forged(source string, from, count int) (list []Peer) {
 	for i := from; i < from+count; i++ {
 		list = append(list, claim(source, "krang", i))
@@ -69,12 +69,12 @@ func forged(source string, from, count int) (list []Peer) {
 
 func (n *network) lists(list ...Peer) { n.Set(list, n.view) }
 
-// adds has node i answer at its address.
+// adds makes node i answer at its address.
 func (n *network) adds(host string, i int) {
 	n.nodes[at(i).String()] = End{Node: id(i), Host: host, At: at(i), Via: via.QUIC, Dialled: true}
 }
 
-// runs lets d pass in steps of 20 ms.
+// runs advances the time by d, in steps of 20 ms.
 func (n *network) runs(d time.Duration) {
 	for end := n.now + d; n.now < end; n.now += 20 * time.Millisecond {
 		for _, d := range append(n.Next(n.now, n.view), n.NextByHub(n.now, n.view)...) {
@@ -95,7 +95,7 @@ func (n *network) runs(d time.Duration) {
 	}
 }
 
-// end hands the result of a dial to the table.
+// end passes the result of a dial to the table.
 func (n *network) end(d *Dial, isCancelled bool) {
 	err := errors.New("no answer")
 	if isCancelled {
@@ -125,7 +125,7 @@ func (n *network) unlinks(i int, end LinkEnd) {
 
 func (n *network) isLinked(i int) bool { return n.view.Linked[id(i)] != nil }
 
-// Discovery may take a peer's last address away while the dial of it is ending.
+// Discovery may withdraw a peer's last address while a dial to the peer ends.
 func TestPeerWithoutAddressesIsUnreachable(t *testing.T) {
 	n := newNetwork()
 	n.lists(listed("robot", 1))
@@ -173,7 +173,7 @@ func TestDialOutcomeDependsOnLinks(t *testing.T) {
 			t.Errorf("%s: got outcome %d with %d failures, want %d with %d", what, got, p.failures, c.want, c.failures)
 		}
 		if n.lists(listed("robot", 1)); c.want == NoRoom && !n.HasRoom(*robot, n.view) {
-			t.Error("there is no room for a listed peer")
+			t.Error("got no room for a listed peer, want room")
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestPeerWithoutACommonTransportIsReported(t *testing.T) {
 		}
 		n.runs(20 * time.Second)
 		if list := n.Status(n.now, n.view); len(list) != 1 || !strings.Contains(list[0].Error, want) || len(n.failed) != 1 {
-			t.Errorf("got %+v, told %d times, want %q, told once", list, len(n.failed), want)
+			t.Errorf("got %+v and %d reports, want %q and one report", list, len(n.failed), want)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func TestHubDialsAreLimited(t *testing.T) {
 	}
 }
 
-// A host may itself be called what its peer would be called that has another's name.
+// A host's name may equal the disambiguated name of another host.
 func TestDistinctNameIsUnique(t *testing.T) {
 	for name, want := range map[string]string{"krang": "krang-ab12cd34", "arm": "arm-ab12", strings.Repeat("k", 63): strings.Repeat("k", 58) + "-ab12"} {
 		if got := DistinctName(name, "ab12cd34"+id(0)[8:], map[string]bool{"krang-ab12": true}); got != want {

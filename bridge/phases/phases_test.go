@@ -15,7 +15,7 @@ func TestMoveFollowsOnlyListedTransitions(t *testing.T) {
 			want = c.to
 		}
 		func() {
-			defer func() { _ = recover() }() // of the tag lockorder
+			defer func() { _ = recover() }() // Move panics with the build tag lockorder
 			if got := steps.Move(&at, c.to); got != c.allowed {
 				t.Errorf("Move(%s, %s) = %v, want %v", c.from, c.to, got, c.allowed)
 			}

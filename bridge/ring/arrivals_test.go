@@ -50,7 +50,7 @@ func TestArrivalsNoticeFramePutWhileWatchBegins(t *testing.T) {
 	told := 0
 	a.Watch(&source{begin: func() { ch.Writer().Put([]byte("meanwhile")) }}, func() { told++ })
 	if got := a.Newest(); got.Seq != 1 || told != 1 {
-		t.Errorf("got %+v, told %v; want frame 1, told once", got, told)
+		t.Errorf("got %+v, %v notifications; want frame 1 and one notification", got, told)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestArrivalsNotifyOnceUntilCollect(t *testing.T) {
 	s, c := &source{}, clock{now: time.Second, looked: time.Second}
 	a := NewArrivals(newChannel(t, localach.Geometry{}), c.clock())
 	calls := 0
-	a.Nudge() // before Watch it calls nothing
+	a.Nudge() // has no effect before Watch
 	a.Watch(s, func() { calls++ })
 	for _, step := range []struct {
 		do   func()
@@ -86,7 +86,7 @@ func TestArrivalsNotifyOnceUntilCollect(t *testing.T) {
 		{func() { a.Collect(); a.Stop(); s.report(4) }, 3},
 	} {
 		if step.do(); calls != step.want {
-			t.Fatalf("told %d times, want %d", calls, step.want)
+			t.Fatalf("notified %d times, want %d", calls, step.want)
 		}
 	}
 }

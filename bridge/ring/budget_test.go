@@ -61,6 +61,6 @@ func TestReservedMemoryDoesNotKeepAChannelRefused(t *testing.T) {
 	}
 	camera.Give(30)
 	if err := imu.Take(75); !errors.Is(err, ErrNoMemory) {
-		t.Errorf("nobody can free anything for it: got %v, want %v", err, ErrNoMemory)
+		t.Errorf("without memory to free: got %v, want %v", err, ErrNoMemory)
 	}
 }

@@ -92,7 +92,7 @@ func TestCompressionPlanFollowsOption(t *testing.T) {
 	}
 }
 
-// stopped is a clock that does not advance.
+// stopped returns the time of a clock that does not advance.
 func stopped() time.Duration { return 0 }
 
 // sample contains the result of each codec for frames of 10 kB.
@@ -185,12 +185,12 @@ func TestCompressionMeasuresItsDuration(t *testing.T) {
 	}
 	step = time.Second
 	if count(); packed > 10 {
-		t.Errorf("got %d of 100 frames packed by a processor that needs 1 s each, want a few tries", packed)
+		t.Errorf("got %d of 100 frames compressed in 1 s each, want a few tries", packed)
 	}
 	p.stats = [len(Codecs)]codecStats{}
 	step = time.Millisecond
 	if count(); packed < 90 {
-		t.Errorf("got %d of 100 frames packed in 1 ms each, want nearly all", packed)
+		t.Errorf("got %d of 100 frames compressed in 1 ms each, want nearly all", packed)
 	}
 }
 

@@ -53,8 +53,8 @@ func (d *Decompressor) s2(rawSize int, data []byte) ([]byte, error) {
 	return s2.Decode(d.room(rawSize), data)
 }
 
-// zstdSlack is the size of one block with some margin. The decoder may write that much beyond the declared size before it
-// notices. With this much spare buffer it does not allocate memory for it.
+// zstdSlack is the size of one block, with a margin. The decoder may write one block beyond the declared size before it
+// returns the error. A buffer with that much spare room saves the decoder an allocation.
 const zstdSlack = 128<<10 + 64
 
 func (d *Decompressor) zstandard(rawSize int, data []byte) ([]byte, error) {

@@ -127,8 +127,8 @@ func (r *SnapshotRequest) Take(s *Snapshots, newest Arrival, done func()) (snaps
 	return snapshot, at, err
 }
 
-// CapturedFor returns the capture time of the snapshot for a link that requested at. A command needs the capture time of this
-// request, not that of the link that had the frame copied.
+// CapturedFor returns the capture time of s for a link that requested arrival at. For a command it is the time in at, since
+// another link may have caused the copy. Otherwise it is s.CapturedAt.
 func (s *Snapshot) CapturedFor(command bool, at Arrival) time.Duration {
 	switch {
 	case !command:

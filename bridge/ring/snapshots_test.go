@@ -60,7 +60,7 @@ func (r *copyFixture) mustTake(noted uint64) *Snapshot {
 	return s
 }
 
-// compress is s.Compressed with another Spawn.
+// compress calls s.Compressed with another Spawn.
 func (r *copyFixture) compress(s *Snapshot, codec wire.Codec, spawn func(func()), done func()) (Compressed, bool) {
 	usual := r.res.Spawn
 	defer func() { r.res.Spawn = usual }()
@@ -68,7 +68,7 @@ func (r *copyFixture) compress(s *Snapshot, codec wire.Codec, spawn func(func())
 	return s.Compressed(codec, done)
 }
 
-// later collects the functions that it is to spawn.
+// later collects the functions passed to spawn.
 type later []func()
 
 func (l *later) spawn(f func()) { *l = append(*l, f) }
@@ -157,7 +157,7 @@ func TestMemoryIsReusedAfterLastRelease(t *testing.T) {
 	r.mustTake(2).Release()
 	a.Release()
 	if len(r.unused) != 0 {
-		t.Fatalf("frame 1 is given up while somebody sends it")
+		t.Fatalf("frame 1 was released while a link sends it")
 	}
 	b.Release()
 	r.put(3, 4000)
@@ -211,7 +211,7 @@ func TestFrameIsCompressedOnceForThreeLinks(t *testing.T) {
 				var u Decompressor
 				raw, err := u.Decompress(codec, len(s.Data), len(s.Data), f.Data)
 				if !ready || err != nil || !bytes.Equal(raw, want.Data) {
-					t.Errorf("got ready %v, %v, want the frame packed", ready, err)
+					t.Errorf("got ready %v, %v, want the frame compressed", ready, err)
 				}
 				forms[i] = f.Data
 			})
@@ -219,7 +219,7 @@ func TestFrameIsCompressedOnceForThreeLinks(t *testing.T) {
 		links.Wait()
 		packings.Wait()
 		if &forms[0][0] != &forms[1][0] || &forms[0][0] != &forms[2][0] || begun.Load() != 1 {
-			t.Errorf("codec %d: packed %d times, want once for all", codec, begun.Load())
+			t.Errorf("codec %d: compressed %d times, want once for all links", codec, begun.Load())
 		}
 		want.Release()
 		r.put(2, 200_000)
@@ -243,7 +243,7 @@ func TestReleaseDuringCompressionLeaksNothing(t *testing.T) {
 	r.put(2, 100_000)
 	r.mustTake(2).Release()
 	if len(r.unused) != 0 {
-		t.Fatal("frame 1 is given up while it is being packed")
+		t.Fatal("frame 1 was released during its compression")
 	}
 	todo[0]()
 	if called != 1 || len(r.unused) != 1 || len(r.unusedBytes) != 1 {
@@ -298,8 +298,7 @@ func TestSnapshotsAllocateNothingInSteadyState(t *testing.T) {
 	}
 }
 
-// Links that join and leave while a writer puts frames get whole frames, none older than
-// they requested.
+// Links that join and leave while a writer puts frames get whole frames, none older than the requested one.
 func TestManyLinksSeeWholeFrames(t *testing.T) {
 	const frames, size = 300, 20_000
 	r := newRing(t, size)

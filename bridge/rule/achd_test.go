@@ -63,10 +63,10 @@ func TestPatternsExcludeAchdHosts(t *testing.T) {
 		}
 	}
 	if _, no := (Mirrors{{Host: "*", Channel: "imu", Deny: true}}).Denial("achd://robot", "imu"); !no {
-		t.Errorf("a rule that denies * lets it in")
+		t.Errorf("deny rule for *: a mirror of achd://robot is allowed, want it denied")
 	}
 	if _, no := (Pushes{{Host: "*", Channel: "imu", Deny: true}}).Denial("imu", "achd://robot"); !no {
-		t.Errorf("a rule that denies * lets it out")
+		t.Errorf("deny rule for *: a push to achd://robot is allowed, want it denied")
 	}
 	if m := (Mirror{Host: "achd://robot", Channel: "imu"}); m.Covers("robot", "imu") || !m.Covers("achd://robot", "imu") {
 		t.Errorf("achd://robot is not achd://robot alone")

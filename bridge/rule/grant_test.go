@@ -28,7 +28,7 @@ func TestDenialsPrecedeFirstMatchingRule(t *testing.T) {
 		}
 	}
 	if rules.AnyPeer("secret.key") || !rules.AnyPeer("imu") {
-		t.Error("want secret.key offered to nobody, imu to somebody")
+		t.Error("want secret.key offered to no host, imu to some host")
 	}
 	if _, err := GrantTo("imu").For("joints", "pc"); !errors.Is(err, ErrNoGrant) {
 		t.Errorf("got %v, want %v", err, ErrNoGrant)

@@ -242,10 +242,10 @@ func TestAcceptRuleDecidesLateFramePolicyOfPush(t *testing.T) {
 		got, err := c.rule.ForPush(asked)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%+v asked for %+v: got %v, want an error with %q", c.rule, c.asked, err, c.err)
+				t.Errorf("rule %+v, request %+v: got %v, want an error with %q", c.rule, c.asked, err, c.err)
 			}
 		} else if err != nil || got.EffectiveLate() != c.want {
-			t.Errorf("%+v asked for %+v: got late %v, %v; want %v", c.rule, c.asked, got.EffectiveLate(), err, c.want)
+			t.Errorf("rule %+v, request %+v: got late %v, %v; want %v", c.rule, c.asked, got.EffectiveLate(), err, c.want)
 		}
 	}
 }

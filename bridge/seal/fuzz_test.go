@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What can be parsed has only one way to be written; nothing opens that was not sealed.
+// FuzzParse parses arbitrary bytes. A message that parses has only one encoding, and a message that was not sealed does
+// not open.
 func FuzzParse(f *testing.F) {
 	s := NewSealer(origin(1), nil)
 	genuine := mustSeal(f, s, frame(1, "data"))

@@ -48,5 +48,5 @@ func (k Key) aead() cipher.AEAD {
 	return gcm
 }
 
-// nonce is the buffer for the nonce of a frame. It is part of its user, so that it is allocated only once.
+// nonce is a buffer for the nonce of one frame. Sealer and Opener have a nonce each, so that no frame allocates one.
 type nonce [12]byte

@@ -14,7 +14,7 @@ import (
 	"achbridge/wire"
 )
 
-// origin makes the origin of a test: the same each time for one n.
+// origin returns the origin of a test. Equal n give equal origins.
 func origin(n byte) Origin {
 	o := Origin{Node: [16]byte{0xac, 15: n}}
 	for i := range o.Key.Secret {
@@ -119,7 +119,7 @@ func TestEveryChangedBitIsRejected(t *testing.T) {
 		if _, err := c.o.Open(nil, append(bytes.Clone(b), 0)); err == nil {
 			t.Errorf("%s: a byte more: no error", name)
 		}
-		if got, err := c.o.Open(nil, b); err != nil || !same(got, f) { // none of it has moved the opener
+		if got, err := c.o.Open(nil, b); err != nil || !same(got, f) { // rejected frames did not advance the opener
 			t.Errorf("%s: unchanged: got %+v, %v", name, got, err)
 		}
 	}
@@ -145,7 +145,7 @@ func TestReplayedAndOlderFramesAreRefused(t *testing.T) {
 func TestFramesBeforeSubscriptionAreRefused(t *testing.T) {
 	s := NewSealer(origin(1), nil)
 	before, newest := mustSeal(t, s, frame(1, "a")), mustSeal(t, s, frame(2, "b"))
-	o := NewOpener(origin(1), nil, s.Last()) // what the hub has is the debt
+	o := NewOpener(origin(1), nil, s.Last()) // the frame at the hub is the last value
 	if _, err := o.Open(nil, before); !errors.Is(err, ErrReplayed) {
 		t.Errorf("before: got %v, want ErrReplayed", err)
 	}
@@ -179,7 +179,7 @@ func TestFramesOfOtherOriginsAreRefused(t *testing.T) {
 	}
 }
 
-// What a host's key has signed for another purpose is no frame's signature, and the other way round.
+// A signature by a host's key for another purpose is not valid for a frame, nor the reverse.
 func TestSignaturesAreBoundToFrames(t *testing.T) {
 	private := hostKey(1)
 	b := mustSeal(t, NewSealer(origin(1), private), frame(1, "a"))

@@ -19,9 +19,9 @@ type vector struct {
 	sealed []byte
 }
 
-// fields are those of a vector; what is absent is zero.
+// fields has the fields of a vector. A missing field is zero.
 type fields struct {
-	KeyID, Secret, Node, Seed string // hex; Seed of the signing key, or nothing
+	KeyID, Secret, Node, Seed string // hex; Seed is that of the signing key, "" without one
 	Counter, Epoch, Seq       uint64
 	Captured                  time.Duration
 	Owed                      bool
@@ -55,7 +55,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// ends makes the sealer and the opener of a vector.
+// ends returns the origin, the sealer and the opener of a vector.
 func (w fields) ends(t *testing.T) (Origin, *Sealer, *Opener) {
 	var o Origin
 	copy(o.Key.ID[:], unhex(t, w.KeyID))

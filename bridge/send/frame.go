@@ -27,7 +27,7 @@ type frame struct {
 	seq         uint64
 	captured    time.Duration // 0: unknown
 	before      time.Duration // capture time of the frame that was loaded before it
-	isLastValue bool          // it is sent although it is past its budget, since the mirror has nothing newer
+	isLastValue bool          // sent even past the frame's budget, since the mirror has no newer frame
 	isRepeat    bool          // the peer had it before: the mirror counts it, not the book
 	hasLeft     bool          // a packet of it has left
 	hasLost     bool          // a packet of it was lost
@@ -48,7 +48,7 @@ type phase int
 
 const (
 	settled phase = iota // nothing is left to do: there is no frame, or it arrived, or was given up
-	packing              // it is being compressed
+	packing              // the frame is being compressed
 	waiting              // packets of it wait to leave
 	sent                 // all of it has left, and feedback is missing
 )

@@ -18,7 +18,7 @@ func TestFramePhases(t *testing.T) {
 	events := []struct {
 		name string
 		do   func(f *frame, size int)
-		next [sent + 1]phase // by the phase before
+		next [sent + 1]phase // next phase, indexed by the phase before
 	}{
 		{"load", func(f *frame, size int) {
 			f.begin(f.seq+1, size, 0, false)
@@ -60,7 +60,7 @@ func TestFramePhases(t *testing.T) {
 	}
 }
 
-// TestSentWholeFrameDoesNotBlockNext compares what a small and a large frame let the next one do.
+// A frame of one packet does not block the next frame once sent; a frame of several packets does.
 func TestSentWholeFrameDoesNotBlockNext(t *testing.T) {
 	for size, want := range map[int]bool{10: false, 1000: true} {
 		f := &frame{}

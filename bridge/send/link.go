@@ -90,7 +90,7 @@ func NewLink(cfg Config, now time.Duration) *Link {
 func (l *Link) Wake() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // it is to wake up already
+	default: // a wake is pending already
 	}
 }
 

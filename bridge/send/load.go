@@ -60,7 +60,7 @@ func (l *Link) reportTrouble(sub *Subscription) {
 func (sub *Subscription) copy(at ring.Arrival, now time.Duration, room int, rate float64) bool {
 	s := &sub.source
 	n, err := s.reader.TryNext(s.spare)
-	for tries := 0; errors.Is(err, io.ErrShortBuffer) && tries < 3; tries++ { // they may grow meanwhile
+	for tries := 0; errors.Is(err, io.ErrShortBuffer) && tries < 3; tries++ { // frames may grow meanwhile
 		if n+wire.MaxFrameOverhead > room {
 			return false
 		}

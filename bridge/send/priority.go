@@ -128,8 +128,8 @@ func (sub *Subscription) giveUp() {
 	sub.current.settle()
 }
 
-// offer reports whether there is something to send, at which priority, and how urgent
-// it is among equals: the square of the time by which it makes the mirror younger, per
+// offer reports whether there is a frame to send, its priority, and its urgency among equal
+// priorities. The urgency is the square of the time by which the frame makes the mirror younger, per
 // byte. Sending in that order gives every channel a share of the link in proportion to
 // the square root of its frames' size, which makes the sum of all ages least.
 func (sub *Subscription) offer(now time.Duration) (t queued, ok bool) {
@@ -197,7 +197,7 @@ func (sub *Subscription) resend(have uint64) {
 		return
 	}
 	switch {
-	case f.hasLeft && f.data == nil: // its memory was wanted for others
+	case f.hasLeft && f.data == nil: // the frame's memory was taken for other frames
 		sub.book.Sent--
 		f.hasLeft, sub.loaded, sub.arrived = false, newest-1, have
 	case f.hasLeft:

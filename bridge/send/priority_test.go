@@ -16,8 +16,8 @@ import (
 
 const ms = time.Millisecond
 
-// waits is a subscription that always has a newer frame of size bytes to send,
-// and whose mirror's frame was captured at had.
+// waits returns a subscription that always has a newer frame of size bytes to send. The mirror's frame was captured at
+// had.
 func waits(level, size int, had time.Duration) *Subscription {
 	return &Subscription{
 		qos: rule.QoS{Priority: rule.Priority(level + 1)}, book: &ledger.Book{},
@@ -25,7 +25,7 @@ func waits(level, size int, had time.Duration) *Subscription {
 	}
 }
 
-// linkOf is a link with these subscriptions.
+// linkOf returns a link with these subscriptions.
 func linkOf(list ...*Subscription) *Link {
 	l := &Link{}
 	l.control = pacing.NewPacer(&l.flight, nil)
@@ -49,7 +49,7 @@ func TestQueueOrderIsPriorityThenAgeSquaredPerByte(t *testing.T) {
 	want := []*Subscription{
 		waits(7, 1000, now-ms),
 		waits(6, 100, now-9*ms),
-		waits(4, 1000-entryOverhead, now-41*ms),   // 1.68 of what the next ones have
+		waits(4, 1000-entryOverhead, now-41*ms),   // 1.68 times the age squared per byte of the next
 		waits(4, 250-entryOverhead, now-20*ms),    // 1.6
 		waits(4, 1000-entryOverhead, now-20*ms),   // 0.4
 		waits(4, 10_000-entryOverhead, now-60*ms), // 0.36
@@ -99,7 +99,7 @@ func TestLowerPrioritiesHaveGuaranteedShare(t *testing.T) {
 		l.shares.sent(&queue, [levels]int{}, shareDue)
 	}
 	for level, got := range bytes[:levels-1] {
-		// It gets 5 % of what more urgent ones send: of all but its own, the lowest.
+		// A priority gets 5 % of the bytes of higher ones. For the lowest, these are all bytes but its own.
 		if got < 0.033 || got > lowerShare {
 			t.Errorf("priority %d got %.1f %% of the bytes, want nearly %.0f %%", level, 100*got, 100*lowerShare)
 		}
@@ -126,13 +126,13 @@ func TestIdlePriorityEarnsNoShare(t *testing.T) {
 	l.activate(seldom)
 	for i := range 19 {
 		if l.fillQueue(&queue, now); queue.entries[0].sub == seldom {
-			t.Fatalf("it goes first after %d packets, on a share from before it waited", i)
+			t.Fatalf("priority 0 goes first after %d packets, want no share for its idle time", i)
 		}
 		l.shares.sent(&queue, [levels]int{}, shareDue)
 	}
 }
 
-// The datagram is one of a lower priority's turn, but mostly filled by others.
+// A datagram is sent in the turn of a lower priority, but frames of other priorities use most of it.
 func TestPriorityPaysForSentBytes(t *testing.T) {
 	s := shares{0: 1200, 4: 600}
 	s.sent(&queue{entries: make([]queued, 3), level: 0, waits: [levels]bool{0: true, 4: true, 7: true}}, [levels]int{0: 90, 4: 300, 7: 700}, 1150)
@@ -141,8 +141,8 @@ func TestPriorityPaysForSentBytes(t *testing.T) {
 	}
 }
 
-// Age squared per byte gives channels that always have something newer a rate
-// that goes with the inverse root of their frames' size.
+// With age squared per byte, channels that always have a newer frame get rates proportional to the inverse square root
+// of their frame sizes.
 func TestEqualPrioritiesShareByRootOfFrameSize(t *testing.T) {
 	const small, large = 300, 4800
 	now := time.Second
@@ -165,8 +165,8 @@ func TestEqualPrioritiesShareByRootOfFrameSize(t *testing.T) {
 	}
 }
 
-// Its copy was made in the meantime: as long as it may not be loaded it must not be offered
-// either, or the pump goes round and round.
+// The channel's frame is copied already, but must not be loaded while memory is reserved for other channels. It must not
+// be offered either, or the send loop would not stop.
 func TestEvictedChannelOffersNoFrame(t *testing.T) {
 	now := time.Second
 	sub := waits(0, 100_000, 0)

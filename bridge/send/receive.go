@@ -42,7 +42,7 @@ func (l *Link) DropInbound(id uint32) {
 	delete(l.receiver.inbound, id)
 	l.receiver.mu.Unlock()
 	if stream != nil {
-		stream.Stop() // it holds memory
+		stream.Stop() // an open stream holds memory
 	}
 }
 
@@ -107,7 +107,7 @@ func (l *Link) take(d wire.Datagram, size int, now time.Duration) {
 			feedback, reported = e.Feedback(), true
 		}
 	}
-	if empty { // it asks for nothing but an answer
+	if empty { // an empty datagram only requests feedback
 		cargo = delivery.Frames
 	}
 	l.mu.Lock()

@@ -16,7 +16,7 @@ type source struct {
 	clock    ring.Clock
 	arrivals *ring.Arrivals
 	copies   *ring.Snapshots // of the channel's large frames
-	user     *ring.User      // its place in copies
+	user     *ring.User      // the subscription's use of copies
 	request  ring.SnapshotRequest
 	buf      []byte // the current frame, if it is small
 	spare    []byte // what the next small frame is read into

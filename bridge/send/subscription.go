@@ -37,8 +37,8 @@ type Subscription struct {
 type activity int
 
 const (
-	idle   activity = iota // it has nothing to send
-	active                 // it is in Link.active
+	idle   activity = iota // the subscription has nothing to send
+	active                 // the subscription is in Link.active
 	ended
 )
 

@@ -15,12 +15,12 @@ import (
 	"achbridge/wire"
 )
 
-// testClock stands at a time at which the source has just looked.
+// testClock returns a clock that is stopped at now, when the source has just polled.
 func testClock(now time.Duration) ring.Clock {
 	return ring.Clock{Now: func() time.Duration { return now }, Looked: func() time.Duration { return now }}
 }
 
-// testDir is a directory of channels that ends with the test.
+// testDir returns a channel directory that is removed when the test ends.
 func testDir(t *testing.T) localach.Dir {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "send-test-")
@@ -31,17 +31,17 @@ func testDir(t *testing.T) localach.Dir {
 	return localach.Dir(dir)
 }
 
-// testRequest asks for a channel on behalf of a peer that has no frame of it.
+// testRequest returns the request of a peer that has no frame of the channel.
 func testRequest(ch *localach.Channel, qos rule.QoS, clock ring.Clock) Request {
 	return Request{ID: 1, Channel: ch, Copies: testSnapshots(ch, clock), QoS: qos, Book: &ledger.Book{}}
 }
 
-// testSnapshots are the snapshots of a channel without a node.
+// testSnapshots returns the snapshots of a channel without a node.
 func testSnapshots(ch *localach.Channel, clock ring.Clock) *ring.Snapshots {
 	return ring.NewSnapshots(ch, &ring.Resources{Budget: ring.NewBudget(ring.DefaultBudget), Now: clock.Now})
 }
 
-// lateSource begins to look when one more frame has been put.
+// lateSource puts one more frame before it begins to poll.
 type lateSource struct{ w *localach.Writer }
 
 func (lateSource) Changes(context.Context, func(localach.Event)) error { return nil }
@@ -53,7 +53,7 @@ func (s lateSource) NewData(*localach.Channel, func(uint64)) func() {
 
 func (lateSource) Looked() time.Time { return time.Now() }
 
-// A daemon that was stopped sees only now what came meanwhile.
+// A daemon that was stopped notices only afterwards which frames were put meanwhile.
 func TestCommandNoticedLateHasEarliestCaptureTime(t *testing.T) {
 	ch, err := testDir(t).Create("goal", localach.CreateConfig{})
 	if err != nil {
@@ -88,8 +88,8 @@ func TestCommandNoticedLateHasEarliestCaptureTime(t *testing.T) {
 	}
 }
 
-// loaded is a subscription whose newest frame is about to leave. It was put
-// when the subscription had begun, and read before it was noticed.
+// loaded returns a subscription that is about to send its newest frame. The frame was put after the subscription began,
+// and read before it was noticed.
 func loaded(t *testing.T) (*Subscription, *ledger.Book) {
 	t.Helper()
 	ch, err := testDir(t).Create("imu", localach.CreateConfig{})
@@ -126,7 +126,7 @@ func TestFrameReadBeforeNoticeIsOffered(t *testing.T) {
 	}
 }
 
-// A packet that was late and given up is sent again; when both come to an end, one arrived.
+// A frame is retransmitted because its packet is late. Then the first packet arrives, and the second is lost.
 func TestLostRetransmissionOfArrivedFrameIsNoLoss(t *testing.T) {
 	sub, b := loaded(t)
 	sub.leave(&sub.current, time.Second)
@@ -140,7 +140,7 @@ func TestLostRetransmissionOfArrivedFrameIsNoLoss(t *testing.T) {
 	}
 }
 
-// TestSubscriptionActivity walks a subscription through its phases. Nothing activates it once it has ended.
+// An ended subscription must not become active again.
 func TestSubscriptionActivity(t *testing.T) {
 	sub, _ := loaded(t)
 	other, _ := loaded(t)

@@ -136,7 +136,7 @@ func (j *Journal) Since(after uint64) (list []Event, missed uint64, more <-chan 
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if after > j.last {
-		after = 0 // it belongs to another incarnation of the daemon
+		after = 0 // the number is from another incarnation of the daemon
 	}
 	oldest := max(j.last, KeptEvents) - KeptEvents + 1
 	if first := after + 1; first < oldest {

@@ -280,7 +280,7 @@ type RemoteChannel struct {
 	Addrs      []string `json:"addrs"`
 	MirroredAs string   `json:"mirrored_as"`
 	Way        Way      `json:"way,omitempty"`    // route of the link with its host; empty if the channel is only announced
-	Closed     bool     `json:"closed,omitempty"` // its host does not let this host read it
+	Closed     bool     `json:"closed,omitempty"` // the origin's rules deny this host the channel
 	// Unproved reports that the announcement uses the name of a host that has proven to be another node.
 	Unproved bool `json:"unproved,omitempty"`
 	// CopyAt is the same as in Link.

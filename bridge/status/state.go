@@ -64,7 +64,7 @@ type Health string
 const (
 	HealthLive    Health = "live"    // frames arrive in time
 	HealthLate    Health = "late"    // frames arrive past the budget, or the next one is overdue by more than the budget
-	HealthWaiting Health = "waiting" // its origin is not linked, is silent, or does not offer the channel
+	HealthWaiting Health = "waiting" // the origin is not linked, is silent, or does not offer the channel
 	HealthStale   Health = "stale"   // no frame arrived in time within its deadline
 	HealthRefused Health = "refused" // a rule, its file or another writer prevents it
 )

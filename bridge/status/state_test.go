@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A newer daemon may have states and transports that an older client does not know.
+// A newer daemon may report states and transports that an older client does not know.
 func TestUnknownValuesRoundTrip(t *testing.T) {
 	type told struct {
 		Mirror MirrorState `json:"mirror"`

@@ -16,14 +16,14 @@ const oneWay = 5 * time.Millisecond
 // forgedPort marks addresses that can be sent from and never reached.
 const forgedPort = 666
 
-// air is the emulated network between the links of the nodes.
+// air is the emulated network between nodes.
 type air struct {
 	simnet.PerfectRouter
 
 	mu               sync.Mutex
 	dice             *rand.Rand
 	loss             float64              // share of the packets that get lost
-	missing          int                  // which packet gets lost, counted from now; 0 is none
+	missing          int                  // number of the packet to lose, counted from now; 0 means none
 	rate             int                  // rate of the bottleneck before each node, bytes a second; 0 means no bottleneck
 	busy             map[string]time.Time // time until which the bottleneck of a receiver has packets queued
 	journey          map[arrival]time.Duration
@@ -63,14 +63,14 @@ func (a *air) SendPacket(p simnet.Packet) error {
 	return a.PerfectRouter.SendPacket(p)
 }
 
-// lie makes all packets of a node say from now on that they come from a victim.
+// lie gives all further packets of a node the source address of a victim.
 func (a *air) lie(node, victim net.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.liar, a.victim = node.String(), victim
 }
 
-// lies returns how many bytes were sent in the victim's name, and to it.
+// lies returns the bytes that were sent with the victim's address, and to the victim.
 func (a *air) lies() (from, to int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,28 +112,28 @@ func (a *air) translate(inside, outside net.Addr) {
 	a.nat[inside.String()] = outside
 }
 
-// outside returns the address that others see of a node.
+// outside returns the address of a node behind its NAT.
 func (a *air) outside(inside net.Addr) net.Addr {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.nat[inside.String()]
 }
 
-// lose makes the air lose a share of the packets from now on; 1 cuts all ties.
+// lose sets the share of further packets that are lost; 1 means all.
 func (a *air) lose(share float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.loss = share
 }
 
-// loseOne makes the air lose the nth packet from now on, 1 being the next.
+// loseOne loses the nth packet from now on; 1 means the next.
 func (a *air) loseOne(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.missing = n
 }
 
-// narrow puts a bottleneck with an endless queue before each node.
+// narrow adds a bottleneck with an unlimited queue before each node.
 func (a *air) narrow(bytesPerSecond int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -157,8 +157,7 @@ func (a *air) delay(p simnet.Packet) time.Duration {
 	return d
 }
 
-// arrivedAfter returns how long the packet was on its way that arrives at a node
-// now, through a bottleneck.
+// arrivedAfter returns the one-way delay of the packet that arrives at a node now, through a bottleneck.
 func (a *air) arrivedAfter(to net.Addr) (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -41,7 +41,7 @@ func issued(t testing.TB, a trust.Authority, host string) Config {
 	return Config{Key: key, Node: key.Node(), Host: host}
 }
 
-// revoked is the list of that number which has the certificates of keys.
+// revoked returns a list with this number that revokes the certificates of keys.
 func revoked(t testing.TB, a trust.Authority, number uint64, keys ...trust.Key) *trust.Revocations {
 	t.Helper()
 	var serials []string
@@ -84,7 +84,7 @@ func forge(t *testing.T, a trust.Authority, change func(*forgery)) tls.Certifica
 	return own
 }
 
-// pairIn returns the certificate of an authority and its secret, as its file has them.
+// pairIn returns the certificate of an authority and its secret key, both read from the authority's file.
 func pairIn(t *testing.T, a trust.Authority) (*x509.Certificate, ed25519.PrivateKey) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "authority")
@@ -113,7 +113,7 @@ func parseLeaf(t *testing.T, der []byte) *x509.Certificate {
 	return cert
 }
 
-// The same over the network: each protocol hands over the whole chain.
+// Both protocols must pass the whole chain of certificates to package trust, which refuses forged ones.
 func TestForgedChainsAreRefusedInHandshake(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*forgery)
@@ -138,7 +138,7 @@ func TestForgedChainsAreRefusedInHandshake(t *testing.T) {
 				},
 				"sctp": func(t *testing.T, l *lab, pc *Endpoint, c tls.Certificate) {
 					if err := dialDTLS(t, l, pc, dtls.WithCertificates(c)); err == nil {
-						t.Error("the stranger heard something")
+						t.Error("the unknown peer received a message, want none")
 					}
 				},
 			}
@@ -156,7 +156,7 @@ func TestForgedChainsAreRefusedInHandshake(t *testing.T) {
 				if chain, err := trust.ParseChain(sound.Certificate); err != nil {
 					t.Error(err)
 				} else if _, err := pc.trusted().Verify(chain); err != nil {
-					t.Errorf("what is no forgery: %v", err)
+					t.Errorf("valid chain: got %v, want it accepted", err)
 				}
 				before := len(l.logs[pc].lines(""))
 				dial[map[bool]string{true: "sctp", false: "quic"}[pc.sctp != nil]](t, l, pc, forge(t, a, c.change))
@@ -223,7 +223,7 @@ func TestHostsSignWithCertificateKeys(t *testing.T) {
 	})
 }
 
-// When a host's certificate ends, so do its sessions.
+// Review ends the sessions of hosts whose certificates have expired.
 func TestReviewEndsSessionsOfExpiredCertificates(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		a := newAuthority(t)
@@ -273,8 +273,8 @@ func TestRevocationEndsOnlySessionsOfRevokedHost(t *testing.T) {
 	})
 }
 
-// Regardless of which end dials, both must get the reason why a certificate is refused, and whose
-// it is. Neither may report a member of another network.
+// Regardless of which end dials, both ends must get the reason of the refusal and the owner of the certificate. Neither
+// end may report a member of another network.
 func TestCertificateRefusalReasonReachesBothEnds(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// benchPair is a session over loopback sockets.
+// benchPair returns both ends of a session over loopback sockets.
 func benchPair(b *testing.B) (robot, pc *session.Session) {
 	key := trust.NewKey()
 	var ends []*Endpoint
@@ -32,7 +32,7 @@ func benchPair(b *testing.B) (robot, pc *session.Session) {
 	return robot, pc
 }
 
-// BenchmarkDatagramRoundTrip is one datagram of an IMU's size at a time.
+// BenchmarkDatagramRoundTrip sends one datagram of an IMU's size at a time, and waits for the reply.
 func BenchmarkDatagramRoundTrip(b *testing.B) {
 	robot, pc := benchPair(b)
 	go func() {

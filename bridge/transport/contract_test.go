@@ -17,13 +17,13 @@ import (
 	"achbridge/testnet/need"
 )
 
-// stage is the least that a scenario needs. Each has what the ones before it have.
+// stage is the minimum environment of a scenario. Each stage includes those before it.
 type stage int
 
 const (
 	onSessions  stage = iota // a pair of sessions
 	onEndpoints              // endpoints with sockets, keys and logs
-	onAir                    // a network that can be cut and loses, time that costs nothing
+	onAir                    // an emulated network with cuts and loss, in virtual time
 )
 
 // contract has the scenarios that every transport must pass. They use only the exported methods.
@@ -90,7 +90,7 @@ func TestTransportsKeepContract(t *testing.T) {
 	}
 }
 
-// With real sockets every day what is of endpoints; what sessions carry is in real daemons' tests too.
+// The scenarios of endpoints run with real sockets in every run. Tests with real daemons cover the data of sessions.
 func TestTransportsKeepContractOnLoopback(t *testing.T) {
 	before := openDescriptors(t)
 	for _, c := range contract {
@@ -121,7 +121,7 @@ func TestPipeKeepsContract(t *testing.T) {
 	}
 }
 
-// openDescriptors counts them, after the runtime's poller has its own.
+// openDescriptors returns the number of open file descriptors, including that of the runtime's poller.
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -164,9 +164,9 @@ func bothEndsKnowEachOther(t *testing.T, l *lab) {
 func wrongKeyIsRefused(t *testing.T, l *lab) {
 	ours := l.node(t, "robot")
 	theirs := l.start(t, Config{Key: l.keys[1], Node: nodeOf("spy"), Host: "spy"})
-	dials := 3 // within one second: one line
+	dials := 3 // within one second, in which at most one line is logged
 	if l.air == nil {
-		dials = 1 // in real time, which may take longer
+		dials = 1 // three dials in real time may take more than a second, and then log a second line
 	}
 	for range dials {
 		s, err := theirs.Dial(t.Context(), ours.LocalAddrs())
@@ -283,11 +283,11 @@ func unacceptedSessions(t *testing.T, l *lab) {
 	var dialled []*session.Session
 	for range maxArrivals + 1 {
 		s, err := pcEnd.Dial(t.Context(), robotEnd.LocalAddrs())
-		if refused = cmp.Or(refused, err); err == nil { // the welcome may come before the closing
+		if refused = cmp.Or(refused, err); err == nil { // the welcome may arrive before the close
 			dialled = append(dialled, s)
 		}
 	}
-	await.True(t, "one is turned away", func() bool { // in real time perhaps not the last
+	await.True(t, "one is turned away", func() bool { // in real time perhaps not the last session
 		for _, s := range dialled {
 			refused = cmp.Or(refused, s.Err())
 		}

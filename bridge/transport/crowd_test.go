@@ -14,8 +14,7 @@ import (
 	"achbridge/bridge/transport/quic"
 )
 
-// dialAsANodeDoes dials as package bridge does, until there is a session, and returns
-// how long that took and how many dials failed.
+// dialAsANodeDoes dials like package bridge until it has a session. It returns the time and the number of failed dials.
 func dialAsANodeDoes(ctx context.Context, from, to *Endpoint) (took time.Duration, failed int, err error) {
 	begun := time.Now()
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
@@ -192,7 +191,7 @@ func TestIncompleteClientHelloIsDroppedUnderLoad(t *testing.T) {
 				t.Errorf("pending: got %d, want %d", pending, want)
 			}
 			if got := going.Load(); want == 0 && got != 0 {
-				t.Errorf("%d were not told", got)
+				t.Errorf("got %d peers without a refusal, want none", got)
 			}
 		})(t)
 	}

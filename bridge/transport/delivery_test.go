@@ -32,7 +32,7 @@ func controlCarriesAMebibyte(t *testing.T, l *lab) {
 			t.Error("control message arrived changed")
 		}
 	}
-	// Packets that had grown by now would be lost on the next, smaller path.
+	// Larger packets would be lost if the path changed to one with a smaller MTU.
 	if got := pc.MaxDatagram(); got != limit {
 		t.Errorf("largest datagram: got %d bytes, want %d as at first", got, limit)
 	}
@@ -93,8 +93,8 @@ func burstArrivesWhole(t *testing.T, l *lab) {
 	}
 }
 
-// floodDoesNotStop sends far more than the reader takes: datagrams are lost, the
-// control stream and the session live on.
+// floodDoesNotStop sends far more datagrams than the reader reads. Datagrams are lost, but the control stream and the
+// session must continue.
 func floodDoesNotStop(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
 	for range 2000 {
@@ -108,7 +108,7 @@ func floodDoesNotStop(t *testing.T, l *lab) {
 	}
 }
 
-// controlWorks checks that a word gets through, from one end to the other.
+// controlWorks checks that a control message arrives at the other end.
 func controlWorks(t *testing.T, from, to *session.Session) {
 	t.Helper()
 	if _, err := from.Control().Write([]byte("still here")); err != nil {

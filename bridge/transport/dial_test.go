@@ -64,14 +64,13 @@ func TestDialReturnsErrorOfBothTransports(t *testing.T) {
 	})
 }
 
-// bothNodes starts two nodes with both transports, between whom packets to one port
-// of the first get lost.
+// bothNodes starts two nodes with both transports. Packets to the filtered port of the first node are lost.
 func bothNodes(t *testing.T, filtered int) (robot, pc *Endpoint) {
 	robot, pc, _ = nodesOnTestnet(t, filtered)
 	return robot, pc
 }
 
-// nodesOnTestnet is bothNodes, with their network.
+// nodesOnTestnet is like bothNodes and also returns the network.
 func nodesOnTestnet(t *testing.T, filtered int) (robot, pc *Endpoint, n *testnet.Network) {
 	n = testnet.NewNetwork(1)
 	key := trust.NewKey()
@@ -99,7 +98,7 @@ func nodesOnTestnet(t *testing.T, filtered int) (robot, pc *Endpoint, n *testnet
 	return start("robot"), start("pc"), n
 }
 
-// filterConn loses what is sent to a port.
+// filterConn drops packets to a port.
 type filterConn struct {
 	net.PacketConn
 	port int
@@ -112,7 +111,7 @@ func (c filterConn) WriteTo(b []byte, to net.Addr) (int, error) {
 	return c.PacketConn.WriteTo(b, to)
 }
 
-// Whatever part of the handshake gets lost.
+// Dial must succeed if any packet of the handshake is lost.
 func TestDialSurvivesLoss(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {

@@ -115,7 +115,7 @@ func TestAdvancedHandshakeKeepsPlace(t *testing.T) {
 			d.from(fmt.Sprintf("10.0.0.%d", 3+i), session.AtHandshake)
 		}
 		if d.gone["10.0.0.1"] != 0 || d.gone["10.0.0.2"] != 1 {
-			t.Errorf("made room: got %v, want the stranger alone, and not the member before it", d.gone)
+			t.Errorf("dropped: got %v, want only the unknown peer, not the older member", d.gone)
 		}
 		for i := range 2 * maxGreetings {
 			d.from(fmt.Sprintf("10.0.9.%d", i%250+1), session.AtGreeting)

@@ -66,8 +66,8 @@ func (d hubDoor) Dial(ctx context.Context, addr net.Addr) (*session.Session, err
 	return d.self.hub.Dial(ctx, here)
 }
 
-// flow is one end of a stream in virtual time: bytes arrive in order, after oneWay, and not
-// at all while the air loses everything. At most maxFlow bytes are under way.
+// flow is one end of a byte stream in virtual time. Bytes arrive in order, after oneWay, but not while the air loses all
+// packets. At most maxFlow bytes are in transit.
 type flow struct {
 	in, out     *flowHalf
 	remote      net.Addr
@@ -83,7 +83,7 @@ type flowHalf struct {
 	mu     sync.Mutex
 	bytes  bytes.Buffer // arrived
 	onWay  int
-	queue  []func()      // what arrives, in order: of timers that end together, any may be the first
+	queue  []func()      // pending arrivals in order, since timers of the same time fire in any order
 	shut   bool          // the writer has closed it
 	ended  bool          // shut, and all data has arrived
 	closed bool          // the reader has closed it
@@ -203,7 +203,7 @@ func (f *flow) Write(b []byte) (written int, err error) {
 	return written, nil
 }
 
-// arrive does do when what is sent now arrives, if it does. Needs mu.
+// arrive calls do when bytes sent now would arrive, unless they are lost. mu must be held.
 func (h *flowHalf) arrive(do func()) {
 	h.air.mu.Lock()
 	lost := h.air.loss == 1

@@ -16,8 +16,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// notThroughHub are the scenarios of the contract that a session through a hub cannot or
-// need not keep.
+// notThroughHub lists the scenarios of the contract that do not apply to sessions through a hub.
 var notThroughHub = map[string]string{
 	"OwnNodeIsRefusedWhateverIsLost":   "a stream loses nothing",
 	"DatagramsUpToTheLimitArrive":      "no datagrams",
@@ -71,7 +70,7 @@ func TestQuietSessionThroughHubStaysAlive(t *testing.T) {
 	})(t)
 }
 
-// Data that the layer above sends each second makes pings unnecessary.
+// Control messages each second make pings unnecessary.
 func TestBusySessionThroughHubPingsRarely(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot, pc := l.pair(t)
@@ -172,7 +171,7 @@ type hostAddr string
 func (hostAddr) Network() string  { return "hub" }
 func (a hostAddr) String() string { return string(a) }
 
-// A host that opens handshake after handshake loses its own.
+// A host that opens too many handshakes loses only its own.
 func TestHandshakeLimitAppliesPerHubHost(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot, pc := l.node(t, "robot"), l.node(t, "pc")
@@ -235,7 +234,7 @@ func TestHandshakeChangedByHubFails(t *testing.T) {
 			if err == nil {
 				time.Sleep(overtls.PingPeriod)
 				alive = s.Err() == nil
-				s.Close("") // then no more data is written
+				s.Close("") // so that the session writes no more data
 			}
 			if alive && passed > at {
 				t.Errorf("byte %d of %d changed: a session", at, passed)

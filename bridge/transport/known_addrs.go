@@ -61,9 +61,9 @@ func (a *knownAddrs) ends(addr, last netip.Addr) {
 	}
 }
 
-// note adds more to the open sessions of addr. It ignores peers without an IP address, which are
-// behind a hub.
-func (a *knownAddrs) note(addr netip.Addr, more int) {
+// note adds delta to the number of open sessions with addr, and records the time of the last use. It
+// ignores peers without an IP address, which are behind a hub.
+func (a *knownAddrs) note(addr netip.Addr, delta int) {
 	if !addr.IsValid() {
 		return
 	}
@@ -72,7 +72,7 @@ func (a *knownAddrs) note(addr netip.Addr, more int) {
 	if a.linked == nil {
 		a.linked = make(map[netip.Addr]linkedAt)
 	}
-	a.linked[addr] = linkedAt{a.linked[addr].live + more, time.Now()}
+	a.linked[addr] = linkedAt{a.linked[addr].live + delta, time.Now()}
 	if len(a.linked) > maxKnownAddrs {
 		a.forget()
 	}

@@ -23,7 +23,7 @@ import (
 type lab struct {
 	listen func(net.PacketConn, Config) (*Endpoint, error) // the transport under test
 	bind   func(*testing.T, netip.AddrPort) net.PacketConn
-	air    *air // what is between the nodes; nil where that is out of our hands
+	air    *air // emulated network between the nodes; nil on the loopback interface
 	// pair is a session between two new nodes: robot, which listened, and pc, which
 	// dialled.
 	pair func(*testing.T) (robot, pc *session.Session)
@@ -54,7 +54,7 @@ func inBubble(listen func(net.PacketConn, Config) (*Endpoint, error), s scenario
 				addr := net.UDPAddrFromAddrPort(at)
 				conn := simnet.NewBlockingSimConn(addr, link)
 				link.Start()
-				air.AddNode(addr, link) // only now: packets for an earlier owner are on their way
+				air.AddNode(addr, link) // after Start, since packets to a former owner of the address may arrive at once
 				links = append(links, link)
 				return conn
 			}
@@ -140,7 +140,7 @@ func (l *lab) startAt(t *testing.T, at netip.AddrPort, cfg Config) *Endpoint {
 	return e
 }
 
-// crash ends an endpoint as SIGKILL would: its socket is gone and no word is said.
+// crash ends an endpoint as SIGKILL would. It closes the socket without a goodbye.
 func (l *lab) crash(e *Endpoint) netip.AddrPort {
 	at := e.localAddr().(*net.UDPAddr).AddrPort()
 	l.sockets[e].Close()
@@ -171,14 +171,14 @@ func waitDone(t *testing.T, s *session.Session) error {
 	return s.Err()
 }
 
-// nodeOf gives every host name a node id of its own.
+// nodeOf returns a node id that is unique for the host name.
 func nodeOf(host string) trust.NodeID {
 	n := trust.NodeID{0: 0xac}
 	copy(n[1:], host)
 	return n
 }
 
-// logs keeps what was logged.
+// logs collects log output.
 type logs struct{ await.Log }
 
 // lines returns the lines that contain text.
@@ -192,5 +192,5 @@ func (b *logs) lines(text string) []string {
 	return found
 }
 
-// localAddr returns the local address of an endpoint, that for QUIC if it has both.
+// localAddr returns the local address of an endpoint. If the endpoint has two, it returns that for QUIC.
 func (e *Endpoint) localAddr() net.Addr { return cmp.Or(e.addrs.QUIC, e.addrs.SCTP) }

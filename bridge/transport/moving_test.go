@@ -24,7 +24,7 @@ func movedPeerKeepsSession(t *testing.T, l *lab) {
 		if got, err := receive(t, robot); err != nil || string(got) != "from elsewhere" {
 			t.Fatalf("receive: got %q, %v", got, err)
 		}
-		time.Sleep(4*oneWay - time.Since(moved)) // once asked there, it has answered
+		time.Sleep(4*oneWay - time.Since(moved)) // the new address is verified by then
 		if err := robot.SendDatagram([]byte("to elsewhere")); err != nil {
 			t.Fatal(err)
 		}

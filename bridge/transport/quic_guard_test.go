@@ -32,7 +32,7 @@ func TestForgedAddressesDoNotBlockMembers(t *testing.T) {
 		cancel()
 		time.Sleep(3 * session.HandshakeTimeout)
 		if lines := l.logs[robot].lines(""); len(lines) != 0 {
-			t.Errorf("log: got %q, want nothing about addresses nobody is at", lines)
+			t.Errorf("log: got %q, want nothing about forged addresses", lines)
 		}
 	})(t)
 }

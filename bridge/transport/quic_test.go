@@ -12,7 +12,7 @@ import (
 func TestPeerWithoutDatagramsIsRefused(t *testing.T) {
 	withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
 		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"}))
-		s.conf.EnableDatagrams = false // quic-go knows no smaller number but none
+		s.conf.EnableDatagrams = false // quic-go has no other way to announce a smaller size
 		conn, err := s.dial(t, robot)
 		if err == nil {
 			err = askForWelcome(t, conn)

@@ -24,7 +24,7 @@ func overBoth(t *testing.T, s scenario) {
 	t.Run("sctp", inBubble(listenOverSCTP, s))
 }
 
-// overAll is overBoth, and through a hub.
+// overAll runs a scenario like overBoth, and through a hub.
 func overAll(t *testing.T, s scenario) {
 	overBoth(t, s)
 	t.Run("hub", throughHub(s))
@@ -38,7 +38,7 @@ func setKey(t *testing.T, e *Endpoint, key trust.Key) {
 	}
 }
 
-// Each step of a change of keys reaches one host before the other.
+// Each step of a key rotation reaches one host before the other. The hosts must be able to connect after each step.
 func TestKeyRotationKeepsHostsConnected(t *testing.T) {
 	overAll(t, func(t *testing.T, l *lab) {
 		old, next := l.keys[0], l.keys[1]

@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// restart ends the node at an address without a word, and starts another there.
+// restart ends a node without a goodbye, and starts another at the same address.
 func (l *lab) restart(t *testing.T, e *Endpoint, cfg Config) *Endpoint {
 	t.Helper()
 	return l.startAt(t, l.crash(e), cfg)
@@ -59,10 +59,10 @@ func TestRestartIsDetectedAfterKeyChange(t *testing.T) {
 	})
 }
 
-// Hosts that were made of one disk image have the secret in common, and not the id.
+// Hosts with copies of one disk image have the same secret but different node ids.
 func TestResetsOfOneSecretDifferBetweenNodes(t *testing.T) {
 	robot, pc := Config{Node: nodeOf("robot")}, Config{Node: nodeOf("pc")}
 	if bytes.Equal(robot.resetSecret(""), pc.resetSecret("")) {
-		t.Error("two nodes have the same")
+		t.Error("got the same reset secret for two nodes, want different ones")
 	}
 }

@@ -24,7 +24,7 @@ func TestSCTPAddsLittleToPath(t *testing.T) {
 		name, link string
 		oldest     time.Duration // one way, transmission included
 		missing    int
-		words      int // packets of the sender that are no datagram
+		words      int // packets of the sender other than datagrams
 	}{
 		{"Clean", "delay=1ms,rate=20mbit,queue=128KiB", 1510 * time.Microsecond, 0, 25},
 		{"Loss1%", "delay=10ms,rate=50mbit,loss=1%", 10210 * time.Microsecond, count / 50, 80},
@@ -88,7 +88,7 @@ func onTestnet(t *testing.T, link string) (robot, pc *session.Session, n *testne
 	return robot, pc, n
 }
 
-// collectAges sends a datagram every period, and returns how old each was on arrival.
+// collectAges sends a datagram every period, and returns the age of each at its arrival.
 func collectAges(t *testing.T, from, to *session.Session, every, span time.Duration, size int) (ages []time.Duration) {
 	ctx, cancel := context.WithCancel(t.Context())
 	start := time.Now()

@@ -57,7 +57,7 @@ func (c *shimConn) ReadFrom(b []byte) (int, net.Addr, error) {
 	return copy(b, b[min(n, shimSize):n]), from, err
 }
 
-// strangeDTLS is DTLS that keeps none of our rules.
+// strangeDTLS returns DTLS options that differ from those of our protocol.
 func strangeDTLS() []dtls.ClientOption {
 	return []dtls.ClientOption{
 		dtls.WithInsecureSkipVerify(true), dtls.WithSupportedProtocols(session.ALPN),
@@ -89,7 +89,7 @@ func dialDTLS(t *testing.T, l *lab, e *Endpoint, options ...dtls.ClientOption) e
 	return err
 }
 
-// A host that can be reached may begin handshakes, and never finish them.
+// A host with a valid address may begin handshakes and never complete them.
 func TestHalfOpenHandshakesAreBoundedOverSCTP(t *testing.T) {
 	withStrangerOver(listenOverSCTP, func(t *testing.T, l *lab, robot *Endpoint) {
 		places := placesOf(robot)

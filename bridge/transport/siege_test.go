@@ -20,7 +20,7 @@ import (
 // finishes, and another one when that has failed.
 const crowdSize = 160
 
-// gag passes on the first packets that are written, until it is given more.
+// gag passes on a limited number of written packets. Received packets may raise the limit.
 type gag struct {
 	net.PacketConn
 	left  atomic.Int32
@@ -74,7 +74,7 @@ func wholeOverQUIC(ctx context.Context, bind func() net.PacketConn, robot *Endpo
 	overQUIC(ctx, bind, robot, []string{session.ALPN})
 }
 
-// overSCTP shows its cookie, and then what open sends.
+// overSCTP presents a cookie, and then calls open to send packets.
 func overSCTP(ctx context.Context, bind func() net.PacketConn, robot *Endpoint, open func(context.Context, *shimConn)) {
 	conn := bind()
 	defer conn.Close()
@@ -118,14 +118,14 @@ var attacks = []struct {
 	{"SCTPWhole", true, wholeOverSCTP},
 }
 
-// siege is an attack that is kept up.
+// siege repeats an attack from many addresses.
 type siege struct {
 	do    attack
-	pause time.Duration // before the next
+	pause time.Duration // pause before the next handshake
 	bind  func(i int) net.PacketConn
 }
 
-// begin returns what ends it.
+// begin starts the attack and returns a function that ends it.
 func (s siege) begin(robot *Endpoint) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

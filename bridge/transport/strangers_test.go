@@ -73,11 +73,11 @@ func refused(t *testing.T, conn *quic.Conn, err error) {
 	select {
 	case <-conn.Context().Done():
 	case <-time.After(2 * patience):
-		t.Error("the stranger's connection is still up")
+		t.Error("the connection of the unknown peer is still up, want it closed")
 	}
 }
 
-// certificateOf makes the certificate that peer would make with key.
+// certificateOf returns the certificate of peer, made with key.
 func certificateOf(t *testing.T, key trust.Key, peer trust.Peer) tls.Certificate {
 	t.Helper()
 	member, err := trust.NewMember(key, peer, nil)
@@ -91,7 +91,7 @@ func certificateOf(t *testing.T, key trust.Key, peer trust.Peer) tls.Certificate
 	return *c
 }
 
-// selfSigned signs for itself what a node of our network would show.
+// selfSigned returns a self-signed certificate with the contents of a member's certificate.
 func selfSigned(t *testing.T, key trust.Key, peer trust.Peer) tls.Certificate {
 	t.Helper()
 	template, err := x509.ParseCertificate(certificateOf(t, key, peer).Certificate[0])
@@ -101,7 +101,7 @@ func selfSigned(t *testing.T, key trust.Key, peer trust.Peer) tls.Certificate {
 	return issue(t, template, &x509.Certificate{Subject: template.Subject}, nil)
 }
 
-// issue makes a certificate for a new key, signed by authority or else by itself.
+// issue makes a certificate for a new key. authority signs the certificate; without one it is self-signed.
 func issue(t *testing.T, template, issuer *x509.Certificate, authority ed25519.PrivateKey) tls.Certificate {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -265,7 +265,7 @@ func TestUnknownPeersAreRefused(t *testing.T) {
 			}
 			for range 3 {
 				if err := dialDTLS(t, l, robot, options...); err == nil {
-					t.Error("the stranger heard something")
+					t.Error("the unknown peer received a message, want none")
 				}
 			}
 			oneLine(t, l, robot, c.want...)
@@ -285,7 +285,7 @@ func openEveryStream(conn *quic.Conn) int {
 	}
 }
 
-// A member may still be a broken program.
+// A member that does not request the welcome is refused.
 func TestMemberWithoutWelcomeIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -347,7 +347,7 @@ func TestDiallerRefusesUnknownAcceptors(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		certificate func(*testing.T, *lab) tls.Certificate
-		verify      error // what the acceptor thinks of us
+		verify      error // result of the acceptor's check of our certificate
 		want        error
 	}{
 		{"SelfSigned", func(t *testing.T, l *lab) tls.Certificate { return selfSigned(t, l.keys[0], robot) }, nil, trust.ErrWrongKey},

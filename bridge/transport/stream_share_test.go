@@ -11,7 +11,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// Tests of how streams share the session with each other, the control stream and datagrams.
+// The scenarios of this file test how streams share a session with other streams, the control stream and datagrams.
 
 func unreadStreamHoldsUpNobody(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
@@ -89,7 +89,7 @@ func datagramsOvertakeStreams(t *testing.T, l *lab) {
 		out, in := joinStream(t, robot, pc)
 		go io.Copy(io.Discard, in)
 		ended := fill(pacedWriter{out, c.every})
-		time.Sleep(10 * oneWay) // past the first window, which leaves in one burst
+		time.Sleep(10 * oneWay) // the first window was sent in one burst before
 		for i := range need.LongOr(200, 30) {
 			time.Sleep(4*packet + time.Duration(i%7)*packet/7)
 			start := time.Now()
@@ -109,7 +109,7 @@ func datagramsOvertakeStreams(t *testing.T, l *lab) {
 	}
 }
 
-// pacedWriter rests after every write.
+// pacedWriter sleeps after every write.
 type pacedWriter struct {
 	io.Writer
 	every time.Duration

@@ -13,7 +13,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// mebibyte is content in which no two places look alike.
+// mebibyte returns a mebibyte of data without repetitions.
 func mebibyte() []byte {
 	b := make([]byte, 0, 1<<20)
 	for i := uint32(0); len(b) < 1<<20; i++ {
@@ -40,8 +40,7 @@ func acceptStream(t *testing.T, s *session.Session) session.ReceiveStream {
 	return stream
 }
 
-// joinStream opens a stream from one session to the other, where its first byte
-// has been read.
+// joinStream opens a stream between two sessions. The receiver has read the stream's first byte.
 func joinStream(t *testing.T, from, to *session.Session) (session.SendStream, session.ReceiveStream) {
 	t.Helper()
 	out := openStream(t, from)
@@ -227,7 +226,7 @@ func closeEndsBlockedStreams(t *testing.T, l *lab) {
 			return err
 		})
 	}
-	for name, s := range map[string]*session.Session{"robot": robot, "pc": pc} { // one at a time: not before
+	for name, s := range map[string]*session.Session{"robot": robot, "pc": pc} { // only now, since a session permits one AcceptStream at a time
 		start(name+"'s accept", func() error {
 			_, err := s.AcceptStream(context.Background())
 			return err

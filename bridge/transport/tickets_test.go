@@ -53,7 +53,7 @@ func TestListenerIssuesNoTickets(t *testing.T) {
 	})(t)
 }
 
-// The same of a dialler: it keeps nothing by which it would resume.
+// A dialler must not keep session tickets either.
 func TestDiallerKeepsNoTickets(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("robot"), Host: "robot"}))

@@ -212,7 +212,7 @@ func parseCertificate(der []byte) (*x509.Certificate, bool) {
 func encodePrivate(private ed25519.PrivateKey) string {
 	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
-		panic(err) // it is an Ed25519 key
+		panic(err) // cannot happen: the key is an Ed25519 key
 	}
 	return encodeBlock(blockPrivate, der)
 }

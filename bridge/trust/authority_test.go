@@ -66,7 +66,7 @@ type forgery struct {
 	authority Authority
 	host      *x509.Certificate // signed by the authority
 	session   *x509.Certificate // signed by the host
-	direct    bool              // the authority, not the host, signs the session certificate
+	direct    bool              // whether the authority, instead of the host, signs the session certificate
 	chain     func(session, host []byte, sign func(*x509.Certificate) []byte) [][]byte
 }
 
@@ -204,7 +204,7 @@ func TestForgedChainsAreRefused(t *testing.T) {
 	}
 	want := Peer{Host: "robot", Node: hostNode(a.public(), "robot")}
 	if got, err := check(func(*forgery) {}); err != nil || got != want {
-		t.Errorf("what is no forgery: got %v, %v, want %v", got, err, want)
+		t.Errorf("valid chain: got %v, %v, want %v", got, err, want)
 	}
 	for name, c := range forgeries(a, other, time.Now()) {
 		t.Run(name, func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestSessionCertificatesAreRenewed(t *testing.T) {
 			time.Sleep(9 * time.Hour)
 		}
 		if len(serials) < 4 {
-			t.Errorf("session certificates in three days: got %d, want a new one each time that half of its life is over", len(serials))
+			t.Errorf("session certificates in three days: got %d, want a new one after each half of the validity", len(serials))
 		}
 		if _, err := robot.Verify(first); !errors.Is(err, ErrNotNow) {
 			t.Errorf("the first one after three days: got %v, want %v", err, ErrNotNow)
@@ -372,18 +372,18 @@ func FuzzHostKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if a, err := parseAuthority(text); err == nil {
 			if _, err := parseAuthority(a.text()); err != nil {
-				t.Errorf("authority written anew: %v", err)
+				t.Errorf("authority written again: got %v, want the same text", err)
 			}
 		}
 		key, err := parseHostKey(text)
 		if err != nil {
 			if key.held != nil {
-				t.Error("an error and a key")
+				t.Error("got an error and a key, want only an error")
 			}
 			return
 		}
 		if again, err := parseKey(key.text()); err != nil || again.Host() != key.Host() || again.Serial() != key.Serial() {
-			t.Errorf("key of %s written anew: %v", key.Host(), err)
+			t.Errorf("key of %s written again: got %v, want the same text", key.Host(), err)
 		}
 		if checkIssuable(key.Host()) != nil || key.Node() == (NodeID{}) {
 			t.Errorf("host %q, node %v", key.Host(), key.Node())
@@ -403,11 +403,11 @@ func FuzzRevocations(f *testing.F) {
 			return
 		}
 		if r.signedBy(node.anchor.(*hostAnchor).key.authority) && string(der) != string(good.Bytes()) {
-			t.Errorf("list %d is signed, and nobody did", r.Number())
+			t.Errorf("list %d: accepted without a signature, want an error", r.Number())
 		}
 		again, err := ParseRevocations(r.Text())
 		if err != nil || again.Number() != r.Number() || len(again.serials) != len(r.serials) {
-			t.Errorf("list %d written anew: %v", r.Number(), err)
+			t.Errorf("list %d written again: got %v, want the same text", r.Number(), err)
 		}
 	})
 }
@@ -427,7 +427,7 @@ func TestMixedHostKeysAreRefused(t *testing.T) {
 	}
 	for _, text := range []string{one.text(), one.text() + encodeBlock(blockMembers, make([]byte, keySize))} { // also in the old format
 		if _, err := parseHostKey(text); err != nil {
-			t.Errorf("what belongs together: %v", err)
+			t.Errorf("matching keys: got %v, want them accepted", err)
 		}
 	}
 }

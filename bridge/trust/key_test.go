@@ -173,7 +173,7 @@ func FuzzKeyFile(f *testing.F) {
 		key, err := parseKey(text)
 		if err != nil {
 			if key.held != nil {
-				t.Error("an error and a key")
+				t.Error("got an error and a key, want only an error")
 			}
 			return
 		}
@@ -214,7 +214,7 @@ func TestKeysAreAddedSwappedAndDropped(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "key")
 	if err := both.Replace(path); err == nil {
-		t.Error("replacing what is not there: no error")
+		t.Error("replacing a missing key: got no error, want one")
 	}
 	if err := errors.Join(old.Write(path), both.Replace(path)); err != nil {
 		t.Fatal(err)

@@ -170,7 +170,7 @@ func FuzzCertificate(f *testing.F) {
 			return
 		}
 		if c := claimOf(cert); !speakable(c.Host) || len(c.Network) > networkDigits {
-			t.Errorf("claim %q would spoil a log", c)
+			t.Errorf("claim %q: not printable in a log line", c)
 		}
 		if peer, err := peerOf(cert); err == nil && (!speakable(peer.Host) || peer.Host == "" || peer.Node == (NodeID{})) {
 			t.Errorf("peer %q", peer)
@@ -181,7 +181,7 @@ func FuzzCertificate(f *testing.F) {
 	})
 }
 
-// speakable is an independent implementation of CheckHost.
+// speakable reports whether host is a valid name. It is independent of CheckHost.
 func speakable(host string) bool {
 	for _, r := range host {
 		if !unicode.IsPrint(r) || r == '/' {
@@ -210,11 +210,11 @@ func TestConfusableHostNamesAreRefused(t *testing.T) {
 		"space at the end": "krang ", "space at the beginning": " krang", "tag": "krang\U000e0061", "replacement": "kr\ufffdang",
 	} {
 		if err := CheckHost(name); err == nil {
-			t.Errorf("%s: %+q is let pass", what, name)
+			t.Errorf("%s: %+q is accepted, want it refused", what, name)
 		}
 		forged := &x509.Certificate{Subject: pkix.Name{CommonName: name}, URIs: []*url.URL{nodeURI(NodeID{1})}}
 		if _, err := peerOf(forged); err == nil {
-			t.Errorf("%s: a certificate for %+q is let pass", what, name)
+			t.Errorf("%s: a certificate for %+q is accepted, want it refused", what, name)
 		}
 		if c := claimOf(forged); c.Host != "" {
 			t.Errorf("%s: %+q gets into the log", what, c.Host)

@@ -21,7 +21,7 @@ func TestKindRoundTrip(t *testing.T) {
 		`{"over":""}`:                    {},
 		`{"over":"quic"}`:                {Over: QUIC},
 		`{"over":"sctp","maybe":"quic"}`: {Over: SCTP, Maybe: QUIC},
-		`{"over":"tcp"}`:                 {Over: "tcp"}, // of a newer daemon
+		`{"over":"tcp"}`:                 {Over: "tcp"}, // sent by a newer daemon
 	} {
 		var got link
 		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {

@@ -18,7 +18,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// quietPair is a socket of ours and a plain one of the same network on the loopback.
+// quietPair returns a quietSocket and a plain socket of the same network on the loopback interface.
 func quietPair(t testing.TB, network, host string) (*quietSocket, *net.UDPConn) {
 	t.Helper()
 	var pair [2]*net.UDPConn
@@ -33,7 +33,7 @@ func quietPair(t testing.TB, network, host string) (*quietSocket, *net.UDPConn) 
 	}
 	s, ok := quiet(pair[0], func(netip.Addr) bool { return false }).(*quietSocket)
 	if !ok {
-		t.Fatal("a UDP socket was left as it is")
+		t.Fatal("got the UDP socket unchanged, want a quietSocket")
 	}
 	return s, pair[1]
 }
@@ -151,7 +151,7 @@ func TestQuietSocketToleratesShortLossOfNetwork(t *testing.T) {
 	})
 }
 
-// socketWithoutNetwork is a socket of a network of its own, in which there is no way to anywhere.
+// socketWithoutNetwork returns a socket in a network namespace without routes.
 func socketWithoutNetwork(t *testing.T) *quietSocket {
 	t.Helper()
 	type made struct {
@@ -179,7 +179,7 @@ func socketWithoutNetwork(t *testing.T) *quietSocket {
 	return quiet(m.conn, nil).(*quietSocket)
 }
 
-// The system refuses to send, as to an address that no route leads to.
+// The kernel refuses to send, for example because no route exists. The error does not name the system call.
 func TestSendErrorOmitsSystemCall(t *testing.T) {
 	err := causeOf(&quic.TransportError{ErrorCode: quic.InternalError, ErrorMessage: "write udp 10.0.0.1:1->10.0.0.2:2: sendmsg: network is unreachable"})
 	if got, want := err.Error(), "nothing can be sent to the peer: network is unreachable"; got != want || !errors.Is(err, net.ErrClosed) {

@@ -21,7 +21,7 @@ func (l *lab) forge(from, to net.Addr, b []byte) {
 // record lays out a DTLS record.
 func record(typ byte, epoch uint16, id, content []byte) []byte {
 	b := binary.BigEndian.AppendUint16([]byte{typ, 0xfe, 0xfd}, epoch)
-	b = append(b, 0, 0, 0, 0, 0xff, 0xff) // a sequence number that is still to come
+	b = append(b, 0, 0, 0, 0, 0xff, 0xff) // a sequence number beyond those used so far
 	b = append(b, id...)
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(content))), content...)
 }
@@ -32,7 +32,7 @@ func TestObserverOnThePathCannotEndASession(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		records func(id []byte) []byte
-		shim    bool // else by the connection id
+		shim    bool // false means that the packet names the session by the connection id
 	}{
 		{"Data", func([]byte) []byte { return record(23, 0, nil, []byte("x")) }, true},
 		{"Alert", func([]byte) []byte { return record(21, 0, nil, []byte{2, 40}) }, true},
@@ -124,7 +124,7 @@ func TestForgedHeartbeatReplyDoesNotMovePeer(t *testing.T) {
 		home, place, victim := robot.RemoteAddr(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4000}, &net.UDPAddr{IP: net.IPv4(10, 0, 9, 9), Port: 53}
 		nonce, ok := link.path.ask(place)
 		if !ok {
-			t.Fatal("nothing is asked")
+			t.Fatal("got no heartbeat to the new address, want one")
 		}
 		answer := func(nonce [nonceSize]byte) []byte { return link.heartbeat(nonce)[commonHeader:] }
 		for _, c := range []struct {

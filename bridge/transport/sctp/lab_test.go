@@ -17,7 +17,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// lab is an emulated network in virtual time, with nodes of one key.
+// lab is an emulated network in virtual time. All nodes share one key.
 type lab struct {
 	simnet.PerfectRouter
 	sent atomic.Int64 // packets
@@ -53,7 +53,7 @@ func (l *lab) bind(t *testing.T, at string) net.PacketConn {
 	return conn
 }
 
-// node is a Protocol with a caller that lets in and remembers everything.
+// node is a Protocol whose caller admits every handshake and records every session.
 type node struct {
 	*Protocol
 	addr     net.Addr
@@ -124,7 +124,7 @@ func (l *lab) member(t *testing.T, host string) *trust.Member {
 	return member
 }
 
-// certificate is that of a member.
+// certificate returns the certificate of a member.
 func (l *lab) certificate(t *testing.T, host string) tls.Certificate {
 	t.Helper()
 	c, err := l.member(t, host).Certificate()

@@ -16,16 +16,16 @@ import (
 	"achbridge/testnet/await"
 )
 
-// member has the key, and an SCTP of its own that keeps no rules.
+// member is a hostile program with the network's key, which builds its SCTP packets itself.
 type member struct {
 	conn  *dtls.Conn
 	robot *session.Session // its end
 	tag   uint32           // the robot's
 	tsn   uint32           // TSN of our next DATA chunk
-	next  uint32           // TSN of the robot's first
+	next  uint32           // first TSN of the robot
 }
 
-// newMember makes a session with robot, whose end it returns too.
+// newMember makes a session with robot. It also returns the robot's end of the session.
 func newMember(t *testing.T, l *lab, robot *node) (*member, *session.Session) {
 	t.Helper()
 	s := newStranger(t, l, "10.0.1.1:999")
@@ -68,10 +68,10 @@ func newMember(t *testing.T, l *lab, robot *node) (*member, *session.Session) {
 	}, accepted
 }
 
-// send sends one packet of chunks, and waits until the robot has looked at it.
+// send sends one packet of chunks, and waits until the robot has processed the packet.
 func (m *member) send(chunks ...[]byte) {
 	if m.robot.Err() != nil {
-		return // what is said to an ended session costs time and shows nothing
+		return // packets to an ended session take time and test nothing
 	}
 	b := []byte{firstByte, 5000 & 0xff, firstByte, 5000 & 0xff}
 	b = binary.BigEndian.AppendUint32(b, m.tag)
@@ -89,7 +89,7 @@ func chunk(typ, flags byte, body ...byte) []byte {
 	return append(binary.BigEndian.AppendUint16([]byte{typ, flags}, uint16(4+len(body))), body...)
 }
 
-// number is a 32-bit field.
+// number returns a 32-bit field.
 func number(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
 const whole = dataBegins | dataEnds
@@ -119,7 +119,7 @@ func TestMisbehavingMemberHarmsOnlyItself(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(m *member, robot *session.Session)
-		ends bool // the session ends for it, at once
+		ends bool // the packets end the session at once
 	}{
 		{"AcknowledgesWhatWasNeverSent", func(m *member, _ *session.Session) {
 			for i := range uint32(1000) {
@@ -212,7 +212,7 @@ func TestMisbehavingMemberHarmsOnlyItself(t *testing.T) {
 				t.Errorf("memory: grew by %d KiB, want at most 16384", grown>>10)
 			}
 			if c.ends && robot.Err() == nil {
-				t.Errorf("session: lives on, want its end")
+				t.Errorf("session: still up, want its end")
 			}
 			if err := honest.Err(); err != nil {
 				t.Errorf("another member's session: %v", err)
@@ -223,7 +223,7 @@ func TestMisbehavingMemberHarmsOnlyItself(t *testing.T) {
 	}
 }
 
-// heap returns how many bytes are in use.
+// heap returns the bytes of heap memory in use.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -73,12 +73,12 @@ func FuzzPacketsOfUnknownPeer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := newSocket(deafConn{addr: from}, statelessReset{[]byte("secret")})
 		s.admit = func(*path, net.Addr) bool {
-			t.Error("a path without a cookie")
+			t.Error("got a path without a cookie, want none")
 			return false
 		}
 		s.sort(b, from)
 		if len(s.byAttempt)+len(s.byID)+len(s.byToken)+len(s.parted) != 0 {
-			t.Error("state for a stranger")
+			t.Error("got state for an unknown peer, want none")
 		}
 		select {
 		case answer := <-s.out:
@@ -98,7 +98,7 @@ func FuzzPacketsOfUnknownPeer(f *testing.F) {
 	})
 }
 
-// FuzzPacketsOfMember feeds what reads along under SCTP.
+// FuzzPacketsOfMember tests the chunk parsers that inspect packets before the SCTP library does.
 func FuzzPacketsOfMember(f *testing.F) {
 	head := make([]byte, commonHeader)
 	f.Add(append(head, chunkAbort, 0, 0, 12, 0, causeUser, 0, 8, 'b', 'y', 'e', '!'))
@@ -131,8 +131,7 @@ func FuzzPacketsOfMember(f *testing.F) {
 	})
 }
 
-// FuzzHelloOfMember feeds the INIT chunk of a hello, and a packet that follows it, to
-// an association of the library's.
+// FuzzHelloOfMember passes the INIT chunk of a hello and the following packet to an association of the SCTP library.
 func FuzzHelloOfMember(f *testing.F) {
 	conn, _ := net.Pipe()
 	own, err := sctp.GenerateOutOfBandToken(associationOptions(conn, wideMTU)...)
@@ -167,8 +166,8 @@ func FuzzHelloOfMember(f *testing.F) {
 	})
 }
 
-// FuzzStreamMessages feeds what a member says about streams, and in them. Each
-// message is its length, the stream, the format, and its bytes.
+// FuzzStreamMessages passes a member's messages on streams and about streams to a link. Each message is encoded as its
+// length, the stream, the format, and its bytes.
 func FuzzStreamMessages(f *testing.F) {
 	message := func(stream, format byte, b ...byte) []byte { return append([]byte{byte(len(b)), stream, format}, b...) }
 	f.Add(append(message(0, 3, 'x'), message(0, 4, 0)...))
@@ -183,7 +182,7 @@ func FuzzStreamMessages(f *testing.F) {
 			n := min(int(b[0]), len(b)-3)
 			body := b[3:][:n]
 			if w, ok := parseWord(body); b[1] == 255 {
-				// Only what opens has a stream to do it to, without an association.
+				// Without an association, the only messages with an effect are those that open a stream.
 				if ok && w.kind == wordOpen {
 					l.streams.heard(w)
 				}

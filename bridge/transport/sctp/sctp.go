@@ -20,7 +20,7 @@ type Protocol struct {
 	cfg    session.Settings // all handshakes in cfg.Handshakes have proved addresses
 	socket *socket
 
-	ctx  context.Context // its end ends all unfinished handshakes
+	ctx  context.Context // cancels all unfinished handshakes when done
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 

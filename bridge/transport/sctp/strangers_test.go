@@ -16,7 +16,7 @@ import (
 
 // stranger dials with plain DTLS and ignores the rules of our protocol.
 type stranger struct {
-	p       *Protocol // its socket and no more
+	p       *Protocol // only the socket of p is used
 	options []dtls.ClientOption
 }
 
@@ -31,7 +31,7 @@ func newStranger(t *testing.T, l *lab, at string) *stranger {
 	}}
 }
 
-// path begins an attempt that has a cookie.
+// path returns the path of a new attempt that has a cookie.
 func (s *stranger) path(t *testing.T, e *node) *path {
 	t.Helper()
 	var key pathKey
@@ -114,18 +114,18 @@ func TestBytesOfUnknownPeerAreLimited(t *testing.T) {
 	}
 	for sent := 0; sent < unknownPeerAllowance-4000; sent += 1000 {
 		if !passes(1000) {
-			t.Fatalf("a packet after %d bytes: not looked at", sent)
+			t.Fatalf("a packet after %d bytes: dropped, want it processed", sent)
 		}
 	}
 	for range 4 {
 		passes(1000)
 	}
 	if passes(1000) || passes(1) {
-		t.Errorf("a packet after %d bytes: looked at, want it left out", unknownPeerAllowance)
+		t.Errorf("a packet after %d bytes: processed, want it dropped", unknownPeerAllowance)
 	}
 	p.known.Store(true)
 	if !passes(1000) {
-		t.Error("a packet of a member: not looked at")
+		t.Error("a packet of a member: dropped, want it processed")
 	}
 }
 
@@ -164,10 +164,10 @@ func TestMemberWithOtherDTLSSettingsIsRefused(t *testing.T) {
 				_, err = hearHello(ctx, conn, session.HandshakeTimeout)
 			}
 			if err == nil {
-				t.Error("it is welcome")
+				t.Error("the member got a welcome, want it refused")
 			}
 			if len(robot.arrivals) != 0 {
-				t.Error("it has arrived")
+				t.Error("the session of the member was accepted, want it refused")
 			}
 		}))
 	}

@@ -98,7 +98,7 @@ type receiveStream struct {
 	s        *streams
 	track    *track
 	gen      byte
-	opened   bool // its wordOpen has arrived; data may arrive before that
+	opened   bool // the wordOpen of the stream has arrived; data may arrive before wordOpen
 	unread   bytes.Buffer
 	returned int  // bytes that were read and for which no credit was sent yet
 	ended    bool // the writer's end has arrived

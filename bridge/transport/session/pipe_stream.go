@@ -16,7 +16,7 @@ type pipeStream struct {
 	closed  bool // the writer has closed it
 	reset   bool // the writer has reset it
 	stopped bool // the reader has stopped it
-	over    bool // it no longer counts as open
+	over    bool // the stream no longer counts as open
 }
 
 func newPipeStream(from *pipeEnd) *pipeStream { return &pipeStream{from: from} }
