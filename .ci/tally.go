@@ -197,7 +197,7 @@ func (t *tally) endPackage(e event) {
 	}
 }
 
-// excused says whether a skip's reason names something the machine lacks.
+// excused reports whether a skip's reason names something the machine lacks.
 func (t *tally) excused(said string) bool {
 	for _, part := range t.lacks {
 		if strings.Contains(said, part) {
@@ -207,8 +207,8 @@ func (t *tally) excused(said string) bool {
 	return false
 }
 
-// excerpt is the beginning and the end of what a test printed: enough for one
-// that waited long, and said so every time it looked.
+// excerpt returns the beginning and the end of a test's output, in case the test printed a line
+// at each poll.
 func excerpt(said string) string {
 	const first, last = 50, 150
 	lines := strings.SplitAfter(said, "\n")
@@ -219,7 +219,7 @@ func excerpt(said string) string {
 	return strings.Join(lines[:first], "") + cut + strings.Join(lines[len(lines)-last:], "")
 }
 
-// reason is what a test printed, without the lines of the frame around it.
+// reason returns the output of a test without the lines that go test adds.
 func reason(said string) string {
 	var lines []string
 	for line := range strings.Lines(said) {

@@ -26,7 +26,7 @@ import (
 type Peer = peers.Peer
 
 const (
-	dialTimeout = 1500 * time.Millisecond // for one address
+	dialTimeout = 1500 * time.Millisecond // for another address of a peer that has a link
 	// hubDialTime is the timeout of a dial through the hub, which takes several round trips.
 	hubDialTime = 5 * time.Second
 	// settled is how long a link must have lasted so that its peer is dialled again without delay.
@@ -51,6 +51,12 @@ func listedAddrs(list []Peer) (addrs []transport.Addrs) {
 		}
 	}
 	return addrs
+}
+
+// Announced tells the node that discovery has received an announcement of a node, which may be forged. A peer that is not
+// heard is then dialled earlier once. It does not block.
+func (n *Node) Announced(node string) {
+	n.loop.tryPost(func() { n.peers.Announced(n.now(), node) })
 }
 
 // Proved returns the names of the nodes that are linked now, or were linked in the last hour, by
@@ -100,7 +106,7 @@ func (l *link) known() *peers.Link {
 		l.dial.entry = &peers.Link{End: endOf(l.s), Name: l.host, Network: l.s.Network(), UpAt: l.lifecycle.upAt, OnTrial: l.dial.trial != nil}
 	}
 	k, n := l.dial.entry, l.n
-	k.At, k.RTT, k.IsSilent, k.SilentSince = addrOf(l.s), l.rtt(), l.isInSilence(), l.silence.since
+	k.At, k.RTT, k.IsSilent, k.SilentSince, k.HeardAt = addrOf(l.s), l.rtt(), l.isInSilence(), l.silence.since, l.heardAt(n.now())
 	k.WrongMachine, k.CopyAt = n.machines.differs(l) != nil, transport.Addrs{}
 	if c, isCopied := n.machines.copies[l.peer]; isCopied && !l.isGone(n.now()) {
 		k.CopyAt.QUIC = c.at
@@ -162,7 +168,7 @@ func dialAddrs(ctx context.Context, endpoint *transport.Endpoint, d *peers.Dial)
 			err = ctx.Err()
 			break
 		}
-		dctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		dctx, cancel := context.WithTimeout(ctx, d.Each)
 		s, failure := endpoint.Dial(dctx, a)
 		cancel()
 		switch {

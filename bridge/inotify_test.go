@@ -39,7 +39,7 @@ func TestMissingInotifyIsReportedUntilItIsBack(t *testing.T) {
 		if got := robot.node.Status().NoInotify; got != "" {
 			t.Errorf("NoInotify = %q when inotify is back, want nothing", got)
 		}
-		if n := strings.Count(robot.log.String(), "no inotify"); n != 1 {
+		if n := strings.Count(robot.log.String(), "inotify unavailable"); n != 1 {
 			t.Errorf("logged %d times, want once", n)
 		}
 	})

@@ -221,7 +221,7 @@ func (n *Node) drop(l *link, cause error) {
 	n.events.Tell(slog.LevelInfo, "link down", status.Event{Kind: status.EventLinkDown, Host: l.host, Text: cause.Error()}, "err", cause)
 	closed, ok := errors.AsType[*session.CloseError](cause)
 	saidGoodbye := ok && closed.Remote || errors.Is(cause, errBye)
-	n.peers.Unlinked(n.now(), l.known(), peers.LinkEnd{Greeted: l.hello.isReceived, SaidGoodbye: saidGoodbye, Cause: cause})
+	n.peers.Unlinked(n.now(), l.known(), peers.LinkEnd{Greeted: l.hello.isReceived, SaidGoodbye: saidGoodbye, TimedOut: errors.Is(cause, session.ErrSilent), Cause: cause})
 	for id, in := range l.inbound {
 		m := in.m
 		l.endInbound(id)
@@ -274,14 +274,14 @@ func (n *Node) hostName(s *session.Session) string {
 			n.endLinks(other, errors.New("its host is node "+id.String()+" now"))
 			continue
 		}
-		n.cfg.Log.Warn("two hosts have the same name; start one with another --name", "peer", name, "node", id.String(), "other", other.peer.String())
+		n.cfg.Log.Warn("two hosts have the same name, start one with another --name", "peer", name, "node", id.String(), "other", other.peer.String())
 		if other.peer.Less(id) {
 			return distinct()
 		}
 		n.endLinks(other, errors.New("it comes back under a name of its own"))
 	}
 	if name == n.cfg.Host {
-		n.cfg.Log.Warn("a linked host has the name of this one; start one of them with another --name", "peer", name, "node", id.String())
+		n.cfg.Log.Warn("a linked host has the name of this host, start one with another --name", "peer", name, "node", id.String())
 		if n.cfg.Node.Less(id) {
 			return distinct()
 		}

@@ -31,9 +31,7 @@ const goneAfter = 2 * time.Second
 // arrive. If we send no frames, it is silent if no packet at all has arrived for that time and one
 // interval of the transport's keep-alives.
 func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
-	if n := l.s.Heard(); n != l.silence.packets {
-		l.silence.packets, l.silence.receivedAt = n, now
-	}
+	l.heardAt(now)
 	if l.overHub() {
 		return l.silence.receivedAt, now-l.silence.receivedAt >= l.patience()
 	}
@@ -43,14 +41,22 @@ func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
 	return l.frames.Unanswered(now)
 }
 
+// heardAt returns when a packet of the peer was noticed last.
+func (l *link) heardAt(now time.Duration) time.Duration {
+	if n := l.s.Heard(); n != l.silence.packets {
+		l.silence.packets, l.silence.receivedAt = n, now
+	}
+	return l.silence.receivedAt
+}
+
 // silentText returns the reason why the mirrors of a silent link are not fed.
 func (l *link) silentText(now time.Duration) string {
 	return fmt.Sprintf("%s is silent for %s", l.host, unit.Time((now - l.silence.since).Round(100*time.Millisecond)))
 }
 
 // listen handles the beginning and the end of a link's silence. A silent link stays, since it is
-// the quickest way to notice that the path works again. Meanwhile dialWanted dials its peer, in
-// case the link does not recover.
+// the quickest way to notice that the path works again. If nothing at all arrives, dialWanted
+// dials its peer meanwhile, in case the link does not recover.
 func (n *Node) listen(l *link) {
 	if l.overHub() {
 		n.listenHub(l)
@@ -140,7 +146,7 @@ func (n *Node) narrowed(l *link) (ended bool) {
 	}
 	if !l.warned.narrow {
 		l.warned.narrow = true
-		n.cfg.Log.Warn("only small packets arrive, SCTP would send nothing else", "peer", l.host, "transport", l.s.Transport(), "bytes", l.s.MaxDatagram())
+		n.cfg.Log.Warn("only small packets arrive, SCTP could send only those", "peer", l.host, "transport", l.s.Transport(), "bytes", l.s.MaxDatagram())
 	}
 	return false
 }
@@ -158,7 +164,7 @@ const errDirect = unwelcome("there is a direct link")
 // linkUp makes a new session the link to its peer, or a spare.
 func (n *Node) linkUp(s *session.Session) {
 	if !n.peers.Allows(endOf(s), n.view()) {
-		n.cfg.Log.Info("session refused: its peer is to be linked over another transport", "peer", s.Peer().Host,
+		n.cfg.Log.Info("session refused, the peer must link over another transport", "peer", s.Peer().Host,
 			"addr", s.RemoteAddr().String(), "transport", s.Transport())
 		n.loop.work.Go(func() { s.Close("not over " + s.Transport().String() + ": this node wants the other transport") })
 		return

@@ -43,7 +43,7 @@ func (n *Node) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		n.cfg.Log.Error("watching channels failed, trying again", "dir", string(n.cfg.Dir), "err", err)
+		n.cfg.Log.Error("cannot watch channels, trying again", "dir", string(n.cfg.Dir), "err", err)
 		pause(ctx, time.Second)
 	}
 }

@@ -180,7 +180,7 @@ func (n *Node) check() {
 	n.lookAtProcessor()
 	n.lookAtClocks()
 	if n.peers.Waits() {
-		n.loop.changed()
+		n.dialWanted()
 	}
 	n.locals.Check(n.localChanged)
 	for _, l := range n.links {

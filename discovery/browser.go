@@ -220,7 +220,7 @@ func (w *browseState) notifyChange(now time.Time) {
 	w.mu.Unlock()
 	if host != before && host != w.cfg.Self.Host {
 		if _, due := w.nameConflicts.Cause(now.Sub(w.startedAt)); due {
-			w.log.Warn("another node announces this host's name: hosts linked with both show this one under a longer name; start one of the two with --name",
+			w.log.Warn("another node announces this host's name, hosts linked with both show this one under a longer name, start one with another --name",
 				"host", w.cfg.Self.Host, "seen_as", host)
 		}
 	}

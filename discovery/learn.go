@@ -17,6 +17,9 @@ func (w *browseState) learnPacket(now time.Time, p receivedPacket) (changed bool
 	for _, r := range p.announcements {
 		added, dropped := w.table.add(now, announcement{Peer: r.peer, Addrs: h.addresses(r), From: h.from})
 		changed = added || changed
+		if w.cfg.Announced != nil {
+			w.cfg.Announced(r.peer.Node)
+		}
 		if dropped {
 			w.droppedClaims.Add()
 		}
@@ -49,7 +52,7 @@ func (w *browseState) logDropped(now time.Time) {
 	if !due {
 		return
 	}
-	w.log.Warn("too many announcements: the oldest of the source with the most are dropped; "+
+	w.log.Warn("too many announcements, dropping the oldest of the source with the most, "+
 		"hosts listed with --peer are not affected", "count", count)
 }
 

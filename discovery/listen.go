@@ -61,7 +61,7 @@ func (w *browseState) join(ctx context.Context, f family) error {
 		}
 	}
 	for _, m := range w.setMemberships(f, list) {
-		w.log.Warn("cannot join the mdns group, will try again", "interface", m.Interface, "err", m.Err)
+		w.log.Warn("cannot join the mDNS group, trying again", "interface", m.Interface, "err", m.Err)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (w *browseState) sockets(f family) *sockets { return &w.groups[f.index()] }
 // logProblem logs err if it differs from the last error. Call it with nil after a success.
 func (w *browseState) logProblem(err error) {
 	if w.problem.isNew(err) {
-		w.log.Warn("cannot browse, will try again", "err", err)
+		w.log.Warn("cannot browse, trying again", "err", err)
 	}
 }
 
@@ -104,7 +104,7 @@ func (w *browseState) logProblem(err error) {
 func readPackets(s *socket, log *slog.Logger, send func(event)) {
 	buf := make([]byte, maxPacket+1)
 	bad, startedAt := logline.Limit{Period: time.Second}, time.Now()
-	var limiter rateLimiter
+	limiter := newRateLimiter()
 	for {
 		n, at, err := s.receive(buf)
 		if err != nil {

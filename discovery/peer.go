@@ -15,6 +15,7 @@ const (
 	// defaultLifetime is how long a host is listed after its last announcement.
 	defaultLifetime = 60 * time.Second
 
+	// minLifetime and maxLifetime are the limits of the lifetime of an announcement, and of the TTL of a zone.
 	minLifetime = time.Second
 	maxLifetime = time.Hour
 )
@@ -101,6 +102,9 @@ type Config struct {
 	Domains []Domain
 	// StaticOnly switches multicast off: a Browser then opens no multicast socket and sends no query.
 	StaticOnly bool
+	// Announced is called for each announcement that a Browser receives, with the announced node id. It must not block.
+	// nil means no call.
+	Announced func(node string)
 	// Log receives messages for operators. nil discards them.
 	Log *slog.Logger
 }

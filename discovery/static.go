@@ -15,8 +15,8 @@ import (
 
 const (
 	resolveTimeout = 5 * time.Second
-	resolveAgain   = 30 * time.Second // time between two lookups of a name, since addresses change
-	resolveRetry   = 2 * time.Second
+	resolveAgain   = 30 * time.Second // time between two lookups of a name, and of a zone whose answers have no TTL
+	resolveRetry   = 2 * time.Second  // time to the next attempt after a failure
 )
 
 // Static is a peer that the user has listed. ParseStatic returns one.
@@ -128,7 +128,7 @@ func (s Static) follow(ctx context.Context, log *slog.Logger, lookUpRequests fun
 			return
 		}
 		if err != nil && !failing {
-			log.Warn("static peer cannot be resolved, will try again", "peer", s.text, "err", err)
+			log.Warn("cannot resolve static peer, trying again", "peer", s.text, "err", err)
 		}
 		failing = err != nil
 		update(addrs)

@@ -1,5 +1,5 @@
-// Package docs_test runs every command line in README.md and the other documents, on the
-// hosts that the prompts name, and compares the output with the output in the document.
+// Package docs_test tests README.md and the documents in docs. It runs every command line in
+// them on the host of its prompt, and compares the output with the documented output.
 package docs_test
 
 import (
@@ -60,16 +60,15 @@ var bare = []string{"README.md", "keys.md", farApart}
 
 func TestMain(m *testing.M) {
 	hosts.Main()
-	// Documents mostly wait for daemons, so six run at a time. The flag -parallel changes
-	// that.
+	// The tests of documents mostly wait for daemons: run six at a time, unless -parallel is given.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
 	os.Exit(await.Main(m))
 }
 
-// TestCommandLinesOfDocuments runs the lines of each document in their order.
-func TestCommandLinesOfDocuments(t *testing.T) {
+// TestEveryCommandLineOfTheDocuments runs the command lines of each document in their order.
+func TestEveryCommandLineOfTheDocuments(t *testing.T) {
 	need.Processes(t)
 	tools := buildTools(t)
 	for _, path := range documents(t) {
@@ -92,7 +91,7 @@ func TestCommandLinesOfDocuments(t *testing.T) {
 	}
 }
 
-// documents returns the paths of the documents at the top of the repository and in docs/.
+// documents returns README.md, the other documents at the top of the repository, and those in docs.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -109,7 +108,7 @@ func documents(t *testing.T) []string {
 	return list
 }
 
-// exception returns the reason why a line is never run. ok is false if it is run.
+// exception returns the reason why a line is never run.
 func exception(line string) (why string, ok bool) {
 	for _, e := range excepted {
 		if e.line.MatchString(line) {
@@ -119,7 +118,7 @@ func exception(line string) (why string, ok bool) {
 	return "", false
 }
 
-// leftOut returns the reason why a line is not run this time. ok is false if it is run.
+// leftOut returns the reason why a line is not run this time.
 func leftOut(line string) (why string, ok bool) {
 	for _, e := range slow {
 		if e.line.MatchString(line) && !need.IsLong() {
@@ -140,7 +139,7 @@ func leftOut(line string) (why string, ok bool) {
 	return "", false
 }
 
-// isCommand reports whether achbridge has a command of that name. A line with another name is an error in the document.
+// isCommand reports whether achbridge has a command of that name. Other names are errors of the document.
 func isCommand(t *testing.T, name string) bool {
 	t.Helper()
 	flags, err := os.ReadFile("../cmd/achbridge/testdata/outside/flags.golden")
@@ -150,7 +149,7 @@ func isCommand(t *testing.T, name string) bool {
 	return name == "ch" || name == "help" || strings.Contains(string(flags), "\nachbridge "+name+"\n")
 }
 
-// programs lists the programs, besides those of the project, that documents may use.
+// programs lists the programs, besides those of the project, that documents may run.
 var programs = strings.Fields(`./fresh bash cat cc cd cp docker docker-compose echo exit export fuser go grep head kill mkdir
 	mv nats-server printf pwd python3 scp ssh sleep true`)
 
@@ -181,14 +180,14 @@ func known(t *testing.T, s step) bool {
 	return true
 }
 
-// unquoted returns a line with quoted texts and command substitutions replaced by Q.
+// unquoted returns a line with Q in place of each quoted text and command substitution.
 func unquoted(line string) string {
 	return regexp.MustCompile(`'[^']*'|"[^"]*"|\$\(.*\)`).ReplaceAllString(line, "Q")
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// clue returns a failure message with the place and the line of a step.
+// clue returns the text of a failure with its place and command line.
 func clue(s step, format string, args ...any) string {
 	return fmt.Sprintf("%s: %s\n\t%s", s.at, s.line, fmt.Sprintf(format, args...))
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// farApart is the document whose hosts have no path to each other, only to the hubs. The
-// hosts have the network's key.
+// farApart is the document whose hosts have no path to each other: they reach only the hubs.
+// They have the network's key.
 const farApart = "fleet.md"
 
 // isHub reports whether host is a hub of farApart, to which all hosts have a path.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// leaves matches the names of files that a lab leaves in the working directory: keys, logs and configurations.
+// leaves matches the files that a lab leaves in its working directory: keys, logs, configurations.
 var leaves = regexp.MustCompile(`(?:--key |2>|--config )([\w.-]+)`)
 
 func TestGitIgnoresFilesOfLab(t *testing.T) {

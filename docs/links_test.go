@@ -50,9 +50,8 @@ func anchors(t *testing.T, path string) (list []string) {
 	return list
 }
 
-// TestTroubleshootingListsEveryCause checks that the table of diagnoses lists each cause in bridge
-// and each further one of `why`, and no others.
-func TestTroubleshootingListsEveryCause(t *testing.T) {
+// TestEveryCauseHasItsCure checks that the table of diagnoses has exactly the causes of the code.
+func TestEveryCauseHasItsCure(t *testing.T) {
 	want := append(causes(t), "well")
 	var got []string
 	for _, m := range regexp.MustCompile("(?m)^\\| (`[a-z0-9_]+`(?:, `[a-z0-9_]+`)*) \\| .+ \\| .+ \\|$").FindAllStringSubmatch(prose(t, "troubleshooting.md"), -1) {
@@ -67,7 +66,7 @@ func TestTroubleshootingListsEveryCause(t *testing.T) {
 	}
 }
 
-// causes returns all constants of type Cause below bridge/.
+// causes returns the constants of type Cause, in any package below bridge.
 func causes(t *testing.T) (list []string) {
 	t.Helper()
 	files, err := filepath.Glob("../bridge/*.go")
@@ -91,10 +90,10 @@ func causes(t *testing.T) (list []string) {
 	return slices.Compact(list)
 }
 
-// TestArchitectureListsEveryPackage checks that the table of ARCHITECTURE.md lists each package of the
-// module, or its directory.
-func TestArchitectureListsEveryPackage(t *testing.T) {
-	var rooms []string // packages in the table; a row may name several
+// TestEveryPackageHasItsRoom wants each package of the module, or the directory that it is
+// in, in the table of ARCHITECTURE.md.
+func TestEveryPackageHasItsRoom(t *testing.T) {
+	var rooms []string // a row names one or more packages
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-z0-9/]+`(, `[a-z0-9/]+`)*) \\| .+ \\|$").FindAllStringSubmatch(prose(t, "../ARCHITECTURE.md"), -1) {
 		first := ""
 		for name := range strings.SplitSeq(strings.ReplaceAll(row[1], "`", ""), ", ") {

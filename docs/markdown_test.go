@@ -14,21 +14,21 @@ import (
 // write a file.
 type step struct {
 	at     string   // FILE:LINE
-	host   string   // empty means this machine, in the repository; "lab" means the prompt of a lab
-	line   string   // the command line; empty for a file
-	output []string // output that the document shows; nil means none
-	file   string   // name of the file to write, below the home of its host
+	host   string   // "": this machine, in the repository; "lab": the prompt of a lab
+	line   string   // what is typed; "" for a file
+	output []string // documented output; nil means none
+	file   string   // the name of a file that is to be written, below the home of its host
 	text   string
 }
 
-// prompt matches a command in a console block. On this machine the prompt is $, on other hosts HOST$.
+// prompt matches a command of a console block: HOST$, or $ for this machine.
 var prompt = regexp.MustCompile(`^([a-z]*)\$ +(.*)$`)
 
-// fileLine matches the first line of a configuration block that names a file. The test writes
-// the block to that file.
+// fileLine matches the first line of a YAML or server configuration block that is to be written to
+// the named file.
 var fileLine = regexp.MustCompile(`^# ((?:~/)?\S+\.(?:yaml|conf))(?: on ([a-z]+))?$`)
 
-// sourceLine matches the same line of a block in C.
+// sourceLine matches the first line of a C block that is to be written to the named file.
 var sourceLine = regexp.MustCompile(`^// (\S+\.[ch])$`)
 
 // stepsOf reads the steps of a document: blocks of sh, console, and YAML with a name.

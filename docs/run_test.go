@@ -36,7 +36,7 @@ func buildTools(t *testing.T) string {
 	return dir
 }
 
-// The documents are for ordinary users, so the user on the hosts is not root.
+// The commands on hosts run without root, as the documents are for all users.
 const (
 	uid        = 1000
 	runtimeDir = "/run/user/1000"
@@ -52,8 +52,8 @@ type story struct {
 	dir     string     // directory with the hosts' homes and the files made on this machine
 	tools   string
 	daemons map[string]*hosts.Cmd
-	labRun  string // command line of the lab whose steps are being collected
-	typed   []step // steps at the prompt of that lab
+	labRun  string // the lab that is being prepared,
+	typed   []step // the commands at its prompt
 	labAt   step
 	over    bool // a server that the machine lacks was to start: the rest needs it
 }
@@ -195,7 +195,7 @@ func (s *story) do(p step) {
 
 var (
 	daemonLine = regexp.MustCompile(`^achbridge run\b`)
-	// serverLine matches a hub, which runs until the lab ends.
+	// serverLine matches a command that runs until the lab ends: a hub.
 	serverLine = regexp.MustCompile(`^(achbridge hub( 2>\S+)?|nats-server .*) &$`)
 	// copied matches a line that makes a file and copies it.
 	copied  = regexp.MustCompile(`^(.*) && (scp .*)$`)
@@ -205,7 +205,7 @@ var (
 	ended   = regexp.MustCompile(`--count|--once|--help|&$`)
 	// reads matches a command without effects. It is repeated until its output is as shown.
 	reads = regexp.MustCompile(`^achbridge (ls|status|top|plot|why|doctor|check|explain|age|hz|bw|echo|events|key show|hub (ls|check)|channel (ls|info|cat)|ch (ls|info|cat))\b|^grep `)
-	// finds matches a command whose exit code depends on its result.
+	// finds matches a command whose exit code is its result.
 	finds = regexp.MustCompile(`^achbridge (why|doctor|check|age|status --check)\b`)
 )
 
@@ -363,7 +363,7 @@ func interruptible(line string, scale int) string {
 	return line
 }
 
-// quote returns text as one word for a shell.
+// quote returns text as one argument for a shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // project is the name of the documents' project in docker-compose.
@@ -401,8 +401,8 @@ func (s *story) here(p step) {
 	}
 }
 
-// endLab runs a lab with the collected steps as its script. A busy machine may need more time
-// than a line allows: then the lab runs again, in another directory.
+// endLab runs a lab with the commands at its prompt as its script. On a busy machine a line may time out:
+// endLab then runs the lab again in another directory.
 func (s *story) endLab() {
 	s.Helper()
 	if s.labRun == "" {

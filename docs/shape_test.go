@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// The documents show the output of one run; figures differ in another run. So each line of a
-// document becomes a pattern: any figure matches any figure, and "…" matches anything. The
-// patterns must match lines of the output in order.
+// The documents show the output of one run; other runs have other numbers. So the tests compare
+// shapes: each documented line must match a line of the output, in that order. A number matches
+// any number, and … matches any text.
 
 var (
 	token  = regexp.MustCompile(`\d[\d.:]*(?: ?(?:ns|µs|ms|min|[smhd]|Hz|[kMG]?bit/s|[KMG]?iB|B)\b)?(?: \d+ (?:s|min|h)\b)?|[0-9a-f]{8,}|[▁▂▃▄▅▆▇█]+|\s*…|\s+|[A-Za-zµ_]+|.`)
@@ -40,7 +40,7 @@ func pattern(line string) *regexp.Regexp {
 
 var (
 	hex    = regexp.MustCompile(`^[0-9a-f]+$`)
-	number = regexp.MustCompile(`\b[0-9a-f]{8,}\b`) // of a network or node
+	number = regexp.MustCompile(`\b[0-9a-f]{8,}\b`) // id of a network or node
 )
 
 // clean removes from a line the counts of frames that were not delivered, which depend on
@@ -50,7 +50,7 @@ func clean(line string) string {
 	return strings.TrimRight(number.ReplaceAllString(line, "0"), " -;,")
 }
 
-// missingIn returns the first line of want that no line of got matches, or "" if all match in order.
+// missingIn returns the first documented line that the output lacks, or "".
 func missingIn(got string, want []string) string {
 	lines := strings.Split(got, "\n")
 	for _, w := range want {

@@ -21,8 +21,8 @@ func TestMirrorOfAchdResumesAfterCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.publish("robot", "imu:20:1024")
-	s.run("robot", "--config", file, "--achd", ":8076").awaitLog("msg=running")
-	s.run("pc", "--mirror", "achd://"+s.addr("robot")+"/imu,as=tcp,mode=every", "--mirror", "achd+udp://"+s.addr("robot")+"/imu,as=udp").awaitLog("msg=running")
+	s.run("robot", "--config", file, "--achd", ":8076").awaitLog("daemon started")
+	s.run("pc", "--mirror", "achd://"+s.addr("robot")+"/imu,as=tcp,mode=every", "--mirror", "achd+udp://"+s.addr("robot")+"/imu,as=udp").awaitLog("daemon started")
 	all := func(state status.MirrorState) {
 		t.Helper()
 		await.NoError(t, func() error {

@@ -166,7 +166,7 @@ func (c *compose) checkNameConflict() {
 		c.follow(mirrorsOfRobot(name))
 	}
 	c.follow(composeMirrors)
-	const advice = "another node announces this host's name: hosts linked with both show this one under a longer name; start one of the two with --name"
+	const advice = "another node announces this host's name, hosts linked with both show this one under a longer name, start one with another --name"
 	var advised string // the robot that gets a disambiguated name; the other one is krang for all
 	await.NoError(c.t, func() error {
 		for _, name := range []string{"first", "second"} {

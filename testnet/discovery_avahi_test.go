@@ -112,7 +112,7 @@ func TestDoctorReportsAvahiWithExclusivePort(t *testing.T) {
 	}
 	s.startAvahi("pc", "--file="+file)
 	pc := s.run("pc", "--mirror", "robot/imu")
-	pc.awaitLog("cannot browse, will try again")
+	pc.awaitLog("cannot browse, trying again")
 	list, _ := s.doctor("pc")
 	got := list["multicast"]
 	if got.State != "failure" || !strings.Contains(got.Cure, "disallow-other-stacks=no") || strings.Contains(got.Cure, "firewall") {

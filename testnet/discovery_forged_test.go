@@ -56,7 +56,7 @@ func TestHostBehindReflectorIsReportedWithFix(t *testing.T) {
 	s := newSite(t, "pc", "visitor", "reflector")
 	b := s.announcement(net.IPv4(10, 9, 0, 2))
 	out := s.mdnsSocket("reflector")
-	s.run("pc", "--mirror", "robot1/*").awaitLog("msg=running")
+	s.run("pc", "--mirror", "robot1/*").awaitLog("daemon started")
 	const cure = "--peer 10.9.0.2"
 	for what, ask := range map[string]func() string{
 		"ls":                  func() string { _, stderr, _ := s.achbridge("pc", "ls", "robot1", "--timeout", "200ms"); return stderr },

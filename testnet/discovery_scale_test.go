@@ -58,7 +58,7 @@ func (f *manyHosts) startAll(args map[string][]string) (began, up time.Time) {
 		f.daemons[host] = f.run(host, args[host]...)
 	}
 	for _, host := range f.names {
-		f.daemons[host].awaitLog("msg=running")
+		f.daemons[host].awaitLog("daemon started")
 	}
 	return began, time.Now()
 }

@@ -36,7 +36,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 	need.Program(t, "nft", "nftables")
 	s := newSite(t, "robot", "pc")
 	s.publish("robot", "imu:20:64")
-	s.run("robot").awaitLog("msg=running")
+	s.run("robot").awaitLog("daemon started")
 	pc := s.run("pc", "--mirror", "robot/*")
 	pc.awaitLog("link up")
 	peer, err := achPeer()

@@ -55,7 +55,7 @@ func TestDaemonExitsCleanlyWhileKernelIsSlow(t *testing.T) {
 				return nil
 			})
 			checkPromise(t, "telling the others", time.Since(began), time.Second)
-			robot.awaitLog("msg=left")
+			robot.awaitLog("daemon stopped")
 			checkPromise(t, "leaving", time.Since(began), 2*time.Second)
 			robot.waitForExit() // as soon as strace releases its threads
 			if list, code := s.ls("other", "--timeout", "1ms"); code != codeNothing {

@@ -58,7 +58,7 @@ func TestMirrorUsesUnfilteredTransport(t *testing.T) {
 	} {
 		s.set(f)
 		pc := s.run("pc", "--peer=robot", "--mirror=robot/*")
-		pc.awaitLog("msg=running")
+		pc.awaitLog("daemon started")
 		began := now()
 		readers.waitUntilFollowing(began, resumeLimit, keeping)
 		s.linkedOver("pc", "sctp")

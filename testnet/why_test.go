@@ -65,7 +65,7 @@ func (c *whySite) asNobodyUnder(host string, wrapper []string, args ...string) *
 	c.shell(host, "chown -R 65534:65534 /etc/achbridge; mkdir -p /run/achbridge /var/lib/achbridge; chown 65534:65534 /run/achbridge /var/lib/achbridge")
 	line := append([]string{"run", "--control", "/run/achbridge/control.sock", "--key", "/etc/achbridge/key", "--state", "/var/lib/achbridge"}, args...)
 	p := c.startUnder(host, append(wrapper, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"), "achbridge", line...)
-	p.awaitLog("msg=running")
+	p.awaitLog("daemon started")
 	return p
 }
 

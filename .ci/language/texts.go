@@ -25,7 +25,7 @@ func (t text) excerpt(at int) string {
 	return fmt.Sprintf("%s:%d: %s", t.file, t.line+strings.Count(before, "\n"), before[strings.LastIndex(before, "\n")+1:]+rest)
 }
 
-// reader collects the texts of files and the words of their code.
+// reader collects the texts of files, and all words in their code.
 type reader struct {
 	files *token.FileSet
 	texts []text

@@ -171,7 +171,7 @@ func (s *Server) tell(addr, channel string, err error) {
 	before := s.untold
 	s.told, s.untold = now, 0
 	s.mu.Unlock()
-	s.cfg.Log.Warn("achd client turned away", "peer", addr, "channel", channel, "err", err, "count", before+1)
+	s.cfg.Log.Warn("achd client refused", "peer", addr, "channel", channel, "err", err, "count", before+1)
 }
 
 // take takes n bytes of memory for frames, or releases them if n is negative. It returns false if the limit is reached.
@@ -289,10 +289,8 @@ func addrOf(a net.Addr) netip.AddrPort {
 
 // rest waits for d. It returns false if ctx ends first.
 func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -117,7 +117,7 @@ func (c *Consumer) begin(ctx context.Context, g localach.Geometry) (put func([]b
 		}
 		return nil, err
 	}
-	c.hosts.cfg.Log.Info("achd's host feeds a mirror", "peer", m.Host, "channel", m.Name)
+	c.hosts.cfg.Log.Info("achd host feeds a mirror", "peer", m.Host, "channel", m.Name)
 	c.hasFed, c.logged = true, ""
 	c.fed()
 	return c.putFrames(ctx, feed), nil

@@ -52,7 +52,7 @@ func NewHosts(ctx context.Context, cfg Config) *Hosts { return &Hosts{cfg: cfg, 
 // explain warns once that achd's protocol has no authentication and no encryption.
 func (h *Hosts) explain() {
 	if !h.isExplained {
-		h.cfg.Log.Warn("achd's protocol is used with hosts that rules name: it has no authentication and no encryption, so whoever can answer at their addresses decides what is in the mirrors, and reads what is pushed")
+		h.cfg.Log.Warn("achd protocol used without authentication or encryption, any program at the addresses of these hosts can write the mirrors and read the pushes")
 	}
 	h.isExplained = true
 }

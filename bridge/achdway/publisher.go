@@ -70,7 +70,7 @@ func (p *Publisher) connect(ctx context.Context, remote achd.Remote) (up time.Du
 
 // accepted handles that the host has begun to accept frames.
 func (p *Publisher) accepted() {
-	p.hosts.cfg.Log.Info("achd's host takes a channel", "peer", p.push.Host, "channel", p.push.Channel)
+	p.hosts.cfg.Log.Info("achd host takes a channel", "peer", p.push.Host, "channel", p.push.Channel)
 	p.logged = ""
 	p.report("", "")
 }

@@ -145,12 +145,15 @@ func (c *Client) noteTrouble(err error) {
 	}
 	c.mu.Unlock()
 	if due {
-		c.log.Warn("hub is not reached, trying again", "hub", c.credentials.Hub, "err", err)
+		c.log.Warn("cannot connect to the hub, trying again", "hub", c.credentials.Hub, "err", err)
 	}
 }
 
-func (c *Client) noteSilence(silent time.Duration) {
+// isSilent reports whether l has been silent for too long, and records for how long.
+func (c *Client) isSilent(l *line) bool {
+	silent := l.silent()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.silent = silent
+	return silent >= l.patience()
 }

@@ -70,10 +70,10 @@ func (t *Table) Handle(e localach.Event) bool {
 	case localach.Polling, localach.Notified:
 		if t.noInotify = ""; e.Err != nil {
 			t.noInotify = e.Err.Error()
-			t.cfg.Log.Warn("no inotify, looking for new channels four times a second", "err", e.Err)
+			t.cfg.Log.Warn("inotify unavailable, polling for new channels four times a second", "err", e.Err)
 			return true
 		}
-		t.cfg.Log.Info("inotify is back", "dir", string(t.cfg.Dir))
+		t.cfg.Log.Info("inotify available again", "dir", string(t.cfg.Dir))
 	case localach.Omitted:
 		t.warnOmitted(e.Name, "too many channels; remove some (achbridge channel rm)")
 	default:

@@ -32,7 +32,6 @@ type claims struct {
 	lines  logline.Limit     // log lines about announced peers that cannot be reached
 	count  uint64            // number of dials
 	turns  map[string]uint64 // the last dial of each source, by its number
-	waits  bool              // a peer waits for the budget
 }
 
 func newClaims() claims {
@@ -76,15 +75,6 @@ type candidate struct {
 	addrs  []transport.Addrs
 }
 
-// defers reports whether p is only announced and must wait for the budget.
-func (c *claims) defers(now time.Duration, p *peer) bool {
-	if p.Source == "" || p.dial != nil || now >= p.dueAt && c.budget.has(now) {
-		return false
-	}
-	c.waits = true
-	return true
-}
-
 // dialClaims begins as many dials of the list as there is budget for.
 func (t *Table) dialClaims(now time.Duration, list []candidate) (dials []*Dial) {
 	for len(list) > 0 && t.claims.budget.take(now) {
@@ -98,9 +88,9 @@ func (t *Table) dialClaims(now time.Duration, list []candidate) (dials []*Dial) 
 		}
 		t.claims.note(c.p.Source)
 		c.p.nextAddr++
-		dials = append(dials, t.dial(c.p, c.silent, []transport.Addrs{at}, 0))
+		dials = append(dials, t.dial(now, c.p, c.silent, []transport.Addrs{at}))
 	}
-	t.claims.waits = t.claims.waits || len(list) > 0
+	t.waits = t.waits || len(list) > 0
 	return dials
 }
 
@@ -148,7 +138,7 @@ func (t *Table) settleClaim(now time.Duration, d *Dial, s *End) {
 		return
 	}
 	if p.nextAddr%max(1, len(p.Addrs)) == 0 {
-		p.dueAt = now + p.backoff(now, p.failures+1, d.Silent)
+		p.dueAt = now + period(p.failures)
 	}
 }
 

@@ -58,7 +58,9 @@ type peer struct {
 	err      error  // why the peer is not linked; nil if it is linked, or was not dialled
 	lastLink lastLink
 	endedAt  time.Duration // when the last link ended
-	dueAt    time.Duration // no dial before, if the peer is only announced or at the hub
+	dueAt    time.Duration // no dial before, unless there is a sign
+	begunAt  time.Duration // when the last dial began
+	signAt   time.Duration // when the last sign that the node is back was seen; 0 for none
 	nextAddr int           // index of the address to dial next, if the peer is only announced
 
 	hub   hubNeed // for a host at the hub
@@ -102,8 +104,19 @@ func (p *peer) answered(e End) { p.err, p.reached, p.met = nil, e.Node, e.Host }
 
 // again resets the back-off and ends the present dial.
 func (p *peer) again() {
-	p.failures = 0
+	p.failures, p.dueAt = 0, 0
 	p.stopDial()
+}
+
+// isDue reports whether to dial p now. silent is the silent link to p, nil for none.
+func (p *peer) isDue(now time.Duration, silent *Link) bool {
+	return p.isSignDue(now, silent) || now >= p.dueAt && (silent == nil || now >= silent.HeardAt+firstPeriod)
+}
+
+// isSignDue reports whether a sign permits a dial now: no dial has begun since the sign or in the last firstPeriod, and
+// no packet has arrived on the link since the sign.
+func (p *peer) isSignDue(now time.Duration, silent *Link) bool {
+	return p.signAt > p.begunAt && now >= p.begunAt+firstPeriod && (silent == nil || p.signAt >= silent.HeardAt)
 }
 
 // stopDial cancels the present dial. It remains the present dial until Dialled is called.
@@ -113,13 +126,20 @@ func (p *peer) stopDial() {
 	}
 }
 
+// A handshake sends several packets of 1252 bytes each way, and a radio that fades may carry 1500 bytes a second. So a peer
+// is dialled only when nothing at all was received from it for firstPeriod: after 1, 2 and 4 s, then every 4 s.
+const (
+	firstPeriod = time.Second
+	lastPeriod  = 4 * time.Second
+)
+
+// period returns the time from the beginning of a dial to that of the next one.
+func period(failures int) time.Duration { return min(firstPeriod<<min(failures, 10), lastPeriod) }
+
 const (
 	firstBackoff = 100 * time.Millisecond
-	// LastBackoff is the longest wait before a peer is dialled again.
+	// LastBackoff is the longest wait before a host at the hub, or a host with only achd, is dialled again.
 	LastBackoff = 5 * time.Second
-	// returnBackoff is the longest wait before a peer that was linked is dialled again, until it is gone for a hundred
-	// times as long. So the time to notice a network's return is short against the time that it was gone.
-	returnBackoff = 500 * time.Millisecond
 	// hubBackoff is the longest wait before a host that had a link through the hub is dialled there again. A dial
 	// costs nothing while there is no connection to the hub.
 	hubBackoff = 200 * time.Millisecond
@@ -133,16 +153,4 @@ func Backoff(failures int, longest time.Duration) time.Duration {
 	}
 	d := min(firstBackoff<<min(failures-1, 10), longest)
 	return d - time.Duration(rand.Int64N(int64(d)/3))
-}
-
-// backoff returns how long to wait before p is dialled again after failures. silent is the silent link to p, nil for none.
-func (p *peer) backoff(now time.Duration, failures int, silent *Link) time.Duration {
-	longest := LastBackoff
-	switch {
-	case silent != nil:
-		longest = returnBackoff
-	case p.lastLink == lost:
-		longest = min(max(returnBackoff, (now-p.endedAt)/100), LastBackoff)
-	}
-	return Backoff(failures, longest)
 }

@@ -27,6 +27,7 @@ type Table struct {
 	entries map[string]*peer // the peers of Set, by Peer.key
 	proved  map[string]*peer // nodes that have proved themselves, by their id
 	claims  claims
+	waits   bool // a peer is to be dialled later
 
 	unreachable []Unreachable // since the last call of Unreachable
 }
@@ -67,6 +68,17 @@ func (t *Table) Set(list []Peer, v View) {
 	t.entries = entries
 }
 
+// Announced records a sign that a node is back: an announcement of it. Announcements may be forged.
+func (t *Table) Announced(now time.Duration, node string) {
+	for _, peers := range []map[string]*peer{t.entries, t.proved} {
+		for _, p := range peers {
+			if p.node() == node {
+				p.signAt = now
+			}
+		}
+	}
+}
+
 // leftBehind reports whether a link leads to an address that was listed for its peer
 // before and no longer is. Then the node dials without waiting for the link to fall silent.
 func leftBehind(l *Link, before, now Peer) bool {
@@ -79,6 +91,7 @@ type Dial struct {
 	Host   string        // the host to reach through the hub; empty for a dial to Addrs
 	Node   string        // id of the node to reach; empty if any will do
 	Wait   time.Duration // wait before the first address
+	Each   time.Duration // timeout for each address
 	Silent *Link         // the silent link to the peer, which may recover meanwhile; nil without one
 	Cancel func()        // ends the dial; the node sets it when it begins the dial
 
@@ -104,7 +117,7 @@ func (t *Table) Unreachable() (list []Unreachable) {
 func (t *Table) Next(now time.Duration, v View) (dials []*Dial) {
 	t.forgetOld(now, v)
 	var list []candidate
-	t.claims.waits = false
+	t.waits = false
 	proved := t.awaited(v)
 	for _, p := range t.all() {
 		silent, isDue := t.isDue(now, p, v)
@@ -116,7 +129,8 @@ func (t *Table) Next(now time.Duration, v View) (dials []*Dial) {
 		case len(addrs) > 0 && p.Source != "":
 			list = append(list, candidate{p, silent, addrs})
 		case len(addrs) > 0:
-			dials = append(dials, t.dial(p, silent, addrs, p.backoff(now, p.failures, silent)))
+			dials = append(dials, t.dial(now, p, silent, addrs))
+			p.dueAt = now + period(p.failures)
 		case err != nil:
 			t.unreached(now, p, err)
 		}
@@ -124,30 +138,41 @@ func (t *Table) Next(now time.Duration, v View) (dials []*Dial) {
 	return append(dials, t.dialClaims(now, list)...)
 }
 
-// Waits reports whether a peer waits for the budget of claims.
-func (t *Table) Waits() bool { return t.claims.waits }
+// Waits reports whether a peer is to be dialled later.
+func (t *Table) Waits() bool { return t.waits }
 
-// isDue reports whether p has to be dialled: it is wanted, and has no link or a silent one.
+// isDue reports whether p has to be dialled now: it is wanted, has no link or a silent one, and its time has come.
 func (t *Table) isDue(now time.Duration, p *peer, v View) (silent *Link, isDue bool) {
-	if p.Hub || t.claims.defers(now, p) {
+	if p.Hub {
 		return nil, false
 	}
 	old := v.linkTo(p)
 	if p.hasMoved || old != nil && (old.isByHub() || !t.takes(p, old.End, v)) {
 		old = nil // replace the link although it works
 	}
-	if p.dial != nil || v.isAnswering(p) || len(p.Addrs) == 0 || old != nil && !old.IsSilent {
+	if v.isAnswering(p) || len(p.Addrs) == 0 || old != nil && !old.IsSilent || !t.wanted(p, v) {
 		return nil, false
 	}
-	return old, t.wanted(p, v) && (p.Source != "" || !t.isDialled(p, transport.Addrs{}))
+	t.waits = true
+	if p.dial != nil {
+		if p.isSignDue(now, old) {
+			p.stopDial() // the next packet of its handshake may be sent much later
+		}
+		return nil, false
+	}
+	if p.Source != "" && !t.claims.budget.has(now) || p.Source == "" && t.isDialled(p, transport.Addrs{}) {
+		return nil, false
+	}
+	return old, p.isDue(now, old)
 }
 
-// dial begins to dial p at addrs after wait.
-func (t *Table) dial(p *peer, silent *Link, addrs []transport.Addrs, wait time.Duration) *Dial {
+// dial begins to dial p at addrs.
+func (t *Table) dial(now time.Duration, p *peer, silent *Link, addrs []transport.Addrs) *Dial {
+	p.begunAt = now
+	p.dial = &Dial{Addrs: addrs, Node: p.Node, Each: max(firstPeriod, period(p.failures)/time.Duration(len(addrs))), Silent: silent, peer: p}
 	if p.proof == nil && t.proved[p.node()] != nil {
-		wait += headStart
+		p.dial.Wait = headStart
 	}
-	p.dial = &Dial{Addrs: addrs, Node: p.Node, Wait: wait, Silent: silent, peer: p}
 	return p.dial
 }
 
@@ -198,7 +223,7 @@ func (t *Table) Dialled(now time.Duration, d *Dial, s *End, err error, v View) O
 		err = errTooManyLinks
 	}
 	p.failures++
-	if l := v.linkTo(p); l == nil || !l.IsSilent { // otherwise it is in the log
+	if d.Silent == nil || v.linkTo(p) == nil { // otherwise the silence is in the log
 		t.unreached(now, p, err)
 	}
 	return outcome
@@ -275,11 +300,13 @@ const Settled = 3 * time.Second
 type LinkEnd struct {
 	Greeted     bool // the link had received the peer's Hello
 	SaidGoodbye bool
+	TimedOut    bool // nothing was received for the idle timeout
 	Cause       error
 }
 
-// Unlinked records that a link has ended. Its peer is dialled again, at once if the link had lasted, otherwise after a
-// longer back-off. So a peer whose links end at once is not dialled at the pace of round trips. A node that said goodbye
+// Unlinked records that a link has ended. If the link had lasted, its end is a sign that the peer is back: a restarted
+// peer has rejected a packet of the link. It is no sign if the link timed out: then the dials that began when the link
+// fell silent go on. A peer whose links end at once is dialled after a longer time. A node that said goodbye
 // begins handshakes that it does not complete while it closes its last links, so it is not dialled at once either.
 func (t *Table) Unlinked(now time.Duration, l *Link, end LinkEnd) {
 	t.FellSilent(now, l)
@@ -294,13 +321,17 @@ func (t *Table) Unlinked(now time.Duration, l *Link, end LinkEnd) {
 		case l.isByHub():
 		case !lasted:
 			p.failures++
+			p.dueAt = now + period(p.failures-1)
 			p.lastLink, p.endedAt = unsettled, now
 			p.err = end.Cause
 		case p.proof != nil || p.Static || p.lists(l.At):
-			p.failures, p.lastLink, p.endedAt = 0, lost, now
+			p.lastLink, p.endedAt, p.signAt = lost, now, 0
+			if !end.TimedOut {
+				p.failures, p.dueAt = 0, p.begunAt+firstPeriod
+			}
 		}
 		if end.SaidGoodbye {
-			p.failures, p.lastLink = max(p.failures, 1), left
+			p.lastLink, p.dueAt = left, max(p.dueAt, now+firstBackoff)
 		}
 	}
 }

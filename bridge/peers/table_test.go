@@ -14,7 +14,7 @@ import (
 	"achbridge/bridge/via"
 )
 
-// network runs a table in a time of its own: dials to addresses at which a node is succeed after 10 ms, others fail after 1.5 s.
+// network runs a table in a time of its own: dials to addresses at which a node is succeed after 10 ms, others fail after Dial.Each.
 type network struct {
 	*Table
 	view              View
@@ -79,7 +79,7 @@ func (n *network) runs(d time.Duration) {
 	for end := n.now + d; n.now < end; n.now += 20 * time.Millisecond {
 		for _, d := range append(n.Next(n.now, n.view), n.NextByHub(n.now, n.view)...) {
 			n.dialled++
-			n.ends[d] = n.now + d.Wait + 1500*time.Millisecond
+			n.ends[d] = n.now + d.Wait + max(hubAfter, time.Duration(len(d.Addrs))*d.Each)
 			if len(d.Addrs) > 0 && n.nodes[d.Addrs[0].String()].Node != "" {
 				n.ends[d] = n.now + d.Wait + 10*time.Millisecond
 			}
@@ -126,7 +126,7 @@ func (n *network) unlinks(i int, end LinkEnd) {
 func (n *network) isLinked(i int) bool { return n.view.Linked[id(i)] != nil }
 
 // Discovery may take a peer's last address away while the dial of it is ending.
-func TestPeerThatLostItsAddressesCannotBeReached(t *testing.T) {
+func TestPeerWithoutAddressesIsUnreachable(t *testing.T) {
 	n := newNetwork()
 	n.lists(listed("robot", 1))
 	d := n.Next(0, n.view)[0]
@@ -137,7 +137,7 @@ func TestPeerThatLostItsAddressesCannotBeReached(t *testing.T) {
 	}
 }
 
-func TestOutcomeOfADialDependsOnTheLinks(t *testing.T) {
+func TestDialOutcomeDependsOnLinks(t *testing.T) {
 	robot := &End{Node: id(1), Host: "robot", At: at(1), Via: via.QUIC, Dialled: true}
 	arm := &End{Node: id(2), Host: "arm", At: at(1), Via: via.QUIC}
 	recovered, silent := &Link{End: *robot}, &Link{End: *robot, IsSilent: true}
@@ -168,7 +168,7 @@ func TestOutcomeOfADialDependsOnTheLinks(t *testing.T) {
 			n.view.Linked[l.Node] = l
 		}
 		p := &peer{Peer: claim("", "robot", 1)}
-		d := n.dial(p, c.silent, p.Addrs, 0)
+		d := n.dial(0, p, c.silent, p.Addrs)
 		if got := n.Dialled(0, d, c.session, c.err, n.view); got != c.want || p.failures != c.failures || p.dial != nil {
 			t.Errorf("%s: got outcome %d with %d failures, want %d with %d", what, got, p.failures, c.want, c.failures)
 		}
@@ -205,7 +205,7 @@ func TestPeerWithoutACommonTransportIsReported(t *testing.T) {
 }
 
 // A hub can announce any number of hosts.
-func TestDialsThroughTheHubAreBounded(t *testing.T) {
+func TestHubDialsAreLimited(t *testing.T) {
 	n := newNetwork("*")
 	var list []Peer
 	for i := range 4 * maxHubDials {
@@ -222,7 +222,7 @@ func TestDialsThroughTheHubAreBounded(t *testing.T) {
 }
 
 // A host may itself be called what its peer would be called that has another's name.
-func TestDistinctNameDiffersFromAllTaken(t *testing.T) {
+func TestDistinctNameIsUnique(t *testing.T) {
 	for name, want := range map[string]string{"krang": "krang-ab12cd34", "arm": "arm-ab12", strings.Repeat("k", 63): strings.Repeat("k", 58) + "-ab12"} {
 		if got := DistinctName(name, "ab12cd34"+id(0)[8:], map[string]bool{"krang-ab12": true}); got != want {
 			t.Errorf("DistinctName(%q) = %q, want %q", name, got, want)

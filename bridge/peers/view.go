@@ -43,6 +43,7 @@ type Link struct {
 	UpAt         time.Duration
 	IsSilent     bool
 	SilentSince  time.Duration
+	HeardAt      time.Duration // when the last packet of any kind arrived
 	RTT          time.Duration
 	OnTrial      bool            // whether the link began as a trial of another way
 	WrongMachine bool            // whether the peer's machine is not the one to which commands went

@@ -79,7 +79,7 @@ func (r *refusals) crowded() {
 	}
 	r.telling = true
 	go func() {
-		r.log.Warn("too many handshakes: the oldest are dropped", "count", n)
+		r.log.Warn("too many handshakes, dropping the oldest", "count", n)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.telling = false

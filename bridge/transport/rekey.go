@@ -51,9 +51,9 @@ func (e *Endpoint) Revoke(list []byte) (taken bool, err error) {
 	}
 	e.revoked = r
 	e.adopt(next)
-	e.log.Info("adopted a newer list of revocations", "number", r.Number(), "count", r.Len())
+	e.log.Info("newer revocation list adopted", "number", r.Number(), "count", r.Len())
 	if next.IsRevoked() {
-		e.log.Error("the certificate of this host is revoked: nobody will link with it", "host", next.Self().Host)
+		e.log.Error("certificate of this host is revoked, no host will link with it", "host", next.Self().Host)
 	}
 	return true, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -159,21 +157,10 @@ func machineClock() float64 {
 }
 
 // lockedBuffer is a buffer that can be read while a process writes to it.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(text []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(text)
-}
+type lockedBuffer struct{ await.Log }
 
 // String returns the complete lines that were written.
 func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	text := b.text.String()
+	text := b.Log.String()
 	return text[:strings.LastIndexByte(text, '\n')+1]
 }

@@ -38,7 +38,7 @@ type looked struct {
 // wordy lists the keys whose values are words that programs compare.
 var wordy = map[string]bool{"state": true, "cause": true, "origin_cause": true, "reader_cause": true, "kind": true}
 
-// of records the types and words of a JSON value at path.
+// of records the types and the enumerated strings of a JSON value at path.
 func (l *looked) of(path string, v any) {
 	kind := "null"
 	switch v := v.(type) {

@@ -76,7 +76,7 @@ func tryPlots(t *testing.T, b *browser) {
 	}
 }
 
-// A host is marked with the worst health on the cards of its channels. Red hosts are first in the list.
+// tryMarks checks that a host is marked with the worst health of its channels, and that red hosts are first in the list.
 func tryMarks(t *testing.T, b *browser) {
 	got := valueOf[string](b, `(() => {
 		const m = new parts.Model(), mirror = (host, health, age) => ({host, channel: health, mirrored_as: host + "." + health, health, age_ms: age, period_ms: 1, qos: {budget_ms: 10}, frames: {}});

@@ -33,7 +33,7 @@ func NoError(t testing.TB, check func() error) {
 	}
 }
 
-// True calls condition until it returns true. After Limit it fails the test with what.
+// True calls condition until it returns true. After Limit it fails the test; what names the condition.
 func True(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	failure := errors.New(what)
@@ -46,22 +46,20 @@ func True(t testing.TB, what string, condition func() bool) {
 }
 
 // Receive returns the next value of c, or the zero value if c is closed. After Limit it
-// fails the test with what.
+// fails the test; what names the value.
 func Receive[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()
-	limit := time.NewTimer(Limit)
-	defer limit.Stop()
 	select {
 	case v := <-c:
 		return v
-	case <-limit.C:
+	case <-time.After(Limit):
 		t.Fatalf("not within %v: %s", Limit, what)
 		panic("unreachable")
 	}
 }
 
 // Return runs f in a new goroutine and waits until f returns. After Limit it fails the
-// test with what, while f still runs.
+// test while f still runs; what names the call.
 func Return(t testing.TB, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})

@@ -82,7 +82,7 @@ func readerKeepsUp(t *testing.T, l *Lab) {
 	}
 }
 
-// A slow reader does not get frames that were replaced at the hub.
+// slowReader checks that a slow reader does not get frames that were replaced at the hub.
 func slowReader(t *testing.T, l *Lab) {
 	out, in := channel(t, l.Host("robot"), l.Host("pc"))
 	put(t, out, "0")
@@ -204,7 +204,7 @@ func tooLarge(t *testing.T, l *Lab) {
 	}
 }
 
-// Two frames may be in flight. They arrive at the hub in the order of the calls.
+// roomForTwo checks that two frames may be in flight, and that they arrive at the hub in the order of the calls.
 func roomForTwo(t *testing.T, l *Lab) {
 	out, in := channel(t, l.Host("robot"), l.Host("pc"))
 	var words []<-chan error
@@ -282,7 +282,7 @@ func framesWithoutConnectionAreNotKept(t *testing.T, l *Lab) {
 	}
 }
 
-// The first frame after a cut may be one that arrived before.
+// readerResumes checks reading after a cut. The first frame may be one that arrived before.
 func readerResumes(t *testing.T, l *Lab) {
 	pc := l.Host("pc")
 	out, in := channel(t, l.Host("robot"), pc)

@@ -212,7 +212,7 @@ func deadlinesEndCalls(t *testing.T, l *Lab) {
 	}
 }
 
-// crypto/tls ends a blocked call by setting a deadline in the past from another goroutine.
+// deadlineMoves checks that a deadline in the past ends a blocked call, which crypto/tls needs.
 func deadlineMoves(t *testing.T, l *Lab) {
 	a, b := stream(t, l.Host("robot"), l.Host("pc"), "pc")
 	a.SetReadDeadline(time.Now().Add(time.Hour))

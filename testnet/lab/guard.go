@@ -132,7 +132,7 @@ func guardScript(dir string, script []string) error {
 const labPipe = 3
 
 // reap waits for the end of a child, and reaps orphans that end before. When the pipe
-// ends it kills the child and returns alone.
+// ends, reap kills the child and returns alone as true.
 func reap(p *os.Process) (status unix.WaitStatus, alone bool, err error) {
 	ended := make(chan struct{})
 	var left atomic.Bool

@@ -274,14 +274,7 @@ func (l *link) Heard() uint64 { return l.records.Load() }
 
 func (l *link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
 
-func (l *link) Err() error {
-	select {
-	case <-l.done:
-		return l.why()
-	default:
-		return nil
-	}
-}
+func (l *link) Err() error { return l.why() }
 
 // Close sends a close record if the stream accepts it in time. Readers of the control stream get
 // the error at once.

@@ -59,11 +59,7 @@ func (l *link) Heard() uint64 { return l.conn.ConnectionStats().PacketsReceived 
 func (l *link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
 
 func (l *link) Err() error {
-	err := context.Cause(l.conn.Context())
-	if err == nil {
-		return nil
-	}
-	return causeOf(err)
+	return causeOf(context.Cause(l.conn.Context()))
 }
 
 func (l *link) Close(reason string) { l.conn.CloseWithError(codeClosed, reason) }

@@ -83,6 +83,10 @@ func newConfig(idle time.Duration) *quic.Config {
 	return &quic.Config{
 		Versions:             []quic.Version{quic.Version1},
 		HandshakeIdleTimeout: session.HandshakeTimeout,
+		// quic-go offers no setting for acknowledgements. It sends one for every second packet,
+		// or 25 ms after a packet, in a packet of its own: a datagram carries only an
+		// acknowledgement that is already due. A keep-alive is sent only when nothing has arrived
+		// for KeepAlivePeriod, or for 1.5 PTO if that is longer.
 		// A keep-alive without an answer restarts QUIC's own timer (RFC 9000 section 10.1).
 		MaxIdleTimeout:  idle - keepAlive,
 		KeepAlivePeriod: keepAlive,

@@ -179,7 +179,7 @@ func (l *link) OpenStream() (session.SendStream, error) {
 }
 
 func (l *link) AcceptStream(ctx context.Context) (session.ReceiveStream, error) {
-	s, err := session.NextUnlessOver(ctx, l.streams.arrivals, l.ending, l.fault) // streams that were not accepted end with the session
+	s, err := session.NextUnlessOver(ctx, l.streams.arrivals, l.ending, l.Err) // streams that were not accepted end with the session
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ type Carrier interface {
 	RTT() time.Duration
 	Heard() uint64
 	RemoteAddr() net.Addr
-	Err() error // nil until done
+	Err() error // asked when done is closed: why the session ended
 	Close(reason string)
 }
 
@@ -159,7 +159,14 @@ func (s *Session) Done() <-chan struct{} { return s.made.Done }
 
 // Err returns nil until Done is closed, and then the reason why the session ended: a
 // *CloseError, ErrSilent, ErrRestarted, or an error of the network.
-func (s *Session) Err() error { return s.made.Carrier.Err() }
+func (s *Session) Err() error {
+	select {
+	case <-s.made.Done:
+		return s.made.Carrier.Err()
+	default:
+		return nil
+	}
+}
 
 // Close ends the session and sends at most 400 bytes of the reason to the peer. It waits until
 // no goroutine of the session runs any more. Closing twice is harmless.

@@ -11,7 +11,7 @@ const (
 	mostWindow  = 10 * time.Minute
 )
 
-// CheckWindow returns an error that begins with what if window is outside its limits.
+// CheckWindow returns an error if window is outside its limits. The error begins with the text what.
 func CheckWindow(what string, window time.Duration) error {
 	if window < leastWindow || window > mostWindow {
 		return fmt.Errorf("%s %v: want %v to %v", what, window, leastWindow, mostWindow)

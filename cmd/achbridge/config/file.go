@@ -161,7 +161,7 @@ func (p *configParser) placeOf(t *token.Token) origin {
 // pair is one key of a mapping.
 type pair struct {
 	key   string
-	at    origin // of the key
+	at    origin // where the key is
 	value ast.Node
 }
 

@@ -9,7 +9,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Judgement is the decision of the configuration for one channel and one verb.
+// Judgement is the decision of the configuration for one channel and one of export, accept, mirror and push.
 type Judgement struct {
 	Verb    string        `json:"verb"`    // export, push, accept or mirror
 	Channel string        `json:"channel"` // HOST/CHANNEL
@@ -33,8 +33,8 @@ const ByMirrorVerb = "achbridge mirror"
 // wishFunc returns the mirror request for a channel of a host; false if there is none.
 type wishFunc func(host, channel string) (rule.Mirror, bool)
 
-// Judgements returns the decisions of c for a channel, one for each verb that concerns this
-// host. wish looks up the mirror requests of a running daemon, which may have more than its
+// Judgements returns the decisions of c for a channel, one for each list of rules that concerns
+// this host. wish looks up the mirror requests of a running daemon, which may have more than its
 // configuration. nil means only those of the configuration.
 func (c *Config) Judgements(host, channel string, wish wishFunc) []Judgement {
 	if host != c.Name {

@@ -21,7 +21,7 @@ var (
 // layoutParser reads one file with a layout, as strictly as the configuration.
 type layoutParser struct {
 	configParser
-	places map[string]origin // of the fields, by their path as text
+	places map[string]origin // where fields are defined, by path
 }
 
 // ReadLayout makes a checked layout from the text of its file. path is used only for positions

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The share of one processor, 0 to 1, that the daemon may use for polling without pause when a
-// frame is expected, has the text "5%", or watchLow for none.
+// watchLow is the text for a limit of 0 on the CPU share for busy polling. Other limits have the
+// text "5%", for example.
 const watchLow = "low"
 
 func watchText(share float64) string {

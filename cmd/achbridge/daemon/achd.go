@@ -45,10 +45,10 @@ func (d *Daemon) newAchd(c *config.Config, newData achd.NewData) *achd.Server {
 
 // serveAchd serves achd clients until ctx ends. It first logs a warning that achd's protocol has no security.
 func (d *Daemon) serveAchd(ctx context.Context) error {
-	d.log.Warn("achd's protocol is on: it has no authentication and no encryption, so whoever can use an address of from may read and write these channels",
+	d.log.Warn("achd protocol enabled without authentication or encryption, any program at an address in from can read and write these channels",
 		"listen", d.ports.achd.Addr().String(), "from", d.config().AchdFrom, "channels", d.config().AchdChannels, "accept", d.config().AchdAccept)
 	if achdRules(d.config()).Empty() {
-		d.log.Warn("achd serves nothing: the section achd of the configuration names no hosts (from) or no channels (channels, accept)")
+		d.log.Warn("achd serves nothing, the section achd of the configuration has no hosts (from) or no channels (channels, accept)")
 	}
 	return d.achd.Run(ctx, d.ports.achd)
 }

@@ -29,6 +29,7 @@ func newAnnouncer(p plan, d *Daemon) (*announcer, error) {
 		Interfaces: p.Interfaces,
 		Static:     p.StaticPeers,
 		Domains:    p.Zones,
+		Announced:  d.node.Announced,
 		Log:        d.log,
 	}
 	k := &announcer{node: d.node}
@@ -84,7 +85,7 @@ const (
 )
 
 // follow updates the announced channels from the node's exports, until ctx ends. It closes
-// the channel told after the first update, or when ctx ends.
+// told after the first update, or when ctx ends.
 func (k *announcer) follow(ctx context.Context, told chan struct{}) {
 	tell := sync.OnceFunc(func() { close(told) })
 	defer tell()

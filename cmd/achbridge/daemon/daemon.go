@@ -200,7 +200,7 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 // everything.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.close()
-	d.log.Info("running", "host", d.self.Host, "node", d.self.Node, "network", d.self.Network,
+	d.log.Info("daemon started", "host", d.self.Host, "node", d.self.Node, "network", d.self.Network,
 		"listen", d.about.Listen, "control", d.about.Control, "config", d.config().Path, "version", d.about.Version)
 	group, ctx := errgroup.WithContext(ctx)
 	var past sights
@@ -241,7 +241,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	})
 	d.seek.run(ctx, group, d.found)
 	err := group.Wait()
-	d.log.Info("left", "host", d.self.Host)
+	d.log.Info("daemon stopped", "host", d.self.Host)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -307,7 +307,7 @@ func (d *Daemon) found(peers []discovery.Peer) {
 	for _, p := range Strangers(peers, d.membership()) {
 		if !d.network.strangers[p.Node] && len(d.network.strangers) < maxTold {
 			d.network.strangers[p.Node] = true
-			d.log.Info("peer of another network left alone: it has another key", "peer", p.Host, "node", p.Node, "network", p.Network)
+			d.log.Info("peer ignored, it has the key of another network", "peer", p.Host, "node", p.Node, "network", p.Network)
 		}
 	}
 	d.network.peers = slices.Clone(peers)
@@ -367,10 +367,10 @@ func (h Host) identity(given, host string, log *slog.Logger) identity {
 		who, err = nodeIdentity(dir, host, hardware("/sys"))
 	}
 	if err != nil {
-		log.Warn("node id not kept: this run has its own; peers will take the next one for another host", "err", err)
+		log.Warn("cannot store node id, peers will treat this host as another one after a restart", "err", err)
 	}
 	if who.before != (trust.NodeID{}) {
-		log.Warn("the state directory came from another machine, or all network cards were exchanged: this machine has another node id now", "state", dir)
+		log.Warn("state directory is of another machine or all network cards changed, using a new node id", "state", dir)
 	}
 	return who
 }
@@ -383,7 +383,7 @@ func (h Host) resetSecret(given string, log *slog.Logger) (secret [32]byte) {
 		secret, err = keptSecret(dir)
 	}
 	if err != nil {
-		log.Warn("reset secret not kept: after a restart, peers miss this node only by its silence", "err", err)
+		log.Warn("cannot store reset secret, peers notice a restart only by timeout", "err", err)
 	}
 	return secret
 }

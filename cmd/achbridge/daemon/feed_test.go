@@ -123,7 +123,7 @@ func TestFeedDropsSlowBrowsers(t *testing.T) {
 	if len(f.viewers) != 1 || !f.viewers[quick] {
 		t.Errorf("got %d browsers, want only the quick one", len(f.viewers))
 	}
-	for range mostViewers - 1 {
+	for range mostBrowsers - 1 {
 		if _, ok := f.enter(viewer{}); !ok {
 			t.Fatal("a browser was refused below the limit")
 		}

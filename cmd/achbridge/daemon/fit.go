@@ -17,7 +17,7 @@ func (d *Daemon) watchFit(ctx context.Context) error {
 	return service.Repeat(ctx, fitEvery, func() {
 		after, now := d.node.StatusNow(), time.Now()
 		for _, text := range diagnose.Unfit(seen, diagnose.DemandsOf(before, after, now.Sub(at), 0)) {
-			d.log.Warn("a link cannot carry what is asked of it", "cause", text)
+			d.log.Warn("link cannot carry its subscriptions", "cause", text)
 		}
 		before, at = after, now
 	})

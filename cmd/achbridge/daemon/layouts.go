@@ -46,7 +46,7 @@ func (d *Daemon) takeLayouts(list layouts.Rules, r *api.ReloadReply) {
 // warnOfLayouts logs each layout that cannot be used.
 func (d *Daemon) warnOfLayouts(wrong []string) {
 	for _, text := range wrong {
-		d.log.Warn("layout left out: other hosts do not learn the type", "err", text)
+		d.log.Warn("layout omitted, other hosts do not get it", "err", text)
 	}
 }
 

@@ -121,7 +121,7 @@ func (f *machineFile) read() map[string]bridge.Machine {
 	}
 	if err != nil {
 		aside := f.path + ".damaged"
-		f.log.Warn("it is not known to which machines some commands went before the start; the file is kept", "file", aside, "err", errors.Join(err, os.Rename(f.path, aside)))
+		f.log.Warn("cannot read machines of earlier commands, keeping the file", "file", aside, "err", errors.Join(err, os.Rename(f.path, aside)))
 	}
 	return machines
 }
@@ -165,7 +165,7 @@ func (f *machineFile) run(ctx context.Context) {
 		select {
 		case machines := <-f.write:
 			if err := f.save(machines); err != nil {
-				f.log.Warn("after a restart it will not be known to which machines commands went", "err", err)
+				f.log.Warn("cannot store machines of commands, they are unknown after a restart", "err", err)
 			}
 			api.Rest(ctx, time.Second)
 		case <-ctx.Done():

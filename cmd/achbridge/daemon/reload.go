@@ -45,7 +45,7 @@ func (d *Daemon) reload() (api.ReloadReply, error) {
 	}
 	if err != nil {
 		for line := range strings.Lines(err.Error()) {
-			d.log.Error("configuration not taken, all stays as it was", "err", strings.TrimSpace(line))
+			d.log.Error("cannot reload configuration, keeping the previous one", "err", strings.TrimSpace(line))
 		}
 		if ps, ok := errors.AsType[config.Problems](err); ok {
 			err = ps
@@ -59,7 +59,7 @@ func (d *Daemon) reload() (api.ReloadReply, error) {
 	d.settings.current.Store(next)
 	d.warnOfLayouts(wrong)
 	r.Warnings = append(append(r.Warnings, next.Unreached()...), wrong...)
-	d.log.Info("configuration read again", "config", r.File, "changed", r.Changed, "restart", r.Restart)
+	d.log.Info("configuration reloaded", "config", r.File, "changed", r.Changed, "restart", r.Restart)
 	return r, nil
 }
 

@@ -49,12 +49,12 @@ func (s *standing) hold(key trust.Key) {
 	s.key = key
 }
 
-// trustEvery is the interval at which the files are checked.
-const trustEvery = time.Second
+// checkEvery is the interval at which the files, and the system's name, are checked.
+const checkEvery = time.Second
 
 // watchTrust applies changes of the key file and the revocation list, until ctx ends.
 func (d *Daemon) watchTrust(ctx context.Context) error {
-	return service.Repeat(ctx, trustEvery, func() {
+	return service.Repeat(ctx, checkEvery, func() {
 		d.followKey()
 		d.followList()
 		d.endpoint.Review()
@@ -75,13 +75,13 @@ func (d *Daemon) followKey() {
 		err = d.endpoint.SetKey(key)
 	}
 	if err != nil {
-		d.log.Error("key file changed and not taken, all stays as it was", "path", d.trust.path, "err", err)
+		d.log.Error("cannot reload key file, keeping the previous key", "path", d.trust.path, "err", err)
 		return
 	}
 	d.trust.hold(key)
 	d.seek.join(key.Network())
 	d.dial()
-	d.log.Info("key file read again", "path", d.trust.path, "networks", key.Networks())
+	d.log.Info("key file reloaded", "path", d.trust.path, "networks", key.Networks())
 }
 
 // recall loads the revocation list that the last run of the daemon stored in kept, and
@@ -112,7 +112,7 @@ func (d *Daemon) followList() {
 	}
 	d.trust.had = list.Number()
 	if err := config.KeepFile(d.trust.kept, []byte(list.Text()), 0o644); err != nil {
-		d.log.Warn("list of revocations not kept: after a restart it must come from a peer", "err", err)
+		d.log.Warn("cannot store revocation list, after a restart it must come from a peer", "err", err)
 	}
 }
 
@@ -123,7 +123,7 @@ func (d *Daemon) takeList(path string) {
 		_, err = d.endpoint.Revoke(list.Bytes())
 	}
 	if err != nil {
-		d.log.Error("list of revocations not taken", "path", path, "err", err)
+		d.log.Error("cannot read revocation list", "path", path, "err", err)
 	}
 }
 

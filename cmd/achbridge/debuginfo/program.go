@@ -68,7 +68,7 @@ func Open(path string) (p *Program, err error) {
 		return nil, fmt.Errorf("%s: this file is damaged: %w", path, err)
 	}
 	if lines := file.Section(".debug_line"); lines != nil {
-		p.lines, _ = lines.Data() // without them structs are told by what was compiled
+		p.lines, _ = lines.Data() // without line tables the source of a struct is its compilation unit
 	}
 	return p, p.index()
 }

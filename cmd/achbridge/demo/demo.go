@@ -38,7 +38,7 @@ type Report struct {
 	OK       bool             `json:"ok"`
 }
 
-// channelFigures are what became of the frames of one channel.
+// channelFigures has the results of one channel.
 type channelFigures struct {
 	Channel   string  `json:"channel"`
 	Sent      uint64  `json:"sent"`
@@ -248,7 +248,7 @@ func (d *pair) report(publishers []*publisher, meters []*ageMeter, loop *udpLoop
 	return r
 }
 
-// Show prints what came of it.
+// Show prints the results.
 func (r Report) Show(out io.Writer) {
 	fmt.Fprintf(out, "\n%-24s %9s %9s %9s %9s %9s\n", "CHANNEL", "SENT", "DELIVERED", "MEAN ms", "P99 ms", "MAX ms")
 	for _, c := range r.Channels {

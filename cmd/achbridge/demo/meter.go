@@ -17,8 +17,8 @@ import (
 	"achbridge/localach"
 )
 
-// A frame of the demo begins with its number and the time it was put, both
-// little-endian u64; the time is nanoseconds of CLOCK_MONOTONIC.
+// stampSize is the size of the first two fields of a demo frame: its number and the time of its put,
+// in ns of CLOCK_MONOTONIC, both little-endian u64.
 const stampSize = 16
 
 func monotonic() int64 { return int64(status.Monotonic(time.Now())) }

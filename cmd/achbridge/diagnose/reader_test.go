@@ -57,7 +57,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 	for name, c := range map[string]struct {
 		s     Snapshot
 		cause status.Cause
-		tells string // part of text, evidence and cure
+		tells string // part of text, evidence and fix
 	}{
 		"well": {sample(nil), Well, "age: 11.0 ms on average, p99 17.0 ms, budget 100 ms"},
 		"well, put faster than anybody looks": {sample(func(s *Snapshot, m mirror, l link) {

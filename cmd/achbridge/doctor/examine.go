@@ -33,7 +33,7 @@ type result struct {
 	Cure  string  `json:"cure,omitempty"`
 }
 
-// worsen sets state and cure if state is worse than the present one.
+// worsen sets the state and the fix if state is worse than the present one.
 func (r *result) worsen(state fitness, cure string) {
 	if state == failing || r.State == fit {
 		r.State, r.Cure = state, cure
@@ -131,7 +131,7 @@ func (p *patient) read(file string) {
 	}
 }
 
-// Show prints a line for each check, with the cure below it.
+// Show prints a line for each check, with the fix below.
 func (r Report) Show(t *ui.Terminal) error {
 	for _, c := range r.Checks {
 		state := fmt.Sprintf("%-8s", c.State)

@@ -27,8 +27,8 @@ type sharer struct {
 	PID       int
 	name      string
 	libc      string // for people: glibc 2.36, musl, or none
-	layout    string // of its condition variables; processes that share a channel must have the same
-	namespace string // of process ids
+	layout    string // layout of its condition variables, which must be equal in processes that share a channel
+	namespace string // namespace of its process ids
 }
 
 func (s sharer) String() string { return fmt.Sprintf("%s (pid %d)", s.name, s.PID) }
@@ -85,7 +85,7 @@ func (r *result) wakesNobody() {
 	r.Text += "; the layout of condition variables in this program's C library is unknown: achbridge cannot wake readers that wait in a mirror, so they go on only when their time limit is over"
 }
 
-// judgeSharers says what is wrong among the processes of one channel.
+// judgeSharers returns the problem between the processes that share a channel, with its fix.
 func judgeSharers(list []sharer) (state fitness, text, cure string) {
 	for _, s := range list[1:] {
 		if first := list[0]; s.namespace != first.namespace {

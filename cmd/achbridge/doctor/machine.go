@@ -8,7 +8,7 @@ import (
 	"achbridge/cmd/achbridge/diagnose"
 )
 
-// checkMachine checks that no two machines have one node id, as far as the daemon has heard.
+// checkMachine checks that no two machines that the daemon knows have the same node id.
 func checkMachine(_ context.Context, p *patient) result {
 	if p.daemon == nil {
 		return result{State: fit, Text: "not known: no daemon runs"}

@@ -53,7 +53,7 @@ func checkMulticast(ctx context.Context, p *patient) result {
 	return result{State: fit, Text: "works on " + ui.AndList(good)}
 }
 
-// multicastCure returns the cure for the error of a probe.
+// multicastCure returns the fix for the error of a probe.
 func multicastCure(err error) string {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):

@@ -119,7 +119,7 @@ func checkChannels(_ context.Context, p *patient) result {
 	return r
 }
 
-// lookAt opens a channel and says what is wrong with it.
+// lookAt opens a channel and returns its problem with the fix.
 func (p *patient) lookAt(c localach.Info) (state fitness, text, cure string) {
 	if errors.Is(c.Err, fs.ErrPermission) {
 		return doubt, "it cannot be opened by " + ui.UserText(os.Geteuid(), os.Getegid()), "run doctor as root"

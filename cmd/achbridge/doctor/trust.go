@@ -68,7 +68,7 @@ func (p *patient) checkTrust(key trust.Key, path string, now time.Time) result {
 	return result{State: fit, Text: text}
 }
 
-// revocations returns the newest revocation list of this host: the one beside the key, or the
+// revocations returns the newest revocation list of this host: the one next to the key, or the
 // one in the daemon's state directory.
 func (p *patient) revocations(key string) (newest *trust.Revocations) {
 	for _, path := range []string{config.RevokedBeside(key), p.StateFile(p.config.State, config.RevokedFile)} {

@@ -21,12 +21,12 @@ import (
 	"achbridge/localach"
 )
 
-// Config says what to export, and where to.
+// Config has the options of an export.
 type Config struct {
 	File     string
 	Dir      string   // is made if it is not there
-	Patterns []string // of the channels, as in path.Match, which are good; none: all
-	Fields   []string // paths as in joint[2].pos; none: all
+	Patterns []string // valid patterns of channels, as in path.Match; empty means all
+	Fields   []string // paths such as joint[2].pos; empty means all
 	Force    bool     // replace files that are there
 	// Layout is the layout of a topic's frames, nil when it is not known.
 	Layout func(recording.Topic) (*layout.Layout, error)
@@ -62,7 +62,7 @@ type table struct {
 	file    *os.File
 	out     *bufio.Writer
 	printer *values.Printer
-	number  int  // of the channel's tables
+	number  int  // number of this table among those of the channel
 	there   bool // at its path
 }
 
@@ -155,8 +155,8 @@ func (e *exporter) frame(r recording.Record) error {
 	return err
 }
 
-// tableOf returns the table for the frames of topic, or nil if no layout is known. Frames with a mismatch go
-// to the newest table of the channel, which omits them.
+// tableOf returns the table for the frames of a topic, or nil if their layout is unknown. The topic of
+// frames that do not match the layout of their channel has no table.
 func (e *exporter) tableOf(topic *recording.Topic) (*table, error) {
 	t, looked := e.of[topic]
 	switch newest := e.tables[topic.Channel]; {
@@ -226,7 +226,7 @@ func (e *exporter) close() (err error) {
 	return err
 }
 
-// left adds a note for each channel with omitted frames. It returns an error if there is no table.
+// left returns an error that names the channels without a file.
 func (e *exporter) left() error {
 	for name, n := range e.unknown {
 		if e.tables[name] == nil && len(e.tables) > 0 {

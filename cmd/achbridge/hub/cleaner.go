@@ -47,7 +47,7 @@ func (m *maker) cleanHost(ctx context.Context, s *server.Server, host string) (i
 	remove := func(err error) {
 		isClean = false
 		if err != nil && ctx.Err() == nil && !errors.Is(err, jetstream.ErrStreamNotFound) && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-			m.log.Warn("cannot delete what a removed host has left, trying again", "host", host, "err", err)
+			m.log.Warn("cannot delete streams of a removed host, trying again", "host", host, "err", err)
 		}
 	}
 	for _, account := range z.AccountDetails {

@@ -75,7 +75,7 @@ func (g *guard) reread() (gone []Host) {
 	}
 	list, err := g.dir.Hosts()
 	if err != nil {
-		g.log.Error("hosts not read again: those of before stay", "err", err)
+		g.log.Error("cannot reload hosts, keeping previous list", "err", err)
 		g.mu.Lock()
 		g.seen = info // logs the error only once
 		g.mu.Unlock()

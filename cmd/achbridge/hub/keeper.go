@@ -38,8 +38,8 @@ func newKeeper(s *server.Server, m *maker, limit int64, log *slog.Logger) *keepe
 	return &keeper{nats: s, limit: limit, log: log, purge: m.purge, began: time.Now(), told: logline.Limit{Period: time.Minute}}
 }
 
-// Above full, look drops frames until the usage is at most room. From room on, no new stream is
-// created. Both are in bytes.
+// full returns the usage, in bytes, above which look drops frames until the usage is at most room.
+// From room on, no new stream is created.
 func (k *keeper) full() int64 { return k.limit / 8 * 7 }
 func (k *keeper) room() int64 { return k.limit / 4 * 3 }
 
@@ -83,7 +83,7 @@ func (k *keeper) look(ctx context.Context) {
 		}
 	}
 	if count, due := k.told.Cause(time.Since(k.began)); due {
-		k.log.Warn("memory is full: the largest frames of the hosts that take most have lost their places; give the hub more, as in --memory 1GiB",
+		k.log.Warn("memory is full, dropped the largest frames of the hosts that use most, start the hub with more memory, as in --memory 1GiB",
 			"hosts", slices.Sorted(maps.Keys(hosts)), "max_memory", k.limit, "count", count)
 	}
 }

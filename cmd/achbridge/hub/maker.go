@@ -30,7 +30,7 @@ type maker struct {
 
 	mu      sync.Mutex
 	refused logline.Limit
-	hosts   map[string]*requests // by host
+	hosts   map[string]*requests // requests of each host
 	removed map[string]bool      // removed hosts whose streams and consumers clean has yet to delete
 }
 

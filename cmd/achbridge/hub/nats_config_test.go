@@ -26,7 +26,7 @@ import (
 func debian(t *testing.T, hosts ...string) (w *world, url string) {
 	t.Helper()
 	program := need.Program(t, "nats-server", "nats-server")
-	w = &world{T: t, dir: Directory(filepath.Join(t.TempDir(), "hub")), logs: &logged{}}
+	w = &world{T: t, dir: Directory(filepath.Join(t.TempDir(), "hub")), logs: &await.Log{}}
 	certificate, key, err := newCertificate()
 	if err != nil {
 		t.Fatal(err)

@@ -184,7 +184,7 @@ func listen(at string) (net.Listener, error) {
 func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
 	boundMemory("/", s.cfg.Memory)
-	s.log.Info("running", "address", s.id.Address, "listen", s.Addr(), "hosts", len(s.guard.list()), "dir", string(s.cfg.Dir), "version", s.cfg.Version)
+	s.log.Info("hub started", "address", s.id.Address, "listen", s.Addr(), "hosts", len(s.guard.list()), "dir", string(s.cfg.Dir), "version", s.cfg.Version)
 	manager := service.Manager{Log: s.log}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.serveControl(ctx) })
@@ -209,7 +209,7 @@ func (s *Server) Run(ctx context.Context) error {
 	<-ctx.Done()
 	manager.Tell(daemon.SdNotifyStopping)
 	err := group.Wait()
-	s.log.Info("left", "address", s.id.Address)
+	s.log.Info("hub stopped", "address", s.id.Address)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

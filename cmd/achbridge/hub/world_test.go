@@ -35,25 +35,7 @@ type world struct {
 	from        string // address from which hosts dial; "" means any
 	s           *Server
 	end         func()
-	logs        *logged
-}
-
-// logged is a log that a test may read while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	logs        *await.Log
 }
 
 // newWorld runs a hub of these hosts.
@@ -65,7 +47,7 @@ func newWorld(t *testing.T, hosts ...string) *world {
 // newWorldWith runs a hub of these hosts with the given limit of memory for frames.
 func newWorldWith(t *testing.T, memory int64, hosts ...string) *world {
 	t.Helper()
-	w := &world{T: t, dir: Directory(filepath.Join(t.TempDir(), "hub")), memory: memory, logs: &logged{}}
+	w := &world{T: t, dir: Directory(filepath.Join(t.TempDir(), "hub")), memory: memory, logs: &await.Log{}}
 	if _, err := w.dir.Init("tls://localhost:4222"); err != nil {
 		t.Fatal(err)
 	}

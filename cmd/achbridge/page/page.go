@@ -1,9 +1,9 @@
-// Package page is the web page of a daemon: the files beside this one, served as they are.
+// Package page serves the web page of a daemon: the other files of this directory, unchanged.
 //
 //	mux.Handle("GET /", page.Handler())
 //
-// Nothing builds them, and the page asks nobody but its daemon for anything: it follows
-// /events, whose messages stand at feed, in package daemon.
+// The files need no build. The page loads data only from its daemon: it follows /events. The type feed
+// of package daemon documents the messages.
 package page
 
 import (

@@ -12,7 +12,7 @@ import (
 	"achbridge/localach"
 )
 
-// wanted reports whether to record a channel. A companion of a mirror is recorded only if a
+// wanted reports whether to record a channel. A metadata channel is recorded only if a
 // pattern is its exact name, since the publish times already hold its content. The same is
 // true of temporary mirrors.
 func (r *recorder) wanted(name string) bool {
@@ -94,7 +94,7 @@ func (r *recorder) begin(name string) {
 	})
 }
 
-// attach opens or closes the companion of a mirror after it appeared, changed or vanished.
+// attach opens or closes the metadata channel of a mirror after it appeared, changed or vanished.
 func (r *recorder) attach(s *stream) {
 	_ = r.drainOne(s)
 	s.meta.close()

@@ -7,15 +7,15 @@
 // There is one topic for each channel, with the channel's name. One more topic is ours; its
 // name has a '/', which no Ach name has:
 //
-//	achbridge/drops   what did not get into the file, or into a mirror, as JSON:
+//	achbridge/drops   frames that did not reach the file, or a mirror, as JSON:
 //	                  {"channel":"krang.imu","cause":"missed","count":3,"total":17}.
 //	                  Cause missed: the recorder was too late. The other causes are those
-//	                  of the daemon's ledger (superseded, lost, …), read every second.
+//	                  of the daemon's counters (superseded, lost, …), read every second.
 //
 // A message is one frame: its bytes. A channel with a layout has a schema (ros1msg) and the
 // encoding ros1, which describes the bytes without changing them; see package ros1msg. A frame
-// that does not fit the layout is in a second topic of the same name, without a schema, so that
-// nobody decodes it wrongly. A message's sequence is the
+// that does not match the layout is in a second topic of the same name, without a schema, so that
+// no program decodes it wrongly. A message's sequence is the
 // low half of the number that Ach gave the frame. Its log time is when the recorder read it.
 // Its publish time is when it was captured at its origin, if the channel is a mirror with
 // option meta (bridge.Meta); else it is the log time. Both count from the recorder's start by
@@ -23,7 +23,7 @@
 //
 // The metadata of a topic are ach (the channel's name), host, frame_count, frame_size,
 // mode (permissions), and where known origin (HOST/CHANNEL of a mirror) and times (origin,
-// where publish times are known); misfit (true, where the frames do not fit the layout); of a
+// where publish times are known); misfit (true, where the frames do not match the layout); of a
 // channel with a layout type, layout (the text of its file), type_from (file, or origin if the
 // mirror's origin sent it), renamed (the fields with other names in the schema) and no_schema
 // (the reason why there is no schema). The file's own metadata record is called achbridge.

@@ -203,7 +203,7 @@ func (r *Reader) Next() (Record, error) {
 }
 
 // token reads the next token of the file. It turns panics into errors: the lexer trusts the
-// length of a chunk's compression name (mcap v1.9.0, loadChunk), and panics when that is
+// length of a chunk's compression name (mcap v1.9.0), and panics when that is
 // longer than its buffer.
 func (r *Reader) token() (kind mcap.TokenType, data []byte, err error) {
 	defer func() {

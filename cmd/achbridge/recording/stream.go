@@ -103,7 +103,7 @@ func (s *stream) close() {
 	s.ch.Close()
 }
 
-// companion reads the metadata channel NAME.meta of a mirror, which has the capture times of frames.
+// companion reads the capture times of frames from the metadata channel NAME.meta of a mirror.
 type companion struct {
 	ch   *localach.Channel
 	r    *localach.Reader
@@ -111,7 +111,7 @@ type companion struct {
 	told []told // in order of seq
 }
 
-// told is the capture time of frame seq of the mirror, by CLOCK_MONOTONIC; 0 means unknown.
+// told is the capture time of frame seq in the metadata channel, by CLOCK_MONOTONIC; 0 means unknown.
 type told struct {
 	seq      uint64
 	captured time.Duration

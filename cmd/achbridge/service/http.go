@@ -74,7 +74,7 @@ func ReplyJSON(w http.ResponseWriter, code int, v any) {
 	_ = enc.Encode(v) // a write error means that the client has disconnected
 }
 
-// ServeUntil runs srv on ln until ctx ends, and closes ln. Its errors begin with what.
+// ServeUntil runs srv on ln until ctx ends, and closes ln. Errors begin with the text what.
 func ServeUntil(ctx context.Context, srv *http.Server, ln net.Listener, what string) error {
 	stop := context.AfterFunc(ctx, func() { srv.Close() })
 	defer stop()

@@ -13,7 +13,7 @@ type Manager struct{ Log *slog.Logger }
 
 func (m Manager) Tell(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		m.Log.Warn("service manager not told", "state", state, "err", err, "socket", os.Getenv("NOTIFY_SOCKET"))
+		m.Log.Warn("cannot notify service manager", "state", state, "err", err, "socket", os.Getenv("NOTIFY_SOCKET"))
 	}
 }
 
@@ -23,7 +23,7 @@ func (m Manager) Tell(state string) {
 func (m Manager) Watch(ctx context.Context, alive func()) {
 	limit, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		m.Log.Warn("service manager's watchdog not understood", "err", err)
+		m.Log.Warn("cannot parse watchdog interval of service manager", "err", err)
 	}
 	if limit == 0 {
 		return

@@ -151,8 +151,8 @@ func (p *history) ages() []float64 {
 	return list
 }
 
-// Shown returns the values that top displays for a mirror: the word for its health, and the used share of its budget,
-// NaN if unknown. The word is "" if there is no such mirror. Tests compare both with the output of other tools.
+// Shown returns the values that top displays for a mirror: its health, or "" if there is no such mirror, and the used share
+// of its budget, NaN if unknown. Tests compare both with the output of other tools.
 func Shown(s api.StatusReply, mirror string) (health string, used float64) {
 	var m model
 	m.take(statusMsg{StatusReply: s})

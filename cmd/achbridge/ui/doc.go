@@ -2,9 +2,9 @@
 // exit codes, sizes and times.
 //
 //	t := ui.New(os.Stdout, os.Stderr)
-//	t.Table([]string{"CHANNEL", "AGE"}, rows)       // what was asked for: stdout
-//	t.Note("%d events are not kept any more", n)    // what is said about it: stderr
-//	err := ui.Usage(err, "achbridge ls lists them") // an error, its cure, its exit code
+//	t.Table([]string{"CHANNEL", "AGE"}, rows)       // results: stdout
+//	t.Note("%d events are not kept any more", n)    // notes: stderr
+//	err := ui.Usage(err, "achbridge ls lists them") // an error, its fix, its exit code
 //	t.Fail(err)
 //	os.Exit(ui.ExitCode(err))
 //
