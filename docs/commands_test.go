@@ -67,8 +67,8 @@ func TestMain(m *testing.M) {
 	os.Exit(await.Main(m))
 }
 
-// TestEveryCommandLineOfTheDocuments runs the command lines of each document in their order.
-func TestEveryCommandLineOfTheDocuments(t *testing.T) {
+// TestCommandLinesOfDocuments runs the command lines of each document in their order.
+func TestCommandLinesOfDocuments(t *testing.T) {
 	need.Processes(t)
 	tools := buildTools(t)
 	for _, path := range documents(t) {

@@ -50,8 +50,8 @@ func anchors(t *testing.T, path string) (list []string) {
 	return list
 }
 
-// TestEveryCauseHasItsCure checks that the table of diagnoses has exactly the causes of the code.
-func TestEveryCauseHasItsCure(t *testing.T) {
+// TestTroubleshootingListsEveryCause checks that the table of diagnoses has exactly the causes of the code.
+func TestTroubleshootingListsEveryCause(t *testing.T) {
 	want := append(causes(t), "well")
 	var got []string
 	for _, m := range regexp.MustCompile("(?m)^\\| (`[a-z0-9_]+`(?:, `[a-z0-9_]+`)*) \\| .+ \\| .+ \\|$").FindAllStringSubmatch(prose(t, "troubleshooting.md"), -1) {
@@ -90,9 +90,9 @@ func causes(t *testing.T) (list []string) {
 	return slices.Compact(list)
 }
 
-// TestEveryPackageHasItsRoom wants each package of the module, or the directory that it is
-// in, in the table of ARCHITECTURE.md.
-func TestEveryPackageHasItsRoom(t *testing.T) {
+// TestArchitectureListsEveryPackage checks that the table of ARCHITECTURE.md lists each package of the
+// module, or its directory.
+func TestArchitectureListsEveryPackage(t *testing.T) {
 	var rooms []string // a row names one or more packages
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-z0-9/]+`(, `[a-z0-9/]+`)*) \\| .+ \\|$").FindAllStringSubmatch(prose(t, "../ARCHITECTURE.md"), -1) {
 		first := ""
