@@ -55,6 +55,7 @@ var fences = []fence{
 	{From: "bridge/seal", Not: ours, But: []string{ours + "/wire"}, Why: "seal knows frames, not who carries them", Tests: true},
 	{From: "bridge/via", Not: ours, Why: "via only names the protocols", Tests: true},
 	{From: "bridge/rule", Not: ours + "/bridge", But: []string{ours + "/bridge/via"}, Why: "rules know nothing of the node", Tests: true},
+	{From: "bridge/stamps", Not: ours, But: []string{ours + "/bridge/clock", ours + "/bridge/layout"}, Why: "stamps are bytes and times, not channels", Tests: true},
 	{From: "bridge/layout", Not: ours, Why: "a layout is of bytes, not of channels", Tests: true},
 	{From: "bridge/hubway", Not: ours, But: []string{ours + "/bridge/clock", ours + "/bridge/ledger", ours + "/bridge/lock", ours + "/bridge/mirror", ours + "/bridge/phases", ours + "/bridge/ring", ours + "/bridge/rule", ours + "/bridge/seal", ours + "/bridge/status", ours + "/localach", ours + "/wire"}, Why: "the way through a hub knows no link"},
 	{From: "bridge/achdway", Not: ours, But: []string{ours + "/bridge/achd", ours + "/bridge/mirror", ours + "/bridge/ring", ours + "/bridge/rule", ours + "/bridge/status", ours + "/localach", ours + "/wire"}, Why: "the way to hosts with achd knows neither the node nor its links"},
