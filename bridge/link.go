@@ -150,7 +150,7 @@ func (l *link) sayHello() {
 	}
 	l.hello.isSent = true
 	cfg := l.n.cfg
-	l.send(wire.Hello{Version: wire.Version, Host: cfg.Host, Node: cfg.Node, Run: l.n.run, Machine: cfg.Machine.Hardware, Boot: cfg.Machine.Boot})
+	l.send(wire.Hello{Version: wire.Version, Host: cfg.Host, Node: cfg.Node, Run: l.n.run, Machine: cfg.Machine.Hardware, Boot: cfg.Machine.Boot, Start: l.n.clocks.mirror.At})
 }
 
 // serve starts the link's goroutines.
