@@ -25,8 +25,8 @@ there yet.
 
 achd://HOST, or achd+udp://HOST, is a host that has achd alone; it needs the channel.
 
-The options mean what they mean in achbridge mirror; deadline, on_stale and meta are
-set by the accept rule of the other host. That rule overrides the options given here,
+The options mean what they mean in achbridge mirror; deadline, on_stale, stamps and
+meta are set by the accept rule of the other host. That rule overrides the options given here,
 but it does not get more than --max-rate and --priority.
 The same command with other options changes a push while it runs, without a gap.
 Options that are not given go back to their defaults.
