@@ -76,7 +76,7 @@ type hello struct {
 	isReceived bool
 	run        uint64        // incarnation of the peer's daemon
 	machine    Machine       // the peer's machine
-	start      time.Duration // CLOCK_MONOTONIC of the peer's host when its node started; 0 if the peer does not tell it
+	start      time.Duration // CLOCK_MONOTONIC of the peer's host when its node started; 0 if the peer does not send it
 	listNumber uint64        // number of the newest list of revocations that the peer is known to have
 }
 
