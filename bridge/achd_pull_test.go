@@ -131,7 +131,7 @@ func (r *oldRobot) pulls(rules ...string) *host {
 
 // Mirrors of a host that runs only achd have the usual status, without the facts that achd's
 // protocol lacks.
-func TestHostWithAchdIsMirrored(t *testing.T) {
+func TestMirrorFollowsAchdHost(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()
 		imu := robot.channel("imu", 16, 64)
@@ -162,7 +162,7 @@ func TestHostWithAchdIsMirrored(t *testing.T) {
 	})
 }
 
-func TestModeEveryOfAHostWithAchdIsEveryFrame(t *testing.T) {
+func TestAchdMirrorInModeEveryGetsEveryFrame(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()
 		imu := robot.channel("log", 64, 64)
@@ -192,7 +192,7 @@ func TestModeEveryOfAHostWithAchdIsEveryFrame(t *testing.T) {
 }
 
 // achd gives up when a host or a channel is missing; a mirror waits and reports the reason.
-func TestHostWithAchdIsAskedAgainAndAgain(t *testing.T) {
+func TestAchdMirrorRetriesUntilChannelExists(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()
 		pc := robot.pulls("achd://robot/imu")
@@ -230,7 +230,7 @@ func TestHostWithAchdIsAskedAgainAndAgain(t *testing.T) {
 	})
 }
 
-func TestHostThatDoesNotAnswerIsGivenUp(t *testing.T) {
+func TestAchdRequestTimesOut(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()
 		robot.mute = true
@@ -242,7 +242,7 @@ func TestHostThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestOnlyWhatTheHostMustKnowNeedsAnotherConnection(t *testing.T) {
+func TestAchdMirrorReconnectsOnlyForRequestChange(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()
 		imu := robot.channel("imu", 16, 64)
@@ -274,7 +274,7 @@ func TestOnlyWhatTheHostMustKnowNeedsAnotherConnection(t *testing.T) {
 }
 
 // The file is restored after its removal, has one writer, and is removed with its request.
-func TestMirrorOfAHostWithAchdIsAMirror(t *testing.T) {
+func TestAchdMirrorOwnsItsFile(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()
 		imu := robot.channel("imu", 16, 64)
@@ -307,7 +307,7 @@ func TestMirrorOfAHostWithAchdIsAMirror(t *testing.T) {
 }
 
 // A host that may not read the channel may not read its mirror either.
-func TestMirrorOfAHostWithAchdIsNotOfferedToOthers(t *testing.T) {
+func TestAchdMirrorIsNotExported(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()
 		robot.channel("imu", 16, 64)
@@ -337,7 +337,7 @@ func TestMirrorOfAHostWithAchdIsNotOfferedToOthers(t *testing.T) {
 	})
 }
 
-func TestHostWithAchdIsNotAskedWithoutARule(t *testing.T) {
+func TestAchdHostIsNotDialledWithoutRule(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()
 		robot.channel("imu", 16, 64)

@@ -15,7 +15,7 @@ func (h *host) push() status.Push {
 	return append(h.node.Status().Pushes, status.Push{})[0]
 }
 
-func TestChannelIsPushedToAHostWithAchd(t *testing.T) {
+func TestPushToAchdHost(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.oldRobot(), w.host("pc", wire10ms)
 		pc.run(Config{Pushes: rule.Pushes{{Channel: "plan", Host: "achd://robot", As: "goal"}}, testing: testConfig{dialAchd: robot.dial}})
@@ -53,7 +53,7 @@ func TestChannelIsPushedToAHostWithAchd(t *testing.T) {
 }
 
 // Commands are not sent by achd's protocol. Frames received by it are not sent back by it.
-func TestCommandsAndEchoesAreNotPushedByAchd(t *testing.T) {
+func TestAchdPushRefusesCommandsAndEchoes(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.oldRobot(), w.host("pc", wire10ms)
 		robot.channel("goal", 16, 64)

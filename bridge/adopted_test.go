@@ -9,7 +9,7 @@ import (
 )
 
 // This includes a channel of the PC itself, whose file has no tag with the origin.
-func TestMirrorGetsNoFrameTwiceWhenItsDaemonIsStartedAgain(t *testing.T) {
+func TestAdoptedMirrorGetsNoFrameTwiceAfterRestart(t *testing.T) {
 	for what, c := range map[string]struct {
 		adopt []string
 		mode  rule.Mode

@@ -14,10 +14,10 @@ import (
 	"achbridge/bridge/status"
 )
 
-// TestAgesAreThoseOfAReader compares the ages that the node reports with those that a program
+// TestReportedAgesMatchReader compares the ages that the node reports with those that a program
 // measures. The program looks at the mirror all the time and uses the stamps in its frames. The
 // link is good, lossy, or has an outage.
-func TestAgesAreThoseOfAReader(t *testing.T) {
+func TestReportedAgesMatchReader(t *testing.T) {
 	for _, c := range []struct {
 		name, change, back string
 		mode               rule.Mode
@@ -94,7 +94,7 @@ func compareAges(t *testing.T, w *world, imu *channel, pc *host, changes [2]stri
 	}
 }
 
-func TestNodeWatchesAnAge(t *testing.T) {
+func TestNodeAgeMeasuresWindow(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu := robot.channel("imu", 16, 64)
@@ -131,9 +131,9 @@ func TestNodeWatchesAnAge(t *testing.T) {
 	})
 }
 
-// TestLatelyTellsOfEachMirrorAsTheStatusDoes checks that AgesSinceLast and Status have the same
+// TestAgesSinceLastMatchStatus checks that AgesSinceLast and Status have the same
 // ages, and that StatusNow has everything else.
-func TestLatelyTellsOfEachMirrorAsTheStatusDoes(t *testing.T) {
+func TestAgesSinceLastMatchStatus(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
 		imu := robot.channel("imu", 64, 64)

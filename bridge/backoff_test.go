@@ -9,7 +9,7 @@ import (
 
 // Discovery drops a host that is cut off. It finds the host again some time after the network has
 // returned.
-func TestMirrorIsFreshSoonAfterItsPeerWasForgotten(t *testing.T) {
+func TestMirrorRecoversAfterDiscoveryLosesPeer(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.streaming(pcDials, 64)
 		w.change("robot", "cut")
@@ -24,7 +24,7 @@ func TestMirrorIsFreshSoonAfterItsPeerWasForgotten(t *testing.T) {
 	})
 }
 
-func TestPeerThatSaidGoodbyeIsNotMissed(t *testing.T) {
+func TestPeerIsRemovedAfterBye(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.streaming(pcDials, 64)
 		pc.node.SetPeers(nil) // as if discovery had found the peer before the link recovered
@@ -38,7 +38,7 @@ func TestPeerThatSaidGoodbyeIsNotMissed(t *testing.T) {
 
 // A peer that receives a Bye dials again a moment later. A busy host may not have closed its
 // sockets by then.
-func TestNodeThatHasSaidGoodbyeTakesNoLink(t *testing.T) {
+func TestNodeAcceptsNoLinkAfterBye(t *testing.T) {
 	for _, over := range overs {
 		t.Run(over, func(t *testing.T) {
 			inWorld(t, func(w *world) {

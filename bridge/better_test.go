@@ -83,7 +83,7 @@ func (w *world) radios(robot, pc *host, link testnet.Params) net.Addr {
 }
 
 // While the cable is unplugged for some seconds, the nodes link over the radio.
-func TestLinkGoesBackToTheBetterWay(t *testing.T) {
+func TestLinkReturnsToFasterPath(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		radio := w.radios(robot, pc, testnet.Params{Delay: 100 * time.Millisecond})
@@ -129,7 +129,7 @@ func TestLinkGoesBackToTheBetterWay(t *testing.T) {
 }
 
 // An address that was announced for a host may belong to another host.
-func TestAddressOfAnotherHostIsNoWayToThePeer(t *testing.T) {
+func TestStandbyRejectsAddressOfOtherHost(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, other, pc := w.host("robot", testnet.Params{Delay: 100 * time.Millisecond}), w.host("other", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
@@ -149,7 +149,7 @@ func TestAddressOfAnotherHostIsNoWayToThePeer(t *testing.T) {
 }
 
 // A command that is put during the move would not be sent.
-func TestLinkThatCarriesCommandsDoesNotMove(t *testing.T) {
+func TestLinkWithCommandsDoesNotMove(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		radio := w.radios(robot, pc, testnet.Params{Delay: 100 * time.Millisecond})
@@ -170,7 +170,7 @@ func TestLinkThatCarriesCommandsDoesNotMove(t *testing.T) {
 }
 
 // An attacker may announce a faster route and cut it once the link has moved.
-func TestWayThatFailsIsLeftAlone(t *testing.T) {
+func TestLinkDoesNotReturnToFailedPath(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		radio := w.radios(robot, pc, testnet.Params{Delay: 100 * time.Millisecond})

@@ -12,7 +12,7 @@ import (
 // These faults were found by testnet/model: events between two steps that seem to be one.
 
 // The file disappears and returns before the node has informed its peers.
-func TestMirrorFollowsAChannelThatWasAwayForAMoment(t *testing.T) {
+func TestMirrorFollowsBrieflyRemovedChannel(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu := robot.channel("imu", 16, 64)
@@ -34,7 +34,7 @@ func TestMirrorFollowsAChannelThatWasAwayForAMoment(t *testing.T) {
 }
 
 // Both messages arrive before the node acts on the first.
-func TestChannelThatIsTakenBackAndOfferedAgainIsSubscribedAnew(t *testing.T) {
+func TestWithdrawnAndReofferedChannelIsResubscribed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		robot.channel("imu", 16, 64).put(1, 64)

@@ -12,7 +12,7 @@ import (
 )
 
 // No newer frame follows the late one, so the mirror requests it.
-func TestNewestFrameIsPutOnceAlthoughItIsLate(t *testing.T) {
+func TestLateNewestFrameIsPutOnce(t *testing.T) {
 	for _, size := range []int{64, 5000} {
 		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
 			inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Budget: 40 * milli, Late: rule.LateDrop}, size, func(f *flow) {
@@ -35,7 +35,7 @@ func TestNewestFrameIsPutOnceAlthoughItIsLate(t *testing.T) {
 	}
 }
 
-func TestNewestFrameIsOwedToANewSubscription(t *testing.T) {
+func TestLastValueIsDeliveredToNewSubscription(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
@@ -165,7 +165,7 @@ func TestCommandIsNeverPutLate(t *testing.T) {
 }
 
 // A local reader holds the mirror's lock until the budget is over.
-func TestFrameThatBecomesLateBeforeTheLockIsFree(t *testing.T) {
+func TestFrameBecomesLateWhileLockIsHeld(t *testing.T) {
 	for class, want := range map[rule.Class]ledger.Accounts{rule.State: {LateKept: 1}, rule.Command: {Late: 1}} {
 		t.Run(class.String(), func(t *testing.T) {
 			inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Class: class}, 64, func(f *flow) {
@@ -199,7 +199,7 @@ func TestFirstCommandIsPut(t *testing.T) {
 	}
 }
 
-func TestBudgetWithoutEndIsABudget(t *testing.T) {
+func TestLargestBudgetIsValid(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Budget: 1<<63 - 1, Class: rule.Command}, 64, func(f *flow) {
 		time.Sleep(500 * milli)
 		f.put()
@@ -208,7 +208,7 @@ func TestBudgetWithoutEndIsABudget(t *testing.T) {
 }
 
 // A frame occupies the link for 2.1 s, and its budget is 1 s.
-func TestFramesThatTakeLongerThanTheirBudgetCome(t *testing.T) {
+func TestFramesSlowerThanTheirBudgetArrive(t *testing.T) {
 	s := scenario{
 		over: "quic", link: "delay=10ms,rate=2mbit,queue=128KiB", length: 10 * second,
 		loads: []load{{channel: "camera", size: 500_000, period: 100 * milli, qos: image}},

@@ -18,7 +18,7 @@ func crowd(channels int) (list []wire.Channel) {
 	return list
 }
 
-func TestWishThatNamesAChannelIsServedWhateverElseIsOffered(t *testing.T) {
+func TestNamedRequestGetsOmittedChannel(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", siegeWire).run(Config{Mirrors: rule.Mirrors{{Host: "evil", Channel: "c*"}, {Host: "evil", Channel: "zz-early"}}})
 		evil := w.member("evil", pc)
@@ -50,7 +50,7 @@ func TestWishThatNamesAChannelIsServedWhateverElseIsOffered(t *testing.T) {
 }
 
 // An omitted channel is advertised only once: it must not be lost when other channels end.
-func TestChannelThatHadNoRoomIsAskedForWhenThereIsSome(t *testing.T) {
+func TestOmittedChannelIsRequestedOnceThereIsRoom(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", siegeWire).run(Config{Mirrors: rule.Mirrors{{Host: "evil", Channel: "zz*"}}})
 		evil := w.member("evil", pc)
@@ -86,7 +86,7 @@ func queries(m *member, channel string) (n int) {
 }
 
 // The same from the origin's side.
-func TestQueryHasAChannelListedAgain(t *testing.T) {
+func TestQueryAdvertisesOmittedChannelAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", siegeWire)
 		robot.channel("imu", 4, 64)
@@ -111,7 +111,7 @@ func TestQueryHasAChannelListedAgain(t *testing.T) {
 	})
 }
 
-func TestCatalogIsToldInOrderAndAsFastAsItIsRead(t *testing.T) {
+func TestCatalogIsSentInOrderAtReadSpeed(t *testing.T) {
 	now := map[string]wire.Channel{}
 	for _, c := range crowd(2*catalogBurst + 10) {
 		now[c.Name] = c

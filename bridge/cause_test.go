@@ -11,7 +11,7 @@ import (
 )
 
 // The status has a cause, for programs, for each mirror or push that does not work.
-func TestStatusTellsTheCause(t *testing.T) {
+func TestStatusNamesCauses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{Export: rule.Grants{{Channels: []string{"plan"}, Hosts: []string{"planner"}}, {Channels: []string{"*"}}}})
@@ -51,7 +51,7 @@ func TestStatusTellsTheCause(t *testing.T) {
 	})
 }
 
-func TestUnlinkedPeerHasItsCause(t *testing.T) {
+func TestUnlinkedPeerHasCause(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.key = trust.NewKey()
@@ -65,7 +65,7 @@ func TestUnlinkedPeerHasItsCause(t *testing.T) {
 }
 
 // A reader that is stopped while it holds a mirror's lock makes frames wait.
-func TestMirrorTellsForHowLongItsLockWasTaken(t *testing.T) {
+func TestMirrorReportsLockWaitTime(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu := robot.channel("imu", 16, 64)

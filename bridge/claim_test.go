@@ -27,7 +27,7 @@ func (h *host) announces() Peer {
 
 // The tests of package peers check the order and the limit of dials. This test counts the packets
 // that other hosts receive.
-func TestForgedAnnouncementsCostOthersLittle(t *testing.T) {
+func TestForgedAnnouncementsCauseFewPackets(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc, robot := w.host("pc", wire10ms), w.host("krang", wire10ms)
 		robot.run(Config{})
@@ -61,7 +61,7 @@ func TestForgedAnnouncementsCostOthersLittle(t *testing.T) {
 }
 
 // A robot is announced on each interface, by both address families.
-func TestTwentyRobotsAreLinkedAsFastAsTheyAnswer(t *testing.T) {
+func TestTwentyRobotsLinkWithinTwoSeconds(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", wire10ms)
 		var peers []Peer

@@ -10,7 +10,7 @@ import (
 
 // A node's clock counts from the node's start. Here the clocks differ by a minute, as if one had
 // been set wrong.
-func TestAgeIsRightWhateverTheClocksShow(t *testing.T) {
+func TestAgeIsIndependentOfClockOffset(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
 		imu := robot.channel("imu", 16, 64)

@@ -112,7 +112,7 @@ func (c *commanding) stoppedOnce() {
 	}
 }
 
-func TestSafeFrameComesOnceWithinTheDeadlineWhenTheWriterIsLost(t *testing.T) {
+func TestSafeFrameIsPutOnceAtDeadline(t *testing.T) {
 	for how, lose := range map[string]func(c *commanding){
 		"the program stops":    func(*commanding) {},
 		"the path is cut":      func(c *commanding) { c.change("pc", "cut") },
@@ -141,7 +141,7 @@ func TestSafeFrameComesOnceWithinTheDeadlineWhenTheWriterIsLost(t *testing.T) {
 	}
 }
 
-func TestSafeFrameComesAgainOnlyAfterANewCommand(t *testing.T) {
+func TestSafeFrameIsRepeatedOnlyAfterNewCommand(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.watch(time.Second)
 		if n := len(c.seen.frames); n != 0 {
@@ -162,7 +162,7 @@ func TestSafeFrameComesAgainOnlyAfterANewCommand(t *testing.T) {
 	})
 }
 
-func TestRobotsDaemonThatLeavesPutsTheSafeFrameFirst(t *testing.T) {
+func TestDaemonPutsSafeFrameBeforeItStops(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.commands(200 * time.Millisecond)
 		c.robot.stop()
@@ -178,7 +178,7 @@ func TestRobotsDaemonThatLeavesPutsTheSafeFrameFirst(t *testing.T) {
 	})
 }
 
-func TestFlappingMirrorIsToldSeldomAndEachMissCounts(t *testing.T) {
+func TestFlappingMirrorEventsAreLimitedAndCounted(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		for range 200 {
 			c.put()
@@ -205,7 +205,7 @@ func TestFlappingMirrorIsToldSeldomAndEachMissCounts(t *testing.T) {
 	})
 }
 
-func TestMirrorThatIsStaleAgainAndAgainIsToldEverMoreSeldom(t *testing.T) {
+func TestRepeatedStaleEventsAreRateLimited(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		for range need.LongOr(60, 20) {
 			c.commands(2 * time.Second)
@@ -269,7 +269,7 @@ func (h *host) asksAgain() error {
 	return h.node.Push(h.w.t.Context(), rule.Push{Channel: "goal", Host: "robot"})
 }
 
-func TestSecondWriterIsRefusedByNameUntilTheFirstIsGone(t *testing.T) {
+func TestSecondWriterIsRefusedWhileFirstIsLinked(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.commands(200 * time.Millisecond)
 		rival := c.second()
@@ -304,7 +304,7 @@ func TestSecondWriterIsRefusedByNameUntilTheFirstIsGone(t *testing.T) {
 }
 
 // Both offers arrive before either channel is bound.
-func TestOfTwoWritersThatComeAtOnceOneIsRefused(t *testing.T) {
+func TestOneOfTwoConcurrentWritersIsRefused(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
 		robot.runAt(port, &putSource{dir: robot.dir}, Config{Accept: goalRules()})
@@ -335,7 +335,7 @@ func (n *Node) linkNamed(host string) *link {
 	return nil
 }
 
-func TestWriterThatIsSilentPastTheDeadlineMayBeReplaced(t *testing.T) {
+func TestWriterOfSilentHostIsReplacedAfterDeadline(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.commands(200 * time.Millisecond)
 		rival := c.second()
@@ -365,7 +365,7 @@ func TestWriterThatIsSilentPastTheDeadlineMayBeReplaced(t *testing.T) {
 
 // On the slow link the newest command has expired. In a state channel that frame must still be
 // delivered.
-func TestNewestFrameIsOwedOnceItsChannelCarriesNoCommands(t *testing.T) {
+func TestLastValueIsDeliveredAfterClassBecomesState(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=100kbit,queue=64KiB", rule.QoS{Class: rule.Command, Budget: 10 * milli}, 1000, func(f *flow) {
 		f.stream(3*milli, second, func(time.Duration) {})
 		time.Sleep(second)

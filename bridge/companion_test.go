@@ -60,7 +60,7 @@ func (h *host) monotonic(t time.Time) time.Duration {
 	return h.node.clocks.mirror.At + t.Sub(h.node.clocks.start)
 }
 
-func TestCompanionTellsTheAgeToTheNanosecond(t *testing.T) {
+func TestMetadataChannelHasExactAge(t *testing.T) {
 	inFlow(t, "delay=5ms", rule.QoS{Meta: true, Deadline: 70 * milli}, 64, func(f *flow) {
 		time.Sleep(time.Second) // for the clock synchronization
 		for range 3 {
@@ -86,7 +86,7 @@ func TestCompanionTellsTheAgeToTheNanosecond(t *testing.T) {
 }
 
 // The first frame arrives before the robot's clock is known.
-func TestCompanionLearnsTheAgeOfTheFirstFrame(t *testing.T) {
+func TestMetadataChannelGetsAgeOfFirstFrame(t *testing.T) {
 	inFlow(t, "delay=5ms", rule.QoS{Meta: true}, 64, func(f *flow) {
 		f.put()
 		put := time.Now()
@@ -101,7 +101,7 @@ func TestCompanionLearnsTheAgeOfTheFirstFrame(t *testing.T) {
 	})
 }
 
-func TestCompanionTellsWhatFeedsTheMirror(t *testing.T) {
+func TestMetadataChannelShowsLinkState(t *testing.T) {
 	inFlow(t, "delay=5ms", rule.QoS{Meta: true, Deadline: 100 * milli}, 64, func(f *flow) {
 		time.Sleep(time.Second)
 		f.put()
@@ -149,7 +149,7 @@ func TestCompanionTellsWhatFeedsTheMirror(t *testing.T) {
 	})
 }
 
-func TestCompanionTellsThatTheOriginRefuses(t *testing.T) {
+func TestMetadataChannelShowsRefusal(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.channel("imu", 16, 64).put(1, 64)
@@ -172,7 +172,7 @@ func TestCompanionTellsThatTheOriginRefuses(t *testing.T) {
 	})
 }
 
-func TestCompanionTellsOfTheSafeFrame(t *testing.T) {
+func TestMetadataChannelMarksSafeFrame(t *testing.T) {
 	qos := rule.QoS{Meta: true, Class: rule.Command, Deadline: 100 * milli, OnStale: rule.OnStale{File: "stop", Frame: "stop!"}}
 	inFlow(t, "delay=5ms", qos, 64, func(f *flow) {
 		time.Sleep(time.Second)
@@ -191,7 +191,7 @@ func TestCompanionTellsOfTheSafeFrame(t *testing.T) {
 	})
 }
 
-func TestCompanionComesAndGoesWithTheOption(t *testing.T) {
+func TestMetadataChannelFollowsOption(t *testing.T) {
 	inFlow(t, "delay=5ms", rule.QoS{}, 64, func(f *flow) {
 		there := func() bool {
 			_, err := os.Stat(filepath.Join(string(f.pc.dir), "achshm-"+flowMeta))
@@ -229,7 +229,7 @@ func TestCompanionComesAndGoesWithTheOption(t *testing.T) {
 
 // The times in a metadata channel are by the host's clock. They stay valid after the daemon ends,
 // but not after a reboot.
-func TestCompanionIsTakenUpAgainByTheNextDaemon(t *testing.T) {
+func TestMetadataChannelSurvivesDaemonRestart(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		imu := robot.channel("imu", 16, 64)
@@ -258,7 +258,7 @@ func TestCompanionIsTakenUpAgainByTheNextDaemon(t *testing.T) {
 	})
 }
 
-func TestCompanionIsOfferedOnlyByItsExactName(t *testing.T) {
+func TestMetadataChannelIsOfferedOnlyByExactName(t *testing.T) {
 	for name, c := range map[string]struct {
 		export rule.Grants
 		want   bool
@@ -290,7 +290,7 @@ func TestCompanionIsOfferedOnlyByItsExactName(t *testing.T) {
 	}
 }
 
-func TestMirrorWithoutRoomForTheNameOfItsCompanionIsRefused(t *testing.T) {
+func TestMirrorNameTooLongForMetadataIsRefused(t *testing.T) {
 	long := strings.Repeat("c", 53) // 59 bytes with the prefix robot.
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -310,7 +310,7 @@ func TestMirrorWithoutRoomForTheNameOfItsCompanionIsRefused(t *testing.T) {
 }
 
 // A mirror with the name of another mirror's metadata channel must not write into that file.
-func TestMirrorDoesNotTakeTheFileOfACompanion(t *testing.T) {
+func TestMirrorDoesNotTakeFileOfMetadataChannel(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.channel("imu", 16, 64).put(1, 64)
@@ -328,7 +328,7 @@ func TestMirrorDoesNotTakeTheFileOfACompanion(t *testing.T) {
 	})
 }
 
-func TestMetaIsWhatItsLayoutSays(t *testing.T) {
+func TestMetaMatchesItsLayout(t *testing.T) {
 	m := status.Meta{Link: status.MetaSilent, Stale: true, Safe: true, Epoch: 0x0101, Seq: 2, MirrorSeq: 3, Captured: 4, Put: 5, Uncertainty: 6, Deadline: 7}
 	b := m.Append(nil)
 	want := "AMTA\x01\x02\x03\x00"

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestHostNamesThatPeersWouldRefuseAreRefused(t *testing.T) {
+func TestInvalidHostNamesAreRefused(t *testing.T) {
 	for _, name := range []string{"", "my robot", "röbot", "a/b", ".robot", strings.Repeat("x", 64)} {
 		if _, err := New(Config{Host: name}); err == nil || !strings.Contains(err.Error(), "--name") {
 			t.Errorf("%q: got %v, want an error that names --name", name, err)
@@ -16,7 +16,7 @@ func TestHostNamesThatPeersWouldRefuseAreRefused(t *testing.T) {
 	}
 }
 
-func TestErrorsOfAConfigurationComeInAFixedOrder(t *testing.T) {
+func TestConfigErrorsHaveFixedOrder(t *testing.T) {
 	bad := []string{"["}
 	for range 50 {
 		_, err := New(Config{Host: "krang", Relay: bad, Adopt: bad})

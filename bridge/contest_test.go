@@ -23,7 +23,7 @@ func rivals(w *world) (imu *channel, daemons [2]*host) {
 	return imu, daemons
 }
 
-func TestTwoDaemonsThatFeedOneMirrorBothSaySo(t *testing.T) {
+func TestBothDaemonsReportForeignWriter(t *testing.T) {
 	for what, c := range map[string]struct{ period, stream, after time.Duration }{
 		"often": {50 * time.Millisecond, 3 * time.Second, 12 * time.Second}, "seldom": {12 * time.Second, 13 * time.Second, 40 * time.Second},
 	} {
@@ -66,7 +66,7 @@ func TestTwoDaemonsThatFeedOneMirrorBothSaySo(t *testing.T) {
 }
 
 // Only our daemon puts frames, also after the file was replaced or the link was down.
-func TestMirrorThatWeAloneFeedIsNotContested(t *testing.T) {
+func TestMirrorWithOneWriterIsNotContested(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu := robot.channel("imu", 16, 64)
@@ -106,7 +106,7 @@ func (h *host) putByProgram(channel string) {
 
 // Frames that a program puts while the mirror is not fed are counted, but do not make it
 // contested.
-func TestFramesOfAProgramWhileTheMirrorRestsAreNoContest(t *testing.T) {
+func TestForeignFramesDoNotContestIdleMirror(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu := robot.channel("imu", 16, 64)
@@ -127,7 +127,7 @@ func TestFramesOfAProgramWhileTheMirrorRestsAreNoContest(t *testing.T) {
 
 // A restarted daemon trusts the mirror's file, although a program has put a frame into it that the
 // origin never put.
-func TestFrameOfAProgramIsNotTakenForOneOfTheOriginAfterARestart(t *testing.T) {
+func TestRestartedMirrorRecognizesForeignFrame(t *testing.T) {
 	for name, meanwhile := range map[string]uint64{"the origin rests": 0, "the origin goes on": 3} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

@@ -12,7 +12,7 @@ import (
 
 // A host finds a channel at a relay first and at its origin later. From then on the frames arrive
 // directly, and only once.
-func TestChannelThatIsRelayedTooComesDirectly(t *testing.T) {
+func TestDirectMirrorReplacesIndirectMirror(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, base, pc := w.host("robot", wire10ms), w.host("base", wire10ms), w.host("pc", wire10ms)
 		imu := robot.channel("imu", 4, 64)
@@ -41,7 +41,7 @@ func TestChannelThatIsRelayedTooComesDirectly(t *testing.T) {
 
 // However often a channel is relayed, its origin is known. Otherwise loops and duplicates could
 // not be detected.
-func TestRelayOfARelayTellsWhoseTheChannelIs(t *testing.T) {
+func TestRelayChainKeepsOrigin(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, base, pc := w.host("robot", wire10ms), w.host("base", wire10ms), w.host("pc", wire10ms)
 		robot.channel("imu", 4, 64).put(1, 64)

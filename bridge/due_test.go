@@ -17,7 +17,7 @@ func putEvery(c *channel, number *uint64, period, during time.Duration) {
 	}
 }
 
-func TestSlowChannelInOrderIsNotOverItsBudget(t *testing.T) {
+func TestSlowPunctualChannelIsWithinBudget(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu, n := robot.channel("imu", 16, 64), uint64(0)
@@ -48,7 +48,7 @@ func value(v *float64) float64 {
 	return *v
 }
 
-func TestOneFrameAloneIsNeverDue(t *testing.T) {
+func TestSingleFrameIsNeverDue(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu := robot.channel("imu", 16, 64)
@@ -61,9 +61,9 @@ func TestOneFrameAloneIsNeverDue(t *testing.T) {
 	})
 }
 
-// TestMirrorIsToGetWhatRulesLeave checks that frames which the origin's rule excludes do not count
+// TestFramesExcludedByRuleAreNotDue checks that frames which the origin's rule excludes do not count
 // as due. Only the origin knows the rule.
-func TestMirrorIsToGetWhatRulesLeave(t *testing.T) {
+func TestFramesExcludedByRuleAreNotDue(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
 		imu, n := robot.channel("imu", 64, 64), uint64(0)

@@ -30,7 +30,7 @@ func ended() context.Context {
 	return ctx
 }
 
-func TestEventsTellOfALinkAndItsMirror(t *testing.T) {
+func TestEventsOfLinkAndMirror(t *testing.T) {
 	inFlow(t, "delay=5ms", rule.QoS{Deadline: 200 * milli}, 64, func(f *flow) {
 		f.stream(50*milli, time.Second, func(time.Duration) {})
 		f.change("cut")
@@ -53,7 +53,7 @@ func TestEventsTellOfALinkAndItsMirror(t *testing.T) {
 	})
 }
 
-func TestLinkThatIsSilentAgainAndAgainIsToldSeldom(t *testing.T) {
+func TestRepeatedSilenceEventsAreRateLimited(t *testing.T) {
 	inFlow(t, "delay=5ms", rule.QoS{}, 64, func(f *flow) {
 		silences := 0
 		for range 40 {
@@ -78,7 +78,7 @@ func TestLinkThatIsSilentAgainAndAgainIsToldSeldom(t *testing.T) {
 	})
 }
 
-func TestFollowerIsWokenByNewsAndNeverWaitedFor(t *testing.T) {
+func TestEventFollowerIsWokenAndNeverBlocksNode(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", wire10ms).run(Config{})
 		tell := func(i int) {
@@ -138,7 +138,7 @@ func TestRefusalsAreEventsOnBothSides(t *testing.T) {
 	})
 }
 
-func TestWallClockThatStepsIsNoticed(t *testing.T) {
+func TestWallClockStepIsDetected(t *testing.T) {
 	var w wallClock
 	for i, look := range []struct{ wall, mono, want time.Duration }{
 		{1000 * time.Hour, 0, 0},
@@ -154,7 +154,7 @@ func TestWallClockThatStepsIsNoticed(t *testing.T) {
 	}
 }
 
-func TestWallClockDoesNotStepWhileItIsRead(t *testing.T) {
+func TestDelayBetweenClockReadsIsNoStep(t *testing.T) {
 	var w wallClock
 	readings := [][2]time.Duration{{0, 0}, {250 * milli, 850 * milli}, {851 * milli, 851 * milli}, {1100 * milli, 1100 * milli}}
 	for i := 0; len(readings) > 0; i++ {

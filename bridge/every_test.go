@@ -53,7 +53,7 @@ func consecutive(t *testing.T, list []uint64, first, last uint64) {
 	}
 }
 
-func TestEveryFrameArrivesInOrderOverALossyLink(t *testing.T) {
+func TestModeEveryDeliversInOrderOverLossyLink(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		size, frames int
@@ -87,7 +87,7 @@ func TestEveryFrameArrivesInOrderOverALossyLink(t *testing.T) {
 	}
 }
 
-func TestEveryBeginsWithWhatTheRingHoldsAndGoesOnAfterAnOutage(t *testing.T) {
+func TestModeEveryStartsWithRingAndResumesAfterOutage(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		events := robot.channel("events", 128, 64)
@@ -114,7 +114,7 @@ func TestEveryBeginsWithWhatTheRingHoldsAndGoesOnAfterAnOutage(t *testing.T) {
 	})
 }
 
-func TestEveryHoldsUpNoFresherChannel(t *testing.T) {
+func TestModeEveryDoesNotDelayOtherChannels(t *testing.T) {
 	inWorld(t, func(w *world) {
 		slow, err := testnet.ParseParams("delay=10ms,rate=2mbit,queue=64KiB")
 		if err != nil {
@@ -175,7 +175,7 @@ func TestModeChangesWhileAMirrorRuns(t *testing.T) {
 // Loss shrinks the transport's window to a few packets. Then a burst of frames fills the window
 // while all acknowledgements are lost. The stream continues as soon as the transport learns that
 // its packets arrived.
-func TestEveryGoesOnSoonAfterItsReportsWereLost(t *testing.T) {
+func TestModeEveryResumesSoonAfterLostAcks(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		events := robot.channel("events", 4096, 64)

@@ -9,7 +9,7 @@ import (
 )
 
 // As on the main channel of a humanoid, frames are larger than the nominal size.
-func TestFramesAboveTheNominalSizeGoIntoAnAdoptedChannel(t *testing.T) {
+func TestAdoptedChannelTakesFramesAboveNominalSize(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		state := robot.channel("state", 10, 3000)
@@ -28,7 +28,7 @@ func TestFramesAboveTheNominalSizeGoIntoAnAdoptedChannel(t *testing.T) {
 	})
 }
 
-func TestMirrorIsMadeLargeEnoughFromTheFirst(t *testing.T) {
+func TestMirrorFileIsCreatedLargeEnough(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
 		state := robot.channel("state", 10, 3000)
@@ -56,7 +56,7 @@ func TestMirrorIsMadeLargeEnoughFromTheFirst(t *testing.T) {
 }
 
 // A mirror does not exceed the size limit because of one frame.
-func TestMirrorIsOfTheOriginsSizeWhereThereIsNoRoomForMore(t *testing.T) {
+func TestMirrorHasOriginSizeWithoutRoomForMore(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
 		state := robot.channel("state", 4000, 3000)
@@ -67,7 +67,7 @@ func TestMirrorIsOfTheOriginsSizeWhereThereIsNoRoomForMore(t *testing.T) {
 	})
 }
 
-func TestMirrorWhoseFramesAreAllRefusedIsRefused(t *testing.T) {
+func TestMirrorIsRefusedIfAllFramesAreRefused(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		state := robot.channel("state", 10, 3000)

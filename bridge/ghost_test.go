@@ -37,7 +37,7 @@ func rulesByName(w *world) (krang, arm, pc *host) {
 }
 
 // Public facts on the network suffice to announce that arm is krang and krang is not.
-func TestForgedNamesBindNothing(t *testing.T) {
+func TestRulesIgnoreForgedNames(t *testing.T) {
 	inWorld(t, func(w *world) {
 		krang, arm, pc := rulesByName(w)
 		pc.node.SetPeers([]Peer{
@@ -64,7 +64,7 @@ func TestForgedNamesBindNothing(t *testing.T) {
 
 // A forged announcement has the robot's name with a lower id, and another one has the robot under
 // another name and address. Then the network is down for longer than the idle timeout of a link.
-func TestGhostKeepsNobodyOut(t *testing.T) {
+func TestForgedAnnouncementDoesNotBlockLink(t *testing.T) {
 	for what, after := range map[string]func(w *world, robot, pc *host){
 		"link is up":       func(*world, *host, *host) {},
 		"link was silent":  func(w *world, robot, pc *host) { cutFor(w, 3*time.Second) },
@@ -107,7 +107,7 @@ func cutFor(w *world, d time.Duration) {
 
 // A daemon that was restarted under another name has the new name at once, even if its former link
 // has not ended.
-func TestRenamedHostHasItsNewName(t *testing.T) {
+func TestRenamedHostHasNewNameAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, krang, pc := w.host("robot", wire10ms), w.host("krang", wire10ms), w.host("pc", wire10ms)
 		krang.id = robot.id
@@ -128,7 +128,7 @@ func TestRenamedHostHasItsNewName(t *testing.T) {
 }
 
 // This host counts among those with the same name. The distinct name must not become too long.
-func TestPeerWithTheNameOfThisHostGetsItsOwn(t *testing.T) {
+func TestPeerWithOurNameIsDisambiguated(t *testing.T) {
 	inWorld(t, func(w *world) {
 		name := strings.Repeat("k", 63)
 		first, second := w.host(name, wire10ms), w.host(name, wire10ms)

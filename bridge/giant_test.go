@@ -29,7 +29,7 @@ func (h *host) withFiles(prefix string) (n int) {
 }
 
 // A local user of a robot may make giant sparse channels before any other channel is made.
-func TestGiantsThatCameFirstLeaveRoom(t *testing.T) {
+func TestGiantMirrorsLeaveRoomForOthers(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, arm, pc := w.host("robot", wire10ms), w.host("arm", wire10ms), w.host("pc", wire10ms)
 		for i := range 10 {
@@ -75,7 +75,7 @@ func TestGiantsThatCameFirstLeaveRoom(t *testing.T) {
 }
 
 // A host can push channels that no request here names.
-func TestPushedChannelIsAsLargeAsItsHostSays(t *testing.T) {
+func TestUnnamedChannelsCountForTheirHost(t *testing.T) {
 	n := &Node{links: map[trust.NodeID]*link{}}
 	n.links[trust.NodeID{1}] = &link{n: n, host: "robot", offers: offers{accepted: []pushed{{Mirror: rule.Mirror{Host: "robot", Channel: "goal"}}}}}
 	n.requests.added = []rule.Mirror{{Host: "robot", Channel: "imu"}, {Host: "robot", Channel: "*"}}

@@ -22,7 +22,7 @@ func (s *siege) feeding(size int) (evil *member, id uint32) {
 	return evil, evil.serves("lie")
 }
 
-func TestPartsThatOverlapOrNeverEndHarmNobody(t *testing.T) {
+func TestHostileFragmentsUseBoundedMemory(t *testing.T) {
 	const size = 1 << 20
 	inSiege(t, func(s *siege) {
 		evil, id := s.feeding(size)
@@ -71,7 +71,7 @@ func TestPartsThatOverlapOrNeverEndHarmNobody(t *testing.T) {
 
 // A datagram of one kilobyte may decompress into megabytes. A frame that was received before is
 // not decompressed.
-func TestFrameThatCameBeforeIsNotUnpacked(t *testing.T) {
+func TestDuplicateFrameIsNotDecompressed(t *testing.T) {
 	inSiege(t, func(s *siege) {
 		evil, id := s.feeding(64)
 		f := wire.Frame{Sub: id, Epoch: 1, Seq: 7, Data: frame(7, 64)}
@@ -89,7 +89,7 @@ func TestFrameThatCameBeforeIsNotUnpacked(t *testing.T) {
 }
 
 // Each stream of records holds one compressed frame and one decompressed.
-func TestSecondStreamOfASubscriptionHoldsNoMemory(t *testing.T) {
+func TestSecondStreamOfSubscriptionUsesNoMemory(t *testing.T) {
 	const size = 4 << 20
 	inSiege(t, func(s *siege) {
 		evil, id := s.feeding(size)
@@ -163,7 +163,7 @@ func TestMalformedDatagramsEndTheLink(t *testing.T) {
 	})
 }
 
-func TestSequenceNumbersThatJumpOrRunBackwardsHarmNobody(t *testing.T) {
+func TestJumpingSequenceNumbersAreHarmless(t *testing.T) {
 	inSiege(t, func(s *siege) {
 		evil, id := s.feeding(64)
 		give := func(seq uint64) {
@@ -204,7 +204,7 @@ func TestSequenceNumbersThatJumpOrRunBackwardsHarmNobody(t *testing.T) {
 	})
 }
 
-func TestLinksBeyondTheirNumberAreTurnedAwayButForListedPeers(t *testing.T) {
+func TestLinkLimitExemptsListedPeers(t *testing.T) {
 	need.Long(t)
 	inSiege(t, func(s *siege) {
 		h := s.host("evil", siegeWire)

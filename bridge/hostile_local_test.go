@@ -143,7 +143,7 @@ func staysFresh(w *world, pc *host, imu *channel, each func(i int)) {
 	}
 }
 
-func TestFramesThatNobodyPutTakeNoMemoryAndHoldUpNobody(t *testing.T) {
+func TestForgedRingUsesNoMemoryAndDelaysNoChannel(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		count, size int
@@ -185,7 +185,7 @@ func TestFramesThatNobodyPutTakeNoMemoryAndHoldUpNobody(t *testing.T) {
 	}
 }
 
-func TestFrameThatTakesLongToCopyHoldsUpNobody(t *testing.T) {
+func TestSlowCopyDoesNotDelayOtherChannels(t *testing.T) {
 	for _, mode := range []rule.Mode{rule.Newest, rule.Every} {
 		t.Run(mode.String(), func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -207,7 +207,7 @@ func TestFrameThatTakesLongToCopyHoldsUpNobody(t *testing.T) {
 
 // A frame that is replaced while it is copied is still sent. Otherwise frequent new frames would
 // starve the channel.
-func TestLargeFramesThatComeFasterThanTheyAreCopiedArrive(t *testing.T) {
+func TestLargeFramesFasterThanCopyingArrive(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const size = 200_000
 		robot, pc, _ := besieged(w, rule.QoS{Compress: rule.CompressNone}, "map")
@@ -226,7 +226,7 @@ func TestLargeFramesThatComeFasterThanTheyAreCopiedArrive(t *testing.T) {
 	})
 }
 
-func TestLargestIsRefusedWhenMemoryIsUsedUpAndComesBack(t *testing.T) {
+func TestLargestChannelIsRefusedWhileMemoryIsShort(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const small, huge = 100_000, 500_000
 		robot, pc, imu := besieged(w, rule.QoS{Compress: rule.CompressNone}, "camera", "map")
@@ -261,7 +261,7 @@ func TestLargestIsRefusedWhenMemoryIsUsedUpAndComesBack(t *testing.T) {
 	})
 }
 
-func TestChannelThatNobodyCouldMirrorSaysSo(t *testing.T) {
+func TestUnmirrorableChannelIsReported(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, _, _ := besieged(w, rule.QoS{})
 		robot.forge("frames", 2, wire.MaxFrame+1)

@@ -19,7 +19,7 @@ func (f *flow) says(make func(id uint32) wire.Message) {
 	})
 }
 
-func TestPeerThatCountsWhatItNeverGotSpoilsNoAccount(t *testing.T) {
+func TestForgedCountersDoNotBreakSums(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{}, 64, func(f *flow) {
 		look := 0
 		f.stream(milli, 2*second, func(time.Duration) {
@@ -40,7 +40,7 @@ func TestPeerThatCountsWhatItNeverGotSpoilsNoAccount(t *testing.T) {
 }
 
 // Consecutive updates with every extreme value do no harm.
-func TestUpdatesWithExtremesHarmNobody(t *testing.T) {
+func TestExtremeQoSUpdatesAreHarmless(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=10mbit,loss=2%", rule.QoS{}, 3000, func(f *flow) {
 		all := []wire.QoS{
 			{Budget: math.MaxInt64}, {Budget: 1}, {MaxRate: math.MaxUint32}, {MaxRate: 1}, {Priority: 8}, {Priority: 1},
@@ -69,7 +69,7 @@ func TestUpdatesWithExtremesHarmNobody(t *testing.T) {
 
 // The file is not ours, and the frames do not fit. Repeated requests for the newest frame must not
 // fill the link.
-func TestFrameThatNeverFitsIsSentEverMoreSeldom(t *testing.T) {
+func TestOversizeFrameIsRetransmittedRarely(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		pc.channel(flowName, 4, 64)

@@ -8,7 +8,7 @@ import (
 	"achbridge/bridge/rule"
 )
 
-func TestHostThatComesBackAsAnotherNodeKeepsItsMirrors(t *testing.T) {
+func TestMirrorsFollowHostWithNewNodeID(t *testing.T) {
 	for who, start := range map[string]func(robot, pc *host){"PC dials": pcDials, "robot dials": robotDials} {
 		for what, last := range map[string]byte{"lower id": 0, "higher id": 255} {
 			t.Run(who+", "+what, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestHostThatComesBackAsAnotherNodeKeepsItsMirrors(t *testing.T) {
 	}
 }
 
-func TestSilentHostKeepsItsNameFromItsTwin(t *testing.T) {
+func TestSilentHostKeepsNameDespiteNamesake(t *testing.T) {
 	inWorld(t, func(w *world) {
 		first, second, pc := w.host("krang", wire10ms), w.host("krang", wire10ms), w.host("pc", wire10ms)
 		first.run(Config{})
@@ -71,7 +71,7 @@ func TestSilentHostKeepsItsNameFromItsTwin(t *testing.T) {
 
 // Discovery finds the two hosts with one name one after the other. The first link starts while its
 // host is the only krang.
-func TestHostWhoseTwinIsFoundLaterIsRenamed(t *testing.T) {
+func TestHostIsDisambiguatedWhenNamesakeAppears(t *testing.T) {
 	inWorld(t, func(w *world) {
 		first, second, pc := w.host("krang", wire10ms), w.host("krang", wire10ms), w.host("pc", wire10ms)
 		first.id[0], second.id[0] = 255, 1

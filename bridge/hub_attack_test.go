@@ -73,7 +73,7 @@ func (s *hubSiege) streams(long time.Duration) (pc, near float64) {
 	return pc / looks, near / looks
 }
 
-func TestHubThatAttacks(t *testing.T) {
+func TestHostileHubDoesLimitedHarm(t *testing.T) {
 	for _, c := range []struct {
 		testnet.Deceit
 		kind status.EventKind // kind of the event that reports the attack
@@ -150,7 +150,7 @@ func (s *hubSiege) withstands(d testnet.Deceit, kind status.EventKind, text stri
 }
 
 // A command is put within its budget or never, whatever the hub does.
-func TestHubThatAttacksCommands(t *testing.T) {
+func TestHostileHubCannotMakeCommandsLate(t *testing.T) {
 	for _, d := range []testnet.Deceit{
 		{Frames: testnet.Replays},
 		{Frames: testnet.Reorders},

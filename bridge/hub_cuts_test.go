@@ -42,7 +42,7 @@ func (h *host) lookOut(long time.Duration, mirrors ...*lookout) {
 
 // A cut ends the connection. In a stall neither end notices anything, and data in transit arrives
 // later.
-func TestCutsOfTheHub(t *testing.T) {
+func TestMirrorsRecoverAfterHubCuts(t *testing.T) {
 	for _, long := range []time.Duration{1, 2, 3, 4, 5, 8} {
 		for name, kind := range map[string]struct{ begin, end func(*worldHub, string) }{
 			"cut":   {func(h *worldHub, host string) { h.Cut(host) }, func(h *worldHub, host string) { h.Restore(host) }},

@@ -30,7 +30,7 @@ func (h *host) forgeries() (count int) {
 }
 
 // Frames that the hub delays do not count for last-value delivery.
-func TestDelayedFramesAreNoDebt(t *testing.T) {
+func TestLastValueIgnoresFramesDelayedByHub(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc := w.hubPair(rule.QoS{Late: rule.LateDrop})
 		imu := robot.channel("imu", 16, 64)
@@ -54,7 +54,7 @@ func TestDelayedFramesAreNoDebt(t *testing.T) {
 
 // Last-value delivery applies to the origin's newest frame. Once there is a newer frame it no
 // longer applies, even if the hub delivers the older frame late.
-func TestDebtThatTheHubBringsLateIsNoDebtAnyMore(t *testing.T) {
+func TestSupersededLastValueIsNotPutLate(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)
 		robot, pc := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{})
@@ -84,7 +84,7 @@ func TestDebtThatTheHubBringsLateIsNoDebtAnyMore(t *testing.T) {
 	})
 }
 
-func TestWrongKeyAtTheHub(t *testing.T) {
+func TestHubPeerWithWrongKeyIsReported(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)
 		robot, pc := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{})
@@ -106,7 +106,7 @@ func TestWrongKeyAtTheHub(t *testing.T) {
 	})
 }
 
-func TestCommandsGoToOneReceiver(t *testing.T) {
+func TestHubCommandsGoToOneReceiver(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)
 		robot, pc, spy := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{}), w.host("spy", testnet.Params{})
@@ -128,7 +128,7 @@ func TestCommandsGoToOneReceiver(t *testing.T) {
 }
 
 // A command that waits past its budget is not put, whether it waits at the hub or at its origin.
-func TestOldCommandsAreNotPut(t *testing.T) {
+func TestLateHubCommandsAreNotPut(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)
 		robot, pc := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{})

@@ -39,7 +39,7 @@ func (w *world) hubThreeWithIMU() (hub *worldHub, robot, pc, far *host, imu *cha
 }
 
 // Sessions check frames with the certificate that the origin had when they began.
-func TestRenewedCertificateKeepsTheMirrors(t *testing.T) {
+func TestRenewedCertificateKeepsMirrors(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.authority()
 		_, robot, pc, far := w.hubThree(rule.QoS{}, func(h *host) { h.issued(a) })
@@ -69,7 +69,7 @@ func TestRenewedCertificateKeepsTheMirrors(t *testing.T) {
 
 // The key of a command channel goes to only one receiver, even if a reader becomes a receiver of
 // commands later.
-func TestReaderBesideOthersCannotBecomeAReceiverOfCommands(t *testing.T) {
+func TestSecondReaderCannotBecomeCommandReceiver(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, robot, pc, far := w.hubThree(rule.QoS{})
 		robot.channel("goal", 16, 64).streams(64)
@@ -87,7 +87,7 @@ func TestReaderBesideOthersCannotBecomeAReceiverOfCommands(t *testing.T) {
 }
 
 // When the frame reaches the hub, no reader has its key any more.
-func TestNewestFrameComesUnderTheNewKey(t *testing.T) {
+func TestNewestFrameIsPublishedUnderNewKey(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc, far, imu := w.hubThreeWithIMU()
 		hub.tap("robot", func(t *hubTap) { t.delay = func() { time.Sleep(300 * time.Millisecond) } })
@@ -106,7 +106,7 @@ func TestNewestFrameComesUnderTheNewKey(t *testing.T) {
 }
 
 // The newest frame of an idle channel may arrive before its key, and after forged frames.
-func TestNewestFrameIsFoundBehindForgedOnes(t *testing.T) {
+func TestNewestFrameIsFoundAfterForgedFrames(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc, far, imu := w.hubThreeWithIMU()
 		hub.lies(func(reader, _ string, b []byte) (list [][]byte) {
@@ -143,7 +143,7 @@ func (h *worldHub) countKeys() func() int {
 	}
 }
 
-func TestPermissionTakenBackChangesTheKey(t *testing.T) {
+func TestRevokedPermissionChangesHubKey(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc, far := w.hubThree(rule.QoS{})
 		keys := hub.countKeys()
@@ -167,7 +167,7 @@ func TestPermissionTakenBackChangesTheKey(t *testing.T) {
 	})
 }
 
-func TestRevokedCertificateChangesTheKey(t *testing.T) {
+func TestRevokedCertificateChangesHubKey(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.authority()
 		hub, robot, pc, thief := w.hubThree(rule.QoS{}, func(h *host) { h.issued(a) })

@@ -69,7 +69,7 @@ func (h *worldHub) putsForgery(pc *host, b []byte) (put bool) {
 }
 
 // All readers have a channel's key. With an authority, the key does not make them its origin.
-func TestMemberCannotSealForAnotherUnderAnAuthority(t *testing.T) {
+func TestMemberCannotForgeFramesUnderAuthority(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.authority()
 		hub, robot, pc, far := w.hubThree(rule.QoS{}, func(h *host) { h.issued(a) })
@@ -90,7 +90,7 @@ func TestMemberCannotSealForAnotherUnderAnAuthority(t *testing.T) {
 }
 
 // Under one network key, readers can seal frames for others, as docs/fleet.md says.
-func TestMemberCanSealForAnotherUnderOneNetworkKey(t *testing.T) {
+func TestMemberCanForgeFramesUnderNetworkKey(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc, _ := w.hubThree(rule.QoS{})
 		robot.channel("imu", 16, 64).streams(64)
@@ -102,7 +102,7 @@ func TestMemberCanSealForAnotherUnderOneNetworkKey(t *testing.T) {
 }
 
 // A key may outlive the epoch of its channel. A frame of another epoch is neither put nor counted as received.
-func TestFrameOfAnotherEpochIsForged(t *testing.T) {
+func TestFrameOfOtherEpochCountsAsForged(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc, _ := w.hubThree(rule.QoS{})
 		robot.channel("imu", 16, 64).streams(64)
@@ -122,7 +122,7 @@ func TestFrameOfAnotherEpochIsForged(t *testing.T) {
 
 // Under one network key each reader can seal frames for the other readers. Such a frame must not
 // use more memory than the channel's frame size.
-func TestSealedFrameAboveTheChannelsSizeIsNotPut(t *testing.T) {
+func TestSealedFrameAboveChannelSizeIsNotPut(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc, _ := w.hubThree(rule.QoS{})
 		robot.channel("imu", 16, 64).streams(64)
@@ -147,7 +147,7 @@ func TestSealedFrameAboveTheChannelsSizeIsNotPut(t *testing.T) {
 }
 
 // After a restart the robot seals with other keys, and a restarted PC gets other keys too.
-func TestFramesOfAnEarlierLifeAreNotPut(t *testing.T) {
+func TestReplayedFramesOfEarlierIncarnationsAreNotPut(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc := w.hubPair(rule.QoS{})
 		var old [][]byte

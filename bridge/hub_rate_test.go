@@ -10,7 +10,7 @@ import (
 )
 
 // A slow reader does not delay the other readers.
-func TestSlowReaderAtTheHubHoldsUpNobody(t *testing.T) {
+func TestSlowHubReaderDelaysNoOtherReader(t *testing.T) {
 	measured(t)
 	inWorld(t, func(w *world) {
 		ages := func(slow bool) float64 {
@@ -58,7 +58,7 @@ func TestSlowReaderAtTheHubHoldsUpNobody(t *testing.T) {
 }
 
 // Frames are put no faster than the only reader receives them.
-func TestRateIsThatOfTheFastestReader(t *testing.T) {
+func TestHubPublishRateMatchesFastestReader(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)
 		robot, pc := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{})
@@ -79,7 +79,7 @@ func TestRateIsThatOfTheFastestReader(t *testing.T) {
 }
 
 // At the hub, many readers cost the origin no more than one.
-func TestManyReadersAtTheHubCostTheUplinkOfOne(t *testing.T) {
+func TestHubUplinkIsIndependentOfReaderCount(t *testing.T) {
 	measured(t)
 	inWorld(t, func(w *world) {
 		uplink := func(readers int) float64 {

@@ -55,7 +55,7 @@ func TestMirrorFollowsThroughTheHub(t *testing.T) {
 	})
 }
 
-func TestMirrorOfARestingChannelGetsItsNewestFrame(t *testing.T) {
+func TestHubMirrorOfIdleChannelGetsNewestFrame(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for _, qos := range []rule.QoS{{}, {Late: rule.LateDrop}} {
 			hub := newWorldHub(w, hubMaxFrame)
@@ -78,7 +78,7 @@ func TestMirrorOfARestingChannelGetsItsNewestFrame(t *testing.T) {
 	})
 }
 
-func TestHubTakesOverAndGivesBack(t *testing.T) {
+func TestLinkMovesToHubAndBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -110,7 +110,7 @@ func TestHubTakesOverAndGivesBack(t *testing.T) {
 	})
 }
 
-func TestSessionThroughTheHubIsRefusedBesideADirectLink(t *testing.T) {
+func TestHubSessionIsRefusedDuringDirectLink(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -136,7 +136,7 @@ func TestSessionThroughTheHubIsRefusedBesideADirectLink(t *testing.T) {
 	})
 }
 
-func TestHubIsRestarted(t *testing.T) {
+func TestMirrorRecoversAfterHubRestarts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc := w.hubPair(rule.QoS{})
 		robot.channel("imu", 16, 64).streams(64)
@@ -155,7 +155,7 @@ func TestHubIsRestarted(t *testing.T) {
 
 // A frame that the hub has not stored is put again after a delay. A newer frame does not wait for
 // it.
-func TestNewerFrameDoesNotWaitForOneThatTheHubRefused(t *testing.T) {
+func TestNewerFrameDoesNotWaitForRefusedFrame(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc := w.hubPair(rule.QoS{})
 		imu := robot.channel("imu", 16, 64)
@@ -177,7 +177,7 @@ func TestNewerFrameDoesNotWaitForOneThatTheHubRefused(t *testing.T) {
 
 // A frame that is too large for the hub counts as refused for readers that join later, too. It
 // does not count as in flight.
-func TestReaderThatJoinsAfterARefusedFrameCountsItSo(t *testing.T) {
+func TestLaterHubReaderCountsRefusedFrame(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, 1000)
 		robot, near, pc := w.host("robot", testnet.Params{}), w.host("near", testnet.Params{}), w.host("pc", testnet.Params{})
@@ -258,7 +258,7 @@ func TestPingThroughTheHub(t *testing.T) {
 }
 
 // A host without requests here is not linked. It is linked at once when there is a request.
-func TestHostsAtTheHubAreLinkedWhenTheyAreNeeded(t *testing.T) {
+func TestHubHostsAreLinkedOnDemand(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)
 		robot, pc := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{})
@@ -279,7 +279,7 @@ func TestHostsAtTheHubAreLinkedWhenTheyAreNeeded(t *testing.T) {
 }
 
 // An answer to a stamp with impossible times does not change the measured round trip.
-func TestStampsThatCannotBeAreIgnored(t *testing.T) {
+func TestImpossibleStampsAreIgnored(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, robot, pc := w.hubPair(rule.QoS{})
 		robot.channel("imu", 16, 64)
@@ -310,7 +310,7 @@ func TestStampsThatCannotBeAreIgnored(t *testing.T) {
 }
 
 // Answers over a distant hub take long, but are not overdue.
-func TestPatienceOverTheHubGrowsWithTheRoundTrip(t *testing.T) {
+func TestHubFeedbackTimeoutGrowsWithRoundTrip(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, robot, pc := w.hubPair(rule.QoS{})
 		robot.channel("imu", 16, 64)

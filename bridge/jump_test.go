@@ -9,7 +9,7 @@ import (
 
 // A program with write access to a channel's header can make its frame numbers jump, on purpose or
 // by accident.
-func TestLostShareForgetsAJumpOfNumbers(t *testing.T) {
+func TestLostShareRecoversFromSequenceNumberJump(t *testing.T) {
 	for _, mode := range []rule.Mode{rule.Newest, rule.Every} {
 		t.Run(mode.String(), func(t *testing.T) {
 			inWorld(t, func(w *world) {

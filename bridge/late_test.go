@@ -11,7 +11,7 @@ import (
 )
 
 // The delay grows past the budget. Then only late frames arrive, and each is the newest.
-func TestLateFramesArePutAndNothingCallsThemInTime(t *testing.T) {
+func TestLateFramesArePutAndReportedAsLate(t *testing.T) {
 	qos := rule.QoS{Budget: 30 * milli, Deadline: 200 * milli}
 	inFlow(t, "delay=10ms,rate=100mbit", qos, 64, func(f *flow) {
 		f.stream(20*milli, second, func(time.Duration) {})
@@ -50,7 +50,7 @@ func TestLateFramesArePutAndNothingCallsThemInTime(t *testing.T) {
 }
 
 // Over these links many frames arrive past the budget.
-func TestLateFramesKeepAMirrorAsFreshAsALargeBudget(t *testing.T) {
+func TestLateFramesKeepMirrorAsFreshAsLargeBudget(t *testing.T) {
 	for _, link := range []struct {
 		text  string
 		seeds uint64

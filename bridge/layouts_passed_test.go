@@ -21,7 +21,7 @@ func (w *world) passes(robot *host) (base, pc *host) {
 	return base, pc
 }
 
-func TestHostBehindARelayKnowsTheLayoutOfTheOrigin(t *testing.T) {
+func TestHostBehindRelayGetsLayoutOfOrigin(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
 		imu := robot.channel("imu", 64, 64)
@@ -63,7 +63,7 @@ func TestHostBehindARelayKnowsTheLayoutOfTheOrigin(t *testing.T) {
 	})
 }
 
-func TestRelayThatDoesNotGetALayoutSaysWhy(t *testing.T) {
+func TestRelayReportsWhyLayoutIsMissing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
 		robot.channel("imu", 64, 64).put(1, 64)
@@ -79,7 +79,7 @@ func TestRelayThatDoesNotGetALayoutSaysWhy(t *testing.T) {
 }
 
 // An origin that does not answer, and a peer that sends endless requests, cost the relay little.
-func TestQuestionsThatARelayPassesOnAreBounded(t *testing.T) {
+func TestRelayedLayoutRequestsAreLimited(t *testing.T) {
 	inWorld(t, func(w *world) {
 		base := w.host("base", siegeWire)
 		base.run(Config{Mirrors: []rule.Mirror{{Host: "evil", Channel: "*"}}, Relay: []string{"*"}})

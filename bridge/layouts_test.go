@@ -61,7 +61,7 @@ func (w *world) lonely() *host {
 	return w.one
 }
 
-func TestLayoutOfTheOriginIsKnownAtItsMirrorsHost(t *testing.T) {
+func TestMirrorHostGetsLayoutOfOrigin(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		imu := robot.channel("imu", 64, 64)
@@ -100,7 +100,7 @@ func TestLayoutOfTheOriginIsKnownAtItsMirrorsHost(t *testing.T) {
 	})
 }
 
-func TestReloadOfTheOriginChangesTheLayoutAndNothingElse(t *testing.T) {
+func TestOriginReloadChangesOnlyLayout(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		imu := robot.channel("imu", 64, 64)
@@ -132,7 +132,7 @@ func TestReloadOfTheOriginChangesTheLayoutAndNothingElse(t *testing.T) {
 	})
 }
 
-func TestLayoutThatCannotBeTrustedIsRefused(t *testing.T) {
+func TestInvalidLayoutReplyIsRefused(t *testing.T) {
 	hex := func(of ...byte) []byte { return of }
 	one := []byte{0xa3, 1, 0x61, 't', 2, 1, 3, 0x81, 0xa2, 1, 0x61, 'x', 3, 0x65, 'u', 'i', 'n', 't', '8'}
 	escape, html := bytes.Clone(one), bytes.Clone(one)
@@ -186,7 +186,7 @@ func TestLayoutAbove64KiBEndsTheLink(t *testing.T) {
 	})
 }
 
-func TestLayoutsThatNobodyAskedForAreLeftAlone(t *testing.T) {
+func TestUnrequestedLayoutsAreIgnored(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.lonely()
 		evil := w.member("evil", pc)
@@ -218,7 +218,7 @@ func TestLayoutsThatNobodyAskedForAreLeftAlone(t *testing.T) {
 }
 
 // Peers get the layouts in the catalog, at a limited rate, so that frames do not wait.
-func TestOriginGivesLayoutsAsItsRulesSayAndNotTooMany(t *testing.T) {
+func TestLayoutsObeyExportRulesAndRateLimit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", siegeWire)
 		robot.channel("imu", 4, 64)
@@ -275,7 +275,7 @@ func TestOriginGivesLayoutsAsItsRulesSayAndNotTooMany(t *testing.T) {
 }
 
 // A peer of a version without layouts advertises none, requests none and is sent none.
-func TestOlderPeersKnowNothingOfLayouts(t *testing.T) {
+func TestOlderPeerGetsNoLayoutMessages(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", siegeWire)
 		pc.channel("imu", 4, 64)

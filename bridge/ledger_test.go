@@ -145,9 +145,9 @@ var ledgerCases = []ledgerCase{
 	},
 }
 
-// TestLedger audits both nodes' frame counters. At every check the counters must add up. One
+// TestFrameCountersAddUp audits both nodes' frame counters. At every check the counters must add up. One
 // second after the traffic both sides must have the same counters, which agree with shared memory.
-func TestLedger(t *testing.T) {
+func TestFrameCountersAddUp(t *testing.T) {
 	for _, c := range ledgerCases {
 		t.Run(c.name, func(t *testing.T) {
 			inFlow(t, c.link, c.qos, c.size, func(f *flow) { c.audit(f) })
@@ -193,7 +193,7 @@ func (f *flow) balances() {
 // When a link ends, frames in transit are lost, and so are the last counters. The mirror reports
 // the outcome of those frames when it subscribes again. The counters cover both subscriptions, and
 // every frame once.
-func TestLedgerGoesOnAfterACut(t *testing.T) {
+func TestFrameCountersContinueAfterCut(t *testing.T) {
 	sizes, kinds := []int{64}, []rule.QoS{{}, {Mode: rule.Every}}
 	if need.IsLong() {
 		sizes, kinds = append(sizes, 5000), append(kinds, rule.QoS{Budget: 15 * milli}, rule.QoS{Class: rule.Command}, rule.QoS{MaxRate: 20_000})
@@ -230,7 +230,7 @@ func (f *flow) goesOnAfter(target string, long time.Duration) {
 	f.agrees()
 }
 
-func TestLedgerOfAQuietChannelDoesNotGrowWithItsLinks(t *testing.T) {
+func TestCountersOfIdleChannelIgnoreReconnects(t *testing.T) {
 	for _, qos := range []rule.QoS{{}, {Class: rule.Command}} {
 		t.Run(qos.Class.String(), func(t *testing.T) {
 			inFlow(t, "delay=10ms,rate=100mbit", qos, 64, func(f *flow) {
@@ -251,7 +251,7 @@ func TestLedgerOfAQuietChannelDoesNotGrowWithItsLinks(t *testing.T) {
 	}
 }
 
-func TestLedgerGoesOnWhenADaemonRestarts(t *testing.T) {
+func TestFrameCountersContinueAfterDaemonRestart(t *testing.T) {
 	for _, qos := range []rule.QoS{{}, {Mode: rule.Every}} {
 		for _, who := range []string{"pc", "robot"} {
 			t.Run(who+" "+qos.Mode.String(), func(t *testing.T) {
@@ -292,7 +292,7 @@ func TestLedgerGoesOnWhenADaemonRestarts(t *testing.T) {
 }
 
 // The channel is made again while its mirror continues.
-func TestLedgerGoesOnWithANewLifeOfTheChannel(t *testing.T) {
+func TestFrameCountersContinueInNewEpoch(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=100mbit,loss=2%", rule.QoS{}, 64, func(f *flow) {
 		look := func(time.Duration) { f.balances() }
 		f.stream(milli, second, look)

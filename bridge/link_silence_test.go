@@ -18,7 +18,7 @@ func (h *host) link() status.Link {
 	return status.Link{}
 }
 
-func TestPeerThatIsGoneForGoodIsSilentThenDown(t *testing.T) {
+func TestVanishedPeerIsSilentThenDown(t *testing.T) {
 	for what, size := range map[string]int{"streaming": 64, "without a channel": 0} {
 		t.Run(what, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -79,7 +79,7 @@ func TestLossyLinkIsNotSilent(t *testing.T) {
 	}
 }
 
-func TestListedPeerIsMissingWhileItIsNotHeard(t *testing.T) {
+func TestListedPeerIsMissingWhileSilent(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})

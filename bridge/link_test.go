@@ -49,7 +49,7 @@ func say(s *session.Session, m wire.Message) {
 	}
 }
 
-func TestPeerThatHangsUpIsDialledWithBackOff(t *testing.T) {
+func TestClosingPeerIsDialledWithBackOff(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.answers(func(s *session.Session) {
@@ -64,7 +64,7 @@ func TestPeerThatHangsUpIsDialledWithBackOff(t *testing.T) {
 	})
 }
 
-func TestBothSidesSayWhyAPeerIsNotServed(t *testing.T) {
+func TestHelloRefusalReasonReachesBothHosts(t *testing.T) {
 	for what, welcome := range map[string]struct {
 		hello wire.Message
 		want  string
@@ -97,7 +97,7 @@ func TestBothSidesSayWhyAPeerIsNotServed(t *testing.T) {
 }
 
 // A second Hello could contain another machine.
-func TestHelloIsSaidOnce(t *testing.T) {
+func TestSecondHelloEndsLink(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.answers(func(s *session.Session) {
@@ -112,7 +112,7 @@ func TestHelloIsSaidOnce(t *testing.T) {
 	})
 }
 
-func TestPeerLearnsThatTheDaemonLeaves(t *testing.T) {
+func TestPeerLogsShutdownOfDaemon(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		w.within(time.Second, "link", func() bool { return len(pc.node.Status().Links) == 1 })

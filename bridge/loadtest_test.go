@@ -55,7 +55,7 @@ func (f *flow) load(way Direction) (r status.Load, age float64) {
 	return r, <-ages
 }
 
-func TestLoadTestTellsWhatTheLinkCarries(t *testing.T) {
+func TestLoadTestMeasuresLinkRate(t *testing.T) {
 	for rate, slower := range map[float64]float64{1: 2, 5: 1.5, 20: 1.5} {
 		for way, name := range map[Direction]string{Down: "down", Up: "up"} {
 			t.Run(fmt.Sprintf("%v Mbit %s", rate, name), func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestLoadTestTellsWhatTheLinkCarries(t *testing.T) {
 	}
 }
 
-func TestLoadTestCarriesAsMuchAsAMirrorOverALossyLink(t *testing.T) {
+func TestLoadTestMatchesMirrorOverLossyLink(t *testing.T) {
 	for _, rate := range []float64{1, 5, 20} {
 		t.Run(fmt.Sprintf("%v Mbit", rate), func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -129,7 +129,7 @@ func TestLoadTestCarriesAsMuchAsAMirrorOverALossyLink(t *testing.T) {
 }
 
 // The link counts as silent from the moment when its last packets were lost.
-func TestLoadTestAfterOneWhoseEndWasLost(t *testing.T) {
+func TestLoadTestSucceedsAfterLostEndOfPrevious(t *testing.T) {
 	inWorld(t, func(w *world) {
 		f := w.flow("delay=5ms,rate=1mbit,queue=64KiB,loss=3%", rule.QoS{Priority: 1}, 64)
 		time.Sleep(2 * second)
@@ -152,7 +152,7 @@ func TestLoadTestAfterOneWhoseEndWasLost(t *testing.T) {
 	})
 }
 
-func TestLoadTestsAreBoundedByWhoIsAsked(t *testing.T) {
+func TestLoadTestsAreLimitedByGrantingHost(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", siegeWire).run(Config{})
 		evil := w.member("evil", robot)
@@ -197,7 +197,7 @@ func TestLoadTestsAreBoundedByWhoIsAsked(t *testing.T) {
 	})
 }
 
-func TestLoadTestThatCannotBeSaysWhy(t *testing.T) {
+func TestRefusedLoadTestReportsReason(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", siegeWire).run(Config{NoLoadTest: true}), w.host("pc", siegeWire)
 		pc.run(Config{}, robot)
@@ -219,7 +219,7 @@ func TestLoadTestThatCannotBeSaysWhy(t *testing.T) {
 	})
 }
 
-func TestPingTellsRoundTripAndLoss(t *testing.T) {
+func TestPingReportsRoundTripAndLoss(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		w.within(5*second, "link", func() bool { return len(pc.node.Status().Links) == 1 })

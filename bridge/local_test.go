@@ -13,7 +13,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-func TestHalfCreatedChannelsHoldUpNobody(t *testing.T) {
+func TestHalfCreatedChannelsDoNotBlockNode(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
 		for i := range 26 {
@@ -36,7 +36,7 @@ func TestHalfCreatedChannelsHoldUpNobody(t *testing.T) {
 	})
 }
 
-func TestMirrorIsNotOfferedAgain(t *testing.T) {
+func TestMirrorIsNotOfferedWithoutRelay(t *testing.T) {
 	for what, adopt := range map[string][]string{"our file": nil, "adopted": {"robot.imu"}} {
 		t.Run(what, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -65,7 +65,7 @@ func TestMirrorIsNotOfferedAgain(t *testing.T) {
 }
 
 // A sparse file has a mirror's name, but is not a mirror.
-func TestForeignFileIsNotMadeToTakeMemory(t *testing.T) {
+func TestForeignSparseFileStaysSparse(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})

@@ -94,7 +94,7 @@ func (h *host) delays(mirror string, first, second *channel) (sum time.Duration)
 	return sum
 }
 
-func TestLinkThatTakesNothingHoldsUpNoOther(t *testing.T) {
+func TestBlockedLinkDoesNotDelayOtherLinks(t *testing.T) {
 	inWorld(t, func(w *world) {
 		lan := testnet.Params{Delay: 100 * time.Microsecond}
 		robot, other, pc := w.host("robot", lan), w.host("other", lan), w.host("pc", lan)
@@ -128,7 +128,7 @@ func TestLinkThatTakesNothingHoldsUpNoOther(t *testing.T) {
 }
 
 // While a link has room and its channels are checked in time, every frame is sent.
-func TestNothingIsSupersededWhileTheLinkHasRoom(t *testing.T) {
+func TestNoFrameIsSupersededWhileLinkHasRoom(t *testing.T) {
 	type load struct {
 		channels, size int
 		period         time.Duration
@@ -176,7 +176,7 @@ func TestNothingIsSupersededWhileTheLinkHasRoom(t *testing.T) {
 }
 
 // Frames are superseded because of the link or because of the host; the status shows which.
-func TestFramesThatTheLinkHadRoomForAreCounted(t *testing.T) {
+func TestFramesSupersededDespiteRoomAreCounted(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		link testnet.Params

@@ -11,7 +11,7 @@ import (
 
 // A node refuses to send a channel back to its origin. Here a member offers the receiver its own
 // channel despite that.
-func TestChannelOfThisHostIsNotMirroredWhoeverOffersIt(t *testing.T) {
+func TestOwnChannelIsNotMirroredFromPeer(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", siegeWire)
 		pc.channel("imu", 16, 64).put(1, 64)

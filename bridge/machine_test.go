@@ -74,7 +74,7 @@ func (h *host) happened(kind status.EventKind) (list []status.Event) {
 	return list
 }
 
-func TestShortSilenceGivesNothingToACopy(t *testing.T) {
+func TestCopyGetsNoLinkDuringShortSilence(t *testing.T) {
 	for _, byAuthority := range []bool{false, true} {
 		t.Run(fmt.Sprintf("authority %v", byAuthority), func(t *testing.T) {
 			inWorld(t, func(w *world) { w.shortSilence(byAuthority) })
@@ -109,7 +109,7 @@ func (w *world) shortSilence(byAuthority bool) {
 	}
 }
 
-func TestCopyTakesMirrorsOverWhenTheFirstIsGone(t *testing.T) {
+func TestCopyTakesOverMirrorsOfVanishedHost(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, twin, pc := w.copies(allOfTheRobot)
 		pc.freshWithin(2*time.Second, "robot.imu")
@@ -130,7 +130,7 @@ func TestCopyTakesMirrorsOverWhenTheFirstIsGone(t *testing.T) {
 	})
 }
 
-func TestCopiesThatNeverRanAtOnceAreFound(t *testing.T) {
+func TestAlternatingCopiesAreDetected(t *testing.T) {
 	for what, boot := range map[string]byte{"two machines": 1, "two containers of one machine": 0} {
 		t.Run(what, func(t *testing.T) {
 			inWorld(t, func(w *world) { w.ranApart(boot) })
@@ -160,7 +160,7 @@ func (w *world) ranApart(boot byte) {
 }
 
 // Hosts of older versions do not send their machine.
-func TestShortSilenceGivesNothingToAnUnknownMachine(t *testing.T) {
+func TestUnknownMachineGetsNoLinkDuringShortSilence(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, twin, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.machine, twin.machine = Machine{}, Machine{}
@@ -174,7 +174,7 @@ func TestShortSilenceGivesNothingToAnUnknownMachine(t *testing.T) {
 }
 
 // The robot has a new address, and the PC dials the address of its copy first.
-func TestRobotThatMovedIsFoundBesideItsCopy(t *testing.T) {
+func TestMovedRobotIsFoundDespiteCopy(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, twin, pc := w.copies(allOfTheRobot)
 		moved := w.host("robot", wire10ms)
@@ -203,7 +203,7 @@ func (w *world) commandedCopies() (robot, twin, pc *host, goal *channel) {
 	return robot, twin, pc, goal
 }
 
-func TestNoCommandGoesToAnotherMachine(t *testing.T) {
+func TestNoCommandIsPushedToAnotherMachine(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, twin, pc, goal := w.commandedCopies()
 		goal.put(2, 64)
@@ -250,7 +250,7 @@ func TestNoCommandIsReadByAnotherMachine(t *testing.T) {
 	})
 }
 
-func TestMachineOfCommandsIsKept(t *testing.T) {
+func TestCommandMachineIsRememberedOverRestart(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var kept map[string]Machine
 		robot, twin, pc := w.copies(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}, KeepMachines: func(m map[string]Machine) { kept = m }})
@@ -271,7 +271,7 @@ func TestMachineOfCommandsIsKept(t *testing.T) {
 	})
 }
 
-func TestRestartIsNoOtherMachine(t *testing.T) {
+func TestRestartIsNotAnotherMachine(t *testing.T) {
 	for what, restart := range map[string]func(robot *host){
 		"daemon restarted": func(robot *host) {},
 		"rebooted":         func(robot *host) { robot.machine.Boot[0]++ },
@@ -304,7 +304,7 @@ func TestRestartIsNoOtherMachine(t *testing.T) {
 }
 
 // A member may use any name and any node id, and begin any number of incarnations.
-func TestMachinesThatAreRememberedAreBounded(t *testing.T) {
+func TestRememberedMachinesAreLimited(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
@@ -364,7 +364,7 @@ func TestMachineDiffers(t *testing.T) {
 }
 
 // The copy became the link while the robot was away.
-func TestRobotThatComesBackGetsItsCommands(t *testing.T) {
+func TestReturningRobotGetsCommands(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, twin, _, goal := w.commandedCopies()
 		w.change("robot", "up")
@@ -376,7 +376,7 @@ func TestRobotThatComesBackGetsItsCommands(t *testing.T) {
 	})
 }
 
-func TestCopyThatAnswersFirstGivesWayToTheMachineOfCommands(t *testing.T) {
+func TestCopyYieldsToCommandMachine(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, twin, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
 		twin.id = robot.id
@@ -394,7 +394,7 @@ func TestCopyThatAnswersFirstGivesWayToTheMachineOfCommands(t *testing.T) {
 	})
 }
 
-func TestChannelThatBecomesACommandHasItsMachine(t *testing.T) {
+func TestCommandMachineIsRecordedOnClassChange(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		kept := map[string]Machine{}
@@ -422,7 +422,7 @@ func TestChannelThatBecomesACommandHasItsMachine(t *testing.T) {
 }
 
 // The clock of the PC stops while it is suspended, so the robot's reboot seems to take no time.
-func TestRobotThatWasRebootedMeanwhileIsNoCopy(t *testing.T) {
+func TestRobotRebootedDuringSuspendIsNotCopy(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})

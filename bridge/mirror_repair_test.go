@@ -9,7 +9,7 @@ import (
 	"achbridge/localach/damage"
 )
 
-func TestMirrorFoundDirtyAtStartGetsTheNewestFrame(t *testing.T) {
+func TestDirtyMirrorGetsNewestFrameAtStart(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		channel := robot.channel("map", 4, 64)
@@ -44,7 +44,7 @@ func wantHealing(t *testing.T, h *host, name string) {
 	t.Errorf("nothing is said of %s", name)
 }
 
-func TestNodeLeavesWhileAMirrorsLockIsTaken(t *testing.T) {
+func TestNodeStopsWhileMirrorLockIsHeld(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu := robot.channel("imu", 4, 64)

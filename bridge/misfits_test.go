@@ -25,7 +25,7 @@ func (h *host) misfit(name string) string {
 	return ""
 }
 
-func TestFrameThatDoesNotFitItsTypeIsToldWhereTheTypeIsKnown(t *testing.T) {
+func TestMismatchIsReportedWhereLayoutIsKnown(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, other := w.host("robot", wire10ms), w.host("pc", wire10ms), w.host("other", wire10ms)
 		imu := robot.channel("imu", 4, 64)

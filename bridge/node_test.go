@@ -26,7 +26,7 @@ func (w *world) pair(link testnet.Params) (robot, pc *host) {
 
 // The node may lose its handle of a channel that still exists. The catalog then has the same
 // channel as before, but the peers' subscriptions have ended.
-func TestMirrorFollowsAfterItsChannelWasOpenedAnew(t *testing.T) {
+func TestMirrorFollowsReopenedChannel(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu := robot.channel("imu", 16, 64)
@@ -41,7 +41,7 @@ func TestMirrorFollowsAfterItsChannelWasOpenedAnew(t *testing.T) {
 	})
 }
 
-func TestMirrorFollowsAChannelMadeAnew(t *testing.T) {
+func TestMirrorFollowsRecreatedChannel(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		old := robot.channel("imu", 16, 64)
@@ -102,7 +102,7 @@ func lastSeq(t *testing.T, h *host, name string) uint64 {
 	return ch.LastSeq()
 }
 
-func TestTwoNodesThatDialEachOtherKeepOneLink(t *testing.T) {
+func TestSimultaneousDialsKeepOneLink(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.host("a", wire10ms), w.host("b", wire10ms)
 		a.channel("x", 4, 64).put(1, 64)
@@ -124,7 +124,7 @@ func TestTwoNodesThatDialEachOtherKeepOneLink(t *testing.T) {
 }
 
 // Every host requests and relays all channels. Frames that return by any route are refused.
-func TestHostsThatRelayEverythingToEachOtherMakeNoLoop(t *testing.T) {
+func TestMutualRelaysMakeNoLoop(t *testing.T) {
 	inWorld(t, func(w *world) {
 		all := Config{Mirrors: []rule.Mirror{{Host: "*", Channel: "*"}}, Relay: []string{"*"}}
 		robot, pc, base := w.host("robot", wire10ms), w.host("pc", wire10ms), w.host("base", wire10ms)
@@ -185,7 +185,7 @@ func TestPushOfAnExportedChannelIsOfferedAtOnce(t *testing.T) {
 	})
 }
 
-func TestUnmirrorRemovesTheFileWhenAsked(t *testing.T) {
+func TestUnmirrorRemovesFileOnRequest(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
@@ -205,7 +205,7 @@ func TestUnmirrorRemovesTheFileWhenAsked(t *testing.T) {
 	})
 }
 
-func TestRemovedMirrorComesBack(t *testing.T) {
+func TestRemovedMirrorFileIsRestored(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		robot.channel("imu", 4, 64).put(1, 64)
@@ -219,7 +219,7 @@ func TestRemovedMirrorComesBack(t *testing.T) {
 
 // A writer that died inside put leaves the dirty flag set permanently. Only a new channel helps,
 // and the mirror follows it automatically.
-func TestDirtyChannelIsNamedAndFollowedWhenMadeAnew(t *testing.T) {
+func TestDirtyChannelIsReportedThenFollowed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu := robot.channel("imu", 4, 64)
@@ -253,7 +253,7 @@ func TestDirtyChannelIsNamedAndFollowedWhenMadeAnew(t *testing.T) {
 }
 
 // A continuous supply of functions for the node does not stop its ticks.
-func TestNodeDoesNotWaitUntilNothingIsQueued(t *testing.T) {
+func TestLoopDrainsOnlyQueuedFunctions(t *testing.T) {
 	l := newLoop()
 	done := 0
 	var more func()
@@ -268,7 +268,7 @@ func TestNodeDoesNotWaitUntilNothingIsQueued(t *testing.T) {
 	}
 }
 
-func TestSlowLookAtAChannelIsFollowedByARest(t *testing.T) {
+func TestSlowPollIsFollowedByPause(t *testing.T) {
 	if got := restAfter(slowChange / 2); got != 0 {
 		t.Errorf("got a rest of %v after a quick look, want none", got)
 	}

@@ -163,7 +163,7 @@ func (o *oracle) arrive() {
 	}
 }
 
-func TestOracleMeetsTheFormula(t *testing.T) {
+func TestOracleMatchesFormula(t *testing.T) {
 	measured(t)
 	for _, s := range scenarios {
 		if len(s.changes) > 0 || len(s.windows) > 0 {

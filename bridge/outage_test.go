@@ -131,7 +131,7 @@ func TestMirrorIsFreshSoonAfterAnOutage(t *testing.T) {
 // The few packets that arrive over a cut path do not show its rate. The first ones after the cut
 // may be late as in a queue. Over SCTP only the pacer can know this, since its window never holds
 // frames back.
-func TestCutPathIsNotTakenForASlowOne(t *testing.T) {
+func TestCutPathIsNotTakenForSlowPath(t *testing.T) {
 	measured(t)
 	inWorld(t, func(w *world) {
 		trembling := testnet.Params{Delay: 10 * time.Millisecond, Jitter: 6 * time.Millisecond}
@@ -155,7 +155,7 @@ func TestCutPathIsNotTakenForASlowOne(t *testing.T) {
 
 // The end that receives nothing, or gets no answer, detects it; the other end continues. No
 // handshake can complete. When the path works again, no handshake is needed.
-func TestOneWayCutLeavesTheLinkAlone(t *testing.T) {
+func TestOneWayCutKeepsLink(t *testing.T) {
 	for way, fed := range map[string]bool{"robot>pc": false, "pc>robot": true} {
 		for who, start := range diallers {
 			t.Run(way+", "+who, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestOneWayCutLeavesTheLinkAlone(t *testing.T) {
 
 // The packets of the same node in a new process show that it does not know the link, whichever
 // host dials.
-func TestRestartedPeerIsFollowedAtOnce(t *testing.T) {
+func TestMirrorFollowsRestartedPeerAtOnce(t *testing.T) {
 	for who, start := range diallers {
 		t.Run(who, func(t *testing.T) {
 			inWorld(t, func(w *world) {

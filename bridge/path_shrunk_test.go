@@ -9,7 +9,7 @@ import (
 
 // A path may carry smaller packets than when its link began, for example since traffic goes
 // through a tunnel now. Small packets still arrive, so the link is not silent.
-func TestMirrorsComeBackWhenThePathCarriesSmallPacketsOnly(t *testing.T) {
+func TestMirrorsRecoverFromPMTUBlackHole(t *testing.T) {
 	for _, over := range []string{overQUIC, overSCTP} {
 		t.Run(over, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -55,7 +55,7 @@ func TestMirrorsComeBackWhenThePathCarriesSmallPacketsOnly(t *testing.T) {
 }
 
 // Over QUIC no session could start, and small frames would be lost as well.
-func TestLinkThatNothingCanReplaceStaysForWhatIsSmall(t *testing.T) {
+func TestIrreplaceableLinkStaysForSmallFrames(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})

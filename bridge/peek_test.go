@@ -41,7 +41,7 @@ func (h *host) look(channel string) func() {
 	return end
 }
 
-func TestWhoLooksHasAMirrorUntilTheLastOneGoes(t *testing.T) {
+func TestTemporaryMirrorLastsUntilLastViewerLeaves(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		imu := robot.channel("imu", 4, 64)
@@ -70,7 +70,7 @@ func TestWhoLooksHasAMirrorUntilTheLastOneGoes(t *testing.T) {
 	})
 }
 
-func TestPeekGetsLargeFramesOverASlowLink(t *testing.T) {
+func TestTemporaryMirrorGetsLargeFramesOverSlowLink(t *testing.T) {
 	inWorld(t, func(w *world) {
 		slow := testnet.Params{Delay: 10 * milli, Rate: 2_000_000, Queue: 64 << 10}
 		robot, pc := w.host("robot", slow), w.host("pc", slow)
@@ -93,7 +93,7 @@ func TestPeekGetsLargeFramesOverASlowLink(t *testing.T) {
 	})
 }
 
-func TestWhoLooksTakesTheMirrorThatIsThere(t *testing.T) {
+func TestViewerUsesExistingMirror(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.channel("imu", 4, 64).put(1, 64)
@@ -121,7 +121,7 @@ func TestWhoLooksTakesTheMirrorThatIsThere(t *testing.T) {
 	})
 }
 
-func TestLookingIsRefusedWhereARuleDeniesIt(t *testing.T) {
+func TestTemporaryMirrorIsRefusedByDenyRule(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", wire10ms).run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "secret", Deny: true, From: "mirror[0]"}}})
 		for channel, want := range map[string]string{"secret": "mirror[0] denies it", "im*": "no pattern", "": "not a pattern"} {
@@ -132,7 +132,7 @@ func TestLookingIsRefusedWhereARuleDeniesIt(t *testing.T) {
 	})
 }
 
-func TestLeftoversOfWhoLookedAreSwept(t *testing.T) {
+func TestLeftoverTemporaryMirrorsAreRemoved(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", wire10ms)
 		names := peekPrefix + pc.id.String()[:8] + "-"

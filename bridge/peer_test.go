@@ -12,7 +12,7 @@ import (
 
 // The robot roams to another address and cannot announce it on the link. Discovery knows the new
 // address long before the old link falls silent.
-func TestLinkedPeerThatMovedIsDialledAtOnce(t *testing.T) {
+func TestMovedPeerIsDialledAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		before, after, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
 		after.id, after.machine = before.id, before.machine

@@ -22,7 +22,7 @@ func (w *world) reading(export rule.Grants) (robot, pc *host, imu *channel) {
 	return robot, pc, imu
 }
 
-func TestChangedRulesActOnWhatRuns(t *testing.T) {
+func TestChangedRulesApplyToRunningMirrors(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, imu := w.reading(nil)
 		pc.follows("robot.imu", 1, time.Second)
@@ -56,7 +56,7 @@ func TestChangedRulesActOnWhatRuns(t *testing.T) {
 	})
 }
 
-func TestWrongConfigurationChangesNothing(t *testing.T) {
+func TestInvalidConfigChangesNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, imu := w.reading(nil)
 		pc.follows("robot.imu", 1, time.Second)
@@ -71,7 +71,7 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 
 // Every frame of a channel with unchanged rules arrives, in one subscription, while the rules of
 // all other channels change.
-func TestChannelsWhoseRulesStayDoNotMissAFrame(t *testing.T) {
+func TestReloadKeepsChannelsWithUnchangedRules(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, imu := w.reading(nil)
 		joints := robot.channel("joints", 64, 64)
@@ -134,7 +134,7 @@ func (h *host) subscription(name string) (id uint32) {
 	return id
 }
 
-func TestPushesFollowTheRulesOfBothSides(t *testing.T) {
+func TestPushesObeyRulesOfBothHosts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{Accept: rule.Grants{{Channels: []string{"goal"}, Hosts: []string{"planner"}, From: "accept[0]"}}})
@@ -178,7 +178,7 @@ func TestPushesFollowTheRulesOfBothSides(t *testing.T) {
 	})
 }
 
-func TestFirstRuleThatMatchesMakesTheMirror(t *testing.T) {
+func TestFirstMatchingRuleMakesMirror(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
@@ -202,7 +202,7 @@ func TestFirstRuleThatMatchesMakesTheMirror(t *testing.T) {
 	})
 }
 
-func TestChannelThatIsNotForAPeerIsMarkedThereAndNoPatternAsksForIt(t *testing.T) {
+func TestDeniedChannelIsMarkedAndNotRequestedByPattern(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		shut := rule.Grants{{Channels: []string{"debug"}, Hosts: []string{"planner"}, From: "export[0]"}, {Channels: []string{"*"}}}
@@ -249,7 +249,7 @@ func TestChannelThatIsNotForAPeerIsMarkedThereAndNoPatternAsksForIt(t *testing.T
 
 // A program outside the network writes only where no mirror does: into former mirrors and channels
 // that adopt names. It is the only writer; a mirror waits for its end.
-func TestForeignWriterTakesAChannelAlone(t *testing.T) {
+func TestForeignWriterExcludesMirror(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, imu := w.reading(nil)
 		goal := pc.channel("goal", 4, 64)
@@ -289,7 +289,7 @@ func TestForeignWriterTakesAChannelAlone(t *testing.T) {
 
 // A metadata channel has a tag of this daemon, as a mirror does, but no other program can claim to
 // write it.
-func TestForeignWriterTakesNoCompanion(t *testing.T) {
+func TestForeignWriterCannotClaimMetadataChannel(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
@@ -308,7 +308,7 @@ func TestForeignWriterTakesNoCompanion(t *testing.T) {
 }
 
 // Commands are not read or written by a protocol that can neither date nor authenticate them.
-func TestChannelsOfCommandsAreKnown(t *testing.T) {
+func TestCommandChannelsAreRecognized(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		command := rule.QoS{Class: rule.Command}

@@ -45,7 +45,7 @@ func (w *world) share(link string, long time.Duration, streams ...stream) (frame
 	return frames
 }
 
-func TestUrgentChannelThatFillsTheLinkLeavesTheOthersTheirShare(t *testing.T) {
+func TestUrgentChannelLeavesShareForLowerPriorities(t *testing.T) {
 	measured(t)
 	inWorld(t, func(w *world) {
 		flood := func(level int) stream { return stream{1000, milli, rule.QoS{Priority: rule.Priority(level + 1)}} }
@@ -76,7 +76,7 @@ func TestEqualChannelsShareEqually(t *testing.T) {
 }
 
 // The frames of the first channel have many fragments, or are compressed while others are sent.
-func TestNobodyStarves(t *testing.T) {
+func TestNoChannelStarves(t *testing.T) {
 	for way, least := range map[rule.Compress]float64{rule.CompressNone: 8, rule.CompressAuto: 100} {
 		t.Run(way.String(), func(t *testing.T) {
 			if way == rule.CompressAuto {
@@ -103,7 +103,7 @@ func TestNobodyStarves(t *testing.T) {
 // Every large frame takes longer than its budget, and a newer one exists by then. Frames that were
 // begun are finished, so they arrive. They use four fifths of the link, in proportion to the
 // square roots of the sizes.
-func TestHopelessChannelDoesNotStarveItsEquals(t *testing.T) {
+func TestLateChannelDoesNotStarveItsEquals(t *testing.T) {
 	measured(t)
 	inWorld(t, func(w *world) {
 		hopeless := stream{30_000, 100 * milli, rule.QoS{Compress: rule.CompressNone}}

@@ -10,7 +10,7 @@ import (
 
 // Both ends of a link report to each other how long their daemons wait for a CPU, even an end that
 // only reads.
-func TestBothEndsTellHowLongTheyWaitForAProcessor(t *testing.T) {
+func TestBothHostsReportCPUWait(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		var waits [2]atomic.Int64 // in %, of robot and PC
@@ -47,7 +47,7 @@ func TestBothEndsTellHowLongTheyWaitForAProcessor(t *testing.T) {
 }
 
 // A node reports nothing if its kernel does not.
-func TestWhereTheKernelDoesNotTellNothingIsClaimed(t *testing.T) {
+func TestCPUWaitIsUnknownWithoutKernelSupport(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{ProcessorWait: func(time.Duration) (float64, bool) { return 0, false }})

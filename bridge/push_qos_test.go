@@ -36,7 +36,7 @@ func asked(robot, pc *host, qos rule.QoS) (granted rule.QoS) {
 	return granted
 }
 
-func TestRuleThatAcceptsAPushGoesBeforeItsQoS(t *testing.T) {
+func TestAcceptRuleOverridesPushQoS(t *testing.T) {
 	found := rule.Grant{QoS: rule.QoS{Budget: 50 * milli, Class: rule.Command, MaxRate: 50_000}, Says: []string{"budget", "class", "max_rate", "compress"}}
 	inWorld(t, func(w *world) {
 		robot, pc, err := w.pushes(found, rule.QoS{Budget: time.Second, MaxRate: 5_000, Priority: 3, Compress: rule.CompressZstd})
@@ -51,7 +51,7 @@ func TestRuleThatAcceptsAPushGoesBeforeItsQoS(t *testing.T) {
 }
 
 // A peer cannot lengthen the budget of a channel that the rule makes a command channel.
-func TestPushCannotStretchTheBudgetOfACommand(t *testing.T) {
+func TestPushCannotExtendCommandBudget(t *testing.T) {
 	for asks, want := range map[time.Duration]time.Duration{10 * time.Second: 0, 30 * milli: 30 * milli} {
 		got, err := rule.Grant{QoS: rule.QoS{Class: rule.Command}}.ForPush(rule.QoS{Budget: asks})
 		if err != nil || got.Budget != want {
@@ -60,7 +60,7 @@ func TestPushCannotStretchTheBudgetOfACommand(t *testing.T) {
 	}
 }
 
-func TestPushWhoseQoSContradictsTheRuleIsRefusedAndSaysWhy(t *testing.T) {
+func TestPushQoSContradictingRuleIsRefused(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, _, err := w.pushes(rule.Grant{QoS: rule.QoS{Class: rule.Command}}, rule.QoS{Mode: rule.Every})
 		if err == nil || !strings.Contains(err.Error(), "accept[0] and what the push asks for contradict each other: mode every") {
@@ -72,7 +72,7 @@ func TestPushWhoseQoSContradictsTheRuleIsRefusedAndSaysWhy(t *testing.T) {
 	})
 }
 
-func TestPushChangesItsQoSWithoutAGap(t *testing.T) {
+func TestPushQoSChangesWithoutGap(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, err := w.pushes(rule.Grant{}, rule.QoS{Budget: 20 * milli, Priority: 8})
 		if err != nil {
@@ -95,7 +95,7 @@ func TestPushChangesItsQoSWithoutAGap(t *testing.T) {
 	})
 }
 
-func TestPushOfTheConfigurationTakesItsNewQoS(t *testing.T) {
+func TestConfiguredPushGetsNewQoSOnReload(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{Accept: rule.Grants{{Channels: []string{"plan"}, QoS: rule.QoS{MaxRate: 50_000}}}})
@@ -119,14 +119,14 @@ func TestPushOfTheConfigurationTakesItsNewQoS(t *testing.T) {
 	})
 }
 
-func TestPushCannotAskForWhatIsTheReceiversAlone(t *testing.T) {
+func TestPushCannotSetReceiverOptions(t *testing.T) {
 	p := rule.Push{Channel: "plan", Host: "robot", QoS: rule.QoS{Deadline: time.Second}}
 	if err := p.Check(); err == nil || !strings.Contains(err.Error(), "set them in the rule by which robot accepts it") {
 		t.Errorf("got %v, want where to set a deadline", err)
 	}
 }
 
-func TestMirrorIsRefusedWithTheWordsOfItsOrigin(t *testing.T) {
+func TestRefusedMirrorShowsOriginReason(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		robot.channel("imu", 4, 64).put(1, 64)

@@ -24,7 +24,7 @@ func (w *world) pushing() (robot, pc *host) {
 	return robot, pc
 }
 
-func TestPushLeavesTheMirrorThatTheOperatorNamed(t *testing.T) {
+func TestPushDoesNotRenameConfiguredMirror(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
@@ -42,7 +42,7 @@ func TestPushLeavesTheMirrorThatTheOperatorNamed(t *testing.T) {
 }
 
 // Callers that gave up waiting do not read the answers.
-func TestAnswersThatNobodyWaitsForHoldUpNobody(t *testing.T) {
+func TestUnreadPushAnswersBlockNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pushing()
 		pc.channel("plan", 4, 64).put(1, 64)
@@ -63,7 +63,7 @@ func TestAnswersThatNobodyWaitsForHoldUpNobody(t *testing.T) {
 	})
 }
 
-func TestPushThatWasReportedAsWaitingOutlivesARefusal(t *testing.T) {
+func TestWaitingPushOutlivesRefusal(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		pc.run(Config{}, robot)
@@ -82,7 +82,7 @@ func TestPushThatWasReportedAsWaitingOutlivesARefusal(t *testing.T) {
 	})
 }
 
-func TestPeerCannotAddAWishTwiceNorWithoutEnd(t *testing.T) {
+func TestPushRequestsOfPeerAreDistinctAndLimited(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pushing()
 		pc.node.loop.call(func() {
@@ -114,7 +114,7 @@ func (w *world) pushingGoal(cfg Config) (robot, pc *host, goal *channel) {
 	return robot, pc, goal
 }
 
-func TestRefusedSecondPushLeavesTheFirstAlone(t *testing.T) {
+func TestRefusedSecondPushKeepsFirst(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, goal := w.pushingGoal(Config{Export: rule.Grants{}, Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
 		if err := pc.node.Push(w.t.Context(), rule.Push{Channel: "goal", Host: "robot", As: "goal2"}); err == nil {
@@ -127,7 +127,7 @@ func TestRefusedSecondPushLeavesTheFirstAlone(t *testing.T) {
 }
 
 // A push that waits to be offered again may end before that.
-func TestPushThatEndedLetsNobodyRead(t *testing.T) {
+func TestEndedPushGrantsNoRead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		export := rule.Grants{{Channels: []string{"goal"}, Hosts: []string{"base"}}}
 		_, pc, _ := w.pushingGoal(Config{Export: export, Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
@@ -144,7 +144,7 @@ func TestPushThatEndedLetsNobodyRead(t *testing.T) {
 	})
 }
 
-func TestPushThatTheRulesStillAskForGoesOnUndisturbed(t *testing.T) {
+func TestEquivalentPushRuleKeepsSubscription(t *testing.T) {
 	for _, again := range []rule.Push{
 		{Channel: "goa?", Host: "robot"},
 		{Channel: "goa?", Host: "robot", As: "{channel}"},
@@ -171,7 +171,7 @@ func TestPushThatTheRulesStillAskForGoesOnUndisturbed(t *testing.T) {
 	}
 }
 
-func TestPatternPushesNoChannelThatThereIsNot(t *testing.T) {
+func TestPushPatternIgnoresMissingChannel(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", wire10ms).run(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
 		if err := pc.node.Apply(Config{Pushes: rule.Pushes{{Channel: "goa?", Host: "robot"}}}); err != nil {
@@ -183,7 +183,7 @@ func TestPatternPushesNoChannelThatThereIsNot(t *testing.T) {
 	})
 }
 
-func TestLaterRuleThatDeniesEndsAPush(t *testing.T) {
+func TestReloadedDenialEndsPush(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pushing()
 		plan := pc.channel("plan", 8, 64)
@@ -206,7 +206,7 @@ func TestLaterRuleThatDeniesEndsAPush(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForAPushIsToldOfTheRuleThatEndsIt(t *testing.T) {
+func TestWaitingPushReturnsDenyingRule(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", wire10ms).run(Config{})
 		pc.channel("plan", 8, 64).put(1, 64)

@@ -14,7 +14,7 @@ import (
 
 // A host answers why it does not offer a channel. It reveals nothing about channels that its rules
 // hide.
-func TestOriginSaysWhyItDoesNotOfferAChannel(t *testing.T) {
+func TestOriginReportsWhyChannelIsNotOffered(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, _ := w.reading(rule.Grants{
 			{Channels: []string{"secret*"}, Deny: true, From: "export[0]"},

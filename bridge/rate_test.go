@@ -7,7 +7,7 @@ import (
 	"achbridge/bridge/rule"
 )
 
-func TestMaxRateSendsTheNewestAtItsSlot(t *testing.T) {
+func TestMaxRateSendsNewestFrame(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{MaxRate: 200_000}, 64, func(f *flow) {
 		got := f.record(func() {
 			f.stream(milli, 5*second, func(time.Duration) {})
@@ -34,7 +34,7 @@ func TestMaxRateSendsTheNewestAtItsSlot(t *testing.T) {
 }
 
 // The slot that was reserved at the old rate may be far in the future.
-func TestMaxRateThatIsRaisedAppliesAtOnce(t *testing.T) {
+func TestMaxRateChangeAppliesAtOnce(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{MaxRate: 1}, 64, func(f *flow) { // one in 1000 s
 		count := func(long time.Duration) uint64 {
 			before := f.kept()
@@ -59,7 +59,7 @@ func TestMaxRateThatIsRaisedAppliesAtOnce(t *testing.T) {
 
 // The mirror of a 1 kHz channel changes its quality of service ten times. It misses only the
 // frames that the new quality of service excludes.
-func TestQualityOfServiceChangesWithoutAGap(t *testing.T) {
+func TestQoSChangesWithoutGap(t *testing.T) {
 	for name, list := range map[string][]rule.QoS{
 		"budget":   {{Budget: second}, {Budget: 50 * milli}},
 		"priority": {{Priority: 8}, {Priority: 1}},

@@ -13,7 +13,7 @@ import (
 
 // A frame may arrive at a mirror more than once. It is counted once, with its last outcome.
 
-func TestFrameForANewFileIsCountedOnce(t *testing.T) {
+func TestFrameResentForNewFileIsCountedOnce(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		t.Run(fmt.Sprintf("captured %v", known), func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -47,7 +47,7 @@ func TestFrameForANewFileIsCountedOnce(t *testing.T) {
 }
 
 // The mirror had the frame when it subscribed; then its file is lost.
-func TestMirrorThatLosesAFrameOfAFormerLinkGetsItAgain(t *testing.T) {
+func TestLostMirrorFileGetsFrameOfFormerLinkAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		robot.channel("map", 4, 64).put(7, 64)

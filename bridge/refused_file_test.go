@@ -27,7 +27,7 @@ func (h *host) has(name string) bool {
 }
 
 // A reader of an empty file would not learn that the mirror is not fed.
-func TestMirrorThatIsRefusedLeavesNoFile(t *testing.T) {
+func TestRefusedMirrorHasNoFile(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{Export: rule.Grants{{Channels: []string{"imu"}}}})
@@ -59,7 +59,7 @@ func TestMirrorThatIsRefusedLeavesNoFile(t *testing.T) {
 }
 
 // A file that exists before the refusal stays, and readers keep their handle.
-func TestMirrorThatIsRefusedLaterKeepsItsFile(t *testing.T) {
+func TestLaterRefusedMirrorKeepsFile(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
@@ -76,7 +76,7 @@ func TestMirrorThatIsRefusedLaterKeepsItsFile(t *testing.T) {
 	})
 }
 
-func TestRoomThatIsGoneWhenTheFileIsMadeIsWaitedFor(t *testing.T) {
+func TestMirrorWaitsForFreeMemory(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})

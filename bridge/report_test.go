@@ -10,7 +10,7 @@ import (
 
 // Capture times are relative to the start of the robot's daemon. Those of a former incarnation
 // mean nothing in the next, but the frame continues to age.
-func TestAgeGoesOnWhenTheRobotsDaemonRestarts(t *testing.T) {
+func TestAgeContinuesAfterOriginRestart(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu, other := robot.channel("imu", 16, 64), robot.channel("other", 16, 64)

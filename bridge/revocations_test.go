@@ -100,7 +100,7 @@ func TestForgedRevocationsEndTheLink(t *testing.T) {
 }
 
 // Discovery's name of a node is unproven; the name in its certificate takes precedence.
-func TestProvedNameGoesBeforeDiscoverys(t *testing.T) {
+func TestCertificateNameOverridesDiscovery(t *testing.T) {
 	for name, bind := range map[string]bool{"certificate": true, "shared key": false} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -124,7 +124,7 @@ func TestProvedNameGoesBeforeDiscoverys(t *testing.T) {
 	}
 }
 
-func TestHostThatIsAnotherNodeIsReported(t *testing.T) {
+func TestHostWithNewNodeIDIsReported(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})

@@ -20,7 +20,7 @@ func cutOff(by ledger.Reader) *ledger.Book {
 
 var firstReader = ledger.Reader{Run: 1, ID: 3, Held: ledger.Accounts{Delivered: 100, Late: 7}}
 
-func TestAccountOfALinkThatEndedIsSettledByItsMirror(t *testing.T) {
+func TestMirrorCountersSettleEndedLink(t *testing.T) {
 	b := cutOff(firstReader)
 	if want := (ledger.Accounts{Offered: 10, Delivered: 6, Lost: 4}); b.Past != want {
 		t.Errorf("when the link ended: got %+v, want %+v", b.Past, want)
@@ -36,7 +36,7 @@ func TestAccountOfALinkThatEndedIsSettledByItsMirror(t *testing.T) {
 	}
 }
 
-func TestAccountIsNotSettledByWhatCannotBe(t *testing.T) {
+func TestImpossibleMirrorCountersAreIgnored(t *testing.T) {
 	for name, by := range map[string]ledger.Reader{
 		"nothing told":             {Run: 1},
 		"another mirror":           {Run: 1, ID: 4, Held: ledger.Accounts{Delivered: 103, Late: 7}},
@@ -62,7 +62,7 @@ func TestAccountIsNotSettledByWhatCannotBe(t *testing.T) {
 }
 
 // A peer of an older version sends no counters.
-func TestAccountOfAMirrorThatTellsNothingStays(t *testing.T) {
+func TestCountersStayWithoutMirrorReport(t *testing.T) {
 	b := cutOff(ledger.Reader{Run: 1})
 	b.Settle(ledger.Reader{Run: 1})
 	if want := (ledger.Accounts{Offered: 10, Delivered: 6, Lost: 4}); b.Past != want {
@@ -72,7 +72,7 @@ func TestAccountOfAMirrorThatTellsNothingStays(t *testing.T) {
 
 // A member may send any counters. Counters above the number of sent frames are ignored, and the
 // sums of the Book still hold.
-func TestAccountIsNotTakenFromALyingMember(t *testing.T) {
+func TestForgedMirrorCountersAreIgnored(t *testing.T) {
 	for name, lie := range map[string]ledger.Accounts{
 		"one count above what was sent": {Delivered: 11},
 		"a sum above what was sent":     {Delivered: 6, LateKept: 6},

@@ -12,7 +12,7 @@ import (
 	"achbridge/wire"
 )
 
-func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
+func TestReassemblyMemoryOfPeerIsLimited(t *testing.T) {
 	huge := wire.Channel{Name: "huge", FrameCount: 16, FrameSize: 16 << 20}
 	n := &Node{cfg: Config{Log: slog.New(slog.DiscardHandler)}}
 	l := &link{n: n, host: "robot", inbound: map[uint32]*inbound{}}
@@ -26,7 +26,7 @@ func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 }
 
 // A giant channel that came first excludes neither small channels nor named ones.
-func TestGiantsLeaveMemoryForLargeFramesOfOthers(t *testing.T) {
+func TestGiantChannelsLeaveReassemblyMemory(t *testing.T) {
 	n := &Node{cfg: Config{Log: slog.New(slog.DiscardHandler)}, requests: mirrorRequests{added: []rule.Mirror{{Host: "robot", Channel: "*"}, {Host: "robot", Channel: "map"}}}}
 	l := &link{n: n, host: "robot", inbound: map[uint32]*inbound{}}
 	of := func(name string, size int) wire.Channel {
@@ -55,7 +55,7 @@ func TestGiantsLeaveMemoryForLargeFramesOfOthers(t *testing.T) {
 	}
 }
 
-func TestPeerHasOneSubscriptionToAChannel(t *testing.T) {
+func TestPeerHasOneSubscriptionPerChannel(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})

@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-func TestStateMirrorIsStaleWithoutFramesAndGetsNone(t *testing.T) {
+func TestStaleStateMirrorGetsNoSafeFrame(t *testing.T) {
 	inFlow(t, "delay=5ms", rule.QoS{Deadline: 100 * milli}, 64, func(f *flow) {
 		f.put()
 		f.holds(1, time.Second)

@@ -14,7 +14,7 @@ import (
 // frames that arrived meanwhile look new, as they would after a real suspend.
 func (h *host) suspend(long time.Duration) { h.slept.Add(int64(long)) }
 
-func TestNoCommandIsPutThatCameBeforeTheRobotWasSuspended(t *testing.T) {
+func TestCommandInFlightBeforeSuspendIsNotPut(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.commands(200 * time.Millisecond)
 		c.put()
@@ -38,7 +38,7 @@ func TestNoCommandIsPutThatCameBeforeTheRobotWasSuspended(t *testing.T) {
 
 // The first command that arrives makes the daemon notice, and it requests the peer's clock at
 // once. With a round trip of 20 ms the robot obeys again after little more than that.
-func TestCommandsGoOnSoonAfterTheRobotWasSuspended(t *testing.T) {
+func TestCommandsResumeSoonAfterSuspend(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.commands(200 * time.Millisecond)
 		c.robot.suspend(time.Hour)
@@ -59,7 +59,7 @@ func TestCommandsGoOnSoonAfterTheRobotWasSuspended(t *testing.T) {
 
 // A command is retransmitted within its budget when the path returns, unless the operator's host
 // was suspended meanwhile. Its monotonic clock does not show the suspend.
-func TestNoCommandIsSentThatWasPutBeforeTheOperatorsHostWasSuspended(t *testing.T) {
+func TestCommandPutBeforeSuspendIsNotSent(t *testing.T) {
 	for name, long := range map[string]time.Duration{"awake": 0, "suspended": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			rules := goalRules()
@@ -85,7 +85,7 @@ func TestNoCommandIsSentThatWasPutBeforeTheOperatorsHostWasSuspended(t *testing.
 
 // A command that waits for the hub is published when the previous one has been sent, unless the
 // operator's host was suspended meanwhile.
-func TestNoCommandFromBeforeASuspendIsPutAtTheHub(t *testing.T) {
+func TestCommandPutBeforeSuspendIsNotPublished(t *testing.T) {
 	for name, long := range map[string]time.Duration{"awake": 0, "suspended": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Each end counts the packets that the path loses and the data that it carries.
-func TestLinkCountsWhatItLosesAndCarries(t *testing.T) {
+func TestLinkCountsLossAndTraffic(t *testing.T) {
 	const frames, size = 2000, 200
 	for _, c := range []struct {
 		name   string
@@ -62,7 +62,7 @@ func lossy(p testnet.Params, share float64) testnet.Params {
 }
 
 // Frames wait for the path only while it is full.
-func TestLinkTellsForHowLongItWasFull(t *testing.T) {
+func TestLinkReportsTimeFull(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		rate        string

@@ -95,7 +95,7 @@ func (h *host) live(over string, limit time.Duration) time.Duration {
 	})
 }
 
-func TestLinkGoesOverToTheOtherTransportWhenItsOwnIsFiltered(t *testing.T) {
+func TestLinkLeavesFilteredTransport(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, pc, filtered := streamingOverBoth(w)
 		pc.live(overQUIC, time.Second)
@@ -107,7 +107,7 @@ func TestLinkGoesOverToTheOtherTransportWhenItsOwnIsFiltered(t *testing.T) {
 	})
 }
 
-func TestLinkChangesItsTransportWhenToldTo(t *testing.T) {
+func TestLinkChangesTransportOnRequest(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, _ := streamingOverBoth(w)
 		pc.live(overQUIC, time.Second)
@@ -124,7 +124,7 @@ func TestLinkChangesItsTransportWhenToldTo(t *testing.T) {
 }
 
 // The robot does not know which transport the PC requires, and dials over QUIC as well.
-func TestPeerIsLinkedOverTheForcedTransportWhoeverDials(t *testing.T) {
+func TestForcedTransportHoldsForBothDiallers(t *testing.T) {
 	for _, lower := range []string{"robot", "pc"} {
 		t.Run(lower, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -153,7 +153,7 @@ func TestPeerIsLinkedOverTheForcedTransportWhoeverDials(t *testing.T) {
 	}
 }
 
-func TestSessionOverTheTransportNotWantedIsRefused(t *testing.T) {
+func TestSessionOverUnwantedTransportIsRefused(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		for _, h := range []*host{robot, pc} {
@@ -173,7 +173,7 @@ func TestSessionOverTheTransportNotWantedIsRefused(t *testing.T) {
 	})
 }
 
-func TestChangedRuleMovesTheLinkToItsTransport(t *testing.T) {
+func TestChangedRuleMovesLinkToItsTransport(t *testing.T) {
 	all := []rule.Mirror{{Host: "robot", Channel: "*"}}
 	for what, cfg := range map[string]Config{
 		"mirror": {Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", Over: overSCTP}}},

@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-func TestUnmirrorLeavesAChannelThatIsNotOurs(t *testing.T) {
+func TestUnmirrorKeepsForeignChannel(t *testing.T) {
 	for what, adopt := range map[string][]string{"refused": nil, "adopted": {"robot.imu"}} {
 		t.Run(what, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -35,7 +35,7 @@ func TestUnmirrorLeavesAChannelThatIsNotOurs(t *testing.T) {
 	}
 }
 
-func TestUnmirroredChannelFallsBackToAPattern(t *testing.T) {
+func TestUnmirroredChannelFallsBackToPattern(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
@@ -52,7 +52,7 @@ func TestUnmirroredChannelFallsBackToAPattern(t *testing.T) {
 }
 
 // A caller that adds a request and then reads the status must not see the old state.
-func TestWishIsInTheStatusThoughTheNodeRests(t *testing.T) {
+func TestMirrorRequestIsInStatusAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})

@@ -25,6 +25,7 @@ import (
 	"achbridge/bridge/trust"
 	"achbridge/localach"
 	"achbridge/testnet"
+	"achbridge/testnet/await"
 )
 
 // world is a robot's network in virtual time. Its hosts have their own channel directories in real
@@ -82,7 +83,7 @@ type host struct {
 	dials    []*host
 	node     *Node
 	stop     func()
-	log      *logBook
+	log      *await.Log
 	puts     *putSource // notified by channel.put
 	views    map[string]*view
 	slept    atomic.Int64  // total time in suspend, ns
@@ -100,7 +101,7 @@ func (w *world) host(name string, link testnet.Params) *host {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { os.RemoveAll(dir) })
-	h := &host{w: w, name: name, dir: localach.Dir(dir), net: w.net.Host(strings.Repeat(name, 1+w.named(name)), link), number: w.hosts, log: &logBook{}, views: map[string]*view{}, puts: &putSource{dir: localach.Dir(dir)}}
+	h := &host{w: w, name: name, dir: localach.Dir(dir), net: w.net.Host(strings.Repeat(name, 1+w.named(name)), link), number: w.hosts, log: &await.Log{}, views: map[string]*view{}, puts: &putSource{dir: localach.Dir(dir)}}
 	w.t.Cleanup(func() {
 		for name := range h.views {
 			h.closeView(name)
@@ -397,22 +398,4 @@ func (s pollSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 		}
 	}()
 	return func() { stop(); cancel() }
-}
-
-// logBook collects log output.
-type logBook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBook) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

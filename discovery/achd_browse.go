@@ -28,10 +28,7 @@ const maxAchdChannels = 4096
 // It returns them sorted by host and channel, after timeout or 0.7 s after the last new answer. It omits invalid channel
 // names. An empty list is not an error. It is an error if this host has no network to search on.
 func BrowseAchd(ctx context.Context, interfaces []string, timeout time.Duration) ([]AchdChannel, error) {
-	links, err := usableLinks(interfaces)
-	if err == nil && len(links) == 0 {
-		err = noInterface(interfaces)
-	}
+	links, err := searchLinks(interfaces)
 	if err != nil {
 		return nil, err
 	}

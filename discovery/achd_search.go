@@ -34,11 +34,9 @@ func (a AchdSearch) Run(ctx context.Context) error {
 		if err := a.answer(ctx); ctx.Err() == nil && problem.isNew(err) {
 			a.Log.Warn("cannot answer achd's searches, will try again", "err", err)
 		}
-		rest := time.NewTimer(listInterfacesEvery)
 		select {
-		case <-rest.C:
+		case <-time.After(listInterfacesEvery):
 		case <-ctx.Done():
-			rest.Stop()
 		}
 	}
 	return nil
@@ -75,7 +73,7 @@ func (a AchdSearch) answer(ctx context.Context) error {
 
 // serve answers the queries that s receives until s is closed.
 func (a AchdSearch) serve(s *socket, links *atomic.Pointer[[]link]) error {
-	var limiter rateLimiter
+	limiter := newRateLimiter()
 	for buf := make([]byte, maxPacket+1); ; {
 		n, at, err := s.receive(buf)
 		switch {

@@ -10,9 +10,8 @@ import (
 )
 
 const (
-	listInterfacesEvery      = time.Second     // how often the interfaces are listed
+	listInterfacesEvery      = time.Second     // how often the interfaces are listed, and a failed registration is tried again
 	registerEvery            = 5 * time.Second // shortest time between two registrations if the channels change
-	relinkEvery              = time.Second     // shortest time between two registrations if interfaces change or a registration failed
 	announcementsPerLifetime = 4               // announcements within the lifetime of one
 	// maxAnnounceInterval is the longest time between two announcements, without the jitter of 10 %. It is well below
 	// maxBelief, the longest time for which other hosts believe an announcement.
@@ -192,8 +191,8 @@ func (r *announceState) step(now time.Time) {
 	}
 	since := now.Sub(r.lastAttempt)
 	switch {
-	case r.registration == nil && since < relinkEvery:
-	case r.registration == nil, !sameSockets(r.registration.links, links) && since >= relinkEvery:
+	case r.registration == nil && since < listInterfacesEvery:
+	case r.registration == nil, !sameSockets(r.registration.links, links) && since >= listInterfacesEvery:
 		r.register(now, rec, links)
 	case !samePeer(r.registration.rec.peer, rec.peer) && since >= registerEvery:
 		r.register(now, rec, links)

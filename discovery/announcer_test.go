@@ -30,7 +30,7 @@ func TestAnnounceIntervalIsAtMostHalfAMinute(t *testing.T) {
 }
 
 func TestRateLimiterIsFairToOtherSources(t *testing.T) {
-	var in rateLimiter
+	in := newRateLimiter()
 	flood, robot := addr("10.0.0.66"), addr("10.0.0.2")
 	taken := 0
 	for i := range 100_000 { // in one second
@@ -57,7 +57,7 @@ func TestRateLimiterIsFairToOtherSources(t *testing.T) {
 
 // An attacker that forges sources at the beginning of a second gets no larger share than one that sends evenly.
 func TestRateLimiterSpreadsPacketsOverTheSecond(t *testing.T) {
-	var in rateLimiter
+	in := newRateLimiter()
 	robot, taken := addr("10.0.0.2"), 0
 	for second := range 10 {
 		at := time.Duration(second) * time.Second

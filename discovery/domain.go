@@ -11,13 +11,6 @@ import (
 	"github.com/miekg/dns"
 )
 
-const (
-	defaultZoneTTL = 30 * time.Second // TTL of a zone whose answers have none
-	zoneRetry      = 2 * time.Second  // time to the next attempt after a failure
-	minZoneTTL     = time.Second
-	maxZoneTTL     = time.Hour
-)
-
 // Domain is a DNS domain whose zone lists hosts (RFC 6763 over unicast DNS), for networks without multicast. ParseDomain
 // returns one.
 type Domain struct{ name string } // in lower case, with the dot at the end
@@ -55,7 +48,7 @@ func (d Domain) follow(ctx context.Context, resolve resolver, log *slog.Logger, 
 		if ctx.Err() != nil {
 			return
 		}
-		wait := zoneRetry
+		wait := resolveRetry
 		if err == nil {
 			update(z.hosts)
 			err, wait = z.badHost, z.validFor()
@@ -74,7 +67,7 @@ func (d Domain) follow(ctx context.Context, resolve resolver, log *slog.Logger, 
 // validFor returns how long the zone's records are valid.
 func (z zone) validFor() time.Duration {
 	if z.ttl == 0 {
-		return defaultZoneTTL
+		return resolveAgain
 	}
-	return min(max(z.ttl, minZoneTTL), maxZoneTTL)
+	return min(max(z.ttl, minLifetime), maxLifetime)
 }

@@ -180,8 +180,8 @@ func TestZoneOmitsOnlyHostsWithWrongRecords(t *testing.T) {
 func TestZoneWithoutHostsIsNoError(t *testing.T) {
 	z := &zoneServer{records: zoneOf(t, "krang 5 A 192.0.2.7")}
 	got, err := robots.read(t.Context(), z.resolve)
-	if err != nil || got.badHost != nil || len(got.hosts) != 0 || got.validFor() != defaultZoneTTL {
-		t.Errorf("got %+v, %v, want no host, and to read again after %v", got, err, defaultZoneTTL)
+	if err != nil || got.badHost != nil || len(got.hosts) != 0 || got.validFor() != resolveAgain {
+		t.Errorf("got %+v, %v, want no host, and to read again after %v", got, err, resolveAgain)
 	}
 }
 

@@ -163,7 +163,7 @@ func TestHostIsFoundDuringFloodOfForgedAnnouncements(t *testing.T) {
 	for what, sources := range map[string]int{"of one source": 1, "of a hundred sources": 100} {
 		eth := testLink(2, "eth0", "10.0.0.1/24")
 		w := &browseState{Browser: &Browser{log: slog.New(slog.DiscardHandler)}, table: newTable(Peer{}), links: []link{eth}, allLinks: []link{eth}, startedAt: t0}
-		var taken rateLimiter
+		taken := newRateLimiter()
 		add := func(now time.Time, b []byte, from netip.Addr) {
 			if !taken.allow(now, from) {
 				return

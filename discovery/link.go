@@ -22,6 +22,15 @@ func usableLinks(names []string) ([]link, error) {
 	return linksThat(func(i net.Interface) bool { return isUsable(i, names) })
 }
 
+// searchLinks returns usableLinks, or an error if there are none.
+func searchLinks(names []string) ([]link, error) {
+	links, err := usableLinks(names)
+	if err == nil && len(links) == 0 {
+		err = noInterface(names)
+	}
+	return links, err
+}
+
 func isUsable(i net.Interface, names []string) bool {
 	if len(names) > 0 {
 		return slices.Contains(names, i.Name)

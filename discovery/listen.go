@@ -104,7 +104,7 @@ func (w *browseState) logProblem(err error) {
 func readPackets(s *socket, log *slog.Logger, send func(event)) {
 	buf := make([]byte, maxPacket+1)
 	bad, startedAt := logline.Limit{Period: time.Second}, time.Now()
-	var limiter rateLimiter
+	limiter := newRateLimiter()
 	for {
 		n, at, err := s.receive(buf)
 		if err != nil {

@@ -15,6 +15,7 @@ const (
 	// defaultLifetime is how long a host is listed after its last announcement.
 	defaultLifetime = 60 * time.Second
 
+	// minLifetime and maxLifetime are the limits of the lifetime of an announcement, and of the TTL of a zone.
 	minLifetime = time.Second
 	maxLifetime = time.Hour
 )

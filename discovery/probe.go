@@ -22,29 +22,18 @@ const probeFor = 300 * time.Millisecond
 // ProbeMulticast sends a multicast query on each of the named interfaces, or on all usable ones, and checks whether this
 // host receives it. It fails if there is no such interface. It takes up to a third of a second.
 func ProbeMulticast(ctx context.Context, interfaces []string) ([]Probe, error) {
-	links, err := usableLinks(interfaces)
-	if err == nil && len(links) == 0 {
-		err = noInterface(interfaces)
-	}
+	links, err := searchLinks(interfaces)
 	if err != nil {
 		return nil, err
 	}
-	var list []Probe
+	list := make([]Probe, 0, 2*len(links)) // is not moved, since the goroutines write into it
 	var work sync.WaitGroup
 	for _, l := range links {
 		for _, f := range []family{ip4, ip6} {
 			if l.has(f) {
 				list = append(list, Probe{Interface: l.iface.Name, IPv6: f == ip6})
-			}
-		}
-	}
-	i := 0
-	for _, l := range links {
-		for _, f := range []family{ip4, ip6} {
-			if l.has(f) {
-				p := &list[i]
+				p := &list[len(list)-1]
 				work.Go(func() { p.Err = probe(ctx, l, f) })
-				i++
 			}
 		}
 	}

@@ -3,6 +3,8 @@ package discovery
 import (
 	"net/netip"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Limits of the packets that are parsed. Packets over a limit are dropped before they are parsed, so that a flood of
@@ -17,24 +19,23 @@ const (
 
 // rateLimiter limits the packets of each source in a second, and the rate of all packets.
 type rateLimiter struct {
-	second     time.Time
-	perSource  map[netip.Addr]int
-	pacedUntil time.Time // when the allowed packets would have been read at maxPacketRate
+	second    time.Time
+	perSource map[netip.Addr]int
+	all       *rate.Limiter
+}
+
+func newRateLimiter() *rateLimiter {
+	return &rateLimiter{all: rate.NewLimiter(maxPacketRate, maxPacketBurst)}
 }
 
 // allow reports whether to read a packet from this source, and if so counts it.
 func (i *rateLimiter) allow(now time.Time, from netip.Addr) bool {
-	const each = time.Second / maxPacketRate
 	if i.perSource == nil || now.Sub(i.second) >= time.Second || now.Before(i.second) {
 		i.second, i.perSource = now, make(map[netip.Addr]int)
 	}
-	if ahead := i.pacedUntil.Sub(now); ahead < 0 || ahead > maxPacketBurst*each { // an ahead that large means that the clock was set back
-		i.pacedUntil = now
-	}
-	if i.pacedUntil.Sub(now) > (maxPacketBurst-1)*each || i.perSource[from] >= maxSourceRate {
+	if i.perSource[from] >= maxSourceRate || !i.all.AllowN(now, 1) {
 		return false
 	}
-	i.pacedUntil = i.pacedUntil.Add(each)
 	i.perSource[from]++
 	return true
 }

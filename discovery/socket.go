@@ -45,30 +45,37 @@ const receiveBuffer = 2 << 20
 // goroutine may call receive; Close wakes it.
 type socket struct {
 	family family
-	joined map[int]bool // indexes of the interfaces on which the socket has joined the mDNS group
+	group  net.Addr     // the mDNS group
+	joined map[int]bool // indexes of the interfaces on which the socket has joined group
 	conn   net.PacketConn
 	v4     *ipv4.PacketConn // wraps conn; nil if family is ip6
 	v6     *ipv6.PacketConn // wraps conn; nil if family is ip4
+	member interface {      // v4 or v6
+		JoinGroup(*net.Interface, net.Addr) error
+		LeaveGroup(*net.Interface, net.Addr) error
+	}
 }
 
 // openSocket opens a socket on the mDNS port. It receives no multicast until join.
 func openSocket(f family) (*socket, error) {
-	network, group := "udp4", "224.0.0.251:5353"
+	network, group := "udp4", netip.AddrPortFrom(group4, mdnsPort)
 	if f == ip6 {
-		network, group = "udp6", "[ff02::fb]:5353"
+		network, group = "udp6", netip.AddrPortFrom(group6, mdnsPort)
 	}
 	// For the address of a group, package net binds the wildcard address with SO_REUSEADDR.
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return setOptions(f, c) }}
-	conn, err := lc.ListenPacket(context.Background(), network, group)
+	conn, err := lc.ListenPacket(context.Background(), network, group.String())
 	if err != nil {
 		return nil, fmt.Errorf("mdns port: %w", err)
 	}
-	s := &socket{family: f, joined: map[int]bool{}, conn: conn}
+	s := &socket{family: f, group: net.UDPAddrFromAddrPort(group), joined: map[int]bool{}, conn: conn}
 	if f == ip6 {
 		s.v6 = ipv6.NewPacketConn(conn)
+		s.member = s.v6
 		err = s.v6.SetControlMessage(ipv6.FlagInterface|ipv6.FlagDst, true)
 	} else {
 		s.v4 = ipv4.NewPacketConn(conn)
+		s.member = s.v4
 		err = s.v4.SetControlMessage(ipv4.FlagInterface|ipv4.FlagDst, true)
 	}
 	if err != nil {
@@ -95,22 +102,10 @@ func setOptions(f family, c syscall.RawConn) error {
 	return errors.Join(err, cerr)
 }
 
-func (s *socket) group() *net.UDPAddr {
-	if s.family == ip6 {
-		return net.UDPAddrFromAddrPort(netip.AddrPortFrom(group6, mdnsPort))
-	}
-	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(group4, mdnsPort))
-}
-
 // join joins the mDNS group on an interface, or does nothing if s has joined it already. The error is ENOBUFS if the socket
 // may join no further group.
 func (s *socket) join(i net.Interface) error {
-	var err error
-	if s.v6 != nil {
-		err = s.v6.JoinGroup(&i, s.group())
-	} else {
-		err = s.v4.JoinGroup(&i, s.group())
-	}
+	err := s.member.JoinGroup(&i, s.group)
 	if errors.Is(err, unix.EADDRINUSE) {
 		err = nil
 	}
@@ -122,12 +117,7 @@ func (s *socket) join(i net.Interface) error {
 
 // leaveGroup leaves the mDNS group on an interface, which may have been removed.
 func (s *socket) leaveGroup(ifIndex int) {
-	i := net.Interface{Index: ifIndex}
-	if s.v6 != nil {
-		_ = s.v6.LeaveGroup(&i, s.group())
-	} else {
-		_ = s.v4.LeaveGroup(&i, s.group())
-	}
+	_ = s.member.LeaveGroup(&net.Interface{Index: ifIndex}, s.group)
 	delete(s.joined, ifIndex)
 }
 
@@ -138,9 +128,9 @@ func (s *socket) send(b []byte, i net.Interface) error { return s.sendFrom(netip
 func (s *socket) sendFrom(src netip.Addr, b []byte, i net.Interface) error {
 	var err error
 	if s.v6 != nil {
-		_, err = s.v6.WriteTo(b, &ipv6.ControlMessage{IfIndex: i.Index, Src: src.AsSlice()}, s.group())
+		_, err = s.v6.WriteTo(b, &ipv6.ControlMessage{IfIndex: i.Index, Src: src.AsSlice()}, s.group)
 	} else {
-		_, err = s.v4.WriteTo(b, &ipv4.ControlMessage{IfIndex: i.Index, Src: src.AsSlice()}, s.group())
+		_, err = s.v4.WriteTo(b, &ipv4.ControlMessage{IfIndex: i.Index, Src: src.AsSlice()}, s.group)
 	}
 	return err
 }

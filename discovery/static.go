@@ -15,8 +15,8 @@ import (
 
 const (
 	resolveTimeout = 5 * time.Second
-	resolveAgain   = 30 * time.Second // time between two lookups of a name, since addresses change
-	resolveRetry   = 2 * time.Second
+	resolveAgain   = 30 * time.Second // time between two lookups of a name, and of a zone whose answers have no TTL
+	resolveRetry   = 2 * time.Second  // time to the next attempt after a failure
 )
 
 // Static is a peer that the user has listed. ParseStatic returns one.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -49,7 +51,7 @@ type table struct {
 	claimsOf       map[netip.Addr]int       // number of claims by source
 	sourcesWith    [maxSourceClaims + 1]int // number of sources by their number of claims, from 1
 	recentGoodbyes map[goodbye]time.Time    // when goodbyes ended a claim, within goodbyeHoldoff
-	pacedUntil     time.Time                // limits goodbyes of sources without claims to one each goodbyePace
+	goodbyes       *rate.Limiter            // limits goodbyes of sources without claims
 	staticPeers    map[string]Peer          // listed peers, by the text that the user wrote
 	zonePeers      map[string][]Peer        // peers listed in zones, by domain
 }
@@ -75,7 +77,7 @@ type goodbye struct {
 // newTable returns an empty table of the node self, which ignores announcements of self.
 func newTable(self Peer) *table {
 	return &table{self: self, claims: map[string]*claim{}, oldest: list.New(), claimsOf: map[netip.Addr]int{}, recentGoodbyes: map[goodbye]time.Time{},
-		staticPeers: map[string]Peer{}, zonePeers: map[string][]Peer{}}
+		goodbyes: rate.NewLimiter(rate.Every(goodbyePace), goodbyeBurst), staticPeers: map[string]Peer{}, zonePeers: map[string][]Peer{}}
 }
 
 // add stores an announcement. It adds or renews a claim that expires after its lifetime, or after maxBelief if that is
@@ -187,19 +189,12 @@ func (p Peer) lists(a netip.Addr) bool {
 // IPv4 address sends goodbyes from 0.0.0.0 and from a former address within a millisecond.
 const (
 	goodbyePace  = 10 * time.Millisecond
-	goodbyeBurst = 100 * time.Millisecond
+	goodbyeBurst = 10
 )
 
 func (t *table) endClaims(now, leavesAt time.Time, isFinal bool, from netip.Addr, who Peer, ends func(Peer) bool) {
-	if t.claimsOf[from] == 0 {
-		due := now.Add(-goodbyeBurst)
-		if t.pacedUntil.After(due) && !t.pacedUntil.After(now) {
-			due = t.pacedUntil
-		}
-		if due.Add(goodbyePace).After(now) {
-			return
-		}
-		t.pacedUntil = due.Add(goodbyePace)
+	if t.claimsOf[from] == 0 && !t.goodbyes.AllowN(now, 1) {
+		return
 	}
 	for _, c := range t.claims {
 		if who.Node != "" && who.Node != c.peer.Node || who.Node == "" && who.Host != c.peer.Host || !ends(c.peer) {

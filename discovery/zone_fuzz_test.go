@@ -83,7 +83,7 @@ krang                 30 AAAA 2001:db8::7
 				z.hosts = append(z.hosts, host)
 			}
 		}
-		if wait := z.validFor(); wait < minZoneTTL || wait > maxZoneTTL {
+		if wait := z.validFor(); wait < minLifetime || wait > maxLifetime {
 			t.Fatalf("got %v until the zone is read again", wait)
 		}
 		table := newTable(Peer{Host: "pc", Node: node("99"), Network: "11111111"})

@@ -45,9 +45,7 @@ const (
 	statusOverflow status = C.ACH_OVERFLOW
 	statusStale    status = C.ACH_STALE
 	statusMissed   status = C.ACH_MISSED
-	statusBug      status = C.ACH_BUG
 	statusEmpty    status = C.ACH_EINVAL
-	statusCorrupt  status = C.ACH_CORRUPT
 	statusBusy     status = C.ACH_BUSY
 	statusDirty    status = C.ACH_DIRTY
 	statusReinit   status = C.ACH_REINIT
@@ -119,10 +117,9 @@ func positionAfter(seq uint64) position {
 	return position{C.struct_ach_reader{next_index: 1, seq: C.uint64_t(seq)}}
 }
 
-func (p *position) seq() uint64       { return uint64(p.c.seq) }
-func (p *position) nextIndex() uint64 { return uint64(p.c.next_index) }
-func (p *position) size() int         { return int(p.c.size) }
-func (p *position) missed() uint64    { return uint64(p.c.missed) }
+func (p *position) seq() uint64    { return uint64(p.c.seq) }
+func (p *position) size() int      { return int(p.c.size) }
+func (p *position) missed() uint64 { return uint64(p.c.missed) }
 
 // skip moves the reader past the frame that the last get found but did not copy.
 func (p *position) skip() {
@@ -163,8 +160,9 @@ func (m *mapping) waitNewer(seq uint64, wait, period time.Duration) status {
 	return status(C.ach_wait_newer(&m.c, C.uint64_t(seq), C.int64_t(wait), C.int64_t(period)))
 }
 
-// wakesReaders reports whether the layout of this libc's condition variables is known.
-func wakesReaders() bool { return C.ach_cond_known() != 0 }
+// WakesReaders reports whether puts of this program wake readers that wait on a channel's condition variable. They do not if the
+// layout of these variables in this program's C library is unknown. Readers with a time limit then wait until it is over.
+func WakesReaders() bool { return C.ach_cond_known() != 0 }
 
 // wake wakes the readers that wait. It blocks its thread for up to 10 ms. statusWedged means that it could not wake all.
 func (m *mapping) wake() status   { return status(C.ach_wake(&m.c)) }

@@ -28,8 +28,7 @@ type busyPoll struct {
 const (
 	wakeCost      = 15 * time.Microsecond  // CPU time of waking for a window
 	maxWakeDelay  = 100 * time.Microsecond // limit of wakeDelay
-	disableTime   = time.Second            // how long there are no windows after other programs needed the CPU
-	recheckBefore = 3 * reviewEvery        // how long before the end of disableTime the load is checked again
+	recheckBefore = 3 * reviewEvery        // how long before the end of minDisable the load is checked again
 )
 
 // SetBudget sets the share of one CPU that the loop may use for busy polling before expected frames, in addition to its
@@ -112,7 +111,7 @@ func (w *Watcher) planWindows(now time.Duration) {
 		}
 	}
 	if len(list) > 0 && f.budget > 0 && now >= f.disabledUntil-recheckBefore && f.isContended(now) {
-		f.disabledUntil = now + disableTime
+		f.disabledUntil = now + minDisable
 	}
 	slices.SortFunc(list, func(a, b candidate) int { return cmp.Compare(a.cost, b.cost) })
 	left := f.budget

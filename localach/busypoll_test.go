@@ -187,7 +187,7 @@ func TestBusyCPUsDisableWindows(t *testing.T) {
 	if looks(40*ms, 0, 5*ms, 2*time.Second) != 0 {
 		t.Error("got windows while others leave less than one processor")
 	}
-	if blind := w.busyPoll.isDisabled; !blind(at+disableTime-1) || blind(at+disableTime) {
+	if blind := w.busyPoll.isDisabled; !blind(at+minDisable-1) || blind(at+minDisable) {
 		t.Error("windows are left out for other than a second")
 	}
 	if other := (idleTime{path: filepath.Join(k.dir, "none"), ownTime: ownTime}); !other.scarce(at) {

@@ -43,10 +43,10 @@ const (
 	maxSpan         = 256 // most frames over which the period is measured, since clocks drift
 	minPeriod       = 2 * pollFastest
 	maxPeriod       = time.Second
-	unproved        = 0x1f // initial value of missed, as if five windows had missed their frame
-	maxUseless      = 6    // with more useless windows, windows are disabled for a while
-	maxMissed       = 1    // with more missed windows, ordinary polls continue before a window
-	minDisable      = time.Second
+	unproved        = 0x1f        // initial value of missed, as if five windows had missed their frame
+	maxUseless      = 6           // with more useless windows, windows are disabled for a while
+	maxMissed       = 1           // with more missed windows, ordinary polls continue before a window
+	minDisable      = time.Second // shortest time without windows, also after other programs needed the CPU
 	maxDisable      = time.Minute
 )
 

@@ -197,8 +197,8 @@ func (r *Reader) compare(op vectorOp) error {
 	if op.SeqNum == nil || op.NextIndex == nil {
 		return fmt.Errorf("line lacks seq_num or next_index")
 	}
-	if r.at.seq() != *op.SeqNum || r.at.nextIndex() != *op.NextIndex {
-		return fmt.Errorf("got seq_num %d, next_index %d, want %d, %d", r.at.seq(), r.at.nextIndex(), *op.SeqNum, *op.NextIndex)
+	if r.at.seq() != *op.SeqNum || uint64(r.at.c.next_index) != *op.NextIndex {
+		return fmt.Errorf("got seq_num %d, next_index %d, want %d, %d", r.at.seq(), uint64(r.at.c.next_index), *op.SeqNum, *op.NextIndex)
 	}
 	return nil
 }

@@ -74,11 +74,9 @@ func (w *Writer) Close() error {
 		return nil
 	}
 	close(w.wake)
-	limit := time.NewTimer(wakeFor)
-	defer limit.Stop()
 	select {
 	case <-w.done:
-	case <-limit.C:
+	case <-time.After(wakeFor):
 		w.gaveUp.Store(true)
 		<-w.done
 	}

@@ -13,6 +13,30 @@ type deadline struct {
 	changed chan struct{} // closed when the deadline is changed
 }
 
+// deadlines are the read and the write deadline of a connection. The zero time means none. A change applies to a call that
+// blocks, too.
+type deadlines struct{ read, write *deadline }
+
+func newDeadlines() deadlines { return deadlines{newDeadline(), newDeadline()} }
+
+// SetDeadline sets both deadlines.
+func (d deadlines) SetDeadline(t time.Time) error {
+	d.write.set(t)
+	return d.SetReadDeadline(t)
+}
+
+// SetReadDeadline sets the deadline of reads.
+func (d deadlines) SetReadDeadline(t time.Time) error {
+	d.read.set(t)
+	return nil
+}
+
+// SetWriteDeadline sets the deadline of writes.
+func (d deadlines) SetWriteDeadline(t time.Time) error {
+	d.write.set(t)
+	return nil
+}
+
 func newDeadline() *deadline {
 	return &deadline{passed: make(chan struct{}), changed: make(chan struct{})}
 }

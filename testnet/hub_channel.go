@@ -191,7 +191,7 @@ func (c *HubChannel) answer() {
 		return
 	}
 	c.lastServed = p.number
-	for i, b := range h.answers(c, p) {
+	for i, b := range h.answers(p) {
 		c.waitingFetches = max(c.waitingFetches-1, 0)
 		conn := c.host.connCount
 		h.later(h.deceit.Frames, i, func() {

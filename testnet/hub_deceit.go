@@ -39,7 +39,7 @@ func (h *Hub) Deceive(d Deceit) {
 }
 
 // answers returns the frames that a reader gets instead of the newest one. h.mu must be held.
-func (h *Hub) answers(c *HubChannel, p *hubStored) [][]byte {
+func (h *Hub) answers(p *hubStored) [][]byte {
 	switch h.deceit.Frames {
 	case Replays:
 		if len(p.history) > 1 {

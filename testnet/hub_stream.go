@@ -47,9 +47,9 @@ type hubMessage struct {
 
 // HubStream is one end of a byte stream through a hub.
 type HubStream struct {
-	host        *HubHost
-	peer, id    string
-	read, write *deadline
+	host     *HubHost
+	peer, id string
+	deadlines
 
 	// Guarded by hub.mu.
 	accepted   bool
@@ -62,7 +62,7 @@ type HubStream struct {
 }
 
 func (o *HubHost) newStream(peer, id string) *HubStream {
-	s := &HubStream{host: o, peer: peer, id: id, read: newDeadline(), write: newDeadline(), credit: hubWindow}
+	s := &HubStream{host: o, peer: peer, id: id, deadlines: newDeadlines(), credit: hubWindow}
 	o.streams[peer+" "+id] = s
 	return s
 }
@@ -271,22 +271,3 @@ func (s *HubStream) LocalAddr() net.Addr { return hubAddr(s.host.name) }
 
 // RemoteAddr returns the name of the other host, according to the hub.
 func (s *HubStream) RemoteAddr() net.Addr { return hubAddr(s.peer) }
-
-// SetDeadline implements net.Conn.
-func (s *HubStream) SetDeadline(t time.Time) error {
-	s.read.set(t)
-	s.write.set(t)
-	return nil
-}
-
-// SetReadDeadline implements net.Conn.
-func (s *HubStream) SetReadDeadline(t time.Time) error {
-	s.read.set(t)
-	return nil
-}
-
-// SetWriteDeadline implements net.Conn.
-func (s *HubStream) SetWriteDeadline(t time.Time) error {
-	s.write.set(t)
-	return nil
-}

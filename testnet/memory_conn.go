@@ -31,15 +31,14 @@ type Conn struct {
 	discarded uint64
 	ready     chan struct{} // has a token while datagrams wait
 	closed    chan struct{}
-	read      *deadline
-	write     *deadline
+	deadlines
 }
 
 func newConn(h *Host, network string, local netip.AddrPort) *Conn {
 	return &Conn{
 		host: h, network: network, local: local, limit: defaultReadBuffer,
 		ready: make(chan struct{}, 1), closed: make(chan struct{}),
-		read: newDeadline(), write: newDeadline(),
+		deadlines: newDeadlines(),
 	}
 }
 
@@ -151,8 +150,7 @@ func (c *Conn) Close() error {
 	default:
 	}
 	close(c.closed)
-	c.read.set(time.Time{})
-	c.write.set(time.Time{})
+	_ = c.SetDeadline(time.Time{})
 	pair := c.host.sockets[c.local.Port()]
 	pair[family(c.local.Addr())] = nil
 	c.host.sockets[c.local.Port()] = pair
@@ -164,24 +162,6 @@ func (c *Conn) Close() error {
 
 // LocalAddr returns a *net.UDPAddr.
 func (c *Conn) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(c.local) }
-
-// SetDeadline sets the read and the write deadline. The zero time means none.
-func (c *Conn) SetDeadline(t time.Time) error {
-	c.write.set(t)
-	return c.SetReadDeadline(t)
-}
-
-// SetReadDeadline also applies to a ReadFrom that blocks.
-func (c *Conn) SetReadDeadline(t time.Time) error {
-	c.read.set(t)
-	return nil
-}
-
-// SetWriteDeadline sets the time after which WriteTo fails. WriteTo never blocks.
-func (c *Conn) SetWriteDeadline(t time.Time) error {
-	c.write.set(t)
-	return nil
-}
 
 // SetReadBuffer limits the datagrams that may wait, in bytes including 28 bytes for
 // each datagram. quic-go requests 7 MiB.

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -202,7 +201,7 @@ type process struct {
 	*hosts.Cmd
 	t     *testing.T
 	began time.Time
-	log   journal
+	log   await.Log
 }
 
 // kill ends the process with SIGKILL.
@@ -251,24 +250,6 @@ func (p *process) awaitLog(text string) (line string) {
 		return fmt.Errorf("%s: %q is not in its log", filepath.Base(p.Path), text)
 	})
 	return line
-}
-
-// journal stores the output of a process. It is safe for concurrent use.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(b)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
 }
 
 // checkPromise fails the test if something took longer than the documentation promises. It does so only

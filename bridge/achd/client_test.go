@@ -38,7 +38,7 @@ func asked(line string) Remote {
 
 // Each file of testdata/client is a conversation: "#" what our client is to ask for, ">" what it
 // says, "<" what the host answers, and "=" what came of it.
-func TestClientSpeaksAsAchdDoes(t *testing.T) {
+func TestClientConversations(t *testing.T) {
 	files, _ := filepath.Glob("testdata/client/*.txt")
 	if len(files) < 12 {
 		t.Fatalf("%d conversations", len(files))
@@ -130,7 +130,7 @@ func converseOfPush(t *testing.T, p Remote, received chan string) (said, result 
 }
 
 // Frames of other senders than the host's port do not count, nor what the host says beside them.
-func TestClientTakesDatagramsOfItsHostAlone(t *testing.T) {
+func TestClientIgnoresDatagramsOfOtherHosts(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestClientTakesDatagramsOfItsHostAlone(t *testing.T) {
 }
 
 // Whoever says that a frame is large has to send it.
-func TestSizeAloneTakesNoMemory(t *testing.T) {
+func TestDeclaredSizeDoesNotAllocate(t *testing.T) {
 	head := binary.LittleEndian.AppendUint64([]byte(magic), 48<<20)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -21,7 +21,7 @@ func parsed(text string) (request, error) {
 	return q, errors.New("no end")
 }
 
-func TestHeadersAreReadAsAchdReadsThem(t *testing.T) {
+func TestHeadersAreParsedLikeAchd(t *testing.T) {
 	ask := "channel-name: imu\ndirection: push\n"
 	want := request{channel: "imu", asked: true}
 	with := func(change func(*request)) request { q := want; change(&q); return q }

@@ -39,7 +39,7 @@ func (r *robot) goal() *localach.Reader {
 	return ch.Reader()
 }
 
-func TestPushByUDPPutsDatagramsOfItsClientAlone(t *testing.T) {
+func TestUDPPushIgnoresDatagramsOfOtherClients(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	reader := r.goal()
 	udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -69,7 +69,7 @@ func TestPushByUDPPutsDatagramsOfItsClientAlone(t *testing.T) {
 	}
 }
 
-func TestOneClientWritesAtATime(t *testing.T) {
+func TestSecondWriterIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRobot(t, "127.0.0.1:0")
 	r.goal()
@@ -92,7 +92,7 @@ func TestOneClientWritesAtATime(t *testing.T) {
 
 // A client that may write, and is not at work yet, counts: of two that come at once, one would
 // hear its own frames.
-func TestHostDoesNotReadWhatItIsAboutToWrite(t *testing.T) {
+func TestHostCannotPullChannelItIsAboutToPush(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	r.goal()
 	r.server.SetRules(Rules{From: loopback, Channels: []string{"goal"}, Accept: []string{"goal"}})
@@ -111,7 +111,7 @@ func TestHostDoesNotReadWhatItIsAboutToWrite(t *testing.T) {
 }
 
 // One host may not read and write a channel at the same time. Another host may read the channel that the first one writes.
-func TestOneHostReadsWhatAnotherWrites(t *testing.T) {
+func TestHostPullsChannelPushedByAnother(t *testing.T) {
 	s := New(Config{})
 	connect := func(addr string, put bool) *client {
 		c := &client{addr: netip.MustParseAddrPort(addr), asked: request{channel: "goal", put: put}}
@@ -153,7 +153,7 @@ func TestPushIntoAFormerMirrorChangesItsTag(t *testing.T) {
 }
 
 // What it may not do any more a client learns also while a stopped program holds the channel's lock.
-func TestPushEndsWhileTheLockIsHeld(t *testing.T) {
+func TestUnacceptedPushEndsWhileLockIsHeld(t *testing.T) {
 	t.Parallel()
 	r := newRobot(t, "127.0.0.1:0")
 	r.goal()
@@ -172,7 +172,7 @@ func TestPushEndsWhileTheLockIsHeld(t *testing.T) {
 }
 
 // Bytes that are no frame end the connection; a size alone takes no memory.
-func TestPushOfNonsenseIsDropped(t *testing.T) {
+func TestInvalidPushEndsConnection(t *testing.T) {
 	for name, text := range map[string]string{
 		"no magic":         "achpype\x00" + strings.Repeat("\x00", 8),
 		"high bytes":       magic + "\x04\x00\x00\x00\x01\x00\x00\x00abcd",
@@ -198,7 +198,7 @@ func TestPushOfNonsenseIsDropped(t *testing.T) {
 }
 
 // Our client pushes to our server what is put from then on: over TCP, and over UDP.
-func TestClientPushes(t *testing.T) {
+func TestClientPushesToServer(t *testing.T) {
 	for _, udp := range []bool{false, true} {
 		t.Run(fmt.Sprintf("UDP=%v", udp), func(t *testing.T) {
 			t.Parallel()

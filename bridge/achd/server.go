@@ -289,10 +289,8 @@ func addrOf(a net.Addr) netip.AddrPort {
 
 // rest waits for d. It returns false if ctx ends first.
 func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -2,7 +2,6 @@ package achd
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -37,7 +36,7 @@ type robot struct {
 	dir     localach.Dir
 	server  *Server
 	address string
-	log     *lines
+	log     *await.Log
 	command map[string]bool
 	writers sync.Map                   // channels that somebody writes
 	claims  atomic.Int32               // how often somebody wanted to
@@ -45,30 +44,12 @@ type robot struct {
 	source  atomic.Pointer[netip.Addr] // of all channels; zero: none comes by achd
 }
 
-// lines is a log, line by line.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // newRobot serves the channels that match "imu*" and "stop" to this host.
 func newRobot(t *testing.T, address string) *robot {
 	t.Helper()
-	r := &robot{t: t, dir: localach.Dir(t.TempDir()), log: &lines{}, command: map[string]bool{"stop": true}}
+	r := &robot{t: t, dir: localach.Dir(t.TempDir()), log: &await.Log{}, command: map[string]bool{"stop": true}}
 	w, err := localach.NewWatcher()
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +141,7 @@ func pullOf(channel string, more ...string) string {
 }
 
 // Each file of testdata is a conversation: ">" is what the client says, "<" what it hears.
-func TestConversationsAreThoseOfAchd(t *testing.T) {
+func TestServerConversations(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	r.channel("imu", 100, 64)
 	r.channel("stop", 16, 512)
@@ -201,7 +182,7 @@ func TestConversationsAreThoseOfAchd(t *testing.T) {
 
 // With get-last 0 nothing is missing that the ring still had, and nothing comes twice, however
 // far the writer is ahead.
-func TestPullGetsAllThatTheRingStillHas(t *testing.T) {
+func TestPullGetsAllFramesInRing(t *testing.T) {
 	const ring = 64
 	r := newRobot(t, "[::1]:0")
 	w := r.channel("imu", ring, 16)
@@ -236,7 +217,7 @@ func TestPullGetsAllThatTheRingStillHas(t *testing.T) {
 }
 
 // A client that is slow gets, with get-last 1, the newest frame of that moment; with a period not more often than that.
-func TestPullOfTheNewestSkipsWhatIsOlder(t *testing.T) {
+func TestPullOfNewestSkipsOlderFrames(t *testing.T) {
 	const period = 50 * time.Millisecond
 	for how, pause := range map[string]time.Duration{"get-last: 1\n": 0, "period-ns: 50000000\n": period} {
 		r := newRobot(t, "127.0.0.1:0")
@@ -261,7 +242,7 @@ func TestPullOfTheNewestSkipsWhatIsOlder(t *testing.T) {
 
 // A frame that is larger than the buffers of the kernel comes whole; one that is not
 // acknowledged keeps the next from being read.
-func TestOneFrameAtMostWaitsInTheKernel(t *testing.T) {
+func TestAtMostOneFrameWaitsInKernel(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	const size = 8 << 20
 	w := r.channel("imu", 4, size)
@@ -314,7 +295,7 @@ func TestPullByUDPGetsBareFrames(t *testing.T) {
 	await.True(t, "a byte ends it", func() bool { return len(r.server.Report().Clients) == 0 })
 }
 
-func TestHundredChannelsAtOnce(t *testing.T) {
+func TestHundredChannelsArePulledAtOnce(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	var readers []*bufio.Reader
 	var writers []*localach.Writer
@@ -338,7 +319,7 @@ func TestHundredChannelsAtOnce(t *testing.T) {
 }
 
 // A search is answered for what the host that asks may use, if it is there.
-func TestOnlyWhatIsServedIsFound(t *testing.T) {
+func TestSearchFindsOnlyServedChannels(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	for _, name := range []string{"imu", "goal", "stop", "secret"} {
 		r.channel(name, 16, 16)
@@ -355,7 +336,7 @@ func TestOnlyWhatIsServedIsFound(t *testing.T) {
 }
 
 // A channel that comes from a host by achd does not go back to it: its frames would go round for ever.
-func TestPullOfAHostsOwnFramesIsRefused(t *testing.T) {
+func TestPullOfOwnFramesIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRobot(t, "127.0.0.1:0")
 	r.channel("imu", 16, 16)
@@ -373,7 +354,7 @@ func TestPullOfAHostsOwnFramesIsRefused(t *testing.T) {
 
 // What a client may not have any more it loses within a second or so: the channel is not
 // named any more, or carries commands, or was made anew.
-func TestPullEndsWhenItMayNotGoOn(t *testing.T) {
+func TestPullEndsWhenChannelIsNoLongerServed(t *testing.T) {
 	for name, change := range map[string]func(r *robot){
 		"rules":   func(r *robot) { r.server.SetRules(Rules{From: loopback, Channels: []string{"other"}}) },
 		"removed": func(r *robot) { _ = r.dir.Unlink("imu") },
@@ -391,7 +372,7 @@ func TestPullEndsWhenItMayNotGoOn(t *testing.T) {
 	}
 }
 
-func TestStrangersAndCrowdsAreTurnedAway(t *testing.T) {
+func TestUnknownAndExcessClientsAreRefused(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	w := r.channel("imu", 16, 16)
 	_, in, _ := r.dial(pullOf("imu"))
@@ -433,7 +414,7 @@ func TestStrangersAndCrowdsAreTurnedAway(t *testing.T) {
 }
 
 // The memory that a client has reserved is free for others once the client has left.
-func TestMemoryOfClientsIsGivenBack(t *testing.T) {
+func TestClientMemoryIsReleased(t *testing.T) {
 	const size = 1 << 20
 	for direction, ask := range map[string]string{"pull": pullOf("imu"), "push": fmt.Sprintf(pushOf, "goal")} {
 		t.Run(direction, func(t *testing.T) {
@@ -466,7 +447,7 @@ func TestMemoryOfClientsIsGivenBack(t *testing.T) {
 }
 
 // A client whose memory is refused has reserved none of it.
-func TestMemoryThatIsRefusedIsNotTaken(t *testing.T) {
+func TestRefusedMemoryIsNotReserved(t *testing.T) {
 	s := New(Config{})
 	if s.take(maxMemory + 1) {
 		t.Errorf("take(%d) = true, want false", maxMemory+1)
@@ -485,7 +466,7 @@ type fromAddr struct {
 func (c fromAddr) RemoteAddr() net.Addr { return c.addr }
 func (fromAddr) Close() error           { return nil }
 
-func TestClientsAreBoundedPerHostAndInAll(t *testing.T) {
+func TestClientsAreLimitedPerHostAndInTotal(t *testing.T) {
 	s := New(Config{})
 	s.SetRules(Rules{From: loopback, Channels: []string{"imu"}})
 	admit := func(host byte) (*client, error) {
@@ -514,7 +495,7 @@ func TestClientsAreBoundedPerHostAndInAll(t *testing.T) {
 }
 
 // A connection that does not complete its request is closed in bounded time, even if bytes of a request arrive now and then.
-func TestRequestMustEndInTime(t *testing.T) {
+func TestIncompleteRequestTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		var writer sync.WaitGroup
@@ -538,7 +519,7 @@ func TestRequestMustEndInTime(t *testing.T) {
 }
 
 // A client that never reads costs one frame of memory, and others nothing.
-func TestDeafClientHoldsUpNobody(t *testing.T) {
+func TestStalledClientDelaysNoOther(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	w := r.channel("imu", 4, 4<<20)
 	deaf, _, _ := r.dial(pullOf("imu"))

@@ -24,7 +24,7 @@ import (
 )
 
 // The program of testnet/versus speaks achd's protocol and shares no code with us.
-func TestIndependentProgram(t *testing.T) {
+func TestInteroperatesWithIndependentProgram(t *testing.T) {
 	t.Parallel()
 	program := independent(t)
 	t.Run("IsServed", func(t *testing.T) { independentClientIsServed(t, program) })

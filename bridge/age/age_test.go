@@ -21,7 +21,7 @@ func near(got, want time.Duration) bool {
 	return (got - want).Abs() <= max(9*time.Microsecond, want/250)
 }
 
-func TestAgeOfAPeriodicSourceIsAsTheFormulasSay(t *testing.T) {
+func TestAgeOfPeriodicSourceMatchesFormulas(t *testing.T) {
 	for _, c := range []struct{ period, delay, budget time.Duration }{
 		{10 * msec, 5 * msec, 100 * msec},
 		{10 * msec, 5 * msec, 12 * msec},
@@ -55,9 +55,9 @@ func TestAgeOfAPeriodicSourceIsAsTheFormulasSay(t *testing.T) {
 
 func first(s Stat, _ [len(Bounds)]time.Duration) Stat { return s }
 
-// TestAgesAreThoseThatWouldBeSampled compares the ages with samples of an irregular age, taken at a sufficient
+// TestAgesMatchSampling compares the ages with samples of an irregular age, taken at a sufficient
 // rate.
-func TestAgesAreThoseThatWouldBeSampled(t *testing.T) {
+func TestAgesMatchSampling(t *testing.T) {
 	const step, budget, end = 20 * time.Microsecond, 60 * msec, 40 * time.Second
 	r := rand.New(rand.NewPCG(7, 7))
 	var a History
@@ -120,7 +120,7 @@ func compare(t *testing.T, name string, got Stat, samples []time.Duration, budge
 	}
 }
 
-func TestAgeGrowsWhileNothingComes(t *testing.T) {
+func TestAgeGrowsWithoutFrames(t *testing.T) {
 	var a History
 	periodic(&a, 10*msec, 5*msec, 3*time.Second, 100*msec)
 	last, _ := a.Now(3 * time.Second)
@@ -173,7 +173,7 @@ func TestTimeOfUnknownAgeIsNotCounted(t *testing.T) {
 	}
 }
 
-func TestAgeWatchIsAWindowOfItsOwn(t *testing.T) {
+func TestAgeWatchesAreIndependent(t *testing.T) {
 	var a History
 	a.Put(time.Second, time.Second-5*msec, 100*msec)
 	w, other := a.Watch(1500*msec), a.Watch(1600*msec)
@@ -191,7 +191,7 @@ func TestAgeWatchIsAWindowOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestLatelyIsTheTimeSinceTheLastLook(t *testing.T) {
+func TestLatelyCoversTimeSinceLastCall(t *testing.T) {
 	var a History
 	if s := a.Lately(time.Second); s != (Stat{}) {
 		t.Errorf("before the first frame: got %+v, want nothing", s)
@@ -213,7 +213,7 @@ func TestLatelyIsTheTimeSinceTheLastLook(t *testing.T) {
 	}
 }
 
-func TestPutIntoAgesAllocatesNothing(t *testing.T) {
+func TestHistoryPutDoesNotAllocate(t *testing.T) {
 	var a History
 	now, i := time.Duration(0), 0
 	put := func() {
@@ -229,7 +229,7 @@ func TestPutIntoAgesAllocatesNothing(t *testing.T) {
 	}
 }
 
-func BenchmarkAges(b *testing.B) {
+func BenchmarkHistory(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var jitter [1024]time.Duration
 	for i := range jitter {
@@ -259,7 +259,7 @@ func BenchmarkAges(b *testing.B) {
 	}
 }
 
-func TestWindowDoesNotDependOnHowOftenItIsAskedFor(t *testing.T) {
+func TestWindowIsIndependentOfQueryRate(t *testing.T) {
 	replay := func(until time.Duration, asked func(*History, time.Duration)) Stat {
 		var a History
 		random := rand.New(rand.NewPCG(1, 2))

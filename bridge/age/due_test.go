@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestDueIsTheAgeBeyondThePeriod(t *testing.T) {
+func TestDueIsAgeBeyondPeriod(t *testing.T) {
 	for _, c := range []struct{ age, period, want time.Duration }{
 		{0, 0, 0}, {5 * msec, 10 * msec, 0}, {10 * msec, 10 * msec, 0}, {200 * msec, 10 * msec, 190 * msec}, {time.Hour, 200 * msec, time.Hour - 200*msec},
 	} {
@@ -16,7 +16,7 @@ func TestDueIsTheAgeBeyondThePeriod(t *testing.T) {
 	}
 }
 
-func TestCadenceIsThatOfTheOriginWhateverIsLeftOut(t *testing.T) {
+func TestCadenceIsIndependentOfSkippedFrames(t *testing.T) {
 	for _, step := range []uint64{1, 2, 17, 1000} {
 		var c Cadence
 		for seq := uint64(1); seq < 50*step; seq += step {
@@ -54,7 +54,7 @@ func TestCadenceFollowsItsPublisher(t *testing.T) {
 	}
 }
 
-func TestUnevenChannelIsSeldomOverdue(t *testing.T) {
+func TestUnevenChannelIsRarelyOverdue(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	var c Cadence
 	at, overdue, total := time.Second, time.Duration(0), time.Duration(0)

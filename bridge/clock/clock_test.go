@@ -8,7 +8,7 @@ import (
 
 const ms = time.Millisecond
 
-func TestClockTakesTheLeastDelayedSample(t *testing.T) {
+func TestEstimatorUsesLeastDelayedSample(t *testing.T) {
 	// The peer's clock is 1 h ahead. Packets take 5 ms each way, or 20 ms more in one direction.
 	c := &Estimator{}
 	const ahead = time.Hour
@@ -29,7 +29,7 @@ func TestClockTakesTheLeastDelayedSample(t *testing.T) {
 	}
 }
 
-func TestClockKeepsTheTrueOffsetInItsBounds(t *testing.T) {
+func TestEstimatorBoundsContainTrueOffset(t *testing.T) {
 	for _, ahead := range []time.Duration{-2 * 8760 * time.Hour, 0, 2 * 8760 * time.Hour} {
 		for _, ppm := range []time.Duration{-100, 0, 100} {
 			c := &Estimator{}
@@ -57,7 +57,7 @@ func TestClockKeepsTheTrueOffsetInItsBounds(t *testing.T) {
 
 // After a suspend, a host's clock is behind by the suspended time, so that the earlier estimate is wrong by that
 // time.
-func TestClockFollowsAHostThatWasSuspended(t *testing.T) {
+func TestEstimatorFollowsSuspendedPeer(t *testing.T) {
 	for _, slept := range []time.Duration{-5 * time.Second, 100 * ms, 5 * time.Second, time.Hour} {
 		c, at := &Estimator{}, time.Second
 		for range 20 { // the best possible samples

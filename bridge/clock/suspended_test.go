@@ -10,7 +10,7 @@ func exchange(c *Estimator, sent, ahead time.Duration) {
 	c.Sample(sent, sent+10*time.Millisecond+ahead, sent+10*time.Millisecond+ahead, sent+20*time.Millisecond)
 }
 
-func TestClockOfASuspendedHostIsUnknownUntilTheNextExchange(t *testing.T) {
+func TestOffsetIsUnknownFromSuspendToNextExchange(t *testing.T) {
 	const slept, before = time.Hour, 5 * time.Minute
 	var c Estimator
 	c.Suspended(time.Second, before) // the total when the link began has no effect
@@ -38,7 +38,7 @@ func TestClockOfASuspendedHostIsUnknownUntilTheNextExchange(t *testing.T) {
 	}
 }
 
-func TestShortestSuspensionCounts(t *testing.T) {
+func TestSleptIgnoresTimesBelowOneMillisecond(t *testing.T) {
 	for _, step := range []struct {
 		then, now time.Duration
 		want      bool

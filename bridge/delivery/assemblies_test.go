@@ -15,7 +15,7 @@ func halfOf(seq uint64, index int) wire.Part {
 	return wire.Part{Frame: wire.Frame{Sub: 1, Seq: seq, Data: data}, Size: 200, Index: index, Count: 2}
 }
 
-func TestOlderFrameIsCompletedBesideANewerOne(t *testing.T) {
+func TestOlderFrameIsCompletedBesideNewer(t *testing.T) {
 	var a Assemblies
 	for _, step := range []struct {
 		seq   uint64
@@ -29,7 +29,7 @@ func TestOlderFrameIsCompletedBesideANewerOne(t *testing.T) {
 	}
 }
 
-func TestThirdFrameEndsTheOldest(t *testing.T) {
+func TestThirdFrameReplacesOldest(t *testing.T) {
 	var a Assemblies
 	for seq := range uint64(100) {
 		a.Add(halfOf(seq+1, 0))
@@ -47,7 +47,7 @@ func wholeOf(seq uint64, size int) wire.Part {
 	return wire.Part{Frame: wire.Frame{Sub: 1, Seq: seq, Data: make([]byte, size)}, Size: size, Count: 1}
 }
 
-func TestFrameThatIsTooLargeToOverlapIsAlone(t *testing.T) {
+func TestLargeFrameIsReassembledWithoutOverlap(t *testing.T) {
 	const most, large = MostOverlapping, 3 * MostOverlapping
 	for _, order := range [][]int{{most, large}, {large, most}, {large, large}, {most, large, most, most, large, most, most, most}} {
 		var a Assemblies

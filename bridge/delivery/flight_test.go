@@ -63,7 +63,7 @@ func TestPacketsBeyondTheBitmapAreLost(t *testing.T) {
 	}
 }
 
-func TestRoundTripIsTakenFromTheNewestPacketOnly(t *testing.T) {
+func TestRoundTripUsesOnlyNewestPacket(t *testing.T) {
 	f := sentPackets(5)
 	f.Feedback(27*ms, 2*ms, wire.Feedback{Newest: 5, Bitmap: 0b1111})
 	if smoothed, least := f.RTT(); smoothed != 20*ms || least != 20*ms {
@@ -73,7 +73,7 @@ func TestRoundTripIsTakenFromTheNewestPacketOnly(t *testing.T) {
 
 // A handshake with lost packets took 200 ms on a path of 20 ms. If that were averaged in,
 // packets lost in the first seconds would be retransmitted too late.
-func TestFirstAnswerReplacesTheRoundTripOfTheHandshake(t *testing.T) {
+func TestFirstFeedbackReplacesHandshakeRoundTrip(t *testing.T) {
 	f := &Flight{}
 	f.Begin(200 * ms)
 	f.Sent(0, f.NextNumber(0), 100, 100, nil)
@@ -88,7 +88,7 @@ func TestFirstAnswerReplacesTheRoundTripOfTheHandshake(t *testing.T) {
 }
 
 // The round trip of a path may become longer during the lifetime of a link.
-func TestLeastRoundTripIsForgotten(t *testing.T) {
+func TestMinRTTExpires(t *testing.T) {
 	f := &Flight{}
 	answer := func(at, rtt time.Duration) {
 		number := f.NextNumber(at)
@@ -119,7 +119,7 @@ func TestLeastRoundTripIsForgotten(t *testing.T) {
 }
 
 // A host that was suspended while a packet was in flight may compute a negative round trip.
-func TestRoundTripOfLessThanNothingIsNone(t *testing.T) {
+func TestNegativeRoundTripIsIgnored(t *testing.T) {
 	f := sentPackets(5)
 	f.Feedback(27*ms, 2*ms, wire.Feedback{Newest: 4, Bitmap: 0b111})
 	before, _ := f.RTT()
@@ -132,7 +132,7 @@ func TestRoundTripOfLessThanNothingIsNone(t *testing.T) {
 	}
 }
 
-func TestUnansweredPacketsExpire(t *testing.T) {
+func TestUnacknowledgedPacketsExpire(t *testing.T) {
 	f := sentPackets(2)
 	if lost := f.Expire(1*ms + initialRTO - 1); len(lost) != 0 {
 		t.Errorf("%v expired too early", lost)
@@ -146,7 +146,7 @@ func TestUnansweredPacketsExpire(t *testing.T) {
 	}
 }
 
-func TestPathIsSilentOnlyWhileAnAnswerIsDue(t *testing.T) {
+func TestPathIsSilentOnlyWhileFeedbackIsDue(t *testing.T) {
 	f := sentPackets(1)
 	for _, c := range []struct {
 		at   time.Duration
@@ -164,7 +164,7 @@ func TestPathIsSilentOnlyWhileAnAnswerIsDue(t *testing.T) {
 
 // A packet that was lost and is not retransmitted (a command past its budget) does not
 // mean that the path carries nothing.
-func TestPathIsUnansweredOnlyWhileItIsTried(t *testing.T) {
+func TestPathIsUnansweredOnlyWhileSending(t *testing.T) {
 	var f Flight
 	f.Sent(0, f.NextNumber(0), 100, 100, nil)
 	if _, is := f.Unanswered(time.Second); is || !f.Silent(time.Second) {
@@ -181,7 +181,7 @@ func TestPathIsUnansweredOnlyWhileItIsTried(t *testing.T) {
 	}
 }
 
-func TestTransportHoldsWhatWeHaveGivenUp(t *testing.T) {
+func TestTransportHoldsExpiredPackets(t *testing.T) {
 	var f Flight
 	for range 3 {
 		f.Sent(0, f.NextNumber(0), 1000, 1000, nil)
@@ -200,7 +200,7 @@ func TestTransportHoldsWhatWeHaveGivenUp(t *testing.T) {
 	}
 }
 
-func TestPacketWithoutPiecesIsAnsweredToo(t *testing.T) {
+func TestPacketWithoutPiecesIsAcknowledged(t *testing.T) {
 	var f Flight
 	f.Sent(0, f.NextNumber(0), 1000, 1000, nil) // a packet whose frames were sent on a stream
 	f.Feedback(20*time.Millisecond, 0, wire.Feedback{Newest: 1})
@@ -209,7 +209,7 @@ func TestPacketWithoutPiecesIsAnsweredToo(t *testing.T) {
 	}
 }
 
-func TestFlightAllocatesNothingInSteadyState(t *testing.T) {
+func TestSentPacketsAllocateNothingInSteadyState(t *testing.T) {
 	f := &Flight{}
 	pieces := []Piece{{Sub: 1}, {Sub: 2}}
 	now := time.Duration(0)
@@ -230,7 +230,7 @@ func TestFlightAllocatesNothingInSteadyState(t *testing.T) {
 }
 
 // A packet without acknowledgement may stay unsettled for seconds.
-func TestLostPacketKeepsNoOtherOne(t *testing.T) {
+func TestLostPacketRetainsNoOtherPacket(t *testing.T) {
 	f := sentPackets(1)
 	f.Expire(ms + initialRTO)
 	for i := range 1000 {
@@ -255,7 +255,7 @@ func TestRoundTripsOfEveryDelivery(t *testing.T) {
 	}
 }
 
-func TestPacketsExpireLaterWhenReportsAreLate(t *testing.T) {
+func TestLateFeedbackDelaysExpiry(t *testing.T) {
 	f := sentPackets(4) // at 1 to 4 ms
 	f.Feedback(63*ms, 40*ms, wire.Feedback{Newest: 3, Bitmap: 0b11, Arrived: time.Hour})
 	if got := f.Reported(); got != 40*ms {
@@ -267,7 +267,7 @@ func TestPacketsExpireLaterWhenReportsAreLate(t *testing.T) {
 	}
 }
 
-func TestWordIsOverdueOnceTheLeastRoundTripHasPassed(t *testing.T) {
+func TestFeedbackIsOverdueAfterMinRTT(t *testing.T) {
 	const rtt = 20 * ms
 	var f Flight
 	f.Begin(rtt)

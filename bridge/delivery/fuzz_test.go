@@ -12,9 +12,9 @@ import (
 // mostFrame is the largest frame of the fuzz tests, in bytes. They do not test memory use.
 const mostFrame = 1 << 16
 
-// FuzzAssembly adds hostile parts in any order. A reassembled frame must have the size that
+// FuzzReassembler adds hostile parts in any order. A reassembled frame must have the size that
 // its parts declare, and each part's data must be that which was added first.
-func FuzzAssembly(f *testing.F) {
+func FuzzReassembler(f *testing.F) {
 	for _, order := range [][]byte{{0, 1, 2}, {2, 0, 0, 1}, {0, 1, 130, 128, 129}, {0, 64 + 1, 2, 1}} {
 		f.Add(order, uint16(100), uint8(3))
 	}
@@ -59,8 +59,8 @@ func FuzzAssembly(f *testing.F) {
 	})
 }
 
-// FuzzAssemblyOfDatagrams adds all parts that wire can parse, of any number, size and order.
-func FuzzAssemblyOfDatagrams(f *testing.F) {
+// FuzzReassemblerWithDatagrams adds all parts that wire can parse, of any number, size and order.
+func FuzzReassemblerWithDatagrams(f *testing.F) {
 	b := wire.AppendHeader(nil, wire.Header{Number: 1})
 	for i := range 2 {
 		b = wire.AppendPart(b, 0, wire.Part{
@@ -85,10 +85,10 @@ func FuzzAssemblyOfDatagrams(f *testing.F) {
 	})
 }
 
-// FuzzFlight simulates a sender whose peer sends arbitrary feedback. A piece must arrive at
+// FuzzSentPackets simulates a sender whose peer sends arbitrary feedback. A piece must arrive at
 // most once, and be lost at most once and not after it has arrived. The bytes in flight must
 // be the sum of the unsettled packets.
-func FuzzFlight(f *testing.F) {
+func FuzzSentPackets(f *testing.F) {
 	f.Add([]byte{0, 10, 0, 10, 0, 10, 1, 3, 7, 0, 0})
 	f.Add([]byte{0, 1, 2, 200, 2, 200, 0, 1, 1, 1, 0, 5, 2, 255})
 	f.Add([]byte{0, 9, 0, 9, 0, 9, 0, 9, 1, 5, 0, 0, 0, 1, 4, 255, 255, 0})

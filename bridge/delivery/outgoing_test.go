@@ -8,7 +8,7 @@ import (
 	"achbridge/wire"
 )
 
-func TestOutgoingSendsLostPartsAgainFirst(t *testing.T) {
+func TestOutgoingRetransmitsLostFragmentsFirst(t *testing.T) {
 	var o Outgoing
 	o.Begin(7, 1000, 3)
 	o.Next()
@@ -35,7 +35,7 @@ func TestOutgoingSendsLostPartsAgainFirst(t *testing.T) {
 	}
 }
 
-func TestPartThatArrivedAfterAllIsNotSentAgain(t *testing.T) {
+func TestArrivedFragmentIsNotRetransmitted(t *testing.T) {
 	var o Outgoing
 	o.Begin(1, 100, 2)
 	o.Next()
@@ -47,7 +47,7 @@ func TestPartThatArrivedAfterAllIsNotSentAgain(t *testing.T) {
 	}
 }
 
-func TestAssemblyPutsPartsTogether(t *testing.T) {
+func TestReassemblerCompletesFrame(t *testing.T) {
 	const size, count = 1000, 7
 	want := make([]byte, size)
 	for i := range want {
@@ -78,7 +78,7 @@ func partOf(seq uint64, index, count, size int, data []byte) wire.Part {
 	return wire.Part{Frame: wire.Frame{Seq: seq, Data: data}, Index: index, Count: count, Size: size}
 }
 
-func TestNewerFrameEndsAnIncompleteOne(t *testing.T) {
+func TestNewerFrameReplacesIncompleteFrame(t *testing.T) {
 	var a assembly
 	a.add(partOf(1, 0, 2, 10, make([]byte, 5)))
 	a.add(partOf(2, 0, 2, 10, make([]byte, 5)))

@@ -24,7 +24,7 @@ func pass(length time.Duration, sizes []int, fate func(at time.Duration, size in
 	return 0
 }
 
-func TestPathIsNarrowWhenOnlySmallPacketsArrive(t *testing.T) {
+func TestPMTUBlackHoleIsDetected(t *testing.T) {
 	dice := rand.New(rand.NewPCG(1, 1))
 	random := func(share float64) bool { return dice.Float64() < share }
 	mixed, sizes := []int{1156, 100, 1156, 300}, []int{1156, 900, 100}

@@ -8,7 +8,7 @@ import (
 	"achbridge/wire"
 )
 
-func TestReceiptsTellWhatArrived(t *testing.T) {
+func TestFeedbackListsReceivedPackets(t *testing.T) {
 	r := &Receipts{}
 	for _, n := range []uint64{3, 1, 4, 70} {
 		if !r.Received(ms, n, 1000, Frames) {
@@ -33,7 +33,7 @@ func TestReceiptsTellWhatArrived(t *testing.T) {
 	}
 }
 
-func TestReportIsDue(t *testing.T) {
+func TestFeedbackIsDue(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		cargos []Cargo
@@ -61,7 +61,7 @@ func TestReportIsDue(t *testing.T) {
 	}
 }
 
-func TestReportsKeepTheirDistance(t *testing.T) {
+func TestFeedbackKeepsMinimumInterval(t *testing.T) {
 	r := &Receipts{}
 	r.Received(10*ms, 1, 1000, Complete)
 	r.Report(10*ms, 0)
@@ -71,7 +71,7 @@ func TestReportsKeepTheirDistance(t *testing.T) {
 	}
 }
 
-func TestReportIsRepeatedWhileNothingComes(t *testing.T) {
+func TestFeedbackIsRepeatedOnIdleLink(t *testing.T) {
 	r := &Receipts{}
 	if at, ok := r.Reminder(); ok {
 		t.Errorf("before the first packet: got a reminder at %v, want none", at)
@@ -109,7 +109,7 @@ func feedbackFor(size int, period time.Duration) float64 {
 	return float64(spent) / float64(int(number)*(size+HeaderBytes))
 }
 
-func TestFeedbackIsASmallShareOfWhatItAnswers(t *testing.T) {
+func TestFeedbackIsSmallShareOfTraffic(t *testing.T) {
 	for _, c := range []struct {
 		size   int
 		period time.Duration
@@ -127,7 +127,7 @@ func TestFeedbackIsASmallShareOfWhatItAnswers(t *testing.T) {
 	}
 }
 
-func TestReportWithoutCredit(t *testing.T) {
+func TestFeedbackWithoutCredit(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		after time.Duration // arrival, after the last report
@@ -154,7 +154,7 @@ func TestReportWithoutCredit(t *testing.T) {
 
 // On an idle link only reminders are sent. The first packet after a reminder must be
 // reported as soon as any other packet after a pause.
-func TestReminderDelaysNoReport(t *testing.T) {
+func TestReminderDelaysNoFeedback(t *testing.T) {
 	r := &Receipts{}
 	now := time.Second
 	for n := range uint64(4) { // small packets, which use up the credit

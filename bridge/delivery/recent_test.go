@@ -2,7 +2,7 @@ package delivery
 
 import "testing"
 
-func TestRecentTellsTheFirstTimeFromLaterOnes(t *testing.T) {
+func TestRecentDetectsDuplicates(t *testing.T) {
 	var r Recent
 	for _, step := range []struct {
 		n    uint64

@@ -10,7 +10,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-func TestAtMostTwoFramesAreNotAcknowledged(t *testing.T) {
+func TestAtMostTwoFramesAreUnacknowledged(t *testing.T) {
 	h := startHub(t, "robot")
 	p := h.proxy()
 	out := h.connectedClient("robot", p.address()).Channel("robot", "imu")
@@ -35,7 +35,7 @@ func TestAtMostTwoFramesAreNotAcknowledged(t *testing.T) {
 	putOne(t, out, "last")
 }
 
-func TestAtMostThreeFramesAreOnTheirWayToAReader(t *testing.T) {
+func TestAtMostThreeFramesAreInFlightToReader(t *testing.T) {
 	h := startHub(t, "robot", "pc")
 	p := h.proxy()
 	out := h.connectedClient("robot").Channel("robot", "imu")
@@ -70,7 +70,7 @@ func TestAtMostThreeFramesAreOnTheirWayToAReader(t *testing.T) {
 
 // A receiver delays the acknowledgement of a partial segment by 40 ms. With a window that lets no
 // segment follow it, each frame would wait for that.
-func TestAFrameDoesNotWaitForADelayedAcknowledgement(t *testing.T) {
+func TestFrameDoesNotWaitForDelayedTCPAck(t *testing.T) {
 	need.Long(t) // it measures
 	h := startHub(t, "robot")
 	out := h.connectedClient("robot").Channel("robot", "imu")

@@ -40,7 +40,7 @@ func nextOne(t testing.TB, ch *Channel) string {
 
 // Otherwise small frames of other channels would wait behind up to three large ones when a camera
 // starts.
-func TestTheFirstLargeFrameComesAside(t *testing.T) {
+func TestFirstLargeFrameUsesSecondConnection(t *testing.T) {
 	h := startHub(t, "robot", "pc")
 	robot, pc := h.connectedClient("robot"), h.connectedClient("pc")
 	out, in := robot.Channel("robot", "camera"), pc.Channel("robot", "camera")
@@ -55,7 +55,7 @@ func TestTheFirstLargeFrameComesAside(t *testing.T) {
 	}
 }
 
-func TestAChannelThatWaitsHoldsUpNoOther(t *testing.T) {
+func TestWaitingChannelDelaysNoOther(t *testing.T) {
 	h := startHub(t, "robot")
 	robot := h.connectedClient("robot")
 	slow, other := robot.Channel("robot", "slow"), robot.Channel("robot", "other")
@@ -78,7 +78,7 @@ func TestAChannelThatWaitsHoldsUpNoOther(t *testing.T) {
 }
 
 // Another stream with the channel's subject could store the frames where no reader looks for them.
-func TestAnswerThatNamesAnotherStreamIsNoAcknowledgement(t *testing.T) {
+func TestAckOfOtherStreamIsRejected(t *testing.T) {
 	p := &putter{channel: &Channel{host: "robot", name: "imu"}}
 	for stream, want := range map[string]string{
 		StreamName("robot", "imu"):  "",

@@ -149,8 +149,11 @@ func (c *Client) noteTrouble(err error) {
 	}
 }
 
-func (c *Client) noteSilence(silent time.Duration) {
+// isSilent reports whether l has been silent for too long, and records for how long.
+func (c *Client) isSilent(l *line) bool {
+	silent := l.silent()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.silent = silent
+	return silent >= l.patience()
 }

@@ -87,7 +87,7 @@ func (ch *Channel) makeConsumer(ctx context.Context, l *line, isFirst bool) erro
 // former connection is lost, and the mirror gets the next one.
 func (h *half) removeConsumer(ctx context.Context, host, stream string) error {
 	err := h.api(ctx, "$JS.API.CONSUMER.DELETE."+stream+"."+ConsumerName(host), nil)
-	var none *apiError
+	var none *jetstream.APIError
 	if errors.As(err, &none) || errors.Is(err, nats.ErrPermissionViolation) {
 		return nil
 	}

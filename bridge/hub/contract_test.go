@@ -33,7 +33,7 @@ func contractLab(h *testHub) *hubtest.Lab {
 
 var contractHosts = []string{"robot", "pc", "recorder", "arm"}
 
-func TestEmbeddedServerKeepsTheContract(t *testing.T) {
+func TestEmbeddedServerKeepsContract(t *testing.T) {
 	for _, s := range hubtest.Contract {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +45,7 @@ func TestEmbeddedServerKeepsTheContract(t *testing.T) {
 	}
 }
 
-func TestDebiansServerKeepsTheContract(t *testing.T) {
+func TestDebianServerKeepsContract(t *testing.T) {
 	need.Long(t)
 	for _, s := range hubtest.Contract {
 		t.Run(s.Name, func(t *testing.T) {

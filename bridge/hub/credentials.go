@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"strings"
-	"syscall"
+
+	"achbridge/bridge/secret"
 
 	"github.com/nats-io/nkeys"
 )
@@ -52,7 +51,7 @@ func NewCredentials(host, address string, certificate []byte) (Credentials, erro
 // ReadCredentials reads a credentials file. The error is fs.ErrNotExist for a missing file, and
 // fs.ErrPermission for a file that others may read or write. Errors name the line and the fix.
 func ReadCredentials(path string) (Credentials, error) {
-	text, err := readSecret(path)
+	text, err := secret.Read("credentials", path)
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -66,19 +65,7 @@ func ReadCredentials(path string) (Credentials, error) {
 // Write stores the credentials at path with mode 0600. It never overwrites a file: the error is
 // then fs.ErrExist.
 func (c Credentials) Write(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("credentials %s: there is a file already, which is kept%.0w", path, fs.ErrExist)
-	}
-	if err != nil {
-		return fmt.Errorf("credentials: %w", err)
-	}
-	_, err = f.WriteString(c.text())
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		os.Remove(path)
-		return fmt.Errorf("credentials: %w", err)
-	}
-	return nil
+	return secret.Write("credentials", path, c.text(), nil)
 }
 
 // PublicKey returns the public key, by which the hub verifies the secret.
@@ -212,32 +199,4 @@ func ParseAddress(text string) (string, error) {
 		port = DefaultPort
 	}
 	return "tls://" + net.JoinHostPort(at.Hostname(), port), nil
-}
-
-// maxCredentials limits the bytes read from a file.
-const maxCredentials = 16 << 10
-
-// readSecret reads a regular file to which only its owner has access.
-func readSecret(path string) (string, error) {
-	// Without O_NONBLOCK a FIFO at this path would block forever.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return "", fmt.Errorf("credentials: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", fmt.Errorf("credentials: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("credentials %s: not a regular file", path)
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return "", fmt.Errorf("credentials %s: %w: mode %04o lets others at it: chmod 600 %s", path, fs.ErrPermission, mode, path)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxCredentials))
-	if err != nil {
-		return "", fmt.Errorf("credentials: %w", err)
-	}
-	return string(text), nil
 }

@@ -22,7 +22,7 @@ func newCredentials(t *testing.T) Credentials {
 	return c
 }
 
-func TestCredentialsAreReadAsTheyWereWritten(t *testing.T) {
+func TestCredentialsRoundTrip(t *testing.T) {
 	c, path := newCredentials(t), filepath.Join(t.TempDir(), "robot.creds")
 	if err := c.Write(path); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestCredentialsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-func TestCredentialsNeverOverwrite(t *testing.T) {
+func TestCredentialsFileIsNotOverwritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "robot.creds")
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestCredentialsShowNoSecret(t *testing.T) {
 	}
 }
 
-func TestCredentialsOfOthersAreRefused(t *testing.T) {
+func TestCredentialsReadableByGroupAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "robot.creds")
 	if err := newCredentials(t).Write(path); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestCredentialsOfOthersAreRefused(t *testing.T) {
 	}
 }
 
-func TestBadCredentialsAreNamedByLine(t *testing.T) {
+func TestCredentialsErrorNamesLine(t *testing.T) {
 	good := newCredentials(t).text()
 	seed := string(newCredentials(t).seed())
 	for _, c := range []struct{ old, new, want string }{
@@ -110,7 +110,7 @@ func TestBadCredentialsAreNamedByLine(t *testing.T) {
 	}
 }
 
-func TestAddressesOfHubs(t *testing.T) {
+func TestParseAddress(t *testing.T) {
 	for text, want := range map[string]string{
 		"tls://hub":             "tls://hub:4222",
 		"tls://hub:443":         "tls://hub:443",
@@ -129,7 +129,7 @@ func TestAddressesOfHubs(t *testing.T) {
 	}
 }
 
-func FuzzCredentialsAreReadBack(f *testing.F) {
+func FuzzCredentialsRoundTrip(f *testing.F) {
 	c, err := NewCredentials("robot", "tls://hub", nil)
 	if err != nil {
 		f.Fatal(err)

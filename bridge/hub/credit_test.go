@@ -78,7 +78,7 @@ func fixed(pulls int) func(time.Duration, *stored) int {
 
 // The age at the reader is that of the best number of fetches, and a little more because of the
 // tries.
-func TestPullsAreAsManyAsMakeTheReaderFresh(t *testing.T) {
+func TestCreditFindsBestFetchLimit(t *testing.T) {
 	const ms = time.Millisecond
 	for _, p := range []reading{
 		{"1 kB on 1 Mbit/s at both ends", 10300 * time.Microsecond, 10400 * time.Microsecond, 10 * ms, ms, 0},
@@ -114,7 +114,7 @@ func TestPullsAreAsManyAsMakeTheReaderFresh(t *testing.T) {
 // a queue.
 var bothThin = reading{every: 8740 * time.Microsecond, send: 10400 * time.Microsecond, trip: 10 * time.Millisecond, jitter: time.Millisecond}
 
-func TestWhatWasTakenBackIsNotTriedAgainAtOnce(t *testing.T) {
+func TestFailedFetchLimitIsNotRetriedAtOnce(t *testing.T) {
 	c := newCredit()
 	fell, last := 0, 0
 	bothThin.age(0, 60*time.Second, bothThin.by(&c, func(now time.Duration) {
@@ -128,7 +128,7 @@ func TestWhatWasTakenBackIsNotTriedAgainAtOnce(t *testing.T) {
 	}
 }
 
-func TestPullsStayWhereNothingIsReplaced(t *testing.T) {
+func TestFetchLimitStaysWithoutReplacedFrames(t *testing.T) {
 	c := newCredit()
 	for i := range 200 {
 		at := time.Duration(i) * 20 * time.Millisecond
@@ -140,7 +140,7 @@ func TestPullsStayWhereNothingIsReplaced(t *testing.T) {
 }
 
 // The delay is measured by the hub's clock, which may be set while frames arrive.
-func TestPullsStayWhenTheClockOfTheHubIsSet(t *testing.T) {
+func TestFetchLimitStaysWhenHubClockIsSet(t *testing.T) {
 	for name, step := range map[string]time.Duration{"back": -30 * 365 * 24 * time.Hour, "ahead": 30 * 365 * 24 * time.Hour, "back by a minute": -time.Minute} {
 		c := newCredit()
 		for i := range 200 {
@@ -158,7 +158,7 @@ func TestPullsStayWhenTheClockOfTheHubIsSet(t *testing.T) {
 	}
 }
 
-func TestPullsBesideLargeFramesAreAtLeastTwo(t *testing.T) {
+func TestFetchLimitWithLargeFramesIsAtLeastTwo(t *testing.T) {
 	c := newCredit()
 	c.beside = true
 	p := reading{every: time.Millisecond, send: 9 * time.Millisecond, trip: 2 * time.Millisecond}

@@ -58,7 +58,7 @@ func (h *testHub) runDebian(program, config string) (kill func()) {
 	return kill
 }
 
-func TestAServerOnWhichAHostMayMakeNoStreamNamesTheCure(t *testing.T) {
+func TestMissingStreamPermissionErrorNamesFix(t *testing.T) {
 	t.Parallel()
 	h := startDebian(t, false, "robot")
 	out := h.connectedClient("robot").Channel("robot", "imu")
@@ -69,7 +69,7 @@ func TestAServerOnWhichAHostMayMakeNoStreamNamesTheCure(t *testing.T) {
 	}
 }
 
-func TestAllFollowsWhenDebiansServerIsKilledAndStartsAgain(t *testing.T) {
+func TestClientsRecoverAfterDebianServerRestart(t *testing.T) {
 	t.Parallel()
 	h, run := newDebian(t, true, "robot", "pc")
 	kill := run()

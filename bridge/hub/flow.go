@@ -153,7 +153,7 @@ func (f *flow) settle(s *socket) int {
 		s.heard.Store(int64(now))
 	}
 	if m := s.mark; m.bytes > 0 && s.acked >= m.upTo {
-		f.window.take(round{Now: now, Took: now - m.at, Wrote: m.bytes, Delivered: int(f.delivered - m.delivered), Limited: f.limited})
+		f.window.take(round{Now: now, Took: now - m.at, Delivered: int(f.delivered - m.delivered), Limited: f.limited})
 		s.mark.bytes, f.limited = 0, false
 	}
 	return n

@@ -8,7 +8,7 @@ import (
 
 // The hub sends frames to a connection until it notices that the connection is gone. Such a frame
 // is not lost.
-func TestNewestFrameThatWentToAFormerConnectionComesAgain(t *testing.T) {
+func TestFrameSentToFormerConnectionIsRedelivered(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) *testHub{
 		"hub":         func(t *testing.T) *testHub { return startHub(t, "robot", "pc") },
 		"nats-server": func(t *testing.T) *testHub { return startDebian(t, true, "robot", "pc") },

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTheGuardPassesWhatAServerSends(t *testing.T) {
+func TestGuardPassesServerMessages(t *testing.T) {
 	var p protocol
 	for range 3 {
 		for _, line := range []string{"INFO {\"a\":1}\r\n", "PING\r\n", "+OK\r\n", "-ERR 'Slow'\r\n", "MSG a.b 1 5\r\nhello\r\n", "msg a.b 1 _INBOX.x 0\r\n\r\n",
@@ -25,7 +25,7 @@ func TestTheGuardPassesWhatAServerSends(t *testing.T) {
 	}
 }
 
-func TestTheGuardRefusesWhatIsTooLargeOrNotAsAnnounced(t *testing.T) {
+func TestGuardRefusesOversizeAndMalformedMessages(t *testing.T) {
 	for _, text := range []string{
 		"MSG a 1 " + strconv.Itoa(maxMessage+1) + "\r\n",
 		"HMSG a 1 12 2000000000\r\n",
@@ -45,7 +45,7 @@ func TestTheGuardRefusesWhatIsTooLargeOrNotAsAnnounced(t *testing.T) {
 	}
 }
 
-func FuzzTheGuardKeepsLittle(f *testing.F) {
+func FuzzGuardMemory(f *testing.F) {
 	f.Add("MSG a 1 5\r\nhello\r\nPING\r\n", 3)
 	f.Add("HMSG a 1 12 17\r\nNATS/1.0\r\n\r\nhello\r\n", 1)
 	f.Fuzz(func(t *testing.T, text string, step int) {

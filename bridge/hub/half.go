@@ -20,7 +20,7 @@ const (
 	// inboxMessages limits the messages that wait for their handler. Handlers never block.
 	inboxMessages = 256
 	inboxBytes    = 4 * maxMessage
-	// askLimit is the timeout for an answer of the hub.
+	// askLimit is the timeout for an answer of the hub, and for its report that a fetch has expired.
 	askLimit = 2 * time.Second
 )
 

@@ -2,11 +2,8 @@ package hub
 
 import "time"
 
-const (
-	mostInlet = mostWindow
-	// inletRound is the smallest number of bytes of a frame that gives a measurement.
-	inletRound = 2 * segment
-)
+// inletRound is the smallest number of bytes of a frame that gives a measurement.
+const inletRound = 2 * segment
 
 // inlet decides how many unacknowledged bytes the hub may have in transit to this host on the
 // connection of large frames. They are the bytes that the path carries in its shortest round trip,
@@ -60,5 +57,5 @@ func (i *inlet) end(now, least time.Duration) {
 	if !i.aside {
 		i.size = max(i.size, segment) + segment // one segment is in transit while the other is being acknowledged
 	}
-	i.size = min(max(i.size, segment), mostInlet)
+	i.size = min(max(i.size, segment), mostWindow)
 }

@@ -25,7 +25,7 @@ func fill(i *inlet, rate float64, trip time.Duration, seconds int) (wait time.Du
 	return wait
 }
 
-func TestInletIsWhatThePathHolds(t *testing.T) {
+func TestReceiveWindowMatchesPathCapacity(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rate  float64
@@ -49,7 +49,7 @@ func TestInletIsWhatThePathHolds(t *testing.T) {
 	}
 }
 
-func TestInletLooksAtWholeFramesThatAreSmallerThanIt(t *testing.T) {
+func TestReceiveWindowMeasuresFramesSmallerThanWindow(t *testing.T) {
 	i := newInlet()
 	i.size = 1 << 20 // the path was wide
 	for n := range time.Duration(3) {

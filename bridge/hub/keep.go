@@ -12,14 +12,12 @@ const (
 	// dialEvery is the interval of attempts while earlier ones are unanswered. An attempt that
 	// began while the path was cut waits for TCP's doubled retransmission timer.
 	dialEvery = 300 * time.Millisecond
-	// dialSlowly replaces dialEvery after dialFast.
+	// dialSlowly replaces dialEvery after dialFast. It is also how long no further attempt begins
+	// after an answer to one: a hub to which many hosts reconnect at once is slow.
 	dialSlowly = time.Second
 	dialFast   = 15 * time.Second
 	// refusedWait is the delay before the next attempt after the hub refused the credentials.
 	refusedWait = 5 * time.Second
-	// dialHeard is how long no further attempt begins after an answer to one. A hub to which many
-	// hosts reconnect at once is slow.
-	dialHeard = time.Second
 	// maxAttempts limits the concurrent attempts.
 	maxAttempts = 16
 	// heartbeat is the interval at which the silence of a line is checked.
@@ -72,9 +70,7 @@ func (c *Client) hold(ctx context.Context, l *line) (next *line) {
 			return nil
 		case <-tick.C:
 		}
-		silent := l.silent()
-		c.noteSilence(silent)
-		if silent < l.patience() {
+		if !c.isSilent(l) {
 			continue
 		}
 		if next = c.dialBeside(ctx, l); next != nil {
@@ -112,7 +108,7 @@ func (c *Client) lost(reason error) {
 func (c *Client) leave(l *line) {
 	defer time.AfterFunc(goodbye, func() { l.end(context.Canceled) }).Stop() // a hub that accepts no data must not delay the end
 	c.sessions.endAll(nil)
-	c.presence.goodbye(l)
+	c.presence.say(l, here{Gone: true})
 	_ = l.small.nc.FlushTimeout(goodbye)
 }
 
@@ -134,9 +130,7 @@ func (c *Client) dialBeside(ctx context.Context, l *line) *line {
 				return
 			case <-tick.C:
 			}
-			silent := l.silent()
-			c.noteSilence(silent)
-			if silent < l.patience() {
+			if !c.isSilent(l) {
 				return
 			}
 		}
@@ -196,7 +190,7 @@ func (c *Client) dialFirst(ctx context.Context) *line {
 // anyHeard reports whether the hub has recently answered one of these attempts.
 func anyHeard(attempts map[*flow]bool) bool {
 	for f := range attempts {
-		if f.sinceHeard() < dialHeard {
+		if f.sinceHeard() < dialSlowly {
 			return true
 		}
 	}

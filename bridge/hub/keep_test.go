@@ -90,7 +90,7 @@ func (s *stream) newer(t *testing.T) {
 	await.True(t, "newer frames follow", func() bool { return s.last() > now })
 }
 
-func TestAllFollowsWhenTheHubStartsAgain(t *testing.T) {
+func TestClientsRecoverAfterHubRestart(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, "robot", "pc")
 	robot, pc := h.connectedClient("robot"), h.connectedClient("pc")
@@ -103,7 +103,7 @@ func TestAllFollowsWhenTheHubStartsAgain(t *testing.T) {
 	}
 }
 
-func TestAStreamThatWasRemovedIsMadeAnew(t *testing.T) {
+func TestRemovedStreamIsRecreated(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, "robot", "pc")
 	s := begin(t, h.connectedClient("robot"), h.connectedClient("pc"))
@@ -119,7 +119,7 @@ func TestAStreamThatWasRemovedIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestAConsumerThatWasRemovedIsMadeAnew(t *testing.T) {
+func TestRemovedConsumerIsRecreated(t *testing.T) {
 	h := startHub(t, "robot", "pc")
 	s := begin(t, h.connectedClient("robot"), h.connectedClient("pc"))
 	js, err := jetstream.New(h.owner)
@@ -132,7 +132,7 @@ func TestAConsumerThatWasRemovedIsMadeAnew(t *testing.T) {
 	s.newer(t)
 }
 
-func TestASilentConnectionIsReplaced(t *testing.T) {
+func TestSilentConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, "robot", "pc")
 	p := h.proxy()
@@ -145,7 +145,7 @@ func TestASilentConnectionIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatIsHeardAgainStays(t *testing.T) {
+func TestRecoveredConnectionStays(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, "robot", "pc")
 	p := h.proxy()
@@ -169,7 +169,7 @@ func TestAConnectionThatIsHeardAgainStays(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentLaterThatWasPutBefore(t *testing.T) {
+func TestFramesPutDuringCutAreNotSentLater(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, "robot", "pc")
 	p := h.proxy()
@@ -228,7 +228,7 @@ func leaves(t *testing.T, c *Client, before func()) {
 	}
 }
 
-func TestRunEndsWithItsContextWhateverTheHubDoes(t *testing.T) {
+func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, "robot")
 	t.Run("it is silent", func(t *testing.T) {

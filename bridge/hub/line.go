@@ -11,7 +11,6 @@ import (
 // use one, so that they do not wait behind larger frames on the other. The line ends when either
 // connection ends.
 type line struct {
-	client       *Client
 	flow         *flow
 	small, large *half
 	work         sync.WaitGroup // goroutines that end with the line
@@ -33,7 +32,7 @@ const (
 func (c *Client) dialLine(ctx context.Context, f *flow) (*line, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
-	l := &line{client: c, flow: f, ended: make(chan struct{})}
+	l := &line{flow: f, ended: make(chan struct{})}
 	var wait sync.WaitGroup
 	halves, errs := [2]*half{}, [2]error{}
 	for i := range halves {

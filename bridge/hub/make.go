@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // make makes the hub create the channel's stream, unless it exists.
@@ -51,31 +52,17 @@ func (c *Client) makeStream(ctx context.Context, l *line, host, channel string) 
 		return err
 	}
 	err = l.small.api(ctx, strings.TrimSuffix(streamCreate, "*")+config.Name, body)
-	var refused *apiError
+	var refused *jetstream.APIError
 	switch {
 	case errors.Is(err, nats.ErrPermissionViolation):
 		return fmt.Errorf("hub: this host may not make it: allow %s to publish to %s", c.credentials.Host, streamCreate)
-	case errors.As(err, &refused) && refused.Code == apiOtherStream:
+	case errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamNameInUse:
 		return fmt.Errorf("hub: there is one with other settings: remove stream %s there", config.Name)
 	case errors.Is(err, nats.ErrNoResponders):
 		return errors.New("hub: JetStream is off: switch it on in the nats-server")
 	}
 	return err
 }
-
-// apiError is the server's error for a JetStream request.
-type apiError struct {
-	Status int    `json:"code"`
-	Code   int    `json:"err_code"`
-	Text   string `json:"description"`
-}
-
-const (
-	apiOtherStream = 10058
-	apiNoStream    = 10059
-)
-
-func (e *apiError) Error() string { return fmt.Sprintf("%.200q", e.Text) }
 
 // api asks the server to create or remove a stream or a consumer.
 func (h *half) api(ctx context.Context, subject string, body []byte) error {
@@ -84,13 +71,18 @@ func (h *half) api(ctx context.Context, subject string, body []byte) error {
 		return err
 	}
 	var answer struct {
-		Error *apiError `json:"error"`
+		Error *jetstream.APIError `json:"error"`
 	}
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
 		return fmt.Errorf("hub: answer to %s: %w", subject, err)
 	}
-	if answer.Error != nil {
-		return answer.Error
+	return serverError(answer.Error)
+}
+
+// serverError returns the server's error for a JetStream request, with its text quoted; nil for nil.
+func serverError(e *jetstream.APIError) error {
+	if e == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%.200q%.0w", e.Description, e)
 }

@@ -38,7 +38,7 @@ func readVectors(t testing.TB) (all []vector) {
 	return all
 }
 
-func TestVectorsGoBothWays(t *testing.T) {
+func TestVectorsRoundTrip(t *testing.T) {
 	for _, v := range readVectors(t) {
 		want, err := hex.DecodeString(v.hex)
 		if err != nil {
@@ -104,7 +104,7 @@ func TestBadMessagesAreRefused(t *testing.T) {
 	}
 }
 
-func FuzzMessagesAreWrittenAsTheyWereRead(f *testing.F) {
+func FuzzMessageRoundTrip(f *testing.F) {
 	for _, v := range readVectors(f) {
 		b, _ := hex.DecodeString(v.hex)
 		f.Add(b)
@@ -121,8 +121,8 @@ func FuzzMessagesAreWrittenAsTheyWereRead(f *testing.F) {
 	})
 }
 
-// FuzzStreamsSurviveWhateverComes passes a byte stream the messages of a dishonest hub.
-func FuzzStreamsSurviveWhateverComes(f *testing.F) {
+// FuzzStreamMessages passes a byte stream the messages of a dishonest hub.
+func FuzzStreamMessages(f *testing.F) {
 	f.Add([]byte{1, 9, 0, 0, 0, 0, 0, 0, 0, 0, 3, 2, 10, 0, 0, 0, 0, 0, 0, 0, 1, 2, 7})
 	f.Fuzz(func(t *testing.T, script []byte) {
 		c := &Client{}

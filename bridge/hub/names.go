@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -183,25 +184,9 @@ func plain(c byte) bool {
 
 // nameOf decodes a token. It accepts only the one token that token returns for a name.
 func nameOf(t string) (string, error) {
-	var b strings.Builder
-	for rest := t; rest != ""; {
-		if rest[0] != '=' {
-			b.WriteByte(rest[0])
-			rest = rest[1:]
-			continue
-		}
-		if len(rest) < 3 {
-			return "", fmt.Errorf("token %q: want two digits after =", t)
-		}
-		c, err := hex.DecodeString(rest[1:3])
-		if err != nil {
-			return "", fmt.Errorf("token %q: want two digits after =", t)
-		}
-		b.WriteByte(c[0])
-		rest = rest[3:]
+	name, err := url.PathUnescape(strings.ReplaceAll(t, "=", "%"))
+	if err != nil || name == "" || token(name) != t {
+		return "", fmt.Errorf("token %q: no name is written so", t)
 	}
-	if name := b.String(); name != "" && token(name) == t {
-		return name, nil
-	}
-	return "", fmt.Errorf("token %q: no name is written so", t)
+	return name, nil
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNamesBecomeSubjectsAndBack(t *testing.T) {
+func TestSubjectsRoundTrip(t *testing.T) {
 	for _, c := range []struct{ host, channel, subject, stream string }{
 		{"robot", "imu", "ach.robot.f.imu", "robot,imu"},
 		{"krang.lan", "left/arm", "ach.krang=2Elan.f.left=2Farm", "krang=2Elan,left=2Farm"},
@@ -28,7 +28,7 @@ func TestNamesBecomeSubjectsAndBack(t *testing.T) {
 	}
 }
 
-func TestLongNamesStayWithinWhatAServerTakes(t *testing.T) {
+func TestLongNamesStayWithinServerLimit(t *testing.T) {
 	host, channel := strings.Repeat("é", 31), strings.Repeat("ä", 31)
 	stream := StreamName(host, channel)
 	if len(stream) > maxStreamName {
@@ -42,7 +42,7 @@ func TestLongNamesStayWithinWhatAServerTakes(t *testing.T) {
 	}
 }
 
-func TestConsumerHasItsFilterOfOneSubject(t *testing.T) {
+func TestConsumerOfRejectsInvalidStreams(t *testing.T) {
 	for _, stream := range []string{"", ",", "robot", "robot,", ",imu", ">", "robot,>", "*,*", "robot,*", "robot,a.b", "robot,imu,x", "robot,imu x", "robot,imu\r\n", "robot,\u00e9", strings.Repeat("x", 300) + ",imu"} {
 		if got, err := ConsumerOf("pc", stream); err == nil {
 			t.Errorf("ConsumerOf(pc, %q) has filter %q, want an error", stream, got.FilterSubject)
@@ -50,14 +50,14 @@ func TestConsumerHasItsFilterOfOneSubject(t *testing.T) {
 	}
 }
 
-func TestControlSubjectsAreReadBack(t *testing.T) {
+func TestControlSubjectsRoundTrip(t *testing.T) {
 	from, to, session, err := parseControl(controlOf("a.b", "c", "s-1"))
 	if from != "a.b" || to != "c" || session != "s-1" || err != nil {
 		t.Errorf("got %q, %q, %q, %v, want a.b, c, s-1", from, to, session, err)
 	}
 }
 
-func TestOtherSubjectsAreRefused(t *testing.T) {
+func TestInvalidSubjectsAreRefused(t *testing.T) {
 	for _, subject := range []string{"", "ach", "ach.robot", "ach..here", "xyz.robot.here", "ach.=2.here", "ach.=2e.here", "ach.=41.here", "ach.a b.here", "ach.*.here"} {
 		if host, err := HostOf(subject); err == nil {
 			t.Errorf("host of %q: got %q, want an error", subject, host)
@@ -70,7 +70,7 @@ func TestOtherSubjectsAreRefused(t *testing.T) {
 	}
 }
 
-func TestPermissionsAreOfOneHost(t *testing.T) {
+func TestPermissionsCoverOneHost(t *testing.T) {
 	p := PermissionsOf("a.*")
 	for _, subject := range append(p.Publish, p.Subscribe...) {
 		if strings.Contains(subject, "a.*") {
@@ -82,7 +82,7 @@ func TestPermissionsAreOfOneHost(t *testing.T) {
 	}
 }
 
-func TestHostNeedsSubscriptionsOfFewForms(t *testing.T) {
+func TestIsSubscriptionOf(t *testing.T) {
 	for subject, want := range map[string]bool{
 		"ach.*.here": true, "ach.*.to.krang=2Elan.>": true, "_INBOX.krang=2Elan.A.*": true, "_INBOX.krang=2Elan.A.pull.1": true,
 		"ach.*.to.robot.>": false, "ach.robot.to.krang=2Elan.>": false, "ach.robot.here": false, "_INBOX.robot.A": false, "_INBOX.krang=2Elan": false, "_INBOX.krang=2Elan.>": false,
@@ -95,7 +95,7 @@ func TestHostNeedsSubscriptionsOfFewForms(t *testing.T) {
 	}
 }
 
-func FuzzTokensAreReadBack(f *testing.F) {
+func FuzzTokenRoundTrip(f *testing.F) {
 	f.Add("krang.lan")
 	f.Add("=2E")
 	f.Fuzz(func(t *testing.T, text string) {

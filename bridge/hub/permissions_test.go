@@ -40,7 +40,7 @@ func allowed(t *testing.T, c *nats.Conn, subject string) bool {
 	return !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), strconv.Quote(subject))
 }
 
-func TestAHostPublishesBelowItsOwnSubjectAlone(t *testing.T) {
+func TestHostPublishesOnlyBelowItsSubject(t *testing.T) {
 	c := startHub(t, "robot", "pc").connectAs("pc")
 	for subject, want := range map[string]bool{
 		hereOf("pc"):                                true,
@@ -84,7 +84,7 @@ func TestAHostPublishesBelowItsOwnSubjectAlone(t *testing.T) {
 	}
 }
 
-func TestAHostHearsOnlyWhatIsForIt(t *testing.T) {
+func TestHostSubscribesOnlyToItsSubjects(t *testing.T) {
 	c := startHub(t, "robot", "pc").connectAs("pc")
 	for subject, want := range map[string]bool{
 		allHere:                      true,

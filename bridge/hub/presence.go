@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -46,12 +47,8 @@ func (c *Client) Hosts(ctx context.Context, f func(hosts []string)) error {
 	p := &c.presence
 	for {
 		p.mu.Lock()
-		hosts, changed := make([]string, 0, len(p.hosts)), p.changed
-		for host := range p.hosts {
-			hosts = append(hosts, host)
-		}
+		hosts, changed := slices.Sorted(maps.Keys(p.hosts)), p.changed
 		p.mu.Unlock()
-		slices.Sort(hosts)
 		f(hosts)
 		select {
 		case <-changed:
@@ -127,14 +124,15 @@ func (p *presence) run(ctx context.Context) {
 		if l, _ := p.client.current(); l != nil {
 			said = time.Now()
 			p.forget(said.Add(-hereLasts))
-			p.say(l)
+			p.say(l, here{})
 		}
 	}
 }
 
-// say sends this host's presence to all other hosts.
-func (p *presence) say(l *line) {
-	_ = l.small.nc.Publish(hereOf(p.client.credentials.Host), here{Life: p.client.life}.append(nil))
+// say sends this host's presence, or that it leaves, to all other hosts.
+func (p *presence) say(l *line, h here) {
+	h.Life = p.client.life
+	_ = l.small.nc.Publish(hereOf(p.client.credentials.Host), h.append(nil))
 }
 
 // connected restarts the timeouts of all hosts after a reconnect, since no presence
@@ -147,7 +145,7 @@ func (p *presence) connected(l *line) {
 		p.hosts[host] = n
 	}
 	p.mu.Unlock()
-	p.say(l)
+	p.say(l, here{})
 }
 
 // forget removes the hosts without a presence message after since.
@@ -155,16 +153,8 @@ func (p *presence) forget(since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := len(p.hosts)
-	for host, n := range p.hosts {
-		if n.heard.Before(since) {
-			delete(p.hosts, host)
-		}
-	}
+	maps.DeleteFunc(p.hosts, func(_ string, n neighbour) bool { return n.heard.Before(since) })
 	if len(p.hosts) != before {
 		p.tell()
 	}
-}
-
-func (p *presence) goodbye(l *line) {
-	_ = l.small.nc.Publish(hereOf(p.client.credentials.Host), here{Gone: true, Life: p.client.life}.append(nil))
 }

@@ -40,7 +40,7 @@ func hostsOf(t *testing.T, c *Client) func() string {
 	}
 }
 
-func TestHostsHearOfEachOther(t *testing.T) {
+func TestHostsDiscoverEachOther(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, "robot", "pc", "krang.lan")
 	robot := hostsOf(t, h.connectedClient("robot"))
@@ -64,7 +64,7 @@ func TestHostsHearOfEachOther(t *testing.T) {
 	await.True(t, "gone", func() bool { return robot() == "pc" })
 }
 
-func TestHostsThatAreNotHeardAreForgotten(t *testing.T) {
+func TestSilentHostsAreRemoved(t *testing.T) {
 	h := startHub(t, "robot")
 	robot := h.connectedClient("robot")
 	known := hostsOf(t, robot)
@@ -76,7 +76,7 @@ func TestHostsThatAreNotHeardAreForgotten(t *testing.T) {
 	await.True(t, "forgotten", func() bool { return known() == "" })
 }
 
-func TestAGoodbyeOfAnEarlierLifeChangesNothing(t *testing.T) {
+func TestByeOfEarlierIncarnationIsIgnored(t *testing.T) {
 	h := startHub(t, "robot")
 	robot := h.connectedClient("robot")
 	known := hostsOf(t, robot)
@@ -89,7 +89,7 @@ func TestAGoodbyeOfAnEarlierLifeChangesNothing(t *testing.T) {
 	await.True(t, "known", func() bool { return known() == "mac pc" })
 }
 
-func TestAHubThatInventsHostsIsBounded(t *testing.T) {
+func TestForgedHubPeersAreLimited(t *testing.T) {
 	var c Client
 	c.presence.init(&c)
 	p := &c.presence

@@ -2,9 +2,6 @@ package hub
 
 import (
 	"context"
-	"errors"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,8 +13,6 @@ const (
 	maxPulls = 3
 	// pullLasts is how long the hub keeps a fetch that it cannot answer with a frame.
 	pullLasts = 10 * time.Second
-	// pullLate is how much later the hub's report of the expiry may arrive.
-	pullLate = 2 * time.Second
 	// firstRetry and lastRetry are the delays of a reader that finds no stream.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
@@ -64,7 +59,7 @@ func (ch *Channel) Next(ctx context.Context) ([]byte, error) {
 			p.ask()
 			return b, nil
 		}
-		wait := pullLasts + pullLate
+		wait := pullLasts + askLimit
 		if err := p.follow(ctx); err != nil {
 			wait, retry = retry, min(2*retry, lastRetry)
 		} else if retry = firstRetry; !p.ask() {
@@ -91,14 +86,12 @@ func (p *puller) newest() []byte {
 
 // pause waits until a message arrives, the line changes, or most has passed.
 func (p *puller) pause(ctx context.Context, most time.Duration, changed <-chan struct{}) error {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
 	select {
 	case <-p.wake:
 	case <-changed:
-	case <-timer.C:
+	case <-time.After(most):
 		p.mu.Lock()
-		if p.waiting > 0 && time.Since(p.asked) >= pullLasts+pullLate {
+		if p.waiting > 0 && time.Since(p.asked) >= pullLasts+askLimit {
 			p.drop()
 		}
 		p.mu.Unlock()
@@ -211,9 +204,9 @@ func (p *puller) take(l *line, m *nats.Msg) {
 		if len(p.got) > maxPulls {
 			p.got = append(p.got[:0], p.got[1:]...)
 		}
-		if stored, err := storedOf(m.Reply); err == nil {
+		if at, err := m.Metadata(); err == nil {
 			p.credit.beside = !p.large && l.flow.takes(false)
-			p.credit.frame(time.Since(p.since), stored, l.flow.least())
+			p.credit.frame(time.Since(p.since), stored{time.Duration(at.Timestamp.UnixNano()), at.Sequence.Stream}, l.flow.least())
 		}
 	case statusOf(m) == statusExpired:
 		p.waiting = max(p.waiting-1, 0)
@@ -230,32 +223,4 @@ func (p *puller) take(l *line, m *nats.Msg) {
 type stored struct {
 	at     time.Duration // time of storage by the hub's clock, since the epoch
 	number uint64
-}
-
-var errReply = errors.New("hub: a frame without a place in its stream")
-
-// storedOf parses the subject to which a frame would be acknowledged:
-// $JS.ACK.STREAM.CONSUMER.DELIVERED.NUMBER.DELIVERY.TIME.PENDING. Servers with domains have two or
-// more words between ACK and STREAM.
-func storedOf(reply string) (stored, error) {
-	words := strings.Split(reply, ".")
-	if len(words) < 9 || words[0] != "$JS" || words[1] != "ACK" {
-		return stored{}, errReply
-	}
-	first := 5
-	if len(words) > 9 {
-		first = 7
-	}
-	if len(words) < first+4 {
-		return stored{}, errReply
-	}
-	number, err := strconv.ParseUint(words[first], 10, 63)
-	if err != nil {
-		return stored{}, errReply
-	}
-	at, err := strconv.ParseInt(words[first+2], 10, 64)
-	if err != nil {
-		return stored{}, errReply
-	}
-	return stored{at: time.Duration(at), number: number}, nil
 }

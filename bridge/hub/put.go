@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
@@ -84,12 +85,12 @@ func (p places) all() { <-p.turn; <-p.free }
 func (p *putter) enter(ctx context.Context, l *line, size int) (places, error) {
 	h := l.half(size)
 	leave := places{free: p.on(l), turn: h.turn}
-	if err := p.place(ctx, l, leave.free); err != nil {
+	if err := p.wait(ctx, l, leave.free, nil); err != nil {
 		return leave, err
 	}
 	err := p.space(ctx, l)
 	if err == nil {
-		err = p.place(ctx, l, leave.turn)
+		err = p.wait(ctx, l, leave.turn, nil)
 	}
 	if err != nil {
 		<-leave.free
@@ -111,18 +112,7 @@ func (p *putter) space(ctx context.Context, l *line) error {
 	if wait <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-p.channel.closed:
-		return errClosed
-	case <-l.ended:
-		return errNotConnected(l.reason())
-	}
+	return p.wait(ctx, l, nil, time.After(wait))
 }
 
 // left records that a frame is sent now.
@@ -144,9 +134,12 @@ func (p *putter) acknowledged(then time.Time) {
 	p.trip += (trip - p.trip) / 8
 }
 
-func (p *putter) place(ctx context.Context, l *line, in chan struct{}) error {
+// wait blocks until it has a place in the semaphore or due arrives, whichever is not nil.
+func (p *putter) wait(ctx context.Context, l *line, semaphore chan<- struct{}, due <-chan time.Time) error {
 	select {
-	case in <- struct{}{}:
+	case semaphore <- struct{}{}:
+		return nil
+	case <-due:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -238,14 +231,14 @@ func (p *putter) word(l *line, m *nats.Msg) error {
 		return errors.New("hub: the channel's stream was gone")
 	}
 	var answer struct {
-		Stream string    `json:"stream"`
-		Error  *apiError `json:"error"`
+		Stream string              `json:"stream"`
+		Error  *jetstream.APIError `json:"error"`
 	}
 	switch err := json.Unmarshal(m.Data, &answer); {
 	case err != nil:
 		return errors.New("hub: it answered to a frame what no nats-server says")
 	case answer.Error != nil:
-		return fmt.Errorf("hub: it did not store a frame: %w", answer.Error)
+		return fmt.Errorf("hub: it did not store a frame: %w", serverError(answer.Error))
 	case answer.Stream != StreamName(p.channel.host, p.channel.name):
 		return fmt.Errorf("hub: stream %q of somebody else takes the channel's frames: remove it there", answer.Stream)
 	}

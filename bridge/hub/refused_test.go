@@ -29,7 +29,7 @@ func troubleOf(t *testing.T, c *Client) error {
 	return state.Err
 }
 
-func TestWrongCredentialsAreOneSentence(t *testing.T) {
+func TestWrongCredentialsErrorIsOneSentence(t *testing.T) {
 	h := startHub(t, "robot")
 	other, err := NewCredentials("robot", h.address(), h.certificate)
 	if err != nil {
@@ -44,7 +44,7 @@ func TestWrongCredentialsAreOneSentence(t *testing.T) {
 }
 
 // A client that is refused repeatedly logs the reason only once.
-func TestTroubleIsLoggedOnce(t *testing.T) {
+func TestConnectionErrorIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	c, err := New(Config{Credentials: newCredentials(t), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
@@ -59,7 +59,7 @@ func TestTroubleIsLoggedOnce(t *testing.T) {
 	}
 }
 
-func TestARemovedHostIsToldSo(t *testing.T) {
+func TestRemovedHostSeesRefusal(t *testing.T) {
 	h := startHub(t, "robot")
 	robot := h.connectedClient("robot")
 	options := h.options
@@ -70,7 +70,7 @@ func TestARemovedHostIsToldSo(t *testing.T) {
 	await.True(t, "told", func() bool { return errors.Is(robot.State().Err, ErrRefused) })
 }
 
-func TestAnotherCertificateIsRefused(t *testing.T) {
+func TestChangedHubCertificateIsRefused(t *testing.T) {
 	h := startHub(t, "robot")
 	c := h.hosts["robot"]
 	c.Certificate = make([]byte, 32)
@@ -80,7 +80,7 @@ func TestAnotherCertificateIsRefused(t *testing.T) {
 	}
 }
 
-func TestACertificateThatNobodyKnowsIsRefused(t *testing.T) {
+func TestUnknownHubCertificateIsRefused(t *testing.T) {
 	h := startHub(t, "robot")
 	c := h.hosts["robot"]
 	c.Certificate = nil
@@ -90,7 +90,7 @@ func TestACertificateThatNobodyKnowsIsRefused(t *testing.T) {
 	}
 }
 
-func TestACertificateOfAnAuthorityIsTaken(t *testing.T) {
+func TestHubCertificateOfAuthorityIsAccepted(t *testing.T) {
 	h := startHub(t, "robot")
 	c := h.hosts["robot"]
 	c.Certificate = nil
@@ -145,7 +145,7 @@ func (h *testHub) pretender(more string, say func(net.Conn)) (at string) {
 	})
 }
 
-func TestWhatIsNoHubIsRefused(t *testing.T) {
+func TestOtherServerIsRefusedAsHub(t *testing.T) {
 	h := newHub(t, "robot")
 	for _, c := range []struct{ greeting, want string }{
 		{"220 mail.example.com ESMTP\r\n", "what answers there is no nats-server"},
@@ -161,7 +161,7 @@ func TestWhatIsNoHubIsRefused(t *testing.T) {
 	}
 }
 
-func TestAHubThatAnnouncesTooMuchIsLeft(t *testing.T) {
+func TestOversizeHubMessageEndsConnection(t *testing.T) {
 	h := newHub(t, "robot")
 	for _, lie := range []string{"MSG ach.a.here 1 2000000000\r\n", "HMSG a 1 12 2000000000\r\n", "MSG " + strings.Repeat("a", 2*maxLine)} {
 		at := h.pretender("", func(c net.Conn) { _, _ = c.Write([]byte("PONG\r\n" + lie)) })
@@ -173,7 +173,7 @@ func TestAHubThatAnnouncesTooMuchIsLeft(t *testing.T) {
 	}
 }
 
-func TestAFrameAboveMaxPayloadIsNamedWithItsCure(t *testing.T) {
+func TestFrameAboveMaxPayloadErrorNamesFix(t *testing.T) {
 	h := newHub(t, "robot")
 	h.options.MaxPayload = 64 << 10
 	h.start()
@@ -188,7 +188,7 @@ func TestAFrameAboveMaxPayloadIsNamedWithItsCure(t *testing.T) {
 }
 
 // A hub must not make a robot dial other servers of its cluster.
-func TestAHostDialsNoAddressThatTheHubNames(t *testing.T) {
+func TestClientDialsNoAddressFromHub(t *testing.T) {
 	h := newHub(t, "robot")
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -30,7 +30,7 @@ func twoEnds(t testing.TB, from, to *Client) (dialled, accepted net.Conn) {
 	return dialled, accepted
 }
 
-func TestAHostThatIsNotThereIsNamedAtOnce(t *testing.T) {
+func TestDialToMissingHostFailsAtOnce(t *testing.T) {
 	h := startHub(t, "robot", "pc")
 	robot := h.connectedClient("robot")
 	_, err := robot.Dial(await.Context(t), "pc")
@@ -39,9 +39,9 @@ func TestAHostThatIsNotThereIsNamedAtOnce(t *testing.T) {
 	}
 }
 
-// TestAWrongNumberEndsTheStream sends messages like a dishonest hub, which may publish to any
+// TestWrongMessageNumberEndsStream sends messages like a dishonest hub, which may publish to any
 // subject.
-func TestAWrongNumberEndsTheStream(t *testing.T) {
+func TestWrongMessageNumberEndsStream(t *testing.T) {
 	data := func(number uint64, text string) []byte {
 		return message{Number: number, Kind: kindData, Data: []byte(text)}.append(nil)
 	}
@@ -75,7 +75,7 @@ func TestAWrongNumberEndsTheStream(t *testing.T) {
 // forgedFrom returns the subject of messages from the other end to this host.
 func (c *Client) forgedFrom(other *session) string { return other.subject() }
 
-func TestMoreThanTheCreditEndsTheStream(t *testing.T) {
+func TestExceededCreditEndsStream(t *testing.T) {
 	h := startHub(t, "robot", "pc")
 	a, b := twoEnds(t, h.connectedClient("robot"), h.connectedClient("pc"))
 	for number := range uint64(2 * streamCredit / maxData) {
@@ -92,7 +92,7 @@ func TestMoreThanTheCreditEndsTheStream(t *testing.T) {
 	}
 }
 
-func TestStreamsOfStrangersAreBounded(t *testing.T) {
+func TestUnacceptedStreamsAreLimited(t *testing.T) {
 	h := startHub(t, "robot", "pc")
 	robot := h.connectedClient("robot")
 	for range 5 * maxBacklog {
@@ -118,7 +118,7 @@ func nuidText() string {
 	return string(b)
 }
 
-func TestTheEndOfAConnectionEndsADialThatWaits(t *testing.T) {
+func TestConnectionEndCancelsDial(t *testing.T) {
 	h := startHub(t, "robot", "pc")
 	robot := h.connectedClient("robot")
 	h.connectedClient("pc") // accepts no stream
@@ -139,7 +139,7 @@ func TestTheEndOfAConnectionEndsADialThatWaits(t *testing.T) {
 	}
 }
 
-func TestADialThatIsNotAcceptedSaysWhy(t *testing.T) {
+func TestUnacceptedDialReturnsReason(t *testing.T) {
 	h := startHub(t, "robot", "pc")
 	robot, pc := h.connectedClient("robot"), h.connectedClient("pc")
 	for range maxBacklog {
@@ -152,7 +152,7 @@ func TestADialThatIsNotAcceptedSaysWhy(t *testing.T) {
 }
 
 // The hub reads nothing. The window is full before the credit is used up.
-func TestADeadlineEndsAWriteThatTheHubDoesNotTake(t *testing.T) {
+func TestDeadlineEndsBlockedWrite(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, "robot", "pc")
 	p := h.proxy()

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -161,10 +163,7 @@ func (s *sessions) remove(c *session) {
 // endAll ends all streams. With a reason they are broken; without one they are closed as by Close.
 func (s *sessions) endAll(reason error) {
 	s.mu.Lock()
-	all := make([]*session, 0, len(s.open))
-	for _, c := range s.open {
-		all = append(all, c)
-	}
+	all := slices.Collect(maps.Values(s.open))
 	s.mu.Unlock()
 	for _, c := range all {
 		if reason == nil {

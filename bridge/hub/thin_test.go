@@ -176,9 +176,9 @@ func (f figure) judge(t *testing.T, what string, mean float64) {
 	}
 }
 
-// TestOneThinHopAddsLittle measures the imu on the robot's uplink, first without other channels,
+// TestOneSlowHopAddsLittleAge measures the imu on the robot's uplink, first without other channels,
 // then with a camera.
-func TestOneThinHopAddsLittle(t *testing.T) {
+func TestOneSlowHopAddsLittleAge(t *testing.T) {
 	s := startStage(t)
 	s.change("robot", "delay=10ms,rate=1mbit,queue=64KiB")
 	s.change("hub>robot", "delay=10ms")
@@ -197,7 +197,7 @@ func TestOneThinHopAddsLittle(t *testing.T) {
 	}
 }
 
-func TestBothHopsThinAddLittle(t *testing.T) {
+func TestTwoSlowHopsAddLittleAge(t *testing.T) {
 	s := startStage(t)
 	for _, target := range []string{"robot", "hub>pc"} {
 		s.change(target, "delay=5ms,rate=1mbit,queue=64KiB")

@@ -40,7 +40,6 @@ type window struct {
 type round struct {
 	Now       time.Duration
 	Took      time.Duration // time from the write to its acknowledgement
-	Wrote     int           // bytes of that write
 	Delivered int           // bytes acknowledged in that time
 	Limited   bool          // a write had to wait for the window
 }

@@ -18,10 +18,10 @@ func (p *path) round(w *window) {
 	size := float64(w.size)
 	took := max(p.trip+time.Duration(segment/p.rate*1e9), time.Duration(size/p.rate*1e9))
 	p.clock += took
-	w.take(round{Now: p.clock, Took: took, Wrote: segment, Delivered: int(min(size, p.rate*took.Seconds())), Limited: true})
+	w.take(round{Now: p.clock, Took: took, Delivered: int(min(size, p.rate*took.Seconds())), Limited: true})
 }
 
-func TestTheWindowFindsWhatAPathCarries(t *testing.T) {
+func TestWindowFindsPathCapacity(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		path path
@@ -45,7 +45,7 @@ func TestTheWindowFindsWhatAPathCarries(t *testing.T) {
 	}
 }
 
-func TestTheWindowFollowsThePath(t *testing.T) {
+func TestWindowFollowsPath(t *testing.T) {
 	p, w := path{rate: 12.5e6, trip: 20 * time.Millisecond}, newWindow()
 	for range 60 {
 		p.round(&w)
@@ -66,10 +66,10 @@ func TestTheWindowFollowsThePath(t *testing.T) {
 	}
 }
 
-func TestTheWindowStaysWhereNothingWaits(t *testing.T) {
+func TestWindowStaysWithoutQueue(t *testing.T) {
 	w := newWindow()
 	for i := range 100 {
-		w.take(round{Now: time.Duration(i) * 50 * time.Millisecond, Took: 20 * time.Millisecond, Wrote: 100, Delivered: 100})
+		w.take(round{Now: time.Duration(i) * 50 * time.Millisecond, Took: 20 * time.Millisecond, Delivered: 100})
 	}
 	if w.size != firstWindow {
 		t.Errorf("got a window of %d bytes, want %d as in the beginning", w.size, firstWindow)
@@ -77,7 +77,7 @@ func TestTheWindowStaysWhereNothingWaits(t *testing.T) {
 }
 
 // A channel that sends little does not show the capacity of the path.
-func TestWindowIsNotNarrowedByLittleTraffic(t *testing.T) {
+func TestLightTrafficDoesNotShrinkWindow(t *testing.T) {
 	w := newWindow()
 	const trip = 10 * time.Millisecond
 	for i := range 1000 {
@@ -85,7 +85,7 @@ func TestWindowIsNotNarrowedByLittleTraffic(t *testing.T) {
 		if i%10 == 9 {
 			took = 2 * trip // a delayed round
 		}
-		w.take(round{Now: time.Duration(i) * trip, Took: took, Wrote: 300, Delivered: 300})
+		w.take(round{Now: time.Duration(i) * trip, Took: took, Delivered: 300})
 	}
 	if w.least < trip || w.size < firstWindow {
 		t.Errorf("got a shortest round trip of %v and a window of %d bytes, want %v and %d", w.least, w.size, trip, firstWindow)
@@ -93,12 +93,12 @@ func TestWindowIsNotNarrowedByLittleTraffic(t *testing.T) {
 }
 
 // The traffic in a narrow window does not show the capacity of the path.
-func TestWindowThatIsTooNarrowWidens(t *testing.T) {
+func TestTooSmallWindowGrows(t *testing.T) {
 	w := newWindow()
 	w.size, w.rate = tightWindow, 280e3
 	const trip = 11 * time.Millisecond
 	for i := range 200 {
-		w.take(round{Now: time.Duration(i) * trip, Took: trip, Wrote: segment, Delivered: w.size - segment, Limited: true})
+		w.take(round{Now: time.Duration(i) * trip, Took: trip, Delivered: w.size - segment, Limited: true})
 	}
 	if w.size < 4*firstWindow {
 		t.Errorf("got a window of %d bytes where no queue was seen, want it to grow", w.size)

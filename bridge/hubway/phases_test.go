@@ -19,7 +19,7 @@ import (
 	"achbridge/wire"
 )
 
-func TestConsumerTakesEachListedTransitionAndNoOther(t *testing.T) {
+func TestConsumerTransitions(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	m := mirror.New(mirror.Config{Name: "imu", Log: log, Events: &status.Journal{Log: log}, Clock: mirror.Clock{Now: func() time.Duration { return 1 }}}, rule.QoS{}, nil)
 	key, clock, seq := seal.NewKey(), mirror.Reading{}, uint64(0)
@@ -58,7 +58,7 @@ func (farHub) NewData(*localach.Channel, func(uint64)) (stop func()) { return fu
 func (farHub) Send(wire.Message)                                     {}
 func (farHub) Host() string                                          { return "pc" }
 
-func TestPublisherTakesEachListedTransitionAndNoOther(t *testing.T) {
+func TestPublisherTransitions(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "bridge-test-")
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 )
 
 // A second in which little comes, for once, does not slow down those that follow.
-func TestRateOutlastsAJolt(t *testing.T) {
+func TestRateBoundOutlastsOneSlowSecond(t *testing.T) {
 	b := newBound(0)
 	second, received := time.Duration(0), uint64(0)
 	hear := func(got uint64, waiting bool) {
@@ -31,7 +31,7 @@ func TestRateOutlastsAJolt(t *testing.T) {
 	}
 }
 
-func TestReportThatCountsBackwardsBringsNoRate(t *testing.T) {
+func TestBackwardReportSetsNoRate(t *testing.T) {
 	b := newBound(0)
 	b.add(wire.Pulled{Received: 100}, 2*time.Second)
 	b.add(wire.Pulled{Received: 60}, 3*time.Second)

@@ -33,7 +33,7 @@ func TestEachFrameIsCountedOncePerSubscription(t *testing.T) {
 	}
 }
 
-func TestCountsTellSlotFromNewerFrame(t *testing.T) {
+func TestCountsSeparateRateLimitFromSuperseded(t *testing.T) {
 	var c counts
 	c.add(10, 20, 15, sent)
 	if want := (counts{by: [outcomes]uint64{sent: 1}, limited: 5, superseded: 4}); c != want {

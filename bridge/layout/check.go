@@ -11,8 +11,8 @@ import (
 // Limits of a layout.
 const (
 	maxDepth  = 16      // levels of nested structs
-	maxFields = 4096    // fields of all structs together; the same limit applies to words
-	maxName   = 63      // length of a name, unit or word, bytes
+	MaxFields = 4096    // fields of all structs together; the same limit applies to words
+	MaxName   = 63      // length of a name, unit or word, bytes
 	maxSize   = 1 << 30 // size of a frame, bytes
 	maxDims   = 8
 )
@@ -41,11 +41,11 @@ func (l *Layout) Check() []Problem {
 	c.tail(l)
 	c.open = l.Tail != ""
 	c.fields(nil, l.Fields, l.Size, 1)
-	if c.seen > maxFields {
-		c.add(nil, "%d fields: want at most %d", c.seen, maxFields)
+	if c.seen > MaxFields {
+		c.add(nil, "%d fields: want at most %d", c.seen, MaxFields)
 	}
-	if c.words > maxFields {
-		c.add(nil, "%d words of enumerations: want at most %d", c.words, maxFields)
+	if c.words > MaxFields {
+		c.add(nil, "%d words of enumerations: want at most %d", c.words, MaxFields)
 	}
 	return c.problems
 }
@@ -62,8 +62,8 @@ func (c *checker) add(path []int, format string, args ...any) {
 
 // Printable returns why a name, unit or word may not be displayed, "" if it may.
 func Printable(text string) string {
-	if len(text) > maxName {
-		return fmt.Sprintf("longer than %d bytes", maxName)
+	if len(text) > MaxName {
+		return fmt.Sprintf("longer than %d bytes", MaxName)
 	}
 	for _, r := range text {
 		if r < ' ' || r > '~' || strings.ContainsRune(forbidden, r) {
@@ -86,7 +86,7 @@ func (c *checker) name(path []int, what, text string) {
 
 func (c *checker) label(path []int, what, text string) {
 	if why := Printable(text); why != "" {
-		c.add(path, "%s %s %s", what, strconv.QuoteToASCII(text[:min(len(text), maxName)]), why)
+		c.add(path, "%s %s %s", what, strconv.QuoteToASCII(text[:min(len(text), MaxName)]), why)
 	}
 }
 
@@ -132,7 +132,7 @@ func (c *checker) fields(path []int, fields []Field, size, depth int) {
 	names := map[string]bool{}
 	var taken []span
 	for i := range fields {
-		if c.seen++; c.seen > maxFields {
+		if c.seen++; c.seen > MaxFields {
 			return
 		}
 		f, at := &fields[i], append(slices.Clone(path), i)

@@ -136,7 +136,7 @@ func TestHostileLayoutsAreRefused(t *testing.T) {
 	}
 }
 
-func TestGoodLayoutsAtTheLimits(t *testing.T) {
+func TestLayoutsAtTheLimitsAreAccepted(t *testing.T) {
 	for _, l := range []Layout{
 		{Name: "t", Size: 4096, Fields: many(4096)},
 		{Name: "t", Size: 1, Fields: nested(15)},
@@ -168,7 +168,7 @@ func shown(v Value) string {
 	return v.Text()
 }
 
-func TestValuesAreThoseOfTheBytes(t *testing.T) {
+func TestDecodedValuesMatchBytes(t *testing.T) {
 	frame := make([]byte, 32)
 	for i := range frame {
 		frame[i] = byte(0xf0 + i)
@@ -215,7 +215,7 @@ func TestValuesAreThoseOfTheBytes(t *testing.T) {
 	}
 }
 
-func TestFrameOfAnotherSizeIsNotDecoded(t *testing.T) {
+func TestFrameOfWrongSizeIsNotDecoded(t *testing.T) {
 	fixed := Layout{Name: "t", Size: 4, Fields: many(4)}
 	rest := Layout{Name: "t", Size: 8, Fields: []Field{{Name: "n", Type: Int16}, {Name: "x", Type: Uint16, Offset: 4}}, Tail: "x"}
 	counted := rest
@@ -277,7 +277,7 @@ func FuzzLayout(f *testing.F) {
 }
 
 // What JSON cannot write as a number is none, also if an integer has a scale without measure.
-func TestNumberBeyondAllMeasureIsNone(t *testing.T) {
+func TestValueBeyondJSONRangeIsNoNumber(t *testing.T) {
 	l := &Layout{Name: "t", Size: 2, Fields: []Field{{Name: "small", Type: Uint8, Scale: math.MaxFloat64}, {Name: "large", Type: Uint8, Offset: 1, Scale: math.MaxFloat64}}}
 	v, err := l.Decode([]byte{1, 2})
 	if err != nil {

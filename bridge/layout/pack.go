@@ -29,7 +29,7 @@ func decodingMode() cbor.DecMode {
 	mode, err := cbor.DecOptions{
 		DupMapKey:        cbor.DupMapKeyEnforcedAPF,
 		MaxNestedLevels:  2*maxDepth + 4,
-		MaxArrayElements: maxFields,
+		MaxArrayElements: MaxFields,
 		MaxMapPairs:      16,
 		IndefLength:      cbor.IndefLengthForbidden,
 		TagsMd:           cbor.TagsForbidden,

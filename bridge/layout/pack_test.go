@@ -24,7 +24,7 @@ func arm() Layout {
 	}}
 }
 
-func TestPackedLayoutIsTheSame(t *testing.T) {
+func TestPackedLayoutRoundTrip(t *testing.T) {
 	deepest := Layout{Name: "t", Size: 1, Fields: nested(15)}
 	fields := deepest.Fields
 	for fields[0].Fields != nil {
@@ -47,7 +47,7 @@ func TestPackedLayoutIsTheSame(t *testing.T) {
 }
 
 // Hosts of different versions have to agree about these bytes.
-func TestLayoutIsPackedAsEver(t *testing.T) {
+func TestPackedLayoutBytesAreStable(t *testing.T) {
 	l := Layout{Name: "imu", Size: 24, Fields: []Field{{Name: "gyro", Type: Double, Count: []int{3}, Unit: "rad/s", Scale: 0.5}}}
 	packed, err := l.Pack()
 	if err != nil {
@@ -107,7 +107,7 @@ func TestHostilePackedLayoutsAreRefused(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		_, err = Unpack(packed)
-		if err == nil || !strings.Contains(err.Error(), c.want) || Printable(strings.Map(dropQuotes, err.Error()[:min(len(err.Error()), maxName)])) != "" {
+		if err == nil || !strings.Contains(err.Error(), c.want) || Printable(strings.Map(dropQuotes, err.Error()[:min(len(err.Error()), MaxName)])) != "" {
 			t.Errorf("%s: got %v, want %q in plain text", c.name, err, c.want)
 		}
 	}

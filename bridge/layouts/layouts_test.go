@@ -44,7 +44,7 @@ func (p *peer) ask(channel string) (id uint32) {
 	return uint32(len(p.asked))
 }
 
-func TestRequestsAreBoundedAndSentSlowly(t *testing.T) {
+func TestRequestsAreLimitedAndPaced(t *testing.T) {
 	var p peer
 	r := NewRequests(new(Cache), p.ask)
 	now := time.Unix(0, 0)
@@ -75,7 +75,7 @@ func TestRequestsAreBoundedAndSentSlowly(t *testing.T) {
 	}
 }
 
-func TestRequestEndsInEachWay(t *testing.T) {
+func TestRequestOutcomes(t *testing.T) {
 	good, err := (&layout.Layout{Name: "imu", Size: 8, Fields: []layout.Field{{Name: "x", Type: layout.Bytes, Size: 8}}}).Pack()
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestRequestEndsInEachWay(t *testing.T) {
 	}
 }
 
-func TestAnswersToAPeerAreBounded(t *testing.T) {
+func TestRepliesToPeerAreLimited(t *testing.T) {
 	a, now := NewAnswerLimit(), time.Unix(0, 0)
 	sent := 0
 	for ; a.Allows(now); sent++ {
@@ -137,7 +137,7 @@ func TestAnswersToAPeerAreBounded(t *testing.T) {
 	}
 }
 
-func TestMismatchCountsTheTail(t *testing.T) {
+func TestMismatchChecksTailLength(t *testing.T) {
 	kind := layout.Layout{Name: "scan", Size: 4, Fields: []layout.Field{
 		{Name: "n", Type: layout.Uint32}, {Name: "x", Type: layout.Uint32, Offset: 4},
 	}, Tail: "x", Counter: "n"}

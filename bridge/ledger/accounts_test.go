@@ -15,7 +15,7 @@ func numbered() (a Accounts) {
 	return a
 }
 
-func TestNoCounterIsForgotten(t *testing.T) {
+func TestEveryCounterIsIncluded(t *testing.T) {
 	a := numbered()
 	if v := reflect.ValueOf(a); v.NumField() != len(a.each()) {
 		t.Fatalf("there are %d counters, and each returns %d", v.NumField(), len(a.each()))
@@ -41,7 +41,7 @@ func TestNoCounterIsForgotten(t *testing.T) {
 	}
 }
 
-func TestAccountThatBeganAnewGrowsFromNothing(t *testing.T) {
+func TestResetCountersGrowFromZero(t *testing.T) {
 	before := Accounts{Offered: 10, Delivered: 8, Lost: 2}
 	for _, c := range []struct{ now, want Accounts }{
 		{Accounts{Offered: 15, Delivered: 13, Lost: 1, InFlight: 1}, Accounts{Offered: 5, Delivered: 5}},
@@ -54,8 +54,8 @@ func TestAccountThatBeganAnewGrowsFromNothing(t *testing.T) {
 }
 
 // The network delayed a frame until the origin had counted it as lost; then the frame arrived. No other frame
-// was put. See TestLedger/sparse_on_a_bad_link.
-func TestAccountCountsAFrameThatWasGivenUpAndCameOnce(t *testing.T) {
+// was put. See TestFrameCountersAddUp/sparse_on_a_bad_link.
+func TestLostThenReceivedFrameIsCountedOnce(t *testing.T) {
 	told := Accounts{Offered: 171, Delivered: 150, Expired: 3, Lost: 18}
 	for _, c := range []struct {
 		name  string

@@ -4,7 +4,7 @@ import "testing"
 
 // All offered frames have an outcome. This holds even if the ring was read late, or if the mirror was removed
 // and gets its old frames again.
-func TestAccountOfEveryAddsUp(t *testing.T) {
+func TestModeEveryCountersAddUp(t *testing.T) {
 	check := func(b *Book, newest, offered, overflow uint64) {
 		t.Helper()
 		a := b.Accounts(newest)

@@ -79,7 +79,7 @@ func TestChannelAboveTheLimitIsOmittedUntilThereIsRoom(t *testing.T) {
 	}
 }
 
-func TestFactsDecideWhetherAChannelIsOffered(t *testing.T) {
+func TestFactsDecideIfChannelIsOffered(t *testing.T) {
 	mirrorTag := localach.Tag{Node: [16]byte{1}, Channel: 2}
 	for _, c := range []struct {
 		what   string
@@ -107,7 +107,7 @@ func TestFactsDecideWhetherAChannelIsOffered(t *testing.T) {
 	}
 }
 
-func TestUpdateClosesOnlyAChannelThatWasReplaced(t *testing.T) {
+func TestUpdateClosesOnlyReplacedChannel(t *testing.T) {
 	tt := newTestTable(t, 1)
 	tt.create("imu", localach.Tag{})
 	if !tt.Update("imu") || tt.Update("imu") || len(tt.closing) != 0 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWrongOrderOfLocksIsFound(t *testing.T) {
+func TestWrongLockOrderIsDetected(t *testing.T) {
 	locksTaken.Store(0) // the next thousand operations are checked
 	var m Mutex[Mirror]
 	var l Mutex[Link]

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestLimitCountsWhatItKeepsBack(t *testing.T) {
+func TestLimitCountsSuppressedLines(t *testing.T) {
 	l := Limit{Period: time.Minute}
 	if _, ok := l.Due(0); ok {
 		t.Error("due without a cause")
@@ -20,7 +20,7 @@ func TestLimitCountsWhatItKeepsBack(t *testing.T) {
 	}
 }
 
-func TestLimitLetsABurstThroughAtOnce(t *testing.T) {
+func TestLimitPassesBurstAtOnce(t *testing.T) {
 	l := Limit{Burst: 3, Period: time.Second}
 	lines := func(causes int, now time.Duration) (n int) {
 		for range causes {

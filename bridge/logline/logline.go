@@ -60,12 +60,10 @@ func (w *Writer) Flush(limit time.Duration) bool {
 	if empty == nil {
 		return true
 	}
-	t := time.NewTimer(limit)
-	defer t.Stop()
 	select {
 	case <-empty:
 		return true
-	case <-t.C:
+	case <-time.After(limit):
 		return false
 	}
 }

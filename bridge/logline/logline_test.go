@@ -25,7 +25,7 @@ func (g *gate) Write(p []byte) (int, error) {
 	return g.text.Write(p)
 }
 
-func TestLinesComeInOrder(t *testing.T) {
+func TestLinesAreWrittenInOrder(t *testing.T) {
 	g := &gate{open: make(chan struct{})}
 	close(g.open)
 	w := New(g)
@@ -43,7 +43,7 @@ func TestLinesComeInOrder(t *testing.T) {
 	}
 }
 
-func TestReaderThatStandsStillHoldsUpNobody(t *testing.T) {
+func TestStalledReaderDoesNotBlockWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
 		w := New(g)
@@ -73,7 +73,7 @@ func TestReaderThatStandsStillHoldsUpNobody(t *testing.T) {
 	})
 }
 
-func TestGapIsToldWhereItIs(t *testing.T) {
+func TestGapIsReportedInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
 		w := New(g)
@@ -89,7 +89,7 @@ func TestGapIsToldWhereItIs(t *testing.T) {
 	})
 }
 
-func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
+func TestUnwritableLinesAreCounted(t *testing.T) {
 	g := &gate{open: make(chan struct{}), gone: true}
 	close(g.open)
 	w := New(g)

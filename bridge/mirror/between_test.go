@@ -12,7 +12,7 @@ import (
 
 // A large frame takes milliseconds to decompress. Meanwhile the origin's channel is created again, and the new
 // epoch is subscribed to.
-func TestFrameOfAnEarlierLifeIsNotTakenForOneOfThisLife(t *testing.T) {
+func TestFrameOfFormerEpochIsNotTakenForNewEpoch(t *testing.T) {
 	for _, earlier := range []uint64{1, 1000} {
 		dir := testDir(t)
 		m := testMirror(t, dir, "m")
@@ -30,7 +30,7 @@ func TestFrameOfAnEarlierLifeIsNotTakenForOneOfThisLife(t *testing.T) {
 
 // A record of mode every is decompressed while the mirror becomes a command mirror of the same epoch. The record
 // may be as old as the ring is long.
-func TestFrameOfAnEndedStreamIsNotPut(t *testing.T) {
+func TestFrameOfEndedStreamIsNotPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	was, is := &Feed{Epoch: 1}, &Feed{Epoch: 1}
@@ -47,7 +47,7 @@ func TestFrameOfAnEndedStreamIsNotPut(t *testing.T) {
 }
 
 // A command past its budget is not put, whether it arrives as a datagram or over a stream.
-func TestNoOldCommandComesOverAStream(t *testing.T) {
+func TestLateCommandOverStreamIsNotPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.expect(1, rule.QoS{Class: rule.Command, Budget: 50 * time.Millisecond})
@@ -65,7 +65,7 @@ func TestNoOldCommandComesOverAStream(t *testing.T) {
 }
 
 // Frames arrive over a stream in order and only once, unless the origin is faulty.
-func TestMirrorOfModeEveryNeverGoesBack(t *testing.T) {
+func TestModeEveryMirrorPutsOnlyNewerFrames(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.expect(1, rule.QoS{Mode: rule.Every})
@@ -97,7 +97,7 @@ func TestMirrorOfModeEveryNeverGoesBack(t *testing.T) {
 
 // A new subscription has no record of earlier frames. The number in the mirror's tag shows which frame its file
 // holds.
-func TestFrameThatTheFileHoldsIsNotPutAgain(t *testing.T) {
+func TestFrameInFileIsNotPutAgain(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.Put(came(7, frame(7, 64)))
@@ -114,7 +114,7 @@ func TestFrameThatTheFileHoldsIsNotPutAgain(t *testing.T) {
 }
 
 // An older frame arrives late, while a newer one waits for the mirror's lock.
-func TestFrameThatWaitsForTheLockIsNotOvertakenByAnOlderOne(t *testing.T) {
+func TestOlderFrameDoesNotReplaceWaitingFrame(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.Put(came(1, frame(1, 64)))
@@ -130,7 +130,7 @@ func TestFrameThatWaitsForTheLockIsNotOvertakenByAnOlderOne(t *testing.T) {
 
 // The frame arrives before the peer's clock is known. The clock that becomes known is that of another
 // incarnation of the peer's daemon.
-func TestAgeIsNotToldByTheClockOfAnotherDaemon(t *testing.T) {
+func TestAgeIgnoresClockOfOtherIncarnation(t *testing.T) {
 	for what, c := range map[string]struct {
 		run  uint64
 		told bool
@@ -150,7 +150,7 @@ func TestAgeIsNotToldByTheClockOfAnotherDaemon(t *testing.T) {
 
 // The file was replaced, so that the mirror subscribed without a frame. Yet it knows a frame of this epoch newer
 // than the newest one that the origin reports.
-func TestMirrorWithANewFileNoticesAnotherLife(t *testing.T) {
+func TestMirrorWithNewFileDetectsOriginReset(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.Put(came(5, frame(5, 64)))
@@ -171,7 +171,7 @@ func TestMirrorWithANewFileNoticesAnotherLife(t *testing.T) {
 
 // A writer is not replaced before its safe frame was put. Otherwise the safe frame would appear among the
 // commands of the next writer.
-func TestWriterWhoseSafeFrameIsOwedIsNotLostYet(t *testing.T) {
+func TestWriterIsNotLostBeforeSafeFrame(t *testing.T) {
 	m := testMirror(t, testDir(t), "goal")
 	m.qos = rule.QoS{Class: rule.Command, Deadline: time.Second, OnStale: rule.OnStale{File: "stop", Frame: "stop"}}
 	for _, c := range []struct {
@@ -187,7 +187,7 @@ func TestWriterWhoseSafeFrameIsOwedIsNotLostYet(t *testing.T) {
 
 // The file was replaced in mode newest, and then the mode became every: the new file lacks the newest frame, but
 // no older one.
-func TestStreamIntoANewFileBeginsWithTheFrameThatItLacks(t *testing.T) {
+func TestStreamIntoNewFileStartsWithMissingFrame(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.Put(came(5, frame(5, 64)))
@@ -209,7 +209,7 @@ func TestStreamIntoANewFileBeginsWithTheFrameThatItLacks(t *testing.T) {
 }
 
 // An old command must not be requested again.
-func TestNobodyAsksForACommandThatCameLate(t *testing.T) {
+func TestLateCommandIsNotRequestedAgain(t *testing.T) {
 	for _, class := range []rule.Class{rule.State, rule.Command} {
 		m := testMirror(t, testDir(t), "m")
 		m.qos = rule.QoS{Class: class, Budget: 50 * time.Millisecond, Late: rule.LateDrop}

@@ -9,7 +9,7 @@ import (
 
 // Each case is a frame that is captured at 0 and arrives at age by our clock, with a budget of 100 ms. The
 // peer's clock is known to ± uncertainty.
-func TestLateIsJudgedByWhatIsKnownOfTheClock(t *testing.T) {
+func TestLatenessRespectsClockUncertainty(t *testing.T) {
 	for _, c := range []struct {
 		class            rule.Class
 		age, uncertainty time.Duration

@@ -33,7 +33,7 @@ func metasIn(t *testing.T, dir localach.Dir, name string) (list []status.Meta) {
 	}
 }
 
-func TestCompanionWhoseLockIsTakenHoldsUpNoPut(t *testing.T) {
+func TestLockedMetadataChannelDelaysNoPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	if err := m.accompany(rule.QoS{Meta: true}); err != nil {
@@ -57,7 +57,7 @@ func TestCompanionWhoseLockIsTakenHoldsUpNoPut(t *testing.T) {
 	})
 }
 
-func TestCompanionThatIsDamagedOrRemovedIsMadeAnew(t *testing.T) {
+func TestDamagedMetadataChannelIsRecreated(t *testing.T) {
 	for what, harm := range map[string]func(t *testing.T, dir localach.Dir){
 		"dirty":   func(t *testing.T, dir localach.Dir) { damage.MakeDirty(t, dir, "m.meta") },
 		"removed": func(t *testing.T, dir localach.Dir) { _ = dir.Unlink("m.meta") },
@@ -80,7 +80,7 @@ func TestCompanionThatIsDamagedOrRemovedIsMadeAnew(t *testing.T) {
 }
 
 // The old file is made CORRUPT in another goroutine, since that takes a while.
-func TestOpeningAMirrorDoesNotWaitForTheEndOfADamagedCompanion(t *testing.T) {
+func TestOpenDoesNotWaitForDamagedMetadataChannel(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	if err := m.accompany(rule.QoS{Meta: true}); err != nil {

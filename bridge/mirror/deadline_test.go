@@ -11,7 +11,7 @@ import (
 )
 
 // A process holds the mirror's lock for a moment while the mirror closes.
-func TestEndOfACommandMirrorWaitsForNobody(t *testing.T) {
+func TestCommandMirrorClosesWhileLockIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := testDir(t)
 		m := testMirror(t, dir, "goal")
@@ -41,7 +41,7 @@ func TestEndOfACommandMirrorWaitsForNobody(t *testing.T) {
 }
 
 // The origin may be an older or a hostile one: its flags cannot make a late command be put.
-func TestMirrorPutsNoOldCommandWhateverItsOriginSays(t *testing.T) {
+func TestLateCommandIsNotPutDespiteOriginFlags(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "goal")
 	m.qos = rule.QoS{Class: rule.Command, Budget: 50 * time.Millisecond}
@@ -65,7 +65,7 @@ func TestMirrorPutsNoOldCommandWhateverItsOriginSays(t *testing.T) {
 }
 
 // The lock of the robot's channel is taken when a command arrives.
-func TestCommandThatWaitedForTheLockIsNotPutAfterTheRobotWasSuspended(t *testing.T) {
+func TestWaitingCommandIsNotPutAfterSuspend(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "goal")
 	var slept atomic.Int64

@@ -17,7 +17,7 @@ var phaseSteps = map[phase]func(*Mirror){
 	closed:  func(m *Mirror) { m.Close(func() {}) },
 }
 
-func TestMirrorTakesEachListedTransitionAndNoOther(t *testing.T) {
+func TestMirrorTransitions(t *testing.T) {
 	for from, reach := range phaseSteps {
 		for to, step := range phaseSteps {
 			m := testMirror(t, testDir(t), "m")
@@ -34,7 +34,7 @@ func TestMirrorTakesEachListedTransitionAndNoOther(t *testing.T) {
 	}
 }
 
-func TestClosedMirrorPutsNoFrameAndTakesNoReason(t *testing.T) {
+func TestClosedMirrorIgnoresFramesAndRefusals(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	phaseSteps[closed](m)
@@ -47,7 +47,7 @@ func TestClosedMirrorPutsNoFrameAndTakesNoReason(t *testing.T) {
 	}
 }
 
-func TestDeadlineTakesEachListedTransitionAndNoOther(t *testing.T) {
+func TestDeadlineTransitions(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
 	m.qos = rule.QoS{Deadline: 100 * time.Millisecond}
 	v := &m.vigil

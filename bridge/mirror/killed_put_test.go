@@ -29,7 +29,7 @@ const seqStep = 10
 // The recorded frame is the newest in the file, wherever in a put the daemon is killed. An older record would
 // put a frame twice, a newer one would lose a frame. Our own file has a tag; an adopted one has a put record.
 // The kernel kills the process in the given system call.
-func TestMirrorRemembersWhatItHoldsWhereverAPutIsKilled(t *testing.T) {
+func TestRecordedFrameIsNewestAfterKilledPut(t *testing.T) {
 	for name, c := range map[string]struct {
 		op      int
 		put     bool

@@ -47,7 +47,7 @@ func TestLateFrameIsPutIfItIsTheNewest(t *testing.T) {
 }
 
 // Only late frames arrive, then one in time, then late ones again.
-func TestMirrorThatGetsOnlyLateFramesSaysSo(t *testing.T) {
+func TestMirrorWithOnlyLateFramesIsLate(t *testing.T) {
 	for _, late := range []rule.Late{rule.LateNewest, rule.LateDrop} {
 		m := testMirror(t, testDir(t), "m")
 		m.qos.Late, m.health.phase = late, live
@@ -80,7 +80,7 @@ func TestMirrorThatGetsOnlyLateFramesSaysSo(t *testing.T) {
 	}
 }
 
-func TestOtherBudgetForgetsWhatTheFormerOneCalledLate(t *testing.T) {
+func TestChangedBudgetResetsLateness(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
 	m.health.phase = live
 	m.Put(arrival(1, time.Minute, 120*milli))
@@ -93,7 +93,7 @@ func TestOtherBudgetForgetsWhatTheFormerOneCalledLate(t *testing.T) {
 
 // A frame arrives every 20 ms, 5 ms past a budget of 100 ms. Judged only by its age, the mirror would be over
 // its budget a fourth of the time.
-func TestMirrorThatGetsOnlyLateFramesIsOverItsBudgetAllTheTime(t *testing.T) {
+func TestMirrorWithOnlyLateFramesIsOverBudget(t *testing.T) {
 	const period = 20 * milli
 	for _, c := range []struct {
 		qos         rule.QoS

@@ -94,7 +94,7 @@ func eventually(t testing.TB, what string, limit time.Duration, ok func() bool) 
 
 // The lock word names a thread that exists. This simulates a process that stopped while it held the mirror's
 // lock.
-func TestMirrorWhoseLockIsTakenHoldsUpNobody(t *testing.T) {
+func TestLockedMirrorDelaysNoOther(t *testing.T) {
 	dir := testDir(t)
 	stuck, other := testMirror(t, dir, "stuck"), testMirror(t, dir, "other")
 	damage.TakeLock(t, dir, "stuck")
@@ -117,7 +117,7 @@ func TestMirrorWhoseLockIsTakenHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestFrameThatOvertakesTheOriginsWordIsNoSignOfAnotherLife(t *testing.T) {
+func TestFrameBeforeSubscribedReplyIsNoOriginReset(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
 	have, _ := m.expect(1, rule.QoS{})
 	m.Put(came(11, frame(11, 64)))
@@ -129,7 +129,7 @@ func TestFrameThatOvertakesTheOriginsWordIsNoSignOfAnotherLife(t *testing.T) {
 	}
 }
 
-func TestFrameThatWaitsForTheLockIsNotReportedAsPut(t *testing.T) {
+func TestWaitingFrameIsNotReportedAsPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.Put(came(1, frame(1, 64)))
@@ -142,7 +142,7 @@ func TestFrameThatWaitsForTheLockIsNotReportedAsPut(t *testing.T) {
 	eventually(t, "the frame that waited", time.Second, func() bool { return m.Status(0, Reading{}, "").Seq == 2 })
 }
 
-func TestFailureIsForgottenWithTheNextGoodPut(t *testing.T) {
+func TestSuccessfulPutClearsFailure(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	damage.MakeDirty(t, dir, "m")
@@ -167,7 +167,7 @@ func lastPut(t *testing.T, dir localach.Dir, name string) uint64 {
 	return ch.LastSeq()
 }
 
-func TestLocalReadersKilledWhileTheyWaitStallNoMirror(t *testing.T) {
+func TestKilledLocalReadersDoNotStallMirror(t *testing.T) {
 	peer := cPeer(t)
 	dir := testDir(t)
 	m, other := testMirror(t, dir, "m"), testMirror(t, dir, "other")

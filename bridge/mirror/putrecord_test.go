@@ -69,7 +69,7 @@ func anothersChannel(t *testing.T, dir localach.Dir, name string) *localach.Chan
 	return ch
 }
 
-func TestPutRecordTellsWhatTheChannelHolds(t *testing.T) {
+func TestPutRecordNamesNewestFrame(t *testing.T) {
 	tag := localach.Tag{Node: [16]byte{1}, Channel: 2, Epoch: 3, Seq: 10}
 	foreign := func(ch *localach.Channel) {
 		w := ch.Writer()
@@ -111,7 +111,7 @@ func TestPutRecordTellsWhatTheChannelHolds(t *testing.T) {
 	}
 }
 
-func TestPutRecordForgetsAFileThatIsNotTheSame(t *testing.T) {
+func TestPutRecordOfOtherFileIsIgnored(t *testing.T) {
 	tag := localach.Tag{Node: [16]byte{1}, Channel: 2, Epoch: 3, Seq: 10}
 	for what, change := range map[string]func(dir localach.Dir){
 		"made anew": func(dir localach.Dir) {
@@ -157,7 +157,7 @@ func TestPutRecordForgetsAFileThatIsNotTheSame(t *testing.T) {
 
 // The mirror noticed that the channel was initialised again. The channel has more frames than before when the
 // mirror opens it again.
-func TestAdoptedChannelThatWasInitialisedAgainIsBegunAnew(t *testing.T) {
+func TestReinitializedAdoptedChannelHasNoRecord(t *testing.T) {
 	dir := testDir(t)
 	anothersChannel(t, dir, "goal")
 	m := adoptedMirror(t, dir, "goal")
@@ -181,7 +181,7 @@ func TestAdoptedChannelThatWasInitialisedAgainIsBegunAnew(t *testing.T) {
 // lastSeqWord is the offset of last_seq in a channel's header: its last word.
 const lastSeqWord = 312
 
-func TestPutRecordIsNeitherBlockedNorReplacedByFilesOfOthers(t *testing.T) {
+func TestPutRecordIgnoresFilesOfOtherUsers(t *testing.T) {
 	dir, elsewhere := testDir(t), testDir(t)
 	path := func(name string) string { return filepath.Join(string(dir), recordPrefix+name) }
 	ch := anothersChannel(t, dir, "goal")
@@ -240,7 +240,7 @@ func TestPutRecordIsNeitherBlockedNorReplacedByFilesOfOthers(t *testing.T) {
 }
 
 // Without a record a frame might be put twice, so no frame is put at all.
-func TestAdoptedChannelWithoutARecordIsNotWritten(t *testing.T) {
+func TestAdoptedChannelWithoutRecordIsNotWritten(t *testing.T) {
 	dir := testDir(t)
 	anothersChannel(t, dir, "goal")
 	if os.Geteuid() == 0 { // permissions do not restrict root
@@ -264,7 +264,7 @@ func TestAdoptedChannelWithoutARecordIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestNotingAPutAllocatesNothing(t *testing.T) {
+func TestPutRecordNoteAllocatesNothing(t *testing.T) {
 	dir := testDir(t)
 	ch := anothersChannel(t, dir, "goal")
 	m := adoptedMirror(t, dir, "goal")
@@ -283,7 +283,7 @@ func TestNotingAPutAllocatesNothing(t *testing.T) {
 }
 
 // The waiting put may fail, and another program may put a frame.
-func TestFrameThatWaitsForTheLockIsNotRemembered(t *testing.T) {
+func TestWaitingFrameIsNotRecorded(t *testing.T) {
 	for _, adopted := range []bool{false, true} {
 		dir := testDir(t)
 		if adopted {
@@ -312,7 +312,7 @@ func TestFrameThatWaitsForTheLockIsNotRemembered(t *testing.T) {
 }
 
 // If a daemon was killed before it put the safe frame into an adopted channel, the next daemon puts it.
-func TestSafeFrameIsOwedToAnAdoptedChannelAfterARestart(t *testing.T) {
+func TestSafeFrameIsDueInAdoptedChannelAfterRestart(t *testing.T) {
 	dir := testDir(t)
 	ch := anothersChannel(t, dir, "goal")
 	qos := rule.QoS{Class: rule.Command, Deadline: time.Second, OnStale: rule.OnStale{File: "stop", Frame: "stop"}}

@@ -27,7 +27,7 @@ func strictMirror(t *testing.T) *Mirror {
 	return m
 }
 
-func TestLateFramesThatOvertakeEachOtherAreCountedOnce(t *testing.T) {
+func TestReorderedLateFramesAreCountedOnce(t *testing.T) {
 	m := strictMirror(t)
 	m.Put(lateFor(2, false))
 	m.Put(lateFor(1, false))
@@ -37,7 +37,7 @@ func TestLateFramesThatOvertakeEachOtherAreCountedOnce(t *testing.T) {
 	}
 }
 
-func TestOlderFrameInTimeDoesNotPayTheDebt(t *testing.T) {
+func TestOlderFrameDoesNotReplaceLastValue(t *testing.T) {
 	m := strictMirror(t)
 	m.Put(lateFor(2, false))
 	m.Put(came(1, frame(1, 64)))
@@ -50,7 +50,7 @@ func TestOlderFrameInTimeDoesNotPayTheDebt(t *testing.T) {
 	}
 }
 
-func TestStrayFrameThatComesTwiceIsCountedOnce(t *testing.T) {
+func TestDuplicateStrayFrameIsCountedOnce(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
 	stray := came(1, frame(1, 64))
 	stray.Epoch = 9
@@ -61,7 +61,7 @@ func TestStrayFrameThatComesTwiceIsCountedOnce(t *testing.T) {
 	}
 }
 
-func TestFrameThatWaitsForTheLockWhenTheLinkEndsIsCountedOnce(t *testing.T) {
+func TestWaitingFrameAtLinkEndIsCountedOnce(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	damage.TakeLock(t, dir, "m")
@@ -78,7 +78,7 @@ func TestFrameThatWaitsForTheLockWhenTheLinkEndsIsCountedOnce(t *testing.T) {
 }
 
 // The origin retransmits a late frame before it receives the counters that show its delivery.
-func TestDebtThatIsPaidBeforeTheOriginHearsOfItIsCountedOnce(t *testing.T) {
+func TestRetransmittedLastValueIsCountedOnce(t *testing.T) {
 	m := strictMirror(t)
 	m.Put(lateFor(1, false))
 	m.Hear(wire.Account{Offered: 1, Delivered: 1})
@@ -90,7 +90,7 @@ func TestDebtThatIsPaidBeforeTheOriginHearsOfItIsCountedOnce(t *testing.T) {
 }
 
 // Counters reported by an origin cannot make the mirror's counters inconsistent.
-func TestMirrorsAccountAddsUpWhateverItsOriginTells(t *testing.T) {
+func TestForgedOriginCountersDoNotBreakSums(t *testing.T) {
 	for name, told := range map[string]ledger.Accounts{
 		"a count near 2^64":   {Offered: 10, Delivered: math.MaxUint64 - 1},
 		"a sum that wraps":    {Offered: 10, Delivered: 1 << 63, Lost: 1 << 63, Late: 3},

@@ -9,7 +9,7 @@ import (
 
 // A frame may overtake the origin's Subscribed reply, so it creates the file. If another channel took the name
 // meanwhile, the frame is only refused.
-func TestFileOfAMirrorIsMadeByWhatComesFirst(t *testing.T) {
+func TestFirstFrameCreatesMirrorFile(t *testing.T) {
 	dir := testDir(t)
 	m := plannedMirror(t, dir, "m")
 	m.expect(1, rule.QoS{})
@@ -33,7 +33,7 @@ func TestFileOfAMirrorIsMadeByWhatComesFirst(t *testing.T) {
 	}
 }
 
-func TestMirrorWaitsForTheOriginsWordWithoutAFile(t *testing.T) {
+func TestMirrorHasNoFileBeforeOriginReplies(t *testing.T) {
 	m := plannedMirror(t, testDir(t), "m")
 	if _, owed, err := m.Look(); owed || err != nil {
 		t.Errorf("got %v, %v, want nothing to mend", owed, err)

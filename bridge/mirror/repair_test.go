@@ -13,7 +13,7 @@ import (
 	"achbridge/localach/damage"
 )
 
-func TestChannelThatTookTheMirrorsNameIsNotReplaced(t *testing.T) {
+func TestForeignChannelWithMirrorNameIsNotReplaced(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.Put(came(1, frame(1, 64)))
@@ -39,7 +39,7 @@ func TestChannelThatTookTheMirrorsNameIsNotReplaced(t *testing.T) {
 	}
 }
 
-func TestFrameThatOutgrewTheFileWhileItWaitedIsPut(t *testing.T) {
+func TestWaitingFrameAboveFileSizeIsPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	damage.TakeLock(t, dir, "m")
@@ -48,7 +48,7 @@ func TestFrameThatOutgrewTheFileWhileItWaitedIsPut(t *testing.T) {
 	eventually(t, "the large frame", time.Second, func() bool { return newestSeq(t, dir, "m") == 2 })
 }
 
-func TestReplacedMirrorNeverGoesBack(t *testing.T) {
+func TestReplacedMirrorFileRejectsOlderFrames(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.Put(came(7, frame(7, 64)))
@@ -67,7 +67,7 @@ func TestReplacedMirrorNeverGoesBack(t *testing.T) {
 }
 
 // No frame of a log is put twice, not even into a new file: readers of the mirror have read it in the old one.
-func TestNewFileOfModeEveryGoesOnWhereTheOldOneEnded(t *testing.T) {
+func TestModeEveryContinuesInNewFile(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.expect(1, rule.QoS{Mode: rule.Every})
@@ -105,7 +105,7 @@ func TestNewFileOfModeEveryGoesOnWhereTheOldOneEnded(t *testing.T) {
 }
 
 // The operator may have changed the permissions of a mirror's file while it was in use.
-func TestNewFileIsOpenToWhomTheOldOneWas(t *testing.T) {
+func TestNewFileKeepsPermissions(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	group := os.Getegid()

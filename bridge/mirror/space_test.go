@@ -7,7 +7,7 @@ import (
 	"achbridge/localach"
 )
 
-func TestMirrorsTakeAtMostHalfOfTheFreeMemory(t *testing.T) {
+func TestMirrorsUseAtMostHalfOfFreeMemory(t *testing.T) {
 	free := int64(1000)
 	s := &Space{Free: func(int64) (int64, error) { return free, nil }}
 	take := func(size int64) error {
@@ -33,7 +33,7 @@ func TestMirrorsTakeAtMostHalfOfTheFreeMemory(t *testing.T) {
 	}
 }
 
-func TestMirrorForWhichThereIsNoRoomIsRefusedByName(t *testing.T) {
+func TestLargerFileWithoutRoomIsRefused(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.Put(came(1, frame(1, 64)))
@@ -44,7 +44,7 @@ func TestMirrorForWhichThereIsNoRoomIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestLargeMirrorsGiveTheirRoomBack(t *testing.T) {
+func TestLargeMirrorsReleaseQuota(t *testing.T) {
 	const mib = 1 << 20
 	s := &Space{}
 	s.Free = func(int64) (int64, error) { return 80*mib - s.used, nil }
@@ -68,7 +68,7 @@ func TestLargeMirrorsGiveTheirRoomBack(t *testing.T) {
 }
 
 // Small files use more memory than their content, because memory is used in pages.
-func TestSmallMirrorsCountWithThePagesThatTheyTake(t *testing.T) {
+func TestSmallMirrorsCountInWholePages(t *testing.T) {
 	dir := testDir(t)
 	g := localach.Geometry{FrameCount: 1, FrameSize: 1}
 	ch, err := dir.Create("small", localach.CreateConfig{Geometry: g})

@@ -50,7 +50,7 @@ func NewPacer(packets *delivery.Flight, t Transport) Control {
 	return &Pacer{packets: packets, transport: t}
 }
 
-// SmallFrame is the size, in bytes, up to which cargo may be sent up to timerGrain early, on
+// SmallFrame is the size, in bytes, up to which cargo may be sent up to hostPause early, on
 // credit.
 const SmallFrame = 300
 
@@ -64,8 +64,6 @@ const (
 	// windowReserve is the divisor of the transport's window that gives the share reserved for
 	// whole frames. Without it they would wait for feedback on parts.
 	windowReserve = 16
-	// timerGrain is the typical lateness of timers on a real host.
-	timerGrain = time.Millisecond
 	// lossBurst is the number of packets lost at once that means congestion.
 	lossBurst = 8
 	// drainedBelow is the margin of Drained, in packets. The frame is copied after Drained, and
@@ -110,7 +108,7 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 	}
 	p.limits = true
 	at := p.Next(now)
-	return at <= now || size <= SmallFrame && at-now < timerGrain, at
+	return at <= now || size <= SmallFrame && at-now < hostPause, at
 }
 
 // window returns how many bytes may be in flight for this cargo.

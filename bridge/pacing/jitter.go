@@ -22,23 +22,21 @@ type jitter struct {
 }
 
 const (
-	jitterLook = 16                    // least number of packets of a measurement ...
-	jitterSpan = 10 * time.Millisecond // ... and its least time
-	jitterRise = 8                     // measurements in the average when noise rises ...
-	jitterFall = 32                    // ... and when it falls
-	jitterFast = 1.5                   // multiple of the rate that counts as much faster
-	jitterLag  = 64                    // packets over which rate decays: those sent before the rate fell may still arrive
-	jitterMost = 10 * time.Millisecond // a longer delay is a stall, not jitter
+	jitterLook = 16  // least number of packets of a measurement, which lasts at least one turn
+	jitterRise = 8   // measurements in the average when noise rises ...
+	jitterFall = 32  // ... and when it falls
+	jitterFast = 1.5 // multiple of the rate that counts as much faster
+	jitterLag  = 64  // packets over which rate decays: those sent before the rate fell may still arrive
 )
 
 // note records one packet, in order of arrival. rate is the known rate of the path.
 func (j *jitter) note(d delivery.Delivery, rate float64) {
 	j.rate = max(rate, j.rate-(j.rate-rate)/jitterLag)
 	least := time.Duration(float64(d.Size+headerBytes) / (jitterFast * j.rate) * float64(time.Second))
-	j.ahead = min(max(0, j.ahead+least-(d.Arrived-j.last)), jitterMost)
+	j.ahead = min(max(0, j.ahead+least-(d.Arrived-j.last)), turn)
 	j.last = d.Arrived
 	j.most = max(j.most, time.Duration(jitterFast*float64(j.ahead)))
-	if j.count++; j.count < jitterLook || d.Arrived-j.looked < jitterSpan {
+	if j.count++; j.count < jitterLook || d.Arrived-j.looked < turn {
 		return
 	}
 	looks := time.Duration(jitterRise)

@@ -31,7 +31,7 @@ func TestPacerFillsAPathWithJitter(t *testing.T) {
 
 // A burst of arrivals suggested twice the real rate, and a queue has persisted since. The
 // window limits the excess, so between two frames none waits for the pacer.
-func TestJitterHidesNoQueueThatStands(t *testing.T) {
+func TestJitterDoesNotHidePersistentQueue(t *testing.T) {
 	for _, test := range []struct {
 		queue time.Duration
 		want  float64
@@ -49,7 +49,7 @@ func TestJitterHidesNoQueueThatStands(t *testing.T) {
 	}
 }
 
-func TestJitterIsFoundAndForgotten(t *testing.T) {
+func TestJitterEstimateRisesAndExpires(t *testing.T) {
 	p, f := alone(20 * mbit)
 	f.delay = 5 * ms
 	p.run(2 * time.Second)

@@ -75,7 +75,8 @@ type Pacer struct {
 }
 
 const (
-	packetBytes  = 1280 // size of a full packet with its headers
+	packetBytes  = 1280                  // size of a full packet with its headers
+	turn         = 10 * time.Millisecond // interval at which a shared medium serves a station: over less time a rate shows a turn, not the path
 	headerBytes  = delivery.HeaderBytes
 	initialRate  = 10 * packetBytes / 0.020
 	leastRate    = 2 * packetBytes // bytes a second: a packet every half second
@@ -93,16 +94,13 @@ const (
 	mostUnproven = 2                       // multiple of the best delivery rate that limits growth
 	probeRounds  = 10                      // least pause between two probes, in round trips ...
 	probeLeast   = 400 * time.Millisecond  // ... and in time
-	fullPipe     = 2.3                     // packets in flight: with fewer of them we probe more often ...
-	oftenest     = 0.3                     // ... after this share of the pause or more
 	probeGain    = 1.03                    // a probe that gained this factor from cross traffic ...
-	afterGain    = 0.5                     // ... is followed by the next after this share of the pause
+	afterGain    = 2                       // ... is followed by the next after this fraction of the pause
 	probeLook    = 4                       // packets of a probe's step that must have queued: a single one may have met another sender's packet
 	queuePackets = 0.5                     // tolerated queue, in packets at the rate ...
-	queueLeast   = time.Millisecond        // ... and in time: real hosts pause that long
+	hostPause    = time.Millisecond        // ... and in time: processes and timers of real hosts are that late
 	othersRounds = 20                      // number of rounds after which a queue of others counts as path delay
 	longQueue    = 4                       // multiple of the tolerated queue: a step down for a longer queue is given time
-	rateSpan     = 10 * time.Millisecond   // least time over which a delivery rate is measured
 	longSpan     = 10                      // packets over which the delivery rate is measured while it changes little
 	stoodStill   = 2                       // if the rate without the longest gap exceeds the delivery rate by this factor, the path stalled
 	rateFell     = 0.7                     // a delivery rate below this share of the former one means that the path has changed
@@ -144,7 +142,7 @@ func (p *Pacer) Delivered(now time.Duration, list []delivery.Delivery, rtt time.
 	if p.seen == 0 || now-p.round < max(rtt/4, roundLeast) || !p.clear(tolerated, visible) {
 		return 0
 	}
-	if delivered, _, took := p.arrived.rate(max(rtt/2, rateSpan), 0); took > 0 {
+	if delivered, _, took := p.arrived.rate(max(rtt/2, turn), 0); took > 0 {
 		p.best.note(now, delivered)
 		p.peak.note(now, delivered)
 	}
@@ -237,7 +235,7 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 		return p.lengthen(now, rtt)
 	}
 	p.others = 0
-	guessed := idle || took < rateSpan
+	guessed := idle || took < turn
 	if guessed {
 		delivered = max(delivered, p.rate/2) // the time or the load is too small for a lower estimate
 	}
@@ -276,28 +274,28 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 // before frames had to wait for the pacer, since these did not load the path. doubtful means
 // that a probe may have ended by chance.
 func (p *Pacer) delivery(rtt time.Duration) (delivered, sent float64, took time.Duration, doubtful bool) {
-	delivered, sent, took = p.arrived.rate(max(rtt/2, rateSpan), p.loaded)
+	delivered, sent, took = p.arrived.rate(max(rtt/2, turn), p.loaded)
 	// Over such a short time the rate depends on how our packets mix with those of others.
 	if long, _, _ := p.arrived.rate(max(2*rtt, p.wire(longSpan*packetBytes)), p.loaded); delivered > rateFell*long {
 		delivered = long
 	}
 	// It also depends on whether the path stalled for a moment, as a radio does.
-	if steady := p.arrived.steady(max(rtt/2, rateSpan), p.loaded); steady > stoodStill*delivered {
+	if steady := p.arrived.steady(max(rtt/2, turn), p.loaded); steady > stoodStill*delivered {
 		delivered = max(delivered, min(steady, cmp.Or(p.path, p.best.rate())))
 	}
 	if p.noise() > 0 && !p.stalls.known {
-		delivered, doubtful = p.believe(delivered, sent, max(rtt/2, rateSpan), took)
+		delivered, doubtful = p.believe(delivered, sent, max(rtt/2, turn), took)
 	}
 	return delivered, sent, took, doubtful
 }
 
 // pause returns the time until the next probe, given the measured delivery rate.
 func (p *Pacer) pause(rtt time.Duration, delivered float64) time.Duration {
-	part := max(oftenest, min(1, p.pipe(rtt)/fullPipe))
+	pause := max(probeRounds*rtt, probeLeast)
 	if p.growing > 0 && delivered > probeGain*p.path {
-		part *= afterGain
+		return pause / afterGain
 	}
-	return time.Duration(part * float64(max(probeRounds*rtt, probeLeast)))
+	return pause
 }
 
 // pipe returns the number of packets in flight at the current rate without a queue.

@@ -19,13 +19,11 @@ const (
 	aheadRound = 0.3                   // ... but at least this share of the round trip, since feedback is not faster
 	aheadMore  = 4                     // additional packets: the medium transmits several at once
 	fillPace   = 2                     // multiple of the average rate: a burst may catch up after a stall
-	fillTime   = 2 * time.Second       // time after a part for which the path counts as filled
-	leastTurn  = 10 * time.Millisecond // interval at which a medium transmits waiting packets
 )
 
 // Filling reports whether parts of large frames fill a path that stalls at times.
 func (p *Pacer) Filling(now time.Duration) bool {
-	return p.stalls.known && p.parted != 0 && now-p.parted < fillTime
+	return p.stalls.known && p.parted != 0 && now-p.parted < stallSlot
 }
 
 // PartWindow returns the Window for parts of large frames.
@@ -44,7 +42,7 @@ func (p *Pacer) UrgentWindow(rtt, delay time.Duration) int {
 	if !p.stalls.known {
 		return p.Window(rtt, delay)
 	}
-	return p.carries(max(rtt+delay/2, leastTurn)) + packetBytes
+	return p.carries(max(rtt+delay/2, turn)) + packetBytes
 }
 
 // carries returns how many bytes the path delivers on average in the given time.
@@ -81,7 +79,6 @@ func (p *Pacer) idle(now time.Duration) time.Duration {
 const (
 	nextToNothing = 6                      // our rate is below this fraction of the peak rate
 	crowdedTime   = 500 * time.Millisecond // minimum queue persistence
-	crowdedLeast  = 5 * time.Millisecond   // minimum queueing delay
 	crowdedMost   = 60 * time.Millisecond  // maximum queueing delay: on a path that has become very slow one packet takes longer
 )
 
@@ -92,7 +89,7 @@ func (p *Pacer) crowd(now time.Duration) bool {
 	switch {
 	case p.rate*nextToNothing > p.peak.rate():
 		p.crowded = 0
-	case p.queue > crowdedLeast && p.queue < crowdedMost:
+	case p.queue > stallAhead && p.queue < crowdedMost:
 		p.crowded += now - p.round
 	default:
 		p.crowded = max(0, p.crowded-(now-p.round))

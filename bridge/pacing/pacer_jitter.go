@@ -18,7 +18,6 @@ const (
 	shortLook    = 4                     // multiple of the noise: a measurement that is not longer does not show the rate
 	longLook     = 16                    // multiple of the noise: a measurement that long shows the rate
 	mostDoubt    = 0.25                  // largest share by which a probe's rate may exceed the measured delivery rate
-	stillGrows   = 1.04                  // a probe that gained more than this factor and ended by chance continues soon
 	surelyLess   = 0.9                   // below this share of path the rate is lower, despite any jitter
 	surelyQueue  = 3                     // multiple of the noise beyond the tolerated delay that is a queue, despite any jitter
 	muchLess     = 0.8                   // below this share of path, path was wrong
@@ -35,10 +34,10 @@ func (p *Pacer) packet() time.Duration {
 }
 
 // tolerable returns the queueing delay that is tolerated on a path without jitter.
-func (p *Pacer) tolerable() time.Duration { return max(queueLeast, p.wire(queuePackets*packetBytes)) }
+func (p *Pacer) tolerable() time.Duration { return max(hostPause, p.wire(queuePackets*packetBytes)) }
 
 // visible returns the queueing delay that ends a probe on a path without jitter.
-func (p *Pacer) visible() time.Duration { return max(p.tolerable()/4, queueLeast/2) }
+func (p *Pacer) visible() time.Duration { return max(p.tolerable()/4, hostPause/2) }
 
 // thresholds returns the queueing delay that is tolerated and the one that ends a probe.
 // Packets that follow each other closely keep their order, so each waits for the latest one
@@ -84,11 +83,11 @@ func (p *Pacer) believe(delivered, sent float64, span, took time.Duration) (rate
 	switch {
 	case took < shortLook*noise:
 		rate = max(p.path, p.rate*math.Exp(-p.growing))
-		return rate, p.growing > 0 && rate > stillGrows*p.path
+		return rate, p.growing > 0 && rate > probeGain*p.path
 	case p.growing > 0:
 		doubt := min(mostDoubt, noise.Seconds()/took.Seconds())
 		rate = max(delivered, min(sent, delivered*(1+doubt)))
-		return rate, rate >= sent && rate > stillGrows*p.path
+		return rate, rate >= sent && rate > probeGain*p.path
 	}
 	long, left, took := p.arrived.rate(max(span, longLook*noise), p.loaded)
 	if took == 0 || long < rateFell*left {

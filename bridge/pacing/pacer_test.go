@@ -48,7 +48,7 @@ func TestPacersShareAPath(t *testing.T) {
 	}
 }
 
-func TestPacerIsNotMisledByDrift(t *testing.T) {
+func TestPacerIgnoresClockDrift(t *testing.T) {
 	const length = 5 * time.Minute
 	rates := []float64{1 * mbit, 10 * mbit}
 	if os.Getenv("ACHBRIDGE_LONG") == "1" {
@@ -98,7 +98,7 @@ func TestPacerFollowsTheRateOfThePath(t *testing.T) {
 
 // The delay of a path grows when the robot moves to another access point, or into a tunnel.
 // The additional delay looks like a queue that does not drain.
-func TestPacerFollowsAWayThatBecomesLonger(t *testing.T) {
+func TestPacerFollowsLongerPath(t *testing.T) {
 	for _, rate := range []float64{1 * mbit, 10 * mbit, 100 * mbit} {
 		for _, extra := range []time.Duration{5 * ms, 20 * ms, 50 * ms} {
 			p, f := alone(rate)
@@ -120,7 +120,7 @@ func TestPacerFollowsAWayThatBecomesLonger(t *testing.T) {
 }
 
 // A path may become longer and slower at once. Then there is a real queue too.
-func TestPacerFollowsAWayThatBecomesLongerAndSlower(t *testing.T) {
+func TestPacerFollowsLongerAndSlowerPath(t *testing.T) {
 	for _, rate := range []float64{2 * mbit, 5 * mbit, 10 * mbit} {
 		for _, extra := range []time.Duration{20 * ms, 50 * ms} {
 			p, f := alone(20 * mbit)
@@ -140,7 +140,7 @@ func TestPacerFollowsAWayThatBecomesLongerAndSlower(t *testing.T) {
 	}
 }
 
-func TestPacerLearnsNothingFromALightLoad(t *testing.T) {
+func TestPacerKeepsRateUnderLightLoad(t *testing.T) {
 	p, f := alone(100 * mbit)
 	p.run(time.Second)
 	before := f.pacer.Rate()

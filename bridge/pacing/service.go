@@ -18,9 +18,8 @@ type service struct {
 }
 
 const (
-	serviceTick = 5 * time.Millisecond
-	serviceSpan = 10 * time.Millisecond // a sample covers this time, or a round trip if that is longer
-	serviceRise = 1. / 4                // weight of a higher sample, for each tick
+	serviceTick = turn / 2
+	serviceRise = 1. / 4 // weight of a higher sample, for each tick
 	serviceFall = 1. / 60
 	serviceIdle = serviceFall / 8
 	serviceGap  = time.Second // after a gap that long the clock was stepped, or nothing was sent
@@ -30,13 +29,13 @@ const (
 // the pacer. Then arrivals show how much was sent, and little about the path.
 func (s *service) note(d delivery.Delivery, idle, rtt time.Duration) {
 	gap, left := d.Arrived-s.last.Arrived, d.Sent-s.last.Sent
-	unused := gap > serviceSpan && left > gap/2 && idle > gap/2
+	unused := gap > turn && left > gap/2 && idle > gap/2
 	if unused || d.Arrived-s.tick > serviceGap || d.Arrived < s.tick {
 		s.tick, s.bytes[s.n] = d.Arrived, 0
 	}
 	s.last = d
 	for ; d.Arrived-s.tick >= serviceTick; s.tick += serviceTick {
-		ticks := min(max(int((max(rtt, serviceSpan)+serviceTick/2)/serviceTick), 1), len(s.bytes))
+		ticks := min(max(int((max(rtt, turn)+serviceTick/2)/serviceTick), 1), len(s.bytes))
 		sum := 0.0
 		for back := range ticks {
 			sum += s.bytes[(s.n-back+len(s.bytes))%len(s.bytes)]
@@ -44,7 +43,7 @@ func (s *service) note(d delivery.Delivery, idle, rtt time.Duration) {
 		sample, gain := sum/(time.Duration(ticks)*serviceTick).Seconds(), serviceRise
 		if sample < s.rate {
 			gain = serviceFall
-			if idle > 2*serviceSpan {
+			if idle > 2*turn {
 				gain = serviceIdle
 			}
 		}

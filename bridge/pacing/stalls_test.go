@@ -26,7 +26,7 @@ func (p *path) standstill(stall, period, length time.Duration) {
 	}
 }
 
-func TestPacerFillsAPathThatStandsStill(t *testing.T) {
+func TestPacerFillsStallingPath(t *testing.T) {
 	for _, c := range []struct{ stall, period time.Duration }{{5 * ms, 25 * ms}, {30 * ms, 200 * ms}, {80 * ms, 500 * ms}} {
 		p, f := alone(20 * mbit)
 		f.delay, f.parts = 3*ms, true
@@ -44,7 +44,7 @@ func TestPacerFillsAPathThatStandsStill(t *testing.T) {
 }
 
 // A flow that fills the path hides its stalls from the other flow.
-func TestPacerTakesItsShareBesideOneThatFills(t *testing.T) {
+func TestPacerGetsShareBesideFillingFlow(t *testing.T) {
 	p, first := alone(10 * mbit)
 	first.delay, first.parts = 3*ms, true
 	p.standstill(5*ms, 25*ms, 5*time.Second)
@@ -59,7 +59,7 @@ func TestPacerTakesItsShareBesideOneThatFills(t *testing.T) {
 	}
 }
 
-func TestAConstantPathHasNoStalls(t *testing.T) {
+func TestConstantPathHasNoStalls(t *testing.T) {
 	for _, rate := range []float64{1 * mbit, 10 * mbit, 100 * mbit} {
 		p, f := alone(rate)
 		f.delay, f.parts = 5*ms, true
@@ -85,7 +85,7 @@ func (roomy) Heard() uint64      { return 0 }
 func (roomy) RTT() time.Duration { return rtt }
 
 // Packets in flight when a path fails, and those sent until it recovers, queue on it.
-func TestFewFramesFollowWhileFeedbackIsOverdue(t *testing.T) {
+func TestPacerSendsLittleWhileFeedbackIsOverdue(t *testing.T) {
 	flight := &delivery.Flight{}
 	flight.Begin(rtt)
 	p := NewPacer(flight, roomy{}).(*Pacer)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestRateLimiterIsABurstAndThenOneInEvery(t *testing.T) {
+func TestRateLimiterAllowsBurstThenOnePerInterval(t *testing.T) {
 	a := rateLimiter{burst: 3, every: time.Second}
 	for i := range 3 {
 		if !a.take(0) {
@@ -24,7 +24,7 @@ func TestRateLimiterIsABurstAndThenOneInEvery(t *testing.T) {
 	}
 }
 
-func TestRealRobotIsFoundBesideForgedAnnouncements(t *testing.T) {
+func TestRobotIsFoundDespiteForgedAnnouncements(t *testing.T) {
 	ofMany := forged("10.80.76.60", 0, 100)
 	for i := 1; i < 10; i++ {
 		ofMany = append(ofMany, forged(fmt.Sprint("10.80.76.", 60+i), 100*i, 100)...)
@@ -64,7 +64,7 @@ func TestClaimsOfOneSourceAreDialledInTurn(t *testing.T) {
 	}
 }
 
-func TestListedPeersWaitForNoBudget(t *testing.T) {
+func TestListedPeersBypassDialLimit(t *testing.T) {
 	n := newNetwork("*")
 	lies := forged("10.80.76.66", 0, 1000)
 	n.lists(lies...)
@@ -77,7 +77,7 @@ func TestListedPeersWaitForNoBudget(t *testing.T) {
 }
 
 // A claim to be a node that is linked is not remembered beyond the announcement.
-func TestClaimsThatAreOverAreForgotten(t *testing.T) {
+func TestReplacedClaimsAreRemoved(t *testing.T) {
 	n := newNetwork("*")
 	n.adds("krang", 1)
 	n.lists(claim("10.80.77.0", "krang", 1))
@@ -92,7 +92,7 @@ func TestClaimsThatAreOverAreForgotten(t *testing.T) {
 
 // Every node that claims a wanted name is dialled, with a part of its id behind it or
 // not, until the one that has it is found.
-func TestEveryNodeThatClaimsAWantedNameIsDialled(t *testing.T) {
+func TestAllClaimantsOfWantedNameAreDialled(t *testing.T) {
 	for what, host := range map[string]string{"name": "krang", "with its id": "krang-0000", "of its twin": "krang-0123"} {
 		n := newNetwork(host)
 		n.adds("krang", 1)

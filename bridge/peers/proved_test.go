@@ -10,7 +10,7 @@ import (
 	"achbridge/bridge/via"
 )
 
-func TestBackoffGrowsWithTheTimeThatAPeerIsGone(t *testing.T) {
+func TestBackoffGrowsWithAbsence(t *testing.T) {
 	now := time.Hour
 	for gone, most := range map[time.Duration]time.Duration{
 		time.Second: returnBackoff, 50 * time.Second: returnBackoff, 2 * time.Minute: 1200 * time.Millisecond, 30 * time.Minute: LastBackoff,
@@ -22,7 +22,7 @@ func TestBackoffGrowsWithTheTimeThatAPeerIsGone(t *testing.T) {
 	}
 }
 
-func TestPeerThatDoesNotComeBackIsForgotten(t *testing.T) {
+func TestAbsentPeerIsRemoved(t *testing.T) {
 	n := withRobot()
 	n.lists()
 	n.unlinks(1, LinkEnd{Greeted: true})
@@ -50,7 +50,7 @@ func TestProvedNodesAreBounded(t *testing.T) {
 	}
 }
 
-func TestAnnouncedWaysAreBounded(t *testing.T) {
+func TestAnnouncedAddressesAreLimited(t *testing.T) {
 	n := withRobot(at(2))
 	list := []Peer{n.entries[listed("robot", 1).key()].Peer}
 	for i := range 100 {
@@ -95,7 +95,7 @@ func TestTrialsWithOnePeerAreAMinuteApart(t *testing.T) {
 	}
 }
 
-func TestTrialIsWon(t *testing.T) {
+func TestTrialOutcomes(t *testing.T) {
 	ms := func(list ...int) (times []time.Duration) {
 		for _, x := range list {
 			times = append(times, time.Duration(x)*time.Millisecond)
@@ -129,7 +129,7 @@ func TestTrialIsWon(t *testing.T) {
 }
 
 // Another robot has got the address under which a robot is still listed. That robot is found at its other address.
-func TestAddressOfAnotherDisturbsNoLink(t *testing.T) {
+func TestReusedAddressKeepsLinks(t *testing.T) {
 	n := newNetwork("*")
 	n.adds("krang", 1)
 	krang, robot := listed("krang", 1), listed("robot", 2)
@@ -151,7 +151,7 @@ func TestAddressOfAnotherDisturbsNoLink(t *testing.T) {
 }
 
 // Where the missed peer was another node lives now.
-func TestPeerWhoseAddressHasAnotherNodeIsNotMissed(t *testing.T) {
+func TestPeerReplacedAtItsAddressIsNotMissing(t *testing.T) {
 	n := withRobot()
 	n.lists()
 	n.unlinks(1, LinkEnd{Greeted: true})
@@ -163,7 +163,7 @@ func TestPeerWhoseAddressHasAnotherNodeIsNotMissed(t *testing.T) {
 }
 
 // An announcement at the address of a listed peer does not make that peer missing.
-func TestListedPeerIsThereWhateverIsAnnouncedAtItsAddress(t *testing.T) {
+func TestAnnouncementDoesNotMakeListedPeerMissing(t *testing.T) {
 	n := newNetwork()
 	n.adds("krang", 1)
 	p := listed("ghost", 9) // both in one
@@ -176,7 +176,7 @@ func TestListedPeerIsThereWhateverIsAnnouncedAtItsAddress(t *testing.T) {
 }
 
 // Somebody announces the robot at another address and with SCTP only.
-func TestAnnouncementDoesNotChangeTheTransportOfALink(t *testing.T) {
+func TestAnnouncementDoesNotChangeLinkTransport(t *testing.T) {
 	n := newNetwork("krang")
 	n.adds("krang", 1)
 	lie := claim("10.80.76.66", "krang", 1)
@@ -188,7 +188,7 @@ func TestAnnouncementDoesNotChangeTheTransportOfALink(t *testing.T) {
 }
 
 // The operator lists an address, or the name of a machine. The host has another name, which its certificate proves.
-func TestListedPeerIsCalledAsItProves(t *testing.T) {
+func TestListedPeerGetsProvedName(t *testing.T) {
 	n := newNetwork()
 	n.adds("krang", 1)
 	n.lists(Peer{Host: "robot", Addrs: []transport.Addrs{at(1)}, Static: true})
@@ -208,7 +208,7 @@ func TestListedPeerIsCalledAsItProves(t *testing.T) {
 	}
 }
 
-func TestPeerThatIsListedTwiceIsLinkedOnce(t *testing.T) {
+func TestPeerListedTwiceIsLinkedOnce(t *testing.T) {
 	n := withRobot()
 	n.lists(claim("", "robot", 1), Peer{Addrs: []transport.Addrs{at(1)}, Static: true})
 	if n.runs(10 * time.Second); n.accepted != 1 {
@@ -216,7 +216,7 @@ func TestPeerThatIsListedTwiceIsLinkedOnce(t *testing.T) {
 	}
 }
 
-func TestNodeThatMovedIsDialledAtOnce(t *testing.T) {
+func TestMovedNodeIsDialledAtOnce(t *testing.T) {
 	n := newNetwork("robot")
 	n.adds("robot", 1)
 	p := listed("robot", 1)
@@ -229,7 +229,7 @@ func TestNodeThatMovedIsDialledAtOnce(t *testing.T) {
 	}
 }
 
-func TestTransportIsThatOfTheListOrElseOfARule(t *testing.T) {
+func TestListedTransportOverridesRule(t *testing.T) {
 	quic := []transport.Addrs{at(1)}
 	sctp := []transport.Addrs{{SCTP: at(1).QUIC}}
 	both := []transport.Addrs{{QUIC: at(1).QUIC, SCTP: at(1).QUIC}}

@@ -126,7 +126,7 @@ func (n *network) unlinks(i int, end LinkEnd) {
 func (n *network) isLinked(i int) bool { return n.view.Linked[id(i)] != nil }
 
 // Discovery may take a peer's last address away while the dial of it is ending.
-func TestPeerThatLostItsAddressesCannotBeReached(t *testing.T) {
+func TestPeerWithoutAddressesIsUnreachable(t *testing.T) {
 	n := newNetwork()
 	n.lists(listed("robot", 1))
 	d := n.Next(0, n.view)[0]
@@ -137,7 +137,7 @@ func TestPeerThatLostItsAddressesCannotBeReached(t *testing.T) {
 	}
 }
 
-func TestOutcomeOfADialDependsOnTheLinks(t *testing.T) {
+func TestDialOutcomeDependsOnLinks(t *testing.T) {
 	robot := &End{Node: id(1), Host: "robot", At: at(1), Via: via.QUIC, Dialled: true}
 	arm := &End{Node: id(2), Host: "arm", At: at(1), Via: via.QUIC}
 	recovered, silent := &Link{End: *robot}, &Link{End: *robot, IsSilent: true}
@@ -205,7 +205,7 @@ func TestPeerWithoutACommonTransportIsReported(t *testing.T) {
 }
 
 // A hub can announce any number of hosts.
-func TestDialsThroughTheHubAreBounded(t *testing.T) {
+func TestHubDialsAreLimited(t *testing.T) {
 	n := newNetwork("*")
 	var list []Peer
 	for i := range 4 * maxHubDials {
@@ -222,7 +222,7 @@ func TestDialsThroughTheHubAreBounded(t *testing.T) {
 }
 
 // A host may itself be called what its peer would be called that has another's name.
-func TestDistinctNameDiffersFromAllTaken(t *testing.T) {
+func TestDistinctNameIsUnique(t *testing.T) {
 	for name, want := range map[string]string{"krang": "krang-ab12cd34", "arm": "arm-ab12", strings.Repeat("k", 63): strings.Repeat("k", 58) + "-ab12"} {
 		if got := DistinctName(name, "ab12cd34"+id(0)[8:], map[string]bool{"krang-ab12": true}); got != want {
 			t.Errorf("DistinctName(%q) = %q, want %q", name, got, want)

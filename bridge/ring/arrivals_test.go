@@ -54,7 +54,7 @@ func TestArrivalsNoticeFramePutWhileWatchBegins(t *testing.T) {
 	}
 }
 
-func TestArrivalsKeepWhatSourceReportedFirst(t *testing.T) {
+func TestArrivalsKeepFrameReportedDuringWatch(t *testing.T) {
 	s, c := &source{}, clock{now: time.Second, looked: time.Second}
 	s.begin = func() { s.report(5) }
 	a := NewArrivals(newChannel(t, localach.Geometry{}), c.clock())
@@ -68,7 +68,7 @@ func TestArrivalsKeepWhatSourceReportedFirst(t *testing.T) {
 	}
 }
 
-func TestArrivalsTellOnceUntilCollect(t *testing.T) {
+func TestArrivalsNotifyOnceUntilCollect(t *testing.T) {
 	s, c := &source{}, clock{now: time.Second, looked: time.Second}
 	a := NewArrivals(newChannel(t, localach.Geometry{}), c.clock())
 	calls := 0
@@ -108,7 +108,7 @@ func TestArrivalsKnowCaptureTimes(t *testing.T) {
 	}
 }
 
-func TestArrivalsPassFramesBeforeSlot(t *testing.T) {
+func TestUseSlotSkipsEarlierFrames(t *testing.T) {
 	s, c := &source{}, clock{now: time.Second, looked: time.Second}
 	a := NewArrivals(newChannel(t, localach.Geometry{}), c.clock())
 	a.Watch(s, func() {})

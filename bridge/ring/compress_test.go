@@ -62,7 +62,7 @@ func gridMap(side int) []byte {
 	return b
 }
 
-func TestWhatGainsTooLittleGoesAsItIs(t *testing.T) {
+func TestIncompressibleFrameIsSentUncompressed(t *testing.T) {
 	p := Compression{Want: rule.CompressZstd, compressor: NewCompressor(), now: stopped}
 	frame := payloads()["random 3 kB"]
 	got, codec := p.Compress(frame, 1e6)
@@ -71,7 +71,7 @@ func TestWhatGainsTooLittleGoesAsItIs(t *testing.T) {
 	}
 }
 
-func TestCompressionIsTriedWhereItIsWanted(t *testing.T) {
+func TestCompressionPlanFollowsOption(t *testing.T) {
 	for _, c := range []struct {
 		want rule.Compress
 		size int
@@ -117,7 +117,7 @@ func gives(size int, took time.Duration) Compressed {
 	return Compressed{Data: make([]byte, size), Took: took}
 }
 
-func TestAutoTakesWhatIsSoonest(t *testing.T) {
+func TestAutoSelectsFastestCodec(t *testing.T) {
 	frames := sample{wire.CodecS2: gives(8000, 20*time.Microsecond), wire.CodecZstd: gives(5000, 100*time.Microsecond)}
 	for _, c := range []struct {
 		name string
@@ -138,7 +138,7 @@ func TestAutoTakesWhatIsSoonest(t *testing.T) {
 	}
 }
 
-func TestCompressedImagesCostNextToNothing(t *testing.T) {
+func TestCompressedImagesAreRarelyTried(t *testing.T) {
 	var p Compression
 	jpeg := sample{wire.CodecS2: {Took: time.Microsecond}, wire.CodecZstd: {Took: time.Microsecond}}
 	used := jpeg.run(&p, 1e5, 10_000)
@@ -148,7 +148,7 @@ func TestCompressedImagesCostNextToNothing(t *testing.T) {
 	}
 }
 
-func TestAutoFollowsTheRateAtOnce(t *testing.T) {
+func TestAutoFollowsRateAtOnce(t *testing.T) {
 	var p Compression
 	frames := sample{wire.CodecS2: gives(5000, 50*time.Microsecond)}
 	frames.run(&p, 1.25e8, 1000)
@@ -157,7 +157,7 @@ func TestAutoFollowsTheRateAtOnce(t *testing.T) {
 	}
 }
 
-func TestAutoFollowsTheFrames(t *testing.T) {
+func TestAutoFollowsFrameContent(t *testing.T) {
 	var p Compression
 	sample{}.run(&p, 1e6, 5000)
 	raw := sample{wire.CodecS2: gives(7000, time.Microsecond)}
@@ -169,7 +169,7 @@ func TestAutoFollowsTheFrames(t *testing.T) {
 	}
 }
 
-func TestCompressionMeasuresWithTheClock(t *testing.T) {
+func TestCompressionMeasuresItsDuration(t *testing.T) {
 	frame := payloads()["grid 64 kB"]
 	var now, step time.Duration
 	p := Compression{compressor: NewCompressor(), now: func() time.Duration { now += step; return now }}

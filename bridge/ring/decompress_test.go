@@ -13,7 +13,7 @@ import (
 	"achbridge/wire"
 )
 
-func TestFramesComeOutAsTheyWentIn(t *testing.T) {
+func TestCompressionRoundTrip(t *testing.T) {
 	c := NewCompressor()
 	var u Decompressor
 	for name, frame := range payloads() {
@@ -43,7 +43,7 @@ func rle(size uint32, blocks int) []byte {
 	return b
 }
 
-func TestBombsAreRefused(t *testing.T) {
+func TestDecompressionBombsAreRefused(t *testing.T) {
 	const limit = 1 << 20
 	stream, _ := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithSingleSegment(false))
 	undeclared := stream.EncodeAll(make([]byte, 200), nil)

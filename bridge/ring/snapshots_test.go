@@ -73,7 +73,7 @@ type later []func()
 
 func (l *later) spawn(f func()) { *l = append(*l, f) }
 
-func TestFrameIsCopiedOnceForAllWhoSendIt(t *testing.T) {
+func TestFrameIsCopiedOnceForAllLinks(t *testing.T) {
 	r := newRing(t, 10_000)
 	r.put(1, 5000)
 	a, b := r.mustTake(1), r.mustTake(1)
@@ -87,7 +87,7 @@ func TestFrameIsCopiedOnceForAllWhoSendIt(t *testing.T) {
 	}
 }
 
-func TestFrameUnderWayStaysWhenANewerOneComes(t *testing.T) {
+func TestSnapshotInUseOutlivesNewerFrame(t *testing.T) {
 	r := newRing(t, 10_000)
 	r.put(1, 5000)
 	slow := r.mustTake(1)
@@ -98,7 +98,7 @@ func TestFrameUnderWayStaysWhenANewerOneComes(t *testing.T) {
 	}
 }
 
-func TestFrameNewerThanItsNoteIsCapturedWhenItIsCopied(t *testing.T) {
+func TestUnnoticedFrameIsCapturedAtCopyTime(t *testing.T) {
 	r := newRing(t, 10_000)
 	r.put(1, 5000)
 	r.put(2, 5000)
@@ -110,7 +110,7 @@ func TestFrameNewerThanItsNoteIsCapturedWhenItIsCopied(t *testing.T) {
 	}
 }
 
-func TestNewestIsKeptForWhoComesLater(t *testing.T) {
+func TestNewestSnapshotIsKeptForLaterLinks(t *testing.T) {
 	r := newRing(t, 10_000)
 	r.put(1, 5000)
 	first := r.mustTake(1)
@@ -133,7 +133,7 @@ func TestForgottenFrameIsCopiedAgain(t *testing.T) {
 	again.Release()
 }
 
-func TestChannelThatCannotBeReadSaysWhy(t *testing.T) {
+func TestUnreadableChannelReturnsReason(t *testing.T) {
 	r := newRing(t, 10_000)
 	if _, err := r.take(0, 0); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("before the first frame: got %v, want os.ErrDeadlineExceeded", err)
@@ -149,7 +149,7 @@ func TestChannelThatCannotBeReadSaysWhy(t *testing.T) {
 	}
 }
 
-func TestMemoryComesBackAfterTheLastRelease(t *testing.T) {
+func TestMemoryIsReusedAfterLastRelease(t *testing.T) {
 	r := newRing(t, 10_000)
 	r.put(1, 5000)
 	a, b := r.mustTake(1), r.mustTake(1)
@@ -166,7 +166,7 @@ func TestMemoryComesBackAfterTheLastRelease(t *testing.T) {
 	}
 }
 
-func TestMemoryOfFramesOfManyAgesIsNotKept(t *testing.T) {
+func TestUnusedSnapshotMemoryIsLimited(t *testing.T) {
 	r := newRing(t, 100_000)
 	var held []*Snapshot
 	var todo later
@@ -189,7 +189,7 @@ func TestMemoryOfFramesOfManyAgesIsNotKept(t *testing.T) {
 	}
 }
 
-func TestThreeLinksHaveAFramePackedOnce(t *testing.T) {
+func TestFrameIsCompressedOnceForThreeLinks(t *testing.T) {
 	for _, codec := range Codecs {
 		r := newRing(t, 200_000)
 		r.put(1, 200_000)
@@ -230,7 +230,7 @@ func TestThreeLinksHaveAFramePackedOnce(t *testing.T) {
 	}
 }
 
-func TestLinkThatLetsGoBeforeItsFrameIsPackedLeavesNothing(t *testing.T) {
+func TestReleaseDuringCompressionLeaksNothing(t *testing.T) {
 	r := newRing(t, 100_000)
 	r.put(1, 100_000)
 	s := r.mustTake(1)
@@ -251,7 +251,7 @@ func TestLinkThatLetsGoBeforeItsFrameIsPackedLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestFrameThatDoesNotGetSmallerIsReadyAsItIs(t *testing.T) {
+func TestIncompressibleSnapshotIsReadyUncompressed(t *testing.T) {
 	r := newRing(t, 100_000)
 	if _, err := r.w.Put(payloads()["random 1 MB"][:100_000]); err != nil {
 		t.Fatal(err)
@@ -270,7 +270,7 @@ func TestFrameThatDoesNotGetSmallerIsReadyAsItIs(t *testing.T) {
 	}
 }
 
-func TestFramesOfALinkAllocateNothing(t *testing.T) {
+func TestSnapshotsAllocateNothingInSteadyState(t *testing.T) {
 	need.NoRace(t)
 	r := newRing(t, 10_000)
 	content := bytes.Repeat([]byte("image"), 2000)

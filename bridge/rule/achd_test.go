@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestHostsWithAchdAreTakenApart(t *testing.T) {
+func TestParseAchd(t *testing.T) {
 	for text, want := range map[string]Achd{
 		"achd://robot":               {"robot", "8076", false},
 		"achd+udp://robot":           {"robot", "8076", true},
@@ -36,7 +36,7 @@ func TestHostsWithAchdAreTakenApart(t *testing.T) {
 	}
 }
 
-func TestMirrorOfAHostWithAchdHasItsName(t *testing.T) {
+func TestAchdMirrorName(t *testing.T) {
 	for text, want := range map[string]string{
 		"achd://robot/imu":                "robot.imu",
 		"achd+udp://robot:8077/imu":       "robot.imu",
@@ -56,7 +56,7 @@ func TestMirrorOfAHostWithAchdHasItsName(t *testing.T) {
 }
 
 // Only a rule that names achd's protocol uses it.
-func TestNoPatternIsForAHostWithAchd(t *testing.T) {
+func TestPatternsExcludeAchdHosts(t *testing.T) {
 	for _, host := range []string{"*", "*robot", "achd*", "achd:*", "[a-z]*"} {
 		if m := (Mirror{Host: host, Channel: "*"}); m.Covers("achd://robot", "imu") {
 			t.Errorf("%s covers achd://robot", host)
@@ -73,7 +73,7 @@ func TestNoPatternIsForAHostWithAchd(t *testing.T) {
 	}
 }
 
-func TestWhatAchdKnowsNothingOfIsRefused(t *testing.T) {
+func TestOptionsWithoutAchdSupportAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"achd://robot/*":                         "achd does not tell which channels it has",
 		"achd://rob*/imu":                        "want achd://HOST",
@@ -98,7 +98,7 @@ func TestWhatAchdKnowsNothingOfIsRefused(t *testing.T) {
 	}
 }
 
-func TestPushToAHostWithAchd(t *testing.T) {
+func TestParsePushToAchdHost(t *testing.T) {
 	for target, want := range map[string]Push{
 		"achd://robot":                {Channel: "goal", Host: "achd://robot"},
 		"achd+udp://robot:8076/plan":  {Channel: "goal", Host: "achd+udp://robot", As: "plan"},

@@ -2,7 +2,7 @@ package rule
 
 import "testing"
 
-func TestAddressStandsForAllChannelsOfAHost(t *testing.T) {
+func TestParseAddress(t *testing.T) {
 	for text, want := range map[string]Address{
 		"krang":           {"krang", "*"},
 		"krang/imu":       {"krang", "imu"},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestDenialsComeFirstThenTheFirstRuleThatMatchesTheChannel(t *testing.T) {
+func TestDenialsPrecedeFirstMatchingRule(t *testing.T) {
 	rules := Grants{
 		{Channels: []string{"camera*"}, Hosts: []string{"pc", "viz-*"}},
 		{Channels: []string{"*"}},
@@ -35,7 +35,7 @@ func TestDenialsComeFirstThenTheFirstRuleThatMatchesTheChannel(t *testing.T) {
 	}
 }
 
-func TestExportRuleIsTheMostThatAPeerGets(t *testing.T) {
+func TestExportRuleLimitsQoSOfPeer(t *testing.T) {
 	found := Grant{QoS: QoS{MaxRate: 5000, Priority: 3}} // 5 Hz, priority 2
 	for _, c := range []struct{ asked, want QoS }{
 		{QoS{}, QoS{MaxRate: 5000, Priority: 3}},
@@ -51,7 +51,7 @@ func TestExportRuleIsTheMostThatAPeerGets(t *testing.T) {
 	}
 }
 
-func TestFileModesThatReadersCouldNotUseAreRefused(t *testing.T) {
+func TestUnusableFileModesAreRefused(t *testing.T) {
 	for text, want := range map[string]FileMode{"0660": 0o660, "666": 0o666, "0600": 0o600, "0o606": 0o606} {
 		if got, err := parseFileMode(text); err != nil || got != want {
 			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)

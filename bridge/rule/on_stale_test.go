@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestSafeFrameIsReadOnceAndTravelsWithTheWish(t *testing.T) {
+func TestSafeFrameIsReadOnceAndSentWithRequest(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stop")
 	if err := os.WriteFile(file, []byte("stop!"), 0o600); err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestSafeFrameIsReadOnceAndTravelsWithTheWish(t *testing.T) {
 	}
 }
 
-func TestDeadlinesAndSafeFramesThatCannotBeAreRefused(t *testing.T) {
+func TestInvalidDeadlinesAndSafeFramesAreRefused(t *testing.T) {
 	large := filepath.Join(t.TempDir(), "large")
 	if err := os.WriteFile(large, make([]byte, maxSafeFrame+1), 0o600); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ var someQoS = []QoS{
 	{Budget: math.MaxInt64},
 }
 
-func TestQoSGoesThroughMessagesUnchanged(t *testing.T) {
+func TestQoSWireRoundTrip(t *testing.T) {
 	for _, q := range someQoS {
 		b, err := wire.AppendMessage(nil, wire.Update{ID: 1, QoS: q.Wire()})
 		if err != nil {
@@ -36,7 +36,7 @@ func TestQoSGoesThroughMessagesUnchanged(t *testing.T) {
 	}
 }
 
-func TestQoSGoesThroughJSONUnchangedButForDefaults(t *testing.T) {
+func TestQoSJSONRoundTrip(t *testing.T) {
 	for _, q := range someQoS[:len(someQoS)-1] { // JSON numbers hold 53 bits
 		b, err := json.Marshal(q)
 		if err != nil {
@@ -51,14 +51,14 @@ func TestQoSGoesThroughJSONUnchangedButForDefaults(t *testing.T) {
 	}
 }
 
-func TestQoSOfAnEmptyJSONObjectIsTheDefault(t *testing.T) {
+func TestEmptyJSONQoSIsDefault(t *testing.T) {
 	got := someQoS[1]
 	if err := json.Unmarshal([]byte("{}"), &got); err != nil || got.Wire() != (QoS{Priority: 5}).Wire() {
 		t.Errorf("got %+v, %v; want the default", got, err)
 	}
 }
 
-func TestQoSShowsWhatApplies(t *testing.T) {
+func TestQoSJSONShowsEffectiveValues(t *testing.T) {
 	b, err := json.Marshal(QoS{})
 	const want = `{"budget_ms":100,"priority":4,"mode":"newest","compress":"auto","late":"newest","class":"state"}`
 	if err != nil || string(b) != want {
@@ -66,7 +66,7 @@ func TestQoSShowsWhatApplies(t *testing.T) {
 	}
 }
 
-func TestQoSOptionsReadWhatTheyPrint(t *testing.T) {
+func TestQoSOptionsRoundTrip(t *testing.T) {
 	for _, q := range someQoS {
 		var got QoS
 		for _, o := range []struct{ key, text string }{
@@ -88,7 +88,7 @@ func TestQoSOptionsReadWhatTheyPrint(t *testing.T) {
 	}
 }
 
-func TestBadQoSOptionSaysWhatIsWanted(t *testing.T) {
+func TestBadQoSOptionErrorNamesValidValues(t *testing.T) {
 	for _, c := range []struct{ key, value, want string }{
 		{"budget", "20", "budget \"20\": want a time above zero, as in 100ms or 1s"},
 		{"budget", "0s", "want a time above zero"},
@@ -143,7 +143,7 @@ func TestBadQoSInJSONIsRefused(t *testing.T) {
 	}
 }
 
-func TestQoSOfANewerPeerIsRefusedByName(t *testing.T) {
+func TestUnknownQoSOfNewerPeerIsRefused(t *testing.T) {
 	for want, w := range map[string]wire.QoS{
 		"mode 2 is not known here: update the older achbridge":     {Mode: 2},
 		"compress 4 is not known here: update the older achbridge": {Compress: 4},
@@ -162,7 +162,7 @@ func TestQoSOfANewerPeerIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestRateIsTheIntervalOfItsSlots(t *testing.T) {
+func TestRateInterval(t *testing.T) {
 	for text, want := range map[string]time.Duration{"200": 5 * time.Millisecond, "0.5hz": 2 * time.Second, "0.001": 1000 * time.Second, "1000Hz": time.Millisecond} {
 		if r, err := parseRate(text); err != nil || r.Interval() != want {
 			t.Errorf("%s: got %v, %v; want %v", text, r.Interval(), err, want)
@@ -170,7 +170,7 @@ func TestRateIsTheIntervalOfItsSlots(t *testing.T) {
 	}
 }
 
-func TestFirstErrorOfAQoSInJSONIsAlwaysTheSame(t *testing.T) {
+func TestQoSJSONErrorIsDeterministic(t *testing.T) {
 	const text = `{"budget_ms":-1,"priority":9,"mode":"all","class":"x","deadline_ms":-1}`
 	for range 50 {
 		var q QoS
@@ -197,7 +197,7 @@ func TestWireSetsStrictOnlyForStates(t *testing.T) {
 	}
 }
 
-func TestCommandIsStrictWithoutAWord(t *testing.T) {
+func TestCommandDropsLateFramesByDefault(t *testing.T) {
 	q := QoS{Class: Command}
 	if q.EffectiveLate() != LateDrop || q.Check() != nil || (QoS{Class: Command, Late: LateDrop}).Check() != nil {
 		t.Errorf("got late %v, %v; want drop", q.EffectiveLate(), q.Check())
@@ -220,7 +220,7 @@ func TestCommandIsStrictWithoutAWord(t *testing.T) {
 }
 
 // The options of the mirror's host override the request of the push.
-func TestPushAsksForStrictAndTheRuleDecides(t *testing.T) {
+func TestAcceptRuleDecidesLateFramePolicyOfPush(t *testing.T) {
 	for _, c := range []struct {
 		rule  Grant
 		asked QoS

@@ -50,7 +50,7 @@ func same(a, b Frame) bool {
 		a.Owed == b.Owed && a.Codec == b.Codec && a.RawSize == b.RawSize
 }
 
-func TestOpenerGetsWhatWasSealed(t *testing.T) {
+func TestSealOpenRoundTrip(t *testing.T) {
 	private := hostKey(1)
 	for _, signed := range []bool{false, true} {
 		s, o := NewSealer(origin(1), nil), NewOpener(origin(1), nil, 1)
@@ -78,7 +78,7 @@ func TestOpenerGetsWhatWasSealed(t *testing.T) {
 	}
 }
 
-func TestFrameIsSealedWhereItStands(t *testing.T) {
+func TestSealInPlace(t *testing.T) {
 	s := NewSealer(origin(1), nil)
 	buf := make([]byte, 0, 1000)
 	f := frame(1, "")
@@ -93,7 +93,7 @@ func TestFrameIsSealedWhereItStands(t *testing.T) {
 	}
 }
 
-func TestEveryChangedBitIsNoticed(t *testing.T) {
+func TestEveryChangedBitIsRejected(t *testing.T) {
 	private := hostKey(1)
 	for name, c := range map[string]struct {
 		s *Sealer
@@ -125,7 +125,7 @@ func TestEveryChangedBitIsNoticed(t *testing.T) {
 	}
 }
 
-func TestNoFrameIsTakenTwiceNorAfterANewer(t *testing.T) {
+func TestReplayedAndOlderFramesAreRefused(t *testing.T) {
 	s := NewSealer(origin(1), nil)
 	first, second, third := mustSeal(t, s, frame(1, "a")), mustSeal(t, s, frame(2, "b")), mustSeal(t, s, frame(3, "c"))
 	o := NewOpener(origin(1), nil, 1)
@@ -142,7 +142,7 @@ func TestNoFrameIsTakenTwiceNorAfterANewer(t *testing.T) {
 	}
 }
 
-func TestFramesFromBeforeTheReaderAreRefused(t *testing.T) {
+func TestFramesBeforeSubscriptionAreRefused(t *testing.T) {
 	s := NewSealer(origin(1), nil)
 	before, newest := mustSeal(t, s, frame(1, "a")), mustSeal(t, s, frame(2, "b"))
 	o := NewOpener(origin(1), nil, s.Last()) // what the hub has is the debt
@@ -154,7 +154,7 @@ func TestFramesFromBeforeTheReaderAreRefused(t *testing.T) {
 	}
 }
 
-func TestFramesOfOthersAreRefused(t *testing.T) {
+func TestFramesOfOtherOriginsAreRefused(t *testing.T) {
 	private, other := hostKey(1), hostKey(2)
 	plain, signed := NewOpener(origin(1), nil, 1), NewOpener(origin(1), publicOf(private), 1)
 	anotherHost, forgedName := origin(1), origin(2)
@@ -180,7 +180,7 @@ func TestFramesOfOthersAreRefused(t *testing.T) {
 }
 
 // What a host's key has signed for another purpose is no frame's signature, and the other way round.
-func TestSignaturesAreForFramesAlone(t *testing.T) {
+func TestSignaturesAreBoundToFrames(t *testing.T) {
 	private := hostKey(1)
 	b := mustSeal(t, NewSealer(origin(1), private), frame(1, "a"))
 	text, signature := b[:len(b)-signatureSize], b[len(b)-signatureSize:]
@@ -194,7 +194,7 @@ func TestSignaturesAreForFramesAlone(t *testing.T) {
 	}
 }
 
-func TestCounterNeverStartsAnew(t *testing.T) {
+func TestCounterNeverWraps(t *testing.T) {
 	s, o := NewSealer(origin(1), nil), NewOpener(origin(1), nil, 1)
 	s.counter = math.MaxUint64 - 1
 	last := mustSeal(t, s, frame(1, "a"))
@@ -211,7 +211,7 @@ func TestCounterNeverStartsAnew(t *testing.T) {
 	}
 }
 
-func TestNoTwoFramesHaveOneNonce(t *testing.T) {
+func TestNoncesAreUnique(t *testing.T) {
 	s := NewSealer(origin(1), nil)
 	seen := map[string]bool{}
 	for range 100 {
@@ -227,7 +227,7 @@ func TestNoTwoFramesHaveOneNonce(t *testing.T) {
 	}
 }
 
-func TestSealRefusesWhatCannotBe(t *testing.T) {
+func TestSealRefusesInvalidFrames(t *testing.T) {
 	data := []byte("a")
 	for want, f := range map[string]Frame{
 		"seal: seq: 0":                     {Data: data},
@@ -246,7 +246,7 @@ func TestSealRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
-func TestPlainFrameCostsNoAllocation(t *testing.T) {
+func TestUnsignedFrameCostsNoAllocation(t *testing.T) {
 	s, o := NewSealer(origin(1), nil), NewOpener(origin(1), nil, 1)
 	f := frame(1, strings.Repeat("x", 1000))
 	sealed, opened := make([]byte, 0, 2000), make([]byte, 0, 2000)

@@ -60,8 +60,8 @@ func TestFramePhases(t *testing.T) {
 	}
 }
 
-// TestWholeFrameMakesRoomOnceSent compares what a small and a large frame let the next one do.
-func TestWholeFrameMakesRoomOnceSent(t *testing.T) {
+// TestSentWholeFrameDoesNotBlockNext compares what a small and a large frame let the next one do.
+func TestSentWholeFrameDoesNotBlockNext(t *testing.T) {
 	for size, want := range map[int]bool{10: false, 1000: true} {
 		f := &frame{}
 		f.begin(1, size, 0, false)

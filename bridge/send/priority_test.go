@@ -44,7 +44,7 @@ func inLine(l *Link, now time.Duration) (list []*Subscription) {
 	return list
 }
 
-func TestTurnsGoByPriorityAndThenByAgeSquaredPerByte(t *testing.T) {
+func TestQueueOrderIsPriorityThenAgeSquaredPerByte(t *testing.T) {
 	now := time.Second + 50*ms
 	want := []*Subscription{
 		waits(7, 1000, now-ms),
@@ -71,7 +71,7 @@ func names(list []*Subscription) (names []string) {
 	return names
 }
 
-func TestFrameThatIsOwedGoesAtTheLowestPriority(t *testing.T) {
+func TestLastValueHasLowestPriority(t *testing.T) {
 	now := time.Minute // far past every budget
 	owed, fresh := waits(7, 10, 0), waits(1, 1000, 0)
 	fresh.known.CapturedAt = now
@@ -81,7 +81,7 @@ func TestFrameThatIsOwedGoesAtTheLowestPriority(t *testing.T) {
 }
 
 // All priorities always have something to send.
-func TestEveryLowerPriorityIsSureOfItsShare(t *testing.T) {
+func TestLowerPrioritiesHaveGuaranteedShare(t *testing.T) {
 	const packets = 100_000
 	now := time.Second + 50*ms
 	l := linkOf()
@@ -112,7 +112,7 @@ func TestEveryLowerPriorityIsSureOfItsShare(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotWaitEarnsNothing(t *testing.T) {
+func TestIdlePriorityEarnsNoShare(t *testing.T) {
 	now := time.Second + 50*ms
 	urgent, seldom := waits(7, 1000, now-20*ms), waits(0, 1000, now-20*ms)
 	l := linkOf(urgent, seldom)
@@ -133,7 +133,7 @@ func TestWhatDoesNotWaitEarnsNothing(t *testing.T) {
 }
 
 // The datagram is one of a lower priority's turn, but mostly filled by others.
-func TestPriorityPaysForWhatItSpends(t *testing.T) {
+func TestPriorityPaysForSentBytes(t *testing.T) {
 	s := shares{0: 1200, 4: 600}
 	s.sent(&queue{entries: make([]queued, 3), level: 0, waits: [levels]bool{0: true, 4: true, 7: true}}, [levels]int{0: 90, 4: 300, 7: 700}, 1150)
 	if want := (shares{0: 1200 - 90 - 60, 4: 300}); s != want {
@@ -143,7 +143,7 @@ func TestPriorityPaysForWhatItSpends(t *testing.T) {
 
 // Age squared per byte gives channels that always have something newer a rate
 // that goes with the inverse root of their frames' size.
-func TestEqualsShareByTheRootOfTheirSize(t *testing.T) {
+func TestEqualPrioritiesShareByRootOfFrameSize(t *testing.T) {
 	const small, large = 300, 4800
 	now := time.Second
 	l := linkOf()
@@ -167,7 +167,7 @@ func TestEqualsShareByTheRootOfTheirSize(t *testing.T) {
 
 // Its copy was made in the meantime: as long as it may not be loaded it must not be offered
 // either, or the pump goes round and round.
-func TestChannelWhoseMemoryIsWantedForOthersOffersNothing(t *testing.T) {
+func TestEvictedChannelOffersNoFrame(t *testing.T) {
 	now := time.Second
 	sub := waits(0, 100_000, 0)
 	ch, err := testDir(t).Create("map", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 2, FrameSize: 100_000}})

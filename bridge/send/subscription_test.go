@@ -54,7 +54,7 @@ func (s lateSource) NewData(*localach.Channel, func(uint64)) func() {
 func (lateSource) Looked() time.Time { return time.Now() }
 
 // A daemon that was stopped sees only now what came meanwhile.
-func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
+func TestCommandNoticedLateHasEarliestCaptureTime(t *testing.T) {
 	ch, err := testDir(t).Create("goal", localach.CreateConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func loaded(t *testing.T) (*Subscription, *ledger.Book) {
 }
 
 // The ring may hold a frame that the watcher has not seen yet.
-func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
+func TestFrameReadBeforeNoticeIsOffered(t *testing.T) {
 	sub, b := loaded(t)
 	box := &outbox{}
 	sub.link.addWhole(box, sub, time.Second)
@@ -127,7 +127,7 @@ func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
 }
 
 // A packet that was late and given up is sent again; when both come to an end, one arrived.
-func TestSecondCopyThatIsLostIsNoLoss(t *testing.T) {
+func TestLostRetransmissionOfArrivedFrameIsNoLoss(t *testing.T) {
 	sub, b := loaded(t)
 	sub.leave(&sub.current, time.Second)
 	p := delivery.Piece{Sub: 1, Seq: sub.loaded, Whole: true}

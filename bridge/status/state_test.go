@@ -6,7 +6,7 @@ import (
 )
 
 // A newer daemon may have states and transports that an older client does not know.
-func TestUnknownWordsSurvive(t *testing.T) {
+func TestUnknownValuesRoundTrip(t *testing.T) {
 	type told struct {
 		Mirror MirrorState `json:"mirror"`
 		Link   LinkState   `json:"link"`

@@ -114,7 +114,7 @@ func parseLeaf(t *testing.T, der []byte) *x509.Certificate {
 }
 
 // The same over the network: each protocol hands over the whole chain.
-func TestForgedHostsAreRefusedAtTheDoor(t *testing.T) {
+func TestForgedChainsAreRefusedInHandshake(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*forgery)
 		want   string
@@ -170,7 +170,7 @@ func TestForgedHostsAreRefusedAtTheDoor(t *testing.T) {
 	}
 }
 
-func TestHostsOfOneAuthorityMeet(t *testing.T) {
+func TestHostsOfOneAuthorityConnect(t *testing.T) {
 	overAll(t, func(t *testing.T, l *lab) {
 		a := newAuthority(t)
 		robot, pc := l.start(t, issued(t, a, "robot")), l.start(t, issued(t, a, "my_pc.lab-2"))
@@ -200,7 +200,7 @@ func TestHostsOfOneAuthorityMeet(t *testing.T) {
 	})
 }
 
-func TestHostsSignByTheKeysOfTheirCertificates(t *testing.T) {
+func TestHostsSignWithCertificateKeys(t *testing.T) {
 	overAll(t, func(t *testing.T, l *lab) {
 		a := newAuthority(t)
 		robot, pc := l.start(t, issued(t, a, "robot")), l.start(t, issued(t, a, "pc"))
@@ -224,7 +224,7 @@ func TestHostsSignByTheKeysOfTheirCertificates(t *testing.T) {
 }
 
 // When a host's certificate ends, so do its sessions.
-func TestSessionsEndWithTheCertificateOfTheirHost(t *testing.T) {
+func TestReviewEndsSessionsOfExpiredCertificates(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		a := newAuthority(t)
 		old, err := a.Issue("robot", time.Now().AddDate(-1, 0, 0).Add(time.Minute)) // ends in a minute
@@ -245,7 +245,7 @@ func TestSessionsEndWithTheCertificateOfTheirHost(t *testing.T) {
 	})(t)
 }
 
-func TestRevocationEndsTheSessionsOfThatHostAlone(t *testing.T) {
+func TestRevocationEndsOnlySessionsOfRevokedHost(t *testing.T) {
 	overAll(t, func(t *testing.T, l *lab) {
 		a := newAuthority(t)
 		thief, pc := issued(t, a, "thief"), issued(t, a, "pc")
@@ -275,7 +275,7 @@ func TestRevocationEndsTheSessionsOfThatHostAlone(t *testing.T) {
 
 // Regardless of which end dials, both must get the reason why a certificate is refused, and whose
 // it is. Neither may report a member of another network.
-func TestBothEndsLearnWhyACertificateIsRefused(t *testing.T) {
+func TestCertificateRefusalReasonReachesBothEnds(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		made func(now time.Time) time.Time
@@ -321,7 +321,7 @@ func TestBothEndsLearnWhyACertificateIsRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyNewerListsOfOurAuthorityCount(t *testing.T) {
+func TestOnlyNewerRevocationListsAreAccepted(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		a, other := newAuthority(t), newAuthority(t)
 		thief := issued(t, a, "thief")

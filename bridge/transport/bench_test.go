@@ -32,8 +32,8 @@ func benchPair(b *testing.B) (robot, pc *session.Session) {
 	return robot, pc
 }
 
-// BenchmarkDatagramThereAndBack is one datagram of an IMU's size at a time.
-func BenchmarkDatagramThereAndBack(b *testing.B) {
+// BenchmarkDatagramRoundTrip is one datagram of an IMU's size at a time.
+func BenchmarkDatagramRoundTrip(b *testing.B) {
 	robot, pc := benchPair(b)
 	go func() {
 		for {

@@ -82,7 +82,7 @@ func listenOverSCTP(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	return Listen(nil, cfg)
 }
 
-func TestTransportsKeepTheContract(t *testing.T) {
+func TestTransportsKeepContract(t *testing.T) {
 	for _, c := range contract {
 		for _, tr := range transports {
 			t.Run(c.name+"/"+tr.name, inBubble(tr.listen, c.run))
@@ -91,7 +91,7 @@ func TestTransportsKeepTheContract(t *testing.T) {
 }
 
 // With real sockets every day what is of endpoints; what sessions carry is in real daemons' tests too.
-func TestTransportsKeepTheContractOnLoopback(t *testing.T) {
+func TestTransportsKeepContractOnLoopback(t *testing.T) {
 	before := openDescriptors(t)
 	for _, c := range contract {
 		for _, tr := range transports {
@@ -105,7 +105,7 @@ func TestTransportsKeepTheContractOnLoopback(t *testing.T) {
 	}
 }
 
-func TestPipeKeepsTheContract(t *testing.T) {
+func TestPipeKeepsContract(t *testing.T) {
 	for _, c := range contract {
 		if c.stage > onSessions {
 			continue

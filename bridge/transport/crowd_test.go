@@ -72,7 +72,7 @@ func linksInTime(t *testing.T, robot, pc *Endpoint) {
 
 // The robots' addresses are not known. First they are in the network of the attackers, then
 // eight at a time behind one address.
-func TestRobotsLinkAmongManyStrangers(t *testing.T) {
+func TestRobotsLinkDespiteManyUnknownPeers(t *testing.T) {
 	besieged(t, func(t *testing.T, l *lab, pc *Endpoint) {
 		for i := range byte(3) {
 			at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 7, 0, 252 + i}), 8076)
@@ -103,7 +103,7 @@ func placesOf(e *Endpoint) *handshakes {
 
 // Places are reserved for peers at listed addresses and at addresses of recent members, once
 // they have proved these addresses.
-func TestEndpointKeepsPlacesForMembersAndThoseListed(t *testing.T) {
+func TestPlacesAreReservedForMembersAndListedPeers(t *testing.T) {
 	for _, c := range attacks[1:3] { // one over QUIC, one over SCTP
 		listen := Listen
 		if c.sctp {
@@ -142,7 +142,7 @@ func TestEndpointKeepsPlacesForMembersAndThoseListed(t *testing.T) {
 }
 
 // A peer that has not proved a listed address gets none of the places reserved for it.
-func TestForgedAddressGetsNoKeptPlace(t *testing.T) {
+func TestForgedAddressGetsNoReservedPlace(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		pc := l.node(t, "pc")
 		at := netip.MustParseAddrPort("10.8.0.1:8076")
@@ -166,7 +166,7 @@ func TestForgedAddressGetsNoKeptPlace(t *testing.T) {
 // A peer that has sent half of a ClientHello is refused after a second. A peer that has sent a
 // complete one has more time, since its path may be slow. For SCTP see
 // TestHalfOpenHandshakesAreBoundedOverSCTP.
-func TestHalfAClientHelloIsGivenUpInACrowd(t *testing.T) {
+func TestIncompleteClientHelloIsDroppedUnderLoad(t *testing.T) {
 	for want, attack := range map[int]attack{0: halfOverQUIC, 2 * quic.RetryThreshold: wholeOverQUIC} {
 		inBubble(Listen, func(t *testing.T, l *lab) {
 			pc := l.node(t, "pc")

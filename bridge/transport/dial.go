@@ -85,10 +85,8 @@ func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*session.Se
 		results <- result{0, s, err}
 	}()
 	go func() {
-		timer := time.NewTimer(headStart)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(headStart):
 		case <-failed:
 		case <-ctx.Done():
 			results <- result{1, nil, context.Cause(ctx)}

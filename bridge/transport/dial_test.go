@@ -16,7 +16,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-func TestDialTakesTheTransportThatAnswers(t *testing.T) {
+func TestDialUsesAnsweringTransport(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		filtered int // port
@@ -55,7 +55,7 @@ func TestDialTakesTheTransportThatAnswers(t *testing.T) {
 	}
 }
 
-func TestDialNamesWhatFailedOverBoth(t *testing.T) {
+func TestDialReturnsErrorOfBothTransports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		robot, _ := bothNodes(t, 0)
 		if _, err := robot.Dial(t.Context(), robot.LocalAddrs()); !errors.Is(err, session.ErrSelf) {

@@ -10,7 +10,7 @@ import (
 	"achbridge/bridge/trust"
 )
 
-func TestListenReportsEveryMistakeAtOnce(t *testing.T) {
+func TestListenReportsAllErrorsAtOnce(t *testing.T) {
 	conn := newLoopbackConn(t)
 	_, err := Listen(conn, Config{Host: "a/b", idleTimeout: time.Millisecond})
 	if err == nil {
@@ -26,7 +26,7 @@ func TestListenReportsEveryMistakeAtOnce(t *testing.T) {
 	}
 }
 
-func TestCertificateIsForItsHostAlone(t *testing.T) {
+func TestListenRefusesCertificateOfOtherHost(t *testing.T) {
 	cfg := issued(t, newAuthority(t), "robot")
 	for name, change := range map[string]func(*Config){
 		"another name": func(c *Config) { c.Host = "pc" },
@@ -40,7 +40,7 @@ func TestCertificateIsForItsHostAlone(t *testing.T) {
 	}
 }
 
-func TestDialRefusesWhatIsNoUDPAddress(t *testing.T) {
+func TestDialRefusesNonUDPAddress(t *testing.T) {
 	e, err := Listen(newLoopbackConn(t), Config{Key: trust.NewKey(), Node: nodeOf("pc"), Host: "pc"})
 	if err != nil {
 		t.Fatal(err)

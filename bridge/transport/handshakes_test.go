@@ -47,7 +47,7 @@ func (d *door) counts() (greetings, meetings int) {
 	return greetings, meetings
 }
 
-func TestNewcomerIsNeverKeptOut(t *testing.T) {
+func TestNewHandshakeIsAlwaysAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, at := range []session.Stage{session.AtGreeting, session.AtHandshake, session.AtWelcome} {
 			d := newDoor()
@@ -67,7 +67,7 @@ func TestNewcomerIsNeverKeptOut(t *testing.T) {
 }
 
 // If one more place is needed, the oldest handshake of the largest source must be dropped.
-func TestTheOldestOfTheLargestSourceMakesRoom(t *testing.T) {
+func TestOldestHandshakeOfLargestSourceIsDropped(t *testing.T) {
 	many := func(network string, n int) (addrs []string) {
 		for i := range n {
 			addrs = append(addrs, fmt.Sprintf(network, i+1))
@@ -105,7 +105,7 @@ func TestTheOldestOfTheLargestSourceMakesRoom(t *testing.T) {
 	}
 }
 
-func TestProgressKeepsAPlace(t *testing.T) {
+func TestAdvancedHandshakeKeepsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor()
 		robot := d.from("10.0.0.1", session.AtHandshake)
@@ -133,7 +133,7 @@ func TestProgressKeepsAPlace(t *testing.T) {
 	})
 }
 
-func TestPlacesAreKeptForKnownAddrs(t *testing.T) {
+func TestPlacesAreReservedForKnownAddrs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor()
 		for i := range maxKept {
@@ -167,7 +167,7 @@ func TestPlacesAreKeptForKnownAddrs(t *testing.T) {
 	})
 }
 
-func TestGreetingIsGivenUp(t *testing.T) {
+func TestGreetingTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor()
 		d.from("10.0.0.1", session.AtGreeting)

@@ -43,7 +43,7 @@ var notThroughHub = map[string]string{
 	"BrokenSocketIsReported":           "the endpoint has no socket for it",
 }
 
-func TestHubSessionsKeepTheContract(t *testing.T) {
+func TestHubSessionsKeepContract(t *testing.T) {
 	for _, c := range contract {
 		if notThroughHub[c.name] == "" {
 			t.Run(c.name, throughHub(c.run))
@@ -93,7 +93,7 @@ func TestBusySessionThroughHubPingsRarely(t *testing.T) {
 	})(t)
 }
 
-func TestSessionThroughHubCarriesNothingButControl(t *testing.T) {
+func TestSessionThroughHubCarriesOnlyControl(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		_, pc := l.pair(t)
 		if err := pc.SendDatagram([]byte("x")); !errors.Is(err, overtls.ErrNoDatagrams) {
@@ -150,7 +150,7 @@ func TestUnreadSessionThroughHubEnds(t *testing.T) {
 }
 
 // A peer that does not finish the handshake is dropped in every case.
-func TestIdlersAtTheHubAreDropped(t *testing.T) {
+func TestIdleHubHandshakesAreDropped(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot")
 		start := time.Now()
@@ -173,7 +173,7 @@ func (hostAddr) Network() string  { return "hub" }
 func (a hostAddr) String() string { return string(a) }
 
 // A host that opens handshake after handshake loses its own.
-func TestCrowdAtTheHubDropsItsOwn(t *testing.T) {
+func TestHandshakeLimitAppliesPerHubHost(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot, pc := l.node(t, "robot"), l.node(t, "pc")
 		idle := func(host string) net.Conn {
@@ -217,7 +217,7 @@ func (m *meddler) Write(b []byte) (int, error) {
 }
 
 // If the hub changes any byte of the dialler, no session is established.
-func TestMeddlingHubGetsNoSession(t *testing.T) {
+func TestHandshakeChangedByHubFails(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot, pc := l.node(t, "robot"), l.node(t, "pc")
 		for n := 0; n < 4000; n += 97 {
@@ -245,7 +245,7 @@ func TestMeddlingHubGetsNoSession(t *testing.T) {
 }
 
 // A stream that ends without a goodbye is a cut, not a close by the peer.
-func TestCutStreamIsNoGoodbye(t *testing.T) {
+func TestCutStreamIsNoBye(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot, pc := l.node(t, "robot"), l.node(t, "pc")
 		here, there := newFlow(l.air, pc.localAddr(), robot.localAddr())
@@ -261,7 +261,7 @@ func TestCutStreamIsNoGoodbye(t *testing.T) {
 	})(t)
 }
 
-func TestClosedEndpointTakesNoStreams(t *testing.T) {
+func TestClosedEndpointAcceptsNoStreams(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot")
 		robot.Close()
@@ -277,7 +277,7 @@ func TestClosedEndpointTakesNoStreams(t *testing.T) {
 }
 
 // The dialler's name is not shown to an acceptor of another network.
-func TestStrangerBehindTheHubLearnsNoName(t *testing.T) {
+func TestUnknownPeerBehindHubGetsNoName(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		spy := l.start(t, Config{Key: l.keys[1], Node: nodeOf("spy"), Host: "spy"})
 		if _, err := l.node(t, "pc").Dial(t.Context(), spy.LocalAddrs()); !errors.Is(err, trust.ErrWrongKey) {

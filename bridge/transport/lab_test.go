@@ -1,13 +1,11 @@
 package transport
 
 import (
-	"bytes"
 	"cmp"
 	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,23 +179,12 @@ func nodeOf(host string) trust.NodeID {
 }
 
 // logs keeps what was logged.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logs) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
+type logs struct{ await.Log }
 
 // lines returns the lines that contain text.
 func (b *logs) lines(text string) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	var found []string
-	for line := range strings.Lines(b.buf.String()) {
+	for line := range strings.Lines(b.String()) {
 		if strings.Contains(line, text) {
 			found = append(found, strings.TrimSpace(line))
 		}

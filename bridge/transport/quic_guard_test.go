@@ -11,7 +11,7 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-func TestForgedAddressesDoNotKeepMembersOut(t *testing.T) {
+func TestForgedAddressesDoNotBlockMembers(t *testing.T) {
 	withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
 		ctx, cancel := context.WithCancel(t.Context())
 		for i := range 100 {

@@ -39,7 +39,7 @@ func setKey(t *testing.T, e *Endpoint, key trust.Key) {
 }
 
 // Each step of a change of keys reaches one host before the other.
-func TestFleetChangesKeysStepByStep(t *testing.T) {
+func TestKeyRotationKeepsHostsConnected(t *testing.T) {
 	overAll(t, func(t *testing.T, l *lab) {
 		old, next := l.keys[0], l.keys[1]
 		both := must(old.Add(next))
@@ -74,7 +74,7 @@ func TestFleetChangesKeysStepByStep(t *testing.T) {
 	})
 }
 
-func TestChangedKeyEndsTheSessionsOfStrangersAlone(t *testing.T) {
+func TestKeyChangeEndsOnlySessionsOfOldKey(t *testing.T) {
 	overAll(t, func(t *testing.T, l *lab) {
 		both := must(l.keys[0].Add(l.keys[1]))
 		robot := l.start(t, Config{Key: both, Node: nodeOf("robot"), Host: "robot"})
@@ -98,7 +98,7 @@ func TestChangedKeyEndsTheSessionsOfStrangersAlone(t *testing.T) {
 }
 
 // A handshake must fail if the key is changed before its end.
-func TestSessionOfADroppedKeyIsNotLetIn(t *testing.T) {
+func TestHandshakeUnderDroppedKeyFails(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot")
 		accepted, _ := l.join(t, robot, l.node(t, "pc"))
@@ -110,7 +110,7 @@ func TestSessionOfADroppedKeyIsNotLetIn(t *testing.T) {
 	})(t)
 }
 
-func TestNoKeyChangesNothing(t *testing.T) {
+func TestSetKeyRefusesZeroKey(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		robot, pc := l.node(t, "robot"), l.node(t, "pc")
 		if err := robot.SetKey(trust.Key{}); err == nil {

@@ -17,7 +17,7 @@ func (l *lab) restart(t *testing.T, e *Endpoint, cfg Config) *Endpoint {
 
 // A present or former member that takes over a node's address and id cannot end the node's
 // sessions, since it does not know the node's secret.
-func TestResetOfAnotherIsNotBelieved(t *testing.T) {
+func TestResetWithOtherSecretIsIgnored(t *testing.T) {
 	overBoth(t, func(t *testing.T, l *lab) {
 		a := newAuthority(t)
 		for name, cfg := range map[string]struct{ robot, pc Config }{
@@ -40,7 +40,7 @@ func TestResetOfAnotherIsNotBelieved(t *testing.T) {
 }
 
 // A node with a new key can still report to its peers that it was restarted.
-func TestRestartIsNoticedAfterAChangeOfKeys(t *testing.T) {
+func TestRestartIsDetectedAfterKeyChange(t *testing.T) {
 	overBoth(t, func(t *testing.T, l *lab) {
 		both := must(l.keys[0].Add(l.keys[1]))
 		robot := Config{Key: both, Node: nodeOf("robot"), Host: "robot"}
@@ -60,7 +60,7 @@ func TestRestartIsNoticedAfterAChangeOfKeys(t *testing.T) {
 }
 
 // Hosts that were made of one disk image have the secret in common, and not the id.
-func TestResetsOfOneSecretDifferFromNodeToNode(t *testing.T) {
+func TestResetsOfOneSecretDifferBetweenNodes(t *testing.T) {
 	robot, pc := Config{Node: nodeOf("robot")}, Config{Node: nodeOf("pc")}
 	if bytes.Equal(robot.resetSecret(""), pc.resetSecret("")) {
 		t.Error("two nodes have the same")

@@ -13,7 +13,7 @@ import (
 )
 
 // SCTP must add almost no loss, delay or packets to datagrams on a path.
-func TestSCTPAddsNothingToAPath(t *testing.T) {
+func TestSCTPAddsLittleToPath(t *testing.T) {
 	const (
 		size  = 1150
 		every = 600 * time.Microsecond // 16.3 Mbit/s on the wire

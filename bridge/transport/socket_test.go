@@ -16,7 +16,7 @@ import (
 
 // Listen must accept any net.PacketConn with any kind of address, so that tests can use any
 // network.
-func TestAnyPacketConnWillDo(t *testing.T) {
+func TestListenAcceptsAnyPacketConn(t *testing.T) {
 	listen := func(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 		return Listen(seatConn{conn.(*simnet.SimConn)}, cfg)
 	}
@@ -57,7 +57,7 @@ func (c seatConn) WriteTo(b []byte, to net.Addr) (int, error) {
 }
 
 // A socket whose network card is stuck blocks its writers.
-func TestEndpointClosesOverAStuckSocket(t *testing.T) {
+func TestEndpointClosesDespiteStuckSocket(t *testing.T) {
 	var stuck atomic.Bool
 	listen := func(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 		return Listen(&stuckConn{SimConn: conn.(*simnet.SimConn), stuck: &stuck, free: make(chan struct{})}, cfg)

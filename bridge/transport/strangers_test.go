@@ -185,7 +185,7 @@ func TestGarbageIsIgnored(t *testing.T) {
 	}
 }
 
-func TestStrangersAreRefused(t *testing.T) {
+func TestUnknownPeersAreRefused(t *testing.T) {
 	pc := trust.Peer{Node: nodeOf("pc"), Host: "pc"}
 	for _, c := range []struct {
 		name        string
@@ -286,7 +286,7 @@ func openEveryStream(conn *quic.Conn) int {
 }
 
 // A member may still be a broken program.
-func TestMemberWithoutWelcomeIsTurnedAway(t *testing.T) {
+func TestMemberWithoutWelcomeIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		open func(*testing.T, *quic.Conn)
@@ -325,7 +325,7 @@ func TestMemberWithoutWelcomeIsTurnedAway(t *testing.T) {
 	}
 }
 
-func TestPeerCannotOpenFurtherControlStreams(t *testing.T) {
+func TestPeerCannotOpenSecondControlStream(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"}))
 		conn, err := s.dial(t, l.node(t, "robot"))
@@ -342,7 +342,7 @@ func TestPeerCannotOpenFurtherControlStreams(t *testing.T) {
 }
 
 // A dialler must refuse hostile acceptors.
-func TestDiallerRefusesStrangers(t *testing.T) {
+func TestDiallerRefusesUnknownAcceptors(t *testing.T) {
 	robot := trust.Peer{Node: nodeOf("robot"), Host: "robot"}
 	for _, c := range []struct {
 		name        string

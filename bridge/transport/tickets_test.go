@@ -27,7 +27,7 @@ func (c *ticketCounter) Put(key string, s *tls.ClientSessionState) {
 // A peer presents no certificate in a resumed connection, so a host that was revoked meanwhile
 // would be accepted. Therefore there are no session tickets, and no early data, which could be
 // replayed.
-func TestNobodyGetsATicket(t *testing.T) {
+func TestListenerIssuesNoTickets(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot")
 		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("pc"), Host: "pc"}))
@@ -54,7 +54,7 @@ func TestNobodyGetsATicket(t *testing.T) {
 }
 
 // The same of a dialler: it keeps nothing by which it would resume.
-func TestNobodyTakesATicket(t *testing.T) {
+func TestDiallerKeepsNoTickets(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("robot"), Host: "robot"}))
 		s.tls.ClientAuth = tls.RequireAnyClientCert

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"achbridge/bridge/secret"
 )
 
 // Authority issues and revokes the certificates of a network's hosts. Like a Key it never
@@ -66,7 +68,7 @@ func create(template, issuer *x509.Certificate, public ed25519.PublicKey, by ed2
 
 // ReadAuthority reads the authority from the file at path. The rules of ReadKey apply.
 func ReadAuthority(path string) (Authority, error) {
-	text, err := readSecret("authority", path)
+	text, err := secret.Read("authority", path)
 	if err != nil {
 		return Authority{}, err
 	}
@@ -79,7 +81,7 @@ func ReadAuthority(path string) (Authority, error) {
 
 // Write stores the authority at path. The rules of Key.Write apply.
 func (a Authority) Write(path string) error {
-	return writeSecret("authority", path, a.text(), nil)
+	return secret.Write("authority", path, a.text(), nil)
 }
 
 // Network returns the name of the network of the authority's hosts, like Key.Network.

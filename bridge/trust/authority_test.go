@@ -192,7 +192,7 @@ func withRevoked(t *testing.T, a Authority) *Member {
 	return memberOf(t, issued(t, a, "pc"), list)
 }
 
-func TestForgedHostsAreRefused(t *testing.T) {
+func TestForgedChainsAreRefused(t *testing.T) {
 	a, other := newAuthority(t), newAuthority(t)
 	pc := withRevoked(t, a)
 	check := func(change func(*forgery)) (Peer, error) {
@@ -254,7 +254,7 @@ func TestSessionCertificatesAreRenewed(t *testing.T) {
 // The clock of a robot without a battery starts in 1970. Once its clock is set, the robot must
 // not present the certificate of 1970 any more, however recent that is by the monotonic clock.
 // A time.Time has a monotonic reading unless it is removed.
-func TestSessionCertificateIsAsOldAsTheWallClockSays(t *testing.T) {
+func TestSessionCertificateValidityUsesWallClock(t *testing.T) {
 	key := issued(t, newAuthority(t), "robot")
 	a := newHostAnchor(key.host(), nil)
 	if _, err := a.certificate(); err != nil {
@@ -268,7 +268,7 @@ func TestSessionCertificateIsAsOldAsTheWallClockSays(t *testing.T) {
 }
 
 // Setting the clock of a host back by years must not close its sessions.
-func TestSessionsOutliveAClockThatIsSetBack(t *testing.T) {
+func TestSessionsOutliveClockSetBack(t *testing.T) {
 	a := newAuthority(t)
 	early, err := a.Issue("robot", time.Now().AddDate(0, 6, 0)) // like a clock that is half a year slow
 	if err != nil {
@@ -291,7 +291,7 @@ func TestSessionsOutliveAClockThatIsSetBack(t *testing.T) {
 	}
 }
 
-func TestCertificateIsForItsHostAlone(t *testing.T) {
+func TestHostKeyFitsOnlyItsHost(t *testing.T) {
 	a := newAuthority(t)
 	key := issued(t, a, "robot")
 	if err := key.Fits(Peer{Host: "robot", Node: key.Node()}); err != nil {
@@ -317,7 +317,7 @@ func TestCertificateIsForItsHostAlone(t *testing.T) {
 	}
 }
 
-func TestAuthorityAndHostKeysAreReadBackAndPrivate(t *testing.T) {
+func TestAuthorityAndHostKeyFilesArePrivate(t *testing.T) {
 	a := newAuthority(t)
 	key := issued(t, a, "robot")
 	dir := t.TempDir()
@@ -433,7 +433,7 @@ func TestMixedHostKeysAreRefused(t *testing.T) {
 }
 
 // An anchor refuses foreign keys and lists even if its callers already do so.
-func TestAnchorLooksAtItsOwnAuthorityAlone(t *testing.T) {
+func TestAnchorRefusesOtherAuthority(t *testing.T) {
 	a, other := newAuthority(t), newAuthority(t)
 	node := newHostAnchor(issued(t, a, "pc").host(), revoked(t, other, 7))
 	if got := node.revoked.Number(); got != 0 {

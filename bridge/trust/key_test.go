@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-func TestKeyFileIsReadBackAndPrivate(t *testing.T) {
+func TestKeyFileRoundTripIsPrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	key := NewKey()
 	if err := key.Write(path); err != nil {
@@ -65,7 +65,7 @@ func TestKeyFileIsNeverOverwritten(t *testing.T) {
 	}
 }
 
-func TestBadKeyFilesAreNamedWithTheirCure(t *testing.T) {
+func TestBadKeyFileErrorNamesFix(t *testing.T) {
 	good := NewKey().text()
 	dir := t.TempDir()
 	for _, c := range []struct {

@@ -58,7 +58,7 @@ func parseLeaf(t *testing.T, der []byte) *x509.Certificate {
 }
 
 // Certificates that differ from those of NewMember are refused even if a member signed them.
-func TestOddCertificatesAreRefused(t *testing.T) {
+func TestUnusualCertificatesAreRefused(t *testing.T) {
 	key := NewKey()
 	pc, err := NewMember(key, Peer{Node: nodeOf("pc"), Host: "pc"}, nil)
 	if err != nil {
@@ -202,7 +202,7 @@ func shown(t testing.TB, node *Member) [][]byte {
 }
 
 // A name that looks like another one, or is invisible, would mislead users who read a list.
-func TestHostNamesCanBeToldApartByTheirLooks(t *testing.T) {
+func TestConfusableHostNamesAreRefused(t *testing.T) {
 	for what, name := range map[string]string{
 		"zero width space": "kr\u200bang", "right to left override": "kr\u202eang", "isolate": "\u2066krang", "soft hyphen": "kr\u00adang",
 		"byte order mark": "krang\ufeff", "combining grapheme joiner": "kr\u034fang", "variation selector": "krang\ufe0f",

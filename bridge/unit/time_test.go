@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestTimesAreANumberASpaceAndTheUnit(t *testing.T) {
+func TestTimeFormat(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0:                          "0 s",
 		12 * time.Nanosecond:       "12 ns",

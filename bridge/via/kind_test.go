@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestKindIsWrittenAsItIsRead(t *testing.T) {
+func TestKindRoundTrip(t *testing.T) {
 	for text, want := range map[string]Kind{"auto": Any, "quic": QUIC, "sctp": SCTP} {
 		got, err := Parse(text)
 		if err != nil || got != want || got.String() != text {
@@ -33,7 +33,7 @@ func TestKindIsWrittenAsItIsRead(t *testing.T) {
 	}
 }
 
-func TestUnknownKindIsNamed(t *testing.T) {
+func TestUnknownKindErrorNamesKinds(t *testing.T) {
 	for _, text := range []string{"", "pipe", "hub", "tcp", "QUIC", "quic "} {
 		if got, err := Parse(text); err == nil || got != Any || !strings.Contains(err.Error(), "want auto, quic or sctp") {
 			t.Errorf("parse %q: got %v, %v", text, got, err)

@@ -17,19 +17,11 @@ import (
 func ageCommand(a *app) *cobra.Command {
 	q := ageQuery{window: 10 * time.Second}
 	cmd := &cobra.Command{
-		Use:   "age HOST/CHANNEL|MIRROR",
-		Short: "Measure how old the newest frame of a mirror is",
-		Long: `Watch a mirror for a while and print how old its newest frame was: the age that a
-program sees when it looks at the mirror at any moment. mean, p50 and p99 are weighted
-by time: for half of the time, and for 99 % of it, the age was at most that. peak is
-the highest age. An age begins when the other daemon saw the frame in its channel. It
-can be off by as much as the other host's clock is uncertain, which is printed too.
-
-A channel that is not mirrored is mirrored meanwhile, at the lowest priority.
-With --fail-over the exit code is 4 when p99 is above that time, and 1 when the age
-could not be measured.`,
-		Example: "  achbridge age krang/imu\n  achbridge age krang.imu --window 30s --fail-over 50ms",
-		Args:    takes("HOST/CHANNEL|MIRROR"),
+		Use:         "age HOST/CHANNEL|MIRROR",
+		Short:       "Measure the age of a mirror's newest frame",
+		Example:     examples("achbridge age krang/imu", "achbridge age krang.imu --window 30s --fail-over 50ms"),
+		Annotations: docs("docs/qos.md"),
+		Args:        takes("HOST/CHANNEL|MIRROR"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			q.of = args[0]
 			return q.check(cmd)
@@ -40,8 +32,8 @@ could not be measured.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().DurationVar(&q.window, "window", q.window, "watch for this `TIME`")
-	cmd.Flags().DurationVar(&q.most, "fail-over", 0, "fail when p99 is over this `TIME`")
+	cmd.Flags().DurationVar(&q.window, "window", q.window, "measure for `TIME`")
+	cmd.Flags().DurationVar(&q.most, "fail-over", 0, "exit with 4 if p99 is above `TIME` (default: no limit)")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
 	return cmd

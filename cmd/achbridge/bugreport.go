@@ -30,24 +30,17 @@ import (
 func bugreportCommand(a *app) *cobra.Command {
 	var file, out string
 	cmd := &cobra.Command{
-		Use:   "bugreport",
-		Short: "Collect what is known about this host into one file, for a bug report",
-		Long: `Write one file that says how things are on this host: the versions, what achbridge
-status --json and doctor --json print, the configuration, and the newest events of the
-daemon's log. The file is for its owner alone (mode 0600), and nothing is sent anywhere.
-
-It has the names of hosts and channels. It has no keys, no authority, no frames, and no
-addresses: those in peers, domains, hub, listen, http, http_hosts and achd, behind
-achd://, and whatever looks like an IP address, are left out, as are the comments of the
-configuration. Read it before you give it to others.`,
-		Example: "  achbridge bugreport\n  achbridge bugreport -o report.txt",
-		Args:    takes(),
+		Use:         "bugreport",
+		Short:       "Write the state of this host into a file for a bug report",
+		Example:     examples("achbridge bugreport", "achbridge bugreport -o report.txt"),
+		Annotations: docs("docs/troubleshooting.md"),
+		Args:        takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.bugreport(cmd.Context(), file, out)
 		},
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write (default achbridge-bugreport-HOST.txt); it must not be there yet")
-	configFlag(cmd, &file, "tell of this configuration `FILE`")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write a new `FILE` (default achbridge-bugreport-HOST.txt)")
+	configFlag(cmd, &file, "include configuration `FILE` (default: that of run)")
 	_ = cmd.MarkFlagFilename("output", "txt")
 	a.controlFlag(cmd)
 	return cmd

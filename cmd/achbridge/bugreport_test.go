@@ -11,8 +11,8 @@ import (
 	"achbridge/cmd/achbridge/api"
 )
 
-// The status has the addresses of the hub and of a server that answered at the hub's address. Names of mirrors may begin with
-// an address.
+// The status contains the addresses of the hub and of a server that answered at the hub's address. Names of mirrors may begin
+// with an address.
 func TestBugreportHidesAddresses(t *testing.T) {
 	foreign := x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"marker.example.org", "marker.example.net"}}, Host: "markerhub.example.com"}
 	s := api.StatusReply{
@@ -38,9 +38,9 @@ func TestBugreportHidesAddresses(t *testing.T) {
 	}
 }
 
-// A text below a misspelt key may be a secret. A word such as false, or a digit, is not a secret
-// and occurs in many places of the report.
-func TestMisspeltKeysDoNotRuinTheReport(t *testing.T) {
+// A text below a misspelt key may be a secret, so the report hides all occurrences of it. A word
+// such as false, or a digit, occurs in many places of the report and stays.
+func TestBugreportHidesValuesOfMisspeltKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte("discvery: false\nfoo: 1\nbar: ''\nbaz: {deep: [secretsecret]}\n"), 0o600); err != nil {
 		t.Fatal(err)

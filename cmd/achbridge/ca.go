@@ -11,44 +11,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge/trust"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 )
 
 func caCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ca",
-		Short: "Give every host a key of its own",
-		Long: `With one shared key, a member can give itself any name, and after a theft the key must
-be changed on all hosts. An authority avoids that. It gives each host a key of its
-own: a certificate for one name, valid for one year. Then rules can rely on the names
-of hosts, and a single host can be shut out.
-
-  achbridge ca init                  once, on a machine that is no robot
-  achbridge ca issue krang           writes krang.key: krang's key file
-  scp krang.key krang:.config/achbridge/key
-
-Issue the key again before the year is over; the running daemon reads the new file.
-achbridge status and the log remind of it from 30 days before. The clocks of both
-hosts must be right to the hour when they link. A robot that boots in 1970 gets its
-links as soon as its clock is set. If its clock is never set, use the shared key,
-which does not depend on dates. To shut out a host that was lost or stolen:
-
-  achbridge ca revoke krang
-  scp ~/.config/achbridge/ca/revoked pc:.config/achbridge/key.revoked
-
-Copy the list to one host, as FILE.revoked beside its key FILE. The running daemon
-reads it and passes it on; so it reaches all hosts that are linked.
-
-The authority is a directory: ` + config.SystemCA + ` for root, else
-$XDG_CONFIG_HOME/achbridge/ca. Keep a copy in a safe place.`,
+		Use:         "ca",
+		Short:       "Manage an authority that gives each host its own key",
+		Example:     examples("achbridge ca init", "achbridge ca issue krang"),
+		Annotations: docs("docs/keys.md"),
 	}
 	cmd.AddCommand(caInitCommand(a), caIssueCommand(a), caListCommand(a), caRevokeCommand(a))
 	return needsVerb(cmd)
 }
 
 func caFlag(cmd *cobra.Command, dir *string) {
-	cmd.Flags().StringVar(dir, "dir", "", "`DIR` of the authority")
+	cmd.Flags().StringVar(dir, "dir", "", "use the authority in `DIR` (default: see man page)")
 	_ = cmd.MarkFlagDirname("dir")
 }
 
@@ -89,9 +67,11 @@ func (a *app) inCA(cmd *cobra.Command, run func(caDir, trust.Authority, []string
 func caInitCommand(a *app) *cobra.Command {
 	var given string
 	cmd := &cobra.Command{
-		Use:   "init",
-		Short: "Create an authority; never overwrites one",
-		Args:  takes(),
+		Use:         "init",
+		Short:       "Create an authority",
+		Example:     examples("achbridge ca init", "achbridge ca init --dir /media/usb/ca"),
+		Annotations: docs("docs/keys.md"),
+		Args:        takes(),
 		RunE: func(*cobra.Command, []string) error {
 			dir, err := a.ca(given)
 			if err != nil {
@@ -119,9 +99,11 @@ func caInitCommand(a *app) *cobra.Command {
 func caIssueCommand(a *app) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "issue HOST",
-		Short: "Write the key of one host, valid for a year",
-		Args:  takes("HOST"),
+		Use:         "issue HOST",
+		Short:       "Issue a key to one host, valid for one year",
+		Example:     examples("achbridge ca issue krang", "achbridge ca issue krang -o keys/krang.key"),
+		Annotations: docs("docs/keys.md"),
+		Args:        takes("HOST"),
 	}
 	a.inCA(cmd, func(dir caDir, authority trust.Authority, args []string) error {
 		key, err := authority.Issue(args[0], time.Now())
@@ -138,15 +120,17 @@ func caIssueCommand(a *app) *cobra.Command {
 		}
 		return a.ui.Fields("host", key.Host(), "network", key.Network(), "ends", ui.Day(key.Ends()), "path", path)
 	})
-	cmd.Flags().StringVarP(&out, "out", "o", "", "key `FILE` to write (default HOST.key)")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "write the key to a new `FILE` (default HOST.key)")
 	return cmd
 }
 
 func caRevokeCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "revoke HOST",
-		Short: "Shut a host out: none of its keys is valid any more",
-		Args:  takes("HOST"),
+		Use:         "revoke HOST",
+		Short:       "Revoke all keys of a host",
+		Example:     examples("achbridge ca revoke krang", "achbridge ca revoke krang --dir /media/usb/ca"),
+		Annotations: docs("docs/keys.md"),
+		Args:        takes("HOST"),
 	}
 	a.inCA(cmd, func(dir caDir, authority trust.Authority, args []string) error {
 		list, err := dir.revoke(authority, args[0], time.Now())
@@ -172,11 +156,11 @@ type caListed struct {
 
 func caListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the keys that were issued: valid, ended or revoked",
-		Long: `List the keys that the authority has issued, by host: valid, ended or revoked. Those
-that ended more than a year ago are left out.`,
-		Args: takes(),
+		Use:         "list",
+		Short:       "List the issued keys and show which are valid",
+		Example:     examples("achbridge ca list", "achbridge ca list --json"),
+		Annotations: docs("docs/keys.md"),
+		Args:        takes(),
 	}
 	a.inCA(cmd, func(dir caDir, _ trust.Authority, _ []string) error {
 		list, err := dir.list(time.Now())

@@ -10,7 +10,7 @@ import (
 
 // A robot with a slow clock still accepts a certificate that has ended by the authority's
 // clock. So an ended certificate can still be revoked, and stays in the list.
-func TestEndedCertificatesStayRevocableForAYear(t *testing.T) {
+func TestExpiredCertificatesAreRevocableForAYear(t *testing.T) {
 	dir := caDir(t.TempDir())
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	authority, err := trust.NewAuthority(now.AddDate(-4, 0, 0))
@@ -49,7 +49,7 @@ func TestEndedCertificatesStayRevocableForAYear(t *testing.T) {
 	}
 	expect(second, lately, almost)
 	if _, err := dir.revoke(authority, "old", now); !errors.Is(err, errNoneIssued) {
-		t.Errorf("one that ended more than a year ago: got %v, want %v", err, errNoneIssued)
+		t.Errorf("certificate expired more than a year ago: got %v, want %v", err, errNoneIssued)
 	}
 	fresh := issue("new", -300*day)
 	third, err := dir.revoke(authority, "new", now.AddDate(0, 0, 10)) // more than a year after the end of atlas's certificate
@@ -58,6 +58,6 @@ func TestEndedCertificatesStayRevocableForAYear(t *testing.T) {
 	}
 	expect(third, lately, fresh)
 	if third.Has(almost) || third.Has(long) {
-		t.Error("the list grows for ever")
+		t.Error("the certificate that expired a year ago is still in the list, want it removed")
 	}
 }

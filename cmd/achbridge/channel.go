@@ -6,14 +6,11 @@ import (
 
 func channelCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "channel",
-		Aliases: []string{"ch"},
-		Short:   "Create, read and write channels of this host",
-		Long: `Create, remove, inspect, write and read the Ach channels of this host. That needs no
-daemon and no key. Every program that uses libach sees the same channels.`,
-		Example: `  achbridge ch create imu --frames 16 --size 64
-  achbridge ch put imu hello
-  achbridge ch cat imu --last`,
+		Use:         "channel",
+		Aliases:     []string{"ch"},
+		Short:       "Create, read and write channels of this host",
+		Example:     examples("achbridge ch create imu --size 64", "achbridge ch put imu hello"),
+		Annotations: docs("docs/configuration.md"),
 	}
 	cmd.AddCommand(
 		channelCreateCommand(a), channelRmCommand(a), channelLsCommand(a), channelInfoCommand(a),

@@ -22,16 +22,11 @@ import (
 func channelCatCommand(a *app) *cobra.Command {
 	var c cat
 	cmd := &cobra.Command{
-		Use:   "cat NAME",
-		Short: "Write frames to stdout",
-		Long: `Write the frames that the channel holds to stdout, oldest first, with nothing between
-them, and stop. --last writes only the newest. --follow goes on with every new frame;
-with --last it begins with the newest. --hex writes each frame as one line of
-hexadecimal, which put --hex reads. --values writes the values of each frame, a line
-for each field, if --type or types: of the configuration names a layout, or the origin of
-a mirror tells one; --field, --csv, --json, --diff and --type do, too.`,
-		Example: "  achbridge ch cat imu --last --hex\n  achbridge ch cat imu --csv > imu.csv\n  achbridge ch cat imu --follow --count 100 > imu.bin",
-		Args:    takes("NAME"),
+		Use:         "cat NAME",
+		Short:       "Write the frames of a channel to stdout",
+		Example:     examples("achbridge ch cat imu --last --hex", "achbridge ch cat imu --follow --csv > imu.csv"),
+		Annotations: docs("docs/types.md"),
+		Args:        takes("NAME"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.oneForm(false); err != nil {
 				return err
@@ -45,12 +40,12 @@ a mirror tells one; --field, --csv, --json, --diff and --type do, too.`,
 			return a.cat(cmd.Context(), nil, args[0], &c)
 		},
 	}
-	cmd.Flags().BoolVar(&c.last, "last", false, "only the newest frame; with --follow begin with it")
-	cmd.Flags().BoolVarP(&c.follow, "follow", "f", false, "wait for new frames")
-	cmd.Flags().IntVarP(&c.count, "count", "n", 0, "stop after `N` frames")
-	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "with --follow: give up after this `TIME` without a frame")
-	cmd.Flags().BoolVar(&c.hex, "hex", false, "one line of hexadecimal a frame")
-	cmd.Flags().BoolVar(&c.values, "values", false, "the values, a line for each field")
+	cmd.Flags().BoolVar(&c.last, "last", false, "write only the newest frame")
+	cmd.Flags().BoolVarP(&c.follow, "follow", "f", false, "wait for new frames and write them too")
+	cmd.Flags().IntVarP(&c.count, "count", "n", 0, "stop after `N` frames (default: no limit)")
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "with --follow, stop after `TIME` without frame (default never)")
+	cmd.Flags().BoolVar(&c.hex, "hex", false, "write each frame as a line of hexadecimal")
+	cmd.Flags().BoolVar(&c.values, "values", false, "write values, one line per field")
 	c.define(cmd)
 	return cmd
 }

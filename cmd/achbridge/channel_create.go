@@ -18,16 +18,11 @@ func channelCreateCommand(a *app) *cobra.Command {
 	var mode fileMode
 	var replace, force bool
 	cmd := &cobra.Command{
-		Use:   "create NAME",
-		Short: "Create a channel",
-		Long: `Create a channel. It appears complete: no program sees it half made. --size is the
-usual size of a frame; a single frame may take the room of all frames together.
-Programs that read a channel need permission to write to its file too.
-
-With --replace a channel of that name keeps its frames and size where they are not
-given. It is refused while a program has the channel open.`,
-		Example: "  achbridge ch create imu --frames 64 --size 128\n  achbridge ch create camera --frames 4 --size 512KiB --mode 0660",
-		Args:    takes("NAME"),
+		Use:         "create NAME",
+		Short:       "Create a channel",
+		Example:     examples("achbridge ch create imu --frames 64 --size 128", "achbridge ch create camera --frames 4 --size 512KiB --mode 0660"),
+		Annotations: docs("docs/configuration.md"),
+		Args:        takes("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			geometry := localach.Geometry{FrameCount: frames, FrameSize: int(bytes)}
 			if replace {
@@ -59,10 +54,10 @@ given. It is refused while a program has the channel open.`,
 		},
 	}
 	cmd.Flags().IntVar(&frames, "frames", frames, "keep `N` frames")
-	cmd.Flags().Var(&bytes, "size", "`BYTES` of a frame, as in 512 or 64KiB")
-	cmd.Flags().Var(&mode, "mode", "permissions in octal, not touched by the umask (default 0666 less the umask)")
-	cmd.Flags().BoolVar(&replace, "replace", false, "replace a channel of that name (default: refuse)")
-	cmd.Flags().BoolVar(&force, "force", false, "with --replace: also one that programs use; they must reopen it")
+	cmd.Flags().Var(&bytes, "size", "reserve `BYTES` per frame, as in 512 or 64KiB")
+	cmd.Flags().Var(&mode, "mode", "set permissions, in octal (default 0666 less the umask)")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace an existing channel")
+	cmd.Flags().BoolVar(&force, "force", false, "with --replace, replace even an open channel")
 	return cmd
 }
 

@@ -47,10 +47,10 @@ type mirrorTag struct {
 
 func channelInfoCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "info NAME",
-		Short: "Show one channel",
-		Long: `Show one channel. type is what its frames hold, if types: of the configuration names a
-layout, or the origin of a mirror tells one.`,
+		Use:               "info NAME",
+		Short:             "Show the properties of a channel",
+		Example:           examples("achbridge ch info imu", "achbridge ch info imu --json"),
+		Annotations:       docs("docs/monitoring.md"),
 		Args:              takes("NAME"),
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -31,10 +31,10 @@ type channelRow struct {
 
 func channelLsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ls [PATTERN]",
-		Short: "List the channels of this host",
-		Long: `List the channels of this host, also those that cannot be used. SEQ is the number of
-frames put so far. PATTERN is a shell pattern: quote it.`,
+		Use:               "ls [PATTERN]",
+		Short:             "List the channels of this host",
+		Example:           examples("achbridge ch ls", "achbridge ch ls 'krang.*'"),
+		Annotations:       docs("docs/monitoring.md"),
 		Args:              takes("[PATTERN]"),
 		ValidArgsFunction: a.channelNames,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -21,14 +21,11 @@ import (
 func channelPutCommand(a *app) *cobra.Command {
 	var p put
 	cmd := &cobra.Command{
-		Use:   "put NAME [TEXT]",
-		Short: "Put one frame, or the same one many times",
-		Long: `Put one frame into a channel: TEXT as it stands (without a newline), else the content
-of --file, else what comes from stdin. --rate puts the same frame again and again,
-until --count frames are put or Ctrl-C. A mirror is refused, since its frames come
-from another host, which would not get yours; --force puts into it all the same.`,
-		Example: "  achbridge ch put imu hello\n  head -c 64 /dev/urandom | achbridge ch put imu --rate 1000\n  achbridge ch put imu --hex '00 11 22 ff'",
-		Args:    takes("NAME", "[TEXT]"),
+		Use:         "put NAME [TEXT]",
+		Short:       "Put a frame into a channel, once or repeatedly",
+		Example:     examples("achbridge ch put imu hello", "achbridge ch put imu --hex '00 11 22 ff' --rate 100"),
+		Annotations: docs("README.md"),
+		Args:        takes("NAME", "[TEXT]"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			return p.check(cmd, args)
 		},
@@ -55,11 +52,11 @@ from another host, which would not get yours; --force puts into it all the same.
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&p.hex, "hex", false, "the input is hexadecimal, white space is skipped")
-	cmd.Flags().StringVar(&p.file, "file", "", "read the frame from `FILE`")
-	cmd.Flags().Float64VarP(&p.rate, "rate", "r", 0, "put the frame again and again, `HZ` times a second")
-	cmd.Flags().IntVarP(&p.count, "count", "n", 0, "with --rate: stop after `N` frames")
-	cmd.Flags().BoolVar(&p.force, "force", false, "put into a mirror too")
+	cmd.Flags().BoolVar(&p.hex, "hex", false, "read the input as hexadecimal")
+	cmd.Flags().StringVar(&p.file, "file", "", "read the frame from `FILE` (default: TEXT or stdin)")
+	cmd.Flags().Float64VarP(&p.rate, "rate", "r", 0, "repeat the frame `HZ` times a second (default: put it once)")
+	cmd.Flags().IntVarP(&p.count, "count", "n", 0, "with --rate, stop after `N` frames (default: no limit)")
+	cmd.Flags().BoolVar(&p.force, "force", false, "put the frame even into a mirror")
 	return cmd
 }
 

@@ -9,7 +9,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-func TestPutAtARateEndsWithItsChannel(t *testing.T) {
+func TestPutAtRateEndsWhenChannelIsRemoved(t *testing.T) {
 	dir := localach.Dir(t.TempDir())
 	ch, err := dir.Create("imu", localach.CreateConfig{})
 	if err != nil {

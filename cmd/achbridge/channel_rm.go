@@ -12,10 +12,10 @@ import (
 func channelRmCommand(a *app) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "rm NAME...",
-		Short: "Remove channels that no program uses",
-		Long: `Remove channels. A channel that a program has open is not removed: the programs would go
-on in a file that nobody else finds. --force removes it all the same.`,
+		Use:               "rm NAME...",
+		Short:             "Remove channels that no program has open",
+		Example:           examples("achbridge ch rm imu", "achbridge ch rm imu joints --force"),
+		Annotations:       docs("docs/configuration.md"),
 		Args:              takes("NAME..."),
 		ValidArgsFunction: a.channelNames,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -33,7 +33,7 @@ on in a file that nobody else finds. --force removes it all the same.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "remove channels that programs use too (default: refuse)")
+	cmd.Flags().BoolVar(&force, "force", false, "remove channels even if programs have them open")
 	return cmd
 }
 

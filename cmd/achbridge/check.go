@@ -25,19 +25,11 @@ import (
 func checkCommand(a *app) *cobra.Command {
 	c := checker{app: a}
 	cmd := &cobra.Command{
-		Use:   "check [FILE]",
-		Short: "Find mistakes in a configuration",
-		Long: `Look for mistakes in the configuration FILE, or in the one that achbridge run would
-read, and in the environment. Every mistake is shown with its place and what would be
-right; the exit code is then 2. Nothing is changed.
-
-If the configuration is good, check prints what happens to each existing channel of
-this host, and to those of other hosts if a daemon runs here. With a daemon it also
-says which subscriptions cannot keep their budget over the links as measured, and how
-fresh they can be at best. --link-rate assumes links of that rate instead, and includes
-the mirrors that the configuration asks for.`,
-		Example: "  achbridge check\n  achbridge check new.yaml\n  achbridge check --link-rate 180Mbit",
-		Args:    takes("[FILE]"),
+		Use:         "check [FILE]",
+		Short:       "Check a configuration for errors",
+		Example:     examples("achbridge check", "achbridge check new.yaml --link-rate 180Mbit"),
+		Annotations: docs("docs/configuration.md"),
+		Args:        takes("[FILE]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				c.file = args[0]
@@ -45,7 +37,7 @@ the mirrors that the configuration asks for.`,
 			return c.run(cmd.Context())
 		},
 	}
-	cmd.Flags().Var(&c.rate, "link-rate", "assume that links carry this much, as in 20Mbit")
+	cmd.Flags().Var(&c.rate, "link-rate", "assume this link rate, as in 20Mbit (default: measured)")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
 	return cmd

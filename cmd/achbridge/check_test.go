@@ -28,15 +28,15 @@ func golden(t *testing.T, path string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\nwant\n%s\n(go test -update writes it anew)", path, got, want)
+		t.Errorf("%s: got\n%s\nwant\n%s\n(go test -update rewrites it)", path, got, want)
 	}
 }
 
-func TestWrongConfigurationsAreToldAsInTheGoldenFiles(t *testing.T) {
+func TestCheckReportsConfigurationErrors(t *testing.T) {
 	t.Chdir("testdata/check")
 	files, err := filepath.Glob("*.yaml")
 	if err != nil || len(files) < 10 {
-		t.Fatalf("%d configurations, %v, want ten", len(files), err)
+		t.Fatalf("got %d configurations, %v, want ten", len(files), err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(file, ".yaml"), func(t *testing.T) {

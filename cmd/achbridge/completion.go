@@ -9,7 +9,7 @@ import (
 
 // controlFlag adds --control to a command that talks to the daemon.
 func (a *app) controlFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.control, "control", "", "`PATH` of the daemon's control socket (default: where run puts it)")
+	cmd.Flags().StringVar(&a.control, "control", "", "connect to the daemon's socket `PATH` (default: that of run)")
 	_ = cmd.MarkFlagFilename("control")
 }
 
@@ -24,7 +24,7 @@ func (a *app) daemon() *api.Client { return a.Client(a.control) }
 
 // jsonFlag adds --json to cmd.
 func (a *app) jsonFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&a.asJSON, "json", "j", false, "print JSON for programs")
+	cmd.Flags().BoolVarP(&a.asJSON, "json", "j", false, "print JSON instead of text")
 }
 
 // anyNames completes HOST/CHANNEL and the names of this host's channels.

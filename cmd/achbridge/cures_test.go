@@ -71,9 +71,9 @@ func causes(t *testing.T) (list []status.Cause) {
 	return list
 }
 
-// TestCures runs the commands of every fix that has commands, on the host that the fix names. It checks that the problem
-// ends and that other channels and mirrors are not harmed. All other causes must be in needsPerson.
-func TestCures(t *testing.T) {
+// TestCommandsOfFixesEndProblems runs the commands of every fix that has commands, on the host that the fix names. The problem
+// must end, and other channels and mirrors must not change. All other causes must be in needsPerson.
+func TestCommandsOfFixesEndProblems(t *testing.T) {
 	cured := map[status.Cause]string{}
 	t.Run("hosts", func(t *testing.T) {
 		testscript.Run(t, testscript.Params{
@@ -94,17 +94,17 @@ func TestCures(t *testing.T) {
 		why, person := needsPerson[cause]
 		switch done, ok := cured[cause]; {
 		case ok && person:
-			t.Errorf("%s is cured by %q, and needs no person", cause, done)
+			t.Errorf("%s: fixed by %q, want it not to be in needsPerson", cause, done)
 		case ok:
-			t.Logf("%s: cured by %s", cause, done)
+			t.Logf("%s: fixed by %s", cause, done)
 		case person:
 			t.Logf("%s: needs a person, because: %s", cause, why)
 		default:
-			t.Errorf("%s: no test runs its cure, and nothing says why it needs a person", cause)
+			t.Errorf("%s: no test runs its fix, and it is not in needsPerson", cause)
 		}
 	}
 	if len(cured) == 0 || len(causes(t)) < len(needsPerson) {
-		t.Errorf("%d causes cured, %d need a person", len(cured), len(needsPerson))
+		t.Errorf("got %d causes fixed and %d that need a person, want some fixed and each of the others known", len(cured), len(needsPerson))
 	}
 }
 
@@ -144,12 +144,12 @@ func cure(ts *testscript.TestScript, host string, cause status.Cause, channel st
 			at = m[1]
 		}
 		if r := onHost(ts, at, args...); r.Code != 0 {
-			ts.Fatalf("%s: the cure %q has exit code %d: %s", cause, m[2], r.Code, r.Stderr)
+			ts.Fatalf("%s: fix %q: exit code %d: %s", cause, m[2], r.Code, r.Stderr)
 		}
 		ran = append(ran, "achbridge "+m[2])
 	}
 	if len(ran) == 0 {
-		ts.Fatalf("%s: no command in the cure %q", cause, text)
+		ts.Fatalf("%s: no command in the fix %q", cause, text)
 	}
 	ended = true
 	is := func(f diagnose.Finding) bool { return f.Cause == cause }
@@ -157,11 +157,11 @@ func cure(ts *testscript.TestScript, host string, cause status.Cause, channel st
 		return why.Cause != cause && (verdict || !slices.ContainsFunc(why.Notes, is))
 	}, "it is as before after "+strings.Join(ran, ", "))
 	if after := witness(ts); after != before {
-		ts.Fatalf("the cure %q has harmed the witness: it was %q and is %q", ran, before, after)
+		ts.Fatalf("fix %q: got witness %q, want it unchanged: %q", ran, after, before)
 	}
 	for file, inode := range files {
 		if now, there := channels(ts)[file]; (!there || now != inode) && !strings.HasSuffix(file, "-"+channel) {
-			ts.Fatalf("the cure %q has harmed %s", ran, file)
+			ts.Fatalf("fix %q replaced or removed %s", ran, file)
 		}
 	}
 	return strings.Join(ran, ", ")

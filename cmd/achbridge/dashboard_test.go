@@ -27,9 +27,9 @@ const (
 	hubMetrics = "testdata/outside/hub_metrics.golden"
 )
 
-// TestAlertsAreGivenWhenTheyShould makes promtool check the alert rules and evaluate them on
+// TestAlertRulesFireOnBadSeries makes promtool check the alert rules and evaluate them on
 // good and bad series.
-func TestAlertsAreGivenWhenTheyShould(t *testing.T) {
+func TestAlertRulesFireOnBadSeries(t *testing.T) {
 	promtool := need.Program(t, "promtool", "prometheus")
 	for _, args := range [][]string{
 		{"check", "rules", alerts},
@@ -42,14 +42,14 @@ func TestAlertsAreGivenWhenTheyShould(t *testing.T) {
 	tried := textOf(t, strings.Replace(alerts, ".yaml", ".test.yaml", 1))
 	for _, alert := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(textOf(t, alerts), -1) {
 		if !strings.Contains(tried, "alertname: "+alert[1]+"\n        exp_alerts:") {
-			t.Errorf("no test has %s given", alert[1])
+			t.Errorf("no test expects the alert %s", alert[1])
 		}
 	}
 }
 
-// TestDashboardAndAlertsNameWhatIsExported compares the metrics in the dashboard and the alerts
+// TestDashboardAndAlertsUseExportedMetrics compares the metrics in the dashboard and the alerts
 // with those of two linked daemons, one of which mirrors a channel of the other.
-func TestDashboardAndAlertsNameWhatIsExported(t *testing.T) {
+func TestDashboardAndAlertsUseExportedMetrics(t *testing.T) {
 	key := newKeyFile(t)
 	robot := daemonFor(t, key, "krang")
 	feedChannels(t, robot.shm, 10*time.Millisecond, "imu")
@@ -61,7 +61,7 @@ func TestDashboardAndAlertsNameWhatIsExported(t *testing.T) {
 			if !strings.HasPrefix(name, "achbridge_hub_") {
 				wanted[name] = file
 			} else if !strings.Contains(ofHubs, "series "+name+" ") {
-				t.Errorf("no hub exports %s of %s", name, file)
+				t.Errorf("%s: no hub exports %s", file, name)
 			}
 		}
 	}
@@ -82,11 +82,11 @@ func TestDashboardAndAlertsNameWhatIsExported(t *testing.T) {
 		return err
 	})
 	if len(wanted) < 15 {
-		t.Errorf("only %d metrics are named", len(wanted))
+		t.Errorf("dashboard and alerts: got only %d metrics", len(wanted))
 	}
 }
 
-func TestDashboardIsWhole(t *testing.T) {
+func TestDashboardIsValid(t *testing.T) {
 	var d struct {
 		Title  string
 		Panels []struct {
@@ -107,19 +107,19 @@ func TestDashboardIsWhole(t *testing.T) {
 	taken := map[[2]int]string{}
 	for _, p := range d.Panels {
 		if len(p.Targets) == 0 {
-			t.Errorf("%s shows nothing", p.Title)
+			t.Errorf("panel %s has no queries", p.Title)
 		}
 		for _, target := range p.Targets {
 			for _, v := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(target.Expr, -1) {
 				if v[1] != "__rate_interval" && !slices.Contains(known, v[1]) {
-					t.Errorf("%s: $%s is no variable of the dashboard", p.Title, v[1])
+					t.Errorf("panel %s: $%s is not a variable of the dashboard", p.Title, v[1])
 				}
 			}
 		}
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 				if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
-					t.Fatalf("%s lies on %s, or beside the grid", p.Title, other)
+					t.Fatalf("panel %s overlaps %q or is outside the grid", p.Title, other)
 				}
 				taken[[2]int{x, y}] = p.Title
 			}

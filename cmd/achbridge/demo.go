@@ -20,13 +20,11 @@ func demoCommand() *cobra.Command {
 	var asJSON bool
 	over := via.QUIC
 	cmd := &cobra.Command{
-		Use:   "demo",
-		Short: "Try the bridge on this machine alone: no root, no key, no second host",
-		Long: `Create three channels of a robot in this machine's shared memory, run the node of a
-robot and the node of a PC over loopback with a temporary key, and measure how old
-the newest frame in each mirror is, with readers as robot programs have them.
-Everything that was created is removed at the end, also on Ctrl-C.`,
-		Args: cobra.NoArgs,
+		Use:         "demo",
+		Short:       "Mirror three channels on this machine and measure their age",
+		Example:     examples("achbridge demo", "achbridge demo --for 30s --transport sctp"),
+		Annotations: docs("README.md"),
+		Args:        cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -46,8 +44,8 @@ Everything that was created is removed at the end, also on Ctrl-C.`,
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&length, "for", 10*time.Second, "run for this `TIME`")
-	cmd.Flags().Var(config.TransportFlag(&over), "transport", "join them over quic, sctp or auto")
-	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object at the end")
+	cmd.Flags().DurationVar(&length, "for", 10*time.Second, "run for `TIME`")
+	cmd.Flags().Var(config.TransportFlag(&over), "transport", "connect over quic, sctp or auto")
+	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON at the end instead of text")
 	return cmd
 }

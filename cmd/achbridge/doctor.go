@@ -13,17 +13,11 @@ import (
 func doctorCommand(a *app) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Check whether this host can carry channels",
-		Long: `Check this host for what keeps channels from being carried: multicast, ports, socket
-buffers, shared memory and the channels in it, the clock, the C libraries of processes
-that share a channel, the paths to the peers of a running daemon, the key, the
-daemon's user. Each check prints one line, ok, warning or failure, with a cure.
-Nothing is changed. One question is sent by multicast.
-
-Run it as the daemon's user or as root: other users cannot look into all processes.
-The exit code is 1 when a check fails.`,
-		Args: takes(),
+		Use:         "doctor",
+		Short:       "Check this host: network, memory, clock, key, C libraries",
+		Example:     examples("achbridge doctor", "achbridge doctor -c new.yaml"),
+		Annotations: docs("docs/troubleshooting.md"),
+		Args:        takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			h := doctor.Host{Host: a.Host, TryPorts: daemon.TryPorts}
 			report, err := doctor.Examine(cmd.Context(), h, a.control, file)
@@ -41,7 +35,7 @@ The exit code is 1 when a check fails.`,
 			return err
 		},
 	}
-	configFlag(cmd, &file, "look at the host by this configuration `FILE`")
+	configFlag(cmd, &file, "check against configuration `FILE` (default: that of run)")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
 	return cmd

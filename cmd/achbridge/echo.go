@@ -12,17 +12,11 @@ func echoCommand(a *app) *cobra.Command {
 	c := cat{last: true, follow: true, dump: true}
 	var raw, once bool
 	cmd := &cobra.Command{
-		Use:   "echo HOST/CHANNEL|NAME",
-		Short: "Print frames as they come",
-		Long: `Print the newest frame of a channel and every frame after it: its values, a line for
-each field, if --type or types: of the configuration names a layout, or else the
-channel's origin tells one, and otherwise its bytes, in hexadecimal and as text. A frame
-that does not fit the layout is shown as bytes. --field prints only some fields, and whole arrays; --diff only what changed.
---hex prints each frame as one line of hexadecimal, which channel put --hex reads.
---raw prints the bytes alone, with nothing between frames. --once prints one frame, and
-waits for it if there is none yet.` + remoteHelp,
-		Example: example("echo", "krang/imu", "krang/imu --field gyro --csv > gyro.csv", "krang/imu --once --raw > imu.bin"),
-		Args:    takes("HOST/CHANNEL|NAME"),
+		Use:         "echo HOST/CHANNEL|NAME",
+		Short:       "Print the newest frame of a channel and every later one",
+		Example:     examples("achbridge echo krang/imu", "achbridge echo krang/imu --field gyro --csv > gyro.csv"),
+		Annotations: docs("docs/types.md"),
+		Args:        takes("HOST/CHANNEL|NAME"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.oneForm(raw); err != nil {
 				return err
@@ -44,12 +38,12 @@ waits for it if there is none yet.` + remoteHelp,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&c.hex, "hex", false, "one line of hexadecimal a frame")
-	cmd.Flags().BoolVar(&raw, "raw", false, "the bytes alone")
+	cmd.Flags().BoolVar(&c.hex, "hex", false, "print each frame as a line of hexadecimal")
+	cmd.Flags().BoolVar(&raw, "raw", false, "print only the bytes, without separators")
 	c.define(cmd)
-	cmd.Flags().BoolVarP(&once, "once", "1", false, "one frame")
-	cmd.Flags().IntVarP(&c.count, "count", "n", 0, "stop after `N` frames")
-	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "give up after this `TIME` without a frame")
+	cmd.Flags().BoolVarP(&once, "once", "1", false, "print one frame and exit")
+	cmd.Flags().IntVarP(&c.count, "count", "n", 0, "stop after `N` frames (default: no limit)")
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "stop after `TIME` without a frame (default never)")
 	a.controlFlag(cmd)
 	return cmd
 }

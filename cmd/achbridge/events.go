@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,28 +18,12 @@ func eventsCommand(a *app) *cobra.Command {
 	var follow bool
 	var pick picked
 	cmd := &cobra.Command{
-		Use:   "events",
-		Short: "Show what happened",
-		Long: `Show what happened to links, mirrors and channels since the daemon began, oldest
-first. The newest 512 events are kept. --follow goes on with new events, also after
-the daemon was restarted. The kinds are
-
-` + kindsText() + `
-
-mirror_stale is told at once when no frame came within a mirror's deadline.
-mirror_fresh is told after frames have come in time for a second, or for longer if
-the mirror became stale again soon before. deadline_missed is one event from the one
-to the other: how often the deadline was missed in between is counted every ten
-seconds, and it gets an end. --json prints one object a line.
-
---kind shows only events of one kind, or of several (mirror_stale,link_down). --since
-shows only those of the last while (10m), since a time of today (15:04), or since a
-time as it is printed here ('2006-01-02 15:04:05').`,
-		Example: `  achbridge events -f
-  achbridge events --kind mirror_stale,mirror_fresh --since 10m
-  achbridge events --follow --json`,
-		Args:    takes(),
-		PreRunE: func(*cobra.Command, []string) error { return pick.check(time.Now()) },
+		Use:         "events",
+		Short:       "Show events of links, mirrors and channels, oldest first",
+		Example:     examples("achbridge events --follow", "achbridge events --kind mirror_stale,mirror_fresh --since 10m"),
+		Annotations: docs("docs/monitoring.md"),
+		Args:        takes(),
+		PreRunE:     func(*cobra.Command, []string) error { return pick.check(time.Now()) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := a.daemon()
 			show := func(e status.Event) error { return a.ui.Line("%s", eventText(e, "2006-01-02 15:04:05.000")) }
@@ -59,17 +42,13 @@ time as it is printed here ('2006-01-02 15:04:05').`,
 			return a.showEvents(l, show)
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for what happens")
-	cmd.Flags().StringSliceVar(&pick.kinds, "kind", nil, "only events of this `KIND`")
-	cmd.Flags().StringVarP(&pick.since, "since", "S", "", "only events since this `TIME`")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for new events and show them too")
+	cmd.Flags().StringSliceVar(&pick.kinds, "kind", nil, "show only events of `KIND`, or of KIND,KIND (default all)")
+	cmd.Flags().StringVarP(&pick.since, "since", "S", "", "show only events since `TIME`, as in 10m (default all)")
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindWords(), cobra.ShellCompDirectiveNoFileComp))
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
 	return cmd
-}
-
-func kindsText() string {
-	return "  " + strings.ReplaceAll(ui.Wrap(kindWords(), 2, 77), "\n", "\n  ")
 }
 
 func kindWords() []string {
@@ -90,7 +69,7 @@ type picked struct {
 func (p *picked) check(now time.Time) error {
 	for _, k := range p.kinds {
 		if !slices.Contains(kindWords(), k) {
-			return ui.Usage(fmt.Errorf("--kind %s: there is no such kind of event", k), "achbridge events --help lists them")
+			return ui.Usage(fmt.Errorf("--kind %s: unknown kind of event", k), "use "+ui.OrList(kindWords()))
 		}
 	}
 	if p.since == "" {

@@ -15,17 +15,10 @@ import (
 func explainCommand(a *app) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "explain HOST/CHANNEL",
-		Short: "Say which rule applies to a channel",
-		Long: `Say which rule of the configuration applies to a channel, and where the rule and
-each value come from: a line of the file, a flag, the environment, the default.
-For a channel of this host (its name alone is enough) it says who may read it, where
-it is pushed, and who may push into it. For a channel of another host, or the name of a
-mirror, it says whether and how it is mirrored here. The channel need not exist.
-
-A running daemon answers, since it knows its flags and the wishes of achbridge mirror.
-Without a daemon, or with --config, the file is read.`,
-		Example:           "  achbridge explain krang/imu\n  achbridge explain goal",
+		Use:               "explain HOST/CHANNEL",
+		Short:             "Show which rule applies to a channel",
+		Example:           examples("achbridge explain krang/imu", "achbridge explain krang/imu -c new.yaml"),
+		Annotations:       docs("docs/configuration.md"),
 		Args:              takes("HOST/CHANNEL"),
 		ValidArgsFunction: a.remoteNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,7 +29,7 @@ Without a daemon, or with --config, the file is read.`,
 			return show(a, e, a.showExplanation)
 		},
 	}
-	configFlag(cmd, &file, "explain this configuration `FILE`, not the daemon's")
+	configFlag(cmd, &file, "explain configuration `FILE` (default: the daemon's)")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
 	return cmd

@@ -24,16 +24,11 @@ func exportCommand(a *app) *cobra.Command {
 	var csv bool
 	var c export.Config
 	cmd := &cobra.Command{
-		Use:   "export FILE [PATTERN...] --csv",
-		Short: "Write the values in a recording as CSV",
-		Long: `Write the values of the frames in a recording, as one CSV file for each channel: a line
-for each frame, under a line of names. %time is when the frame was captured, or read if
-the recording does not know when it was captured. PATTERNs choose channels.
-
-The layout in the recording says what a frame holds, or else types: of the configuration;
---type goes before both. Frames of another size are left out, and counted.`,
-		Example: "  achbridge export run.mcap --csv\n  achbridge export run.mcap 'krang.*' --csv -o values\n  achbridge export run.mcap imu --csv --field gyro",
-		Args:    takes("FILE", "[PATTERN]..."),
+		Use:         "export FILE [PATTERN...] --csv",
+		Short:       "Export values from a recording as CSV files",
+		Example:     examples("achbridge export run.mcap --csv", "achbridge export run.mcap 'krang.*' --csv --field gyro -o values"),
+		Annotations: docs("docs/recording.md"),
+		Args:        takes("FILE", "[PATTERN]..."),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if !csv {
 				return ui.Usage(errors.New("export: no form is named"), "achbridge export "+args[0]+" --csv")
@@ -50,10 +45,10 @@ The layout in the recording says what a frame holds, or else types: of the confi
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&csv, "csv", false, "one line of values a frame, under a line of names")
-	cmd.Flags().StringVarP(&c.Dir, "out", "o", "", "`DIR` for the files (default: named after FILE)")
-	cmd.Flags().BoolVar(&c.Force, "force", false, "replace files that are there")
-	cmd.Flags().StringSliceVar(&of.fields, "field", nil, "only this field, as in `gyro.z` or joint[2].pos; may be repeated")
+	cmd.Flags().BoolVar(&csv, "csv", false, "write CSV (required)")
+	cmd.Flags().StringVarP(&c.Dir, "out", "o", "", "write files into `DIR` (default: named after FILE)")
+	cmd.Flags().BoolVar(&c.Force, "force", false, "overwrite existing files")
+	cmd.Flags().StringSliceVar(&of.fields, "field", nil, "write only `FIELD`, as in gyro.z; repeatable (default all)")
 	of.defineType(cmd)
 	return cmd
 }

@@ -45,7 +45,7 @@ func forge(t *testing.T, dir string, second uint64) {
 	write(total-8, 0x1C2C3C4C5C6C7C8C)
 }
 
-func TestAHugeFrameIsRefusedAndNoMemoryTakenForIt(t *testing.T) {
+func TestHugeFrameIsRefusedWithoutAllocation(t *testing.T) {
 	for name, c := range map[string]struct {
 		size uint64
 		args []string
@@ -64,7 +64,7 @@ func TestAHugeFrameIsRefusedAndNoMemoryTakenForIt(t *testing.T) {
 	}
 }
 
-func TestSmallFramesOfAHugeChannelAreRead(t *testing.T) {
+func TestSmallFramesOfHugeChannelAreRead(t *testing.T) {
 	dir := memory(t)
 	forge(t, dir, 16)
 	if got, want := succeeds(t, dir, "ch", "cat", "evil", "--hex"), strings.Repeat("00", 16)+"\n"; got != want+want {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestOnlyHostsOfItsOwnAreServed(t *testing.T) {
+func TestHTTPRefusesForeignHostHeader(t *testing.T) {
 	d := daemonFor(t, newKeyFile(t), "krang", "--http-host", "robot.example.com")
 	for _, path := range []string{"/", "/page.js", "/events", "/metrics", "/healthz", "/readyz", "/nothing"} {
 		for _, host := range []string{"evil.example", "evil.example:9476", "krang.evil.example", "xkrang", "localhost.evil.example", "1.2.3.4.evil.example", "robot.example.com.evil.example", "krang:80:90", "[::1", "2130706433"} {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	natshub "achbridge/bridge/hub"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/hub"
 	"achbridge/cmd/achbridge/ui"
@@ -22,36 +21,10 @@ func hubCommand(a *app) *cobra.Command {
 	cfg := hub.Defaults()
 	memory := ui.Size(cfg.Memory)
 	cmd := needsVerb(&cobra.Command{
-		Use:   "hub",
-		Short: "Run a hub that connects hosts which cannot reach each other directly",
-		Long: `Run a hub that connects hosts which cannot reach each other directly, as robots behind
-5G and NAT and operators elsewhere. It is a nats-server to which all of them dial out.
-It needs one open TCP port, ` + natshub.DefaultPort + `.
-
-  achbridge hub init hub.example.com    once: makes its key and certificate
-  achbridge hub add krang               writes krang.creds: krang's credentials
-  achbridge hub                         runs the hub
-
-On the host, which keeps its network key too:
-
-  achbridge run --hub-creds krang.creds --mirror 'atlas/*'
-
-The hub keeps the newest frame of each channel, in memory, and nothing else. All that
-passes is sealed by the hosts: whoever runs the hub sees names, sizes and times, and
-can delay or withhold, but neither read nor forge. Whoever has a credentials file can
-use the hub as that host, and is still no member of the network: that takes its key.
-
-add and remove take effect at once, also while the hub runs. The hub is a directory:
-` + config.SystemHub + ` for root, else $XDG_STATE_HOME/achbridge/hub.
-
-A nats-server that you have already can be the hub instead:
-
-  achbridge hub init --nats nats.example.com
-  achbridge hub add krang
-  achbridge hub config                  prints what that server has to be told
-
---http serves /metrics and /healthz. SIGTERM or Ctrl-C ends the hub. Logs go to stderr.`,
-		Example: "  achbridge hub\n  achbridge hub --listen :443 --http :9477\n  achbridge hub --memory 1GiB",
+		Use:         "hub",
+		Short:       "Run a hub for hosts that cannot reach each other directly",
+		Example:     examples("achbridge hub", "achbridge hub --listen :443 --http :9477"),
+		Annotations: docs("docs/fleet.md"),
 	})
 	a.inHub(cmd, func(cmd *cobra.Command, dir hub.Directory, _ []string) error {
 		cfg.Dir, cfg.Memory, cfg.Places, cfg.Version = dir, int64(memory), a.Places, version()
@@ -66,11 +39,11 @@ A nats-server that you have already can be the hub instead:
 	})
 	cmd.Args = a.noVerb(cmd.Args)
 	cmd.AddCommand(hubInitCommand(a), hubAddCommand(a), hubRemoveCommand(a), hubListCommand(a), hubCheckCommand(a), hubConfigCommand(a))
-	cmd.Flags().StringVar(&cfg.Listen, "listen", cfg.Listen, "TCP `ADDRESS`, as in :4222 or 192.0.2.1:443")
-	cmd.Flags().Var(config.AddressFlag(&cfg.HTTP, ":9476"), "http", "serve /metrics and /healthz there, as in :9477 (default off)")
-	cmd.Flags().Var(&memory, "memory", "how much memory the frames may take")
-	cmd.Flags().IntVar(&cfg.Connections, "connections", cfg.Connections, "how many connections there may be; a host needs two")
-	cmd.Flags().Var(&level, "log", "log `LEVEL`: debug, info, warn, error")
+	cmd.Flags().StringVar(&cfg.Listen, "listen", cfg.Listen, "listen on TCP `ADDRESS`")
+	cmd.Flags().Var(config.AddressFlag(&cfg.HTTP, ":9476"), "http", "serve /metrics and /healthz at `ADDRESS` (default off)")
+	cmd.Flags().Var(&memory, "memory", "use at most `BYTES` of memory for frames")
+	cmd.Flags().IntVar(&cfg.Connections, "connections", cfg.Connections, "allow at most `N` connections, two per host")
+	cmd.Flags().Var(&level, "log", "log from `LEVEL` up: debug, info, warn, error")
 	return cmd
 }
 
@@ -87,7 +60,7 @@ func (a *app) noVerb(next cobra.PositionalArgs) cobra.PositionalArgs {
 // inHub adds --dir to cmd and makes cmd call run with that hub directory. Without --dir, it is the default directory.
 func (a *app) inHub(cmd *cobra.Command, run func(*cobra.Command, hub.Directory, []string) error) {
 	var dir string
-	cmd.Flags().StringVar(&dir, "dir", "", "`DIR` of the hub")
+	cmd.Flags().StringVar(&dir, "dir", "", "use the hub in `DIR` (default: see man page)")
 	_ = cmd.MarkFlagDirname("dir")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if dir == "" {
@@ -105,18 +78,11 @@ func hubInitCommand(a *app) *cobra.Command {
 	var certificate string
 	var foreign bool
 	cmd := &cobra.Command{
-		Use:   "init ADDRESS",
-		Short: "Create a hub: its key and certificate; never overwrites one",
-		Long: `Create the directory of a hub, with a new key and a certificate that hosts know by its
-hash. ADDRESS is the name or address by which hosts reach the hub, with :PORT if that
-is not ` + natshub.DefaultPort + `; it goes into their credentials. Keep a copy of the directory: a new
-hub has another certificate, and then all hosts need new credentials.
-
-With --nats the hub is a nats-server that runs already, and ADDRESS is where it is.
-Its certificate must be one that the system of every host trusts; or name it with
---certificate.`,
-		Example: "  achbridge hub init hub.example.com\n  achbridge hub init hub.example.com:443\n  achbridge hub init --nats nats.example.com",
-		Args:    takes("ADDRESS"),
+		Use:         "init ADDRESS",
+		Short:       "Create a hub: its directory, key and certificate",
+		Example:     examples("achbridge hub init hub.example.com:443", "achbridge hub init --nats nats.example.com"),
+		Annotations: docs("docs/fleet.md"),
+		Args:        takes("ADDRESS"),
 	}
 	a.inHub(cmd, func(_ *cobra.Command, dir hub.Directory, args []string) error {
 		if certificate != "" && !foreign {
@@ -134,8 +100,8 @@ Its certificate must be one that the system of every host trusts; or name it wit
 		}
 		return a.ui.Fields("address", id.Address, "certificate", id.HashText(), "path", string(dir))
 	})
-	cmd.Flags().BoolVar(&foreign, "nats", false, "the hub is a nats-server that runs already")
-	cmd.Flags().StringVar(&certificate, "certificate", "", "`FILE` with that server's certificate, in PEM (default: one that the system trusts)")
+	cmd.Flags().BoolVar(&foreign, "nats", false, "use an existing nats-server at ADDRESS as the hub")
+	cmd.Flags().StringVar(&certificate, "certificate", "", "trust that server's certificate `FILE` (default: system's)")
 	_ = cmd.MarkFlagFilename("certificate")
 	return cmd
 }

@@ -18,17 +18,11 @@ import (
 func hubAddCommand(a *app) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "add HOST",
-		Short: "Let a host use the hub: write its credentials",
-		Long: `Let a host use the hub, at once if it runs, and write the host's credentials to
-HOST.creds, mode 0600. Only its path is printed. Whoever has the file can connect as
-that host. Copy it to the host, name it there with --hub-creds, and remove it here:
-
-  achbridge hub add krang
-  scp krang.creds krang:.config/achbridge/hub.creds
-
-HOST is the name that the host has in achbridge, as in krang/imu.`,
-		Args: takes("HOST"),
+		Use:         "add HOST",
+		Short:       "Add a host to the hub and write the host's credentials",
+		Example:     examples("achbridge hub add krang", "achbridge hub add krang -o creds/krang.creds"),
+		Annotations: docs("docs/fleet.md"),
+		Args:        takes("HOST"),
 	}
 	a.inHub(cmd, func(_ *cobra.Command, dir hub.Directory, args []string) error {
 		path := cmp.Or(out, args[0]+".creds")
@@ -37,22 +31,17 @@ HOST is the name that the host has in achbridge, as in krang/imu.`,
 		}
 		return a.ui.Line("%s", path)
 	})
-	cmd.Flags().StringVarP(&out, "out", "o", "", "credentials `FILE` to write (default HOST.creds)")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "write the credentials to a new `FILE` (default HOST.creds)")
 	return cmd
 }
 
 func hubRemoveCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "remove HOST",
-		Short: "Shut a host out of the hub: cut it off at once",
-		Long: `Shut a host out of the hub: a running hub cuts it off within a second, and its
-credentials are no good any more. The host stays a member of the network: if its key
-was stolen too, see achbridge ca revoke and achbridge key.
-
-A nats-server of yours lets the host in until it has read achbridge hub config
-again, and keeps the streams and consumers that the host has made there. The
-command prints which of them to delete by hand.`,
-		Args: takes("HOST"),
+		Use:         "remove HOST",
+		Short:       "Remove a host from the hub and close its connections",
+		Example:     examples("achbridge hub remove krang", "achbridge hub remove krang --dir /srv/hub"),
+		Annotations: docs("docs/fleet.md"),
+		Args:        takes("HOST"),
 	}
 	a.inHub(cmd, func(_ *cobra.Command, dir hub.Directory, args []string) error {
 		if err := dir.Remove(args[0]); err != nil {
@@ -70,12 +59,11 @@ command prints which of them to delete by hand.`,
 
 func hubListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List the hosts of the hub: who is connected, since when, how many bytes",
-		Long: `List the hosts of the hub. SENT and RECEIVED are the contents of the messages that the
-host has sent to the hub and received from it, since the hub began. WAITING is what
-waits at the hub for the host to take it.`,
-		Args: takes(),
+		Use:         "ls",
+		Short:       "List the hosts of the hub and their traffic",
+		Example:     examples("achbridge hub ls", "achbridge hub ls --json"),
+		Annotations: docs("docs/fleet.md"),
+		Args:        takes(),
 	}
 	a.inHub(cmd, func(cmd *cobra.Command, dir hub.Directory, _ []string) error {
 		id, err := dir.Identity()
@@ -130,12 +118,11 @@ func (a *app) showHub(r hub.Report) error {
 func hubCheckCommand(a *app) *cobra.Command {
 	var listen string
 	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Find what would keep the hub from its work",
-		Long: `Look at the hub's directory: its files and their modes, its certificate and key, its
-hosts; and, unless it runs, whether its port is free. Every mistake is shown with what
-would be right; the exit code is then 2. Nothing is changed.`,
-		Args: takes(),
+		Use:         "check",
+		Short:       "Check the files, certificate and port of the hub",
+		Example:     examples("achbridge hub check", "achbridge hub check --listen :443"),
+		Annotations: docs("docs/fleet.md"),
+		Args:        takes(),
 	}
 	a.inHub(cmd, func(cmd *cobra.Command, dir hub.Directory, _ []string) error {
 		var running hub.Report
@@ -147,7 +134,7 @@ would be right; the exit code is then 2. Nothing is changed.`,
 		}
 		return err
 	})
-	cmd.Flags().StringVar(&listen, "listen", hub.Defaults().Listen, "TCP `ADDRESS` where the hub is to listen")
+	cmd.Flags().StringVar(&listen, "listen", hub.Defaults().Listen, "check whether TCP `ADDRESS` is free")
 	a.jsonFlag(cmd)
 	return cmd
 }
@@ -172,16 +159,11 @@ func (a *app) showHubCheck(r hub.Checked) error {
 
 func hubConfigCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Print what a nats-server of yours has to be told to be the hub",
-		Long: `Print the part of a nats-server's configuration that makes it a hub for the hosts that
-achbridge hub add has added: an account with a user for each host, and what the host
-may do. The server needs TLS and JetStream besides; docs/fleet.md has a whole
-configuration. Print it again after add and remove, and let the server read it:
-
-  achbridge hub config >achbridge.conf
-  nats-server --signal reload`,
-		Args: takes(),
+		Use:         "config",
+		Short:       "Print the configuration for your own nats-server",
+		Example:     examples("achbridge hub config > achbridge.conf", "achbridge hub config --dir /srv/hub"),
+		Annotations: docs("docs/fleet.md"),
+		Args:        takes(),
 	}
 	a.inHub(cmd, func(_ *cobra.Command, dir hub.Directory, _ []string) error {
 		text, err := dir.NATSConfig()

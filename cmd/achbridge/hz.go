@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,11 +18,8 @@ import (
 
 func hzCommand(a *app) *cobra.Command {
 	return rateCommand(a, rateVerb{
-		use:   "hz HOST/CHANNEL|NAME...",
-		short: "Measure how often frames come",
-		long: `Print every second, for the last --window: frames put per second, the time between
-two frames (average, shortest and longest), its standard deviation (jitter), the sizes
-of frames, and how many frames were gone before they could be read (missed).`,
+		name:  "hz",
+		short: "Measure frame rates and jitter of channels",
 		line: func(u *ui.Terminal, r view.Rate) error {
 			return u.Line("%8.1f Hz  period %.3f ms (%.3f to %.3f)  jitter %.3f ms  size %s  missed %d  window %d",
 				r.Hz, r.PeriodMs, r.PeriodMinMs, r.PeriodMaxMs, r.JitterMs, r.Sizes(), r.Missed, r.Frames)
@@ -38,8 +34,7 @@ of frames, and how many frames were gone before they could be read (missed).`,
 func channelHzCommand(a *app) *cobra.Command {
 	cmd := hzCommand(a)
 	cmd.Use = "hz NAME..."
-	cmd.Long = cmd.Short + " on a channel of this host, or on all that match a pattern;\nachbridge hz does so for those of others, too."
-	cmd.Example = "  achbridge ch hz imu\n  achbridge ch hz imu --window 5s --count 1 --json"
+	cmd.Example = examples("achbridge ch hz imu", "achbridge ch hz 'leg-*' --window 5s --count 1 --json")
 	cmd.Args = takes("NAME...")
 	cmd.ValidArgsFunction = a.channelNames
 	return cmd
@@ -47,10 +42,8 @@ func channelHzCommand(a *app) *cobra.Command {
 
 func bwCommand(a *app) *cobra.Command {
 	return rateCommand(a, rateVerb{
-		use:   "bw HOST/CHANNEL|NAME...",
-		short: "Measure how many bytes frames take",
-		long: `Print every second, for the last --window: bytes of frames put per second, the number
-of frames, and their sizes (average, smallest and largest).`,
+		name:  "bw",
+		short: "Measure the bandwidth of channels",
 		line: func(u *ui.Terminal, r view.Rate) error {
 			return u.Line("%13s  from %d frames in %g s  size %.0f (%s)", ui.BytesPerSecond(r.BytesPerS), r.Frames, r.WindowS, r.SizeMean, r.Sizes())
 		},
@@ -71,34 +64,21 @@ of frames, and their sizes (average, smallest and largest).`,
 
 // rateVerb describes a command that prints the rates of channels: hz or bw.
 type rateVerb struct {
-	use, short, long string
-	line             func(*ui.Terminal, view.Rate) error // prints one channel
-	header           []string                            // column titles of the table of several channels
-	row              func(view.Rate) []string            // cells of one channel, without its name
-	sum              func([]view.Rate) []string          // last row of the table; nil if it has none
+	name, short string
+	line        func(*ui.Terminal, view.Rate) error // prints one channel
+	header      []string                            // column titles of the table of several channels
+	row         func(view.Rate) []string            // cells of one channel, without its name
+	sum         func([]view.Rate) []string          // last row of the table; nil if it has none
 }
-
-// severalHelp is the help text of hz and bw about several channels.
-const severalHelp = `
-
-Several channels, or a pattern (quoted), are measured at once and shown in one table,
-every second anew.`
-
-// remoteHelp is the help text of hz, bw and echo about channels of other hosts.
-const remoteHelp = `
-
-HOST/CHANNEL is a channel of another host; the running daemon is asked for it. If it
-has no mirror here, the daemon makes a temporary one, at the lowest priority. NAME is
-a channel or a mirror of this host; that needs no daemon.`
 
 func rateCommand(a *app, v rateVerb) *cobra.Command {
 	h := &hz{rateVerb: v}
 	cmd := &cobra.Command{
-		Use:     v.use,
-		Short:   v.short,
-		Long:    v.long + severalHelp + remoteHelp,
-		Example: example(v.use, "krang/imu", "'krang/*'", "krang.imu --window 5s --count 1 --json"),
-		Args:    takes("HOST/CHANNEL|NAME..."),
+		Use:         v.name + " HOST/CHANNEL|NAME...",
+		Short:       v.short,
+		Example:     examples("achbridge "+v.name+" 'krang/*'", "achbridge "+v.name+" krang.imu --window 5s --count 1 --json"),
+		Annotations: docs("docs/monitoring.md"),
+		Args:        takes("HOST/CHANNEL|NAME..."),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := api.CheckWindow("--window", h.window); err != nil {
 				return ui.Usage(err, "")
@@ -115,8 +95,8 @@ func rateCommand(a *app, v rateVerb) *cobra.Command {
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().DurationVar(&h.window, "window", time.Second, "measure over the last `TIME`")
-	cmd.Flags().IntVarP(&h.count, "count", "n", 0, "stop after `N` lines")
-	cmd.Flags().BoolVarP(&a.asJSON, "json", "j", false, "print JSON for programs, one object a line")
+	cmd.Flags().IntVarP(&h.count, "count", "n", 0, "stop after `N` lines (default: no limit)")
+	cmd.Flags().BoolVarP(&a.asJSON, "json", "j", false, "print one JSON object per line")
 	a.controlFlag(cmd)
 	return cmd
 }
@@ -239,14 +219,4 @@ func (h *hz) table(u *ui.Terminal, list []view.Rate) error {
 		return u.Line("%v", err)
 	}
 	return nil
-}
-
-// example returns one example line for each of tails: the command name of use, then the tail.
-func example(use string, tails ...string) string {
-	verb, _, _ := strings.Cut(use, " ")
-	lines := make([]string, len(tails))
-	for i, tail := range tails {
-		lines[i] = "  achbridge " + verb + " " + tail
-	}
-	return strings.Join(lines, "\n")
 }

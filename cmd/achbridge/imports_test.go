@@ -47,12 +47,13 @@ var fences = []fence{
 	{From: "bridge/transport/quic", Not: ours, But: belowProtocols, Why: "a protocol knows no other protocol and no endpoint", Tests: true},
 	{From: "bridge/transport/sctp", Not: ours, But: belowProtocols, Why: "a protocol knows no other protocol and no endpoint", Tests: true},
 	{From: "bridge/transport/session", Not: ours, But: []string{ours + "/bridge/trust", ours + "/bridge/via"}, Why: "a session knows no protocol and no endpoint", Tests: true},
-	{From: "bridge/trust", Not: ours, Why: "trust imports nothing of ours"},
+	{From: "bridge/trust", Not: ours, But: []string{ours + "/bridge/secret"}, Why: "trust knows files of keys, and no more of ours"},
 	{From: "bridge/age", Not: ours, Why: "an age is of numbers, not of channels", Tests: true},
 	{From: "bridge/clock", Not: ours, Why: "a clock is estimated from numbers alone", Tests: true},
 	{From: "bridge/delivery", Not: ours, But: []string{ours + "/wire"}, Why: "policy touches no channel", Tests: true},
 	{From: "bridge/pacing", Not: ours, But: []string{ours + "/bridge/delivery"}, Why: "policy touches no channel", Tests: true},
 	{From: "bridge/seal", Not: ours, But: []string{ours + "/wire"}, Why: "seal knows frames, not who carries them", Tests: true},
+	{From: "bridge/secret", Not: ours, Why: "a secret is text in a file", Tests: true},
 	{From: "bridge/via", Not: ours, Why: "via only names the protocols", Tests: true},
 	{From: "bridge/rule", Not: ours + "/bridge", But: []string{ours + "/bridge/stamps", ours + "/bridge/via"}, Why: "rules know nothing of the node", Tests: true},
 	{From: "bridge/stamps", Not: ours, But: []string{ours + "/bridge/clock", ours + "/bridge/layout"}, Why: "stamps are bytes and times, not channels", Tests: true},
@@ -74,7 +75,7 @@ var fences = []fence{
 	{From: "bridge/status", Not: ours + "/bridge", But: []string{ours + "/bridge/via", ours + "/bridge/ledger", ours + "/bridge/rule", ours + "/bridge/age"}, Why: "status is told by the node, and does not ask it", Tests: true},
 	{From: "bridge/mirror", Not: ours + "/bridge", But: []string{ours + "/bridge/status", ours + "/bridge/ledger", ours + "/bridge/rule", ours + "/bridge/stamps", ours + "/bridge/age", ours + "/bridge/clock", ours + "/bridge/delivery", ours + "/bridge/lock", ours + "/bridge/phases", ours + "/bridge/unit"}, Why: "a mirror is told what it needs of the node", Tests: true},
 	{From: "bridge/achd", Not: ours, But: []string{ours + "/localach", ours + "/bridge/rule"}, Why: "achd's clients see channels, not the node", Tests: true},
-	{From: "bridge/hub", Not: ours, But: []string{ours + "/bridge/logline", ours + "/bridge/unit"}, Why: "a hub carries bytes of anybody"},
+	{From: "bridge/hub", Not: ours, But: []string{ours + "/bridge/logline", ours + "/bridge/secret", ours + "/bridge/unit"}, Why: "a hub carries bytes of anybody"},
 	{From: main + "hub", Not: command, But: []string{room + "config", room + "service", room + "ui"}, Why: "the hub is no node", Tests: true},
 	{From: main + "hub", Not: ours + "/bridge", But: []string{ours + "/bridge/hub", ours + "/bridge/logline", ours + "/bridge/unit"}, Why: "the hub is no node", Tests: true},
 	{From: "bridge/lock", Not: ours, Why: "locks know nothing of what they guard", Tests: true},
@@ -115,17 +116,17 @@ var reserved = []struct {
 	For       []string
 }{
 	{"github.com/nats-io", "only bridge/hub and cmd/achbridge/hub import NATS", []string{"bridge/hub", main + "hub"}},
-	{ours + "/bridge/hub", "bridge says what it needs of a hub, and knows none", []string{"bridge/hub", "cmd/achbridge", "testnet"}},
+	{ours + "/bridge/hub", "bridge declares an interface for a hub, and imports no hub", []string{"bridge/hub", "cmd/achbridge", "testnet"}},
 }
 
-func TestPackagesKeepTheHouseRules(t *testing.T) {
+func TestPackagesFollowImportRules(t *testing.T) {
 	root := os.DirFS("../..")
 	if _, err := fs.Stat(root, "go.mod"); err != nil {
 		t.Fatalf("top of the repository: %v", err)
 	}
 	for _, rule := range fences {
 		if _, err := fs.Stat(root, rule.From); err != nil {
-			t.Errorf("rule %q guards a package that is not there: %v", rule.Why, err)
+			t.Errorf("rule %q is for a package that does not exist: %v", rule.Why, err)
 		}
 	}
 	broken, err := brokenRules(root)
@@ -137,23 +138,23 @@ func TestPackagesKeepTheHouseRules(t *testing.T) {
 	}
 }
 
-// TestHouseRulesForbidAndAllow tests each rule of the tables above. It contains no package names, so that a rename
-// only changes the tables.
-func TestHouseRulesForbidAndAllow(t *testing.T) {
+// TestImportRulesForbidAndAllow tests each rule of the tables above. The test contains no package names, so that a rename
+// changes only the tables.
+func TestImportRulesForbidAndAllow(t *testing.T) {
 	for _, f := range fences {
 		dir := path.Join(f.From, "room")
 		if !f.forbids(dir+"/a.go", f.Not) || f.forbids(dir+"/a_test.go", f.Not) != f.Tests {
-			t.Errorf("%s: %q is not kept", f.From, f.Why)
+			t.Errorf("%s: rule %q does not forbid %s, or not only where it applies", f.From, f.Why, f.Not)
 		}
 		for _, may := range append(f.But, path.Join(ours, f.From, "other")) {
 			if f.From != "." && f.forbids(dir+"/a.go", may) {
-				t.Errorf("%s may not import %s", f.From, may)
+				t.Errorf("%s must not import %s, want it allowed", f.From, may)
 			}
 		}
 	}
 	for _, r := range reserved {
 		if forbids("elsewhere/a_test.go", r.What) != r.Why || slices.ContainsFunc(r.For, func(dir string) bool { return forbids(dir+"/a.go", r.What) == r.Why }) {
-			t.Errorf("%q is not kept", r.Why)
+			t.Errorf("rule %q does not forbid %s elsewhere, or forbids it where it is allowed", r.Why, r.What)
 		}
 	}
 	pure := purePackages[0]

@@ -16,20 +16,11 @@ import (
 
 func infoCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "info FILE",
-		Short: "Show what is in a recording",
-		Long: `Show what is in a recording: its channels with their frames, rates and sizes. MISSED
-counts frames that were gone before the recorder read them. LATE is how old the frames
-of a mirror were when they came (average and worst), if it had the option meta.
-DROPPED says why other frames did not come, as in achbridge status. TYPE is what the
-frames hold, if a layout said so when they were recorded; below the table stands whether
-the origin told it, and which of its fields have other names in the file. The whole file
-is read.
-
-If the file was cut short, because the recorder was killed or the disk was full, its
-complete part is shown.`,
-		Example: "  achbridge info run.mcap\n  achbridge info run.mcap --json",
-		Args:    takes("FILE"),
+		Use:         "info FILE",
+		Short:       "Show the channels, rates and losses of a recording",
+		Example:     examples("achbridge info run.mcap", "achbridge info run.mcap --json"),
+		Annotations: docs("docs/recording.md"),
+		Args:        takes("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := recording.Summarize(args[0])
 			if err != nil {

@@ -11,7 +11,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-func TestInfoOfAForeignFileBringsNoEscapeSequences(t *testing.T) {
+func TestInfoPrintsNoEscapeSequencesOfFile(t *testing.T) {
 	var out, said bytes.Buffer
 	a, now := &app{ui: &ui.Terminal{Out: &out, Err: &said}}, time.Now()
 	err := a.showRecording(recording.Summary{File: "run.mcap", Host: "h\x1b[2J", Start: &now, End: &now, Channels: []recording.ChannelSummary{

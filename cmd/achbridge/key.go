@@ -22,28 +22,10 @@ import (
 
 func keyCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "key",
-		Short: "Create, show or change the network key",
-		Long: `All hosts with the same key are members of one network. A host without the key can
-neither read nor write. (With achbridge ca every host has a key of its own instead.)
-The key is one small file, mode 0600:
-` + config.SystemKey + ` for root, else $XDG_CONFIG_HOME/achbridge/key.
---key, $ACHBRIDGE_KEY or key: of the configuration names another file.
-
-Make it once, then copy the file to every host of the network:
-
-  achbridge key new
-  scp ~/.config/achbridge/key pc:.config/achbridge/key
-
-Three steps change the key while the hosts go on working. Do each step on one host,
-and copy its key file to all others before the next step:
-
-  achbridge key add     adds a second key: valid, but not used yet
-  achbridge key swap    the second key is used, the old one is still valid
-  achbridge key drop    the old key is no longer valid
-
-A running daemon reads the changed file within seconds. Links go on while both ends
-have a key in common; a link that used a dropped key is made again at once.`,
+		Use:         "key",
+		Short:       "Create, show or change the network key",
+		Example:     examples("achbridge key new", "achbridge key show"),
+		Annotations: docs("docs/keys.md"),
 	}
 	cmd.AddCommand(keyNewCommand(a), keyShowCommand(a))
 	cmd.AddCommand(keyChangeCommands(a)...)
@@ -53,9 +35,11 @@ have a key in common; a link that used a dropped key is made again at once.`,
 func keyNewCommand(a *app) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
-		Use:   "new",
-		Short: "Create a network key; never overwrites one",
-		Args:  takes(),
+		Use:         "new",
+		Short:       "Create a network key",
+		Example:     examples("achbridge key new", "achbridge key new --key ./key"),
+		Annotations: docs("docs/keys.md"),
+		Args:        takes(),
 		RunE: func(*cobra.Command, []string) error {
 			path, err := a.keyFile(path, a.KeyPath)
 			if err != nil {
@@ -92,16 +76,11 @@ func keyShowCommand(a *app) *cobra.Command {
 	var path string
 	var secret bool
 	cmd := &cobra.Command{
-		Use:   "show",
-		Short: "Show which network the key belongs to",
-		Long: `Show the network id and the path of the key. The id is no secret: hosts with the same
-id have the same key. While the key is being changed there are two ids: network is
-the one that is used, also is the other. --secret prints the key itself, which is the
-whole content of a key file, so that it can be copied to another host by hand or
-through a pipe. Whoever reads it can become a member:
-
-  achbridge key show --secret | ssh pc 'umask 077; cat > .config/achbridge/key'`,
-		Args: takes(),
+		Use:         "show",
+		Short:       "Show the network id and the path of the key",
+		Example:     examples("achbridge key show", "achbridge key show --secret | ssh pc 'umask 077; cat > .config/achbridge/key'"),
+		Annotations: docs("docs/keys.md"),
+		Args:        takes(),
 		RunE: func(*cobra.Command, []string) error {
 			key, path, err := a.openKey(path)
 			if err != nil {
@@ -125,7 +104,7 @@ through a pipe. Whoever reads it can become a member:
 		},
 	}
 	keyFlag(cmd, &path)
-	cmd.Flags().BoolVar(&secret, "secret", false, "print the key itself")
+	cmd.Flags().BoolVar(&secret, "secret", false, "print the key itself instead of its network id")
 	a.jsonFlag(cmd)
 	return cmd
 }
@@ -135,7 +114,7 @@ func (a *app) showKey(k keyShown) error {
 }
 
 func keyFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "key", "", "key `FILE`")
+	cmd.Flags().StringVar(path, "key", "", "use key `FILE` (default: see man page)")
 	_ = cmd.MarkFlagFilename("key")
 }
 
@@ -161,12 +140,12 @@ func (a *app) openKey(given string) (key trust.Key, path string, err error) {
 
 // keyChangeCommands returns the commands add, swap and drop, the three steps that change a network's key.
 func keyChangeCommands(a *app) []*cobra.Command {
-	drop := a.keyChange("drop", "Remove the second key from the file: hosts that have only that key are strangers", "there is nothing to remove", trust.Key.Drop)
+	drop := a.keyChange("drop", "Remove the second key; a host that has only that key loses access", "there is nothing to remove", trust.Key.Drop)
 	a.warnOfStrangers(drop)
 	return []*cobra.Command{
-		a.keyChange("add", "Put a second key into the file: valid, but not used yet", "one change of keys at a time: finish it with achbridge key swap and achbridge key drop",
+		a.keyChange("add", "Add a second key, which is valid but not used yet", "one change of keys at a time: finish it with achbridge key swap and achbridge key drop",
 			func(k trust.Key) (trust.Key, error) { return k.Add(trust.NewKey()) }),
-		a.keyChange("swap", "Use the second key of the file; the first one stays valid", "begin with achbridge key add", trust.Key.Swap),
+		a.keyChange("swap", "Use the second key and keep the first one valid", "begin with achbridge key add", trust.Key.Swap),
 		drop,
 	}
 }
@@ -179,7 +158,6 @@ const relinkTime = 8 * time.Second
 // and print a note for each that does not. That requires a running daemon that uses the key file.
 func (a *app) warnOfStrangers(drop *cobra.Command) {
 	a.controlFlag(drop)
-	drop.Long += "\nWhere a daemon runs with the file, it waits until the linked hosts have linked again,\nand warns of those that do not."
 	change := drop.RunE
 	drop.RunE = func(cmd *cobra.Command, args []string) error {
 		c := a.daemon()
@@ -234,10 +212,11 @@ func linkedHosts(s api.StatusReply) map[string]string {
 func (a *app) keyChange(use, short, cure string, change func(trust.Key) (trust.Key, error)) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
-		Use:   use,
-		Short: short,
-		Long:  short + ".\nSee achbridge key --help for the three steps that change a key.",
-		Args:  takes(),
+		Use:         use,
+		Short:       short,
+		Example:     examples("achbridge key "+use, "achbridge key "+use+" --key ./key"),
+		Annotations: docs("docs/keys.md"),
+		Args:        takes(),
 		RunE: func(*cobra.Command, []string) error {
 			key, path, err := a.openKey(path)
 			if err != nil {

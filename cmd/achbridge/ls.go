@@ -26,23 +26,10 @@ import (
 func lsCommand(a *app) *cobra.Command {
 	l := ls{app: a, timeout: 2 * time.Second}
 	cmd := &cobra.Command{
-		Use:   "ls [HOST/PATTERN]",
-		Short: "List the channels of other hosts",
-		Long: `List the channels that other hosts of the network offer, and their names as
-mirrors here. HOST alone stands for HOST/*. Quote patterns.
-
-If a daemon runs here, it is asked. It links to a host that offers more channels than
-it can announce. Without a daemon, ls searches the network for the time of --timeout.
-That needs no key; with a key, only hosts of the key's network are shown. A search
-finds only what hosts announce: a host with many channels does not announce all, and
-none announces who may read them.
-
---achd searches also for channels that hosts with achd announce as _ach._tcp. They are
-shown as mirror and push name them, and who announces them; nothing proves who that is.
-
---watch shows it again every second until Ctrl-C, also while there is none; with --json
-one document a line.`,
-		Example:           "  achbridge ls\n  achbridge ls krang\n  achbridge ls '*/imu' --json",
+		Use:               "ls [HOST/PATTERN]",
+		Short:             "List the channels of other hosts",
+		Example:           examples("achbridge ls", "achbridge ls '*/imu' --json"),
+		Annotations:       docs("docs/monitoring.md"),
 		Args:              takes("[HOST/PATTERN]"),
 		ValidArgsFunction: a.remoteNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,11 +40,11 @@ one document a line.`,
 			return l.run(cmd.Context(), pattern)
 		},
 	}
-	cmd.Flags().DurationVar(&l.timeout, "timeout", l.timeout, "without a daemon: search for this `TIME`")
-	cmd.Flags().StringArrayVar(&l.interfaces, "interface", nil, "without a daemon: search on network `INTERFACE` (default all)")
-	cmd.Flags().StringArrayVar(&l.domains, "domain", nil, "without a daemon: search also the DNS zone of `DOMAIN`")
-	cmd.Flags().BoolVar(&l.achd, "achd", false, "search also for hosts that have achd instead of achbridge")
-	cmd.Flags().BoolVarP(&l.watch, "watch", "w", false, "show it again every second")
+	cmd.Flags().DurationVar(&l.timeout, "timeout", l.timeout, "without a daemon, search for `TIME`")
+	cmd.Flags().StringArrayVar(&l.interfaces, "interface", nil, "without a daemon, search on `INTERFACE` (default all)")
+	cmd.Flags().StringArrayVar(&l.domains, "domain", nil, "without a daemon, search `DOMAIN` too (default: only mDNS)")
+	cmd.Flags().BoolVar(&l.achd, "achd", false, "search also for hosts that only run achd")
+	cmd.Flags().BoolVarP(&l.watch, "watch", "w", false, "repeat the output every second")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
 	return cmd

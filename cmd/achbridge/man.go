@@ -1,8 +1,9 @@
 package main
 
 import (
+	"embed"
 	"fmt"
-	"regexp"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,10 +17,12 @@ import (
 func manCommand() *cobra.Command {
 	var date string
 	cmd := &cobra.Command{
-		Use:    "man DIR",
-		Short:  "Write the manual pages into a directory",
-		Hidden: true,
-		Args:   takes("DIR"),
+		Use:         "man DIR",
+		Short:       "Write the manual pages into a directory",
+		Example:     examples("achbridge man man1", "achbridge man man1 --date 2026-01-31"),
+		Annotations: docs("CONTRIBUTING.md"),
+		Hidden:      true,
+		Args:        takes("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			header := &doc.GenManHeader{Section: "1", Source: "achbridge", Manual: "Ach channels between hosts"}
 			if date != "" {
@@ -41,19 +44,19 @@ func manCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&date, "date", "", "`DAY` that the pages bear")
+	cmd.Flags().StringVar(&date, "date", "", "date the pages `DAY`, as in 2026-01-31 (default today)")
 	return cmd
 }
 
-// block matches indented lines of a help text, which must be printed verbatim.
-var block = regexp.MustCompile(`(?m)((?:^ {2,}.*\n?)+)`)
+// manuals holds the descriptions of the manual pages, in Markdown. Help omits them. A file is named after its page.
+//
+//go:embed manual/*.md
+var manuals embed.FS
 
-// forPrint prepares the help texts of cmd and its subcommands for the Markdown that the
-// manual pages are made from. It also replaces this host's name in the default of --name.
+// forPrint sets the description of the manual pages of cmd and its subcommands. It also
+// replaces this host's name in the default of --name.
 func forPrint(cmd *cobra.Command) {
-	cmd.Long = block.ReplaceAllStringFunc(cmd.Long, func(text string) string {
-		return "\n" + regexp.MustCompile(`(?m)^`).ReplaceAllString(text, "  ") + "\n"
-	})
+	cmd.Long = manual(cmd)
 	if name := cmd.Flags().Lookup("name"); name != nil {
 		name.DefValue = "this host's"
 	}
@@ -61,3 +64,16 @@ func forPrint(cmd *cobra.Command) {
 		forPrint(c)
 	}
 }
+
+// manual returns the description of a command in its manual page.
+func manual(cmd *cobra.Command) string {
+	text, err := manuals.ReadFile("manual/" + strings.TrimPrefix(pageName(cmd), "achbridge-") + ".md")
+	if err != nil {
+		text = []byte(cmd.Short + ".\n") // the command needs no more words
+	}
+	lists := strings.NewReplacer("{variables}", quoted(config.Variables()), "{keys}", quoted(config.Keys()), "{kinds}", quoted(kindWords()))
+	return lists.Replace(string(text)) + "\n# DOCUMENTATION\n\n" + cmd.Annotations["docs"] + "\n"
+}
+
+// quoted lists words as code in Markdown.
+func quoted(words []string) string { return "`" + strings.Join(words, "`, `") + "`" }

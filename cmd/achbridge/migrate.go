@@ -14,17 +14,11 @@ import (
 
 func migrateCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "migrate SCRIPT",
-		Short: "Make a configuration of a script for achd",
-		Long: `Read a shell script, a crontab, a unit of systemd, or a file of inetd or xinetd, and print
-the configuration that takes the place of its lines with achd. Nothing of the script is
-run, and no file is written. - reads standard input.
-
-What depends on a variable or a condition becomes a comment, which says why and what the
-entry would be. Channels are not made by the configuration; for each ach mk there is a
-comment with the command line that makes the channel.`,
-		Example: "  achbridge migrate start.sh > achbridge.yaml\n  achbridge check achbridge.yaml\n  crontab -l | achbridge migrate -",
-		Args:    takes("SCRIPT"),
+		Use:         "migrate SCRIPT",
+		Short:       "Convert an achd script to a configuration file",
+		Example:     examples("achbridge migrate start.sh > achbridge.yaml", "crontab -l | achbridge migrate -"),
+		Annotations: docs("docs/migrating.md"),
+		Args:        takes("SCRIPT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := args[0]
 			script, err := a.readScript(name)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCheckTakesAllThatMigratePrints(t *testing.T) {
+func TestCheckAcceptsOutputOfMigrate(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("migrate/testdata/*.golden")
 	if err != nil || len(files) < 12 {

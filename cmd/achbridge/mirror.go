@@ -22,47 +22,10 @@ func mirrorCommand(a *app) *cobra.Command {
 	var as string
 	var set []string
 	cmd := &cobra.Command{
-		Use:   "mirror HOST/CHANNEL",
-		Short: "Mirror a channel of another host here",
-		Long: `Tell the running daemon to mirror a channel of another host. The mirror is called
-HOST.CHANNEL, or as --as says. A pattern (quoted) mirrors all channels that match,
-now and later. The host and the channel need not be there yet.
-
-The same command with other options changes a mirror while it runs, without a gap.
-Options that are not given go back to their defaults; --set OPTION=VALUE changes only
-that option and leaves the others as they are. If several wishes match a
-channel, the one that names it exactly applies, else the first pattern.
-
-A frame older than its --budget is not sent. The newest frame of the channel is an
-exception: it is sent after everything else, so that the mirror always ends up with
-the last frame. A frame that arrives past its budget is put if it is newer than the
-mirror's; it counts as late_kept, and not for the --deadline. With --late drop it is
-put only if it is the channel's newest and nothing newer comes. With --class command
-no late frame is put, not even the newest. --max-rate takes the newest frame each time.
---mode every sends all frames in order, as far back as the ring reaches, for logs and
-events; it cannot be combined with --max-rate or --class command. --compress auto
-compresses where that saves time.
-
-A mirror that gets no frame in time for its --deadline is stale; status and the log say so.
-A stale command channel can get one safe frame: --on-stale put:FILE. The file is read
-now. The daemon of this host puts the frame, also when it is ended by a signal. When
-it is killed, nothing is put: the robot still needs its own watchdog.
-
-achd://HOST/CHANNEL is a channel of a host that has achd alone, achd+udp:// over UDP. Nothing
-proves who answers there, so the mirror is marked unauthenticated, and its age is not
-known. Of the options such a host knows --mode and --max-rate.
-
-With --meta a channel NAME.meta beside the mirror tells programs how old the mirror
-is and what feeds it, also when no more frames come. docs/qos.md says how to read it.
-
-The daemon forgets the wish when it ends. To keep it, start the daemon with
-achbridge run --mirror, or write it into the configuration file.`,
-		Example: `  achbridge mirror krang/imu
-  achbridge mirror 'krang/*'
-  achbridge mirror krang/imu --as imu --budget 20ms --priority 7
-  achbridge mirror krang/camera --max-rate 5 --compress zstd
-  achbridge mirror krang/log --mode every
-  achbridge mirror planner/goal --class command --deadline 200ms --on-stale put:stop.bin  # after: printf stop > stop.bin`,
+		Use:               "mirror HOST/CHANNEL",
+		Short:             "Mirror a channel of another host on this host",
+		Example:           examples("achbridge mirror 'krang/*'", "achbridge mirror krang/imu --as imu --budget 20ms --priority 7"),
+		Annotations:       docs("docs/qos.md"),
 		Args:              takes("HOST/CHANNEL"),
 		ValidArgsFunction: a.remoteNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -83,8 +46,8 @@ achbridge run --mirror, or write it into the configuration file.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringArrayVar(&set, "set", nil, "change one `OPTION=VALUE` of a mirror, as in priority=7, and leave the rest")
-	cmd.Flags().StringVar(&as, "as", "", "`NAME` of the mirror (default HOST.CHANNEL)")
+	cmd.Flags().StringArrayVar(&set, "set", nil, "change only `OPTION=VALUE` of a mirror (default: set all)")
+	cmd.Flags().StringVar(&as, "as", "", "call the mirror `NAME` (default HOST.CHANNEL)")
 	addQoSFlags(cmd, rule.Options())
 	a.controlFlag(cmd)
 	return cmd
@@ -197,12 +160,11 @@ func mirrorText(m status.Mirror, before []status.Mirror) string {
 func unmirrorCommand(a *app) *cobra.Command {
 	var remove bool
 	cmd := &cobra.Command{
-		Use:   "unmirror HOST/CHANNEL|MIRROR",
-		Short: "Stop mirroring a channel",
-		Long: `Tell the running daemon to stop a mirror. Name it as it was asked for, a pattern by
-the same pattern, or by the mirror's name. The mirror's channel stays, with its last frames, unless --rm
-removes it.`,
-		Args: takes("HOST/CHANNEL|MIRROR"),
+		Use:         "unmirror HOST/CHANNEL|MIRROR",
+		Short:       "Stop mirroring a channel",
+		Example:     examples("achbridge unmirror krang/imu", "achbridge unmirror 'krang/*' --rm"),
+		Annotations: docs("docs/configuration.md"),
+		Args:        takes("HOST/CHANNEL|MIRROR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			daemon := a.daemon()
 			wish, err := rule.ParseMirror(a.mirrorMeant(cmd.Context(), daemon, args[0]), config.ReadFile)

@@ -99,7 +99,7 @@ func (l *looked) until(path, word, dir, verb string, args ...string) {
 	l.t.Helper()
 	await.NoError(l.t, func() error {
 		if out := l.at(dir, verb, args...); !l.texts[path][word] {
-			return fmt.Errorf("%s: no %q in\n%s", path, word, out)
+			return fmt.Errorf("%s: want %q, got\n%s", path, word, out)
 		}
 		return nil
 	})
@@ -137,7 +137,7 @@ func stays(t *testing.T, dir string, args ...string) *exec.Cmd {
 		_ = cmd.Process.Signal(syscall.SIGINT)
 		_ = cmd.Wait()
 		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
-			t.Logf("%q said:\n%s", args, text)
+			t.Logf("output of %q:\n%s", args, text)
 		}
 	})
 	return cmd
@@ -191,13 +191,13 @@ func TestOutsideJSON(t *testing.T) {
 		"status.mirrors[].age_ms", "status.mirrors[].due_ms", "status.mirrors[].period_ms", "status.mirrors[].transit_ms")
 	l.seen(robot, "status", "status.exports[].age_ms", "status.exports[].due_ms", "status.exports[].period_ms", "status.exports[].transit_ms")
 
-	t.Log("verbs at work")
+	t.Log("commands without problems")
 	recordingOf(l, pc)
 	verbsOf(l, robot, pc)
 	metricsOf(t, robot, pc)
 	feedOf(l, pc)
 
-	t.Log("what goes wrong")
+	t.Log("commands with problems")
 	if err := daemon.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -257,8 +257,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestOutsideFilesOfANetworkKey pins the files of a node with a network key.
-func TestOutsideFilesOfANetworkKey(t *testing.T) {
+// TestOutsideFilesOfNetworkKey pins the files of a node with a network key.
+func TestOutsideFilesOfNetworkKey(t *testing.T) {
 	t.Parallel()
 	dir := memory(t)
 	succeeds(t, dir, "key", "new")
@@ -589,12 +589,12 @@ func pinnedTypes(t *testing.T, file string, types map[string]map[string]bool) {
 		key = strings.TrimRight(key, "[]")
 		switch got := types[at]; {
 		case rare[at] && !strings.Contains(text, `"`+key+`"`) && !strings.Contains(text, `"`+key+`,`):
-			t.Errorf("%s: gone: %s: no source has the key", path, at)
+			t.Errorf("%s: missing: %s: no source has the key", path, at)
 		case rare[at]:
 		case len(got) == 0:
-			t.Errorf("%s: gone: %s: %s", path, at, is)
+			t.Errorf("%s: missing: %s: %s", path, at, is)
 		case len(got) == 1 && got["null"] && len(is) > 1:
-			t.Errorf("%s: nothing but null: %s: %s", path, at, is)
+			t.Errorf("%s: only null: %s: %s", path, at, is)
 		}
 	}
 	for at, is := range types {
@@ -617,11 +617,11 @@ func pinnedWords(t *testing.T, texts map[string]map[string]bool) {
 			what = "cause"
 		}
 		if what == "" {
-			t.Errorf("%s: nobody says what its words may be", path)
+			t.Errorf("%s: words lists no values for it", path)
 		}
 		for word := range found {
 			if !slices.Contains(strings.Fields(words[what]), word) {
-				t.Errorf("%s: new: %q, which is no %s", path, word, what)
+				t.Errorf("%s: new value %q, which words does not list as %s", path, word, what)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func pinned(t *testing.T, file string, lines []string) {
 	want := linesOf(t, path)
 	for _, line := range want {
 		if !slices.Contains(lines, line) {
-			t.Errorf("%s: gone: %s", path, line)
+			t.Errorf("%s: missing: %s", path, line)
 		}
 	}
 	for _, line := range lines {
@@ -127,7 +127,7 @@ func TestOutsideFlags(t *testing.T) {
 	succeeds(t, dir, "man", dir, "--date", "2026-01-31")
 	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
 	if err != nil || len(pages) < 40 {
-		t.Fatalf("%d manual pages, %v", len(pages), err)
+		t.Fatalf("got %d manual pages, %v", len(pages), err)
 	}
 	var lines []string
 	letters := map[string]string{} // letter to flag: the same in all commands
@@ -176,7 +176,7 @@ func TestOutsideExitCodes(t *testing.T) {
 		lines = append(lines, strconv.Itoa(code)+" achbridge"+args)
 	}
 	if len(lines) < 30 {
-		t.Errorf("%d wrong uses, want 30", len(lines))
+		t.Errorf("got %d command lines, want at least 30", len(lines))
 	}
 	pinned(t, "exits.golden", lines)
 }
@@ -210,7 +210,7 @@ func TestOutsideSchema(t *testing.T) {
 	}
 	out, code := run(t, dir, "check", "all.yaml", "--json")
 	if code != 2 {
-		t.Fatalf("check of nothing but mistakes: exit code %d, want 2", code)
+		t.Fatalf("check of a file with only errors: exit code %d, want 2", code)
 	}
 	var told struct {
 		Problems []struct{ Path, Problem string }
@@ -330,7 +330,7 @@ func TestOutsideWordsAreInTheSources(t *testing.T) {
 	for what, list := range words {
 		for _, word := range strings.Fields(list) {
 			if !strings.Contains(text, `"`+word+`"`) {
-				t.Errorf("%s: no source has %q any more", what, word)
+				t.Errorf("%s: no source contains %q", what, word)
 			}
 		}
 	}

@@ -31,8 +31,8 @@ const listFirst = `(() => {
 	return bad.join("; ");
 })()`
 
-// TestPageInABrowser tests the JavaScript modules of the page and the page itself in one browser.
-func TestPageInABrowser(t *testing.T) {
+// TestPageInBrowser tests the JavaScript modules of the page and the page itself in one browser.
+func TestPageInBrowser(t *testing.T) {
 	b := newBrowser(t)
 	d := daemonFor(t, newKeyFile(t), "planner", "--mirror", "a-robot-with_a.long-name_for.a-host-of_our-lab/legs", "--mirror", "atlas/imu")
 	do(b, chromedp.EmulateViewport(360, 740))
@@ -107,7 +107,7 @@ func tryMarks(t *testing.T, b *browser) {
 		const at = (n) => fleet.nodes.get(n).host.getBBox();
 		return at("a").x < at("b").x && at("a").y == at("b").y && at("c").y > at("a").y;
 	})()`) {
-		t.Error("hosts do not stand in the order in which one reads")
+		t.Error("hosts are not in order from left to right and top to bottom")
 	}
 }
 
@@ -121,7 +121,7 @@ func trySayingATrouble(t *testing.T, b *browser) {
 		t.Error(got)
 	}
 	if n := valueOf[int](b, `document.querySelectorAll("#fleet .legend i").length`); n != 4 {
-		t.Errorf("the legend of the links names %d kinds, want 4", n)
+		t.Errorf("legend of the links: got %d kinds, want 4", n)
 	}
 	if long := valueOf[bool](b, `[...document.querySelectorAll("#fleet text.name")].some((e) => e.getBBox().width > 128)`); long {
 		t.Error("a host's name does not fit into its box")

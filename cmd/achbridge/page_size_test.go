@@ -75,7 +75,7 @@ func TestPageAtAnySize(t *testing.T) {
 					past(3 * time.Second) // until the rates are known
 					save := func(what string) {
 						if wide := valueOf[int](b, `document.scrollingElement.scrollWidth`); wide > int(size.width) {
-							t.Errorf("on %s%s, the page is %d pixels wide, want %d at most", size.name, what, wide, size.width)
+							t.Errorf("on %s%s: got a page of %d pixels width, want at most %d", size.name, what, wide, size.width)
 						}
 						if bad := valueOf[string](b, looks); bad != "" && what != "-detail" {
 							t.Errorf("on %s%s: %s", size.name, what, bad)

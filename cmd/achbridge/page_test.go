@@ -101,11 +101,11 @@ func (b *browser) clean(origin string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.problems {
-		b.t.Errorf("in the console: %s", p)
+		b.t.Errorf("error in the console: %s", p)
 	}
 	for _, url := range b.asked {
 		if !strings.HasPrefix(url, origin) {
-			b.t.Errorf("the page asks for %s, want nothing but %s", url, origin)
+			b.t.Errorf("the page requests %s, want only URLs of %s", url, origin)
 		}
 	}
 	if len(b.asked) < 5 {
@@ -147,7 +147,7 @@ func (b *browser) wait(expression string) {
 		if valueOf[bool](b, expression) {
 			return nil
 		}
-		return fmt.Errorf("not yet %s; the page reads:\n%s\nits console: %q", expression, valueOf[string](b, "document.body.innerText"), b.problems)
+		return fmt.Errorf("not yet true: %s; text of the page:\n%s\nerrors in its console: %q", expression, valueOf[string](b, "document.body.innerText"), b.problems)
 	})
 }
 
@@ -217,8 +217,8 @@ func (d *daemonProcess) status() (s api.StatusReply, err error) {
 	return s, err
 }
 
-// feedChannels makes channels and puts a frame into each, until the test ends or stop is called.
-// The first channel gets a frame every period; each next one has a period that is 5 % of it longer.
+// feedChannels makes channels and puts frames into each, until the test ends or stop is called.
+// The first channel gets a frame every period. Each next channel's period is longer by 5 % of period.
 func feedChannels(t *testing.T, dir localach.Dir, period time.Duration, names ...string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -266,10 +266,11 @@ func card(name string) string {
 	return fmt.Sprintf(`(document.querySelector('.grid button[title=%q]')?.innerText ?? "")`, name)
 }
 
-// badHost is the name of a host in a mirror request, which may be any text. The page must show it unchanged.
+// badHost is the name of a host in a mirror request, which may be any text. The page must show badHost unchanged.
+
 const badHost = "<img src=x onerror=alert(1)>"
 
-func TestPageShowsWhatTheDaemonDoes(t *testing.T) {
+func TestPageShowsStatusOfDaemon(t *testing.T) {
 	need.Long(t)
 	b := newBrowser(t)
 	key := newKeyFile(t)
@@ -289,7 +290,7 @@ func TestPageShowsWhatTheDaemonDoes(t *testing.T) {
 		t.Errorf("title: got %q, want one with the host", title)
 	}
 
-	t.Run("its ages are those of the status", func(t *testing.T) {
+	t.Run("ages match status", func(t *testing.T) {
 		do(b, chromedp.Click(`.grid button[title="krang.imu"]`))
 		cell := `document.querySelector("dialog .ages").rows[%d].cells[%d].innerText`
 		await.NoError(t, func() error {
@@ -310,16 +311,16 @@ func TestPageShowsWhatTheDaemonDoes(t *testing.T) {
 				if errors.Join(err1, err2, err3) == nil && math.Abs(mean-m.Age.Window.MeanMs) < 1+mean/10 && math.Abs(p99-m.Age.Window.P99Ms) < 1+p99/10 && math.Abs(total-told) < 1+total/5 {
 					return nil
 				}
-				return fmt.Errorf("mean and p99 of krang.imu: the page shows %.2f and %.2f, status tells %.2f and %.2f", mean, p99, m.Age.Window.MeanMs, m.Age.Window.P99Ms)
+				return fmt.Errorf("mean and p99 of krang.imu: the page shows %.2f and %.2f, want %.2f and %.2f as in the status", mean, p99, m.Age.Window.MeanMs, m.Age.Window.P99Ms)
 			}
-			return errors.New("status tells no age of krang.imu")
+			return errors.New("status has no age of krang.imu")
 		})
 		b.wait(`document.querySelector("dialog .ledger").innerText.includes("superseded")`)
 		b.wait(`[...document.querySelectorAll("canvas")].some((c) => c.width && c.toDataURL() != Object.assign(document.createElement("canvas"), {width: c.width, height: c.height}).toDataURL())`)
 		valueOf[any](b, `document.querySelector("dialog").close()`)
 	})
 
-	t.Run("it follows without being asked", func(t *testing.T) {
+	t.Run("new channels appear", func(t *testing.T) {
 		feedChannels(t, robot.shm, 10*time.Millisecond, "hand-left")
 		b.wait(card("krang.hand-left") + `.includes("p99")`)
 		b.wait(`document.querySelector("#filter").value == "" && document.querySelectorAll(".grid li").length == 4`)
@@ -329,16 +330,16 @@ func TestPageShowsWhatTheDaemonDoes(t *testing.T) {
 		b.wait(`document.querySelectorAll(".grid li").length == 4`)
 	})
 
-	t.Run("names are only text", func(t *testing.T) {
+	t.Run("names are not parsed as HTML", func(t *testing.T) {
 		b.wait(fmt.Sprintf(`document.querySelector("#mirrors .grid").innerText.includes(%q)`, badHost))
 		b.wait(fmt.Sprintf(`document.querySelector("#fleet svg").textContent.includes(%q)`, badHost[:15]))
 		if n := valueOf[int](b, `document.querySelectorAll("img").length`); n != 0 {
-			t.Errorf("got %d images, want none: a name was taken for HTML", n)
+			t.Errorf("got %d images, want none: a name was parsed as HTML", n)
 		}
 	})
 	b.clean(origin)
 
-	t.Run("it comes back with the daemon", func(t *testing.T) {
+	t.Run("page reconnects to restarted daemon", func(t *testing.T) {
 		pc.stop()
 		b.wait(`document.querySelector("#line").innerText.includes("no word")`)
 		pc.start()
@@ -347,7 +348,7 @@ func TestPageShowsWhatTheDaemonDoes(t *testing.T) {
 	})
 }
 
-func TestPageKeepsToItself(t *testing.T) {
+func TestPageContentSecurityPolicy(t *testing.T) {
 	d := daemonFor(t, newKeyFile(t), "krang")
 	for _, path := range []string{"", "page.js", "page.css", "icon.svg", "nothing"} {
 		resp, err := http.Get("http://" + d.address + "/" + path)
@@ -360,11 +361,11 @@ func TestPageKeepsToItself(t *testing.T) {
 			t.Errorf("/%s: got %s, want %d", path, resp.Status, want)
 		}
 		if policy := resp.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; script-src 'self';") {
-			t.Errorf("/%s: policy %q", path, policy)
+			t.Errorf("/%s: got policy %q, want only its own scripts", path, policy)
 		}
 		for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("} {
 			if strings.Contains(string(body), bad) {
-				t.Errorf("/%s has %s", path, bad)
+				t.Errorf("/%s contains %s", path, bad)
 			}
 		}
 	}

@@ -19,24 +19,11 @@ import (
 func pingCommand(a *app) *cobra.Command {
 	p := pinging{count: 5, interval: 200 * time.Millisecond}
 	cmd := &cobra.Command{
-		Use:   "ping HOST",
-		Short: "Measure the link with a host",
-		Long: `Send small packets to a host and back, over the running daemon's link with it, and
-tell the round trip, loss, jitter (the average change from one round trip to the next),
-how far the clocks of the two daemons are apart, and over which transport the link runs and why.
-HOST is named as in achbridge status. The packets take their place among those that the
-link carries; the time for which the other host holds its answer back does not count.
-
---load measures what the link carries from HOST to this host, as mirrors go; --up the
-other way. For 3 s the sending host fills what frames leave free: its load leaves only
-while no frame waits. What that comes to is compared with what the mirrors need that go
-this way. The other host allows one such test at a time, 10 s a minute in all, and none
-with load_test: false in its configuration.
-
-The exit code is 1 when no packet came back. With --load it is 4 when the link carries
-less than the mirrors need.`,
-		Example: "  achbridge ping krang\n  achbridge ping krang -n 100 --interval 1s\n  achbridge ping krang --load",
-		Args:    takes("HOST"),
+		Use:         "ping HOST",
+		Short:       "Measure round trip, loss and capacity of the link to a host",
+		Example:     examples("achbridge ping krang -n 100 --interval 1s", "achbridge ping krang --load"),
+		Annotations: docs("docs/monitoring.md"),
+		Args:        takes("HOST"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			p.host = args[0]
 			return p.check(cmd)
@@ -50,9 +37,9 @@ less than the mirrors need.`,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().IntVarP(&p.count, "count", "n", p.count, "send `N` packets")
-	cmd.Flags().DurationVarP(&p.interval, "interval", "i", p.interval, "wait this `TIME` between two")
-	cmd.Flags().BoolVar(&p.load, "load", false, "measure for 3 s what the link carries")
-	cmd.Flags().BoolVar(&p.up, "up", false, "with --load: from here to HOST")
+	cmd.Flags().DurationVarP(&p.interval, "interval", "i", p.interval, "send a packet every `TIME`")
+	cmd.Flags().BoolVar(&p.load, "load", false, "measure for 3 s how much the link carries")
+	cmd.Flags().BoolVar(&p.up, "up", false, "with --load, measure from this host to HOST")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
 	return cmd
@@ -203,7 +190,7 @@ func (a *app) loadTest(ctx context.Context, c *api.Client, p pinging) error {
 		}
 		return err
 	}
-	if err := a.showLoad(r, p); err != nil {
+	if err := a.showLoad(r); err != nil {
 		return err
 	}
 	if r.NeededMbit > r.Mbit {
@@ -230,7 +217,7 @@ func (p pinging) announced(l status.Link) string {
 	return text + ", at most " + ui.AboutBytes(send.MostLoad)
 }
 
-func (a *app) showLoad(r api.LoadReply, p pinging) error {
+func (a *app) showLoad(r api.LoadReply) error {
 	if a.asJSON {
 		return a.ui.JSON(r)
 	}

@@ -20,20 +20,11 @@ func playCommand(a *app) *cobra.Command {
 	play := recording.Play{Rate: 1}
 	var remap []string
 	cmd := &cobra.Command{
-		Use:   "play FILE [PATTERN...]",
-		Short: "Put the frames of a recording back into channels",
-		Long: `Put the frames of a recording into Ach channels of this host, at the intervals at
-which they were captured, or read if the file does not know when they were captured.
---as-recorded always uses the times when frames were read, which includes the delay
-of the network. --speed 2 plays twice as fast.
-
-PATTERNs choose channels of the file. A channel that does not exist is created with
-the recorded geometry and permissions, and stays. play does not write into a mirror;
---remap puts the frames under another name.`,
-		Example: `  achbridge play run.mcap                                     # where they are no mirrors
-  achbridge play run.mcap --remap krang.imu=imu --speed 0.5   # where krang.imu is one
-  achbridge play run.mcap --as-recorded 'leg-*'`,
-		Args: takes("FILE", "[PATTERN]..."),
+		Use:         "play FILE [PATTERN...]",
+		Short:       "Put the frames of a recording back into channels",
+		Example:     examples("achbridge play run.mcap", "achbridge play run.mcap --remap krang.imu=imu --speed 0.5"),
+		Annotations: docs("docs/recording.md"),
+		Args:        takes("FILE", "[PATTERN]..."),
 		PreRunE: func(_ *cobra.Command, args []string) (err error) {
 			if !(play.Rate > 0 && play.Rate <= 1000) {
 				return ui.Usage(fmt.Errorf("--speed %v: want more than 0 and 1000 at most", play.Rate), "")
@@ -50,8 +41,8 @@ the recorded geometry and permissions, and stays. play does not write into a mir
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().Float64Var(&play.Rate, "speed", play.Rate, "play `FACTOR` times as fast")
-	cmd.Flags().BoolVar(&play.AsRecorded, "as-recorded", false, "put frames when they were read, not when they were captured")
-	cmd.Flags().StringArrayVar(&remap, "remap", nil, "put the frames of channel A into B (`A=B`)")
+	cmd.Flags().BoolVar(&play.AsRecorded, "as-recorded", false, "play by the times of reading instead of capture")
+	cmd.Flags().StringArrayVar(&remap, "remap", nil, "put frames of channel A into B, given `A=B` (default none)")
 	return cmd
 }
 

@@ -20,22 +20,11 @@ import (
 func plotCommand(a *app) *cobra.Command {
 	p := plotting{app: a}
 	cmd := &cobra.Command{
-		Use:   "plot HOST/CHANNEL|NAME FIELD...",
-		Short: "Plot fields of a channel's frames over time",
-		Long: `Plot the numbers in a channel's frames, live on the whole terminal; q or Ctrl-C ends it.
-A FIELD is called as in echo: gyro.z, joint[2].pos; of an array or a struct all numbers
-are plotted, eight at most. --type or types: of the configuration names the layout, or
-else the channel's origin tells it.
-
-The first line says how often frames come, and how long ago the newest one came here.
-Between two frames a line stays where it was, as it is for a reader of the channel. It
-ends with the newest frame. A column shows its newest number; the lowest and highest in
-the window stand beside the names.
-
-If stdout is no terminal, or with --for, one plot is printed at the end.
-NO_COLOR turns colours off.` + remoteHelp,
-		Example: "  achbridge plot krang/imu gyro.z acc\n  achbridge plot imu gyro.z --window 60s\n  achbridge plot imu gyro.z --for 5s > imu.txt",
-		Args:    takes("HOST/CHANNEL|NAME", "FIELD..."),
+		Use:         "plot HOST/CHANNEL|NAME FIELD...",
+		Short:       "Plot fields of a channel's frames over time",
+		Example:     examples("achbridge plot krang/imu gyro.z acc", "achbridge plot imu gyro.z --for 5s > imu.txt"),
+		Annotations: docs("docs/types.md"),
+		Args:        takes("HOST/CHANNEL|NAME", "FIELD..."),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case p.window < time.Second || p.window > time.Hour:
@@ -54,7 +43,7 @@ NO_COLOR turns colours off.` + remoteHelp,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().DurationVar(&p.window, "window", 10*time.Second, "plot the last `TIME`")
-	cmd.Flags().DurationVar(&p.length, "for", 0, "print one plot after `TIME` (default, if stdout is no terminal: the window)")
+	cmd.Flags().DurationVar(&p.length, "for", 0, "print one plot after `TIME` (default: plot live)")
 	p.of.defineType(cmd)
 	a.controlFlag(cmd)
 	return cmd

@@ -9,7 +9,7 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-func TestFlagsOfAWishAreReadAsItsOptions(t *testing.T) {
+func TestMirrorFlagsSetOptions(t *testing.T) {
 	for _, c := range []struct {
 		flags []string
 		want  string // options that differ from the defaults
@@ -34,12 +34,12 @@ func TestFlagsOfAWishAreReadAsItsOptions(t *testing.T) {
 	}
 }
 
-func TestEveryWordThatIsCompletedIsTaken(t *testing.T) {
+func TestCompletedOptionValuesAreValid(t *testing.T) {
 	for _, o := range rule.Options() {
 		for _, word := range o.Words {
 			var q rule.QoS
 			if err := q.Set(o.Key, word, config.ReadFile); err != nil || o.Text(q) != word {
-				t.Errorf("%s=%s: got %q, %v, want the same", o.Key, word, o.Text(q), err)
+				t.Errorf("%s=%s: got %q, %v, want the same value", o.Key, word, o.Text(q), err)
 			}
 		}
 	}

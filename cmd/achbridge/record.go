@@ -26,36 +26,11 @@ func recordCommand(a *app) *cobra.Command {
 	var maxSize ui.Size
 	var maxTime, length time.Duration
 	cmd := &cobra.Command{
-		Use:   "record [PATTERN...]",
-		Short: "Record channels of this host into a file",
-		Long: `Record the frames of this host's channels and mirrors into an MCAP file, until
-Ctrl-C, or for the time of --for. PATTERNs (quoted, as in the shell) choose channels; without them all are
-recorded, also those that appear later. Mirror a channel of another host here first.
-Helper channels of the daemon (NAME.meta, and the peek-… of hz, bw and echo) are
-recorded only if named exactly.
-
-record is a reader like any other: nobody waits for it. If the disk is slow, frames
-can be gone before they are read; these are counted as missed. The file lists them
-under achbridge/drops, with the frames that did not get into the recorded mirrors
-according to a running daemon.
-
-The file has the time when each frame was read. For mirrors with the option meta
-(achbridge mirror --meta) it also has the time when the origin captured the frame.
-
---max-size and --max-time split the recording into files, run-0001.mcap and so on for
-run.mcap, each complete in itself. New frames are handed to the system every second:
-if the recorder is killed, only about the last second is missing.
-
-Foxglove and the mcap tools open the files. They see fields and values of the channels
-for which --type or types: of the configuration names a layout, or the origin of a mirror
-tells one, and else bytes. The bytes of a frame are always recorded as they are.`,
-		Example: `  achbridge record -o run.mcap
-  achbridge record imu 'krang.*' -o run.mcap --for 30s
-  achbridge record imu -o run.mcap --type types/imu.yaml
-  achbridge record -o run.mcap --max-size 64MiB
-  achbridge info run.mcap
-  achbridge play run.mcap`,
-		Args: takes("[PATTERN]..."),
+		Use:         "record [PATTERN...]",
+		Short:       "Record channels of this host into an MCAP file",
+		Example:     examples("achbridge record -o run.mcap", "achbridge record imu 'krang.*' -o run.mcap --for 30s"),
+		Annotations: docs("docs/recording.md"),
+		Args:        takes("[PATTERN]..."),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if of.file != "" && len(args) == 0 {
 				return ui.Usage(errors.New("--type needs the channels that have this layout"), "name them: achbridge record imu --type "+of.file+" -o run.mcap")
@@ -81,10 +56,10 @@ tells one, and else bytes. The bytes of a frame are always recorded as they are.
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringVarP(&file, "output", "o", "", "`FILE` to write, as in run.mcap; it must not be there yet")
-	cmd.Flags().DurationVar(&length, "for", 0, "end after `TIME`, as in 30s")
-	cmd.Flags().Var(&maxSize, "max-size", "begin another file before this one has more `BYTES`, as in 64MiB")
-	cmd.Flags().DurationVar(&maxTime, "max-time", 0, "begin another file after `TIME`, as in 10m")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write a new `FILE`, as in run.mcap (required)")
+	cmd.Flags().DurationVar(&length, "for", 0, "stop after `TIME`, as in 30s (default: on Ctrl-C)")
+	cmd.Flags().Var(&maxSize, "max-size", "start a new file after `BYTES`, as in 64MiB (default never)")
+	cmd.Flags().DurationVar(&maxTime, "max-time", 0, "start a new file after `TIME`, as in 10m (default never)")
 	of.defineType(cmd)
 	_ = cmd.MarkFlagFilename("output", "mcap")
 	a.controlFlag(cmd)

@@ -12,15 +12,11 @@ import (
 
 func reloadCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "reload",
-		Short: "Make the daemon read its configuration again",
-		Long: `Tell the running daemon to read its configuration again, with the environment and
-flags that it was started with. SIGHUP does the same. If the file has a mistake,
-nothing changes and all mistakes are shown.
-
-Channels whose rules did not change do not miss a frame. What achbridge mirror and
-achbridge push have asked for stays. Keys that need a restart are named.`,
-		Args: takes(),
+		Use:         "reload",
+		Short:       "Make the daemon read its configuration again",
+		Example:     examples("achbridge reload", "achbridge reload --json"),
+		Annotations: docs("docs/configuration.md"),
+		Args:        takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var r api.ReloadReply
 			if err := a.daemon().Post(cmd.Context(), "/v1/reload", struct{}{}, &r); err != nil {

@@ -32,20 +32,10 @@ type app struct {
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "achbridge",
-		Short: "Mirror Ach channels between hosts",
-		Long: `achbridge mirrors Ach channels between hosts, newest frame first.
-
-  achbridge key new                    make the network's key, copy it to every host
-  achbridge run                        on the robot
-  achbridge run --mirror 'krang/*'     on the PC: krang's imu is now krang.imu here
-  achbridge ls                         what can be mirrored
-
-The same letter means the same everywhere: -j --json, -n --count, -f --follow,
--w --watch, -o the file to write, -c --config, -r --rate, -1 --once, -S --since.
-
-Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
-4 over the limit that was given.`,
+		Use:           "achbridge",
+		Short:         "Mirror Ach channels between hosts, newest frame first",
+		Example:       examples("achbridge key new                  # once; copy the key to every host", "achbridge run --mirror 'krang/*'   # mirror all channels of host krang"),
+		Annotations:   docs("README.md"),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
@@ -74,7 +64,7 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 		return fmt.Errorf("%s: %w", verb(cmd), err)
 	})
 	root.PersistentFlags().StringVar((*string)(&a.Dir), "shm", cmp.Or(a.Env("ACHBRIDGE_SHM"), string(localach.Shm)),
-		"directory of the channel files")
+		"read and write channel files in `DIR`")
 	_ = root.PersistentFlags().MarkHidden("shm")
 
 	group := func(id, title string, cmds ...*cobra.Command) {
@@ -85,15 +75,14 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 		}
 	}
 	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a), hubCommand(a))
-	group("look", "To see what is going on:", statusCommand(a), topCommand(a), waitCommand(a), whyCommand(a), ageCommand(a), pingCommand(a), eventsCommand(a), hzCommand(a), bwCommand(a), echoCommand(a), plotCommand(a))
+	group("look", "Watch and diagnose:", statusCommand(a), topCommand(a), waitCommand(a), whyCommand(a), ageCommand(a), pingCommand(a), eventsCommand(a), hzCommand(a), bwCommand(a), echoCommand(a), plotCommand(a))
 	group("host", "On this host:", channelCommand(a), keyCommand(a), caCommand(a), typeCommand(a), doctorCommand(a))
 	group("files", "Recordings:", recordCommand(a), playCommand(a), infoCommand(a), exportCommand(a))
 	group("config", "Configuration:", checkCommand(a), explainCommand(a), reloadCommand(a), migrateCommand(a))
-	group("rest", "And:", demoCommand(), versionCommand(a), bugreportCommand(a), manCommand())
+	group("rest", "Other:", demoCommand(), versionCommand(a), bugreportCommand(a), manCommand())
 	root.SetHelpCommandGroupID("rest")
 	root.SetCompletionCommandGroupID("rest")
-	// A command that needs a subcommand is runnable only to report a missing one: hide its usage line.
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
+	setHelp(root)
 	return needsVerb(root)
 }
 

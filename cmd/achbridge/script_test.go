@@ -263,7 +263,7 @@ func untilTrue(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		if waited > await.Limit {
-			ts.Fatalf("%q: never %q within %v, but exit code %d:\n%s%s", args[1:], args[0], await.Limit, r.Code, r.Stdout, r.Stderr)
+			ts.Fatalf("%q: want %q within %v, got exit code %d:\n%s%s", args[1:], args[0], await.Limit, r.Code, r.Stdout, r.Stderr)
 		}
 		time.Sleep(min(max(2*time.Millisecond, waited/8), 100*time.Millisecond))
 	}
@@ -286,7 +286,7 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		if after > await.Limit {
-			ts.Fatalf("%q: interrupted after %v, and not %q, but exit code %d:\n%s%s", args[1:], after, args[0], r.Code, r.Stdout, r.Stderr)
+			ts.Fatalf("%q: interrupted after %v: want %q, got exit code %d:\n%s%s", args[1:], after, args[0], r.Code, r.Stdout, r.Stderr)
 		}
 	}
 }

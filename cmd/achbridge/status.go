@@ -20,29 +20,11 @@ import (
 func statusCommand(a *app) *cobra.Command {
 	var check, watch bool
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show what the daemon does",
-		Long: `Show what the running daemon does: its peers, its mirrors, what it sends to others.
-AGE is the age of a mirror's newest frame now. MEAN is the average age over the last
-ten seconds; for 99 % of that time the age was at most P99. HEALTH is live, late,
-waiting, stale or refused. RATE is how many frames a second are to come, LOST the share
-of the frames of the last ten seconds that did not get into the mirror, without those
-left out on purpose. NOTE of a mirror says what is wrong with it, for example that it is
-over its budget (USED in achbridge top is above 100 %). NOTE of a channel whose type is
-known here says if its newest frame does not fit that type. QOS are the options that
-differ from the defaults. DELIVERED counts late_kept too: frames that came past the
-budget and were still put. DROPPED says why frames did not get into the mirror:
-superseded by a newer one, rate_limited, expired before they could leave, lost, late
-when they arrived, refused, overflow (gone from the ring in mode every). watch shows the
-CPU time that polling for expected frames has taken and may take (run --watch).
-processor is shown when the daemon waits long for a CPU, so that frames may come late.
---watch repeats the output every second until Ctrl-C. --json prints everything; with
---watch, one document a line.
-
-The exit code is 1 when no daemon answers. With --check, for health checks and
-scripts, it is also 1 unless every mirror is live and every push accepted, and the
-output says which is not. A pattern that matches no channel yet is no failure.`,
-		Args: takes(),
+		Use:         "status",
+		Short:       "Show the peers, mirrors and exports of the daemon",
+		Example:     examples("achbridge status --watch", "achbridge status --check"),
+		Annotations: docs("docs/monitoring.md"),
+		Args:        takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if watch && check {
 				return ui.Usage(errors.New("--watch and --check: choose one"), "")
@@ -77,8 +59,8 @@ output says which is not. A pattern that matches no channel yet is no failure.`,
 		},
 	}
 	a.jsonFlag(cmd)
-	cmd.Flags().BoolVar(&check, "check", false, "fail unless all mirrors and pushes are at work")
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second")
+	cmd.Flags().BoolVar(&check, "check", false, "exit with 1 unless all mirrors and pushes work")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "repeat the output every second")
 	a.controlFlag(cmd)
 	return cmd
 }

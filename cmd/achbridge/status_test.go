@@ -39,33 +39,33 @@ func busy() api.StatusReply {
 	}}
 }
 
-func TestStatusTellsThatChannelsAreLeftOut(t *testing.T) {
+func TestStatusShowsNumberOfOmittedChannels(t *testing.T) {
 	s := busy().Report
 	s.Links[0].LeftOut = 17
 	if rows := peerRows(s); !strings.Contains(rows[0][6], "17 of its channels are left out") {
-		t.Errorf("got %q, want word of the 17", rows[0])
+		t.Errorf("got %q, want the number of omitted channels, 17", rows[0])
 	}
 }
 
 // A mirror that receives only late frames has the state live and the health late.
-func TestMirrorOfLateFramesIsLateInTheTable(t *testing.T) {
+func TestStatusShowsLateMirror(t *testing.T) {
 	s := busy()
 	s.Mirrors[1].LateS = 12.3
 	a := &app{ui: &ui.Terminal{}}
 	row := a.mirrorRows(s.Mirrors)[1]
 	if row[2] != "late" || !strings.Contains(row[8], "no frame in time for 12") {
-		t.Errorf("got %q, want it late, and for how long", row)
+		t.Errorf("got %q, want health late and its duration", row)
 	}
 	s.Mirrors[1].State, s.Mirrors[1].Reason = status.MirrorStale, "no frame in time for 12 s, its deadline is 1 s"
 	if row := a.mirrorRows(s.Mirrors)[1]; row[2] != "stale" || row[8] != s.Mirrors[1].Reason {
-		t.Errorf("got %q, want it stale, and why", row)
+		t.Errorf("got %q, want health stale and its reason", row)
 	}
 	if err := diagnose.NotAtWork(busy().Report); err != nil {
 		t.Errorf("status --check: %v", err)
 	}
 }
 
-func TestStatusTellsWhatIsNotTheDefaultAndWhyFramesWereDropped(t *testing.T) {
+func TestStatusShowsChangedOptionsAndDropCauses(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{ui: &ui.Terminal{Out: &out}}
 	if err := a.showStatus(busy()); err != nil {
@@ -85,11 +85,11 @@ func TestStatusTellsWhatIsNotTheDefaultAndWhyFramesWereDropped(t *testing.T) {
 		}
 	}
 	if n := strings.Count(out.String(), "\nkrang.legs"); n != 1 {
-		t.Errorf("got %d lines of a mirror with nothing to tell, want 1:\n%s", n, out.String())
+		t.Errorf("mirror with default options and no drops: got %d lines, want 1:\n%s", n, out.String())
 	}
 	for line := range strings.Lines(out.String()) {
 		if n := len(strings.TrimSuffix(line, "\n")); n > 100 {
-			t.Errorf("%d columns, want 100 at most: %s", n, line)
+			t.Errorf("got %d columns, want at most 100: %s", n, line)
 		}
 	}
 }

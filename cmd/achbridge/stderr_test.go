@@ -62,17 +62,17 @@ func serves(t *testing.T, stderr *os.File) {
 		t.Fatal(err)
 	}
 	if err := await.Receive(t, "the end of the daemon after SIGTERM", ended); err != nil {
-		t.Errorf("the daemon ended with %v, want success", err)
+		t.Errorf("exit of the daemon: got %v, want success", err)
 	}
 }
 
-func TestDaemonServesThoughNobodyReadsItsStderr(t *testing.T) {
+func TestDaemonServesWhileStderrIsFull(t *testing.T) {
 	t.Parallel()
 	_, stderr := fullPipe(t)
 	serves(t, stderr)
 }
 
-func TestDaemonServesThoughTheReaderOfItsStderrIsGone(t *testing.T) {
+func TestDaemonServesWhileStderrIsClosed(t *testing.T) {
 	t.Parallel()
 	r, stderr := fullPipe(t)
 	r.Close()

@@ -11,7 +11,7 @@ import (
 	"achbridge/localach"
 )
 
-func TestTopReadsTheNewestValues(t *testing.T) {
+func TestTopReadsNewestValues(t *testing.T) {
 	t.Parallel()
 	dir, shm := t.TempDir(), localach.Dir(t.TempDir())
 	for file, text := range map[string]string{

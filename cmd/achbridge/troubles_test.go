@@ -257,11 +257,11 @@ func figures(t *testing.T, s status.Report) (values map[string]float64, health s
 	return values, health
 }
 
-// TestAllToolsAgreeOnEveryTrouble compares the output of each tool for recorded states: the
+// TestAllToolsAgreeOnEveryProblem compares the output of each tool for recorded states: the
 // cause, the health, and whether the mirror is over its budget.
-func TestAllToolsAgreeOnEveryTrouble(t *testing.T) {
+func TestAllToolsAgreeOnEveryProblem(t *testing.T) {
 	if len(troubles) < 30 {
-		t.Errorf("%d troubles, want 30", len(troubles))
+		t.Errorf("got %d problems, want at least 30", len(troubles))
 	}
 	a := &app{ui: &ui.Terminal{}}
 	for _, x := range troubles {
@@ -270,7 +270,7 @@ func TestAllToolsAgreeOnEveryTrouble(t *testing.T) {
 		differs := func(by string, got, want any) {
 			t.Helper()
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("%s: %s says %v, want %v", x.what, by, got, want)
+				t.Errorf("%s: %s: got %v, want %v", x.what, by, got, want)
 			}
 		}
 		differs("why", diagnose.Findings(pc)[0].Cause, x.cause)
@@ -324,13 +324,13 @@ func tryTroubles(t *testing.T, b *browser) {
 		}
 		got := valueOf[string](b, fmt.Sprintf(`(() => { const m = %s; return m.health + " " + (parts.used(m) > 1); })()`, text))
 		if want := fmt.Sprintf("%s %v", x.health, x.over); got != want {
-			t.Errorf("%s: the page says %s, want %s", x.what, got, want)
+			t.Errorf("%s: page: got %s, want %s", x.what, got, want)
 		}
 	}
 }
 
 // The output of status fits into each tested width, and no cell is truncated.
-func TestStatusOfEveryTroubleAtAnyWidth(t *testing.T) {
+func TestStatusFitsAnyWidthForEveryProblem(t *testing.T) {
 	var list []status.Mirror
 	for i, x := range troubles {
 		pc, _ := x.ends()
@@ -351,7 +351,7 @@ func TestStatusOfEveryTroubleAtAnyWidth(t *testing.T) {
 		}
 		for line := range strings.Lines(out.String()) {
 			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > width {
-				t.Errorf("%d columns at %d: %s", n, width, line)
+				t.Errorf("got %d columns on a terminal of %d: %s", n, width, line)
 			}
 		}
 		golden(t, fmt.Sprintf("testdata/status_%d.golden", width), out.Bytes())
@@ -360,7 +360,7 @@ func TestStatusOfEveryTroubleAtAnyWidth(t *testing.T) {
 
 // On a terminal, why prints the cause first, and evidence and fix on separate lines. Elsewhere a
 // problem is one line.
-func TestWhyBreaksLongLinesOnAScreenAlone(t *testing.T) {
+func TestWhyBreaksLongLinesOnlyOnTerminal(t *testing.T) {
 	r := api.TroublesReport{Troubles: []diagnose.Trouble{{Finding: diagnose.Finding{
 		Cause: status.CauseLinkRate, Text: "link from krang carries 1.1 of the 6.2 Mbit/s that 23 mirrors need: camera takes 84 %",
 		Evidence: []string{"measured when it was full: 1.1 Mbit/s", "krang.camera: p99 of its age is 900 ms and its budget 100 ms, so its frames come late most of the time"},
@@ -380,7 +380,7 @@ func TestWhyBreaksLongLinesOnAScreenAlone(t *testing.T) {
 		var out bytes.Buffer
 		a := &app{ui: &ui.Terminal{Out: &out, Width: width}}
 		if err := a.showTroubles(r); err != nil || out.String() != want {
-			t.Errorf("at %d columns: %v, got\n%s\nwant\n%s", width, err, out.String(), want)
+			t.Errorf("terminal of %d columns: %v, got\n%s\nwant\n%s", width, err, out.String(), want)
 		}
 	}
 }

@@ -31,15 +31,15 @@ type valueFlags struct {
 
 func (v *valueFlags) define(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&v.fields, "field", nil, "only this field, as in `gyro.z` or joint[2].pos; may be repeated")
-	f.BoolVar(&v.csv, "csv", false, "one line of values a frame, under a line of names")
-	f.BoolVarP(&v.json, "json", "j", false, "one object a frame")
-	f.BoolVar(&v.diff, "diff", false, "only the fields that changed")
+	f.StringSliceVar(&v.fields, "field", nil, "print only `FIELD`, as in gyro.z; repeatable (default all)")
+	f.BoolVar(&v.csv, "csv", false, "print values as CSV under a line of names")
+	f.BoolVarP(&v.json, "json", "j", false, "print values as one JSON object per frame")
+	f.BoolVar(&v.diff, "diff", false, "print only fields that changed")
 	v.defineType(cmd)
 }
 
 func (v *valueFlags) defineType(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&v.file, "type", "", "layout of the frames (default: as types: of the configuration or the origin says) from `FILE`")
+	cmd.Flags().StringVar(&v.file, "type", "", "read the layout from `FILE` (default: configured or origin's)")
 }
 
 // given reports whether any given flag needs a layout.
@@ -82,10 +82,10 @@ func noLayout(of view.View) error {
 
 func typeCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "type",
-		Short:   "Make layouts of frames from programs",
-		Long:    `Layouts say what the bytes of frames mean, so that echo shows values.`,
-		Example: "  achbridge type import ./controller\n  achbridge type import ./controller imu_msg",
+		Use:         "type",
+		Short:       "Make frame layouts from programs",
+		Example:     examples("achbridge type import ./controller", "achbridge type import ./controller imu_msg"),
+		Annotations: docs("docs/types.md"),
 	}
 	cmd.AddCommand(typeImportCommand(a))
 	return needsVerb(cmd)
@@ -94,16 +94,10 @@ func typeCommand(a *app) *cobra.Command {
 func typeImportCommand(a *app) *cobra.Command {
 	i := typeImport{app: a}
 	cmd := &cobra.Command{
-		Use:   "import FILE [STRUCT]...",
-		Short: "Make layouts from a program or a header",
-		Long: `Read the structs of a program or object that was built with -g, and write a layout of
-each STRUCT to types/STRUCT.yaml. Without STRUCT list what there is; structs that are as
-large as a channel's frames come first. Very long names are cut, except with --json.
-
-From a header (*.h, *.hpp, *.hh) a compiler makes the debug information: $CC or cc. What
-follows -- goes to it, and CC=NAME there names another. It runs as you, with a limit on
-time and memory, and not as root without --as-root. Nothing that is compiled is run.`,
-		Example: "  achbridge type import ./controller\n  achbridge type import ./controller imu_msg\n  achbridge type import state.h state -- -Iinclude -DARMS=2",
+		Use:         "import FILE [STRUCT]...",
+		Short:       "Make frame layouts from a program or a C header",
+		Example:     examples("achbridge type import ./controller imu_msg", "achbridge type import state.h state -- -Iinclude -DARMS=2"),
+		Annotations: docs("docs/types.md"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
 				args = args[:n]
@@ -117,9 +111,9 @@ time and memory, and not as root without --as-root. Nothing that is compiled is 
 			return i.run(cmd.Context(), args[0], args[1:])
 		},
 	}
-	cmd.Flags().StringVarP(&i.out, "out", "o", "types", "`DIR` for the layouts")
-	cmd.Flags().BoolVar(&i.force, "force", false, "replace files that are there")
-	cmd.Flags().BoolVar(&i.asRoot, "as-root", false, "run a compiler as root")
+	cmd.Flags().StringVarP(&i.out, "out", "o", "types", "write the layouts into `DIR`")
+	cmd.Flags().BoolVar(&i.force, "force", false, "overwrite existing files")
+	cmd.Flags().BoolVar(&i.asRoot, "as-root", false, "run the compiler even as root")
 	a.jsonFlag(cmd)
 	return cmd
 }

@@ -25,9 +25,11 @@ var release string
 
 func versionCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  takes(),
+		Use:         "version",
+		Short:       "Print the version",
+		Example:     examples("achbridge version", "achbridge version --json"),
+		Annotations: docs("docs/configuration.md"),
+		Args:        takes(),
 		RunE: func(*cobra.Command, []string) error {
 			b := buildOf(debug.ReadBuildInfo())
 			if a.asJSON {

@@ -23,20 +23,11 @@ import (
 func waitCommand(a *app) *cobra.Command {
 	w := waiting{until: status.HealthLive.String(), limit: 10 * time.Second}
 	cmd := &cobra.Command{
-		Use:   "wait [CHANNEL...]",
-		Short: "Wait until mirrors are live",
-		Long: `Wait until mirrors are live, or in another state as --for says; for scripts that start
-what reads them. CHANNEL is HOST/CHANNEL or the name of a mirror, or a pattern of
-either, which at least one mirror has to match. Without CHANNEL all mirrors are waited
-for. The daemon may still have to start. What is not there yet is told on stderr, with
-the reason, whenever that changes; the last of it is why it gave up.
-
-The exit code is 0 when all are in that state at once, and 1 when they are not before
---timeout is over (0: wait for ever). It is 3 if there was no such mirror until then.`,
-		Example: `  achbridge wait
-  achbridge wait krang/imu 'atlas/*' --timeout 1m
-  achbridge wait krang.imu --for stale`,
-		Args: takes("[CHANNEL]..."),
+		Use:         "wait [CHANNEL...]",
+		Short:       "Wait until mirrors are live",
+		Example:     examples("achbridge wait krang/imu 'atlas/*' --timeout 1m", "achbridge wait krang.imu --for stale"),
+		Annotations: docs("docs/monitoring.md"),
+		Args:        takes("[CHANNEL]..."),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if w.limit < 0 {
 				return ui.Usage(fmt.Errorf("--timeout %v: want a time, as in 10s, or 0", w.limit), "")
@@ -58,8 +49,8 @@ The exit code is 0 when all are in that state at once, and 1 when they are not b
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringVar(&w.until, "for", w.until, "wait for this `STATE`: "+ui.OrList(waitStates))
-	cmd.Flags().DurationVar(&w.limit, "timeout", w.limit, "give up after this `TIME`")
+	cmd.Flags().StringVar(&w.until, "for", w.until, "wait for `STATE`, as in live or stale")
+	cmd.Flags().DurationVar(&w.limit, "timeout", w.limit, "give up after `TIME`; 0 waits without limit")
 	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(waitStates, cobra.ShellCompDirectiveNoFileComp))
 	a.controlFlag(cmd)
 	return cmd

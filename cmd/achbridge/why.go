@@ -20,27 +20,11 @@ import (
 func whyCommand(a *app) *cobra.Command {
 	window := api.WhyWindow
 	cmd := &cobra.Command{
-		Use:   "why [CHANNEL]",
-		Short: "Say what keeps channels from being fresh",
-		Long: `Watch a channel for a while and say what keeps it from being fresh, with the
-measured evidence and a cure. CHANNEL is HOST/CHANNEL or the name of a mirror; on the
-host that it comes from, the name of the channel.
-
-Without CHANNEL: say what is wrong with this host and its peers, the most costly
-first. On a terminal evidence and cure follow below; elsewhere each is one line. What makes many channels late or missing at once, as a link
-that is too thin does, is told once. achbridge top and the page show the first.
-
-The verdict is one of: well, publisher_stopped, publisher_slow, no_channel, rule,
-export_rule, accept_rule, file_mode, key, revoked, certificate, peer_missing,
-peer_silent, multicast_blocked, link_rate, loss, budget, clock, host_busy, shm_full,
-shm_share, receiver_slow, foreign_writer, corrupt, ach_1x, ach_32bit, other_libc,
-bad_frame, frame_size, type_misfit, limit, loop, kernel_channel, inotify,
-copied_image, other_machine, other.
-In --json it is called cause.
-
-The exit code is 0 when all is well, else 1.`,
-		Example: "  achbridge why krang/imu\n  achbridge why imu                       # on krang\n  achbridge why                           # all of them",
-		Args:    takes("[CHANNEL]"),
+		Use:         "why [CHANNEL]",
+		Short:       "Diagnose late or missing channels",
+		Example:     examples("achbridge why", "achbridge why krang/imu --window 10s"),
+		Annotations: docs("docs/troubleshooting.md"),
+		Args:        takes("[CHANNEL]"),
 		PreRunE: func(*cobra.Command, []string) error {
 			if err := api.CheckWindow("--window", window); err != nil {
 				return ui.Usage(err, "")
@@ -62,7 +46,7 @@ The exit code is 0 when all is well, else 1.`,
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&window, "window", window, "watch for this `TIME`")
+	cmd.Flags().DurationVar(&window, "window", window, "measure for `TIME`")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
 	return cmd
@@ -148,7 +132,7 @@ func (a *app) addUsers(r *api.WhyReport) {
 
 // addOrphans adds the programs that still use a removed channel of that name to the evidence.
 func (a *app) addOrphans(r *api.WhyReport, channel string) {
-	orphans, _ := doctor.OrphansOf(a.Dir)
+	orphans := doctor.OrphansOf(a.Dir)
 	for _, o := range orphans {
 		if o.Channel == channel {
 			r.Evidence = append(r.Evidence, o.String())

@@ -35,11 +35,11 @@ func everyMirror() (list []status.Mirror) {
 func healthWord(t *testing.T, where, word string) {
 	t.Helper()
 	if !slices.Contains(status.Healths, status.Health(word)) {
-		t.Errorf("%s: %q is no word for the health of a mirror: want one of %v", where, word, status.Healths)
+		t.Errorf("%s: got health %q, want one of %v", where, word, status.Healths)
 	}
 }
 
-func TestOnlyFiveWordsSayHowAMirrorIs(t *testing.T) {
+func TestAllToolsUseHealthNames(t *testing.T) {
 	a, told := &app{ui: &ui.Terminal{}}, map[status.Health]bool{}
 	for _, m := range everyMirror() {
 		told[m.Health()] = true
@@ -52,7 +52,7 @@ func TestOnlyFiveWordsSayHowAMirrorIs(t *testing.T) {
 			err = json.Unmarshal(text, &keys)
 		}
 		if err != nil || keys.State != m.State.String() {
-			t.Errorf("state %q: got %q, %v, want it as it is", m.State, keys.State, err)
+			t.Errorf("state in JSON: got %q, %v, want %q", keys.State, err, m.State)
 		}
 		healthWord(t, "JSON", keys.Health)
 		text, _ = json.Marshal(api.WhyReport{Health: m.Health()})
@@ -61,12 +61,12 @@ func TestOnlyFiveWordsSayHowAMirrorIs(t *testing.T) {
 		}
 	}
 	if len(told) != len(status.Healths) {
-		t.Errorf("got %v, want each of %v", told, status.Healths)
+		t.Errorf("health values of all mirrors: got %v, want each of %v", told, status.Healths)
 	}
 }
 
 // The page lists the health values of the program in the same order. The documents explain each value.
-func TestWordsForHealthAreThoseOfPageAndDocuments(t *testing.T) {
+func TestHealthNamesMatchPageAndDocs(t *testing.T) {
 	want := []string{}
 	for _, h := range status.Healths {
 		want = append(want, h.String())
@@ -93,6 +93,6 @@ func TestWordsForHealthAreThoseOfPageAndDocuments(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Errorf("docs: got %q with a sentence each, want %q", got, want)
+		t.Errorf("docs: got explanations of %q, want of %q", got, want)
 	}
 }

@@ -49,12 +49,10 @@ func True(t testing.TB, what string, condition func() bool) {
 // fails the test with what.
 func Receive[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()
-	limit := time.NewTimer(Limit)
-	defer limit.Stop()
 	select {
 	case v := <-c:
 		return v
-	case <-limit.C:
+	case <-time.After(Limit):
 		t.Fatalf("not within %v: %s", Limit, what)
 		panic("unreachable")
 	}

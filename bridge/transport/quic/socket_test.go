@@ -46,7 +46,7 @@ func newMessages(n int) []ipv4.Message {
 	return ms
 }
 
-func TestQuietSocketCarriesPacketsAsTheUsualOneDoes(t *testing.T) {
+func TestQuietSocketMatchesUDPConn(t *testing.T) {
 	for _, c := range []struct{ network, bind, peer string }{
 		{"udp4", "127.0.0.1", "127.0.0.1"}, {"udp6", "::1", "::1"}, {"udp", "", "127.0.0.1"}, {"udp", "", "::1"},
 	} {
@@ -84,7 +84,7 @@ func TestQuietSocketCarriesPacketsAsTheUsualOneDoes(t *testing.T) {
 	}
 }
 
-func TestQuietSocketSaysWhyAPacketCannotLeave(t *testing.T) {
+func TestQuietSocketReturnsSendErrors(t *testing.T) {
 	s, plain := quietPair(t, "udp4", "127.0.0.1")
 	to := plain.LocalAddr().(*net.UDPAddr)
 	if _, _, err := s.WriteMsgUDP(make([]byte, 1<<17), nil, to); !errors.Is(err, unix.EMSGSIZE) {
@@ -102,7 +102,7 @@ func TestQuietSocketSaysWhyAPacketCannotLeave(t *testing.T) {
 	}
 }
 
-func TestQuietSocketAllocatesNothingForAPacketOfTheSamePeer(t *testing.T) {
+func TestQuietSocketAllocatesNothingForSamePeer(t *testing.T) {
 	s, plain := quietPair(t, "udp4", "127.0.0.1")
 	to, from, ms := plain.LocalAddr().(*net.UDPAddr), s.LocalAddr().(*net.UDPAddr).AddrPort(), newMessages(8)
 	text := []byte("there")
@@ -124,7 +124,7 @@ func TestQuietSocketAllocatesNothingForAPacketOfTheSamePeer(t *testing.T) {
 }
 
 // A host that is handed over to another access point has no address for a moment.
-func TestQuietSocketKeepsALivingSessionWithoutNetworkForAMoment(t *testing.T) {
+func TestQuietSocketToleratesShortLossOfNetwork(t *testing.T) {
 	s := socketWithoutNetwork(t)
 	nowhere := &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9} // RFC 5737: for documentation
 	send := func() error {
@@ -180,7 +180,7 @@ func socketWithoutNetwork(t *testing.T) *quietSocket {
 }
 
 // The system refuses to send, as to an address that no route leads to.
-func TestRefusedSendIsToldWithoutTheCall(t *testing.T) {
+func TestSendErrorOmitsSystemCall(t *testing.T) {
 	err := causeOf(&quic.TransportError{ErrorCode: quic.InternalError, ErrorMessage: "write udp 10.0.0.1:1->10.0.0.2:2: sendmsg: network is unreachable"})
 	if got, want := err.Error(), "nothing can be sent to the peer: network is unreachable"; got != want || !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %q, want %q, of a session that is closed", got, want)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestSCTPSocketGetsTheBuffersItMay(t *testing.T) {
+func TestSocketBuffersReachSystemLimit(t *testing.T) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

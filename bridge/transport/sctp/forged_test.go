@@ -90,7 +90,7 @@ func TestObserverOnThePathCannotEndASession(t *testing.T) {
 }
 
 // An observer of a session's end knows its ids while the goodbye may still be repeated.
-func TestGoodbyeIsNotAimedAtAVictim(t *testing.T) {
+func TestRepeatedByesDoNotReachForgedAddress(t *testing.T) {
 	inBubble(func(t *testing.T, l *lab) {
 		robotEnd, pcEnd := l.node(t, "robot", "1"), l.node(t, "pc", "2")
 		robot, _ := l.join(t, robotEnd, pcEnd)
@@ -116,7 +116,7 @@ func TestGoodbyeIsNotAimedAtAVictim(t *testing.T) {
 
 // An answer counts only if it arrives from the address of the heartbeat and has its nonce.
 // Otherwise an attacker on the path could redirect our packets to a victim.
-func TestAnswerFromElsewhereMovesNobody(t *testing.T) {
+func TestForgedHeartbeatReplyDoesNotMovePeer(t *testing.T) {
 	inBubble(func(t *testing.T, l *lab) {
 		robotEnd := l.node(t, "robot", "1")
 		robot, _ := l.join(t, robotEnd, l.node(t, "pc", "2"))
@@ -150,7 +150,7 @@ func TestAnswerFromElsewhereMovesNobody(t *testing.T) {
 
 // Any host can make a node send a reset, by a packet for a session that never existed. Such a
 // reset must not end another session.
-func TestResetIsGoodForOneSessionAlone(t *testing.T) {
+func TestResetEndsOnlyItsSession(t *testing.T) {
 	inBubble(func(t *testing.T, l *lab) {
 		robotEnd, pcEnd := l.node(t, "robot", "1"), l.node(t, "pc", "2")
 		_, pc := l.join(t, robotEnd, pcEnd)
@@ -173,7 +173,7 @@ func TestResetIsGoodForOneSessionAlone(t *testing.T) {
 }
 
 // A peer of an older version sends no token.
-func TestNoTokenIsNoReset(t *testing.T) {
+func TestPeerWithoutResetTokenIsNotReset(t *testing.T) {
 	inBubble(func(t *testing.T, l *lab) {
 		robotEnd := l.node(t, "robot", "1")
 		_, robot := newMember(t, l, robotEnd)

@@ -63,8 +63,6 @@ const (
 
 	// shortQueue is the number of datagrams that wait in SCTP before SendDatagram blocks.
 	shortQueue = 32
-	// linkQueue is the most datagrams that wait to be received, the same number as over QUIC.
-	linkQueue = 128
 
 	// Stream numbers, the same in each direction.
 	controlNumber   = 0
@@ -119,7 +117,7 @@ func newLink(m *handshake, conn *dtls.Conn, h hello, rtt time.Duration) (*link, 
 		p: m.p, path: m.path, conn: conn, mtu: m.mtu,
 		header:    headerTo(h.init),
 		token:     h.reset,
-		datagrams: datagrams{received: make(chan []byte, linkQueue)},
+		datagrams: datagrams{received: make(chan []byte, session.DatagramQueue)},
 		ending:    make(chan struct{}), done: make(chan struct{}),
 		heard: heard{lastAt: time.Now()}, trip: roundTrip{smoothed: rtt},
 	}

@@ -13,7 +13,7 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-func TestShimIsLaidOutAsDocumented(t *testing.T) {
+func TestShimLayoutMatchesDocs(t *testing.T) {
 	sh := shim{kind: kindToListener, attempt: attemptID{1, 2, 3, 4, 5, 6, 7, 8}, proof: proof{0: 0xaa, 15: 0xbb}}
 	got := hex.EncodeToString(appendShim(nil, sh))
 	want := "ac03" + "0102030405060708" + "aa0000000000000000000000000000bb"
@@ -25,7 +25,7 @@ func TestShimIsLaidOutAsDocumented(t *testing.T) {
 	}
 }
 
-func TestCookieProvesOneAddressForAWhile(t *testing.T) {
+func TestCookieIsBoundToAddressAndExpires(t *testing.T) {
 	jar, now := newCookieJar(), time.Unix(1_000_000, 0)
 	here, there := &net.UDPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1}, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 2}
 	cookie := jar.cookie(here, attemptID{1}, now)
@@ -59,9 +59,9 @@ type deafConn struct {
 
 func (c deafConn) LocalAddr() net.Addr { return c.addr }
 
-// FuzzPacketsFromAnybody tests the only function that processes packets of unknown peers. A
+// FuzzPacketsOfUnknownPeer tests the only function that processes packets of unknown peers. A
 // packet without a cookie must not create a path, and no answer may be longer than its request.
-func FuzzPacketsFromAnybody(f *testing.F) {
+func FuzzPacketsOfUnknownPeer(f *testing.F) {
 	from := &net.UDPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 999}
 	for kind := byte(kindInitial); kind <= kindReset; kind++ {
 		f.Add(append(appendShim(nil, shim{kind: kind, attempt: attemptID{1}}), 22, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1))
@@ -98,8 +98,8 @@ func FuzzPacketsFromAnybody(f *testing.F) {
 	})
 }
 
-// FuzzPacketsOfAMember feeds what reads along under SCTP.
-func FuzzPacketsOfAMember(f *testing.F) {
+// FuzzPacketsOfMember feeds what reads along under SCTP.
+func FuzzPacketsOfMember(f *testing.F) {
 	head := make([]byte, commonHeader)
 	f.Add(append(head, chunkAbort, 0, 0, 12, 0, causeUser, 0, 8, 'b', 'y', 'e', '!'))
 	f.Add(append(head, chunkHeartbeatAck, 0, 0, 16, 0, 1, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8))
@@ -131,9 +131,9 @@ func FuzzPacketsOfAMember(f *testing.F) {
 	})
 }
 
-// FuzzHelloOfAMember feeds the INIT chunk of a hello, and a packet that follows it, to
+// FuzzHelloOfMember feeds the INIT chunk of a hello, and a packet that follows it, to
 // an association of the library's.
-func FuzzHelloOfAMember(f *testing.F) {
+func FuzzHelloOfMember(f *testing.F) {
 	conn, _ := net.Pipe()
 	own, err := sctp.GenerateOutOfBandToken(associationOptions(conn, wideMTU)...)
 	if err != nil {
@@ -167,9 +167,9 @@ func FuzzHelloOfAMember(f *testing.F) {
 	})
 }
 
-// FuzzWordsAboutStreams feeds what a member says about streams, and in them. Each
+// FuzzStreamMessages feeds what a member says about streams, and in them. Each
 // message is its length, the stream, the format, and its bytes.
-func FuzzWordsAboutStreams(f *testing.F) {
+func FuzzStreamMessages(f *testing.F) {
 	message := func(stream, format byte, b ...byte) []byte { return append([]byte{byte(len(b)), stream, format}, b...) }
 	f.Add(append(message(0, 3, 'x'), message(0, 4, 0)...))
 	f.Add(append(message(255, 0, appendWord(nil, word{wordOpen, 1, 0})...), message(1, 5, 0)...))
@@ -198,7 +198,7 @@ func FuzzWordsAboutStreams(f *testing.F) {
 	})
 }
 
-func TestStreamFlightHalvesOnLossAndGrowsAgain(t *testing.T) {
+func TestStreamWindowHalvesOnLossAndGrows(t *testing.T) {
 	f, now, rtt := newCongestionWindow(), time.Unix(0, 0), 20*time.Millisecond
 	f.acked(5 * maxPayload)
 	if want := 15 * maxPayload; f.limit != want {

@@ -70,7 +70,7 @@ func held(n *node) (pending, paths int) {
 	return int(n.pending.Load()), len(n.socket.byAttempt)
 }
 
-func TestForgedAddressesCostNothingOverSCTP(t *testing.T) {
+func TestForgedAddressesUseNoState(t *testing.T) {
 	withStranger(func(t *testing.T, l *lab, robot *node) {
 		for i := range 100 {
 			from := &net.UDPAddr{IP: net.IPv4(10, 0, 2, byte(i)), Port: 666}
@@ -105,7 +105,7 @@ func TestForgedResetDoesNotEndASession(t *testing.T) {
 
 // Only a limited number of bytes of an unknown peer must reach DTLS. A known member has no
 // limit.
-func TestNoMoreThanTheAllowanceOfAStrangerIsLookedAt(t *testing.T) {
+func TestBytesOfUnknownPeerAreLimited(t *testing.T) {
 	p := newPath(nil, pathKey{}, shim{}, nil)
 	passes := func(size int) bool {
 		before := len(p.in)
@@ -132,7 +132,7 @@ func TestNoMoreThanTheAllowanceOfAStrangerIsLookedAt(t *testing.T) {
 // A peer without an application protocol (ALPN) must be refused, even with a certificate of our
 // network, which may be for another purpose. Without an extended master secret a man in the
 // middle could make two ends believe that they are connected to each other (RFC 7627).
-func TestMemberThatSpeaksOtherDTLSIsRefused(t *testing.T) {
+func TestMemberWithOtherDTLSSettingsIsRefused(t *testing.T) {
 	for name, option := range map[string]dtls.ClientOption{
 		"NoProtocol":             dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
 		"NoExtendedMasterSecret": dtls.WithExtendedMasterSecret(dtls.DisableExtendedMasterSecret),

@@ -51,6 +51,9 @@ const PacketSize = 1232
 // OpenStream until its reader has read to the end or has stopped it.
 const MaxStreams = 256
 
+// DatagramQueue is the most datagrams of a session that wait to be received, the same number as over QUIC.
+const DatagramQueue = 128
+
 // The flow-control windows, in bytes. A stream that is not read uses at most StreamWindow of
 // ConnectionWindow. So about twenty such streams do not block the others, including the control
 // stream. They must leave a quarter of the window free, since quic-go updates a window only

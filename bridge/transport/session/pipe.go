@@ -15,8 +15,6 @@ import (
 const (
 	// pipeDatagram is the largest datagram of a pipe, in bytes.
 	pipeDatagram = 1200
-	// pipeQueue is the most datagrams that wait to be received, the same number as over QUIC.
-	pipeQueue = 128
 	// pipeWindow is the result of Window: more than the queue holds, so that only the
 	// sender's own rules limit it.
 	pipeWindow = 1 << 20
@@ -69,7 +67,7 @@ func newPipeEnd(p *pipe, addr pipeAddr) *pipeEnd {
 		pipe:     p,
 		addr:     addr,
 		done:     make(chan struct{}),
-		received: make(chan []byte, pipeQueue),
+		received: make(chan []byte, DatagramQueue),
 		arrivals: make(chan *pipeStream, MaxStreams),
 	}
 }
@@ -85,7 +83,7 @@ func (e *pipeEnd) SendDatagram(b []byte) error {
 	if e.cause != nil {
 		return e.cause
 	}
-	if len(e.other.received) == pipeQueue {
+	if len(e.other.received) == DatagramQueue {
 		return nil // lost without an error
 	}
 	if len(e.slab) < len(b) {

@@ -11,7 +11,7 @@ var (
 	pcPeer    = trust.Peer{Node: trust.NodeID{2}, Host: "pc"}
 )
 
-func TestPipeNamesItsEnds(t *testing.T) {
+func TestPipeEndsKnowTheirPeers(t *testing.T) {
 	pc, robot := Pipe(pcPeer, robotPeer)
 	if pc.Peer() != robotPeer || robot.Peer() != pcPeer {
 		t.Errorf("peers: got %v and %v", pc.Peer(), robot.Peer())
@@ -45,7 +45,7 @@ func TestPipeCarriesDatagramsWithoutAllocation(t *testing.T) {
 	}
 }
 
-func TestReceivedDatagramIsTheCallersToKeep(t *testing.T) {
+func TestReceivedDatagramIsNotReused(t *testing.T) {
 	pc, robot := Pipe(pcPeer, robotPeer)
 	var kept [][]byte
 	for i := range 1000 {

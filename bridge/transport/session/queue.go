@@ -41,12 +41,10 @@ func NextUnlessOver[T any](ctx context.Context, arrived <-chan T, over <-chan st
 
 // Wait waits until done is closed, but not longer than most. It reports whether done was closed.
 func Wait(done <-chan struct{}, most time.Duration) bool {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
 	select {
 	case <-done:
 		return true
-	case <-timer.C:
+	case <-time.After(most):
 		return false
 	}
 }

@@ -11,19 +11,19 @@ import (
 	"achbridge/testnet/await"
 )
 
-// A daemon that is there and does not answer as it should is told of in our own words.
-func TestClientNamesWhyNoAnswerCame(t *testing.T) {
+// The error names the control socket and the problem, not the HTTP request.
+func TestClientErrorExplainsFailure(t *testing.T) {
 	for _, c := range []struct {
 		what, want string
 		serve      func(net.Conn)
 	}{
 		{"silent", "the daemon did not answer within 50 ms", func(net.Conn) {}},
 		{"ends", "the daemon ended before it answered", func(c net.Conn) { c.Close() }},
-		{"ends within its answer", "the daemon ended before it answered", func(c net.Conn) {
+		{"ends during the answer", "the daemon ended before it answered", func(c net.Conn) {
 			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
 			c.Close()
 		}},
-		{"says something else", "the answer cannot be read", func(c net.Conn) {
+		{"invalid answer", "the answer cannot be read", func(c net.Conn) {
 			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{")
 		}},
 	} {
@@ -54,7 +54,7 @@ func TestClientNamesWhyNoAnswerCame(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", c.what, err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), "http://") {
-			t.Errorf("%s: got the request's address in %v", c.what, err)
+			t.Errorf("%s: got %v, want no URL in it", c.what, err)
 		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The addresses of clients are those of IPv4 where they can be.
-func TestNetworksOfAchdHoldTheHostsThatTheyName(t *testing.T) {
+// IPv4-mapped IPv6 addresses become IPv4, since clients' addresses are IPv4 where possible.
+func TestParseAchdClientNetwork(t *testing.T) {
 	for text, host := range map[string]string{
 		"192.168.1.0/24": "192.168.1.7", "192.168.1.7": "192.168.1.7", "::ffff:192.168.1.7": "192.168.1.7",
 		"::ffff:192.168.1.0/120": "192.168.1.7", "fd00::/64": "fd00::7",

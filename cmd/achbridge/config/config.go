@@ -200,9 +200,9 @@ func (c *Config) build(b *ruleBuilder) {
 		}
 	}
 	if c.from["export"] != (origin{}) {
-		c.ExportGrants = b.grants("export", c.Export)
+		c.ExportGrants = b.grants(c.Export)
 	}
-	c.AcceptGrants = b.grants("accept", c.Accept)
+	c.AcceptGrants = b.grants(c.Accept)
 	c.MirrorRules = b.MirrorRules(c.Mirror)
 	c.PushRules = b.PushRules(c.Push)
 	for i, text := range c.Peers {

@@ -27,7 +27,7 @@ func FuzzConfig(f *testing.F) {
 		if err == nil {
 			for _, v := range c.Judgements("krang", "imu", nil) {
 				if v.Result == "" || v.From == "" {
-					t.Errorf("got %+v, want what applies and why", v)
+					t.Errorf("got %+v, want a result and its reason", v)
 				}
 			}
 			return
@@ -38,7 +38,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		for _, p := range ps {
 			if p.Text == "" || p.Line < 0 || p.Line > 1+bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte("\r")) {
-				t.Errorf("got %+v, want a problem with its place in\n%s", p, text)
+				t.Errorf("got problem %+v, want it to have a line in\n%s", p, text)
 			}
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestHostsAreReadAgain(t *testing.T) {
+func TestHTTPHostsAreCheckedAndReloadable(t *testing.T) {
 	for text, want := range map[string]string{
 		"http_hosts: [robot.example.com, viz]": "",
 		"http_hosts: ['*']":                    `http_hosts[0]: "*": want a name alone`,
@@ -20,10 +20,10 @@ func TestHostsAreReadAgain(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 		if err == nil && !slices.Equal(c.HTTPHosts, []string{"robot.example.com", "viz"}) {
-			t.Errorf("%s: got %q", text, c.HTTPHosts)
+			t.Errorf("%s: got %q, want both names", text, c.HTTPHosts)
 		}
 	}
 	if key, _ := keyNamed("http_hosts"); key.fixed {
-		t.Error("a reload does not take http_hosts")
+		t.Error("a reload does not apply http_hosts")
 	}
 }

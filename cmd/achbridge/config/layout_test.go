@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/layout"
 )
 
-func TestLayoutIsTheSameAfterItsFile(t *testing.T) {
+func TestLayoutFileRoundTrip(t *testing.T) {
 	l := &layout.Layout{Name: "robot::Vec(double, 3)", Size: 64, Tail: "null", Counter: "on", Fields: []layout.Field{
 		{Name: "on", Type: layout.Int16},
 		{Name: "true", Offset: 2, Type: layout.Int8, Words: []layout.Word{{Value: -1, Name: "a=b"}, {Value: 2, Name: "~"}}},
@@ -37,7 +37,7 @@ func FuzzLayoutFile(f *testing.F) {
 		if err == nil {
 			again, err := LayoutText(l, "")
 			if err != nil && len(text) < 10_000 {
-				t.Fatalf("%v: of a good layout\n%s", err, text)
+				t.Fatalf("got %v for a valid layout\n%s", err, text)
 			}
 			if same, err := ReadLayout("fuzz.yaml", again); err == nil && !reflect.DeepEqual(same, l) {
 				t.Errorf("got %+v, want %+v", same, l)
@@ -50,7 +50,7 @@ func FuzzLayoutFile(f *testing.F) {
 		}
 		for _, p := range ps {
 			if p.Text == "" || p.Line < 0 || p.Line > 1+bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte("\r")) {
-				t.Errorf("got %+v, want a problem with its place in\n%s", p, text)
+				t.Errorf("got problem %+v, want it to have a line in\n%s", p, text)
 			}
 		}
 	})

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Each piece of configuration in docs/migrating.md is a good one.
-func TestWhatTakesThePlaceOfAchdIsGood(t *testing.T) {
+func TestMigrationGuideConfigurationsAreValid(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/migrating.md")
 	if err != nil {
 		t.Fatal(err)
@@ -15,7 +14,7 @@ func TestWhatTakesThePlaceOfAchdIsGood(t *testing.T) {
 	pieces := regexp.MustCompile("`((?:mirror|push|accept|adopt|peers): [^`]+)`").FindAllStringSubmatch(string(text), -1)
 	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(pieces) < 8 || len(block) != 1 {
-		t.Fatalf("got %d pieces and %d blocks", len(pieces), len(block))
+		t.Fatalf("docs/migrating.md: got %d inline configurations and %d blocks", len(pieces), len(block))
 	}
 	for _, p := range append(pieces, block...) {
 		if _, err := loaded(t, regexp.MustCompile("robot:PORT").ReplaceAllString(p[1], "robot:8076"), nil); err != nil {

@@ -9,12 +9,12 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-func TestPlacesOfFiles(t *testing.T) {
+func TestDefaultFilePaths(t *testing.T) {
 	for _, c := range []struct {
 		name                string
 		UID                 int
 		env                 map[string]string
-		key, control, state string // "": an error
+		key, control, state string // empty means that an error is wanted
 	}{
 		{"root", 0, map[string]string{"HOME": "/root", "XDG_CONFIG_HOME": "/root/.config"}, SystemKey, SystemControl, SystemState},
 		{"user", 1000, map[string]string{"HOME": "/home/ann", "XDG_RUNTIME_DIR": "/run/user/1000"},
@@ -40,7 +40,7 @@ func TestPlacesOfFiles(t *testing.T) {
 	}
 }
 
-func TestDirectoriesAreMadeByDefaultAlone(t *testing.T) {
+func TestOnlyDefaultDirectoriesAreCreated(t *testing.T) {
 	home := t.TempDir()
 	p := Places{UID: 1000, Env: func(k string) string {
 		return map[string]string{"HOME": home, "XDG_RUNTIME_DIR": filepath.Join(home, "run")}[k]
@@ -52,7 +52,7 @@ func TestDirectoriesAreMadeByDefaultAlone(t *testing.T) {
 		other := filepath.Join(home, "nosuch", "x", "file")
 		err := c.make(other)
 		if err == nil || !strings.Contains(err.Error(), "no directory "+filepath.Dir(other)) || ui.Cure(err) != "mkdir -p "+filepath.Dir(other) {
-			t.Errorf("got %v, cure %q, want the directory that is missing, and how to make it", err, ui.Cure(err))
+			t.Errorf("got %v, fix %q, want the missing directory, and the command that makes it", err, ui.Cure(err))
 		}
 		usual, err := c.usual()
 		if err != nil {
@@ -65,7 +65,7 @@ func TestDirectoriesAreMadeByDefaultAlone(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Stat(filepath.Join(home, "nosuch")); err == nil {
-			t.Error("the other directory was made")
+			t.Error("a directory that is not the default was made")
 		}
 	}
 }

@@ -174,7 +174,7 @@ func (b *ruleBuilder) some(o ruleOption) []value {
 }
 
 // grants makes the rules of export or accept.
-func (b *ruleBuilder) grants(list string, rules []ruleEntry) rule.Grants {
+func (b *ruleBuilder) grants(rules []ruleEntry) rule.Grants {
 	grants := rule.Grants{}
 	for _, r := range rules {
 		channels, deny := b.channels(r)

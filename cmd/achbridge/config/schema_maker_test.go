@@ -6,14 +6,14 @@ import (
 	"achbridge/bridge/rule"
 )
 
-// schema is a part of a JSON schema, by which editors complete and check the
-// configuration file while it is typed. The test writes it to achbridge.schema.json; the
-// program itself does not need it.
+// schema is a part of a JSON schema, with which editors complete and check the
+// configuration file. The test writes the schema to achbridge.schema.json; the program
+// itself does not need it.
 type schema map[string]any
 
-// fileSchema is the schema of the configuration file, made from the tables that
-// the file is read by. It knows less than `achbridge check`: what a text may be is
-// left to that.
+// fileSchema returns the schema of the configuration file. It is made from the tables with
+// which the program reads the file. It checks less than `achbridge check`: most texts are
+// not restricted.
 func fileSchema() schema {
 	keys := schema{}
 	for _, k := range configKeys {
@@ -66,7 +66,7 @@ func ruleSchema(list string) schema {
 	}
 }
 
-// scalarSchema is that of one value; words may be written as numbers.
+// scalarSchema returns the schema of one value. Words that are numbers may be written without quotes.
 func scalarSchema(words []string, example string) schema {
 	switch {
 	case words == nil:

@@ -13,7 +13,7 @@ const (
 	schemaFile  = "../achbridge.schema.json"
 )
 
-func TestExampleIsAGoodConfiguration(t *testing.T) {
+func TestExampleConfigurationIsValid(t *testing.T) {
 	text, err := os.ReadFile(exampleFile)
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +23,7 @@ func TestExampleIsAGoodConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list := c.Unreached(); len(list) > 0 {
-		t.Errorf("rules that do nothing: %q", list)
+		t.Errorf("got rules without effect %q, want none", list)
 	}
 	for _, want := range []struct{ host, channel, verb, result string }{
 		{"krang", "debug1", "export", "nobody may read it: export[0] denies it"},
@@ -47,7 +47,7 @@ func TestExampleIsAGoodConfiguration(t *testing.T) {
 
 var updateSchema = flag.Bool("updateschema", false, "write the schema for editors anew")
 
-func TestSchemaForEditorsIsThatOfTheKeys(t *testing.T) {
+func TestEditorSchemaMatchesConfigurationKeys(t *testing.T) {
 	text, err := json.MarshalIndent(fileSchema(), "", "  ")
 	if err != nil {
 		t.Fatal(err)
@@ -59,6 +59,6 @@ func TestSchemaForEditorsIsThatOfTheKeys(t *testing.T) {
 		}
 	}
 	if want, err := os.ReadFile(schemaFile); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s, %v: got\n%s\nwant\n%s\n(go test -updateschema writes it anew)", schemaFile, err, got, want)
+		t.Errorf("%s, %v: got\n%s\nwant\n%s\n(go test -updateschema rewrites it)", schemaFile, err, got, want)
 	}
 }

@@ -32,7 +32,7 @@ func loaded(t *testing.T, text string, env map[string]string, args ...string) (*
 	return a.Source(path, flags).Load()
 }
 
-func TestFlagGoesBeforeEnvironmentBeforeFileBeforeDefault(t *testing.T) {
+func TestSettingsPrecedence(t *testing.T) {
 	text := "name: fromfile\nlisten: ':1'\nstate: fromfile\nmirror: ['krang/*', 'atlas/*']\naccept: [goal]\ndiscovery: auto\nlog: debug\n"
 	env := map[string]string{"ACHBRIDGE_NAME": "fromenv", "ACHBRIDGE_LISTEN": ":2"}
 	c, err := loaded(t, text, env, "--name", "fromflag", "--mirror", "robot/imu", "--no-discovery")
@@ -52,8 +52,8 @@ func TestFlagGoesBeforeEnvironmentBeforeFileBeforeDefault(t *testing.T) {
 	}
 }
 
-// types has none: it is for verbs that look at frames, and run does not.
-func TestEveryKeyOfTheFileIsAFlag(t *testing.T) {
+// types has no flag: commands that decode frames use it, but run does not.
+func TestEveryConfigurationKeyHasFlag(t *testing.T) {
 	s := Defaults()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	s.Flags(flags)
@@ -63,7 +63,7 @@ func TestEveryKeyOfTheFileIsAFlag(t *testing.T) {
 			continue
 		}
 		if key.section() == "achd" && key.kind == aList && flag == nil {
-			continue // whom to trust without proof stands in the file, where it is seen
+			continue // which hosts to trust without proof is only in the file, where it is visible
 		}
 		if flag == nil {
 			t.Errorf("key %s has no flag", key.name)
@@ -72,17 +72,17 @@ func TestEveryKeyOfTheFileIsAFlag(t *testing.T) {
 		_, rules := flag.Value.(*ruleFlag)
 		_, list := flag.Value.(pflag.SliceValue)
 		if rules != (key.kind == ruleSet) || list != (key.kind != oneValue) {
-			t.Errorf("key %s is of kind %d, its flag a %T", key.name, key.kind, flag.Value)
+			t.Errorf("key %s: kind %d does not match its flag's type %T", key.name, key.kind, flag.Value)
 		}
 		for _, word := range key.words {
 			if err := flag.Value.Set(word); err != nil {
-				t.Errorf("%s: %v, want %s taken", key.name, err, word)
+				t.Errorf("%s: got %v, want %s accepted", key.name, err, word)
 			}
 		}
 	}
 }
 
-func TestEveryVariableCanBeSetInAShell(t *testing.T) {
+func TestEnvironmentVariableNamesAreValidInShell(t *testing.T) {
 	for _, name := range Variables() {
 		if !regexp.MustCompile(`^ACHBRIDGE_[A-Z][A-Z_]*$`).MatchString(name) {
 			t.Errorf("no shell can set %s", name)
@@ -90,7 +90,7 @@ func TestEveryVariableCanBeSetInAShell(t *testing.T) {
 	}
 }
 
-func TestRuleAsTextIsTheRuleAsMapping(t *testing.T) {
+func TestTextRuleEqualsMappingRule(t *testing.T) {
 	for _, c := range []struct{ text, mapping string }{
 		{"mirror: ['krang/imu,as=imu,budget=20ms,priority=7,file_mode=0660']", "mirror: [{match: krang/imu, as: imu, budget: 20ms, priority: 7, file_mode: 0660}]"},
 		{"mirror: ['krang/log,mode=every']", "mirror: [{match: [krang/log], mode: every}]"},
@@ -114,7 +114,7 @@ func TestRuleAsTextIsTheRuleAsMapping(t *testing.T) {
 	}
 }
 
-func TestEmptyListsAreNotTheDefault(t *testing.T) {
+func TestEmptyListOverridesDefault(t *testing.T) {
 	c, err := loaded(t, "export: []\nmirror: []\n", nil)
 	if err != nil || c.ExportGrants == nil || len(c.ExportGrants) != 0 {
 		t.Errorf("got export %#v, %v, want an empty list, which exports nothing", c.ExportGrants, err)
@@ -124,7 +124,7 @@ func TestEmptyListsAreNotTheDefault(t *testing.T) {
 	}
 }
 
-func TestRulesOfTheFileReachTheNode(t *testing.T) {
+func TestConfigurationRulesReachNode(t *testing.T) {
 	c, err := loaded(t, `
 export:
   - {deny: [secret*, tmp*]}
@@ -161,10 +161,10 @@ push:
 	}
 }
 
-func TestEveryProblemHasItsPlace(t *testing.T) {
+func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 	_, err := loaded(t, "nme: krang\nmirror:\n  - {match: krang/imu, budget: fast}\nlog: loud\n", map[string]string{"ACHBRIDGE_LISTEN": "8076"}, "--accept", "[")
 	if err == nil {
-		t.Fatal("taken, want it refused")
+		t.Fatal("got no error, want one")
 	}
 	for _, want := range []string{
 		"config.yaml:1:1: nme: unknown key; did you mean name?",
@@ -174,7 +174,7 @@ func TestEveryProblemHasItsPlace(t *testing.T) {
 		"--accept: accept[0].match: channel \"[\": not a pattern",
 	} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("got\n%v\nwant it to have %s", err, want)
+			t.Errorf("got\n%v\nwant it to contain %s", err, want)
 		}
 	}
 }

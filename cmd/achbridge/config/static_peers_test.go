@@ -7,7 +7,7 @@ import (
 	"achbridge/bridge/via"
 )
 
-func TestListedPeerMayNameItsTransport(t *testing.T) {
+func TestParsePeerWithTransport(t *testing.T) {
 	for _, c := range []struct {
 		text       string
 		own        via.Kind
@@ -26,7 +26,7 @@ func TestListedPeerMayNameItsTransport(t *testing.T) {
 	}
 }
 
-func TestBadEntryOfAPeerIsRefusedWithTheCure(t *testing.T) {
+func TestInvalidPeerErrorSuggestsFix(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		own  via.Kind
@@ -42,15 +42,15 @@ func TestBadEntryOfAPeerIsRefusedWithTheCure(t *testing.T) {
 	} {
 		_, err := listedPeer(c.text, c.own)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), `"`+strings.TrimSuffix(c.text, ",transport=sctp")) {
-			t.Errorf("%s with %s: got %v, want what was written and %q", c.text, c.own, err, c.want)
+			t.Errorf("%s with %s: got %v, want the entry and %q", c.text, c.own, err, c.want)
 		}
 	}
 }
 
-func TestOnePeerWithTwoTransportsIsRefused(t *testing.T) {
+func TestPeerWithTwoTransportsIsRefused(t *testing.T) {
 	_, err := loaded(t, "transport: auto\npeers: ['krang,transport=sctp', atlas, krang]\n", nil)
 	if err == nil || !strings.Contains(err.Error(), `peers[2] "krang": peers[0] lists the same peer with another transport`) {
-		t.Errorf("got %v, want both places", err)
+		t.Errorf("got %v, want the lines of both entries", err)
 	}
 	if _, err := loaded(t, "transport: auto\npeers: [krang, krang]\n", nil); err != nil {
 		t.Errorf("the same twice: got %v, want no error", err)

@@ -26,14 +26,14 @@ func TestOnlyMembersAreDialled(t *testing.T) {
 		t.Fatalf("got %+v, want krang, changing and listed", got)
 	}
 	if got[0].Static || got[1].Static || !got[2].Static || got[0].Addrs[0].String() != "192.0.2.1:8076" {
-		t.Errorf("got %+v, want listed alone static, addresses as found", got)
+		t.Errorf("got %+v, want only listed to be static, and the addresses as found", got)
 	}
 	if everybody := Members(found, Membership{}); len(everybody) != 5 {
 		t.Errorf("got %d peers without a network of our own, want all 5", len(everybody))
 	}
 }
 
-func TestPeersAreDialledWhereTheySayThatTheyListen(t *testing.T) {
+func TestPeersAreDialledAtAnnouncedPorts(t *testing.T) {
 	for want, p := range map[string]discovery.Peer{
 		"192.0.2.1:8076 192.0.2.1:8077": {},
 		"192.0.2.1:9000 192.0.2.1:9009": {Port: 8076, Ports: discovery.Ports{QUIC: 9000, SCTP: 9009}},
@@ -54,12 +54,12 @@ func TestPeersAreDialledWhereTheySayThatTheyListen(t *testing.T) {
 	}
 	moved := discovery.Peer{Port: 9000, Ports: discovery.Ports{QUIC: 9000}, Addrs: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:8076")}}
 	if a := dialable([]discovery.Peer{moved}, Membership{})[0].Addrs[0]; a.SCTP == nil || a.QUIC.String() != "192.0.2.1:8076" {
-		t.Errorf("listed at another port than announced: got %+v, want both there", a)
+		t.Errorf("listed at another port than announced: got %+v, want both addresses", a)
 	}
 }
 
-// Somebody without the key announces that krang is nobody, and a krang of his own.
-func TestAnnouncedChannelsAreUnderTheNamesThatWereProved(t *testing.T) {
+// A host without the key announces krang under the name nobody, and another host named krang.
+func TestAnnouncedChannelsUseProvedHostNames(t *testing.T) {
 	announced := []status.RemoteChannel{
 		{Host: "arm", Node: "aa", Channel: "imu"},
 		{Host: "krang", Node: "00", Channel: "imu"},

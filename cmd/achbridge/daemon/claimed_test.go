@@ -10,8 +10,8 @@ import (
 	"achbridge/discovery"
 )
 
-// Each source is told by itself, so that the node can give them turns.
-func TestWhatIsAnnouncedIsTheWordOfItsSource(t *testing.T) {
+// The node dials the peers of all sources in turn, so dialable keeps the announcements of each source separate.
+func TestAnnouncementsOfEachSourceStaySeparate(t *testing.T) {
 	at := netip.MustParseAddrPort("192.0.2.1:8076")
 	found := []discovery.Peer{
 		{Host: "krang", Node: "bb", Source: "mdns", By: at.Addr(), Addrs: []netip.AddrPort{at}},
@@ -29,7 +29,7 @@ func TestWhatIsAnnouncedIsTheWordOfItsSource(t *testing.T) {
 	}
 }
 
-func TestHostBehindAReflectorIsToldWithTheCure(t *testing.T) {
+func TestHostBehindReflectorIsReportedWithFix(t *testing.T) {
 	by, far := netip.MustParseAddr("192.168.1.1"), netip.MustParseAddrPort("10.9.0.2:8076")
 	near, local := netip.MustParseAddrPort("192.168.1.20:8076"), netip.MustParseAddrPort("[fe80::2%eth0]:8076")
 	for name, c := range map[string]struct {

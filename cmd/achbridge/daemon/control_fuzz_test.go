@@ -11,8 +11,8 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// FuzzControlRequest holds the bodies and queries of the control API to what is
-// promised of them: what is taken means the same when it is written again.
+// FuzzControlRequest tests that the bodies and queries that the control API accepts keep
+// their meaning when they are encoded and decoded again.
 func FuzzControlRequest(f *testing.F) {
 	for _, body := range []string{
 		`{"host":"krang","channel":"imu","as":"imu","qos":{"budget_ms":20,"max_rate_hz":0.5,"priority":7,"mode":"newest","compress":"zstd","late":"drop","class":"state"}}`,
@@ -37,18 +37,18 @@ func FuzzControlRequest(f *testing.F) {
 		requestKeepsItsMeaning(t, body, rule.Push.Check)
 		requestKeepsItsMeaning(t, body, func(api.UnmirrorRequest) error { return nil })
 		if e, err := cfg.Explain(address, nil); err == nil && (len(e.Verdicts) == 0 || !strings.Contains(e.Channel, "/")) {
-			t.Errorf("%q is explained by %+v", address, e)
+			t.Errorf("Explain(%q) = %+v, want verdicts and a channel HOST/CHANNEL", address, e)
 		}
 		if a, err := rule.ParseAddress(address); err == nil {
 			again, err := rule.ParseAddress(a.String())
 			if err != nil || again != a {
-				t.Errorf("%q is %v, which is %v, %v", address, a, again, err)
+				t.Errorf("ParseAddress(%q) = %v, which is parsed as %v, %v", address, a, again, err)
 			}
 		}
 	})
 }
 
-// requestKeepsItsMeaning reads body as a request that check has nothing against.
+// requestKeepsItsMeaning decodes body, and checks that a request without problems is the same after encoding and decoding.
 func requestKeepsItsMeaning[T any](t *testing.T, body string, check func(T) error) {
 	decode := func(text string) (v T, err error) {
 		err = read(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(text)), &v)

@@ -19,7 +19,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// startDaemon runs a daemon of its own until the test ends.
+// startDaemon runs a daemon until the test ends.
 func startDaemon(t *testing.T) (socket string) {
 	t.Helper()
 	shm, err := os.MkdirTemp("/dev/shm", "achbridge-test-")
@@ -52,7 +52,7 @@ func startDaemon(t *testing.T) (socket string) {
 	return filepath.Join(dir, "sock")
 }
 
-func TestControlRefusesNonsense(t *testing.T) {
+func TestControlRefusesInvalidRequests(t *testing.T) {
 	socket := startDaemon(t)
 	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -107,7 +107,7 @@ func TestListsInJSONAreNeverNull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lists := strings.ReplaceAll(string(answer), `"processor_wait": null`, "") // a number, once it is known
+		lists := strings.ReplaceAll(string(answer), `"processor_wait": null`, "") // this number is null while it is unknown
 		if strings.Contains(lists, "null") {
 			t.Errorf("%s: got %s, want empty lists", path, answer)
 		}

@@ -14,9 +14,9 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// TestWhoFollowsDoesNotShutStatusOut has as many ask for what comes as there are connections,
-// of which they get fewer (mostWaiting).
-func TestWhoFollowsDoesNotShutStatusOut(t *testing.T) {
+// TestFollowersLeaveConnectionsForStatus starts as many following requests as there are connections.
+// At most mostWaiting of them may wait.
+func TestFollowersLeaveConnectionsForStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		routes := (&control{why: func(ctx context.Context, _ url.Values) (any, error) {
@@ -34,7 +34,7 @@ func TestWhoFollowsDoesNotShutStatusOut(t *testing.T) {
 		}
 		synctest.Wait()
 		if code := ask("GET", "/v1/why?of=imu"); code != http.StatusServiceUnavailable {
-			t.Errorf("one more that follows: got %d, want 503", code)
+			t.Errorf("one more follower: got %d, want 503", code)
 		}
 		if code := ask("GET", "/v1/status"); code != http.StatusOK {
 			t.Errorf("status: got %d, want 200", code)

@@ -86,7 +86,6 @@ const (
 	feedTracks = 1000
 	feedKept   = 200 // events
 
-	mostViewers = 32
 	viewerLag   = 4                // queue length of a viewer, in chunks
 	viewerWrite = 10 * time.Second // write timeout of one chunk
 )

@@ -20,7 +20,7 @@ import (
 	"achbridge/cmd/achbridge/diagnose"
 )
 
-// testFeed is one of a host with a mirror, to which nothing happens.
+// testFeed returns the feed of a host with one mirror and without events.
 func testFeed() *feed {
 	return &feed{
 		overview: &overview{look: func() api.StatusReply {
@@ -38,7 +38,7 @@ var aSecond = []status.AgeLately{
 	{Name: "krang.arm", State: status.MirrorWaiting},
 }
 
-func TestFeedTellsHistoryAndThenEachSecond(t *testing.T) {
+func TestFeedSendsHistoryThenEachSecond(t *testing.T) {
 	for _, encoding := range []string{"identity", "gzip"} {
 		t.Run(encoding, func(t *testing.T) {
 			f := testFeed()
@@ -48,7 +48,7 @@ func TestFeedTellsHistoryAndThenEachSecond(t *testing.T) {
 			server := httptest.NewServer(f)
 			defer server.CloseClientConnections()
 			r, _ := http.NewRequestWithContext(t.Context(), "GET", server.URL, nil)
-			r.Header.Set("Accept-Encoding", encoding) // so that the transport leaves it as it is
+			r.Header.Set("Accept-Encoding", encoding) // with this header set, the transport does not decompress the body
 			resp, err := http.DefaultClient.Do(r)
 			if err != nil {
 				t.Fatal(err)
@@ -80,7 +80,7 @@ func TestFeedTellsHistoryAndThenEachSecond(t *testing.T) {
 				`status `,
 				`events [{"seq":2,`,
 			} {
-				if i == 3 { // it has begun
+				if i == 3 { // the stream has begun
 					f.second(aSecond)
 					f.happened([]status.Event{{Seq: 2}})
 				}
@@ -96,7 +96,7 @@ func TestFeedTellsHistoryAndThenEachSecond(t *testing.T) {
 	}
 }
 
-// after is the rest of a line that begins so, without its end; else "".
+// after returns the text of line after the prefix begin, or "" if line has another prefix.
 func after(line, begin string) string {
 	rest, ok := strings.CutPrefix(line, begin)
 	if !ok {
@@ -105,11 +105,11 @@ func after(line, begin string) string {
 	return strings.TrimSpace(rest)
 }
 
-func TestFeedNeverWaitsForABrowser(t *testing.T) {
+func TestFeedDropsSlowBrowsers(t *testing.T) {
 	f := testFeed()
 	slow, ok := f.enter(viewer{})
 	if !ok {
-		t.Fatal("the first one is turned away")
+		t.Fatal("the first browser was refused")
 	}
 	quick, _ := f.enter(viewer{packed: true})
 	for range viewerLag + 3 {
@@ -118,14 +118,14 @@ func TestFeedNeverWaitsForABrowser(t *testing.T) {
 			<-quick.chunks
 		}
 	}
-	for range slow.chunks { // ends only if it was closed
+	for range slow.chunks { // the loop ends only if the channel was closed
 	}
 	if len(f.viewers) != 1 || !f.viewers[quick] {
-		t.Errorf("%d browsers are left, want the quick one", len(f.viewers))
+		t.Errorf("got %d browsers, want only the quick one", len(f.viewers))
 	}
-	for range mostViewers - 1 {
+	for range mostBrowsers - 1 {
 		if _, ok := f.enter(viewer{}); !ok {
-			t.Fatal("turned away too soon")
+			t.Fatal("a browser was refused below the limit")
 		}
 	}
 	answer := httptest.NewRecorder()
@@ -135,11 +135,11 @@ func TestFeedNeverWaitsForABrowser(t *testing.T) {
 	}
 	f.leave(quick)
 	if _, ok := f.enter(viewer{}); !ok {
-		t.Error("no place though one has left")
+		t.Error("a browser was refused after another had left")
 	}
 }
 
-func TestFeedKeepsMinutesOfSomeMirrors(t *testing.T) {
+func TestFeedHistoryIsLimited(t *testing.T) {
 	f := testFeed()
 	many := make([]status.AgeLately, feedTracks+500)
 	for i := range many {
@@ -149,24 +149,24 @@ func TestFeedKeepsMinutesOfSomeMirrors(t *testing.T) {
 		f.second(many)
 	}
 	if len(f.past) != feedTracks {
-		t.Errorf("%d mirrors, want %d", len(f.past), feedTracks)
+		t.Errorf("got %d mirrors, want %d", len(f.past), feedTracks)
 	}
 	for name, a := range f.past {
 		if len(a.MeanMs) != feedPast || len(a.PeakMs) != feedPast || len(a.State) != feedPast {
-			t.Fatalf("%s: %d, %d, %d seconds, want %d", name, len(a.MeanMs), len(a.PeakMs), len(a.State), feedPast)
+			t.Fatalf("%s: got %d, %d, %d seconds, want %d", name, len(a.MeanMs), len(a.PeakMs), len(a.State), feedPast)
 		}
 	}
 	f.second(many[:1])
 	if len(f.past) > 1 {
-		t.Errorf("%d mirrors are remembered, want those that there are", len(f.past))
+		t.Errorf("got the history of %d mirrors, want only that of the existing one", len(f.past))
 	}
 	f.happened(make([]status.Event, feedKept+9))
 	if len(f.kept) != feedKept {
-		t.Errorf("%d events, want %d", len(f.kept), feedKept)
+		t.Errorf("got %d events, want %d", len(f.kept), feedKept)
 	}
 }
 
-func TestFeedFollowsEventsToTheEnd(t *testing.T) {
+func TestFeedReadsAllEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, asked := testFeed(), []uint64{}
 		f.events = func(ctx context.Context, after uint64) (status.EventList, error) {
@@ -189,11 +189,11 @@ func TestFeedFollowsEventsToTheEnd(t *testing.T) {
 	})
 }
 
-func TestOverviewIsSharedAndCostsLittle(t *testing.T) {
+func TestStatusSampleIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
 			takes time.Duration
-			looks int // in ten seconds, with four that ask each second
+			looks int // samples in ten seconds, with four requests each second
 		}{{time.Millisecond, 10}, {100 * time.Millisecond, 2}} {
 			looks := 0
 			o := &overview{look: func() api.StatusReply { looks++; time.Sleep(c.takes); return api.StatusReply{} }}
@@ -205,17 +205,17 @@ func TestOverviewIsSharedAndCostsLittle(t *testing.T) {
 				time.Sleep(time.Second - time.Since(begin))
 			}
 			if looks != c.looks {
-				t.Errorf("a status that takes %v: made %d times in ten seconds, want %d", c.takes, looks, c.looks)
+				t.Errorf("a status that takes %v: got %d samples in ten seconds, want %d", c.takes, looks, c.looks)
 			}
 			o.fresh()
 			if _, made := o.now(); looks != c.looks+1 || time.Since(made) > time.Millisecond {
-				t.Errorf("a fresh status, and one right after: made %d times, want once", looks-c.looks)
+				t.Errorf("fresh, then now: got %d samples, want 1", looks-c.looks)
 			}
 		}
 	})
 }
 
-func TestReadinessThatIsAskedForOftenIsLookedAtSeldom(t *testing.T) {
+func TestReadinessIsCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks, state := 0, "live"
 		h := ready(&overview{good: readyGood, look: func() api.StatusReply {
@@ -233,17 +233,17 @@ func TestReadinessThatIsAskedForOftenIsLookedAtSeldom(t *testing.T) {
 			}
 		}
 		if looks != 1 {
-			t.Errorf("got %d looks at the node for 1000 requests at once, want 1", looks)
+			t.Errorf("1000 requests at once: got %d samples, want 1", looks)
 		}
 		state = "stale"
 		time.Sleep(2 * readyGood)
 		if code := ask(); code != http.StatusServiceUnavailable {
-			t.Errorf("got %d with a mirror that is stale, want 503", code)
+			t.Errorf("stale mirror: got %d, want 503", code)
 		}
 	})
 }
 
-func TestAgesAreToldShortly(t *testing.T) {
+func TestAgesAreRoundedToThreeDigits(t *testing.T) {
 	text, err := json.Marshal(milliList{0.0123456, 1.23456, 12.3456, 123.456, 12345.6})
 	if want := "[0.012,1.23,12.3,123,12346]"; err != nil || string(text) != want {
 		t.Errorf("got %s, %v, want %s", text, err, want)

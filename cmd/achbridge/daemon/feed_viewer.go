@@ -22,7 +22,7 @@ func (f *feed) enter(v viewer) (*viewer, bool) {
 	snapshot, _ := f.overview.now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.viewers) == mostViewers {
+	if len(f.viewers) == mostBrowsers {
 		return nil, false
 	}
 	if f.welcome.plain == nil {
@@ -48,7 +48,7 @@ func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v, ok := f.enter(viewer{packed: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")})
 	if !ok {
 		w.Header().Set("Retry-After", "5")
-		http.Error(w, fmt.Sprintf("%d browsers look already; close one", mostViewers), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("%d browsers look already; close one", mostBrowsers), http.StatusServiceUnavailable)
 		return
 	}
 	defer f.leave(v)

@@ -33,7 +33,7 @@ func httpRoutes(node *bridge.Node, about func() api.DaemonInfo, o *overview, f *
 	m.hub = func() *api.Hub { s, _ := o.now(); return s.Hub }
 	registry.MustRegister(m)
 	mux := http.NewServeMux()
-	mux.Handle("GET /", make(service.Places, mostPages).Serve(page.Handler().ServeHTTP, crowded))
+	mux.Handle("GET /", make(service.Places, mostBrowsers).Serve(page.Handler().ServeHTTP, crowded))
 	mux.Handle("GET /events", f)
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, DisableCompression: true})
 	mux.Handle("GET /metrics", gzhttp.GzipHandler(metrics)) // four at a time; gzhttp compresses faster than promhttp
@@ -57,11 +57,11 @@ func ready(o *overview) http.Handler {
 	})
 }
 
-// mostPages limits the concurrent requests for pages. Together with those for metrics (4) and the
-// feed (mostViewers), they stay below service.MostConns. So there is always an idle connection that
-// can be closed for a new one. Health checks take no time.
-const mostPages = 32
+// mostBrowsers limits the concurrent requests for pages, and those for the feed. Together with those
+// for metrics (4) they stay below service.MostConns. So there is always an idle connection that can
+// be closed for a new one. Health checks take no time.
+const mostBrowsers = 32
 
 func crowded(w http.ResponseWriter) {
-	http.Error(w, fmt.Sprintf("%d requests are being answered already; ask again", mostPages), http.StatusServiceUnavailable)
+	http.Error(w, fmt.Sprintf("%d requests are being answered already; ask again", mostBrowsers), http.StatusServiceUnavailable)
 }

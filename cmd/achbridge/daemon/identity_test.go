@@ -28,7 +28,7 @@ func TestNodeKeepsItsIdentity(t *testing.T) {
 	}
 }
 
-func TestHostsOfOneDiskImageAreTwoNodes(t *testing.T) {
+func TestHostsWithOneDiskImageHaveDifferentNodeIDs(t *testing.T) {
 	dir := t.TempDir()
 	krang, err := nodeIdentity(dir, "krang", nil)
 	if err != nil {
@@ -54,8 +54,9 @@ func TestDamagedIdentityIsReportedAndKept(t *testing.T) {
 	}
 }
 
-// An empty file says nothing that could be lost. Whoever reads a new one never finds a part of it.
-func TestEmptyIdentityIsMadeAnew(t *testing.T) {
+// An empty file contains no identity that could be lost. The new file replaces the old one, so that
+// a reader never finds a part of the new file.
+func TestEmptyIdentityFileIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "node")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -70,11 +71,11 @@ func TestEmptyIdentityIsMadeAnew(t *testing.T) {
 		t.Errorf("got %v, %v, want %v", again, err, first)
 	}
 	if after, err := os.Stat(path); err != nil || os.SameFile(before, after) {
-		t.Errorf("the file was written in place, %v", err)
+		t.Errorf("the file was written in place, want a new file: %v", err)
 	}
 }
 
-func TestIdentityWithoutAPlaceIsGoodForThisRun(t *testing.T) {
+func TestUnsavedIdentityIsValidForThisRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -85,8 +86,8 @@ func TestIdentityWithoutAPlaceIsGoodForThisRun(t *testing.T) {
 	}
 }
 
-// It is a secret of the node alone: whoever has it can end the node's links.
-func TestResetSecretIsKeptAndPrivate(t *testing.T) {
+// Only the node may know the reset secret: a program that has the secret can end the node's links.
+func TestResetSecretIsSavedAndPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	first, err := keptSecret(dir)
 	if err != nil || first == ([32]byte{}) {
@@ -104,13 +105,13 @@ func TestResetSecretIsKeptAndPrivate(t *testing.T) {
 	}
 	other, err := keptSecret(dir)
 	if err != nil || other == first || other == ([32]byte{}) {
-		t.Errorf("in the place of a damaged one: got %x, %v, want a new one", other, err)
+		t.Errorf("with a damaged file: got %x, %v, want a new secret", other, err)
 	}
 	if again, err := keptSecret(dir); err != nil || again != other {
-		t.Errorf("after that: got another secret, %v", err)
+		t.Errorf("after a damaged file: got another secret than before, %v", err)
 	}
 	if secret, err := keptSecret(path); err == nil || secret == ([32]byte{}) {
-		t.Errorf("without a place: got %x, %v, want one for this run and an error", secret, err)
+		t.Errorf("without a directory: got %x, %v, want a secret for this run and an error", secret, err)
 	}
 }
 
@@ -138,7 +139,7 @@ func fakeSys(t *testing.T, serial string, cards ...string) string {
 		write(dir+"addr_assign_type", kind)
 		write(dir+"device/uevent", "")
 	}
-	write("class/net/docker0/address", "02:42:00:00:00:01") // has no device
+	write("class/net/docker0/address", "02:42:00:00:00:01") // docker0 has no device
 	write("class/net/docker0/addr_assign_type", "0")
 	if serial != "" {
 		write("class/dmi/id/board_serial", serial)
@@ -146,15 +147,15 @@ func fakeSys(t *testing.T, serial string, cards ...string) string {
 	return sys
 }
 
-func TestHardwareIsWhatACopiedDiskDoesNotHave(t *testing.T) {
+func TestHardwareIgnoresValuesThatMachinesShare(t *testing.T) {
 	for what, c := range map[string]struct {
 		sys  string
 		want int
 	}{
 		"two cards and a serial number": {fakeSys(t, "MB-1234567", "aa:00:00:00:00:01", "aa:00:00:00:00:02"), 3},
 		"a card with a random address":  {fakeSys(t, "", "aa:00:00:00:00:01?"), 0},
-		"a word of the factory":         {fakeSys(t, "To be filled by O.E.M."), 0},
-		"digits of the factory":         {fakeSys(t, "1234567890"), 0},
+		"a placeholder text":            {fakeSys(t, "To be filled by O.E.M."), 0},
+		"placeholder digits":            {fakeSys(t, "1234567890"), 0},
 		"zeros":                         {fakeSys(t, "00000000"), 0},
 		"a container":                   {t.TempDir(), 0},
 	} {
@@ -164,7 +165,7 @@ func TestHardwareIsWhatACopiedDiskDoesNotHave(t *testing.T) {
 	}
 }
 
-func TestMachineIsKnownAgain(t *testing.T) {
+func TestNodeIDChangesOnlyOnAnotherMachine(t *testing.T) {
 	const board, usb, other = "aa:00:00:00:00:01", "aa:00:00:00:00:02", "aa:00:00:00:00:03"
 	for what, c := range map[string]struct {
 		first, then, last string // paths from fakeSys; last may be empty
@@ -192,14 +193,14 @@ func TestMachineIsKnownAgain(t *testing.T) {
 			}
 		}
 		if moved := then.id != first.id; moved != c.moved || (then.before != trust.NodeID{}) != c.moved {
-			t.Errorf("%s: a new number: %v, said: %v, want %v", what, moved, then.before, c.moved)
+			t.Errorf("%s: got new node id %v, previous id %v, want new %v", what, moved, then.before, c.moved)
 		}
 		if known := first.hardware != "" && !c.moved; known && then.hardware != first.hardware {
 			t.Errorf("%s: got hardware %q, want %q as before", what, then.hardware, first.hardware)
 		}
 		text, err := os.ReadFile(filepath.Join(dir, "node"))
 		if err != nil || strings.Contains(string(text), "before") != c.moved {
-			t.Errorf("%s: the file has %q, %v", what, text, err)
+			t.Errorf("%s: got file %q, %v, want a previous id: %v", what, text, err, c.moved)
 		}
 		if again, err := nodeIdentity(dir, "robot", hardware(c.then)); c.last == "" && (err != nil || again.id != then.id || again.before != trust.NodeID{}) {
 			t.Errorf("%s: at the next start: got %+v, %v, want %v", what, again, err, then.id)
@@ -207,8 +208,8 @@ func TestMachineIsKnownAgain(t *testing.T) {
 	}
 }
 
-// In older versions the file node had only the number.
-func TestNumberOfAnOlderVersionIsKept(t *testing.T) {
+// In older versions the file node contained only the node id.
+func TestNodeIDOfOlderVersionIsKept(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "node")
 	number := randomIdentity()
@@ -225,13 +226,13 @@ func TestNumberOfAnOlderVersionIsKept(t *testing.T) {
 	}
 }
 
-func TestMachinesAreKept(t *testing.T) {
+func TestMachineFileRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "machines")
 	log := slog.New(slog.DiscardHandler)
 	want := map[string]bridge.Machine{"robot": {Hardware: [16]byte{1, 2}, Boot: [16]byte{3}}}
 	f := newMachineFile(path, log)
 	if got := f.read(); len(got) != 0 {
-		t.Errorf("without a file: got %v", got)
+		t.Errorf("without a file: got %v, want none", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -245,6 +246,6 @@ func TestMachinesAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := newMachineFile(path, log).read(); len(got) != 0 {
-		t.Errorf("from a damaged file: got %v", got)
+		t.Errorf("damaged file: got %v, want none", got)
 	}
 }

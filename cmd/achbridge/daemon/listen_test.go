@@ -37,7 +37,7 @@ func TestSCTPListensOnTheNextPort(t *testing.T) {
 	}
 }
 
-func TestNodeSaysOnWhatItListens(t *testing.T) {
+func TestDaemonLogsListenAddresses(t *testing.T) {
 	for mode, both := range map[via.Kind][2]bool{via.Any: {true, true}, via.QUIC: {true, false}, via.SCTP: {false, true}} {
 		s, err := ListenUDP("127.0.0.1:0", mode)
 		if err != nil {
@@ -57,7 +57,7 @@ func TestNodeSaysOnWhatItListens(t *testing.T) {
 	}
 }
 
-func TestPortThatIsTakenIsNamed(t *testing.T) {
+func TestListenErrorNamesThePort(t *testing.T) {
 	other, err := ListenUDP("127.0.0.1:0", via.SCTP)
 	if err != nil {
 		t.Fatal(err)
@@ -65,16 +65,16 @@ func TestPortThatIsTakenIsNamed(t *testing.T) {
 	defer other.Close()
 	_, err = ListenUDP(other.At.String(), via.Any)
 	if want := fmt.Sprintf("UDP port %d is in use", other.At.Port+1); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("where another has the port for SCTP: got %v, want %q", err, want)
+		t.Errorf("port for SCTP in use: got %v, want %q", err, want)
 	}
 	if s, err := ListenUDP(other.At.String(), via.QUIC); err != nil {
-		t.Errorf("without SCTP: got %v", err)
+		t.Errorf("without SCTP: got %v, want no error", err)
 	} else {
 		s.Close()
 	}
 	for _, mode := range []via.Kind{via.Any, via.SCTP} {
 		if _, err := ListenUDP("127.0.0.1:65535", mode); err == nil || !strings.Contains(err.Error(), "no port is left for SCTP") {
-			t.Errorf("%s on the last port: got %v, want that SCTP has none", mode, err)
+			t.Errorf("%s on the last port: got %v, want an error about the port for SCTP", mode, err)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"achbridge/cmd/achbridge/api"
 )
 
-// watched is a host whose mirror was 5 ms old on the average over 100 s, of which 2
-// were over its budget.
+// watched returns the status of a host with one mirror. The mean age of the mirror over 100 s was
+// 5 ms, and 2 s were over its budget.
 func watched() status.Report {
 	age, path, period, due := 4.0, 20.0, 1.0, 3.0
 	figures := &status.AgeFigures{MeanMs: 5, P99Ms: 9, PeakMs: 250, OverBudget: 0.02, WindowS: 100}
@@ -34,7 +34,7 @@ func watched() status.Report {
 	}
 }
 
-func TestMetricsAreWhatTheStatusSays(t *testing.T) {
+func TestMetricsMatchStatus(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(newMetrics(watched, func() api.DaemonInfo { return api.DaemonInfo{Version: "v1", Network: "cafe"} }))
 	want := `
@@ -88,21 +88,21 @@ achbridge_link_lost_packets_total{peer="krang"} 3
 		t.Error(err)
 	}
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
-		t.Errorf("promtool would say: %v, %v", problems, err)
+		t.Errorf("promlint: got %v, %v, want no problems", problems, err)
 	}
 	if got := testutil.CollectAndCount(newMetrics(watched, func() api.DaemonInfo { return api.DaemonInfo{} }), "achbridge_frames_total"); got != 18 {
-		t.Errorf("%d series of frames, want 9 for the mirror and 9 for the export", got)
+		t.Errorf("got %d series of frames, want 9 for the mirror and 9 for the export", got)
 	}
 }
 
-func TestMetricsStayFewWithManyChannels(t *testing.T) {
+func TestMetricSeriesAreLimited(t *testing.T) {
 	many := func() status.Report {
 		s := watched()
 		for i := range 5000 {
 			m := s.Mirrors[0]
 			m.Name = fmt.Sprint("m", i)
 			s.Mirrors = append(s.Mirrors, m)
-			s.Exports = append(s.Exports, s.Exports[0]) // the same one twice is told once
+			s.Exports = append(s.Exports, s.Exports[0]) // a duplicate, which is exported once
 		}
 		return s
 	}
@@ -122,8 +122,8 @@ achbridge_omitted_channels{direction="out"} 4001
 	}
 }
 
-// A mirror that gets only late frames is fed, and none of them is told as delivered.
-func TestMetricsTellLateFramesAsLate(t *testing.T) {
+// The metrics of a mirror that receives only late frames count no frame as delivered.
+func TestMetricsCountLateFramesAsLate(t *testing.T) {
 	s := watched()
 	s.Mirrors[0].LateS, s.Mirrors[0].Accounts = 100, ledger.Accounts{Offered: 1000, LateKept: 1000}
 	registry := prometheus.NewPedanticRegistry()
@@ -157,7 +157,7 @@ achbridge_mirror_live{channel="krang.imu",peer="krang"} 1
 	}
 }
 
-func TestFramesThatCameAfterAllAreNoNewBeginning(t *testing.T) {
+func TestMetricsCounterDecreasesOnlyOnReset(t *testing.T) {
 	s := watched()
 	m := newMetrics(func() status.Report { return s }, func() api.DaemonInfo { return api.DaemonInfo{} })
 	for _, c := range []struct{ late, want uint64 }{{15, 15}, {14, 15}, {15, 15}, {17, 17}, {0, 0}} {
@@ -177,7 +177,7 @@ func TestFramesThatCameAfterAllAreNoNewBeginning(t *testing.T) {
 			}
 		}
 		if got != float64(c.want) {
-			t.Errorf("late %d: told %v, want %d", c.late, got, c.want)
+			t.Errorf("late %d: got %v, want %d", c.late, got, c.want)
 		}
 	}
 }

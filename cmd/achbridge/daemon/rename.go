@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"time"
 
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/service"
@@ -16,9 +15,6 @@ var ErrNamed = errors.New("this host has got its name")
 // unnamed is the default name of a system. At boot the daemon may start before DHCP or cloud-init has set the real name.
 const unnamed = "localhost"
 
-// nameEvery is the interval at which the system's name is read.
-const nameEvery = time.Second
-
 // watchName follows changes of the system's name, for a host whose configuration sets no name. It returns ErrNamed if the host had no
 // name and has no links, which a restart would cut. It logs any other change once: the new name needs a restart, since mirrors on
 // other hosts are named after the old name.
@@ -26,7 +22,7 @@ func (d *Daemon) watchName(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	warnedOf := d.self.Host
-	err := service.Repeat(ctx, nameEvery, func() {
+	err := service.Repeat(ctx, checkEvery, func() {
 		system, err := os.Hostname()
 		name := config.HostName(system)
 		if err != nil || name == d.self.Host {

@@ -49,12 +49,12 @@ func (s *standing) hold(key trust.Key) {
 	s.key = key
 }
 
-// trustEvery is the interval at which the files are checked.
-const trustEvery = time.Second
+// checkEvery is the interval at which the files, and the system's name, are checked.
+const checkEvery = time.Second
 
 // watchTrust applies changes of the key file and the revocation list, until ctx ends.
 func (d *Daemon) watchTrust(ctx context.Context) error {
-	return service.Repeat(ctx, trustEvery, func() {
+	return service.Repeat(ctx, checkEvery, func() {
 		d.followKey()
 		d.followList()
 		d.endpoint.Review()

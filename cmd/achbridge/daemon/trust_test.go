@@ -13,7 +13,7 @@ import (
 	"achbridge/discovery"
 )
 
-func TestEndOfTheCertificateIsToldOnceADay(t *testing.T) {
+func TestCertificateExpiryIsLoggedDaily(t *testing.T) {
 	now := time.Now()
 	authority, err := trust.NewAuthority(now)
 	if err != nil {
@@ -24,13 +24,13 @@ func TestEndOfTheCertificateIsToldOnceADay(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	node, err := bridge.New(bridge.Config{Host: "krang", Log: slog.New(slog.NewTextHandler(&log, nil))}) // which never runs
+	node, err := bridge.New(bridge.Config{Host: "krang", Log: slog.New(slog.NewTextHandler(&log, nil))}) // the node never runs
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &Daemon{node: node, trust: &standing{key: key}, self: discovery.Peer{Host: "krang"}}
 	for _, c := range []struct {
-		before time.Duration // the end
+		before time.Duration // before the expiry
 		want   string
 	}{
 		{31 * 24 * time.Hour, ""},
@@ -42,7 +42,7 @@ func TestEndOfTheCertificateIsToldOnceADay(t *testing.T) {
 		log.Reset()
 		d.warnOfEnd(key.Ends().Add(-c.before))
 		if got := log.String(); c.want == "" && got != "" || !strings.Contains(got, c.want) {
-			t.Errorf("%v before the end: got %q, want %q", c.before, got, c.want)
+			t.Errorf("%v before expiry: got %q, want %q", c.before, got, c.want)
 		}
 	}
 	events, err := node.Events(t.Context(), 0)

@@ -36,8 +36,8 @@ func TestWhyResolvesNames(t *testing.T) {
 	}
 }
 
-// Packets to one of a host's addresses may vanish.
-func TestHostAnswersAtAnyOfItsAddresses(t *testing.T) {
+// Packets to one of a host's addresses may be lost, so the probe tries all addresses.
+func TestProbeFindsHostAtAnyAddress(t *testing.T) {
 	listen := func() net.PacketConn {
 		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 		if err != nil {
@@ -54,7 +54,7 @@ func TestHostAnswersAtAnyOfItsAddresses(t *testing.T) {
 			if err != nil {
 				return
 			}
-			clear(b[1:5]) // version negotiation
+			clear(b[1:5]) // version 0 makes the packet a version negotiation
 			answers.WriteTo(b[:n], from)
 		}
 	}()
@@ -65,7 +65,7 @@ func TestHostAnswersAtAnyOfItsAddresses(t *testing.T) {
 }
 
 // A probe may work on an interface where the kernel did not let the daemon join the group.
-func TestWhyBelievesTheDaemonAboutMulticast(t *testing.T) {
+func TestWhyUsesMulticastStateOfDaemon(t *testing.T) {
 	joined := []discovery.Probe{{Interface: "lo"}, {Interface: "radio0", Err: errors.New("no buffer space available")}}
 	got := multicastTroubles(t.Context(), []string{"lo"}, joined)
 	if want := []string{"radio0 (IPv4): the daemon does not receive multicast: no buffer space available"}; !slices.Equal(got, want) {

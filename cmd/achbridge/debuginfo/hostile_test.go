@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// crafted is debug information of one unit that no compiler makes. An entry is its number here, then
-// its attributes: 1 the unit, 2 a function, 3 a struct (name, size), 4 a base (type), and 0 ends
-// children.
+// crafted returns debug information of one unit, which no compiler would write. An entry is the
+// number of its abbreviation, then its attributes: 1 the unit, 2 a function, 3 a struct (name, size),
+// 4 a base class (type). 0 ends the children of an entry.
 func crafted(t *testing.T, entries []byte) *Program {
 	t.Helper()
 	abbreviations := []byte{
@@ -32,10 +32,10 @@ func crafted(t *testing.T, entries []byte) *Program {
 	return &Program{path: "crafted", data: data}
 }
 
-// unitHeader is how many bytes are before the entries of a unit.
+// unitHeader is the size of the header before the entries of a unit, in bytes.
 const unitHeader = 11
 
-func TestEntriesInOneAnotherTakeNoStack(t *testing.T) {
+func TestNestedEntriesDoNotOverflowStack(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
 	const deep = 100_000
 	functions := bytes.Repeat([]byte{2}, deep)
@@ -53,8 +53,8 @@ func TestEntriesInOneAnotherTakeNoStack(t *testing.T) {
 	}
 }
 
-// A struct that has the one before it as a base twice doubles the fields each time.
-func TestBasesAreNotWalkedForEver(t *testing.T) {
+// Each struct has the previous one as a base class twice, which doubles the number of fields.
+func TestRepeatedBaseClassesAreLimited(t *testing.T) {
 	entries := []byte{1}
 	before := 0
 	for i := range 15 {
@@ -76,7 +76,7 @@ func TestBasesAreNotWalkedForEver(t *testing.T) {
 	}
 }
 
-func TestLongNamesOfOneBeginningAreToldApart(t *testing.T) {
+func TestLongNamesWithSamePrefixStayDistinct(t *testing.T) {
 	text := "struct T {"
 	for n := 60; n < 80; n++ {
 		text += " int " + strings.Repeat("_", n) + ";"

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-func TestLayoutKnowsAllNamesOfAStruct(t *testing.T) {
+func TestLayoutFindsStructByEveryName(t *testing.T) {
 	const c = "gcc -g"
 	const cpp = "g++ -g"
 	for _, x := range []struct{ options, text, name, want string }{
 		{c, "typedef struct x { int a; } x_t; x_t v;", "x_t", "0 a int32 []"},
 		{c, "struct x { int a; }; typedef const struct x base; typedef base x_t; x_t *v; struct x w;", "x_t", "0 a int32 []"},
 		{c, "typedef struct { int a; } x_t; typedef x_t *other; x_t v; other w;", "x_t", "0 a int32 []"},
-		{c, "typedef struct x { int a; } y; struct y { double b; } w; y v;", "y", "0 b double []"}, // its own name comes first
+		{c, "typedef struct x { int a; } y; struct y { double b; } w; y v;", "y", "0 b double []"}, // a struct's own name goes before a typedef
 		{c, "typedef union x { int a; float f; } x_t; x_t v;", "union x", "0 a int32 []"},
 		{cpp, "namespace robot { inline namespace v1 { struct Imu { int a; } imu; } }", "robot::Imu", "0 a int32 []"},
 		{cpp, "namespace robot { inline namespace v1 { struct Imu { int a; } imu; } }", "robot::v1::Imu", "0 a int32 []"},
@@ -41,7 +41,7 @@ func TestLayoutKnowsAllNamesOfAStruct(t *testing.T) {
 	}
 }
 
-func TestStructsListsUnionsAndNoTypedefs(t *testing.T) {
+func TestStructsListsUnionsButNoTypedefs(t *testing.T) {
 	p, err := Open(compiled(t, "gcc -g", "typedef struct x { int a; } x_t; union u { int a; double b; }; typedef struct { int b; } y_t; x_t x; union u u; y_t y;"))
 	if err != nil {
 		t.Fatal(err)

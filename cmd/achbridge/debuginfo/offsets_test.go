@@ -8,15 +8,15 @@ import (
 	"achbridge/bridge/layout"
 )
 
-// spot is where a field, or one of its elements, is in a frame.
+// spot is the place of a field, or of one of its elements, in a frame.
 type spot struct {
-	path string // in C
+	path string // C expression, as in a.b[2]
 	at   int
-	dims []int // that are left
-	each int   // bytes of a value
+	dims []int // dimensions that path does not index yet
+	each int   // size of one value, bytes
 }
 
-// offsets are where the values of fields are, which begin at byte at, by their paths in C.
+// offsets adds the offsets of all values in fields to all, by their C paths below path. The fields begin at byte at.
 func offsets(all map[string]int, path string, at int, fields []layout.Field) {
 	for i := range fields {
 		f := &fields[i]

@@ -19,7 +19,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// structMaker writes random structs, and C that prints what is in them.
+// structMaker writes random structs, and C code that prints their values.
 type structMaker struct {
 	*rand.Rand
 	types  strings.Builder
@@ -33,12 +33,12 @@ func (m *structMaker) name(prefix string) string {
 	return fmt.Sprintf("%s%d", prefix, m.names)
 }
 
-// leaf prints one value and where it is, by its path below v.
+// leaf returns C code that prints one value and its offset. The path is below v.
 func (m *structMaker) leaf(path, kind string) string {
 	return m.bits(path, kind) + fmt.Sprintf("\tprintf(\"O %[1]s %%d\\n\", (int)offsetof(__typeof__(v), %[1]s));\n", strings.TrimPrefix(path, "."))
 }
 
-// bits is leaf of a bit field, of which C does not say where it is.
+// bits is like leaf, without the offset, which C does not define for a bit field.
 func (m *structMaker) bits(path, kind string) string {
 	show := map[string]string{
 		"int": `printf("V %s %%lld\n", (long long)v%s);`, "uint": `printf("V %s %%llu\n", (unsigned long long)v%s);`,
@@ -62,7 +62,7 @@ var scalars = []struct{ c, kind string }{
 	{"enum small", "uint"}, {"enum below", "int"}, {"long double", "none"}, {"stamp_t", "int"}, {"volatile double", "double"},
 }
 
-// member declares a member, and returns what prints it: sets come before, prints after.
+// member returns the declaration of a member, and C code that prints it: first assignments, then prints.
 func (m *structMaker) member(path string, depth int) (declared, printed string) {
 	name := m.name("m")
 	at := path + "." + name
@@ -116,7 +116,7 @@ func (m *structMaker) members(path string, depth int) (fields, print string) {
 	return fields, print
 }
 
-// add adds one struct with its print.
+// add adds one struct, and the code that prints its values.
 func (m *structMaker) add(i int) {
 	base := ""
 	fields, print := m.members("", 0)
@@ -156,7 +156,7 @@ static void bytes(const void *p, size_t n) { for (size_t i = 0; i < n; i++) prin
 static void text(const char *p, size_t n) { printf("x"); for (size_t i = 0; i < n && p[i]; i++) printf("%02x", (unsigned char)p[i]); printf("\n"); }
 `
 
-// flattened are the values of a struct by their paths in C.
+// flattened adds the values in v to all, by their C paths (a.b[2]).
 func flattened(all map[string]layout.Value, path string, v layout.Value) {
 	if n, ok := v.Len(); ok {
 		for i := range n {
@@ -197,7 +197,7 @@ func same(v layout.Value, printed string) bool {
 	return got == printed
 }
 
-func TestRandomStructsAreReadAsCPrintsThem(t *testing.T) {
+func TestRandomStructsMatchValuesPrintedByC(t *testing.T) {
 	structs := need.LongOr(200, 20)
 	everyday := []string{"gcc -gdwarf-5", "gcc -gdwarf-3 -gstrict-dwarf", "g++ -gdwarf-4 -O2 -gz"}
 	for seed, options := range []string{
@@ -225,14 +225,14 @@ func TestRandomStructsAreReadAsCPrintsThem(t *testing.T) {
 			}
 			values := compare(t, program, string(out))
 			if values < 5*structs {
-				t.Errorf("only %d values compared", values)
+				t.Errorf("got only %d compared values", values)
 			}
 			t.Logf("%d structs, %d values", structs, values)
 		})
 	}
 }
 
-// built is a program of a C or C++ text.
+// built compiles the text of a C or C++ program and returns the path of the result.
 func built(t *testing.T, compiler []string, text string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -251,7 +251,8 @@ func built(t *testing.T, compiler []string, text string) string {
 	return program
 }
 
-// compare compares what a program printed with what its layouts say of its bytes.
+// compare compares the values that a program printed with those that its layouts decode from its bytes.
+// It returns the number of compared values.
 func compare(t *testing.T, program, out string) (values int) {
 	t.Helper()
 	p, err := Open(program)
@@ -281,15 +282,15 @@ func compare(t *testing.T, program, out string) (values int) {
 		}
 		if words[0] == "O" {
 			if got, ok := at[words[1]]; !ok || strconv.Itoa(got) != words[2] {
-				t.Errorf("%s: %s is at %d, by offsetof at %s", name, words[1], got, words[2])
+				t.Errorf("%s: offset of %s: got %d, want %s by offsetof", name, words[1], got, words[2])
 			}
 			continue
 		}
 		values++
 		if v, ok := all[words[1]]; !ok {
-			t.Errorf("%s: no %s", name, words[1])
+			t.Errorf("%s: the layout lacks %s", name, words[1])
 		} else if !same(v, words[2]) {
-			t.Errorf("%s: %s is %s, C prints %s (%+v)", name, words[1], v.Text(), words[2], *v.Field())
+			t.Errorf("%s: %s: got %s, want %s as C prints (%+v)", name, words[1], v.Text(), words[2], *v.Field())
 		}
 		if t.Failed() && values > 40 {
 			return values
@@ -309,14 +310,14 @@ func TestDamagedFilesGiveErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 			if kinds := errorsOf(t, whole); len(kinds) < 10 {
-				t.Errorf("got %d kinds of errors, want many: %v", len(kinds), kinds)
+				t.Errorf("got only %d kinds of errors: %v", len(kinds), kinds)
 			}
 		})
 	}
 }
 
 // The last number of the debug information may be cut off in the middle.
-func TestNumberThatDoesNotEndIsDamage(t *testing.T) {
+func TestUnterminatedNumberIsAnError(t *testing.T) {
 	path := built(t, []string{"gcc", "-g", "-c"}, "struct imu { double x[3]; } imu;\n")
 	file, err := elf.Open(path)
 	if err != nil {
@@ -335,14 +336,14 @@ func TestNumberThatDoesNotEndIsDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Open(path); (err != nil) != (n > 0) || n > 0 && !strings.Contains(err.Error(), "this file is damaged") {
-			t.Errorf("%d bytes: got %v", n, err)
+			t.Errorf("file of %d bytes: got %v, want an error about damage", n, err)
 		}
 	}
 }
 
-// A table of lines that counts more files than it has is not given to debug/dwarf, which would
-// make a list as long as it says.
-func TestTableOfLinesHasTheFilesThatItCounts(t *testing.T) {
+// A line table with a file count larger than its number of files is not passed to debug/dwarf, which would allocate a list of
+// that length.
+func TestLineTableChecksFileCount(t *testing.T) {
 	const before = "\x40\x00\x00\x00\x05\x00\x08\x00\x30\x00\x00\x00\x01\x01\x01\xfb\x0e\x02\x01" // version 5, one opcode
 	for text, want := range map[string]bool{
 		before + "\x01\x01\x08\x01a\x00" + "\x02\x01\x08\x02\x0b\x01b\x00\x00":                        true,
@@ -361,7 +362,7 @@ func TestTableOfLinesHasTheFilesThatItCounts(t *testing.T) {
 	}
 }
 
-// errorsOf opens a program that was damaged in many ways, and returns the errors.
+// errorsOf damages the program whole in many ways, opens each copy, and returns the number of times each error occurred.
 func errorsOf(t *testing.T, whole []byte) map[string]int {
 	t.Helper()
 	path, random := filepath.Join(t.TempDir(), "damaged"), rand.New(rand.NewPCG(1, 19))

@@ -12,7 +12,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// compiled is an object of a C or C++ text.
+// compiled compiles a C or C++ text and returns the path of the object file.
 func compiled(t *testing.T, options, text string) string {
 	t.Helper()
 	args := strings.Fields(options)
@@ -20,7 +20,7 @@ func compiled(t *testing.T, options, text string) string {
 	return built(t, append(args, "-c"), text)
 }
 
-func TestWhatCannotBeReadIsSaidByName(t *testing.T) {
+func TestUnsupportedDebugInfoErrorNamesTheReason(t *testing.T) {
 	for _, c := range []struct{ options, text, name, want string }{
 		{"g++ -g", "struct A { int a; }; struct T : virtual A { int b; } t;", "T", "virtual"},
 		{"g++ -g", "struct T { virtual void f() {} int b; } t;", "T", "virtual functions"},
@@ -43,8 +43,8 @@ func TestWhatCannotBeReadIsSaidByName(t *testing.T) {
 	}
 }
 
-// In C++ an enum says what it is stored as.
-func TestEnumIsWhatItIsStoredAs(t *testing.T) {
+// A C++ enum can have an explicit underlying type.
+func TestEnumHasTypeOfItsStorage(t *testing.T) {
 	p, err := Open(compiled(t, "g++ -g", "enum class gear : signed char { park, drive }; enum class mode : unsigned { off, on }; struct T { gear g; mode m; } t;"))
 	if err != nil {
 		t.Fatal(err)
@@ -62,14 +62,14 @@ func TestLinkedTypeUnitsAreRefused(t *testing.T) {
 		_, _, err = p.Layout("T")
 	}
 	if err == nil || !strings.Contains(err.Error(), "without -fdebug-types-section") {
-		t.Errorf("got %v, want how to build without", err)
+		t.Errorf("got %v, want the option without which to build", err)
 	}
 }
 
-// testdata/state.o was made of state.rs there:
+// testdata/state.o was compiled from testdata/state.rs:
 //
 //	rustc --crate-type=lib --emit=obj -g -o state.o state.rs
-func TestStructOfRust(t *testing.T) {
+func TestLayoutOfRustStruct(t *testing.T) {
 	p, err := Open("testdata/state.o")
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestBigEndianAndOtherFilesAreRefused(t *testing.T) {
 	}
 }
 
-func TestFileOfDwzIsRefused(t *testing.T) {
+func TestDwzFileIsRefused(t *testing.T) {
 	object := compiled(t, "gcc -g", "struct T { int a; } t;")
 	if out, err := exec.Command(need.Program(t, "objcopy", "binutils"), "--add-section", ".gnu_debugaltlink="+filepath.Join(filepath.Dir(object), "a.c"), object).CombinedOutput(); err != nil {
 		t.Fatalf("objcopy: %v: %s", err, out)
@@ -116,7 +116,7 @@ func TestFileOfDwzIsRefused(t *testing.T) {
 	}
 }
 
-func TestTwoStructsOfOneNameAreTold(t *testing.T) {
+func TestAmbiguousStructErrorNamesTheFiles(t *testing.T) {
 	one := compiled(t, "gcc -g", "struct T { int a; } one;")
 	two := compiled(t, "gcc -g", "struct T { double b; } two;")
 	same := compiled(t, "gcc -g", "struct T { int a; } same; int main(void) { return 0; }")
@@ -138,7 +138,7 @@ func TestTwoStructsOfOneNameAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err = p.Layout("T"); err != nil {
-		t.Errorf("two that are alike: %v", err)
+		t.Errorf("two equal structs: got %v, want no error", err)
 	}
 	if list := p.Structs(); len(list) == 0 || list[len(list)-1] != (Struct{"T", 4, "a.c"}) && !has(list, Struct{"T", 4, "a.c"}) {
 		t.Errorf("got %v, want T once", list)
@@ -155,7 +155,7 @@ func has(list []Struct, s Struct) bool {
 	return n == 1
 }
 
-func TestNamesAndWarnings(t *testing.T) {
+func TestLayoutOfTemplatesAndWarnings(t *testing.T) {
 	p, err := Open(compiled(t, "g++ -g", `namespace robot { template <class T, int N> struct Vec { T x[N]; }; struct Imu { Vec<double, 3> gyro; void *p; union { int i; float f; } u; double rest[]; } imu; }
 		robot::Vec<float, 2> v;`))
 	if err != nil {
@@ -166,9 +166,9 @@ func TestNamesAndWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l.Name != "robot::Imu" || l.Tail != "rest" || l.Counter != "" || !strings.Contains(strings.Join(warnings, "\n"), "p is a pointer") || !strings.Contains(strings.Join(warnings, "\n"), "u is a union") {
-		t.Errorf("got %+v, %q", l, warnings)
+		t.Errorf("got %+v, %q, want robot::Imu with tail rest, and warnings about the pointer and the union", l, warnings)
 	}
 	if l, _, err := p.Layout("robot::Vec<float, 2>"); err != nil || l.Name != "robot::Vec(float, 2)" {
-		t.Errorf("got %v, %v", l, err)
+		t.Errorf("got %v, %v, want robot::Vec(float, 2)", l, err)
 	}
 }

@@ -42,12 +42,8 @@ func (p *Program) Layout(name string) (l *layout.Layout, warnings []string, err 
 
 const languageRust = 0x1c
 
-// Limits while reading, beside those of a layout.
-const (
-	maxDepth  = 64
-	maxFields = 4096 // with words and bases
-	maxName   = 63   // bytes, as of a layout
-)
+// maxDepth limits the depth of types in one another while reading. A layout has fewer levels.
+const maxDepth = 64
 
 // walker turns entries of the debug information into fields.
 type walker struct {
@@ -109,7 +105,7 @@ func clean(name string) string {
 		}
 		return r
 	}, name)
-	return text[:min(len(text), maxName)]
+	return text[:min(len(text), layout.MaxName)]
 }
 
 func (w *walker) entry(at dwarf.Offset) (*dwarf.Entry, error) {
@@ -214,10 +210,10 @@ func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err err
 // or with a number where there is no room for that.
 func free(name string, taken map[string]bool) string {
 	for n := 2; taken[name]; n++ {
-		if longer := "_" + name; len(longer) <= maxName {
+		if longer := "_" + name; len(longer) <= layout.MaxName {
 			name = longer
 		} else {
-			name = fmt.Sprintf("%s_%d", name[:maxName-7], n)
+			name = fmt.Sprintf("%s_%d", name[:layout.MaxName-7], n)
 		}
 	}
 	return name
@@ -230,8 +226,8 @@ func (w *walker) base(e *dwarf.Entry, depth int) ([]layout.Field, error) {
 	if virtual, _ := e.Val(dwarf.AttrVirtuality).(int64); virtual != 0 {
 		return nil, errors.New("it has a virtual base, which is elsewhere in each program")
 	}
-	if w.fields++; w.fields > maxFields {
-		return nil, fmt.Errorf("more than %d fields and bases", maxFields)
+	if w.fields++; w.fields > layout.MaxFields {
+		return nil, fmt.Errorf("more than %d fields and bases", layout.MaxFields)
 	}
 	at, err := place(e)
 	if err != nil {
@@ -262,8 +258,8 @@ func (w *walker) member(e *dwarf.Entry, depth int) ([]layout.Field, error) {
 	if strings.HasPrefix(name, "_vptr") {
 		return nil, errors.New("it has virtual functions: its first bytes are an address that means nothing on another host")
 	}
-	if w.fields++; w.fields > maxFields {
-		return nil, fmt.Errorf("more than %d fields", maxFields)
+	if w.fields++; w.fields > layout.MaxFields {
+		return nil, fmt.Errorf("more than %d fields", layout.MaxFields)
 	}
 	at, err := place(e)
 	if err != nil {

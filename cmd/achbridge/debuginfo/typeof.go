@@ -135,8 +135,8 @@ func (w *walker) enumeration(e *dwarf.Entry, size, depth int) (layout.Field, err
 		if c.Tag != dwarf.TagEnumerator || !ok || name == "" || seen[value] {
 			continue // of two names for one value the first counts
 		}
-		if w.fields++; w.fields > maxFields {
-			return layout.Field{}, fmt.Errorf("more than %d fields and words", maxFields)
+		if w.fields++; w.fields > layout.MaxFields {
+			return layout.Field{}, fmt.Errorf("more than %d fields and words", layout.MaxFields)
 		}
 		signed, seen[value] = signed || value < 0, true
 		words = append(words, layout.Word{Value: value, Name: clean(name)})

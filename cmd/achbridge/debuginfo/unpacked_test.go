@@ -97,10 +97,10 @@ func TestOpenBoundsUnpackedSections(t *testing.T) {
 		_, err := Open(path)
 		runtime.ReadMemStats(&after)
 		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), fmt.Sprintf("%d MiB", maxUnpacked>>20)) {
-			t.Errorf("%s: got %v, want the file and the limit", name, err)
+			t.Errorf("%s: got %v, want an error with the file and the limit", name, err)
 		}
 		if taken := after.TotalAlloc - before.TotalAlloc; taken > 16<<20 {
-			t.Errorf("%s: took %d MiB of memory", name, taken>>20)
+			t.Errorf("%s: got %d MiB of memory allocated", name, taken>>20)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// DropsText lists why frames did not get into the mirror, with counts; "" when all did.
+// DropsText lists the reasons why frames did not reach the mirror, with counts, or returns "" if all did.
 func DropsText(a ledger.Accounts) string {
 	var list []string
 	for _, d := range a.Drops() {
@@ -22,8 +22,7 @@ func DropsText(a ledger.Accounts) string {
 	return strings.Join(list, ", ")
 }
 
-// DeliveredText says how many frames got into the mirror, and how many of them arrived later
-// than their budget.
+// DeliveredText returns the number of frames that reached the mirror, and how many of them past their budget.
 func DeliveredText(a ledger.Accounts) string {
 	text := fmt.Sprint(a.Delivered + a.LateKept)
 	if a.LateKept > 0 {
@@ -32,8 +31,7 @@ func DeliveredText(a ledger.Accounts) string {
 	return text
 }
 
-// NotAtWork returns an error that names the mirrors and pushes that do not work; nil when all
-// work.
+// NotAtWork returns an error that names the mirrors and pushes that do not work, or nil.
 func NotAtWork(s status.Report) error {
 	var errs []error
 	for _, m := range s.Mirrors {

@@ -10,7 +10,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// pushByAchd is the finding about a push to a host that has achd alone, which does not work.
+// pushByAchd returns the finding about a push to a host that only runs achd, if the push does not work.
 func pushByAchd(p status.Push) Finding {
 	f := Finding{Cause: cmp.Or(p.Cause, status.CauseOther), Text: fmt.Sprintf("%s does not take %s: %s", p.Host, p.Channel, cmp.Or(p.Reason, "no answer yet"))}
 	switch p.Cause {
@@ -26,7 +26,7 @@ func pushByAchd(p status.Push) Finding {
 	return f
 }
 
-// byAchd is the finding about a mirror of a host that has achd alone: only what came here is known.
+// byAchd returns the finding about a mirror of a host that only runs achd. It uses only data of this host.
 func (s *Snapshot) byAchd(m status.Mirror) Finding {
 	a, _ := rule.ParseAchd(s.Host)
 	there := fmt.Sprintf("on %s, port %s", a.Host, a.Port)
@@ -38,7 +38,7 @@ func (s *Snapshot) byAchd(m status.Mirror) Finding {
 		f := Finding{Cause: cmp.Or(m.Cause, status.CauseOther), Text: s.Name() + " does not come: " + cmp.Or(m.Reason, "its mirror has not begun; perhaps another has its name")}
 		switch m.Cause {
 		case status.CausePeerSilent:
-			f.Cure = "have achd listen there (" + there + "), by inetd or with achbridge run --achd; another port stands behind the host: achd://HOST:PORT/CHANNEL"
+			f.Cure = "have achd listen there (" + there + "), by inetd or with achbridge run --achd; another port follows the host: achd://HOST:PORT/CHANNEL"
 		case status.CauseNoChannel:
 			f.Cure = "start what makes the channel there: achd serves none that is not there"
 		case status.CauseExportRule:

@@ -10,13 +10,14 @@ import (
 	"achbridge/bridge/status"
 )
 
-// Of a host that has achd alone only what came here is known, and the diagnosis says so.
-func TestDiagnosisOfAHostWithAchd(t *testing.T) {
+// achd sends no counters: the diagnosis states that only the frames that arrived are known.
+
+func TestDiagnosisOfMirrorFromAchd(t *testing.T) {
 	since := 20.0
 	for name, c := range map[string]struct {
 		change func(*status.Mirror)
 		cause  status.Cause
-		tells  string // part of text, evidence and cure
+		tells  string // part of text, evidence and fix
 	}{
 		"well":  {func(*status.Mirror) {}, Well, "100 frames a second come|nothing proves who sends it|how old its frames are at the origin is not known|the ledger has only the frames that came here"},
 		"rests": {func(m *status.Mirror) { m.Accounts, m.Seq = ledger.Accounts{Offered: 5800, Delivered: 5800}, 5800 }, Well, "the newest frame came 20.0 ms ago"},

@@ -8,7 +8,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// UsedOf is the share of its budget that a mirror uses: how long its next frame has been due,
+// UsedOf returns the share of its budget that a mirror uses: how long its next frame has been due,
 // divided by the budget. It takes the greater of two times: the 99th percentile of the last
 // ten seconds, and the present one. Above 1 the mirror is over its budget; NaN means unknown.
 // model.js computes the same for the page.
@@ -23,8 +23,8 @@ func UsedOf(m status.Mirror) float64 {
 	return status.DueMs(age, *m.PeriodMs) / ui.Milliseconds(m.QoS.EffectiveBudget())
 }
 
-// HealthOf is the health of the channel's mirror; at its origin, of the worst of its mirrors
-// elsewhere; "" when there is none.
+// HealthOf returns the health of the channel's mirror; at the origin, of its worst mirror on other
+// hosts. It returns "" if there is no mirror.
 func HealthOf(s Snapshot) (worst status.Health) {
 	if !s.Self {
 		if m, ok := MirrorOf(s.After, s.Host, s.Channel); ok {
@@ -48,9 +48,8 @@ func MarkOf(unauthenticated bool) string {
 	return ""
 }
 
-// NoteOf says why a mirror is not as it should be: its reason, what it lacks when it is late, or
-// how much of its budget it uses when that is too much; then how its frames do not fit their type; ""
-// when all is well.
+// NoteOf returns the problem of a mirror, or "". It is the mirror's reason, the cause of late frames, or
+// the used share of the budget above 100 %. A mismatch of frames and layout follows.
 func NoteOf(m status.Mirror) string {
 	note := freshnessNote(m)
 	switch {
@@ -74,8 +73,8 @@ func freshnessNote(m status.Mirror) string {
 	return ""
 }
 
-// rests reports whether the next frame of a quiet channel is due for no longer than usual:
-// the budget, or the way where that takes longer.
+// rests reports whether the next frame of a quiet channel has been due for no longer than the budget, or
+// the one-way delay if that is longer.
 func (f *flow) rests(due *float64) bool {
 	most := f.budget()
 	if f.allLate() {

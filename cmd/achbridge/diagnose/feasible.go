@@ -12,13 +12,13 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Demand is what one subscription needs of its link.
+// Demand is the rate and delay that one subscription needs of its link.
 type Demand struct {
 	What   string // for people
 	Bytes  int    // size of a frame as it is sent
 	Hz     float64
 	Budget time.Duration
-	Every  bool          // mode every: no frame may be left out
+	Every  bool          // mode every: each frame must be sent
 	Rate   float64       // capacity of the link, bits a second
 	delay  time.Duration // one way, without the time to send a frame
 }
@@ -47,7 +47,7 @@ func (d Demand) Mbit() float64 {
 	return d.Hz * (float64(d.Bytes) + packets*delivery.HeaderBytes) * 8 / 1e6
 }
 
-// packetPayload is about how much of a frame a packet holds.
+// packetPayload is the approximate number of bytes of a frame in one packet.
 const packetPayload = 1100
 
 // Problem returns the reason why the link cannot carry the channel, or "" if it can.
@@ -122,7 +122,7 @@ func DemandsFrom(before, after status.Report, host string, apart time.Duration, 
 	return list
 }
 
-// Limited is a rate of frames after max_rate, if one is set, has limited it.
+// Limited returns a frame rate after the limit of max_rate, if that is set.
 func Limited(hz float64, most rule.Rate) float64 {
 	if most != 0 && (hz == 0 || hz > most.Hz()) {
 		return most.Hz()

@@ -10,8 +10,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// ages plays a link that sends the newest frame whenever it is free, and returns
-// the mean age in the mirror and the mean of its peaks.
+// ages simulates a link that sends the newest frame whenever the link is free. It returns
+// the mean age of the mirror and the mean of the age's peaks.
 func ages(d Demand) (mean, peak float64) {
 	T, S, P := 1/d.Hz, d.sending().Seconds(), d.delay.Seconds()
 	at, had, first, area, peaks, count := 0.0, -1.0, 0.0, 0.0, 0.0, 0
@@ -36,7 +36,7 @@ func ages(d Demand) (mean, peak float64) {
 	return area / (last - first), peaks / float64(count-1)
 }
 
-func TestBestAgeIsThatOfALinkThatSendsTheNewest(t *testing.T) {
+func TestBestAgeMatchesSimulatedLink(t *testing.T) {
 	for _, d := range []Demand{
 		{Bytes: 5_000_000, Hz: 30, Rate: 180e6},
 		{Bytes: 5_000_000, Hz: 30, Rate: 180e6, delay: 40 * time.Millisecond},
@@ -46,14 +46,14 @@ func TestBestAgeIsThatOfALinkThatSendsTheNewest(t *testing.T) {
 	} {
 		mean, peak := d.best()
 		realMean, realPeak := ages(d)
-		slack := 0.5/d.Hz + 1e-4 // the formulas are means over how frames and sending meet
+		slack := 0.5/d.Hz + 1e-4 // the formulas are means over all phases between captures and sending
 		if math.Abs(mean.Seconds()-realMean) > slack || math.Abs(peak.Seconds()-realPeak) > slack {
 			t.Errorf("%+v: got mean %v, peak %v, want %.1f ms, %.1f ms within %.1f ms", d, mean, peak, realMean*1e3, realPeak*1e3, slack*1e3)
 		}
 	}
 }
 
-func TestBudgetThatCannotHoldIsTold(t *testing.T) {
+func TestInfeasibleBudgetIsReported(t *testing.T) {
 	d := Demand{What: "camera for pc", Bytes: 5_000_000, Hz: 30, Budget: 50 * time.Millisecond, Rate: 180e6}
 	want := "camera for pc: budget 50 ms cannot hold: a frame of 4.77 MiB takes 222 ms at 180 Mbit/s; " +
 		"at best its age is 350 ms on average and 461 ms at its peak, with 4.5 of its 30 frames a second"
@@ -61,7 +61,7 @@ func TestBudgetThatCannotHoldIsTold(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for _, fits := range []Demand{
-		{Bytes: 5_000_000, Hz: 30, Budget: 230 * time.Millisecond, Rate: 180e6}, // the newest, now and then, in time
+		{Bytes: 5_000_000, Hz: 30, Budget: 230 * time.Millisecond, Rate: 180e6}, // some frames are in time
 		{Bytes: 5_000_000, Hz: 30, Budget: time.Millisecond},                    // the rate is not known
 		{Bytes: 0, Hz: 30, Budget: time.Millisecond, Rate: 1},
 	} {
@@ -75,7 +75,7 @@ func TestBudgetThatCannotHoldIsTold(t *testing.T) {
 	}
 }
 
-func TestOnlyLinksThatWereMeasuredAndChannelsThatMoveAreJudged(t *testing.T) {
+func TestDemandsNeedMeasuredLinkAndActiveChannel(t *testing.T) {
 	mbit := 180.0
 	shown := func(offered uint64, path *float64) status.Report {
 		return status.Report{
@@ -98,7 +98,7 @@ func TestOnlyLinksThatWereMeasuredAndChannelsThatMoveAreJudged(t *testing.T) {
 	}
 }
 
-func TestDaemonSaysOnceWhatGoesOn(t *testing.T) {
+func TestUnfitReportsDemandOnce(t *testing.T) {
 	bad := Demand{What: "a", Bytes: 1000, Hz: 1, Budget: time.Millisecond, Rate: 1000}
 	good := bad
 	good.Rate = 1e9
@@ -107,6 +107,6 @@ func TestDaemonSaysOnceWhatGoesOn(t *testing.T) {
 		said += len(Unfit(seen, []Demand{d}))
 	}
 	if said != 1 {
-		t.Errorf("said %d times, want once, after %d looks in a row", said, unfitFor)
+		t.Errorf("got %d reports, want 1, after %d samples in a row", said, unfitFor)
 	}
 }

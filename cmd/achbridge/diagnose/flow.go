@@ -21,14 +21,14 @@ type flow struct {
 	spared  uint64 // frames that were superseded though the link had room; 0 if not known here
 	atHub   uint64 // frames that a newer one replaced at the hub, of those superseded
 	qos     rule.QoS
-	bytes   int     // of a frame, as far as known
-	transit float64 // s from capture to arrival; 0: not known
+	bytes   int     // size of a frame as sent; 0 means unknown
+	transit float64 // seconds from capture to arrival; 0 means unknown
 	link    linkUse
 	hosts   flowHosts
 
 	lock   float64      // share of the time in which frames waited for the mirror's lock
-	cause  status.Cause // why the mirror takes no frames, or budget: all are late; empty: neither
-	unread status.Cause // why the channel cannot be read at its origin; empty: it can
+	cause  status.Cause // why the mirror takes no frames; CauseBudget means all are late; may be empty
+	unread status.Cause // why the origin cannot read the channel; empty if it can
 	why    string       // the reason for cause or unread as text, if known
 }
 
@@ -40,17 +40,17 @@ type linkUse struct {
 	clockError float64 // uncertainty of the clocks' offset, s
 	loss       float64 // share of the packets that were lost
 	packets    float64 // number of packets that loss is a share of
-	mbit       float64 // Mbit/s that it carried, all channels together
-	capacity   float64 // as measured, Mbit/s; 0: not known
-	full       float64 // share of the time in which frames waited for it; -1: not known here
+	mbit       float64 // Mbit/s that the link carried, all channels together
+	capacity   float64 // measured capacity, Mbit/s; 0 means unknown
+	full       float64 // share of the time in which frames waited for the link; -1 means unknown here
 }
 
-// flowHosts are the hosts of a flow.
+// flowHosts names the hosts of a flow.
 type flowHosts struct {
-	origin string // that sends
-	reader string // that has the mirror
-	here   string // this one
-	load   string // of this one
+	origin string // host that sends the frames
+	reader string // host that has the mirror
+	here   string // this host: origin or reader
+	load   string // load of this host, as text
 	waits  waits
 }
 
@@ -61,18 +61,18 @@ const (
 	// shortfall is the share of frames that may be missing or late without a finding.
 	// Frames are superseded on purpose: newest first.
 	shortfall = 0.1
-	// seesMost is how many frames a second the watcher sees one by one: it looks every 200 µs, and a
-	// look may come late.
+	// seesMost is the highest frame rate, in Hz, at which the watcher notices each frame. It polls every
+	// 200 µs, and a poll may be late.
 	seesMost   = 2500
 	sparedSome = 0.01 // share of frames superseded though the link had room from which that is a note
 	fewFrames  = 5
-	lossMuch   = 0.05 // share of lost packets from which loss is the verdict
+	lossMuch   = 0.05 // share of lost packets from which loss is the diagnosis
 	lossSome   = 0.01 // share of lost packets from which loss is a note
 	fewest     = 20   // least number of packets for a share that means something
 	fullMuch   = 0.5
 	nearlyAll  = 0.9
 	crowdMbit  = 0.1 // Mbit/s that reports between the hosts may take
-	lockMuch   = 0.2 // share of the time from which waiting for the lock is the verdict
+	lockMuch   = 0.2 // share of the time from which waiting for the lock is the diagnosis
 )
 
 func (f *flow) budget() float64 { return f.qos.EffectiveBudget().Seconds() }
@@ -91,8 +91,8 @@ func (f *flow) arrived() float64 {
 	return float64(f.frames.Delivered+f.frames.LateKept+f.frames.Late+f.frames.Refused) / f.s
 }
 
-// missing is the share of the expected frames that did not come. It is 0 when only a few are
-// missing, since these may be on their way or a processor was busy.
+// missing returns the share of the expected frames that did not arrive. It returns 0 for a few
+// frames: they may still be in flight, or a CPU was busy.
 func (f *flow) missing() float64 {
 	if (f.expected()-f.arrived())*f.s < fewFrames {
 		return 0
@@ -100,7 +100,7 @@ func (f *flow) missing() float64 {
 	return f.gone()
 }
 
-// gone is the share of the expected frames that did not come, however few they are.
+// gone returns the share of the expected frames that did not arrive, however few they are.
 func (f *flow) gone() float64 {
 	if e := f.expected(); e > 0 {
 		return 1 - f.arrived()/e
@@ -108,7 +108,7 @@ func (f *flow) gone() float64 {
 	return 0
 }
 
-// late is the share of late frames among those that were not superseded.
+// late returns the share of late frames among those that were not superseded.
 func (f *flow) late() float64 {
 	late := float64(f.frames.Expired + f.frames.Late + f.frames.LateKept)
 	if all := late + float64(f.frames.Delivered); all > 0 {
@@ -139,8 +139,8 @@ func (f *flow) busy() bool {
 	return f.hz*f.sending() >= nearlyAll || f.hz*float64(f.bytes)*8/1e6 > 1.1*f.link.mbit
 }
 
-// verdict says what is wrong; false means nothing. Each end uses its own measurements and
-// those that the other end reported, so that both reach the same verdict.
+// verdict returns the diagnosis of the flow, or false if there is no problem. Each host uses its own
+// measurements and those that the other host reported, so that both reach the same diagnosis.
 func (f *flow) verdict() (Finding, bool) {
 	switch {
 	case f.lock >= lockMuch:
@@ -174,8 +174,8 @@ func (f *flow) onReader(cure string) string {
 	return "on " + f.hosts.reader + ": " + cure
 }
 
-// unclear is the finding that the clocks' offset is too uncertain for the budget of a
-// command; false when it is not.
+// unclear returns the finding that the clocks' offset is too uncertain for the budget of a
+// command, or false if it is not.
 func (f *flow) unclear() (Finding, bool) {
 	if f.hosts.waits.starves() || f.qos.Class != rule.Command || f.frames.Late == 0 || f.transit <= 0 || f.transit > f.budget() || f.transit+f.link.clockError <= f.budget() {
 		return Finding{}, false
@@ -210,7 +210,7 @@ func (f *flow) lateText() string {
 	return fmt.Sprintf("late: every frame that comes to %s is past its budget of %s", f.hosts.reader, unit.Time(f.qos.EffectiveBudget()))
 }
 
-// notes are further findings, which do not explain the verdict.
+// notes returns further findings, which do not explain the diagnosis.
 func (f *flow) notes(verdict status.Cause) (list []Finding) {
 	if f.link.packets >= fewest && f.link.loss >= lossSome && verdict != status.CauseLoss {
 		list = append(list, Finding{Cause: status.CauseLoss, Text: fmt.Sprintf("the way %s loses %.1f %% of the packets", f.link.to, 100*f.link.loss)})
@@ -222,12 +222,12 @@ func (f *flow) notes(verdict status.Cause) (list []Finding) {
 		list = append(list, f.replaced())
 	}
 	if f.frames.RateLimited > 0 {
-		list = append(list, Finding{Cause: status.CauseRule, Text: fmt.Sprintf("max_rate leaves out %.3g frames a second, as was asked", float64(f.frames.RateLimited)/f.s)})
+		list = append(list, Finding{Cause: status.CauseRule, Text: fmt.Sprintf("max_rate omits %.3g frames a second, as requested", float64(f.frames.RateLimited)/f.s)})
 	}
 	return list
 }
 
-// replaced is the note about frames that were superseded though the link had room.
+// replaced returns the note about frames that were superseded although the link had room.
 func (f *flow) replaced() Finding {
 	text := fmt.Sprintf("%s: %d of %d frames were replaced before they left, though the link %s has room", f.what, f.spared, f.frames.Offered, f.link.to)
 	if f.hz > seesMost {
@@ -236,5 +236,5 @@ func (f *flow) replaced() Finding {
 	return Finding{Cause: status.CauseHostBusy, Text: text + ": " + f.hosts.origin + " was busy"}
 }
 
-// less is a - b, or 0 if b is greater.
+// less returns a - b, or 0 if b is greater.
 func less(a, b uint64) uint64 { return a - min(a, b) }

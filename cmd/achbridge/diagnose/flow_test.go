@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-func TestFramesThatTheLinkHadRoomForAreANoteWithTheirCause(t *testing.T) {
+func TestSupersededFramesOnIdleLinkHaveNote(t *testing.T) {
 	for name, c := range map[string]struct {
 		hz, spared uint64
 		want       status.Cause
@@ -25,7 +25,7 @@ func TestFramesThatTheLinkHadRoomForAreANoteWithTheirCause(t *testing.T) {
 		for _, n := range f.notes(Well) {
 			got = n.Cause
 			if !strings.Contains(n.Text, fmt.Sprintf("%d of %d frames", c.spared, c.hz)) || n.Cure != "" {
-				t.Errorf("%s: got %+v, want the number of frames and no cure", name, n)
+				t.Errorf("%s: got %+v, want the number of frames and no fix", name, n)
 			}
 		}
 		if got != c.want {

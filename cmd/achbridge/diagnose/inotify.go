@@ -2,10 +2,10 @@ package diagnose
 
 import "achbridge/bridge/status"
 
-// InotifyCure is what helps where a user's inotify instances are used up.
+// InotifyCure is the fix for a user without free inotify instances.
 const InotifyCure = "raise the limit: sysctl fs.inotify.max_user_instances=1024, and in /etc/sysctl.d to keep it"
 
-// noInotify is the finding that the kernel does not report new channels to the daemon.
+// noInotify returns the finding that the kernel does not report new channels to the daemon.
 func noInotify(s status.Report) Finding {
 	return Finding{
 		Cause: status.CauseInotify, Text: "the kernel has no inotify for the daemon: channels that appear are noticed up to 250 ms later",

@@ -15,20 +15,20 @@ func HiddenBy(device localach.Device, there bool) string {
 	return ui.WhoMayOpen(device.Mode, device.UID, device.GID) + " open the kernel's channel " + device.Path + " instead"
 }
 
-// hiddenChannel is the finding that programs do not see a channel of this host. No cure removes the kernel's channel: that
-// can crash the kernel while a program has it open.
+// hiddenChannel returns the finding that programs do not see a channel of this host. No fix removes the kernel's channel,
+// because that can crash the kernel while a program has the channel open.
 func hiddenChannel(name, hidden string) Finding {
 	return Finding{Cause: status.CauseKernelChannel, Text: name + ": " + hidden, Cure: "have its programs use shared memory, or another name"}
 }
 
-// hiddenMirror is the finding that programs do not see a mirror.
+// hiddenMirror returns the finding that programs do not see a mirror.
 func hiddenMirror(name, hidden string) Finding {
 	f := hiddenChannel(name, hidden)
 	f.Cure = "give the mirror another name: --as NAME"
 	return f
 }
 
-// withHidden adds to the findings that the kernel's channel hides the snapshot's; it is the verdict if all else is well.
+// withHidden adds the finding that the kernel's channel hides the snapshot's. Without other problems it is the diagnosis.
 func (s *Snapshot) withHidden(list []Finding) []Finding {
 	if s.File.Kernel == "" {
 		return list

@@ -38,8 +38,8 @@ func copies(s status.Report, about func(host string) bool) (list []Finding) {
 	return list
 }
 
-// acceptCure returns the cure where a command or push waits because its host runs on another machine
-// than before. It is for the host that sends the command or push.
+// acceptCure returns the fix for a command or push that waits because its host runs on another machine
+// than before. The fix is for the host that sends the command or push.
 func acceptCure(channel, host string) string {
 	return fmt.Sprintf("if it is the machine that you mean: achbridge push %s %s --accept-machine", channel, host)
 }

@@ -8,7 +8,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-func TestACopiedImageIsSaidOnAllThreeHosts(t *testing.T) {
+func TestCopiedImageIsReportedOnBothHosts(t *testing.T) {
 	pc := status.Report{Host: "pc", Links: []status.Link{{Peer: "robot", State: status.LinkUp, Addr: "10.0.0.2:8076", CopyAt: "10.0.0.3:8076"}}}
 	robot := status.Report{Host: "robot", Copied: "pc says: the machine at 10.0.0.3:8076 has the same node id as this host"}
 	for host, s := range map[string]Snapshot{
@@ -19,7 +19,7 @@ func TestACopiedImageIsSaidOnAllThreeHosts(t *testing.T) {
 		notes := Findings(s)
 		last := notes[len(notes)-1]
 		if last.Cause != status.CauseCopiedImage || last.Cure != CopiedCure {
-			t.Errorf("on %s: got %+v, want that an image was copied", host, notes)
+			t.Errorf("on %s: got %+v, want cause %s", host, notes, status.CauseCopiedImage)
 		}
 		if list := Troubles(Host{After: s.After}); len(list) != 1 || list[0].Cause != status.CauseCopiedImage {
 			t.Errorf("troubles of %s: got %+v", host, list)
@@ -27,8 +27,7 @@ func TestACopiedImageIsSaidOnAllThreeHosts(t *testing.T) {
 	}
 }
 
-// The cure is for the host that sends the commands.
-func TestAnotherMachineIsAcceptedWhereCommandsGoFrom(t *testing.T) {
+func TestFixForOtherMachineNamesSendingHost(t *testing.T) {
 	pc := status.Report{Host: "pc", Locals: []status.Local{{Channel: "goal", Exported: true}}, Links: []status.Link{{Peer: "robot", State: status.LinkUp}},
 		Pushes: []status.Push{{Push: rule.Push{Channel: "goal", Host: "robot"}, State: status.PushWaiting, Reason: "robot: it runs on another machine", Cause: status.CauseOtherMachine}}}
 	robot := status.Report{Host: "robot", Links: []status.Link{{Peer: "pc", State: status.LinkUp}},

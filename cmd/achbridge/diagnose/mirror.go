@@ -103,7 +103,7 @@ func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.L
 		}
 	}
 	unclear, ageless := s.unknownAge(f, m, link)
-	if ageless && !f.hosts.waits.starves() { // else it is why the clock is not known
+	if ageless && !f.hosts.waits.starves() { // waiting for a CPU also makes the clock unknown
 		return unclear
 	}
 	if r, ok := f.verdict(); ok {
@@ -158,8 +158,8 @@ func (s *Snapshot) known(f *flow, r Finding, m status.Mirror) Finding {
 	return r
 }
 
-// unknownAge is the finding that ages are unknown, since the origin's clock is not known well
-// enough yet; false when ages are known.
+// unknownAge returns the finding that ages are unknown because the origin's clock is not known well
+// enough yet, or false if ages are known.
 func (s *Snapshot) unknownAge(f *flow, m status.Mirror, link status.Link) (Finding, bool) {
 	if f.frames.Delivered == 0 || m.AgeMs != nil && f.link.clockError <= f.budget() {
 		return Finding{}, false
@@ -174,7 +174,7 @@ func (s *Snapshot) unknownAge(f *flow, m status.Mirror, link status.Link) (Findi
 	return r, true
 }
 
-// contested is the finding that another program writes into the mirror too.
+// contested returns the finding that another program writes into the mirror too.
 func (s *Snapshot) contested(f *flow, before, m status.Mirror) Finding {
 	r := Finding{Cause: status.CauseForeignWriter, Text: "another program writes into " + m.Name + " too: its readers get the frames of both, in any order",
 		Evidence: []string{
@@ -185,7 +185,7 @@ func (s *Snapshot) contested(f *flow, before, m status.Mirror) Finding {
 	return r
 }
 
-// stopped is the finding that nothing is put into the channel.
+// stopped returns the finding that nothing is put into the channel.
 func (s *Snapshot) stopped(m status.Mirror, link status.Link) Finding {
 	f := Finding{Cause: status.CausePublisherStopped, Text: "nothing is put into " + s.Name(), Cure: "on " + s.Host + ": achbridge why " + s.Channel}
 	if m.AgeMs != nil {

@@ -6,8 +6,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// misfit returns the finding that the newest frame of the channel called what does not match its layout.
-// origin is the host that sent the layout.
+// misfit returns the finding that the newest frame of a channel does not match its layout. what is the
+// channel's name in the text. origin is the host that sent the layout.
 func misfit(m *status.Misfit, what, origin string) Finding {
 	f := Finding{Cause: status.CauseTypeMisfit, Text: fmt.Sprintf("frames of %s do not fit its type: %s", what, m.Why),
 		Evidence: []string{"they come all the same; echo, record and others have their bytes, and no values"},
@@ -21,8 +21,8 @@ func misfit(m *status.Misfit, what, origin string) Finding {
 	return f
 }
 
-// withMisfit adds the finding to others of the channel: in place of the verdict that all is well, or
-// else as a note.
+// withMisfit adds the finding to others of the channel: as the diagnosis if there is no other problem,
+// otherwise as a note.
 func withMisfit(list []Finding, f Finding) []Finding {
 	if list[0].Cause != Well {
 		return append(list, f)

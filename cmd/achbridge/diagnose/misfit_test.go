@@ -7,7 +7,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-func TestMisfitIsTheVerdictOnlyIfElseAllIsWell(t *testing.T) {
+func TestMismatchIsDiagnosisOnlyWithoutOtherProblem(t *testing.T) {
 	bad := &status.Misfit{Why: "48 bytes do not fit imu, which has 64", TypeFrom: status.TypeFromOrigin}
 	s := sample(func(_ *Snapshot, m *status.Mirror, _ *status.Link) { m.Misfit = bad })
 	list := Findings(s)
@@ -24,11 +24,11 @@ func TestMisfitIsTheVerdictOnlyIfElseAllIsWell(t *testing.T) {
 		m.Misfit, m.Delivered, m.Superseded = bad, 3000, 3000
 	})
 	if list := Findings(s); list[0].Cause == status.CauseTypeMisfit || list[len(list)-1].Cause != status.CauseTypeMisfit {
-		t.Errorf("got %+v, want the misfit as a note", list)
+		t.Errorf("got %+v, want the mismatch only as a note", list)
 	}
 }
 
-func TestMisfitOfAChannelOfThisHostIsTold(t *testing.T) {
+func TestMismatchOfLocalChannelIsReported(t *testing.T) {
 	bad := &status.Misfit{Why: "48 bytes do not fit imu, which has 64", TypeFrom: status.TypeFromFile}
 	r := status.Report{Host: "robot", Locals: []status.Local{{Channel: "imu", Seq: 5, Exported: true}}}
 	s := Snapshot{Host: "robot", Channel: "imu", Self: true, Apart: 1e9, Before: r, After: r}
@@ -43,7 +43,7 @@ func TestMisfitOfAChannelOfThisHostIsTold(t *testing.T) {
 	}
 }
 
-func TestNoteNamesTheMisfitBesideWhatMakesTheMirrorLate(t *testing.T) {
+func TestNoteNamesMismatchAfterOtherReason(t *testing.T) {
 	bad := &status.Misfit{Why: "48 bytes do not fit imu, which has 64"}
 	for want, m := range map[string]status.Mirror{
 		"48 bytes do not fit imu, which has 64":                           {Misfit: bad},

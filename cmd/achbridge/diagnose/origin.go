@@ -45,7 +45,7 @@ func (s *Snapshot) origin() []Finding {
 	return list
 }
 
-// unknownHere is the finding that the daemon does not know the channel.
+// unknownHere returns the finding that the daemon does not know the channel.
 func (s *Snapshot) unknownHere() Finding {
 	if s.File.Cause != "" { // the daemon does not list a file that was damaged before the daemon started
 		return Finding{Cause: s.File.Cause, Text: "the daemon cannot use " + s.Channel + ": " + s.File.Wrong, Cure: cure(s.File.Cause, s.Channel)}
@@ -72,8 +72,8 @@ func (s *Snapshot) localFile(c status.Local) (Finding, bool) {
 	return Finding{}, false
 }
 
-// unfed is the finding that a mirror's file has no source: no wish asks for it any more, or
-// the host that pushed it is gone.
+// unfed returns the finding that a mirror's file has no source: no request names the mirror any more, or
+// the host that pushed the channel is gone.
 func (s *Snapshot) unfed() Finding {
 	f := Finding{Cause: status.CausePeerMissing, Text: s.Channel + " is a mirror that nothing feeds now: nothing asks for it here, and no linked host pushes it",
 		Cure: "check that its origin runs; or achbridge mirror HOST/CHANNEL --as " + s.Channel}
@@ -119,7 +119,7 @@ func (s *Snapshot) silentPublisher(c status.Local, hz float64) Finding {
 	return f
 }
 
-// hidden is the finding that no host may read the channel, and that it is pushed to none.
+// hidden returns the finding that no host may read the channel, and that it is pushed to none.
 func (s *Snapshot) hidden(c status.Local) Finding {
 	f := Finding{Cause: status.CauseExportRule, Text: s.Channel + " is offered to nobody: " + c.Reason, Cure: cure(status.CauseExportRule, s.Channel)}
 	for _, v := range s.Rules {
@@ -140,7 +140,7 @@ func (s *Snapshot) Pushes() (list []status.Push) {
 	return list
 }
 
-// pushFindings are the findings about pushes of the channel that do not work.
+// pushFindings returns the findings about pushes of the channel that do not work.
 func (s *Snapshot) pushFindings() (list []Finding) {
 	for _, p := range s.Pushes() {
 		if p.State == status.PushAccepted {
@@ -168,7 +168,7 @@ func (s *Snapshot) pushFindings() (list []Finding) {
 	return list
 }
 
-// exportFlow returns the findings about the channel's way to one host that reads it.
+// exportFlow returns the findings about the channel on its link to one host that reads it.
 func (s *Snapshot) exportFlow(e status.Subscription, hz float64) []Finding {
 	if l, ok := LinkOf(s.After, e.Peer); ok && l.State == status.LinkSilent {
 		f, _ := s.unlinked(e.Peer)

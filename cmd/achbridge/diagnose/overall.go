@@ -8,33 +8,32 @@ import (
 	"achbridge/bridge/status"
 )
 
-// Host has the facts for the troubles of this host and its peers: two reports of the node and
-// what lies around it.
+// Host has the facts about this host and its peers: two reports of the node, and facts about
+// the network and the host.
 type Host struct {
 	Before, After status.Report
-	Apart         time.Duration           // time between the two; below flowLeast: only states count
-	Around        map[string]Surroundings // of hosts without a link, as far as somebody looked
-	Free          string                  // room in the channel directory
-	Load          string                  // of this host
-	Hidden        map[string]string       // by name of channels and mirrors here: as FileFacts.Kernel
+	Apart         time.Duration           // time between the reports; below flowLeast only states count
+	Around        map[string]Surroundings // facts about the examined hosts without a link, keyed by host
+	Free          string                  // free space in the channel directory, as text
+	Load          string                  // load of this host, as text
+	Hidden        map[string]string       // see FileFacts.Kernel; keyed by local channel or mirror
 }
 
-// Trouble is one thing that is wrong, with all channels that suffer from it.
+// Trouble is one problem with all channels that it affects.
 type Trouble struct {
 	Finding
-	Host     string   `json:"host,omitempty"` // the other one, if it is one
-	Channels []string `json:"channels"`       // that suffer from it, as they are called here
-	cost     float64  // how many channels it takes away; one that comes in part counts in part
+	Host     string   `json:"host,omitempty"` // the other host, if the problem concerns one
+	Channels []string `json:"channels"`       // local names of the affected channels
+	cost     float64  // number of channels lost; a channel that arrives in part counts in part
 }
 
 const (
-	flowLeast = 500 * time.Millisecond // less than that tells nothing of rates
-	leastCost = 0.1                    // of a channel that nearly works
+	flowLeast = 500 * time.Millisecond // shorter times give no useful rates
+	leastCost = 0.1                    // cost of a channel that nearly works
 	stoppedIs = 0.3                    // cost of a channel into which nothing is put: often on purpose
 )
 
-// Troubles says what is wrong with this host and its peers, the most costly first; nothing
-// when all is well.
+// Troubles returns the problems of this host and its peers, the most costly first, or an empty list.
 func Troubles(h Host) []Trouble {
 	g := gathering{Host: h, by: map[troubleKey]*Trouble{}, mirrors: map[string]int{}, exports: map[string]int{}}
 	for i, m := range h.Before.Mirrors {
@@ -63,7 +62,7 @@ func Troubles(h Host) []Trouble {
 	}
 	for _, c := range h.After.Locals {
 		s := g.about(h.After.Host, c.Channel)
-		if f, bad := s.localFile(c); bad && f.Cause != "" { // without a cause it is as it should be: a mirror for example
+		if f, bad := s.localFile(c); bad && f.Cause != "" { // a mirror, for example, has no cause
 			g.add(f, troubleOf{channel: c.Channel, cost: stoppedIs})
 		}
 		if hidden := h.Hidden[c.Channel]; hidden != "" && c.Exported {
@@ -95,27 +94,27 @@ func Troubles(h Host) []Trouble {
 	return list
 }
 
-// troubleKey says which findings are one trouble. A link has one for all that makes frames
-// late or missing on it, in each direction.
+// troubleKey identifies the findings that are one problem. All findings about late or missing frames
+// on a link are one problem in each direction.
 type troubleKey struct {
-	cause status.Cause // "": the link's
+	cause status.Cause // empty for a problem of the link
 	host  string
 	out   bool
 }
 
-// gathering collects findings about channels under what causes them.
+// gathering groups findings about channels by their cause.
 type gathering struct {
 	Host
 	by               map[troubleKey]*Trouble
-	mirrors, exports map[string]int // where each is in Before
+	mirrors, exports map[string]int // index of each in Before
 }
 
 func exportKey(e status.Subscription) string { return e.Peer + "/" + e.Channel }
 
-// linkCauses are of the link, or of how its sender is served: one often brings about another.
+// linkCauses lists the causes of the link, or of its sender's CPU. One often leads to another.
 var linkCauses = []status.Cause{status.CauseLinkRate, status.CauseLoss, status.CauseBudget, status.CauseHostBusy}
 
-// add puts a finding to others of its kind. The first of the greatest cost speaks for all.
+// add adds a finding to others of the same cause. The most costly finding, or the first of these, represents all.
 func (g *gathering) add(f Finding, of troubleOf) {
 	f.Cause = cmp.Or(f.Cause, status.CauseOther)
 	key := troubleKey{f.Cause, of.host, false}
@@ -146,10 +145,10 @@ type troubleOf struct {
 	cost          float64
 }
 
-// most is the average cost of the channels that a trouble has so far.
+// most returns the average cost of the channels that a problem has so far.
 func (of troubleOf) most(t *Trouble) float64 { return t.cost / float64(max(1, len(t.Channels))) }
 
-// about is what Findings needs of one channel of another host.
+// about returns the facts that Findings needs about one channel of another host.
 func (g *gathering) about(host, channel string) Snapshot {
 	s := Snapshot{
 		Host: host, Channel: channel, Apart: g.Apart, Around: g.Around[host], File: FileFacts{Free: g.Free}, Load: g.Load,
@@ -198,14 +197,14 @@ func (g *gathering) mirror(m status.Mirror) {
 	if m.Age != nil {
 		s.Age = m.Age.Window
 	}
-	if f := s.mirrorFlow(m)[0]; f.Cause != Well && (m.Offered > 0 || m.Seq > 0) { // what never had a frame misses none
+	if f := s.mirrorFlow(m)[0]; f.Cause != Well && (m.Offered > 0 || m.Seq > 0) { // a channel without any frame misses none
 		flow := s.flowFrom(before, m, s.After.Links[0])
 		of.cost = costOf(f, &flow)
 		g.add(f, of)
 	}
 }
 
-// unlinked is the finding that there is no working link to the snapshot's host; false when
+// unlinked returns the finding that there is no working link to the snapshot's host, or false if
 // there is one.
 func (g *gathering) unlinked(s Snapshot) (Finding, bool) {
 	if _, looked := g.Around[s.Host]; !looked && len(s.After.Links) == 0 {
@@ -232,7 +231,7 @@ func (g *gathering) export(e status.Subscription) {
 	i, known := g.exports[exportKey(e)]
 	link, linked := LinkOf(g.After, e.Peer)
 	if !known || g.Apart < flowLeast || !linked || link.State == status.LinkSilent {
-		return // a lost link is told once, by what is wanted of that host
+		return // the mirrors of that host report the lost link
 	}
 	old := g.Before.Exports[i]
 	was, _ := LinkOf(g.Before, e.Peer)

@@ -14,8 +14,8 @@ import (
 
 var updateTroubles = flag.Bool("update-troubles", false, "write testdata/troubles.golden anew; then look at it")
 
-// fleet is a PC that mirrors 20 small channels and three cameras of krang, two seconds long, and
-// all is well. change makes it what a case is about.
+// fleet returns two seconds of a PC that mirrors 20 small channels and three cameras of krang without
+// problems. change adds the problem of a case.
 func fleet(change func(*Host)) Host {
 	h := Host{Apart: 2 * time.Second, Free: "3.9 GiB free of 4 GiB", Load: "0.4 on 4 processors"}
 	path := 20.0
@@ -48,8 +48,8 @@ func fleet(change func(*Host)) Host {
 	return h
 }
 
-// gets has a mirror get a share of the frames that were put since the first report; the rest
-// is lost by what lost points at.
+// gets delivers a share of the frames that were put since the report was. All other frames are
+// added to the counter that lost returns.
 func gets(m *status.Mirror, was status.Mirror, share float64, lost func(*status.Mirror) *uint64) {
 	put := m.Offered - was.Offered
 	m.Delivered = was.Delivered + uint64(float64(put)*share)
@@ -158,7 +158,7 @@ var wholes = []struct {
 	}(), []status.Cause{status.CauseLimit}},
 }
 
-func TestTroublesOfAHostAreToldOnceAndTheMostCostlyFirst(t *testing.T) {
+func TestTroublesOfHostAreSortedByCost(t *testing.T) {
 	var out strings.Builder
 	for _, c := range wholes {
 		list := Troubles(c.host)

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	mostTakers = 3   // channels that are named as those which fill a link
-	takersTake = 0.6 // share of the demand that they take together
+	mostTakers = 3   // largest number of channels to name as those that fill a link
+	takersTake = 0.6 // their share of the demand
 	namesMost  = 4
 )
 
@@ -27,7 +27,7 @@ func Banner(list []Trouble) string {
 	return text
 }
 
-// tell makes the text about all channels of a trouble from the finding about one.
+// tell replaces the text of a problem, which is about one channel, by one about all its channels.
 func (g *gathering) tell(key troubleKey, t *Trouble) {
 	n := len(t.Channels)
 	link := "link from " + t.Host
@@ -51,7 +51,7 @@ func (g *gathering) tell(key troubleKey, t *Trouble) {
 		t.Evidence = append(t.Evidence, namesOf(t.Channels))
 	default:
 		if n > 1 {
-			t.Text += fmt.Sprintf("; so it is with %d channels", n)
+			t.Text += fmt.Sprintf("; the same is true of %d channels", n)
 			t.Evidence = append(t.Evidence, namesOf(t.Channels))
 		}
 	}
@@ -72,7 +72,7 @@ func (g *gathering) tellBusy(key troubleKey, t *Trouble, link string) {
 	t.Text = fmt.Sprintf(text+"leave late or not at all, though the %s has room", origin, plural(n, "channel", "channels"), link)
 }
 
-// taker is a channel and what it needs of its link, in Mbit/s.
+// taker is a channel and the rate that it needs on its link, in Mbit/s.
 type taker struct {
 	name string
 	mbit float64
@@ -144,7 +144,7 @@ func (g *gathering) carried(host string, out bool) float64 {
 	return float64(bytes) * 8 / 1e6 / g.Apart.Seconds()
 }
 
-// plural is "1 channel misses" or "3 channels miss".
+// plural returns "1 channel misses" or "3 channels miss", for example.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -152,7 +152,7 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// namesOf lists channels, some of many.
+// namesOf lists channels, at most namesMost by name.
 func namesOf(list []string) string {
 	if len(list) > namesMost {
 		return ui.AndList(append(slices.Clone(list[:namesMost]), fmt.Sprintf("%d more", len(list)-namesMost)))

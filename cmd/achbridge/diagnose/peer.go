@@ -66,8 +66,8 @@ func (s *Snapshot) ownStanding() []Finding {
 	return nil
 }
 
-// dialled is the finding about a known peer that is, or may be, the host and has no link;
-// false when there is no such peer.
+// dialled returns the finding about a known peer that is, or may be, the host and has no link,
+// or false if there is no such peer.
 func (s *Snapshot) dialled(host string) (Finding, bool) {
 	var is, may []status.Peer // peers that are the host for certain, and peers that may be
 	for _, p := range s.After.Peers {
@@ -131,7 +131,7 @@ func (s *Snapshot) certificate(host string, p status.Peer, f Finding) Finding {
 	return f
 }
 
-// unseen is the finding about a host of which nothing is known.
+// unseen returns the finding about a host that was never seen.
 func (s *Snapshot) unseen(host string) Finding {
 	a := s.Around
 	f := Finding{Cause: status.CausePeerMissing, Text: "no host " + host + " has been seen"}

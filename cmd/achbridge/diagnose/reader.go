@@ -15,31 +15,31 @@ import (
 // Snapshot has all facts for the findings about one channel: two reports of the node, and the
 // answers of other sources collected between them.
 type Snapshot struct {
-	Host, Channel string        // as the origin calls them
+	Host, Channel string        // names at the origin
 	Self          bool          // the origin is this host
 	Apart         time.Duration // time between the two reports
 	Before, After status.Report
-	Age           *status.AgeFigures // of the mirror, between the reports; nil: not known
+	Age           *status.AgeFigures // ages of the mirror between the reports; nil means unknown
 	Rules         []config.Judgement // the rules that apply to the channel
 	Offers        []string           // channels that the origin offers to this host
-	Told          Word               // the origin's reason for not offering this channel
+	Told          Word               // the origin's reason not to offer this channel
 	Around        Surroundings
-	File          FileFacts // of the channel here, or of its mirror
-	Load          string    // of this host
+	File          FileFacts // file of the local channel or mirror
+	Load          string    // load of this host, as text
 }
 
-// Word is the answer of a peer. Without a cause, the text says why there is no answer.
+// Word is the answer of a peer. Without a cause, Text is the reason why there is no answer.
 type Word struct {
 	Cause status.Cause
 	Text  string
 }
 
-// Surroundings is what is known of an origin without a link, from discovery and the network.
+// Surroundings has the facts about an origin without a link, from discovery and the network.
 type Surroundings struct {
 	Discovery bool     // discovery by multicast is on
 	Seen      []string // hosts of our network that discovery found
 	Far       string   // why a host of that name is not dialled; "" if there is none
-	FarCure   string   // the cure for Far
+	FarCure   string   // the fix for Far
 	Stranger  string   // the network of a host of that name in another network; "" if there is none
 	Network   string   // our network
 	Multicast []string // what is wrong with multicast on this host
@@ -73,8 +73,8 @@ type Finding struct {
 // Well is the cause of a finding that nothing is wrong.
 const Well status.Cause = "well"
 
-// Findings says what keeps a channel from being fresh. The first finding is the verdict, the
-// others are notes. There is always a verdict.
+// Findings returns the reasons why a channel is not fresh. The first finding is the diagnosis; it may
+// be Well. The others are notes.
 func Findings(s Snapshot) []Finding {
 	var list []Finding
 	if s.Self {
@@ -159,7 +159,7 @@ func (s *Snapshot) offerNotes() []Finding {
 	return nil
 }
 
-// refused is the finding about a mirror that cannot be made or written.
+// refused returns the finding about a mirror that cannot be made or written.
 func (s *Snapshot) refused(m status.Mirror) Finding {
 	f := Finding{Cause: m.Cause, Text: "there is no mirror of " + s.Name() + ": " + m.Reason, Cure: s.cureOf(m)}
 	if m.Cause == status.CauseFrameSize {
@@ -178,7 +178,7 @@ func (s *Snapshot) refused(m status.Mirror) Finding {
 	return f
 }
 
-// notOffered is the finding about a channel that its linked origin does not offer to us.
+// notOffered returns the finding about a channel that its linked origin does not offer to this host.
 func (s *Snapshot) notOffered(m status.Mirror) Finding {
 	if slices.Contains(s.Offers, s.Channel) {
 		return Finding{Cause: status.CauseOther, Text: fmt.Sprintf("%s is offered, and about to be mirrored: %s", s.Name(), cmp.Or(m.Reason, "ask again"))}
@@ -210,12 +210,12 @@ func offersText(host string, offers []string) string {
 	return host + " offers " + strings.Join(offers, ", ")
 }
 
-// isForeign reports whether a cause is a channel of another kind of Ach: whole, and not for us.
+// isForeign reports whether a cause is an intact channel of another kind of Ach, which achbridge cannot use.
 func isForeign(cause status.Cause) bool {
 	return cause == status.CauseAch1x || cause == status.CauseAch32Bit || cause == status.CauseOtherLibc
 }
 
-// cureAt returns the cure for a cause at another host, "" if there is none.
+// cureAt returns the fix for a cause at another host, or "" if there is none.
 func cureAt(host string, cause status.Cause, channel string) string {
 	text := cure(cause, channel)
 	switch {
@@ -227,8 +227,8 @@ func cureAt(host string, cause status.Cause, channel string) string {
 	return "on " + host + ": " + text
 }
 
-// cure returns the cure for a cause, for the host that has it; "" if there is none. channel is the name that this host
-// has for the channel or mirror.
+// cure returns the fix for a cause, on the host of the cause, or "" if there is none. channel is the name of the channel
+// or mirror there.
 func cure(cause status.Cause, channel string) string {
 	switch cause {
 	case status.CauseFileMode:
@@ -257,7 +257,7 @@ func cure(cause status.Cause, channel string) string {
 	return ""
 }
 
-// cureOf returns the cure for the cause of a mirror of this host, with the address of its channel filled in.
+// cureOf returns the fix for the cause of a mirror of this host, with the address of its channel filled in.
 func (s *Snapshot) cureOf(m status.Mirror) string {
 	return strings.ReplaceAll(cure(m.Cause, m.Name), "HOST/CHANNEL", s.Name())
 }
@@ -273,15 +273,17 @@ func (s *Snapshot) fileEvidence(cause status.Cause) (list []string) {
 	return list
 }
 
-// MirrorOf, LinkOf and LocalOf find what a report has; false when it has none.
+// MirrorOf returns the mirror of a channel in a report, and false if there is none.
 func MirrorOf(s status.Report, host, channel string) (status.Mirror, bool) {
 	return first(s.Mirrors, func(m status.Mirror) bool { return m.Host == host && m.Channel == channel })
 }
 
+// LinkOf returns the link to a host in a report, and false if there is none.
 func LinkOf(s status.Report, host string) (status.Link, bool) {
 	return first(s.Links, func(l status.Link) bool { return l.Peer == host })
 }
 
+// LocalOf returns a channel of this host in a report, and false if there is none.
 func LocalOf(s status.Report, channel string) (status.Local, bool) {
 	return first(s.Locals, func(c status.Local) bool { return c.Channel == channel })
 }

@@ -12,8 +12,8 @@ import (
 	"achbridge/localach"
 )
 
-// sample is a robot whose imu, 100 Hz, is mirrored here and comes well, two seconds
-// long. change makes it what a case is about.
+// sample returns two seconds of a mirror of a robot's imu, 100 Hz, without problems. change
+// adds the problem of a case.
 func sample(change func(*Snapshot, *status.Mirror, *status.Link)) Snapshot {
 	age, transit, period, due := 12.0, 6.0, 10.0, 2.0
 	s := Snapshot{Host: "robot", Channel: "imu", Apart: 2 * time.Second, Offers: []string{"imu"}, Around: Surroundings{Discovery: true, Network: "11111111"}}
@@ -42,7 +42,7 @@ func sample(change func(*Snapshot, *status.Mirror, *status.Link)) Snapshot {
 	return s
 }
 
-// unlinkedSample is the same without a link.
+// unlinkedSample is like sample, but there is no link.
 func unlinkedSample(change func(*Snapshot)) Snapshot {
 	return sample(func(s *Snapshot, m *status.Mirror, l *status.Link) {
 		s.Offers, l.Peer = nil, ""
@@ -57,7 +57,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 	for name, c := range map[string]struct {
 		s     Snapshot
 		cause status.Cause
-		tells string // part of text, evidence and cure
+		tells string // part of text, evidence and fix
 	}{
 		"well": {sample(nil), Well, "age: 11.0 ms on average, p99 17.0 ms, budget 100 ms"},
 		"well, put faster than anybody looks": {sample(func(s *Snapshot, m mirror, l link) {
@@ -114,7 +114,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			m.OriginCause, m.Delivered, m.InFlight = status.CauseReceiverSlow, 5800, 200
 		}), status.CauseReceiverSlow, "cannot be read on robot"},
 		"publisher slow": {sample(func(s *Snapshot, m mirror, l link) {
-			m.QoS.Deadline, m.State = 5*time.Millisecond, "stale" // and a frame comes every 10
+			m.QoS.Deadline, m.State = 5*time.Millisecond, "stale" // a frame arrives every 10 ms
 		}), status.CausePublisherSlow, "the deadline is 5 ms"},
 		"two daemons write": {sample(func(s *Snapshot, m mirror, l link) {
 			s.Before.Mirrors[0].Foreign = 100
@@ -300,7 +300,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 	}
 }
 
-// judge compares the first of some findings.
+// judge checks the cause and the text of the first finding.
 func judge(t *testing.T, list []Finding, cause status.Cause, tells string) {
 	t.Helper()
 	f := list[0]
@@ -308,19 +308,19 @@ func judge(t *testing.T, list []Finding, cause status.Cause, tells string) {
 		t.Errorf("got %+v, want %s", f, cause)
 	}
 	if all := strings.Join(append([]string{f.Text, f.Cure}, f.Evidence...), "\n"); !strings.Contains(all, tells) {
-		t.Errorf("%q is not told in\n%s", tells, all)
+		t.Errorf("got\n%s\nwant it to contain %q", all, tells)
 	}
 	if bad := f.Cause != Well; bad && f.Cure == "" {
-		t.Errorf("%s has no cure", f.Cause)
+		t.Errorf("%s: got no fix, want one", f.Cause)
 	}
 	for _, f := range list {
 		if f.Evidence == nil {
-			t.Errorf("%+v: no list of evidence", f)
+			t.Errorf("%+v: got null as evidence, want a list", f)
 		}
 	}
 }
 
-// originSample is a channel of this host that one PC reads well.
+// originSample returns two seconds of a channel of this host that one PC mirrors without problems.
 func originSample(change func(*Snapshot, *status.Local, *status.Subscription, *status.Link)) Snapshot {
 	s := Snapshot{Host: "robot", Channel: "imu", Self: true, Apart: 2 * time.Second, File: FileFacts{There: true, Mode: "mode 0600, owner root:root", Daemon: "achbridge:ach"}}
 	s.Before.Locals = []status.Local{{Channel: "imu", Seq: 5800, Exported: true}}
@@ -343,7 +343,7 @@ func originSample(change func(*Snapshot, *status.Local, *status.Subscription, *s
 	return s
 }
 
-func TestDiagnoseLooksAtTheOriginToo(t *testing.T) {
+func TestDiagnoseNamesTheCauseAtOrigin(t *testing.T) {
 	type local = *status.Local
 	type export = *status.Subscription
 	type link = *status.Link

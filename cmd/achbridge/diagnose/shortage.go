@@ -9,9 +9,9 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// short is the finding why frames are missing or late; false when enough come in time.
+// short returns the reason why frames are missing or late, or false if enough arrive in time.
 func (f *flow) short() (Finding, bool) {
-	lossy := f.link.packets >= fewest && f.link.loss >= lossMuch // then even a few missing frames count
+	lossy := f.link.packets >= fewest && f.link.loss >= lossMuch // with losses even a few missing frames count
 	if f.missing() < shortfall && f.late() < shortfall && !(lossy && f.gone() >= shortfall) && !f.allLate() {
 		return Finding{}, false
 	}
@@ -23,7 +23,7 @@ func (f *flow) short() (Finding, bool) {
 			Cure:     "mend the radio link or cable; for large frames --transport sctp on both hosts helps: it does not slow down for loss"}, true
 	}
 	switch {
-	case f.hosts.waits.starves(): // what it took for the capacity of the link was its own delay
+	case f.hosts.waits.starves(): // its own delay looked like the capacity of the link
 		return f.starved(), true
 	case alone && (f.late() >= shortfall || f.allLate()):
 		return f.tooTight(), true
@@ -41,13 +41,13 @@ func (f *flow) short() (Finding, bool) {
 	return Finding{}, false
 }
 
-// crowded reports whether most of the link's traffic is of other channels. Then the time that
-// a frame of this channel took says nothing about the link's capacity.
+// crowded reports whether most of the link's traffic is of other channels. The delay of this channel's
+// frames then does not show the link's capacity.
 func (f *flow) crowded() bool {
 	return f.link.capacity == 0 && f.link.mbit > crowdMbit && f.link.mbit > 2*f.hz*float64(f.bytes)*8/1e6
 }
 
-// stalled is the finding about frames that are late although few of them are missing.
+// stalled returns the finding about frames that are late although few of them are missing.
 func (f *flow) stalled() Finding {
 	if f.busy() && !f.hosts.waits.starves() {
 		return f.tooMuch()
@@ -55,7 +55,7 @@ func (f *flow) stalled() Finding {
 	return f.starved()
 }
 
-// slowHub is the finding that frames are replaced before the way through the hub takes them.
+// slowHub returns the finding that frames are replaced before the hub takes them.
 func (f *flow) slowHub() Finding {
 	return Finding{
 		Cause: status.CauseLinkRate, Text: fmt.Sprintf("%s: the way through the hub takes %.3g frames a second, of %.3g that are put", f.what, f.arrived(), f.hz),
@@ -64,7 +64,7 @@ func (f *flow) slowHub() Finding {
 	}
 }
 
-// tooTight is the finding that no frame can meet the budget.
+// tooTight returns the finding that no frame can meet the budget.
 func (f *flow) tooTight() Finding {
 	need := f.link.oneWay + f.sending()
 	return Finding{
@@ -77,7 +77,7 @@ func (f *flow) tooTight() Finding {
 	}
 }
 
-// roundUp is the next greater round budget for s seconds.
+// roundUp returns the next greater round budget for s seconds.
 func roundUp(s float64) time.Duration {
 	d := time.Duration(1.25 * s * float64(time.Second))
 	for unit := time.Second; unit >= time.Millisecond; unit /= 10 {
@@ -88,7 +88,7 @@ func roundUp(s float64) time.Duration {
 	return 2 * time.Millisecond
 }
 
-// tooMuch is the finding that the link cannot carry what is put.
+// tooMuch returns the finding that the link cannot carry all frames that are put.
 func (f *flow) tooMuch() Finding {
 	r := Finding{Cause: status.CauseLinkRate, Text: fmt.Sprintf("the link %s carries less than %s needs", f.link.to, f.what)}
 	if demand := f.hz * float64(f.bytes) * 8; demand > 0 {

@@ -6,16 +6,15 @@ import (
 	"achbridge/bridge/status"
 )
 
-// waitsMuch is the share of the time that a daemon waits for a processor from which this is why frames are late or missing.
-// Measured: 1 to 3 % on an idle host, 10 to 20 % on a busy one. Beside three busy loops on its only processor it is 30 to 45 %
-// at their nice level, where some frames come late, and 60 to 100 % at 3, 7 or 16 more.
+// waitsMuch is the share of time waiting for a CPU from which the wait explains late or missing frames. Measured shares are
+// 1 to 3 % on an idle host and 10 to 20 % on a busy one. With three busy loops on the only CPU it is 30 to 45 % at their
+// nice level, where some frames are late, and 60 to 100 % at a nice level that is 3, 7 or 16 higher.
 const waitsMuch = 0.3
 
-// waits says for which share of the time the daemons of a link's two hosts waited for a processor; 0: hardly, or it is not
-// known.
+// waits has the shares of time that the daemons of a link's two hosts waited for a CPU; 0 also means unknown.
 type waits struct{ origin, reader float64 }
 
-// waitsOf is what this host and the other end of a link know of themselves; out: frames go from here to there.
+// waitsOf returns the shares of this host and of the peer of a link. out means that this host is the origin.
 func waitsOf(here status.Report, link status.Link, out bool) waits {
 	var ours, theirs float64
 	if here.ProcessorWait != nil {
@@ -30,15 +29,15 @@ func waitsOf(here status.Report, link status.Link, out bool) waits {
 	return waits{theirs, ours}
 }
 
-// Starves reports whether the daemon of a report waits so much for a processor that frames may be late.
+// Starves reports whether the daemon of a report waits long enough for a CPU to make frames late.
 func Starves(s status.Report) bool {
 	return s.ProcessorWait != nil && *s.ProcessorWait >= waitsMuch
 }
 
-// starves reports whether one of the daemons waits so much that frames are late.
+// starves reports whether one of the daemons waits long enough to make frames late.
 func (w waits) starves() bool { return max(w.origin, w.reader) >= waitsMuch }
 
-// host names the host of the daemon that waits most.
+// host returns the host of the daemon that waits more.
 func (w waits) host(origin, reader string) string {
 	if w.reader > w.origin {
 		return reader
@@ -46,7 +45,7 @@ func (w waits) host(origin, reader string) string {
 	return origin
 }
 
-// starved is the finding that a daemon does not get the processor in time: the kernel says so, or the link has room.
+// starved returns the finding that a daemon gets too little CPU time. It is measured, or follows from a link with room.
 func (f *flow) starved() Finding {
 	host := f.hosts.waits.host(f.hosts.origin, f.hosts.reader)
 	r := Finding{Cause: status.CauseHostBusy, Evidence: []string{f.rateText(), f.fateText()}}

@@ -7,7 +7,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-// waited has both hosts tell for which share of the time their daemons waited for a processor.
+// waited sets the shares of the time that the daemons of both hosts waited for a CPU.
 func waited(s *Snapshot, l *status.Link, origin, reader float64) {
 	if l.Inbound == nil {
 		l.Inbound, s.Before.Links[0].Inbound = &status.InboundPath{AtS: 12}, &status.InboundPath{AtS: 10}
@@ -15,14 +15,15 @@ func waited(s *Snapshot, l *status.Link, origin, reader float64) {
 	l.Inbound.ProcessorWait, s.After.ProcessorWait = &origin, &reader
 }
 
-// full is a mirror that misses most frames, and a link that was full by what the origin tells.
+// full makes the mirror lose most frames, and makes the origin report that the link was full 90 % of the time.
+
 func full(s *Snapshot, m *status.Mirror, l *status.Link) {
 	m.Bytes, m.Delivered, m.Superseded = 5000, 5840, 160
 	s.Before.Links[0].Inbound = &status.InboundPath{AtS: 10}
 	l.Inbound = &status.InboundPath{AtS: 12, FullS: 1.8}
 }
 
-func TestADaemonThatWaitsForAProcessorIsTheCauseOfWhatComesLate(t *testing.T) {
+func TestCPUWaitOfDaemonIsDiagnosedAsBusyHost(t *testing.T) {
 	type mirror = *status.Mirror
 	type link = *status.Link
 	for name, c := range map[string]struct {

@@ -14,18 +14,18 @@ import (
 	"achbridge/localach"
 )
 
-// expect compares a result.
+// expect checks the state of r, and that its text or fix contains tells. A result that is not fit must have a fix.
 func expect(t *testing.T, r result, state fitness, tells string) {
 	t.Helper()
 	if r.State != state || !strings.Contains(r.Text+"\n"+r.Cure, tells) {
-		t.Errorf("got %+v, want %s that tells %q", r, state, tells)
+		t.Errorf("got %+v, want %s with %q", r, state, tells)
 	}
 	if r.State != fit && r.Cure == "" {
-		t.Errorf("%s without a cure: %s", r.State, r.Text)
+		t.Errorf("%s: %s: got no fix, want one", r.State, r.Text)
 	}
 }
 
-// look is a patient whose channels are in a directory of the test.
+// look returns a patient whose channels are in a directory of the test.
 func look(t *testing.T) *patient {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "achbridge-test-")
@@ -52,14 +52,14 @@ func TestDoctorFindsBadChannels(t *testing.T) {
 	r := checkChannels(t.Context(), p)
 	expect(t, r, failing, "channel rm bad")
 	if !strings.Contains(r.Text, "bad: ") || strings.Contains(r.Text, "good: ") {
-		t.Errorf("got %q, want the bad one alone", r.Text)
+		t.Errorf("got %q, want only the bad channel", r.Text)
 	}
 	p.Dir = localach.Dir(filepath.Join(string(p.Dir), "none"))
 	expect(t, checkChannels(t.Context(), p), failing, "no such file")
 	expect(t, checkShm(t.Context(), p), failing, "mount -t tmpfs")
 }
 
-func TestDoctorSaysThatReadersAreNotWoken(t *testing.T) {
+func TestDoctorWarnsThatReadersAreNotWoken(t *testing.T) {
 	r := result{State: fit, Text: "no process has a channel open"}
 	r.wakesNobody()
 	expect(t, r, doubt, "no process has a channel open; the layout of condition variables")
@@ -68,7 +68,7 @@ func TestDoctorSaysThatReadersAreNotWoken(t *testing.T) {
 	expect(t, r, failing, "mend it")
 }
 
-func TestDoctorLooksAtPermissionsAsTheDaemonHasThem(t *testing.T) {
+func TestDoctorChecksWriteAccessOfDaemonUser(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -80,11 +80,11 @@ func TestDoctorLooksAtPermissionsAsTheDaemonHasThem(t *testing.T) {
 		may  bool
 	}{
 		{0o600, account{uid: 12345, gid: 12345}, false},
-		{0o640, account{uid: 12345, gid: 12345, groups: []int{group}}, false}, // to read is not enough
+		{0o640, account{uid: 12345, gid: 12345, groups: []int{group}}, false}, // read permission is not enough
 		{0o660, account{uid: 12345, gid: 12345, groups: []int{group}}, true},
 		{0o660, account{uid: 12345, gid: group}, true},
 		{0o660, account{uid: 12345, gid: 12345}, false},
-		{0o606, account{uid: 12345, gid: group}, false}, // the group goes before the others
+		{0o606, account{uid: 12345, gid: group}, false}, // the permissions of the group apply before those of others
 		{0o666, account{uid: 12345, gid: 12345}, true},
 		{0o600, account{uid: own, gid: group}, true},
 		{0, account{}, true},
@@ -98,7 +98,7 @@ func TestDoctorLooksAtPermissionsAsTheDaemonHasThem(t *testing.T) {
 	}
 }
 
-func TestDoctorLooksAtTheKey(t *testing.T) {
+func TestDoctorChecksKey(t *testing.T) {
 	p := look(t)
 	expect(t, checkKey(t.Context(), p), failing, "no such file")
 	path, err := p.KeyPath()
@@ -123,9 +123,9 @@ func TestDoctorLooksAtTheKey(t *testing.T) {
 	expect(t, checkKey(t.Context(), p), failing, "not a key file")
 }
 
-// A certificate that ends within 30 days is a warning, one that has ended or is revoked a
-// failure.
-func TestDoctorLooksAtTheCertificate(t *testing.T) {
+// A certificate that expires within 30 days is a warning. An expired or revoked certificate is
+// a failure.
+func TestDoctorChecksCertificate(t *testing.T) {
 	p := look(t)
 	issued := time.Now()
 	authority, err := trust.NewAuthority(issued)
@@ -139,7 +139,7 @@ func TestDoctorLooksAtTheCertificate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	day := 24 * time.Hour
 	for _, c := range []struct {
-		at    time.Duration // before the end
+		at    time.Duration // before the expiry
 		state fitness
 		tells string
 	}{{40 * day, fit, "for host krang until"}, {29*day + time.Hour, doubt, "ends in 29 days"}, {-day, failing, "has ended"}} {
@@ -155,7 +155,7 @@ func TestDoctorLooksAtTheCertificate(t *testing.T) {
 	expect(t, p.checkTrust(key, path, issued), failing, "up to list 7: its certificate is revoked")
 }
 
-func TestDoctorJudgesWhoSharesAChannel(t *testing.T) {
+func TestDoctorComparesProcessesSharingChannel(t *testing.T) {
 	daemon := sharer{1, "achbridge", "glibc 2.36", "glibc 2.25 to 2.40", "pid:[1]"}
 	like := func(change func(*sharer)) sharer {
 		s := daemon
@@ -182,8 +182,8 @@ func TestDoctorJudgesWhoSharesAChannel(t *testing.T) {
 	}
 }
 
-// The C library of this very process is one that is known.
-func TestDoctorReadsMapsAndTheVersionOfTheLibrary(t *testing.T) {
+// doctor must know the C library of this process.
+func TestDoctorFindsMappedChannelsAndLibcVersion(t *testing.T) {
 	p := look(t)
 	ch, err := p.Dir.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: 64}})
 	if err != nil {
@@ -196,8 +196,8 @@ func TestDoctorReadsMapsAndTheVersionOfTheLibrary(t *testing.T) {
 	}
 	mapped := mappedFiles(text)
 	for id, name := range channelFiles(p.Dir) {
-		if _, ok := mapped[id]; !ok || name != "imu" { // by whatever name it was made
-			t.Errorf("%s, %v, is not among the files that are mapped:\n%s", name, id, text)
+		if _, ok := mapped[id]; !ok || name != "imu" { // maps may show the temporary name under which the file was made
+			t.Errorf("mappedFiles lacks %s, %v, want it as imu:\n%s", name, id, text)
 		}
 	}
 	s := describeSharer(os.Getpid(), mapped)
@@ -206,7 +206,7 @@ func TestDoctorReadsMapsAndTheVersionOfTheLibrary(t *testing.T) {
 	}
 }
 
-func TestDoctorJudgesTheUnit(t *testing.T) {
+func TestDoctorChecksSystemdUnit(t *testing.T) {
 	for _, c := range []struct {
 		out   string
 		state fitness
@@ -222,13 +222,13 @@ func TestDoctorJudgesTheUnit(t *testing.T) {
 	}
 }
 
-func TestDoctorLooksAtClocksAndBuffers(t *testing.T) {
+func TestDoctorChecksClockAndBuffers(t *testing.T) {
 	if err := steady(20 * time.Millisecond); err != nil {
 		t.Error(err)
 	}
 	receive, send, err := socketBuffers()
 	if err != nil || receive < 100<<10 || send < 100<<10 {
-		t.Errorf("got buffers of %d and %d, %v, want some", receive, send, err)
+		t.Errorf("got buffers of %d and %d, %v, want at least 100 KiB", receive, send, err)
 	}
 	p := look(t)
 	if r := checkBuffers(t.Context(), p); r.State == failing {
@@ -239,7 +239,7 @@ func TestDoctorLooksAtClocksAndBuffers(t *testing.T) {
 	}
 }
 
-func TestWorstOfSeveralFindingsCounts(t *testing.T) {
+func TestResultKeepsWorstState(t *testing.T) {
 	r := result{State: fit}
 	for _, step := range []struct {
 		state, want fitness

@@ -26,10 +26,10 @@ func (o orphan) String() string {
 	return o.Owned() + " goes on with " + o.Channel + ", which was removed"
 }
 
-// OrphansOf returns the processes, other than achbridge, that have removed channels of dir open. hidden counts the processes
-// that this user may not examine.
-func OrphansOf(dir localach.Dir) (list []orphan, hidden int) {
-	hidden = eachProcess(func(pid int, mapped map[fileID]string) {
+// OrphansOf returns the processes, other than achbridge, that have removed channels of dir open. It omits processes that this
+// user may not examine.
+func OrphansOf(dir localach.Dir) (list []orphan) {
+	eachProcess(func(pid int, mapped map[fileID]string) {
 		for _, name := range removedIn(dir, mapped) {
 			if s := (sharer{PID: pid, name: ui.ProcessName(pid)}); !s.IsAchbridge() {
 				list = append(list, orphan{s, name})
@@ -39,7 +39,7 @@ func OrphansOf(dir localach.Dir) (list []orphan, hidden int) {
 	slices.SortFunc(list, func(a, b orphan) int {
 		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.PID, b.PID))
 	})
-	return list, hidden
+	return list
 }
 
 // removedIn returns the removed channels of dir among the files that a process has mapped.
@@ -68,7 +68,7 @@ func RemovedCure() string {
 func checkRemoved(_ context.Context, p *patient) result {
 	r := result{State: fit}
 	var list []string
-	orphans, _ := OrphansOf(p.Dir)
+	orphans := OrphansOf(p.Dir)
 	for _, o := range orphans {
 		r.worsen(failing, RemovedCure())
 		list = append(list, o.String())

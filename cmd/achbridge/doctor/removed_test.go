@@ -12,7 +12,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// tree makes files below a root, with their text by path.
+// tree makes files, given as texts by path, below a new directory, and returns the directory.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -28,7 +28,7 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func TestRemoveIPCIsReadAsLogindDoes(t *testing.T) {
+func TestRemoveIPCIsParsedLikeLogind(t *testing.T) {
 	const running = "run/systemd/users/1000"
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -43,12 +43,12 @@ func TestRemoveIPCIsReadAsLogindDoes(t *testing.T) {
 		"the part of /etc is": {map[string]string{running: "", "usr/lib/systemd/logind.conf.d/50-a.conf": "RemoveIPC=yes", "etc/systemd/logind.conf.d/50-a.conf": "RemoveIPC=no"}, false},
 	} {
 		if got := removesIPC(tree(t, c.files)); got != c.want {
-			t.Errorf("%s: removesIPC = %v, want %v", name, got, c.want)
+			t.Errorf("%s: removesIPC: got %v, want %v", name, got, c.want)
 		}
 	}
 }
 
-func TestDoctorWarnsOfChannelsThatALogoutRemoves(t *testing.T) {
+func TestDoctorWarnsOfChannelsRemovedAtLogout(t *testing.T) {
 	if os.Geteuid() != 0 {
 		need.Missing(t, "not root: a channel cannot be given to another user")
 	}
@@ -76,15 +76,15 @@ func TestDoctorWarnsOfChannelsThatALogoutRemoves(t *testing.T) {
 	}
 }
 
-// The mapping of the test's own process does not count, so its maps are read here as those of another one.
-func TestRemovedChannelIsFoundInTheMapsOfItsProgram(t *testing.T) {
+// doctor ignores mappings of its own process, so this test reads its own maps as those of another process.
+func TestRemovedChannelIsFoundInProcessMaps(t *testing.T) {
 	p := look(t)
 	created, err := p.Dir.Create("imu", localach.CreateConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	created.Close()              // it had mapped it before it had its name
-	ch, err := p.Dir.Open("imu") // which maps it under its name
+	created.Close()              // created has mapped the file under a temporary name
+	ch, err := p.Dir.Open("imu") // ch maps the file under its final name
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,10 +98,10 @@ func TestRemovedChannelIsFoundInTheMapsOfItsProgram(t *testing.T) {
 	}
 	got := removedIn(p.Dir, mappedFiles(text))
 	if len(got) != 1 || got[0] != "imu" {
-		t.Errorf("removedIn = %v, want imu", got)
+		t.Errorf("removedIn: got %v, want imu", got)
 	}
 	var st unix.Stat_t
 	if unix.Stat(p.Dir.Path("imu"), &st) == nil || strings.Contains(checkRemoved(t.Context(), p).Text, "imu") {
-		t.Error("the test's own mapping counts, want that of others only")
+		t.Error("doctor reports a mapping of its own process, want only those of others")
 	}
 }

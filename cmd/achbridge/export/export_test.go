@@ -15,7 +15,7 @@ import (
 	"achbridge/cmd/achbridge/recording"
 )
 
-// recorded is a file that somebody has made, with a frame of each channel.
+// recorded writes a recording with another library, with one frame of each channel, and returns its path.
 func recorded(t *testing.T, names ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.mcap")
@@ -41,7 +41,7 @@ func recorded(t *testing.T, names ...string) string {
 	return path
 }
 
-func TestAForeignFileWritesNothingOutside(t *testing.T) {
+func TestExportWritesOnlyInsideItsDirectory(t *testing.T) {
 	file, dir := recorded(t, "../evil", "imu", "a/b", ".hidden", ""), filepath.Join(t.TempDir(), "out")
 	l := &layout.Layout{Name: "n", Size: 1, Fields: []layout.Field{{Name: "n", Type: layout.Uint8}}}
 	c := Config{File: file, Dir: dir, Note: func(string, ...any) {}, Layout: func(recording.Topic) (*layout.Layout, error) { return l, nil }}
@@ -53,11 +53,11 @@ func TestAForeignFileWritesNothingOutside(t *testing.T) {
 		t.Errorf("got %v, want %v", made, want)
 	}
 	if list, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), "*")); len(list) != 1 {
-		t.Errorf("there is %v", list)
+		t.Errorf("beside the export: got %v, want only %s", list, dir)
 	}
 }
 
-func TestAFailedExportLeavesNothing(t *testing.T) {
+func TestFailedExportLeavesNoFiles(t *testing.T) {
 	file, dir := recorded(t, "imu", "legs"), t.TempDir()
 	l := &layout.Layout{Name: "n", Size: 1, Fields: []layout.Field{{Name: "n", Type: layout.Uint8}}}
 	broken := errors.New("broken")
@@ -68,10 +68,10 @@ func TestAFailedExportLeavesNothing(t *testing.T) {
 		return l, nil
 	}}
 	if made, err := c.Run(t.Context()); !errors.Is(err, broken) || made != nil {
-		t.Errorf("got %v, %v", made, err)
+		t.Errorf("got %v, %v, want %v", made, err, broken)
 	}
 	if list, _ := os.ReadDir(dir); len(list) != 0 {
-		t.Errorf("there is %v", list)
+		t.Errorf("got files %v, want none", list)
 	}
 	c.Force = true
 	before := filepath.Join(dir, "imu.csv")
@@ -79,17 +79,17 @@ func TestAFailedExportLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Run(t.Context()); !errors.Is(err, broken) {
-		t.Errorf("with --force: got %v", err)
+		t.Errorf("with --force: got %v, want %v", err, broken)
 	}
 	list, _ := os.ReadDir(dir)
 	if text, _ := os.ReadFile(before); string(text) != "an export of before" || len(list) != 1 {
-		t.Errorf("with --force: there is %v, and what was there is %q", list, text)
+		t.Errorf("with --force: got files %v, and the earlier export is %q, want it unchanged", list, text)
 	}
 }
 
-// Frames of a later layout go into a file of their own, also if they have the same size; what did not
-// fit its type when it was recorded, or was recorded without one, is in none.
-func TestEachLayoutOfAChannelHasItsFile(t *testing.T) {
+// Frames with a later layout go into another file, even if both layouts have the same size. Frames
+// with a mismatch, or without a layout, are omitted.
+func TestEachLayoutOfChannelHasOwnFile(t *testing.T) {
 	path, dir := filepath.Join(t.TempDir(), "run.mcap"), filepath.Join(t.TempDir(), "out")
 	file, err := os.Create(path)
 	if err != nil {
@@ -126,7 +126,7 @@ func TestEachLayoutOfAChannelHasItsFile(t *testing.T) {
 		Layout: func(t recording.Topic) (*layout.Layout, error) {
 			switch {
 			case t.Misfit:
-				return nil, errors.New("asked for what did not fit")
+				return nil, errors.New("layout requested for frames with a mismatch")
 			case t.Type == nil:
 				return nil, nil
 			}
@@ -157,8 +157,8 @@ func TestEachLayoutOfAChannelHasItsFile(t *testing.T) {
 	}
 }
 
-// A later layout of imu and the first of imu-2 do not share a file.
-func TestEveryTableHasAFileOfItsOwn(t *testing.T) {
+// The second layout of imu and the first layout of imu-2 must not share a file.
+func TestTableFileNamesDoNotCollide(t *testing.T) {
 	dir := t.TempDir()
 	e := &exporter{Config: Config{Dir: dir, Force: true, Note: func(string, ...any) {}}, tables: map[string]*table{}}
 	defer e.close()

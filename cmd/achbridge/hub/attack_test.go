@@ -36,7 +36,7 @@ func (w *world) consumers() map[string]*server.ConsumerInfo {
 	return all
 }
 
-// put has the stream of a host's channel made, and publishes a frame to it.
+// put makes the stream of a host's channel, and publishes a frame to it.
 func (w *world) put(conn *nats.Conn, host, channel, frame string) {
 	w.Helper()
 	if text := w.make(conn, host, channel); text != "" {
@@ -47,7 +47,7 @@ func (w *world) put(conn *nats.Conn, host, channel, frame string) {
 	}
 }
 
-// newest returns the frame that the hub keeps of a channel, or the text of an error. It asks as the hub's own user.
+// newest returns the frame that the hub keeps of a channel, or the text of an error. The request has the permissions of the hub.
 func (w *world) newest(host, channel string) string {
 	w.Helper()
 	stream, err := w.s.maker.js.Stream(await.Context(w), hub.StreamName(host, channel))
@@ -71,7 +71,7 @@ func consumerRequest(t testing.TB, stream string, config jetstream.ConsumerConfi
 	return body
 }
 
-// hostile has consumers by which a host could harm others, if it could ask the nats-server for them.
+// hostile has consumers with which a host could harm others if the nats-server made them for it.
 var hostile = map[string]jetstream.ConsumerConfig{
 	"all that there is":   {Name: "pc", FilterSubject: ">", AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: 24 * time.Hour},
 	"pushed":              {Name: "pc", DeliverSubject: "_INBOX.pc.x", FilterSubject: "ach.robot.f.imu", AckPolicy: jetstream.AckNonePolicy},
@@ -99,7 +99,7 @@ func TestHostCannotMakeConsumers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if made := w.consumers(); len(made) > 0 {
-			t.Errorf("%s: there are %d consumers, want none", name, len(made))
+			t.Errorf("%s: got %d consumers, want none", name, len(made))
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestHubMakesConsumersOfOneForm(t *testing.T) {
 		}
 	}
 	if made := w.consumers(); len(made) > 0 {
-		t.Fatalf("there are %d consumers, want none", len(made))
+		t.Fatalf("got %d consumers, want none", len(made))
 	}
 	for _, request := range []string{"robot,imu", "robot,imu first", "robot,imu first", "robot,imu"} {
 		if text := w.read(pc, "pc", request); text != "" {
@@ -126,17 +126,17 @@ func TestHubMakesConsumersOfOneForm(t *testing.T) {
 	made := w.consumers()
 	c := made["robot,imu pc"]
 	if len(made) != 1 || c == nil {
-		t.Fatalf("there are %d consumers, want that of pc alone", len(made))
+		t.Fatalf("got %d consumers, want only that of pc", len(made))
 	}
 	got := c.Config
 	if got.Name != "pc" || got.Durable != "" || got.DeliverSubject != "" || got.FilterSubject != "ach.robot.f.imu" || len(got.FilterSubjects) > 0 || got.MaxWaiting != 8 ||
 		got.MaxRequestBatch != 1 || got.MaxRequestExpires != 10*time.Second || got.InactiveThreshold != 2*time.Second || !got.MemoryStorage || got.AckPolicy != server.AckNone {
-		t.Errorf("the consumer is %+v", got)
+		t.Errorf("got consumer %+v, want the only permitted form", got)
 	}
 }
 
-// The first request of a connection removes the consumer of a former connection, to which the newest frame went.
-func TestConsumerBeginsAgainWithNewestFrame(t *testing.T) {
+// The first request of a connection replaces the consumer of an earlier connection, so that the newest frame is sent again.
+func TestReconnectedConsumerStartsWithNewestFrame(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, pc := w.connect("robot"), w.connect("pc")
 	w.put(robot, "robot", "imu", "newest")
@@ -146,19 +146,19 @@ func TestConsumerBeginsAgainWithNewestFrame(t *testing.T) {
 		}
 		m, err := pc.Request("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", []byte(hub.PullBody), await.Limit)
 		if err != nil || string(m.Data) != "newest" {
-			t.Fatalf("pull %d: got %v, %v, want the newest frame", n, m, err)
+			t.Fatalf("fetch %d: got %v, %v, want the newest frame", n, m, err)
 		}
 	}
 	if text := w.read(pc, "pc", "robot,imu"); text != "" {
 		t.Fatal(text)
 	}
 	if got := w.consumers()["robot,imu pc"].Delivered.Consumer; got != 1 {
-		t.Errorf("the consumer has sent %d frames, want that it was kept, with 1", got)
+		t.Errorf("got a consumer that has sent %d frames, want the same one as before, with 1", got)
 	}
 }
 
-// A pull of a host waits at the hub until there is a frame.
-func TestPullsOfHostAreBounded(t *testing.T) {
+// A fetch waits at the hub until there is a frame, so a host could start any number of them.
+func TestFetchesOfHostAreLimited(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, pc := w.connect("robot"), w.connect("pc")
 	if text := w.make(robot, "robot", "imu"); text != "" {
@@ -181,12 +181,12 @@ func TestPullsOfHostAreBounded(t *testing.T) {
 	}
 	w.until("the consumer has pulls", func() bool { return w.consumers()["robot,imu pc"].NumWaiting > 0 })
 	if got := w.consumers()["robot,imu pc"].NumWaiting; got > 8 {
-		t.Errorf("%d pulls wait, want at most 8", got)
+		t.Errorf("got %d waiting fetches, want at most 8", got)
 	}
 }
 
 // A nats-server publishes an answer to any reply subject that a request names.
-func TestAnswersReachNoStreamOfAnother(t *testing.T) {
+func TestHubAnswersReachNoStreamOfOtherHost(t *testing.T) {
 	for name, attack := range map[string]func(w *world, pc *nats.Conn){
 		"answer to a frame": func(_ *world, pc *nats.Conn) {
 			_ = pc.PublishRequest("ach.pc.f.x", "ach.robot.f.imu", []byte("mine"))
@@ -235,8 +235,8 @@ func TestAnswersReachNoStreamOfAnother(t *testing.T) {
 	}
 }
 
-// A nats-server itself accepts pulls that make it send heartbeats without a pause, or that never end.
-func TestPullsOfHostHaveOneForm(t *testing.T) {
+// A nats-server without the front accepts fetches that never end, or that make it send heartbeats without a pause.
+func TestFetchesOfHostHaveOneForm(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot := w.connect("robot")
 	w.put(robot, "robot", "imu", "newest")
@@ -251,7 +251,7 @@ func TestPullsOfHostHaveOneForm(t *testing.T) {
 		}
 		w.until("the hub closes the connection", func() bool { _ = pc.Flush(); return pc.IsClosed() })
 		if got := w.consumers()["robot,imu pc"]; got != nil && got.NumWaiting+int(got.Delivered.Consumer) > 0 {
-			t.Errorf("the pull %q reached the consumer: %d wait, %d frames were sent", body, got.NumWaiting, got.Delivered.Consumer)
+			t.Errorf("fetch %q reached the consumer: got %d waiting, %d frames sent, want none", body, got.NumWaiting, got.Delivered.Consumer)
 		}
 	}
 }
@@ -279,7 +279,7 @@ func TestRemovedHostLeavesNothing(t *testing.T) {
 	w.until("its consumers are gone", func() bool { return len(w.consumers()) == 0 })
 }
 
-func TestRequestsOfOneHostDelayNoOther(t *testing.T) {
+func TestRequestsOfHostDelayNoOtherHost(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, pc := w.connect("robot"), w.connect("pc")
 	const requests = 900
@@ -299,7 +299,8 @@ func TestRequestsOfOneHostDelayNoOther(t *testing.T) {
 	}
 }
 
-// A message goes to each subscription that matches its subject, so each repeated one makes the hub write every answer once more.
+// A message is sent to each subscription that matches its subject. So with each repeated subscription the hub would write every
+// answer once more.
 func TestHostSubscribesOnceToSubject(t *testing.T) {
 	for _, subject := range []string{"ach.*.here", "ach.*.to.pc.>", "_INBOX.pc.x", "_INBOX.pc.x.*"} {
 		t.Run(subject, func(t *testing.T) {
@@ -323,8 +324,8 @@ func TestHostSubscribesOnceToSubject(t *testing.T) {
 	}
 }
 
-// Requests of all hosts reach the hub over one connection to the server.
-func TestSurplusRequestsDelayNoOther(t *testing.T) {
+// The requests of all hosts reach the hub over one connection to the server.
+func TestSurplusRequestsDelayNoOtherHost(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, pc := w.connect("robot"), w.connect("pc")
 	if _, err := pc.Subscribe("_INBOX.pc.x", func(*nats.Msg) {}); err != nil {
@@ -345,6 +346,6 @@ func TestSurplusRequestsDelayNoOther(t *testing.T) {
 		}
 	}
 	if got := pc.Stats().InMsgs; got > 2*requestBurst {
-		t.Errorf("the hub has answered %d requests, want %d at most", got, 2*requestBurst)
+		t.Errorf("got %d answered requests, want at most %d", got, 2*requestBurst)
 	}
 }

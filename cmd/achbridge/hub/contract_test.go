@@ -29,7 +29,7 @@ func (w *world) client(host string) *hub.Client {
 	return c
 }
 
-func TestHubKeepsTheContract(t *testing.T) {
+func TestHubContract(t *testing.T) {
 	for _, s := range hubtest.Contract {
 		if s.Cuts {
 			continue // package bridge/hub runs it

@@ -19,8 +19,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// asHub is the directory of a hub that this program is then, so that a benchmark sees what a
-// hub costs, without its hosts.
+// asHub names an environment variable. If it is set, this program runs the hub of that directory,
+// so that a benchmark measures the cost of a hub without its hosts.
 const asHub = "ACHBRIDGE_TEST_HUB"
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func beHub(d Directory) int {
 	return 0
 }
 
-// process is a hub in a process of its own, and what it has used.
+// process is a hub in a separate process.
 type process struct {
 	*exec.Cmd
 	dir     Directory
@@ -69,7 +69,7 @@ func startHub(b *testing.B) *process {
 	return p
 }
 
-// spent is the processor time of the hub so far.
+// spent returns the CPU time that the hub has used so far.
 func (p *process) spent(b *testing.B) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
@@ -83,7 +83,7 @@ func (p *process) spent(b *testing.B) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100
 }
 
-// resident is the memory of the hub, in bytes.
+// resident returns the resident memory of the hub, in bytes.
 func (p *process) resident(b *testing.B) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.Process.Pid))
@@ -95,7 +95,7 @@ func (p *process) resident(b *testing.B) float64 {
 	return resident * float64(os.Getpagesize())
 }
 
-// join is a host at the hub, until the benchmark ends.
+// join connects a host to the hub until the benchmark ends.
 func (p *process) join(b *testing.B, host string) *hub.Client {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), host+".creds")
@@ -117,16 +117,16 @@ func (p *process) join(b *testing.B, host string) *hub.Client {
 	return c
 }
 
-// BenchmarkHub is what a hub costs: processor time for each frame that it takes, and for each
-// that a reader has of it. One robot puts frames; the hub is a process of its own on this
-// machine.
+// BenchmarkHub measures the CPU time of a hub for each frame that it receives, and for each
+// frame that it sends to a reader. One robot puts frames. The hub is a separate process on
+// this machine.
 func BenchmarkHub(b *testing.B) {
 	for _, c := range []load{{1, 1000, 200, 600}, {10, 1000, 200, 600}, {50, 1000, 200, 600}, {10, 50_000, 20, 100}} {
 		b.Run(fmt.Sprintf("readers=%d/size=%d", c.readers, c.size), func(b *testing.B) { c.run(b) })
 	}
 }
 
-// load is what a benchmark has a hub carry: frames of size bytes, hz a second.
+// load is the load of a hub in a benchmark: frames of size bytes, hz a second.
 type load struct{ readers, size, hz, frames int }
 
 func (l load) run(b *testing.B) {
@@ -148,7 +148,7 @@ func (l load) run(b *testing.B) {
 		}()
 	}
 	channel := robot.Channel("robot", "imu")
-	l.put(ctx, channel, 2*l.hz) // until all readers are there
+	l.put(ctx, channel, 2*l.hz) // until all readers are connected
 	before, had := p.spent(b), got.Load()
 	b.ResetTimer()
 	l.put(ctx, channel, l.frames)
@@ -161,7 +161,6 @@ func (l load) run(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// put puts n frames.
 func (l load) put(ctx context.Context, channel *hub.Channel, n int) {
 	frame := make([]byte, l.size)
 	tick := time.NewTicker(time.Second / time.Duration(l.hz))
@@ -172,7 +171,7 @@ func (l load) put(ctx context.Context, channel *hub.Channel, n int) {
 			if _, err := channel.Put(ctx, frame); err == nil {
 				break
 			}
-			time.Sleep(20 * time.Millisecond) // it is not connected yet
+			time.Sleep(20 * time.Millisecond) // the host is not connected yet
 		}
 	}
 }

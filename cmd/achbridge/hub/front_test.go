@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestFrontPassesOnWhatHostMaySay(t *testing.T) {
+func TestFrontForwardsPermittedLines(t *testing.T) {
 	s := newSpeaker("pc")
 	for _, c := range []struct {
 		line string
@@ -22,7 +22,7 @@ func TestFrontPassesOnWhatHostMaySay(t *testing.T) {
 	}
 }
 
-func TestFrontRefusesWhatHostMustNotSay(t *testing.T) {
+func TestFrontRefusesForbiddenLines(t *testing.T) {
 	long := strings.Repeat("x", 512)
 	for _, c := range []struct {
 		line string
@@ -57,7 +57,7 @@ func TestFrontRefusesWhatHostMustNotSay(t *testing.T) {
 	}
 }
 
-func TestFrontBoundsSubscriptionsOfHost(t *testing.T) {
+func TestFrontLimitsSubscriptionsOfHost(t *testing.T) {
 	s := newSpeaker("pc")
 	for id := range maxSubscriptions + 1 {
 		_, err := s.allow(fmt.Appendf(nil, "SUB _INBOX.pc.x%d %d\r\n", id, id))
@@ -67,8 +67,8 @@ func TestFrontBoundsSubscriptionsOfHost(t *testing.T) {
 	}
 }
 
-// The front passes on only messages whose reply subject is in the host's inbox, or that have none.
-func FuzzFrontPassesNoOtherReply(f *testing.F) {
+// The front forwards only messages without a reply subject, or with one in the host's inbox.
+func FuzzFrontReplySubjectsAreInInbox(f *testing.F) {
 	f.Add([]byte("PUB ach.pc.f.imu _INBOX.pc.x 1\r\n"))
 	f.Add([]byte("PUB a b c 1\r\n"))
 	f.Fuzz(func(t *testing.T, line []byte) {
@@ -79,7 +79,7 @@ func FuzzFrontPassesNoOtherReply(f *testing.F) {
 		}
 		words := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' }) // as the server does
 		if len(words) == 4 && !strings.HasPrefix(words[2], "_INBOX.pc.") || len(words) < 3 || len(words) > 4 || words[0] != "PUB" || words[len(words)-1] == "" {
-			t.Errorf("%q is passed on", line)
+			t.Errorf("%q was forwarded, want it refused", line)
 		}
 	})
 }

@@ -10,9 +10,9 @@ import (
 	"achbridge/testnet/await"
 )
 
-// TestAFullHubGoesOn has one host put so much that a nats-server would take no frame of anybody
-// any more.
-func TestAFullHubGoesOn(t *testing.T) {
+// TestFullHubAcceptsFramesOfOtherHosts lets one host put more than fits into the hub's memory. A nats-server by itself would
+// then refuse the frames of all hosts.
+func TestFullHubAcceptsFramesOfOtherHosts(t *testing.T) {
 	w := newWorldWith(t, leastMemory, "greedy", "robot")
 	greedy := w.connect("greedy")
 	robot := w.connect("robot")
@@ -37,14 +37,14 @@ func TestAFullHubGoesOn(t *testing.T) {
 	})
 	w.until("frames were dropped", func() bool { return w.s.report().Dropped > 0 })
 	if used := w.s.keeper.used(); used > leastMemory {
-		t.Errorf("the frames take %d MiB, want %d at most", used>>20, leastMemory>>20)
+		t.Errorf("got frames of %d MiB, want at most %d", used>>20, leastMemory>>20)
 	}
-	w.until("the log names the host that takes most", func() bool {
+	w.until("the log names the host that uses most memory", func() bool {
 		return strings.Contains(w.logs.String(), "memory is full") && strings.Contains(w.logs.String(), "hosts=[greedy]")
 	})
 }
 
-func TestTheHostThatTakesMostLosesItsLargestFrames(t *testing.T) {
+func TestLargestHostLosesItsLargestFrames(t *testing.T) {
 	all := []kept{{"a,1", "a", 10}, {"a,2", "a", 30}, {"b,1", "b", 25}, {"b,2", "b", 20}, {"c,1", "c", 1}}
 	for excess, want := range map[int64][]kept{
 		0:   nil,

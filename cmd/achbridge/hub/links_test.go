@@ -14,7 +14,7 @@ import (
 
 const nobody = 65534
 
-// directory is one of a hub.
+// directory returns a new hub directory.
 func directory(t *testing.T) Directory {
 	t.Helper()
 	d := Directory(filepath.Join(t.TempDir(), "hub"))
@@ -24,9 +24,9 @@ func directory(t *testing.T) Directory {
 	return d
 }
 
-// The user of a hub, whose process faces the internet, swaps a file for a link while root adds hosts. Root gives that user no file
-// outside of the directory.
-func TestRootFollowsNoLinkOfTheHubsUser(t *testing.T) {
+// A process of the hub's user, which is exposed to the internet, replaces a file by a symbolic link while root adds hosts. Root must
+// not give that user a file outside of the directory.
+func TestRootFollowsNoSymlinkOfHubUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		need.Missing(t, "root: run it with sudo")
 	}
@@ -59,7 +59,7 @@ func TestRootFollowsNoLinkOfTheHubsUser(t *testing.T) {
 	}
 	close(stop)
 	if n := <-swapped; n == 0 {
-		t.Error("no link was ever there: the test shows nothing")
+		t.Error("root never found a symbolic link: the test did not test anything")
 	}
 	info, err := os.Stat(victim)
 	if err != nil {
@@ -70,7 +70,7 @@ func TestRootFollowsNoLinkOfTheHubsUser(t *testing.T) {
 	}
 }
 
-func TestFilesOfAHubAreReadThroughNoLink(t *testing.T) {
+func TestHubFilesAreNotReadThroughSymlinks(t *testing.T) {
 	d, secret := directory(t), filepath.Join(t.TempDir(), "secret")
 	for _, path := range []string{d.address(), d.certificate(), d.key(), d.hosts()} {
 		text, err := os.ReadFile(path)
@@ -82,7 +82,7 @@ func TestFilesOfAHubAreReadThroughNoLink(t *testing.T) {
 		}
 		_, err = d.Identity()
 		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "a link") || strings.Contains(err.Error(), "password") {
-			t.Errorf("%s is a link: got error %v, want that it is one", filepath.Base(path), err)
+			t.Errorf("%s is a symbolic link: got error %v, want one about the link", filepath.Base(path), err)
 		}
 		if err := errors.Join(os.Remove(path), os.WriteFile(path, text, 0o600)); err != nil {
 			t.Fatal(err)
@@ -90,8 +90,8 @@ func TestFilesOfAHubAreReadThroughNoLink(t *testing.T) {
 	}
 }
 
-// A process of the hub's user can hold the lock of the directory for ever.
-func TestAddEndsWhileTheLockIsHeld(t *testing.T) {
+// A process of the hub's user can hold the lock of the directory without limit.
+func TestAddFailsIfLockIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := directory(t)
 		lock, err := os.Open(string(d))
@@ -104,16 +104,16 @@ func TestAddEndsWhileTheLockIsHeld(t *testing.T) {
 		}
 		credentials := filepath.Join(t.TempDir(), "robot.creds")
 		if err := d.Add("robot", credentials); err == nil || !strings.Contains(err.Error(), "lock is held") {
-			t.Errorf("Add = %v, want that the lock is held", err)
+			t.Errorf("Add: got %v, want an error about the lock", err)
 		}
 		if _, err := os.Stat(credentials); err == nil {
-			t.Error("there are credentials of a host that was not added")
+			t.Error("got credentials of a host that was not added, want none")
 		}
 		if err := lock.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.Add("robot", credentials); err != nil {
-			t.Errorf("Add after the lock was let go: %v", err)
+			t.Errorf("Add after the lock was released: got %v, want no error", err)
 		}
 	})
 }

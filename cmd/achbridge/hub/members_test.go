@@ -28,22 +28,22 @@ func TestHostKeepsItsNewestConnections(t *testing.T) {
 		}
 	}
 	if !pc.IsConnected() {
-		t.Error("another host was cut off too")
+		t.Error("another host was disconnected too")
 	}
 }
 
-// The server learns the host's address from the front, which accepts the connection.
-func TestHubKnowsAddressesOfHosts(t *testing.T) {
+// The server receives the host's address from the front, which accepts the connection.
+func TestHubReportsAddressesOfHosts(t *testing.T) {
 	w := newWorld(t, "robot")
 	robot := w.connect("robot")
-	w.until("it says where robot is", func() bool { h := w.s.report().Hosts[0]; return h.Connected && h.From == robot.LocalAddr() })
+	w.until("the report has the address of robot", func() bool { h := w.s.report().Hosts[0]; return h.Connected && h.From == robot.LocalAddr() })
 }
 
-// The server's list of closed connections goes back to thousands of them.
-func TestHostConnectsAgainAndAgain(t *testing.T) {
+// The server keeps a list of thousands of closed connections.
+func TestClosedConnectionsDoNotCountTowardsLimit(t *testing.T) {
 	w := newWorld(t, "robot")
 	for range 2 * maxConnections {
-		w.until("robot is let in", func() bool {
+		w.until("robot is connected", func() bool {
 			robot, err := w.dial(w.credentials("robot"))
 			if err == nil {
 				robot.Close()
@@ -53,7 +53,7 @@ func TestHostConnectsAgainAndAgain(t *testing.T) {
 	}
 }
 
-func TestGuardBoundsConnectionsOfHost(t *testing.T) {
+func TestGuardLimitsConnectionsOfHost(t *testing.T) {
 	robot, pc := Host{"robot", "ROBOT"}, Host{"pc", "PC"}
 	g := &guard{as: map[uint64]Host{}, hosts: map[string]string{"ROBOT": "robot", "PC": "pc"}}
 	if err := g.let(0, Host{"pc", "ROBOT"}); !errors.Is(err, errUnknown) {
@@ -72,7 +72,7 @@ func TestGuardBoundsConnectionsOfHost(t *testing.T) {
 	}
 	g.forget(1)
 	if err := g.let(101, pc); err != nil {
-		t.Errorf("after one has ended: %v", err)
+		t.Errorf("after one has ended: got %v, want no error", err)
 	}
 }
 
@@ -85,8 +85,8 @@ func (w *world) stalled(host string, lines ...string) {
 	}
 }
 
-// The bytes that wait for a host that reads nothing are bounded for all its connections together.
-func TestHostThatReadsNothingIsCutOff(t *testing.T) {
+// The hub limits the bytes that wait for a host, for all its connections together.
+func TestStalledReaderIsDisconnected(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, pc := w.connect("robot"), w.connect("pc")
 	w.put(robot, "robot", "camera", strings.Repeat("x", hub.MaxPayload))
@@ -118,6 +118,6 @@ func TestHostThatReadsNothingIsCutOff(t *testing.T) {
 		return len(slices.DeleteFunc(z.Conns, func(c *server.ConnInfo) bool { return c.Reason != server.Kicked.String() })) >= 2
 	})
 	if !robot.IsConnected() {
-		t.Error("another host was cut off too")
+		t.Error("another host was disconnected too")
 	}
 }

@@ -26,17 +26,17 @@ func TestHubLimitsItsMemory(t *testing.T) {
 		debug.SetMemoryLimit(math.MaxInt64)
 		boundMemory(root, Defaults().Memory)
 		if got := debug.SetMemoryLimit(-1); got != want {
-			t.Errorf("with memory.max %q the limit is %d, want %d", most, got, want)
+			t.Errorf("memory.max %q: got limit %d, want %d", most, got, want)
 		}
 	}
-	debug.SetMemoryLimit(1 << 30) // as GOMEMLIMIT does
+	debug.SetMemoryLimit(1 << 30) // like GOMEMLIMIT
 	boundMemory(t.TempDir(), Defaults().Memory)
 	if got := debug.SetMemoryLimit(-1); got != 1<<30 {
-		t.Errorf("with GOMEMLIMIT the limit is %d, want it as it was", got)
+		t.Errorf("with GOMEMLIMIT: got limit %d, want it unchanged", got)
 	}
 }
 
-func TestUnitOfHubLimitsItsMemory(t *testing.T) {
+func TestHubUnitLimitsMemory(t *testing.T) {
 	unit, err := os.ReadFile("../../../packaging/achbridge-hub.service")
 	if err != nil {
 		t.Fatal(err)

@@ -21,12 +21,12 @@ import (
 	"achbridge/testnet/need"
 )
 
-// debian runs Debian's nats-server, as docs/fleet.md tells how, for the hosts of a directory.
-// The world has no server of ours.
+// debian runs Debian's nats-server for the hosts, as docs/fleet.md describes. The returned world has
+// only this server.
 func debian(t *testing.T, hosts ...string) (w *world, url string) {
 	t.Helper()
 	program := need.Program(t, "nats-server", "nats-server")
-	w = &world{T: t, dir: Directory(filepath.Join(t.TempDir(), "hub")), logs: &logged{}}
+	w = &world{T: t, dir: Directory(filepath.Join(t.TempDir(), "hub")), logs: &await.Log{}}
 	certificate, key, err := newCertificate()
 	if err != nil {
 		t.Fatal(err)
@@ -66,8 +66,8 @@ func debian(t *testing.T, hosts ...string) (w *world, url string) {
 	return w, "tls://127.0.0.1:" + port
 }
 
-// freePort returns a TCP port of 127.0.0.1 that is this test's until its end. Whoever sets SO_REUSEADDR, as Go does, may
-// listen there.
+// freePort reserves a TCP port of 127.0.0.1 until the test ends. A program that sets SO_REUSEADDR, as Go and the
+// nats-server do, can still listen there.
 func freePort(t testing.TB) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -83,7 +83,7 @@ func freePort(t testing.TB) string {
 	return strconv.Itoa(at.(*unix.SockaddrInet4).Port)
 }
 
-func TestANATSServerOfDebianIsAHub(t *testing.T) {
+func TestDebianNATSServerWorksAsHub(t *testing.T) {
 	w, url := debian(t, "robot", "pc")
 	connect := func(host string) *nats.Conn {
 		conn, err := w.dialAt(url, w.credentials(host))
@@ -94,10 +94,10 @@ func TestANATSServerOfDebianIsAHub(t *testing.T) {
 	}
 	robot, pc := connect("robot"), connect("pc")
 	if _, err := robot.Request(hub.MakeOf("robot"), []byte("imu"), await.Limit); !errors.Is(err, nats.ErrNoResponders) {
-		t.Errorf("asking for a stream: got %v, want that nobody answers", err)
+		t.Errorf("request for a stream: got %v, want no responders", err)
 	}
 	if _, err := pc.Request(hub.ReadOf("pc"), []byte("robot,imu"), await.Limit); !errors.Is(err, nats.ErrNoResponders) {
-		t.Errorf("asking for a consumer: got %v, want that nobody answers", err)
+		t.Errorf("request for a consumer: got %v, want no responders", err)
 	}
 	ctx := await.Context(t)
 	js, err := jetstream.New(robot)
@@ -120,14 +120,14 @@ func TestANATSServerOfDebianIsAHub(t *testing.T) {
 	}
 	reader, err := js.CreateConsumer(ctx, hub.StreamName("robot", "imu"), config)
 	if err != nil {
-		t.Fatalf("making a reader: %v", err)
+		t.Fatalf("making a consumer: %v", err)
 	}
 	if m, err := reader.Next(jetstream.FetchMaxWait(config.MaxRequestExpires)); err != nil || !bytes.Equal(m.Data(), frame) {
-		t.Fatalf("pulling the frame: %v", err)
+		t.Fatalf("fetching the frame: %v", err)
 	}
 }
 
-func TestANATSServerOfDebianRefusesWhatAHostMustNotDo(t *testing.T) {
+func TestDebianNATSServerRefusesForbiddenActions(t *testing.T) {
 	w, url := debian(t, "robot", "pc")
 	pc, err := w.dialAt(url, w.credentials("pc"))
 	if err != nil {
@@ -144,8 +144,8 @@ func TestANATSServerOfDebianRefusesWhatAHostMustNotDo(t *testing.T) {
 	}
 }
 
-// docs/fleet.md warns of this attack. A hub of ours has a front, which such a server lacks: see TestAnswersReachNoStreamOfAnother.
-func TestNATSServerOfDebianLetsAnswersReachOtherStreams(t *testing.T) {
+// docs/fleet.md warns of this attack. In our own hub the front prevents it: see TestHubAnswersReachNoStreamOfOtherHost.
+func TestDebianNATSServerAllowsReplyToOtherStream(t *testing.T) {
 	w, url := debian(t, "robot", "pc")
 	conns := map[string]*nats.Conn{}
 	for host, channel := range map[string]string{"robot": "imu", "pc": "x"} {
@@ -195,7 +195,7 @@ func TestNATSServerOfDebianLetsAnswersReachOtherStreams(t *testing.T) {
 	if _, err := js.CreateConsumer(await.Context(t), "pc,x", own); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // one pull for the frame, and one that expires: the answer to that has no content, as a valid request to delete
+	for range 2 { // the first fetch gets the frame, the second expires: its answer is empty, like a valid request to delete
 		if err := conns["pc"].PublishRequest(hub.PullPrefix+"pc,x.pc", "$JS.API.STREAM.DELETE.robot,imu", []byte(`{"batch":1,"expires":100000000}`)); err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,7 @@ func (w *world) greeted() (conn net.Conn, nonce string) {
 	return conn, info.Nonce
 }
 
-// secured does the TLS handshake.
+// secured performs the TLS handshake.
 func (w *world) secured(conn net.Conn) *tls.Conn {
 	w.Helper()
 	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
@@ -65,7 +65,7 @@ func (w *world) proof(host, nonce string) string {
 	return fmt.Sprintf("CONNECT {\"nkey\":%q,\"sig\":%q,\"headers\":true}\r\n", public, base64.RawURLEncoding.EncodeToString(signature))
 }
 
-func TestFrontPassesOnNothingBeforeProof(t *testing.T) {
+func TestFrontForwardsNothingBeforeAuthentication(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	proof := w.proof("pc", "another nonce")
 	for _, c := range []struct{ line, want string }{
@@ -83,11 +83,11 @@ func TestFrontPassesOnNothingBeforeProof(t *testing.T) {
 		}
 	}
 	if z, err := w.s.nats.Varz(nil); err != nil || z.TotalConnections != 1 {
-		t.Errorf("the server has had %d connections, want that of the hub alone", z.TotalConnections)
+		t.Errorf("connections of the server: got %d, want only that of the hub", z.TotalConnections)
 	}
 }
 
-func TestStrangersTakeNoPlacesOfHosts(t *testing.T) {
+func TestUnknownClientsTakeNoConnectionsOfHosts(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	w.end()
 	w.connections = 2
@@ -106,7 +106,7 @@ func TestStrangersTakeNoPlacesOfHosts(t *testing.T) {
 	}
 }
 
-func TestHostConnectsWhileStrangersDial(t *testing.T) {
+func TestHostConnectsDuringFloodOfUnknownClients(t *testing.T) {
 	w := newWorld(t, "robot")
 	var stop atomic.Bool
 	var opened atomic.Int64
@@ -120,7 +120,7 @@ func TestHostConnectsWhileStrangersDial(t *testing.T) {
 					opened.Add(1)
 				}
 				time.Sleep(2 * time.Millisecond) // 2,000 connections a second in all
-				if len(open) > maxUnproved/2 {   // twice as many as there are places, in all
+				if len(open) > maxUnproved/2 {   // all clients together keep twice the limit open
 					open[0].Close()
 					open = open[1:]
 				}
@@ -133,7 +133,7 @@ func TestHostConnectsWhileStrangersDial(t *testing.T) {
 	defer wait.Wait()
 	defer stop.Store(true)
 	w.until("there are many more strangers than places", func() bool { return opened.Load() > 2*maxUnproved })
-	w.from = "127.0.1.1" // another network than that of the strangers
+	w.from = "127.0.1.1" // another network than that of the unknown clients
 	for range need.LongOr(20, 10) {
 		w.connect("robot").Close()
 	}
@@ -149,7 +149,7 @@ type peer struct {
 func (p *peer) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.addr), Port: 1} }
 func (p *peer) Close() error         { p.isClosed = true; return nil }
 
-func TestOldestOfLargestNetworkMakesRoom(t *testing.T) {
+func TestOldestConnectionOfLargestNetworkIsClosed(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		others  []string // addresses before and after those of the largest network
@@ -168,15 +168,15 @@ func TestOldestOfLargestNetworkMakesRoom(t *testing.T) {
 				u.enter(p)
 			}
 			u.enter(last)
-			u.leave(many[0]) // it is gone
+			u.leave(many[0]) // u has already removed this connection
 			if first.isClosed || last.isClosed || !many[0].isClosed || !many[1].isClosed || many[2].isClosed || len(u.conns) != maxUnproved {
-				t.Errorf("%d connections are left, want %d, without the two oldest of the network", len(u.conns), maxUnproved)
+				t.Errorf("got %d connections, want %d, without the two oldest of the network", len(u.conns), maxUnproved)
 			}
 			for _, p := range append(many[2:], first, last) {
 				u.leave(p)
 			}
 			if len(u.conns)+len(u.networks) > 0 {
-				t.Errorf("%d connections and %d networks are left, want none", len(u.conns), len(u.networks))
+				t.Errorf("got %d connections and %d networks, want none", len(u.conns), len(u.networks))
 			}
 		})
 	}

@@ -11,18 +11,18 @@ import (
 	"achbridge/testnet/await"
 )
 
-func TestRequestsOfHostAreBounded(t *testing.T) {
+func TestRequestsOfHostAreLimited(t *testing.T) {
 	r := newRequests()
 	for count := range maxRequests + 1 {
 		_, err := r.add(&nats.Msg{})
 		if want := count == maxRequests; errors.Is(err, errBusy) != want {
-			t.Fatalf("add = %v while %d requests wait", err, count)
+			t.Fatalf("add while %d requests wait: got %v", count, err)
 		}
 	}
 }
 
-// The server has no limit of its own for pulls that it has not looked at.
-func TestPullsOfHostHaveARate(t *testing.T) {
+// The server has no limit for fetches that it has received but not processed.
+func TestFetchesOfHostAreRateLimited(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	pc := w.connect("pc")
 	const surplus, pull = 2000, "$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc"
@@ -36,26 +36,26 @@ func TestPullsOfHostHaveARate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took < surplus*pullEvery {
-		t.Errorf("the hub has passed on %d pulls in %v, want %v at least", pullBurst+surplus, took, surplus*pullEvery)
+		t.Errorf("the hub forwarded %d fetches in %v, want at least %v", pullBurst+surplus, took, surplus*pullEvery)
 	}
 }
 
-func TestOneGoroutineWorksForHost(t *testing.T) {
+func TestHostHasOneRequestGoroutine(t *testing.T) {
 	r := newRequests()
 	for _, want := range []bool{true, false} {
 		if begin, err := r.add(&nats.Msg{}); begin != want || err != nil {
-			t.Errorf("add = %v, %v, want %v", begin, err, want)
+			t.Errorf("add: got %v, %v, want %v", begin, err, want)
 		}
 	}
-	for range 3 { // for two requests, and once when none waits
+	for range 3 { // twice with a request, and once without
 		r.next()
 	}
 	if begin, err := r.add(&nats.Msg{}); !begin || err != nil {
-		t.Errorf("add after the end = %v, %v, want a goroutine", begin, err)
+		t.Errorf("add after the goroutine has ended: got %v, %v, want a new goroutine", begin, err)
 	}
 }
 
-func TestHubAnswersInInboxOfHostAlone(t *testing.T) {
+func TestHubAnswersOnlyInHostInbox(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	for subject, reply := range map[string]string{hub.MakeOf("pc"): hub.FrameSubject("robot", "imu"), hub.ReadOf("pc"): hub.InboxPrefix("robot") + ".x", hub.MakeOf("ghost"): hub.InboxPrefix("ghost") + ".x"} {
 		w.s.maker.take(&nats.Msg{Subject: subject, Reply: reply, Data: []byte("imu")})

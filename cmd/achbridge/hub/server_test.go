@@ -18,45 +18,45 @@ import (
 	"achbridge/testnet/need"
 )
 
-func TestAHostConnectsWithItsCredentialsAlone(t *testing.T) {
+func TestHostConnectsOnlyWithItsCredentials(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	if got, want := w.credentials("robot").Hub, "tls://localhost:4222"; got != want {
-		t.Errorf("got an address %s in the credentials, want %s", got, want)
+		t.Errorf("address in the credentials: got %s, want %s", got, want)
 	}
 	w.connect("robot")
 	other := newWorld(t, "robot")
 	if _, err := w.dial(other.credentials("robot")); err == nil || !strings.Contains(err.Error(), "another certificate") {
-		t.Errorf("with credentials of another hub: got %v, want that its certificate is another one", err)
+		t.Errorf("with credentials of another hub: got %v, want an error about the certificate", err)
 	}
 	stranger, err := hub.NewCredentials("robot", "tls://localhost", w.s.id.Hash)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.dial(stranger); !errors.Is(err, nats.ErrAuthorization) {
-		t.Errorf("with a key of its own: got %v, want a refusal", err)
+		t.Errorf("with an unknown key: got %v, want a refusal", err)
 	}
 	public, _ := w.credentials("pc").PublicKey()
 	_, err = nats.Connect("tls://"+w.s.Addr(), nats.Secure(nil), nats.NoReconnect(), nats.Nkey(public, stranger.Sign), nats.TLSHandshakeFirst())
 	if err == nil {
-		t.Error("connected with the key of another and a wrong signature")
+		t.Error("connected with another host's key and a wrong signature, want a refusal")
 	}
 	if _, err := nats.Connect("nats://"+w.s.Addr(), nats.NoReconnect(), nats.UserInfo("hub", "hub")); err == nil {
-		t.Error("connected as the hub itself")
+		t.Error("connected as the hub itself, want a refusal")
 	}
 	w.until("the log names the cause", func() bool { return strings.Contains(w.logs.String(), "its key is of no host of this hub") })
 	if strings.Contains(w.logs.String(), "authentication error") {
-		t.Errorf("the log says it twice:\n%s", w.logs)
+		t.Errorf("got two log lines for one refusal, want one:\n%s", w.logs)
 	}
 }
 
-// What a host may do at all is a test of package bridge/hub.
-func TestAHostMayDoNoMoreThanItNeeds(t *testing.T) {
+// The tests of package bridge/hub use all permitted subjects. This test uses forbidden ones.
+func TestHostHasOnlyNeededPermissions(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	w.forbidden(w.connect("pc"), "ach.robot.here", hub.FrameSubject("robot", "imu"), "$JS.API.STREAM.DELETE.robot,imu")
 }
 
-// What is delivered to the subject for requests, as from a consumer of another, is none.
-func TestAFrameIsNoRequestForAStream(t *testing.T) {
+// A consumer of another host could deliver a frame to the subject for requests.
+func TestFrameIsNotTakenForStreamRequest(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	pc := w.connect("pc")
 	w.s.maker.take(&nats.Msg{Subject: hub.FrameSubject("pc", "imu"), Reply: hub.InboxPrefix("pc") + ".x", Data: []byte("ghost")})
@@ -66,11 +66,11 @@ func TestAFrameIsNoRequestForAStream(t *testing.T) {
 	w.s.maker.mu.Lock()
 	defer w.s.maker.mu.Unlock()
 	if made := w.s.maker.hosts["pc"].made; made["ghost"] || !made["imu"] {
-		t.Errorf("got streams %v, want that of imu alone", made)
+		t.Errorf("got streams %v, want only that of imu", made)
 	}
 }
 
-func TestARemovedHostIsCutOff(t *testing.T) {
+func TestRemovedHostIsDisconnected(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot := w.connect("robot")
 	second := w.connect("robot")
@@ -85,13 +85,13 @@ func TestARemovedHostIsCutOff(t *testing.T) {
 	began := time.Now()
 	w.until("both connections are closed", func() bool { return robot.IsClosed() && second.IsClosed() })
 	if took := time.Since(began); took > time.Second && need.IsLong() {
-		t.Errorf("cut off after %v, want 1 s at most", took)
+		t.Errorf("disconnected after %v, want at most 1 s", took)
 	}
 	if _, err := w.dial(w.credentials("robot")); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("again: got %v, want a refusal", err)
 	}
 	if !pc.IsConnected() {
-		t.Error("another host was cut off too")
+		t.Error("another host was disconnected too")
 	}
 	w.until("its frames are gone", func() bool { return w.s.report().Streams == 0 })
 	w.until("the log says why", func() bool {
@@ -99,7 +99,7 @@ func TestARemovedHostIsCutOff(t *testing.T) {
 	})
 }
 
-func TestAHostThatIsAddedMayConnect(t *testing.T) {
+func TestAddedHostConnectsWithoutRestart(t *testing.T) {
 	w := newWorld(t)
 	w.add("robot")
 	w.until("robot may connect", func() bool { _, err := w.dial(w.credentials("robot")); return err == nil })
@@ -113,11 +113,11 @@ func TestAHostThatIsAddedMayConnect(t *testing.T) {
 	w.add("robot") // with another key
 	w.until("robot may connect with its new key", func() bool { _, err := w.dial(w.credentials("robot")); return err == nil })
 	if w.s != old {
-		t.Error("the hub was started again")
+		t.Error("the hub has restarted, want it to keep running")
 	}
 }
 
-func TestAMistakeInTheFileOfHostsChangesNothing(t *testing.T) {
+func TestInvalidHostsFileKeepsPreviousHosts(t *testing.T) {
 	w := newWorld(t, "robot")
 	if err := os.WriteFile(w.dir.hosts(), []byte("nonsense\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestAMistakeInTheFileOfHostsChangesNothing(t *testing.T) {
 	w.connect("robot")
 }
 
-func TestAHubStartsAgainWithNothingOfBefore(t *testing.T) {
+func TestRestartedHubHasNoOldStreams(t *testing.T) {
 	w := newWorld(t, "robot")
 	robot := w.connect("robot")
 	if text := w.make(robot, "robot", "imu"); text != "" {
@@ -135,7 +135,7 @@ func TestAHubStartsAgainWithNothingOfBefore(t *testing.T) {
 	w.end()
 	w.until("its connections end with the hub", func() bool { return robot.IsClosed() })
 	store := filepath.Join("/dev/shm", storeName(w.dir))
-	if err := os.MkdirAll(filepath.Join(store, "jetstream", "$G", "streams", "old"), 0o700); err != nil { // as a kill leaves it
+	if err := os.MkdirAll(filepath.Join(store, "jetstream", "$G", "streams", "old"), 0o700); err != nil { // a killed hub leaves such a directory
 		t.Fatal(err)
 	}
 	w.start()
@@ -148,18 +148,18 @@ func TestAHubStartsAgainWithNothingOfBefore(t *testing.T) {
 	}
 	w.end()
 	if _, err := os.Stat(store); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s is left behind: %v", store, err)
+		t.Errorf("%s still exists after the hub has ended: %v", store, err)
 	}
 }
 
-func TestNoFrameReachesAFile(t *testing.T) {
+func TestHubWritesNoFrameToDisk(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot := w.connect("robot")
 	pc := w.connect("pc")
 	if text := w.make(robot, "robot", "imu"); text != "" {
 		t.Fatal(text)
 	}
-	frame := strings.Repeat("x", hub.MaxPayload) // the largest there is
+	frame := strings.Repeat("x", hub.MaxPayload) // the largest possible frame
 	if _, err := robot.Request(hub.FrameSubject("robot", "imu"), []byte(frame), await.Limit); err != nil {
 		t.Fatal(err)
 	}
@@ -170,11 +170,11 @@ func TestNoFrameReachesAFile(t *testing.T) {
 		t.Fatalf("got %v, want the frame", err)
 	}
 	if !inMemory(w.s.store) {
-		t.Errorf("%s is on a disk", w.s.store)
+		t.Errorf("%s is on a disk, want it in memory", w.s.store)
 	}
 	err := filepath.WalkDir(w.s.store, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
-			t.Errorf("there is a file %s", path)
+			t.Errorf("got file %s, want none", path)
 		}
 		return err
 	})
@@ -185,11 +185,11 @@ func TestNoFrameReachesAFile(t *testing.T) {
 		t.Errorf("got %+v, want one stream, one reader, and the frame's size", r)
 	}
 	if err := robot.Publish(hub.FrameSubject("robot", "imu"), append([]byte(frame), 'x')); !errors.Is(err, nats.ErrMaxPayload) {
-		t.Errorf("a larger one: got %v, want that it is too large", err)
+		t.Errorf("larger frame: got %v, want an error about its size", err)
 	}
 }
 
-func TestTheHubMakesStreamsInBounds(t *testing.T) {
+func TestHubLimitsStreams(t *testing.T) {
 	w := newWorld(t, "robot")
 	robot := w.connect("robot")
 	if got := w.make(robot, "robot", ""); got != "the request names no channel" {
@@ -197,7 +197,7 @@ func TestTheHubMakesStreamsInBounds(t *testing.T) {
 	}
 	for range 2 {
 		if got := w.make(robot, "robot", "imu"); got != "" {
-			t.Errorf("again: got %q, want no complaint", got)
+			t.Errorf("same request again: got %q, want no error", got)
 		}
 	}
 	w.s.maker.mu.Lock()
@@ -206,19 +206,19 @@ func TestTheHubMakesStreamsInBounds(t *testing.T) {
 	}
 	w.s.maker.mu.Unlock()
 	if got := w.make(robot, "robot", "legs"); got != errTooMany.Error() {
-		t.Errorf("one too many: got %q, want %q", got, errTooMany)
+		t.Errorf("one stream more than the limit: got %q, want %q", got, errTooMany)
 	}
 	w.s.maker.room = func() bool { return false }
 	if got := w.make(robot, "robot", "imu"); got != "" {
-		t.Errorf("one that is there: got %q, want no complaint", got)
+		t.Errorf("existing stream at the limit: got %q, want no error", got)
 	}
 	clear(w.s.maker.hosts["robot"].made)
 	if got := w.make(robot, "robot", "legs"); got != errFull.Error() {
-		t.Errorf("without room: got %q, want %q", got, errFull)
+		t.Errorf("without free memory: got %q, want %q", got, errFull)
 	}
 }
 
-func TestWhatHostsSendAndReceiveIsCounted(t *testing.T) {
+func TestHubMetricsCountHostTraffic(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot := w.connect("robot")
 	pc := w.connect("pc")
@@ -249,7 +249,7 @@ func TestWhatHostsSendAndReceiveIsCounted(t *testing.T) {
 	page, _ := io.ReadAll(answer.Body)
 	for _, line := range []string{`achbridge_hub_host_bytes_total{direction="received",host="pc"} 1000`, `achbridge_hub_host_connected{host="pc"} 0`, `achbridge_hub_host_connected{host="robot"} 1`} {
 		if !strings.Contains(string(page), line+"\n") {
-			t.Errorf("no metric %s in\n%s", line, page)
+			t.Errorf("want metric %s, got\n%s", line, page)
 		}
 	}
 	health, err := http.Get("http://" + w.s.http.Addr().String() + "/healthz")
@@ -258,7 +258,7 @@ func TestWhatHostsSendAndReceiveIsCounted(t *testing.T) {
 	}
 }
 
-func TestASecondHubOfTheSameDirectoryIsRefused(t *testing.T) {
+func TestSecondHubInDirectoryIsRefused(t *testing.T) {
 	w := newWorld(t)
 	_, err := New(w.s.cfg)
 	if err == nil || !strings.Contains(err.Error(), "a hub (pid ") {

@@ -29,31 +29,13 @@ import (
 type world struct {
 	*testing.T
 	dir    Directory
-	memory int64 // 0: the default
+	memory int64 // limit of memory for frames; 0 means the default
 	// connections is the limit of connections; 0 means the default.
 	connections int
 	from        string // address from which hosts dial; "" means any
 	s           *Server
 	end         func()
-	logs        *logged
-}
-
-// logged is a log that a test may read while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	logs        *await.Log
 }
 
 // newWorld runs a hub of these hosts.
@@ -62,10 +44,10 @@ func newWorld(t *testing.T, hosts ...string) *world {
 	return newWorldWith(t, 0, hosts...)
 }
 
-// newWorldWith runs one that has so much memory for frames.
+// newWorldWith runs a hub of these hosts with the given limit of memory for frames.
 func newWorldWith(t *testing.T, memory int64, hosts ...string) *world {
 	t.Helper()
-	w := &world{T: t, dir: Directory(filepath.Join(t.TempDir(), "hub")), memory: memory, logs: &logged{}}
+	w := &world{T: t, dir: Directory(filepath.Join(t.TempDir(), "hub")), memory: memory, logs: &await.Log{}}
 	if _, err := w.dir.Init("tls://localhost:4222"); err != nil {
 		t.Fatal(err)
 	}
@@ -164,12 +146,12 @@ func (w *world) forbidden(conn *nats.Conn, subjects ...string) {
 			w.Fatal(err)
 		}
 		if err := conn.LastError(); !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), strconv.Quote(subject)) {
-			w.Errorf("publishing to %s: got %v, want a lack of permission", subject, err)
+			w.Errorf("publishing to %s: got %v, want a permissions violation", subject, err)
 		}
 	}
 }
 
-// until waits for something that takes the hub a moment.
+// until waits until ok returns true. what describes the condition.
 func (w *world) until(what string, ok func() bool) {
 	w.Helper()
 	await.NoError(w, func() error {
@@ -180,7 +162,7 @@ func (w *world) until(what string, ok func() bool) {
 	})
 }
 
-// make asks for the stream of a host's channel, and returns the answer.
+// make requests the stream of a host's channel. It returns the answer: empty, or an error.
 func (w *world) make(conn *nats.Conn, host, channel string) string {
 	w.Helper()
 	answer, err := conn.Request(hub.MakeOf(host), []byte(channel), await.Limit)
@@ -190,7 +172,8 @@ func (w *world) make(conn *nats.Conn, host, channel string) string {
 	return string(answer.Data)
 }
 
-// read asks the hub for a host's consumer on a stream, and returns the answer: empty, or an error.
+// read requests a host's consumer on a stream from the hub. It returns the answer: empty, or an error.
+
 func (w *world) read(conn *nats.Conn, host, request string) string {
 	w.Helper()
 	answer, err := conn.Request(hub.ReadOf(host), []byte(request), await.Limit)

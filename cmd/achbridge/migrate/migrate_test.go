@@ -32,8 +32,8 @@ func scripts(t testing.TB) []string {
 	return list
 }
 
-// TestScriptsBecomeConfigurations compares with the golden files; -update writes them.
-func TestScriptsBecomeConfigurations(t *testing.T) {
+// TestMigrateGoldenFiles compares the configurations of all scripts with golden files, which -update rewrites.
+func TestMigrateGoldenFiles(t *testing.T) {
 	for _, path := range scripts(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			script, err := os.ReadFile(path)
@@ -42,7 +42,7 @@ func TestScriptsBecomeConfigurations(t *testing.T) {
 			}
 			got, found, err := migrate.Translate(filepath.Base(path), script)
 			if err != nil || !found {
-				t.Fatalf("found %v, %v", found, err)
+				t.Fatalf("got found %v, %v, want true", found, err)
 			}
 			isGood(t, got)
 			golden := path + ".golden"
@@ -62,16 +62,16 @@ func TestScriptsBecomeConfigurations(t *testing.T) {
 	}
 }
 
-// isGood wants that the daemon takes a configuration.
+// isGood fails the test if the daemon would refuse the configuration.
 func isGood(t *testing.T, text []byte) {
 	t.Helper()
 	src := config.Source{Env: func(string) string { return "" }}
 	if _, err := src.Read("out.yaml", text); err != nil {
-		t.Errorf("the configuration is not good: %v\n%s", err, text)
+		t.Errorf("invalid configuration: %v\n%s", err, text)
 	}
 }
 
-func TestNothingOfAchIsNothing(t *testing.T) {
+func TestScriptsWithoutAchdHaveNoConfiguration(t *testing.T) {
 	for _, script := range []string{"", "#!/bin/sh\n# achd pull krang imu\necho reach for achd\n", "cd /opt/ach && make\n", "\x00\xff(("} {
 		if text, found, err := migrate.Translate("x", []byte(script)); found || err != nil || text != nil {
 			t.Errorf("%q: got %q, %v, %v, want nothing", script, text, found, err)
@@ -79,7 +79,7 @@ func TestNothingOfAchIsNothing(t *testing.T) {
 	}
 }
 
-func TestScriptsOfOtherSystemsEditorsAreTheSame(t *testing.T) {
+func TestCarriageReturnsAreIgnored(t *testing.T) {
 	const script = "ach mk imu\nachd pull krang joints\n"
 	want, _, err := migrate.Translate("x", []byte(script))
 	if err != nil {
@@ -91,7 +91,7 @@ func TestScriptsOfOtherSystemsEditorsAreTheSame(t *testing.T) {
 	}
 }
 
-// Scripts that only an attacker writes: deep ones would overflow the parser's stack.
+// Only an attacker writes such scripts. Deep nesting would overflow the parser's stack.
 func TestDeepAndLargeScriptsAreRefused(t *testing.T) {
 	for _, piece := range []string{"(", "(\n", "{ ", "$(", "`", "if ", "while ", "! ", "${a:-", "${a[", "$((", "((", "[[ ( ", "((-", "$((!", "case x in a) ",
 		"f() ", "f()\n", "time ", "for i in x; do ", "coproc ", "<(", "a && ", "a | ", "[[ ! ", "a=(", "-", "~", "a=", "a?", "a**", "$[", "\\\n", "\"${a:-"} {
@@ -104,10 +104,10 @@ func TestDeepAndLargeScriptsAreRefused(t *testing.T) {
 		}
 	}
 	if _, _, err := migrate.Translate("x", bytes.Repeat([]byte("("), migrate.MaxScript)); err == nil {
-		t.Error("no error for brackets alone")
+		t.Error("got no error for a script of only brackets")
 	}
 	if _, _, err := migrate.Translate("x", make([]byte, migrate.MaxScript+1)); err == nil {
-		t.Error("no error for a script that is too large")
+		t.Error("got no error for a script above the limit")
 	}
 }
 

@@ -13,28 +13,28 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Screen is what a page is drawn for.
+// Screen has the properties of the terminal.
 type Screen struct {
 	Width, Height int
 	Color         ui.Color
-	Blocks        bool // it can show more than ASCII
+	Blocks        bool // block characters can be shown
 }
 
-// Lines of a page beside the curves and the legend: the title, a blank line or what is left out, the
-// unit, and two of the axis of time.
+// Sizes of a page. frameLines counts the lines besides curves and legend: title, blank line or note about
+// omitted lines, unit, and two for the time axis.
 const (
 	frameLines = 5
 	leastCurve = 4
-	mostLabel  = 12 // columns of a number at the axis
+	mostLabel  = 12 // width of a number at the axis, columns
 )
 
-// colors of the lines, of the 256 that terminals have.
+// colors has a terminal colour for each line.
 var colors = []asciigraph.AnsiColor{39, 208, 82, 201, 226, 51, 196, 250}
 
-// marks tell the lines apart where there are no colours.
+// marks distinguishes the lines on terminals without colours.
 const marks = "*+xo#@%="
 
-// Page is the plot of the window that ends now.
+// Page returns the plot of the window that ends now.
 func (p *Plot) Page(now time.Time, s Screen) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +59,7 @@ func (p *Plot) Page(now time.Time, s Screen) string {
 	return strings.Join(lines, "\n")
 }
 
-// head says what is plotted, and how old its newest frame is.
+// head returns the title with the frame rate and the age of the newest frame.
 func (p *Plot) head(now time.Time, s Screen) string {
 	text := s.Color.Paint("1", p.title)
 	if p.frames > 0 {
@@ -68,7 +68,7 @@ func (p *Plot) head(now time.Time, s Screen) string {
 	return text
 }
 
-// age is rounded so that it can be read while it changes.
+// age returns d as text, rounded so that it can be read while it changes.
 func age(d time.Duration) string {
 	if d = max(0, d); d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
@@ -76,7 +76,7 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
-// legend has each line's mark, name, newest number, and the lowest and highest in the window.
+// legend returns each line's mark, name, newest number, and lowest and highest number in the window.
 func (p *Plot) legend(now time.Time, s Screen) (lines []string) {
 	width := 0
 	for _, l := range p.lines {
@@ -103,7 +103,7 @@ func (p *Plot) mark(i int, s Screen) string {
 	return strings.Repeat(marks[i:i+1], 2)
 }
 
-// number is at most mostLabel columns wide.
+// number returns x as text of at most mostLabel columns.
 func number(x float64) string {
 	if math.IsNaN(x) {
 		return "-"
@@ -115,8 +115,8 @@ func number(x float64) string {
 	return text
 }
 
-// curves draws the lines in so many lines of text, with both axes. The library is given numbers
-// between 0 and 1, since it counts rows in whole numbers of the plotted ones.
+// curves draws the lines and both axes in height lines of text. It passes numbers between 0 and 1 to the
+// library, which counts rows in whole units of the plotted numbers.
 func (p *Plot) curves(now time.Time, s Screen, height int) []string {
 	low, high := p.bounds(now)
 	label := func(x float64) string {
@@ -127,7 +127,7 @@ func (p *Plot) curves(now time.Time, s Screen, height int) []string {
 	for i := range p.lines {
 		column := p.columns(i, width, now)
 		for c, x := range column {
-			column[c] = min(1, max(0, (x-low)/(high-low))) // NaN stays
+			column[c] = min(1, max(0, (x-low)/(high-low))) // NaN is unchanged
 		}
 		data = append(data, column)
 	}
@@ -152,8 +152,8 @@ func (p *Plot) curves(now time.Time, s Screen, height int) []string {
 	return lines
 }
 
-// ticks is how many ticks the axis of a window has, at most so many, so that the times between them have
-// few digits; at least its two ends.
+// ticks returns the number of ticks on the time axis of a window, from 2 to most, such that the times between
+// them have few digits.
 func ticks(seconds float64, most int) int {
 	for n := most; n > 2; n-- {
 		step := seconds / float64(n-1)
@@ -165,14 +165,14 @@ func ticks(seconds float64, most int) int {
 	return 2
 }
 
-// bounds are the ends of the axis of numbers: those of all lines, and never the same.
+// bounds returns the ends of the number axis for all lines. They are never equal.
 func (p *Plot) bounds(now time.Time) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for i := range p.lines {
 		if l, h, ok := p.span(i, now); ok {
 			low, high = math.Min(low, l), math.Max(high, h)
 		}
-		for _, x := range p.columns(i, 1, now) { // what the window begins with
+		for _, x := range p.columns(i, 1, now) { // the number at the start of the window
 			if !math.IsNaN(x) {
 				low, high = math.Min(low, x), math.Max(high, x)
 			}
@@ -181,7 +181,7 @@ func (p *Plot) bounds(now time.Time) (low, high float64) {
 	switch {
 	case low > high:
 		return 0, 1
-	case math.IsInf(high-low, 0): // more than a number can tell
+	case math.IsInf(high-low, 0): // the difference overflows
 		return -math.MaxFloat64 / 2, math.MaxFloat64 / 2
 	case high-low <= 1e-12*math.Max(math.Abs(low), math.Abs(high)):
 		half := math.Max(1, math.Abs(low)) / 2
@@ -190,7 +190,7 @@ func (p *Plot) bounds(now time.Time) (low, high float64) {
 	return low, high
 }
 
-// axisNumber has as many digits as tell the lines of the axis apart.
+// axisNumber returns x with enough digits to distinguish the labels of the axis.
 func axisNumber(x, span float64) string {
 	digits := int(math.Ceil(2 - math.Log10(span)))
 	if text := strconv.FormatFloat(x, 'f', max(0, digits), 64); digits < 10 && len(text) <= mostLabel {
@@ -202,7 +202,7 @@ func axisNumber(x, span float64) string {
 	return strconv.FormatFloat(x, 'g', 5, 64)
 }
 
-// unit is that of all lines; "" when they have several.
+// unit returns the unit of all lines, or "" if they have several.
 func (p *Plot) unit() string {
 	for _, l := range p.lines {
 		if l.unit != p.lines[0].unit {

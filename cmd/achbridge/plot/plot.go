@@ -4,7 +4,7 @@
 //	p.Add(time.Now(), []values.Number{{Path: "gyro.z", Unit: "rad/s", X: 0.5}})
 //	fmt.Println(p.Page(time.Now(), plot.Screen{Width: 80, Height: 24}))
 //
-// plot.go keeps the numbers, page.go draws them, watch.go repeats that on a terminal.
+// plot.go stores the numbers, page.go draws them, and watch.go repaints the page on a terminal.
 package plot
 
 import (
@@ -18,7 +18,7 @@ import (
 	"achbridge/cmd/achbridge/values"
 )
 
-// Plot keeps numbers of the newest frames, for the time of one window. Safe for concurrent use.
+// Plot stores the numbers of the frames in one window. It is safe for concurrent use.
 type Plot struct {
 	mu     sync.Mutex
 	title  string
@@ -28,30 +28,30 @@ type Plot struct {
 	frames uint64
 	newest time.Time
 	unfit  uint64
-	why    error // the newest frame that did not fit
+	why    error // why the newest frame does not match its layout
 }
 
 // line is one number over time.
 type line struct{ path, unit string }
 
-// slot is what came in a short part of the window: the newest numbers, and the lowest and highest.
+// slot has the newest, lowest and highest numbers of a short part of the window.
 type slot struct {
 	at        time.Time
 	frames    uint64
-	last      [maxLines]float64 // by line; NaN: none
+	last      [maxLines]float64 // by line; NaN means no number
 	low, high [maxLines]float64
 }
 
 const (
 	maxLines = 8
-	slots    = 1024 // of a window
+	slots    = 1024 // number of slots in a window
 )
 
-// New is an empty plot.
+// New returns an empty plot.
 func New(title string, window time.Duration) *Plot { return &Plot{title: title, window: window} }
 
-// Add takes the numbers of a frame that came at a time. The first frame with any says which lines
-// there are; a later one may lack some. The error says that they are too many.
+// Add adds the numbers of a frame that arrived at a time. The first frame with numbers determines the lines;
+// a later one may lack some. Add returns an error if there are more numbers than lines fit.
 func (p *Plot) Add(at time.Time, numbers []values.Number) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,27 +74,27 @@ func (p *Plot) Add(at time.Time, numbers []values.Number) error {
 			continue
 		}
 		x := numbers[k].X
-		p.lines[i].unit = numbers[k].Unit // of a later layout it may be another
+		p.lines[i].unit = numbers[k].Unit // a changed layout may have another unit
 		s.last[i], s.low[i], s.high[i] = x, math.Min(s.low[i], x), math.Max(s.high[i], x)
 	}
 	return nil
 }
 
-// Unfit counts a frame that does not fit its layout.
+// Unfit counts a frame that does not match its layout.
 func (p *Plot) Unfit(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.unfit, p.why = p.unfit+1, why
 }
 
-// Began reports whether a frame came, fitting or not.
+// Began reports whether any frame arrived.
 func (p *Plot) Began() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.frames+p.unfit > 0
 }
 
-// slot is the one of a time, which is not before that of the newest.
+// slot returns the slot of a time, which must not be before that of the newest slot.
 func (p *Plot) slot(at time.Time) *slot {
 	length := max(1, p.window/slots)
 	if n := len(p.slots); n > 0 && at.Sub(p.slots[n-1].at) < length {
@@ -102,7 +102,7 @@ func (p *Plot) slot(at time.Time) *slot {
 	}
 	old := 0
 	for old+1 < len(p.slots) && at.Sub(p.slots[old+1].at) > p.window {
-		old++ // the newest before the window is what the window begins with
+		old++ // the window begins with the newest slot before it
 	}
 	p.slots = slices.Delete(p.slots, 0, old)
 	s := slot{at: at}
@@ -113,7 +113,7 @@ func (p *Plot) slot(at time.Time) *slot {
 	return &p.slots[len(p.slots)-1]
 }
 
-// span are the lowest and the highest number of a line in the window that ends now; false: none.
+// span returns the lowest and highest number of a line in the window that ends now, or false if there are none.
 func (p *Plot) span(i int, now time.Time) (low, high float64, ok bool) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, s := range p.slots {
@@ -124,8 +124,8 @@ func (p *Plot) span(i int, now time.Time) (low, high float64, ok bool) {
 	return low, high, low <= high
 }
 
-// columns are the numbers of a line by columns of the window that ends now: the newest in each, or
-// what it was before, up to the newest frame. NaN: none.
+// columns returns the newest number of a line in each column of the window that ends now. A column without
+// frames repeats the number before it, up to the newest frame. NaN means no number.
 func (p *Plot) columns(i, width int, now time.Time) []float64 {
 	list, next, held := make([]float64, width), 0, math.NaN()
 	for c := range list {
@@ -142,7 +142,7 @@ func (p *Plot) columns(i, width int, now time.Time) []float64 {
 	return list
 }
 
-// rate is how many frames came in a second of the window.
+// rate returns the frame rate in the window, in Hz.
 func (p *Plot) rate() float64 {
 	first := slices.IndexFunc(p.slots, func(s slot) bool { return p.newest.Sub(s.at) <= p.window })
 	if first < 0 {

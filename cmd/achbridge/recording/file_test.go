@@ -26,7 +26,8 @@ func message(n uint64, at time.Time) mcap.Message {
 	return mcap.Message{Sequence: uint32(n), LogTime: t, PublishTime: t, Data: binary.LittleEndian.AppendUint64(nil, n)}
 }
 
-// written is a file of that many frames of imu, each second one in a chunk of its own.
+// written writes a file with that many frames of imu, two in each chunk. It returns the path, and the size of the file
+// after each chunk.
 func written(t testing.TB, frames int) (path string, chunks []int64) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "run.mcap")
@@ -70,7 +71,7 @@ func summary(t testing.TB, path string) Summary {
 	return s
 }
 
-// library opens a file with the reader that the mcap tools use.
+// library opens a file with the MCAP library, which the mcap tools use.
 func library(t testing.TB, path string) *mcap.Reader {
 	t.Helper()
 	file, err := os.Open(path)
@@ -86,8 +87,8 @@ func library(t testing.TB, path string) *mcap.Reader {
 	return r
 }
 
-// A file may be cut at any byte: what is in whole chunks is read, and nothing else.
-func TestFileCutShortIsReadUpToItsLastChunk(t *testing.T) {
+// A file may be truncated at any byte. Only the frames of complete chunks are read.
+func TestTruncatedFileIsReadUpToLastChunk(t *testing.T) {
 	path, _ := written(t, 8)
 	text := contents(t, path)
 	cut := filepath.Join(t.TempDir(), "cut.mcap")
@@ -99,23 +100,23 @@ func TestFileCutShortIsReadUpToItsLastChunk(t *testing.T) {
 		list, whole := all(t, cut)
 		got := numbers(list, "imu")
 		if !slices.Equal(got, upTo(1, uint64(len(got)))) || len(got)%2 != 0 || len(got) < most {
-			t.Fatalf("cut after %d bytes: got frames %v, %d before", size, got, most)
+			t.Fatalf("truncated after %d bytes: got frames %v, want at least the %d of a shorter file", size, got, most)
 		}
 		if whole && size < len(text)-200 && len(got) < 8 {
-			t.Fatalf("cut after %d of %d bytes: nobody notices", size, len(text))
+			t.Fatalf("truncated after %d of %d bytes: got a complete file", size, len(text))
 		}
 		most = len(got)
 	}
 	if most != 8 {
-		t.Errorf("at most %d frames were read", most)
+		t.Errorf("got at most %d frames, want all", most)
 	}
 }
 
-// After a loss of power a file may have its size with zeros in place of its last bytes.
-func TestZerosAtTheEndAreReadLikeACut(t *testing.T) {
+// After a power loss, a file may have its full size but zeros instead of its last bytes.
+func TestZerosAtEndAreTreatedAsTruncation(t *testing.T) {
 	path, chunks := written(t, 8)
 	text := contents(t, path)
-	const footer = 36 // bytes of the last record and the magic: a file that lacks only them has all messages
+	const footer = 36 // size of the last record and the magic, bytes. A file without them still has all messages.
 	cut, zeros := filepath.Join(t.TempDir(), "cut.mcap"), filepath.Join(t.TempDir(), "zeros.mcap")
 	for size := len(mcap.Magic); size < len(text); size += need.LongOr(1, 11) {
 		for name, rest := range map[string]int{cut: 0, zeros: len(text) - size, zeros + "2": 200_000} {
@@ -140,7 +141,7 @@ func TestZerosAtTheEndAreReadLikeACut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Summarize(cut); err == nil || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("damaged amid, and zeros at the end: got %v, want an error", err)
+		t.Errorf("damaged in the middle, zeros at the end: got %v, want an error about damage", err)
 	}
 }
 
@@ -161,19 +162,19 @@ func TestDamagedAndForeignFilesAreRefused(t *testing.T) {
 		}
 		_, err := Summarize(other)
 		if err == nil || errors.Is(err, ErrFormat) != c.format {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got %v, want an error, ErrFormat: %v", name, err, c.format)
 		}
 	}
 	if _, err := Summarize(filepath.Join(path, "..", "none.mcap")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no file: got %v", err)
+		t.Errorf("no file: got %v, want an error about the missing file", err)
 	}
 	if _, err := Summarize(filepath.Dir(path)); err == nil {
-		t.Error("a directory was read")
+		t.Error("directory: got no error, want one")
 	}
 }
 
-// A length that was damaged costs no memory.
-func TestSmallFileThatClaimsALargeRecordTakesLittleMemory(t *testing.T) {
+// A damaged length must not cause an allocation of that size.
+func TestDeclaredRecordSizeDoesNotAllocate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.mcap")
 	text := append(slices.Clone(mcap.Magic), byte(mcap.OpMessage))
 	if err := os.WriteFile(path, binary.LittleEndian.AppendUint64(text, 1<<30), 0o600); err != nil {
@@ -184,12 +185,12 @@ func TestSmallFileThatClaimsALargeRecordTakesLittleMemory(t *testing.T) {
 	s, err := Summarize(path)
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; err != nil || s.Complete || n > 256<<20 {
-		t.Errorf("took %d MiB, whole: %v: %v", n>>20, s.Complete, err)
+		t.Errorf("got %d MiB allocated, complete %v, %v", n>>20, s.Complete, err)
 	}
 }
 
-// The reader of the library, which the mcap tools use, takes the index.
-func TestFileIsReadByItsIndex(t *testing.T) {
+// The MCAP library, which the mcap tools use, finds messages by the index.
+func TestIndexIsReadByMCAPLibrary(t *testing.T) {
 	path, _ := written(t, 21)
 	r := library(t, path)
 	info, err := r.Info()
@@ -197,7 +198,7 @@ func TestFileIsReadByItsIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := info.Statistics; s.MessageCount != 21 || s.ChunkCount != 11 || s.ChannelCount != 1 || s.MessageStartTime != 1000e9 || s.MessageEndTime != 1000e9+20e6 || s.ChannelMessageCounts[1] != 21 {
-		t.Errorf("got statistics %+v", s)
+		t.Errorf("got statistics %+v, want 21 messages of one channel", s)
 	}
 	it, err := r.Messages(mcap.UsingIndex(true), mcap.InOrder(mcap.ReverseLogTimeOrder), mcap.WithTopics([]string{"imu"}))
 	if err != nil {
@@ -213,13 +214,13 @@ func TestFileIsReadByItsIndex(t *testing.T) {
 		}
 	}
 	if _, _, _, err := it.NextInto(nil); !errors.Is(err, io.EOF) {
-		t.Errorf("behind the first: %v", err)
+		t.Errorf("after the last frame: got %v, want the end of the file", err)
 	}
 }
 
-// What mcap doctor checks: the checksums of both sections, and that each index leads to
-// what it says.
-func TestFileHasItsChecksums(t *testing.T) {
+// This test checks the same as mcap doctor: the checksums of both sections, and that each
+// index entry leads to its record.
+func TestFileChecksumsAndIndexes(t *testing.T) {
 	path, _ := written(t, 21)
 	text := contents(t, path)
 	const footer = 9 + 20
@@ -238,8 +239,8 @@ func TestFileHasItsChecksums(t *testing.T) {
 	checkIndexes(t, path, text)
 }
 
-// checkIndexes follows every index of the file: to the chunks, from there to what is told
-// of each channel's messages, from there to the messages.
+// checkIndexes follows every index of the file: to the chunks, from each chunk to its message
+// indexes, and from those to the messages.
 func checkIndexes(t *testing.T, path string, text []byte) {
 	t.Helper()
 	r := library(t, path)
@@ -249,7 +250,7 @@ func checkIndexes(t *testing.T, path string, text []byte) {
 	}
 	for _, m := range info.MetadataIndexes {
 		if mcap.OpCode(text[m.Offset]) != mcap.OpMetadata {
-			t.Errorf("there is no metadata where the index says")
+			t.Errorf("metadata index leads to %d, where there is no metadata", m.Offset)
 		}
 	}
 	unpack, err := zstd.NewReader(nil)
@@ -270,7 +271,7 @@ func checkIndexes(t *testing.T, path string, text []byte) {
 		}
 		records, err := unpack.DecodeAll(chunk.Records, nil)
 		if err != nil || uint64(len(records)) != chunk.UncompressedSize || crc32.ChecksumIEEE(records) != chunk.UncompressedCRC {
-			t.Fatalf("the chunk at %d does not unpack: %v", c.ChunkStartOffset, err)
+			t.Fatalf("cannot decompress the chunk at %d: %v", c.ChunkStartOffset, err)
 		}
 		for id, at := range c.MessageIndexOffsets {
 			op, body := record(text, at)
@@ -289,12 +290,11 @@ func checkIndexes(t *testing.T, path string, text []byte) {
 		}
 	}
 	if uint64(messages) != info.Statistics.MessageCount {
-		t.Errorf("the indexes lead to %d messages, there are %d", messages, info.Statistics.MessageCount)
+		t.Errorf("the indexes lead to %d messages, want %d", messages, info.Statistics.MessageCount)
 	}
 }
 
-// The disk is a tmpfs of a MiB.
-func TestFullDiskEndsTheRecordingWithAFileThatIsWhole(t *testing.T) {
+func TestFullDiskEndsRecordingWithCompleteFile(t *testing.T) {
 	dir, path := fullDisk(t), ""
 	path = filepath.Join(dir, "run.mcap")
 	w, err := newWriter(path, map[string]string{"host": "host"})
@@ -322,19 +322,19 @@ func TestFullDiskEndsTheRecordingWithAFileThatIsWhole(t *testing.T) {
 		}
 	}
 	if !errors.Is(err, unix.ENOSPC) {
-		t.Fatalf("got %v after %d frames, want that the disk is full", err, n)
+		t.Fatalf("got %v after %d frames, want %v", err, n, unix.ENOSPC)
 	}
 	w.file.Close()
 	list, whole := all(t, path)
 	if got := numbers(list, "noise"); whole || !slices.Equal(got, upTo(1, n-1)) || n < 3 {
-		t.Errorf("got %v frames of %d, whole: %v", len(got), n-1, whole)
+		t.Errorf("got %v frames, complete %v, want %d frames and an incomplete file", len(got), whole, n-1)
 	}
 	if st, err := os.Stat(path); err != nil || st.Size() != w.whole {
-		t.Errorf("the file has %d bytes, %d are whole", st.Size(), w.whole)
+		t.Errorf("got a file of %d bytes, want only its complete chunks, %d bytes", st.Size(), w.whole)
 	}
 }
 
-// fullDisk is a file system of a MiB.
+// fullDisk mounts a file system of 1 MiB, which fills up soon, and returns its directory.
 func fullDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 )
 
-// foreign is the path of a file that something else has written.
+// foreign writes a file with the MCAP library, as another program would, and returns its path.
 func foreign(t *testing.T, write func(w *mcap.Writer) error) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "foreign.mcap")
@@ -32,14 +32,13 @@ func foreign(t *testing.T, write func(w *mcap.Writer) error) string {
 	return path
 }
 
-// A file may say this much of its channels in these tests, which try it with a few larger
-// pieces: 64 MiB would take seconds.
+// The tests use a lower limit than the program, whose 64 MiB would take seconds to reach.
 const (
-	mostInTests = 1 << 20
-	piece       = mostInTests / 64
+	mostInTests = 1 << 20          // limit of the memory for descriptions of channels, bytes
+	piece       = mostInTests / 64 // size of one description, bytes
 )
 
-// summarized is Summarize with that limit.
+// summarized is like Summarize, but with the limit mostInTests.
 func summarized(t *testing.T, path string) error {
 	t.Helper()
 	r, err := Open(path)
@@ -52,8 +51,8 @@ func summarized(t *testing.T, path string) error {
 	return err
 }
 
-// Small files can say much: zeros pack well.
-func TestAForeignFileTakesLittleMemory(t *testing.T) {
+// A small file can contain large descriptions, because zeros compress well.
+func TestForeignFileMemoryIsLimited(t *testing.T) {
 	zeros := make([]byte, piece)
 	text := string(zeros)
 	for what, write := range map[string]func(w *mcap.Writer, i int) error{
@@ -82,13 +81,12 @@ func TestAForeignFileTakesLittleMemory(t *testing.T) {
 			return err
 		})
 		if err := summarized(t, path); err == nil || !strings.Contains(err.Error(), "too much") {
-			t.Errorf("%s: got %v, want an error", what, err)
+			t.Errorf("%s: got %v, want an error with too much", what, err)
 		}
 	}
 }
 
-// What a recording repeats is kept once.
-func TestRepeatedSchemasAreKeptOnce(t *testing.T) {
+func TestRepeatedSchemasAreStoredOnce(t *testing.T) {
 	path := foreign(t, func(w *mcap.Writer) (err error) {
 		for range 140 {
 			err = errors.Join(err, w.WriteSchema(&mcap.Schema{ID: 1, Name: "x", Encoding: schemaEncoding, Data: make([]byte, piece/2)}))
@@ -100,7 +98,7 @@ func TestRepeatedSchemasAreKeptOnce(t *testing.T) {
 	}
 }
 
-func TestErrorsOfAForeignFileAreNoEscapeSequences(t *testing.T) {
+func TestForeignFileErrorsHaveNoEscapeSequences(t *testing.T) {
 	chunk := mcap.Chunk{Compression: "\x1b[2J", UncompressedSize: 1, Records: []byte{1}}
 	var text bytes.Buffer
 	w, err := mcap.NewWriter(&text, &mcap.WriterOptions{})
@@ -116,6 +114,6 @@ func TestErrorsOfAForeignFileAreNoEscapeSequences(t *testing.T) {
 	}
 	defer r.Close()
 	if _, err = r.Next(); err == nil || err == io.EOF || !plain(err.Error()) {
-		t.Errorf("got %q, want an error in plain text", err)
+		t.Errorf("got %q, want an error without control characters", err)
 	}
 }

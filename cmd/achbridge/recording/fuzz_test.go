@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// FuzzReader reads whatever calls itself a recording: it ends, with records or an error
-// that names the file. It reads from memory, and no claim makes it take more than a MiB:
-// that a large one costs nothing else, other tests say.
+// FuzzReader tests that reading any bytes ends, with records or with an error that names the file.
+// The fuzzer reads from memory, with a limit of 1 MiB. Other tests check the memory for larger
+// sizes.
 func FuzzReader(f *testing.F) {
 	path, _ := written(f, 4)
 	text, err := os.ReadFile(path)

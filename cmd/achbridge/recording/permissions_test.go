@@ -6,9 +6,9 @@ import (
 	"achbridge/localach"
 )
 
-// A channel whose file bears other permissions is the same one, though it may be impossible to open: it is read on, and
-// no frame twice.
-func TestOtherPermissionsDoNotEndARecording(t *testing.T) {
+// A channel remains the same when the permissions of its file change, even if the file can no longer be opened. Recording
+// continues, and no frame is recorded twice.
+func TestPermissionChangeDoesNotEndRecording(t *testing.T) {
 	dir := testDir(t)
 	create(t, dir, "imu", 16, 64).put(1)
 	s, err := openStream(dir, "imu", "krang")
@@ -19,6 +19,6 @@ func TestOtherPermissionsDoNotEndARecording(t *testing.T) {
 	r := &recorder{streams: map[string]*stream{"imu": s}}
 	r.changed(localach.Event{Name: "imu", Kind: localach.Replaced})
 	if r.streams["imu"] != s {
-		t.Error("the channel was forgotten")
+		t.Error("the recorder has closed the channel, want it to continue")
 	}
 }

@@ -19,11 +19,11 @@ import (
 	"achbridge/localach"
 )
 
-// line is a frame of a file that is made for a test.
+// line is a frame of a test file.
 type line struct {
 	channel           string
 	number            uint64
-	read, captured    time.Duration // since its beginning
+	read, captured    time.Duration // since the beginning of the recording
 	frames, size, len int
 }
 
@@ -51,7 +51,8 @@ func fileOf(t *testing.T, lines ...line) string {
 
 const milli = time.Millisecond
 
-// twoChannels are frames of this host, and of a mirror that came 30, 200 and 10 ms late.
+// twoChannels writes a file with frames of this host and of a mirror, whose frames were read 30, 200 and 10 ms after their
+// capture.
 func twoChannels(t *testing.T) string {
 	return fileOf(t,
 		line{channel: "imu", number: 1, read: 0, captured: 0},
@@ -64,7 +65,7 @@ func twoChannels(t *testing.T) string {
 	)
 }
 
-// seen plays in virtual time, and tells when each frame could be read: "imu 2 100ms".
+// seen plays in virtual time, and returns the time at which each frame could be read, as in "imu 2 100ms".
 func seen(t *testing.T, p Play) []string {
 	t.Helper()
 	var list []string
@@ -106,30 +107,30 @@ func seen(t *testing.T, p Play) []string {
 	return list
 }
 
-func TestFramesArePutWhenTheyWereCaptured(t *testing.T) {
+func TestPlayPutsFramesAtCaptureTimes(t *testing.T) {
 	want := []string{"imu 1 0s", "krang.imu 1 10ms", "krang.imu 2 50ms", "imu 2 100ms", "imu 3 200ms", "krang.imu 3 250ms", "imu 4 400ms"}
 	if got := seen(t, Play{File: twoChannels(t), Rate: 1}); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestFramesArePutAsLateAsTheyWereRecorded(t *testing.T) {
+func TestPlayAsRecordedPutsFramesAtReadTimes(t *testing.T) {
 	want := []string{"imu 1 0s", "krang.imu 1 40ms", "imu 2 100ms", "imu 3 200ms", "krang.imu 2 250ms", "krang.imu 3 260ms", "imu 4 400ms"}
 	if got := seen(t, Play{File: twoChannels(t), Rate: 1, AsRecorded: true}); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestRateShortensTheTimes(t *testing.T) {
+func TestPlayRateScalesTimes(t *testing.T) {
 	want := []string{"imu 1 0s", "krang.imu 1 5ms", "krang.imu 2 25ms", "imu 2 50ms", "imu 3 100ms", "krang.imu 3 125ms", "imu 4 200ms"}
 	if got := seen(t, Play{File: twoChannels(t), Rate: 2}); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// A frame that lay in its ring for an hour when the recording began does not make the
-// player wait for an hour, and frames of a channel stay in their order.
-func TestFrameFromLongBeforeIsPutAtOnce(t *testing.T) {
+// A frame that had been in its ring for an hour when the recording began does not make the
+// player wait for an hour. Frames of a channel keep their order.
+func TestFrameOlderThanRecordingIsPutAtOnce(t *testing.T) {
 	path := fileOf(t,
 		line{channel: "krang.imu", number: 1, read: time.Hour, captured: 0},
 		line{channel: "imu", number: 1, read: time.Hour + 10*milli, captured: time.Hour + 10*milli},
@@ -142,19 +143,19 @@ func TestFrameFromLongBeforeIsPutAtOnce(t *testing.T) {
 	}
 }
 
-// That a frame was old when it was recorded is not for this host to answer.
-func TestFrameFromLongBeforeIsNotPutLate(t *testing.T) {
+// The age that a frame had when it was recorded does not count as lateness of the player.
+func TestFrameOlderThanRecordingIsNotLate(t *testing.T) {
 	path := fileOf(t,
 		line{channel: "map", number: 1, read: time.Hour, captured: 0},
 		line{channel: "imu", number: 1, read: time.Hour + 10*milli, captured: time.Hour + 10*milli},
 	)
 	if played, err := (Play{Dir: testDir(t), File: path, Rate: 1}).Run(t.Context()); err != nil || played.Late > time.Minute {
-		t.Errorf("got %+v, %v", played, err)
+		t.Errorf("got %+v, %v, want no late frame", played, err)
 	}
 }
 
-// Whoever makes a channel anew gets no frame of the old one, and is told.
-func TestPlayingEndsWithItsChannel(t *testing.T) {
+// The player must not put frames into a new channel with the name of the removed one. It returns an error.
+func TestPlayEndsWhenChannelIsRemoved(t *testing.T) {
 	path := fileOf(t, line{channel: "imu", number: 1}, line{channel: "imu", number: 2, read: 2000 * milli, captured: 2000 * milli})
 	synctest.Test(t, func(t *testing.T) {
 		dir := testDir(t)
@@ -165,7 +166,7 @@ func TestPlayingEndsWithItsChannel(t *testing.T) {
 	})
 }
 
-func TestChannelsAreMadeAsTheyWereRecorded(t *testing.T) {
+func TestPlayCreatesChannelsWithRecordedGeometry(t *testing.T) {
 	dir := testDir(t)
 	path := fileOf(t, line{channel: "cam", number: 1, frames: 4, size: 10_000}, line{channel: "imu", number: 1})
 	played, err := Play{Dir: dir, File: path, Rate: 1, Patterns: []string{"c*"}, Remap: map[string]string{"cam": "eye"}}.Run(t.Context())
@@ -181,7 +182,7 @@ func TestChannelsAreMadeAsTheyWereRecorded(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBePlayedIsNamed(t *testing.T) {
+func TestPlayErrorNamesTheProblem(t *testing.T) {
 	dir := testDir(t)
 	create(t, dir, "small", 16, 32)
 	feedMirror(t, dir, "krang.imu")
@@ -206,7 +207,7 @@ func TestWhatCannotBePlayedIsNamed(t *testing.T) {
 	}
 }
 
-func TestFileCutShortIsPlayedAsFarAsItGoes(t *testing.T) {
+func TestTruncatedFileIsPlayedUpToLastChunk(t *testing.T) {
 	path, chunks := written(t, 20)
 	if err := os.Truncate(path, chunks[3]+10); err != nil {
 		t.Fatal(err)

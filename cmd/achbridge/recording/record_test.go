@@ -32,7 +32,7 @@ func testDir(t *testing.T) localach.Dir {
 	return localach.Dir(dir)
 }
 
-// source is a channel that is written.
+// source is a channel into which a test puts frames.
 type source struct {
 	t  *testing.T
 	ch *localach.Channel
@@ -50,7 +50,7 @@ func create(t *testing.T, dir localach.Dir, name string, frames, size int) *sour
 	return s
 }
 
-// put puts a frame that holds its number.
+// put puts a frame that contains n.
 func (s *source) put(n uint64) {
 	s.t.Helper()
 	if _, err := s.w.Put(binary.LittleEndian.AppendUint64(make([]byte, 0, 16), n)); err != nil {
@@ -58,7 +58,7 @@ func (s *source) put(n uint64) {
 	}
 }
 
-// recording records until the returned function is called.
+// record records until the returned function is called.
 func record(t *testing.T, cfg Config) (end func() (Report, error)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -80,7 +80,7 @@ func record(t *testing.T, cfg Config) (end func() (Report, error)) {
 	return end
 }
 
-// all reads a file; whole says that it was ended properly.
+// all reads a file. whole means that the file is complete.
 func all(t *testing.T, path string) (list []Record, whole bool) {
 	t.Helper()
 	r, err := Open(path)
@@ -101,7 +101,7 @@ func all(t *testing.T, path string) (list []Record, whole bool) {
 	}
 }
 
-// numbers are those of a channel's frames.
+// numbers returns the numbers of a channel's frames.
 func numbers(list []Record, channel string) (numbers []uint64) {
 	for _, m := range list {
 		if m.Drop == nil && m.Name == channel {
@@ -118,12 +118,12 @@ func upTo(from, to uint64) (list []uint64) {
 	return list
 }
 
-// there waits until the file has so many frames of a channel, in whole chunks.
+// there waits until the file has that many frames of a channel in complete chunks.
 func there(t *testing.T, path, channel string, frames int) {
 	t.Helper()
 	await.True(t, fmt.Sprintf("%d frames of %s in the file", frames, channel), func() bool {
 		if r, err := Open(path); err != nil {
-			return false // it is being made
+			return false // the file does not exist yet
 		} else {
 			r.Close()
 		}
@@ -139,11 +139,11 @@ func TestEveryFrameIsRecordedOnce(t *testing.T) {
 		imu.put(n + 1)
 	}
 	end := record(t, Config{Dir: dir, Files: Files{Path: path}})
-	there(t, path, "imu", 1) // the newest of those before
+	there(t, path, "imu", 1) // the newest of the frames before the recording
 	for n := range uint64(1000) {
 		imu.put(n + 6)
 	}
-	later := create(t, dir, "later", 16, 64) // all of one that appears later
+	later := create(t, dir, "later", 16, 64) // all frames of a new channel are recorded
 	for n := range uint64(10) {
 		later.put(n + 1)
 	}
@@ -156,7 +156,7 @@ func TestEveryFrameIsRecordedOnce(t *testing.T) {
 	}
 	list, whole := all(t, path)
 	if !whole {
-		t.Error("the file has no end")
+		t.Error("got an incomplete file")
 	}
 	if got := numbers(list, "imu"); !slices.Equal(got, upTo(5, 1006)) {
 		t.Errorf("got %d frames of imu: %v", len(got), got)
@@ -169,17 +169,17 @@ func TestEveryFrameIsRecordedOnce(t *testing.T) {
 		t.Errorf("got %+v, want %+v", *last.Topic, want)
 	}
 	if last.Seq != 1006 || last.Log.Before(before) || last.Log.After(time.Now()) || !last.Publish.Equal(last.Log) {
-		t.Errorf("got frame %d read at %v, captured at %v; it was put after %v", last.Seq, last.Log, last.Publish, before)
+		t.Errorf("got frame %d read at %v, captured at %v, want both after %v", last.Seq, last.Log, last.Publish, before)
 	}
 	if report.Frames != 1012 || report.Missed != 0 || report.Channels != 2 || len(report.Files) != 1 {
 		t.Errorf("got %+v", report)
 	}
 	if st, err := os.Stat(path); err != nil || st.Size() != report.Files[0].Bytes {
-		t.Errorf("the file has %v bytes, the report says %d", st.Size(), report.Files[0].Bytes)
+		t.Errorf("size in the report: got %d, want %v", report.Files[0].Bytes, st.Size())
 	}
 }
 
-func TestPatternsChooseAndWhatTheDaemonKeepsForItselfIsLeftOut(t *testing.T) {
+func TestRecordSelectsChannelsByPattern(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	names := []string{"imu", "joints", "krang.imu", "krang.imu.meta"}
 	for _, name := range names {
@@ -191,7 +191,7 @@ func TestPatternsChooseAndWhatTheDaemonKeepsForItselfIsLeftOut(t *testing.T) {
 	if err := peek.ch.SetTag(localach.Tag{Node: [16]byte{1}, Channel: 1}, 0); err != nil {
 		t.Fatal(err)
 	}
-	create(t, dir, "peek-a-boo", 16, 64).put(1) // some robot's
+	create(t, dir, "peek-a-boo", 16, 64).put(1) // no temporary mirror, but a robot's channel
 	for _, c := range []struct {
 		patterns, want []string
 	}{
@@ -217,7 +217,7 @@ func TestPatternsChooseAndWhatTheDaemonKeepsForItselfIsLeftOut(t *testing.T) {
 	}
 }
 
-// fed is a mirror with a companion, as the daemon writes them.
+// fed is a mirror with its metadata channel, as the daemon writes them.
 type fed struct {
 	frames, meta *source
 }
@@ -237,7 +237,7 @@ func feedMirror(t *testing.T, dir localach.Dir, name string) fed {
 	return f
 }
 
-// put puts frame n, which was captured that long ago.
+// put puts frame n, whose capture was age ago.
 func (f fed) put(n uint64, age time.Duration) {
 	f.frames.t.Helper()
 	f.frames.put(n)
@@ -254,7 +254,7 @@ func (f fed) put(n uint64, age time.Duration) {
 	}
 }
 
-func TestFramesOfAMirrorHaveTheTimeOfTheirCapture(t *testing.T) {
+func TestMirrorFramesAreRecordedWithCaptureTime(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	m := feedMirror(t, dir, "krang.imu")
 	end := record(t, Config{Dir: dir, Files: Files{Path: path}})
@@ -270,11 +270,11 @@ func TestFramesOfAMirrorHaveTheTimeOfTheirCapture(t *testing.T) {
 	}
 	list, _ := all(t, path)
 	if first := list[0]; !first.Publish.Equal(first.Log) || first.Topic.Times != "origin" {
-		t.Errorf("a frame of unknown age: captured at %v, read at %v, times %q", first.Publish, first.Log, first.Topic.Times)
+		t.Errorf("frame of unknown age: got captured at %v, read at %v, times %q", first.Publish, first.Log, first.Topic.Times)
 	}
 	for i, want := range wants {
 		if off := list[i+1].Publish.Sub(want); off.Abs() > time.Minute {
-			t.Errorf("frame %d was captured at %v by the file, %v after it was", i+2, list[i+1].Publish, off)
+			t.Errorf("frame %d: got capture time %v, %v too late", i+2, list[i+1].Publish, off)
 		}
 	}
 	s := summary(t, path)
@@ -283,7 +283,7 @@ func TestFramesOfAMirrorHaveTheTimeOfTheirCapture(t *testing.T) {
 	}
 }
 
-func TestWhatTheRecorderMissesIsCountedAndInTheFile(t *testing.T) {
+func TestMissedFramesAreCountedInFileAndReport(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	imu := create(t, dir, "imu", 8, 64)
 	imu.put(1)
@@ -306,11 +306,11 @@ func TestWhatTheRecorderMissesIsCountedAndInTheFile(t *testing.T) {
 	}
 	got := uint64(len(numbers(list, "imu")))
 	if missed == 0 || missed != total || missed != report.Missed || got+missed != 20_001 || got != report.Frames {
-		t.Errorf("of 20001 frames %d are in the file; it says that %d (in all %d) were missed, the report %+v", got, missed, total, report)
+		t.Errorf("got %d frames, %d missed (total %d) in the file, report %+v, want 20001 frames in all", got, missed, total, report)
 	}
 }
 
-func TestDropsOfTheLedgerAreInTheFile(t *testing.T) {
+func TestFrameCountersAreRecorded(t *testing.T) {
 	t.Parallel() // it waits for seconds
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	create(t, dir, "krang.imu", 16, 64).put(1)
@@ -319,12 +319,12 @@ func TestDropsOfTheLedgerAreInTheFile(t *testing.T) {
 		looks++
 		m := status.Mirror{Host: "krang", Channel: "imu", Name: "krang.imu"}
 		m.Superseded, m.Lost = 100+min(looks, 3), 7
-		if looks > 4 { // the daemon was started again
+		if looks > 4 { // the daemon has restarted
 			m.Superseded, m.Lost = 3, 0
 		}
 		m.Delivered = m.Superseded
 		m.Offered = 2*m.Superseded + m.Lost
-		if looks == 3 { // a frame that was counted twice for a moment
+		if looks == 3 { // for a moment, one frame is counted twice
 			m.Offered--
 		}
 		return []status.Mirror{m, {Name: "other", Accounts: ledger.Accounts{Lost: looks}}}, nil
@@ -345,7 +345,7 @@ func TestDropsOfTheLedgerAreInTheFile(t *testing.T) {
 	}
 }
 
-func TestFilesEndBeforeTheyAreTooLarge(t *testing.T) {
+func TestRecordingSplitsFilesBySize(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	const limit = 256 << 10
 	cam := create(t, dir, "cam", 64, 8<<10)
@@ -366,7 +366,7 @@ func TestFilesEndBeforeTheyAreTooLarge(t *testing.T) {
 		if _, err := cam.w.Put(noise); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Millisecond) // else the recorder misses most
+		time.Sleep(time.Millisecond) // without a pause, the recorder would miss most frames
 	}
 	report, err := end()
 	if err != nil {
@@ -375,23 +375,23 @@ func TestFilesEndBeforeTheyAreTooLarge(t *testing.T) {
 	var got []uint64
 	for i, f := range report.Files {
 		if f.Bytes > limit || filepath.Base(f.Path) != fmt.Sprintf("run-%04d.mcap", i+1) {
-			t.Errorf("file %d is %+v, want at most %d bytes", i, f, limit)
+			t.Errorf("file %d: got %+v, want at most %d bytes", i, f, limit)
 		}
 		if i < len(report.Files)-1 && f.Bytes < limit*3/4 {
-			t.Errorf("file %d ended with %d bytes", i, f.Bytes)
+			t.Errorf("file %d: got only %d bytes", i, f.Bytes)
 		}
 		list, whole := all(t, f.Path)
 		if !whole {
-			t.Errorf("%s has no end", f.Path)
+			t.Errorf("%s is incomplete", f.Path)
 		}
 		got = append(got, numbers(list, "cam")...)
 	}
 	if report.Missed == 0 && !slices.Equal(got, upTo(1, 100)) || len(report.Files) < 4 {
-		t.Errorf("got frames %v in %d files; missed %d", got, len(report.Files), report.Missed)
+		t.Errorf("got frames %v in %d files, missed %d", got, len(report.Files), report.Missed)
 	}
 }
 
-func TestFilesEndAfterTheirTime(t *testing.T) {
+func TestRecordingSplitsFilesByDuration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.mcap")
 	now := time.Now()
 	f := files{Files: Files{Path: path, MaxTime: 10 * time.Second, Facts: map[string]string{}}, now: func() time.Time { return now }}
@@ -418,7 +418,7 @@ func TestFilesEndAfterTheirTime(t *testing.T) {
 	}
 }
 
-func TestRecordingIsNotWrittenOverNorUnderWhatCannotBe(t *testing.T) {
+func TestRecordRefusesExistingAndInvalidPaths(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
@@ -435,11 +435,11 @@ func TestRecordingIsNotWrittenOverNorUnderWhatCannotBe(t *testing.T) {
 		}
 	}
 	if text, _ := os.ReadFile(path); string(text) != "mine" {
-		t.Error("the file was written")
+		t.Error("the existing file was changed")
 	}
 }
 
-func TestReplacedChannelIsFollowed(t *testing.T) {
+func TestRecordingFollowsReplacedChannel(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	create(t, dir, "imu", 16, 64).put(1)
 	end := record(t, Config{Dir: dir, Files: Files{Path: path}})

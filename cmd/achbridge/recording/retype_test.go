@@ -15,7 +15,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// tells is an origin, with a daemon in between, that tells the type of its channel.
+// tells is an origin that sends the layout of its channel to the daemon.
 type tells struct {
 	mu    sync.Mutex
 	hash  string
@@ -43,8 +43,8 @@ func (o *tells) typeOf(context.Context, string) (*Type, error) {
 	return o.kind, o.err
 }
 
-func TestRecordingTakesTheLaterTypeThatAnOriginTells(t *testing.T) {
-	t.Parallel() // it waits for seconds
+func TestRecordingUsesChangedLayoutOfOrigin(t *testing.T) {
+	t.Parallel() // the test waits for seconds
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	imu := mirrorOf(t, dir, "imu")
 	first := imuType(t)
@@ -64,7 +64,7 @@ func TestRecordingTakesTheLaterTypeThatAnOriginTells(t *testing.T) {
 		notes = append(notes, fmt.Sprintf(format, args...))
 	}})
 	frames := 0
-	// until puts frames until one is recorded with a type, or without one if it is "".
+	// until puts frames until one is recorded with the layout want. Empty means without a layout.
 	until := func(want string) {
 		t.Helper()
 		await.True(t, "a frame of type "+want, func() bool {
@@ -97,13 +97,13 @@ func TestRecordingTakesTheLaterTypeThatAnOriginTells(t *testing.T) {
 	}
 	s, err := Summarize(path)
 	if err != nil || len(s.Channels) != 1 || s.Channels[0].Misfits != 0 {
-		t.Errorf("got %+v, %v, want no frame that does not fit", s.Channels, err)
+		t.Errorf("got %+v, %v, want no mismatch", s.Channels, err)
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	for _, want := range []string{"imu: its frames have another type from now on: achbridge/later", "imu is recorded without its type: it does not answer"} {
 		if n := len(slices.DeleteFunc(slices.Clone(notes), func(s string) bool { return s != want })); n != 1 {
-			t.Errorf("%q is said %d times, want once: %s", want, n, strings.Join(notes, "; "))
+			t.Errorf("got note %q %d times, want once: %s", want, n, strings.Join(notes, "; "))
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Other programs write messages in any order, and the wall clock may have been set back.
-func TestSummarySpansTheLeastAndTheGreatestLogTime(t *testing.T) {
+func TestSummarySpansMinAndMaxLogTime(t *testing.T) {
 	s, channels := &Summary{}, map[string]*ChannelSummary{}
 	begin := time.Unix(1000, 0)
 	for _, after := range []time.Duration{5, 2, 9, 4, 7} {
@@ -17,12 +17,11 @@ func TestSummarySpansTheLeastAndTheGreatestLogTime(t *testing.T) {
 		t.Errorf("got %v to %v, %v s, want the second 2 to 9", s.Start, s.End, s.Seconds)
 	}
 	if hz := s.Channels[0].Hz; hz != 4.0/7 {
-		t.Errorf("got %v Hz, want four in 7 s", hz)
+		t.Errorf("got %v Hz, want 4 frames in 7 s", hz)
 	}
 }
 
-// Only frames whose time of capture is known say how late frames were read.
-func TestLatenessIsThatOfDatedFrames(t *testing.T) {
+func TestLatenessNeedsCaptureTime(t *testing.T) {
 	c := &ChannelSummary{}
 	now := time.Unix(1000, 0)
 	plain, dated := &Topic{}, &Topic{Times: "capture"}

@@ -24,7 +24,7 @@ func imuType(t testing.TB) *Type {
 	return kind
 }
 
-// typedFile is a file of one frame, which has a type.
+// typedFile writes a file with one frame, which has a layout, and returns its path.
 func typedFile(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "typed.mcap")
@@ -39,9 +39,9 @@ func typedFile(t testing.TB) string {
 	return path
 }
 
-// What other programs see: the topic's schema, the bytes as they were in the ring, and frames that
-// do not fit without a schema.
-func TestTypedChannelHasASchemaAndItsBytes(t *testing.T) {
+// Other programs see the topic's schema and the bytes as they were in the ring. Frames with a
+// mismatch have no schema.
+func TestChannelWithLayoutHasSchemaAndRawBytes(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	imu := create(t, dir, "imu", 16, 64)
 	kind := imuType(t)
@@ -72,7 +72,7 @@ func TestTypedChannelHasASchemaAndItsBytes(t *testing.T) {
 		s, c, m, err := it.NextInto(nil)
 		if errors.Is(err, io.EOF) {
 			if i != len(frames) {
-				t.Errorf("got %d messages", i)
+				t.Errorf("got only %d messages", i)
 			}
 			break
 		}
@@ -95,7 +95,7 @@ func TestTypedChannelHasASchemaAndItsBytes(t *testing.T) {
 	}
 }
 
-func TestTypesHaveRoomInFilesWithALimit(t *testing.T) {
+func TestSizeLimitIncludesSchemas(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.mcap")
 	l := &layout.Layout{Name: "large", Size: 800, Fields: nil}
 	for i := range 100 {
@@ -124,18 +124,18 @@ func TestTypesHaveRoomInFilesWithALimit(t *testing.T) {
 	}
 	for _, m := range f.made {
 		if m.Bytes > most {
-			t.Errorf("%s has %d bytes, want %d at most", m.Path, m.Bytes, most)
+			t.Errorf("%s: got %d bytes, want at most %d", m.Path, m.Bytes, most)
 		}
 	}
 	if len(f.made) < 3 {
-		t.Errorf("got %d files", len(f.made))
+		t.Errorf("got %d files, want several", len(f.made))
 	}
 }
 
 func fixedNow() time.Time { return time.Unix(1000, 0) }
 
-// A file may come from anybody: what is no plain text is not shown.
-func TestForeignTypesAreNotShown(t *testing.T) {
+// The file may be hostile: only plain text is shown.
+func TestInvalidLayoutsOfFileAreNotShown(t *testing.T) {
 	for _, m := range []map[string]string{
 		{"type": "a\x1b[2J"}, {"type": "a", "no_schema": "\n"}, {"type": "a", "renamed": "x"}, {"type": "a", "renamed": `[{"field":"a","as":"\u001b"}]`}, {},
 	} {

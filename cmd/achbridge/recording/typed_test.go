@@ -13,7 +13,7 @@ import (
 	"achbridge/localach"
 )
 
-// mirrorOf makes a channel that bears the mark of a mirror.
+// mirrorOf makes a channel with the tag of a mirror.
 func mirrorOf(t *testing.T, dir localach.Dir, name string) *source {
 	t.Helper()
 	s := create(t, dir, name, 16, 64)
@@ -32,8 +32,8 @@ func (s *source) puts(texts ...string) {
 	}
 }
 
-// What origins say takes its time: other channels go on meanwhile, and no frame is missed.
-func TestFramesWaitForTheTypeThatTheOriginTells(t *testing.T) {
+// The answers of origins take time. Meanwhile other channels are recorded, and no frame is missed.
+func TestFramesWaitForLayoutOfOrigin(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	kind := imuType(t)
 	kind.From = status.TypeFromOrigin
@@ -69,7 +69,7 @@ func TestFramesWaitForTheTypeThatTheOriginTells(t *testing.T) {
 		<-asked
 	}
 	create(t, dir, "other", 16, 64).put(1)
-	there(t, path, "other", 1) // and so the others, which were there before, have begun
+	there(t, path, "other", 1) // the recording of the mirrors, which existed before other, has begun too
 	imu.puts("sixteen bytes, 1", "sixteen bytes, 2")
 	close(told)
 	there(t, path, "imu", 3)
@@ -80,7 +80,7 @@ func TestFramesWaitForTheTypeThatTheOriginTells(t *testing.T) {
 		t.Fatal(err)
 	}
 	if most > maxAsked {
-		t.Errorf("%d origins were asked at the same time, want %d at most", most, maxAsked)
+		t.Errorf("got %d requests to origins at the same time, want at most %d", most, maxAsked)
 	}
 	s := summary(t, path)
 	for _, c := range s.Channels {
@@ -89,13 +89,13 @@ func TestFramesWaitForTheTypeThatTheOriginTells(t *testing.T) {
 			from = ""
 		}
 		if c.TypeFrom != from || c.Misfits != 0 || c.Missed != 0 {
-			t.Errorf("got %+v, want the type of %q", c, from)
+			t.Errorf("got %+v, want the layout of %q", c, from)
 		}
 	}
 }
 
-// A recording that ends has all frames, whatever it still asks for.
-func TestRecordingEndsWhileAnOriginIsAsked(t *testing.T) {
+// A recording contains all frames even if it ends before the layout arrives.
+func TestRecordingEndsDuringLayoutRequest(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	imu := mirrorOf(t, dir, "imu")
 	asked := make(chan struct{})
@@ -112,9 +112,10 @@ func TestRecordingEndsWhileAnOriginIsAsked(t *testing.T) {
 	}
 	s := summary(t, path)
 	if len(s.Channels) != 1 || s.Channels[0].Frames != 2 || s.Channels[0].Type != "" {
-		t.Errorf("got %+v, want both frames without a type", s.Channels)
+		t.Errorf("got %+v, want both frames without a layout", s.Channels)
 	}
 	if text := strings.Join(notes, "; "); strings.Contains(text, "canceled") {
-		t.Errorf("it says %q", text)
+		t.Errorf("got notes %q", text)
+
 	}
 }

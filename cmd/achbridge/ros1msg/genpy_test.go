@@ -21,15 +21,16 @@ import (
 	"achbridge/testnet/need"
 )
 
-// asked is what ROS 1's own decoder is asked, and what it answers of each frame.
+// asked is the input of ROS 1's own decoder for one type.
 type asked struct {
 	Name   string   `json:"name"`
 	Text   string   `json:"text"`
 	Frames []string `json:"frames"` // in hexadecimal
 }
 
+// answer is the decoder's output for one frame.
 type answer struct {
-	Bytes  string         `json:"bytes"` // written again
+	Bytes  string         `json:"bytes"` // the frame after decoding and encoding, in hexadecimal
 	Values map[string]any `json:"values"`
 }
 
@@ -64,7 +65,7 @@ for a in json.load(sys.stdin):
 json.dump(answers, sys.stdout)
 `
 
-// ask runs the decoder of ROS 1.
+// ask runs the decoder of ROS 1. It returns an answer for each frame.
 func ask(t *testing.T, all []asked) (answers [][]answer) {
 	t.Helper()
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import genpy.dynamic").CombinedOutput(); err != nil {
@@ -88,11 +89,11 @@ func ask(t *testing.T, all []asked) (answers [][]answer) {
 	return answers
 }
 
-// expected are the values of a frame by the names that the schema has.
+// expected adds the values of a frame to out, by their names in the schema.
 func expected(out map[string]layout.Value, names map[string]string, path, plain string, v layout.Value) {
 	f := v.Field()
 	if f.Union || f.Bits > 0 || f.Type == layout.Char || f.Type == layout.Bytes {
-		return // bytes, which the frame as a whole tells
+		return // the schema has only bytes for them, and check compares all bytes of the frame
 	}
 	if _, ok := v.Len(); ok {
 		for i, e := range flat(v) {
@@ -114,7 +115,7 @@ func expected(out map[string]layout.Value, names map[string]string, path, plain 
 	}
 }
 
-// flat are the elements of an array, row by row.
+// flat returns the elements of an array, row by row.
 func flat(v layout.Value) (list []layout.Value) {
 	n, ok := v.Len()
 	if !ok {
@@ -144,7 +145,8 @@ func same(v layout.Value, got any) bool {
 	return strings.EqualFold(text, fmt.Sprint(got))
 }
 
-// check asks ROS 1 about frames of layouts, and compares.
+// check decodes and encodes frames with ROS 1's decoder, and compares the bytes and values with ours. It returns the number of
+// compared values.
 func check(t *testing.T, layouts []layout.Layout, frames [][][]byte) (values int) {
 	t.Helper()
 	var all []asked
@@ -167,7 +169,7 @@ func check(t *testing.T, layouts []layout.Layout, frames [][][]byte) (values int
 		}
 		for j, got := range answers {
 			if got.Bytes != all[i].Frames[j] {
-				t.Errorf("%s\nframe %s\nwritten %s", schemas[i].Text, all[i].Frames[j], got.Bytes)
+				t.Errorf("%s\nframe after decoding and encoding:\ngot  %s\nwant %s", schemas[i].Text, got.Bytes, all[i].Frames[j])
 			}
 			root, err := layouts[i].Decode(frames[i][j])
 			if err != nil {
@@ -178,7 +180,7 @@ func check(t *testing.T, layouts []layout.Layout, frames [][][]byte) (values int
 			for path, v := range want {
 				values++
 				if x, ok := got.Values[path]; !ok || !same(v, x) {
-					t.Errorf("%s\n%s: ROS 1 reads %v, want %s", schemas[i].Text, path, x, v.Text())
+					t.Errorf("%s\n%s in ROS 1: got %v, want %s", schemas[i].Text, path, x, v.Text())
 				}
 			}
 		}
@@ -189,7 +191,7 @@ func check(t *testing.T, layouts []layout.Layout, frames [][][]byte) (values int
 	return values
 }
 
-// maker makes random layouts, and frames of them without numbers that are none.
+// maker makes random layouts, and frames of them without NaN.
 type maker struct{ *rand.Rand }
 
 var fieldNames = []string{"x", "y rate", "y_rate", "2nd", "_low", "class", "serialize", "pos-z", "pos_z", "padding_0", "time", "Header", "b", "c", "self", "from"}
@@ -228,7 +230,7 @@ func (m maker) fields(depth int) (fields []layout.Field, size int) {
 	return fields, size + m.IntN(4)
 }
 
-// fill makes the bytes of a struct such as a program leaves them.
+// fill replaces random bytes by valid values where a struct cannot contain any bytes: bool, float and double.
 func (m maker) fill(b []byte, fields []layout.Field) {
 	for i := range fields {
 		f := &fields[i]
@@ -253,7 +255,7 @@ func (m maker) fill(b []byte, fields []layout.Field) {
 	}
 }
 
-func TestROSReadsRandomLayoutsAsWeDo(t *testing.T) {
+func TestROSDecodesRandomLayoutsLikeUs(t *testing.T) {
 	m := maker{rand.New(rand.NewPCG(7, 7))}
 	var layouts []layout.Layout
 	var frames [][][]byte
@@ -275,7 +277,7 @@ func TestROSReadsRandomLayoutsAsWeDo(t *testing.T) {
 		layouts, frames = append(layouts, l), append(frames, some)
 	}
 	if n := check(t, layouts, frames); n < 1000 {
-		t.Errorf("only %d values compared", n)
+		t.Errorf("got only %d compared values", n)
 	}
 }
 
@@ -293,8 +295,8 @@ struct state {
 int main(void) { fwrite(&s, sizeof s, 1, stdout); return 0; }
 `
 
-// What C has put into the struct is told here once more, by hand.
-func TestROSReadsAStructOfC(t *testing.T) {
+// The wanted values repeat those of the C program.
+func TestROSDecodesStructWrittenByC(t *testing.T) {
 	need.Program(t, "gcc", "gcc")
 	dir := t.TempDir()
 	source, binary := filepath.Join(dir, "a.c"), filepath.Join(dir, "a")
@@ -327,7 +329,7 @@ func TestROSReadsAStructOfC(t *testing.T) {
 		"m[2]": 3.0, "m[3]": 4.0, "m[5]": 6.125, "legs[1].y": 5.0, "small": "-7", "ports[1]": "65535",
 	} {
 		if got[path] != want {
-			t.Errorf("%s: ROS 1 reads %v, C has %v\n%s", path, got[path], want, s.Text)
+			t.Errorf("%s in ROS 1: got %v, want %v as in C\n%s", path, got[path], want, s.Text)
 		}
 	}
 }

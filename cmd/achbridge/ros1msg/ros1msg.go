@@ -1,12 +1,12 @@
 // Package ros1msg writes layouts as message definitions of ROS 1, which Foxglove and ROS read.
 //
-//	s, err := ros1msg.Of(l) // err: ROS 1 has no way to say it
+//	s, err := ros1msg.Of(l) // err: ROS 1 cannot express the layout
 //	fmt.Println(s.Name)     // achbridge/imu
 //	fmt.Println(s.Text)     // uint64 stamp …
 //
-// A message of ROS 1 is its fields, one after the other, in little-endian; an array of fixed
-// size has no length. A C struct is such a message once its padding has fields of its own, so a
-// frame needs no change: whoever has the definition reads it as it lies in the ring.
+// A message of ROS 1 is its fields in order, in little-endian; an array of fixed size has no
+// length. A C struct is such a message if its padding has fields, so frames need no change: a
+// program with the definition reads them as they are in the ring.
 package ros1msg
 
 import (
@@ -22,24 +22,24 @@ import (
 
 // Schema is the definition of one type.
 type Schema struct {
-	Name    string // with its package
-	Text    string // the type, then those that it is made of
+	Name    string // name with package
+	Text    string // the type, then the types of its fields
 	Renamed []Renamed
 }
 
-// Renamed is a field that has another name in the definition.
+// Renamed is a field with another name in the definition.
 type Renamed struct {
 	Field string `json:"field"`
 	As    string `json:"as"`
 }
 
-// pkg is the package that all types are in.
+// pkg is the package of all types.
 const pkg = "achbridge/"
 
-// separator stands between the definitions of types.
+// separator separates the definitions of types.
 var separator = strings.Repeat("=", 80) + "\n"
 
-// Of is the definition of a layout that Check has found good. The error says why there is none.
+// Of returns the definition of a layout, which must have passed Check. It returns an error if ROS 1 cannot express it.
 func Of(l *layout.Layout) (*Schema, error) {
 	if l.Tail != "" {
 		return nil, fmt.Errorf("its frames have changing length, by %s, and ROS 1 writes a length where C has none", l.Tail)
@@ -57,13 +57,13 @@ type maker struct {
 	renamed []Renamed
 }
 
-// member is one field of a message: a field of C, or the bytes of bit fields that share some.
+// member is one field of a message: a field of C, or the bytes that several bit fields share.
 type member struct {
-	from, to int // in the struct, in bytes
+	from, to int // byte offsets in the struct
 	fields   []layout.Field
 }
 
-// message adds the definition of a struct and of those in it. path is what stands before the
+// message adds the definitions of a struct and of the structs in it. path is the prefix of the
 // names of its fields.
 func (m *maker) message(name, path string, fields []layout.Field, size int) {
 	own := len(m.texts)
@@ -93,7 +93,7 @@ func (m *maker) message(name, path string, fields []layout.Field, size int) {
 	m.texts[own] = b.String()
 }
 
-// members are the fields of a struct in the order of their bytes.
+// members returns the fields of a struct in the order of their bytes.
 func members(fields []layout.Field) (list []member) {
 	sorted := slices.Clone(fields)
 	slices.SortStableFunc(sorted, func(a, b layout.Field) int { return cmp.Compare(8*a.Offset+a.Bit, 8*b.Offset+b.Bit) })
@@ -137,14 +137,14 @@ func (m *maker) bits(b *strings.Builder, names names, path string, part member) 
 	fmt.Fprintf(b, "uint8[%d] %s  # bits: %s\n", part.to-part.from, called, strings.Join(about, ", "))
 }
 
-// kinds are the types of ROS 1 for those of C.
+// kinds maps types of C to types of ROS 1.
 var kinds = map[layout.Type]string{
 	layout.Int8: "int8", layout.Int16: "int16", layout.Int32: "int32", layout.Int64: "int64",
 	layout.Uint8: "uint8", layout.Uint16: "uint16", layout.Uint32: "uint32", layout.Uint64: "uint64",
 	layout.Float: "float32", layout.Double: "float64", layout.Bool: "bool", layout.Pointer: "uint64",
 }
 
-// kind is the type of a field, and defines it if it is a struct. What ROS 1 cannot say is bytes.
+// kind returns the type of a field, and defines it if it is a struct. Types that ROS 1 cannot express become bytes.
 func (m *maker) kind(name, path string, f *layout.Field, size int) string {
 	kind := kinds[f.Type]
 	switch {
@@ -161,7 +161,7 @@ func (m *maker) kind(name, path string, f *layout.Field, size int) string {
 	return kind
 }
 
-// constants are the words of an enumeration, as far as the field's type can have their values.
+// constants writes the constants of an enumeration whose values fit the field's type.
 func constants(b *strings.Builder, names names, f *layout.Field, called string) {
 	if f.Union || f.Type == layout.Char {
 		return
@@ -186,7 +186,7 @@ func fits(t layout.Type, value int64) bool {
 	return width == 64 || value >= math.MinInt64>>(64-width) && value <= math.MaxInt64>>(64-width)
 }
 
-// comment says what the type of ROS 1 does not.
+// comment returns the properties of a field that its type of ROS 1 cannot express.
 func comment(f *layout.Field) string {
 	var about []string
 	switch {
@@ -212,10 +212,10 @@ func comment(f *layout.Field) string {
 	return "  # " + strings.Join(about, ", ")
 }
 
-// names are those that a definition has used. A name that ROS 1 allows stays what it is.
+// names holds the used names of a definition. A name that is valid in ROS 1 is kept.
 type names map[string]bool
 
-// methods of a message in Python cannot be names of its fields.
+// methods lists the methods of a message in Python, which cannot be names of fields.
 var methods = []string{"serialize", "deserialize", "serialize_numpy", "deserialize_numpy"}
 
 func newNames(fields []layout.Field) names {
@@ -231,7 +231,7 @@ func newNames(fields []layout.Field) names {
 	return n
 }
 
-// of is what a field is called.
+// of returns the name for a field.
 func (n names) of(field string) string {
 	if legal(field) == field && !slices.Contains(methods, field) {
 		return field
@@ -239,7 +239,7 @@ func (n names) of(field string) string {
 	return n.free(legal(field))
 }
 
-// free is a name like the wanted one that is not used yet.
+// free returns an unused name that is similar to wanted.
 func (n names) free(wanted string) string {
 	name := wanted
 	for i := 2; n[name]; i++ {
@@ -253,7 +253,7 @@ func (m *maker) typeName(name string) string { return names(m.types).free(legal(
 
 var foreign = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 
-// legal is a name with letters, digits and _ that begins with a letter.
+// legal returns name with only letters, digits and _, beginning with a letter.
 func legal(name string) string {
 	name = foreign.ReplaceAllString(name, "_")
 	if first := name[0] | 0x20; first < 'a' || first > 'z' {

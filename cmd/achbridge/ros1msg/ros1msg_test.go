@@ -9,7 +9,7 @@ import (
 	"achbridge/cmd/achbridge/ros1msg"
 )
 
-func TestWhatROSCannotSayIsWrittenPlainly(t *testing.T) {
+func TestROSSchemaOfUnsupportedTypes(t *testing.T) {
 	vec := []layout.Field{{Name: "x", Type: layout.Float, Unit: "rad/s"}, {Name: "y", Offset: 8, Type: layout.Float}}
 	l := layout.Layout{Name: "imu msg", Size: 120, Fields: []layout.Field{
 		{Name: "text", Offset: 8, Type: layout.Char, Count: []int{2, 4}},
@@ -67,9 +67,9 @@ float32 y
 	}
 }
 
-func TestFramesOfChangingLengthHaveNoSchema(t *testing.T) {
+func TestLayoutWithTailHasNoSchema(t *testing.T) {
 	l := layout.Layout{Name: "path", Size: 4, Tail: "p", Counter: "n", Fields: []layout.Field{{Name: "n", Type: layout.Int32}, {Name: "p", Offset: 4, Type: layout.Int16}}}
 	if s, err := ros1msg.Of(&l); err == nil || !strings.Contains(err.Error(), "by p") {
-		t.Errorf("got %+v, %v", s, err)
+		t.Errorf("got %+v, %v, want an error", s, err)
 	}
 }

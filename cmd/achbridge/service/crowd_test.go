@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pipes is a listener of connections inside this process, so that time may be virtual.
+// pipes is a listener for connections inside this process, so that tests can use virtual time.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -26,14 +26,14 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// dial connects, from nowhere in particular.
+// dial opens a connection to the listener.
 func (p pipes) dial() net.Conn {
 	here, there := net.Pipe()
 	p <- there
 	return here
 }
 
-// get asks over a new connection and returns the first line of the answer.
+// get sends a request over a new connection and returns the first line of the response.
 func (p pipes) get(t *testing.T, path string) string {
 	t.Helper()
 	began := time.Now()
@@ -58,9 +58,9 @@ func request(t *testing.T, conn net.Conn, path string) string {
 	return strings.TrimSpace(line)
 }
 
-// TestNobodyKeepsOthersOut has many connections do nothing, ask slowly, or rest after a
-// request; health is told at once all the same, and who is being answered stays.
-func TestNobodyKeepsOthersOut(t *testing.T) {
+// TestIdleConnectionsDoNotBlockOthers opens many connections that do nothing, send slowly, or stay open after
+// a request. A new request is still answered at once, and a long response is not interrupted.
+func TestIdleConnectionsDoNotBlockOthers(t *testing.T) {
 	for name, ties := range map[string]func(*testing.T, net.Conn){
 		"silent":      func(t *testing.T, conn net.Conn) {},
 		"one letter":  func(t *testing.T, conn net.Conn) { _, _ = io.WriteString(conn, "G") },
@@ -84,18 +84,18 @@ func TestNobodyKeepsOthersOut(t *testing.T) {
 				go func() { done <- ServeHTTP(ctx, p, mux, slog.New(slog.DiscardHandler)) }()
 				long := p.dial()
 				request(t, long, "/long")
-				for range 3 * (MostConns - 1) { // which fills all places again and again
+				for range 3 * (MostConns - 1) { // fills all connections several times
 					conn := p.dial()
 					defer conn.Close()
 					ties(t, conn)
 				}
 				synctest.Wait()
 				if got := p.get(t, "/healthz"); got != "HTTP/1.1 200 OK" {
-					t.Errorf("got %q", got)
+					t.Errorf("/healthz: got %q, want 200 OK", got)
 				}
 				_ = long.SetReadDeadline(time.Now().Add(time.Millisecond))
 				if _, err := long.Read(make([]byte, 1)); err == io.EOF {
-					t.Error("who was being answered was sent away")
+					t.Error("the connection with the long response was closed, want it kept")
 				}
 				long.Close()
 				cancel()

@@ -22,12 +22,12 @@ func FuzzHostIsOurs(f *testing.F) {
 			name = h
 		}
 		if bare, ok := strings.CutPrefix(name, "["); ok {
-			name = strings.TrimSuffix(bare, "]") // an address, whose zone may end with a dot or a bracket
+			name = strings.TrimSuffix(bare, "]") // an address, with a zone that may end with a dot or a bracket
 		} else {
 			name = strings.TrimSuffix(strings.ToLower(name), ".")
 		}
 		if _, err := netip.ParseAddr(name); err != nil && !slices.Contains(names, name) {
-			t.Errorf("%q is taken for a name of ours", host)
+			t.Errorf("%q is accepted as a name of this host, want it refused", host)
 		}
 	})
 }

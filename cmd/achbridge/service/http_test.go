@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestPortAloneIsOpenToThisHostOnly(t *testing.T) {
+func TestPortWithoutAddressListensOnLoopback(t *testing.T) {
 	for text, want := range map[string]string{":0": "127.0.0.1:", "0.0.0.0:0": "[::]:", "127.0.0.1:0": "127.0.0.1:"} {
 		ln, err := ListenHTTP(text)
 		if err != nil {
@@ -17,6 +17,6 @@ func TestPortAloneIsOpenToThisHostOnly(t *testing.T) {
 		ln.Close()
 	}
 	if ln, err := ListenHTTP(""); ln != nil || err != nil {
-		t.Errorf("off: got %v, %v", ln, err)
+		t.Errorf("without an address: got %v, %v, want no listener and no error", ln, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 var someProcess = Process{Called: "daemon", Second: "--control PATH"}
 
-func TestSocketOfALivingDaemonIsKept(t *testing.T) {
+func TestSocketOfRunningDaemonIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sock")
 	ln, err := ListenSocket(path, someProcess)
 	if err != nil {
@@ -27,7 +27,7 @@ func TestSocketOfALivingDaemonIsKept(t *testing.T) {
 	}
 }
 
-func TestSocketOfADeadDaemonIsReplaced(t *testing.T) {
+func TestSocketOfEndedDaemonIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sock")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -47,11 +47,11 @@ func TestSocketOfADeadDaemonIsReplaced(t *testing.T) {
 	conn.Close()
 	ln.Close()
 	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 0 {
-		t.Errorf("%v left behind", entries)
+		t.Errorf("got files %v after the end of the daemon, want none", entries)
 	}
 }
 
-func TestSocketOfAnHeirIsNotRemoved(t *testing.T) {
+func TestSocketOfSuccessorIsNotRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sock")
 	old, err := ListenSocket(path, someProcess)
 	if err != nil {
@@ -68,11 +68,11 @@ func TestSocketOfAnHeirIsNotRemoved(t *testing.T) {
 
 	old.Close()
 	if _, err := os.Stat(path); err != nil {
-		t.Errorf("the heir's socket is gone: %v", err)
+		t.Errorf("the successor's socket was removed: %v", err)
 	}
 }
 
-func TestSocketPathsThatCannotBe(t *testing.T) {
+func TestInvalidSocketPathsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {

@@ -21,13 +21,13 @@ import (
 	"achbridge/cmd/achbridge/diagnose"
 )
 
-var updateTop = flag.Bool("update-top", false, "write the pages of top anew that tests compare with; then look at them")
+var updateTop = flag.Bool("update-top", false, "rewrite the golden pages of top; then check them")
 
-// topDay is when the tests of top take place.
+// topDay is the time of the first sample in the tests of top.
 var topDay = time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)
 
-// topStatusAt is what a PC says which mirrors n channels of a robot, at some second:
-// of each ten one is over its budget, one waits and one is refused.
+// topStatusAt returns the status, at a given second, of a PC that mirrors n channels of a robot.
+// Of each ten mirrors, one is over its budget, one waits and one is refused.
 func topStatusAt(n, second int) statusMsg {
 	path, at, period := 20.0, float64(second), 1000.0/202
 	s := status.Report{
@@ -64,7 +64,7 @@ func topStatusAt(n, second int) statusMsg {
 	return statusMsg{api.StatusReply{DaemonInfo: api.DaemonInfo{PID: 7}, Report: s}, nil, topDay.Add(time.Duration(second) * time.Second)}
 }
 
-// agesUpTo sums up ages that rise and fall about a mean, a second each.
+// agesUpTo returns the sum of ages that oscillate about a mean, one for each second.
 func agesUpTo(second int, mean float64) (sum float64) {
 	for s := range second + 1 {
 		sum += mean * (1 + math.Sin(float64(s)/3)/2)
@@ -72,7 +72,7 @@ func agesUpTo(second int, mean float64) (sum float64) {
 	return sum
 }
 
-// topOf has looked at n channels for 30 s.
+// topOf returns a model with 30 s of samples of n channels.
 func topOf(n, width, height int) model {
 	m := model{screen: screen{width: width, height: height, blocks: true}}
 	m = m.after(eventsMsg{list: []status.Event{
@@ -85,7 +85,7 @@ func topOf(n, width, height int) model {
 	return m
 }
 
-// after is the model after messages; a string is keys that are pressed.
+// after returns the model after messages. A string is a list of pressed keys.
 func (m model) after(messages ...any) model {
 	for _, msg := range messages {
 		text, ok := msg.(string)
@@ -113,7 +113,7 @@ func keyPress(name string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: []rune(name)[0], Text: name}
 }
 
-func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
+func TestTopGoldenPages(t *testing.T) {
 	lost := statusMsg{err: errors.New("no daemon is running (control socket pc.sock)"), at: topDay.Add(35 * time.Second)}
 	later := lost
 	later.at = later.at.Add(12 * time.Second)
@@ -148,7 +148,7 @@ func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
 		page := m.page()
 		for _, line := range page {
 			if got := ansi.StringWidth(line); got > m.screen.width || len(page) > m.screen.height {
-				t.Errorf("%s: a line of %d columns, %d lines, on %d x %d: %q", name, got, len(page), m.screen.width, m.screen.height, line)
+				t.Errorf("%s: got a line of %d columns, %d lines, want %d x %d: %q", name, got, len(page), m.screen.width, m.screen.height, line)
 			}
 		}
 		got, file := strings.Join(page, "\n")+"\n", filepath.Join("testdata", "top", name+".txt")
@@ -167,14 +167,14 @@ func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
 	}
 }
 
-// inside is what was in a frame.
+// inside returns the values of a frame of channel.
 func inside(channel string) valuesMsg {
 	return valuesMsg{channel, []string{
 		"values  imu, 24 bytes", "  gyro.x:  1.5 rad/s", "  gyro.y:  -2 rad/s", "  gyro.z:  0.5 rad/s", "  mode:    RUN", "  name:    \"krang\"",
 		"  text:    " + strings.Repeat("long ", 30)}}
 }
 
-func TestTopAsksForTheValuesOfTheChannelWhoseDetailIsShown(t *testing.T) {
+func TestTopRequestsValuesOfShownChannel(t *testing.T) {
 	asked := []string{}
 	m := topOf(30, 80, 24)
 	m.values = func(channel string) []string {
@@ -187,55 +187,55 @@ func TestTopAsksForTheValuesOfTheChannelWhoseDetailIsShown(t *testing.T) {
 		return look
 	}
 	if press("n") != nil {
-		t.Error("it asks while the list is shown")
+		t.Error("top requests values while the list is shown")
 	}
 	look := press("enter")
 	if look == nil || press("down") != nil {
-		t.Fatal("want one question at a time, when the detail is shown")
+		t.Fatal("want one request at a time, while the detail is shown")
 	}
 	next, again := m.Update(look())
 	m = next.(model)
 	if strings.Contains(strings.Join(m.page(), "\n"), "gyro") {
-		t.Error("the values of one channel stand on the page of another")
+		t.Error("the page of a channel shows values of another")
 	}
 	if again == nil {
-		t.Fatal("it does not ask for the channel that was chosen meanwhile")
+		t.Fatal("top does not request the values of the channel that was selected meanwhile")
 	}
 	next, again = m.Update(again())
 	m = next.(model)
 	if again != nil || len(asked) != 2 || asked[0] == asked[1] {
-		t.Errorf("asked for %v, want one after the other", asked)
+		t.Errorf("got requests for %v, want one for each of two channels", asked)
 	}
 	if !strings.Contains(strings.Join(m.page(), "\n"), "gyro.x:  1.5 rad/s") {
 		t.Error("the values are not shown")
 	}
 }
 
-// A subscription of a peer is about a channel of this host, too.
-func TestRowsNameTheChannelOfThisHost(t *testing.T) {
+// An export, which is a peer's subscription, also has a local channel.
+func TestTopRowsNameLocalChannel(t *testing.T) {
 	if r := exportRow(status.Subscription{Channel: "imu", Peer: "pc"}, &history{}); r.channel != "imu" {
-		t.Errorf("what goes out: got %q", r.channel)
+		t.Errorf("export: got %q, want imu", r.channel)
 	}
 	if r := mirrorRow(status.Mirror{Name: "robot.imu", Host: "robot", Channel: "imu"}, &history{}); r.channel != "robot.imu" {
-		t.Errorf("what comes in: got %q", r.channel)
+		t.Errorf("mirror: got %q, want robot.imu", r.channel)
 	}
 }
 
-func TestANarrowTerminalHasADetail(t *testing.T) {
+func TestTopShowsDetailOnNarrowTerminal(t *testing.T) {
 	for width := range 30 {
 		topOf(3, width, 24).after("enter").page()
 	}
 }
 
-// topRefused is topStatusAt with a mirror whose reason is longer than a line.
+// topRefused is like topStatusAt, with a mirror whose reason is longer than a line.
 func topRefused(n, second int) statusMsg {
 	s := topStatusAt(n, second)
 	s.Mirrors[1].State, s.Mirrors[1].Reason = "refused", "the file /dev/shm/achshm-krang.joint-001 belongs to another program, which has it open: take another name for the mirror, or end the program"
 	return s
 }
 
-// Whatever is chosen, the page has all that the daemon says of it, and not too many lines.
-func TestTopTellsTheWholeReasonOfTheChosenChannel(t *testing.T) {
+// The page shows the full reason of any selected channel, and has as many lines as the terminal.
+func TestTopShowsFullReasonOfSelectedChannel(t *testing.T) {
 	for _, width := range []int{40, 80, 100, 140} {
 		m := topOf(30, width, 24).after(topRefused(30, 35))
 		for range m.rows {
@@ -249,10 +249,10 @@ func TestTopTellsTheWholeReasonOfTheChosenChannel(t *testing.T) {
 	}
 }
 
-// closed is a text without its spaces.
+// closed returns text without its spaces.
 func closed(text string) string { return strings.Join(strings.Fields(text), "") }
 
-// topPeak has looked at two channels for 30 s, in one of which the first is 3 s old.
+// topPeak returns a model with 30 s of samples of two channels. In one second, 10 s ago, the mean age of joint-001 was 3 s higher.
 func topPeak(width, height int) model {
 	m := topOf(2, width, height)
 	h := m.past["in krang.joint-001"]
@@ -263,12 +263,12 @@ func topPeak(width, height int) model {
 	return m
 }
 
-// Any key but q leaves the page of keys; the footer names all keys.
+// Every key except q closes the page of keys. The footer names all keys.
 func TestTopShowsItsKeys(t *testing.T) {
 	m := topOf(3, 80, 24).after("?")
 	for _, back := range []string{"?", "esc", "x", "enter"} {
 		if page := strings.Join(m.after(back).page(), "\n"); strings.Contains(page, "page up") || !strings.Contains(page, "CHANNEL") {
-			t.Errorf("after ? and %s:\n%s", back, page)
+			t.Errorf("after ? and %s: want the list, got\n%s", back, page)
 		}
 	}
 	foot := m.after("?").keysLine()
@@ -279,7 +279,7 @@ func TestTopShowsItsKeys(t *testing.T) {
 	}
 }
 
-func TestTopWithoutUnicodeOrColourIsPlainASCII(t *testing.T) {
+func TestTopWithoutUnicodeAndColourIsASCII(t *testing.T) {
 	m := topOf(30, 80, 24)
 	m.screen.blocks = false
 	for _, m := range []model{m, m.after("end up up up enter")} {
@@ -291,17 +291,17 @@ func TestTopWithoutUnicodeOrColourIsPlainASCII(t *testing.T) {
 	}
 }
 
-func TestTopColourMarksAndTellsNothingMore(t *testing.T) {
+func TestTopColourDoesNotChangeText(t *testing.T) {
 	plain := topOf(30, 80, 24)
 	colour := plain
 	colour.screen.color = true
 	page := strings.Join(colour.page(), "\n")
 	if !strings.Contains(page, "\x1b[31m") || ansi.Strip(page) != strings.Join(plain.page(), "\n") {
-		t.Errorf("with colour the page says something else:\n%s", page)
+		t.Errorf("with colour: want the same text in red, got\n%s", page)
 	}
 }
 
-func TestTopSortsTheWorstFirst(t *testing.T) {
+func TestTopSortsWorstFirst(t *testing.T) {
 	names := func(m model) (list []string) {
 		for _, r := range m.rows {
 			list = append(list, strings.TrimPrefix(r.name, "krang.joint-"))
@@ -321,9 +321,9 @@ func TestTopSortsTheWorstFirst(t *testing.T) {
 	}
 }
 
-// TestTopLeavesSlowChannelsAlone: what is put once in ten seconds is ten seconds old
-// without anybody's fault, what is put often, or not any more, is not.
-func TestTopLeavesSlowChannelsAlone(t *testing.T) {
+// A frame that is put once in ten seconds is up to ten seconds old without a problem. The same age is a problem if frames are put
+// more often, or no longer.
+func TestTopDoesNotMarkSlowChannels(t *testing.T) {
 	begun, old, older := 40.0, 9900.0, 25_000.0
 	slow := func(name string, age, period float64) status.Mirror {
 		return status.Mirror{
@@ -342,13 +342,13 @@ func TestTopLeavesSlowChannelsAlone(t *testing.T) {
 	} {
 		past := (&history{}).with(sample{begun, ageSoFar{}, c.mirror.Accounts})
 		if r := mirrorRow(c.mirror, past); r.bad() != c.bad {
-			t.Errorf("%s: its budget is used to %.2f, bad %v, want %v", c.name, r.used, r.bad(), c.bad)
+			t.Errorf("%s: got %.2f of the budget used, bad %v, want bad %v", c.name, r.used, r.bad(), c.bad)
 		}
 	}
 }
 
-// A mirror that gets only late frames is live, and not in order.
-func TestTopSaysLateOfAMirrorThatGetsOnlyLateFrames(t *testing.T) {
+// A mirror that receives only late frames has the state live and the health late.
+func TestTopShowsLateMirror(t *testing.T) {
 	look := topStatusAt(3, 5)
 	look.Mirrors[1].LateS = 4.2
 	m := model{screen: screen{width: 120, height: 24}}.after(look)
@@ -359,30 +359,30 @@ func TestTopSaysLateOfAMirrorThatGetsOnlyLateFrames(t *testing.T) {
 		}
 	}
 	if page := strings.Join(m.page(), "\n"); !found || !strings.Contains(page, "late: no frame in time for 4") || !strings.Contains(page, "live 2") {
-		t.Errorf("want one late, and two live:\n%s", page)
+		t.Errorf("want one late and two live mirrors, got\n%s", page)
 	}
 }
 
-func TestTopKeepsTheChosenChannelWhereverItGoes(t *testing.T) {
+func TestTopKeepsSelectedChannelWhenRowsMove(t *testing.T) {
 	m := topOf(30, 80, 24).after("down down down")
 	row, _ := m.shown()
 	for _, keys := range []string{"n", "a", "s", "u"} {
 		m = m.after(keys, topStatusAt(30, 40))
 		if now, _ := m.shown(); now.key != row.key {
-			t.Errorf("after %s got %s chosen, want %s", keys, now.name, row.name)
+			t.Errorf("after %s: got %s selected, want %s", keys, now.name, row.name)
 		}
 	}
 	if m = m.after(topStatusAt(1, 41)); m.index() != 0 {
-		t.Errorf("the chosen channel is gone, and row %d is chosen", m.index())
+		t.Errorf("selected channel removed: got row %d selected, want 0", m.index())
 	}
 }
 
-func TestTopCountsAnewWhenTheDaemonDoes(t *testing.T) {
+func TestTopRestartsCountersWithDaemon(t *testing.T) {
 	s := topStatusAt(1, 0)
 	s.PID, s.UptimeS = 8, 1
 	m := topOf(1, 80, 24).after(s)
 	if r := m.rows[0]; r.rate == r.rate || len(r.ages) != 0 {
-		t.Errorf("got a rate of %v and %d ages from one look at the new daemon, want none", r.rate, len(r.ages))
+		t.Errorf("one sample of the new daemon: got a rate of %v and %d ages, want none", r.rate, len(r.ages))
 	}
 	s.UptimeS++
 	for i := range s.Mirrors {
@@ -400,12 +400,12 @@ func TestTopQuits(t *testing.T) {
 		m = m.after(strings.Join(list[:len(list)-1], " "))
 		_, cmd := m.Update(keyPress(list[len(list)-1]))
 		if cmd == nil {
-			t.Errorf("%s: it goes on", keys)
+			t.Errorf("%s: top does not quit", keys)
 		} else if _, quit := cmd().(tea.QuitMsg); !quit {
-			t.Errorf("%s: it goes on", keys)
+			t.Errorf("%s: top does not quit", keys)
 		}
 	}
 	if _, cmd := topOf(1, 80, 24).after("/").Update(keyPress("q")); cmd != nil {
-		t.Error("a q in the filter quits")
+		t.Error("a q in the filter quits, want it added to the filter")
 	}
 }

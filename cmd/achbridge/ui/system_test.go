@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhoMayOpenNamesThoseWhoReadAndWrite(t *testing.T) {
+func TestWhoMayOpenNamesUsersWithReadAndWrite(t *testing.T) {
 	for mode, want := range map[fs.FileMode]string{
 		0o600: "programs of root and of 4242",
 		0o660: "programs of root, of 4242 and of group 4243",

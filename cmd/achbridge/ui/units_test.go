@@ -2,8 +2,8 @@ package ui
 
 import "testing"
 
-// What is printed is less than a thousand of its unit, and has no more figures than the rest.
-func TestFiguresAreOfTheUnitThatIsPrinted(t *testing.T) {
+// Each printed number is below a thousand of its unit, or below 1024 if it is in bytes.
+func TestUnitIsChosenAfterRounding(t *testing.T) {
 	for got, want := range map[string]string{
 		BitRate(999_960).String():   "1 Mbit/s",
 		BitRate(999_900).String():   "999.9 kbit/s",
@@ -30,7 +30,7 @@ func TestFiguresAreOfTheUnitThatIsPrinted(t *testing.T) {
 	}
 }
 
-func TestBitRates(t *testing.T) {
+func TestParseBitRate(t *testing.T) {
 	for text, want := range map[string]BitRate{"180Mbit": 180e6, "20mbit": 20e6, "1.5Gbit/s": 1.5e9, "64kbit": 64e3, "9600bit": 9600} {
 		var r BitRate
 		if err := r.Set(text); err != nil || r != want {

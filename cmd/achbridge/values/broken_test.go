@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestLongValuesAreBrokenBehindCommas(t *testing.T) {
+func TestLongValuesBreakAfterCommas(t *testing.T) {
 	numbers := "[" + strings.Repeat("[0.25, 1.5], ", 4) + "7] rad"
 	for _, c := range []struct {
 		text            string
@@ -15,7 +15,7 @@ func TestLongValuesAreBrokenBehindCommas(t *testing.T) {
 		{numbers, 6, 40, "[[0.25, 1.5], [0.25, 1.5], [0.25,|      1.5], [0.25, 1.5], 7] rad"},
 		{numbers, 6, 200, numbers},
 		{numbers, 6, 0, numbers},
-		{numbers, 30, 40, numbers}, // too little room to read it anyway
+		{numbers, 30, 40, numbers}, // the terminal is too narrow for broken lines
 		{`"a, text, of, a, frame, that, is, long"`, 6, 40, `"a, text, of, a, frame, that, is, long"`},
 		{strings.Repeat("0", 50), 6, 40, strings.Repeat("0", 50)},
 	} {

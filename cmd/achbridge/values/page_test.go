@@ -7,7 +7,7 @@ import (
 	"achbridge/bridge/layout"
 )
 
-func TestPageHasTheValuesOrWhyNot(t *testing.T) {
+func TestPageShowsValuesOrReason(t *testing.T) {
 	l := &layout.Layout{Name: "imu", Size: 4, Fields: []layout.Field{
 		{Name: "n", Type: layout.Uint16, Unit: "V"}, {Name: "text", Type: layout.Char, Offset: 2, Count: []int{2}},
 	}}

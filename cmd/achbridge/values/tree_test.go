@@ -8,7 +8,7 @@ import (
 	"achbridge/bridge/layout"
 )
 
-// robot has two legs of two angles each, a table of two rows, and a tail of joints.
+// robot returns a layout and a frame with two legs of two angles each, a table of two rows, and a tail of joints.
 func robot() (*layout.Layout, []byte) {
 	u8 := func(name string, at int, count ...int) layout.Field {
 		return layout.Field{Name: name, Type: layout.Uint8, Offset: at, Count: count}
@@ -19,7 +19,7 @@ func robot() (*layout.Layout, []byte) {
 	return l, []byte{1, 2, 10, 3, 4, 20, 5, 6, 7, 8, 30, 31, 32, 33}
 }
 
-func TestAnIndexIsThatOfTheNameBeforeIt(t *testing.T) {
+func TestIndexAppliesToPrecedingName(t *testing.T) {
 	l, frame := robot()
 	for path, want := range map[string]string{
 		"legs[].angle[0]": "[1, 3]", "legs.angle[1]": "[2, 4]", "legs[1].angle[0]": "3", "legs[1].angle": "[3, 4]", "legs[].angle": "[[1, 2], [3, 4]]",
@@ -37,12 +37,12 @@ func TestAnIndexIsThatOfTheNameBeforeIt(t *testing.T) {
 		}
 	}
 	if text, err := (&Printer{Layout: l, Fields: []string{"path[].x[0]"}}).Frame(time.Time{}, frame[:10]); err != nil || !strings.Contains(string(text), "[]") {
-		t.Errorf("a frame without joints: got %s, %v", text, err)
+		t.Errorf("frame without joints: got %s, %v", text, err)
 	}
 }
 
-// Numbers and columns bear the name by which they can be asked for.
-func TestAllOfAnArrayHaveNamesOfTheirOwn(t *testing.T) {
+// Each number and column has the name with which a user can select it.
+func TestArrayElementsHaveDistinctNames(t *testing.T) {
 	l, frame := robot()
 	list, err := Numbers(l, frame, []string{"legs[].angle"})
 	if err != nil || len(list) != 4 || list[1].Path != "legs[0].angle[1]" || list[1].X != 2 {

@@ -12,20 +12,20 @@ import (
 	"achbridge/wire"
 )
 
-// Follower reads frames of up to wire.MaxFrame bytes from one channel, and notices when the
+// Follower reads frames of up to wire.MaxFrame bytes from one channel, and detects that the
 // channel was replaced or removed.
 type Follower struct {
 	ch     *localach.Channel
 	Reader *localach.Reader
 	buf    []byte
-	looked time.Time // when the channel was last found good
+	looked time.Time // when the channel was last checked
 }
 
 // NewFollower reads a channel from its oldest frame on.
 func NewFollower(ch *localach.Channel) *Follower { return &Follower{ch: ch, Reader: ch.Reader()} }
 
-// Patience is how long a read waits before it checks whether the channel is still there
-// and whether the verb shall end.
+// Patience is the time that a read waits for a frame before it checks whether the channel still exists
+// and whether the command must stop.
 const Patience = 100 * time.Millisecond
 
 // Wait calls next with Patience, and checks the channel about as often.
@@ -68,8 +68,8 @@ func (f *Follower) Newest(wait time.Duration) ([]byte, error) {
 	return f.grow(func() (int, error) { return f.Reader.Next(f.buf, wait) })
 }
 
-// grow repeats read with a larger buffer until the frame fits. The first has no size: a
-// file can claim frames of any size, and a frame in a hole of it needs no memory.
+// grow repeats read with a larger buffer until the frame fits. It begins without a buffer: a
+// damaged file can claim frames of any size, and a sparse file needs no memory for them.
 func (f *Follower) grow(read func() (int, error)) ([]byte, error) {
 	for {
 		n, err := read()

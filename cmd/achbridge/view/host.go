@@ -1,12 +1,12 @@
-// Package view is how verbs read channels: of this host, or of other hosts through a mirror that the daemon keeps meanwhile.
+// Package view reads channels for commands: channels of this host, or of other hosts through a temporary mirror.
 //
 //	h := view.Host{Places: places, Dir: localach.Shm, Note: terminal.Note}
 //	err := h.Follow(ctx, h.Client(""), "krang/imu", func(v view.View) error {
 //		return view.NewFollower(v.Channel).Each(v.Ctx, first, print)
 //	})
 //
-// names.go finds which channels a pattern means, follower.go reads the frames of one, layout.go and later.go find what is in
-// them, meter.go measures how often they come.
+// names.go resolves patterns to channels, follower.go reads frames, layout.go and later.go find their layout, and meter.go
+// measures their rate.
 package view
 
 import (
@@ -26,10 +26,10 @@ import (
 type Host struct {
 	config.Places
 	Dir  localach.Dir
-	Note func(format string, args ...any) // prints a remark; frames are not printed here
+	Note func(format string, args ...any) // prints a note for the user
 }
 
-// quiet is h without notes.
+// quiet returns h without notes.
 func (h Host) quiet() Host {
 	h.Note = func(string, ...any) {}
 	return h
@@ -53,7 +53,7 @@ func (h Host) Open(name string) (*localach.Channel, error) {
 func (h Host) ChannelError(name string, err error) error {
 	anew := fmt.Sprintf("achbridge channel create %s --replace", name)
 	switch {
-	case ui.ExitCode(err) == ui.ExitUsage, ui.Cure(err) != "": // it says already
+	case ui.ExitCode(err) == ui.ExitUsage, ui.Cure(err) != "": // err already has both
 		return err
 	case errors.Is(err, localach.ErrName):
 		return ui.Usage(err, "")

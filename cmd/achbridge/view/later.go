@@ -9,17 +9,17 @@ import (
 	"achbridge/bridge/layout"
 )
 
-// typeAgain is how often a verb that shows values looks whether they have another layout by now.
+// typeAgain is the interval at which a command that prints values checks whether the layout changed.
 const typeAgain = 2 * time.Second
 
-// Later is the layout that a channel has got since a verb began, if it has another one.
+// Later holds a layout that replaced the channel's layout after the command started.
 type Later struct{ found atomic.Pointer[layout.Layout] }
 
-// Take returns the layout that is new since the last call; nil: none is.
+// Take returns the layout that is new since the last call, or nil.
 func (l *Later) Take() *layout.Layout { return l.found.Swap(nil) }
 
-// WithLater calls read, and looks meanwhile for a later layout than first, which may be nil. If there
-// is none any more, or nobody can tell, the one before stays. A file of --type is read once.
+// WithLater calls read, and meanwhile checks for a layout other than first, which may be nil. The previous
+// layout stays if the channel loses its layout or the check fails. A file of --type is read once.
 func (h Host) WithLater(file string, of View, first *layout.Layout, read func(*Later) error) error {
 	later := &Later{}
 	if file != "" {
@@ -34,7 +34,7 @@ func (h Host) WithLater(file string, of View, first *layout.Layout, read func(*L
 }
 
 func (h Host) lookForLater(ctx context.Context, of View, now *layout.Layout, later *Later) {
-	h = h.quiet() // what is wrong was said at the beginning
+	h = h.quiet() // the first read already printed all notes
 	of.Ctx = ctx
 	tick := time.NewTicker(typeAgain)
 	defer tick.Stop()

@@ -16,11 +16,11 @@ import (
 	"achbridge/localach"
 )
 
-// ErrNoAnswer means that a daemon did not answer what an origin says of its frames.
+// ErrNoAnswer means that the daemon did not return the layout of an origin.
 var ErrNoAnswer = errors.New("its origin cannot be asked")
 
-// LayoutOf is the layout of a channel: as file, of --type, or types: says, or else as the origin of a mirror
-// does; nil when it is not known. from says which, as in a recording.
+// LayoutOf returns the layout of a channel: that of file (--type), of the key types in the configuration, or of the
+// mirror's origin. It returns nil if there is none. from is the source of the layout, as in a recording.
 func (h Host) LayoutOf(file string, of View) (l *layout.Layout, from status.TypeSource, err error) {
 	find, err := h.Layouts(file)
 	if err != nil {
@@ -36,27 +36,27 @@ func (h Host) LayoutOf(file string, of View) (l *layout.Layout, from status.Type
 	return l, status.TypeFromOrigin, nil
 }
 
-// Layouts finds the layout of a channel: that of --type, or the one that types: names.
+// Layouts returns a function that finds the layout of a channel: that of file (--type), or of the key types.
 func (h Host) Layouts(file string) (find func(channel, name string) (*layout.Layout, error), err error) {
 	if file != "" {
 		l, err := config.LoadLayout(file)
 		return func(string, string) (*layout.Layout, error) { return l, nil }, err
 	}
 	c, err := h.Source("", nil).Load()
-	if err != nil { // the channel can be looked at all the same
-		h.Note("no types: achbridge check says what is wrong with the configuration")
+	if err != nil { // a channel can also be read without a layout
+		h.Note("cannot read types; achbridge check lists the errors of the configuration")
 		return func(string, string) (*layout.Layout, error) { return nil, nil }, nil
 	}
 	return c.LayoutFor, nil
 }
 
-// originPatience is how long a verb waits for a layout. The daemon needs two seconds at most, if the
-// origin does not answer it.
+// originPatience is the time that a command waits for a layout. The daemon answers within two seconds, even if the
+// origin does not.
 const originPatience = 4 * time.Second
 
-// OriginLayout asks the daemon what the origin of a mirror says of its frames; nil when it says
-// nothing, or when there is nobody to be asked: no daemon, or one that does not know the mirror.
-// The error is that it says something which is not here. What comes is checked anew.
+// OriginLayout asks the daemon for the layout that the origin of a mirror has. It returns nil if the origin
+// has none, no daemon runs, or the daemon does not know the mirror. It returns an error if the origin has
+// a layout that cannot be had now. The received layout is checked again.
 func OriginLayout(ctx context.Context, c *api.Client, name string) (*layout.Layout, error) {
 	var r api.LayoutReply
 	_, err := c.Within(originPatience).Get(ctx, "/v1/layout?"+url.Values{"of": {name}}.Encode(), &r)

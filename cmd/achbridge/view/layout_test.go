@@ -13,8 +13,8 @@ import (
 	"achbridge/cmd/achbridge/api"
 )
 
-// Whatever a control socket answers, a layout is a good one or none.
-func TestLayoutOfAnOriginIsCheckedWhereItIsUsed(t *testing.T) {
+// A control socket may return anything. view returns only a valid layout, or none.
+func TestLayoutOfOriginIsValidated(t *testing.T) {
 	t.Parallel()
 	good := layout.Layout{Name: "imu", Size: 1, Fields: []layout.Field{{Name: "n", Type: layout.Uint8}}}
 	packed, err := good.Pack()
@@ -23,7 +23,7 @@ func TestLayoutOfAnOriginIsCheckedWhereItIsUsed(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "sock")
 	if l, err := OriginLayout(t.Context(), api.New(path), "krang.imu"); l != nil || err != nil {
-		t.Errorf("got %v, %v without a daemon, want nothing", l, err)
+		t.Errorf("without a daemon: got %v, %v, want no layout and no error", l, err)
 	}
 	ln, err := net.Listen("unix", path)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 )
 
 // Meter measures the rate, the period and the size of a channel's frames over a sliding window.
-// add and Measure take the time from their caller. Safe for concurrent use.
+// The caller passes the time to add and Measure. A Meter is safe for concurrent use.
 type Meter struct {
-	Channel string // its name in the reports
+	Channel string // name in the reports
 	Window  time.Duration
 
 	mu   sync.Mutex
-	seen []arrival // oldest first; the first one may lie before the window
+	seen []arrival // oldest first; the first may be older than the window
 }
 
 // arrival is one frame as it was read.
@@ -25,8 +25,8 @@ type arrival struct {
 	size int
 }
 
-// Rate is one report. Frames counts the frames read in the window, Missed
-// those put between them that were gone before they could be read.
+// Rate is one report. Frames counts the frames read in the window. Missed counts the frames put
+// between them that were overwritten before they could be read.
 type Rate struct {
 	Channel  string  `json:"channel"`
 	WindowS  float64 `json:"window_s"`
@@ -34,23 +34,23 @@ type Rate struct {
 	Missed   uint64  `json:"missed"`
 	Hz       float64 `json:"rate_hz"`
 	PeriodMs float64 `json:"period_ms"`
-	// PeriodMinMs and PeriodMaxMs are the least and the greatest.
+	// PeriodMinMs and PeriodMaxMs are the shortest and longest time between two frames.
 	PeriodMinMs float64 `json:"period_min_ms"`
 	PeriodMaxMs float64 `json:"period_max_ms"`
 	JitterMs    float64 `json:"jitter_ms"`
 	SizeMin     int     `json:"size_min"`
 	SizeMean    float64 `json:"size_mean"`
 	SizeMax     int     `json:"size_max"`
-	// BytesPerS are those of the frames that were put.
+	// BytesPerS counts the bytes of frames put per second.
 	BytesPerS float64 `json:"bytes_per_s"`
 }
 
-// Sizes is one size, or from which to which.
+// Sizes returns the size of the frames, or the smallest and largest, as text.
 func (r Rate) Sizes() string {
 	return ui.SizeRange(r.SizeMin, r.SizeMax)
 }
 
-// Read adds the frames of l that are put from now on, until the view ends. It calls ready before the first.
+// Read adds each frame that is put from now on, until the view ends. It calls ready before the first.
 func (m *Meter) Read(l View, ready func()) error {
 	m.restart()
 	f := NewFollower(l.Channel)
@@ -81,8 +81,8 @@ func (m *Meter) add(a arrival) {
 	m.seen = append(m.seen, a)
 }
 
-// Measure reports on the window that ends at now and forgets what lies before,
-// but for the last frame before it, with which the first interval begins.
+// Measure returns the report about the window that ends at now, and drops older frames,
+// except the last one before the window, with which the first interval begins.
 func (m *Meter) Measure(now time.Time) Rate {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-func TestMeterTellsRateJitterAndSizes(t *testing.T) {
+func TestMeterReportsRateJitterAndSizes(t *testing.T) {
 	m := Meter{Window: time.Second}
 	start := time.Unix(100, 0)
-	for i := range 300 { // every 10 ms, one in two late by 2 ms
+	for i := range 300 { // a frame every 10 ms, every second one 2 ms late
 		late := time.Duration(i%2) * 2 * time.Millisecond
 		m.add(arrival{at: start.Add(time.Duration(i)*10*time.Millisecond + late), seq: uint64(i + 1), size: 60 + i%2})
 	}
@@ -22,11 +22,11 @@ func TestMeterTellsRateJitterAndSizes(t *testing.T) {
 		t.Errorf("got %+v, want 100 frames of 60 to 61 bytes, none missed", r)
 	}
 	if len(m.seen) > 101 {
-		t.Errorf("%d arrivals kept, want those of the window and one before", len(m.seen))
+		t.Errorf("got %d arrivals, want those of the window and one before", len(m.seen))
 	}
 }
 
-func TestMeterCountsWhatItMissed(t *testing.T) {
+func TestMeterCountsMissedFrames(t *testing.T) {
 	m := Meter{Window: time.Second}
 	start := time.Unix(100, 0)
 	for i := range 10 {
@@ -39,17 +39,18 @@ func TestMeterCountsWhatItMissed(t *testing.T) {
 	}
 }
 
-func TestMeterKnowsSilence(t *testing.T) {
+func TestMeterReportsZeroDuringSilence(t *testing.T) {
 	m := Meter{Window: time.Second}
 	start := time.Unix(100, 0)
 	if r := m.Measure(start); r.Hz != 0 || r.Frames != 0 {
-		t.Errorf("got %+v before any frame, want zeros", r)
+		t.Errorf("before any frame: got %+v, want zeros", r)
 	}
 	m.add(arrival{at: start, seq: 7, size: 3})
 	if r := m.Measure(start.Add(time.Millisecond)); r.Hz != 0 || r.Frames != 1 {
-		t.Errorf("got %+v after one frame, want no rate yet", r)
+		t.Errorf("after one frame: got %+v, want no rate", r)
 	}
 	if r := m.Measure(start.Add(5 * time.Second)); r.Hz != 0 || r.Frames != 0 {
-		t.Errorf("got %+v after 5 s of silence, want zeros", r)
+		t.Errorf("after 5 s of silence: got %+v, want zeros", r)
+
 	}
 }

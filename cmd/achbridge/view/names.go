@@ -17,14 +17,14 @@ import (
 	"achbridge/localach"
 )
 
-// LongestAsk is how long a single question for channels of other hosts may take.
+// LongestAsk limits the time of one request for the channels of other hosts.
 const LongestAsk = 2 * time.Second
 
-// mostMeters is how many channels are measured at once: each of another host may take a
-// mirror, and a connection to the daemon.
+// mostMeters limits the number of channels measured at once. A channel of another host may need a
+// mirror and a connection to the daemon.
 const mostMeters = 64
 
-// Names returns the channels that args mean, sorted: names of this host, or HOST/CHANNEL.
+// Names returns the channels that match args, sorted, as names of this host or HOST/CHANNEL.
 func (h Host) Names(ctx context.Context, c *api.Client, args []string) ([]string, error) {
 	var names []string
 	for _, text := range args {
@@ -70,7 +70,7 @@ func (h Host) remoteMatches(ctx context.Context, c *api.Client, pattern string) 
 	return names, nil
 }
 
-// localMatches leaves out channels that the daemon keeps for others, as record does.
+// localMatches returns the matching channels of this host without the helper channels of the daemon, as record does.
 func (h Host) localMatches(pattern string) (names []string, err error) {
 	if err := CheckPatterns([]string{pattern}); err != nil {
 		return nil, err
@@ -87,13 +87,13 @@ func (h Host) localMatches(pattern string) (names []string, err error) {
 	return names, nil
 }
 
-// helper reports whether a channel is one that the daemon keeps for readers.
+// helper reports whether the daemon made a channel for its readers: a metadata channel or temporary mirror.
 func helper(info localach.Info) bool {
 	_, companion := mirror.MetaOf(info.Name, info.Tag)
 	return companion || bridge.IsPeek(info.Name, info.Tag)
 }
 
-// CheckPatterns refuses what names no channels of this host.
+// CheckPatterns returns an error for a pattern that cannot match a channel of this host.
 func CheckPatterns(patterns []string) error {
 	for _, p := range patterns {
 		if strings.Contains(p, "/") {
@@ -107,7 +107,7 @@ func CheckPatterns(patterns []string) error {
 	return nil
 }
 
-// NoPattern is the error that a text is not a pattern.
+// NoPattern returns the error that a text is not a pattern.
 func NoPattern(text string) error {
 	return ui.Usage(fmt.Errorf("%q: not a pattern", text), "* stands for any text, ? for one character, [ab] for one of them")
 }

@@ -15,10 +15,10 @@ import (
 // View is a channel to read: one of this host, or the mirror of another host's.
 type View struct {
 	*localach.Channel
-	Of    string          // what the user calls it
-	Asks  *api.Client     // of the daemon
-	Ctx   context.Context // ends with the mirror, too
-	fresh bool            // a mirror that was made for it, and is empty: its first frame was put at the origin before
+	Of    string          // name as the user gave it
+	Asks  *api.Client     // client of the daemon
+	Ctx   context.Context // also ends with the mirror
+	fresh bool            // a new, empty mirror: its first frame was put earlier at the origin
 	close func()
 }
 
@@ -53,7 +53,7 @@ func (h Host) lookAt(ctx context.Context, c *api.Client, of string) (l View, err
 	}}, nil
 }
 
-// Follow calls read with the channel that lookAt opens. When the mirror of another host's
+// Follow calls read with the channel that lookAt opens. After the mirror of another host's
 // channel was replaced, it opens the channel again.
 func (h Host) Follow(ctx context.Context, c *api.Client, of string, read func(View) error) error {
 	for {
@@ -76,7 +76,7 @@ func (h Host) Follow(ctx context.Context, c *api.Client, of string, read func(Vi
 	}
 }
 
-// ended is what a verb returns when its context was over: nil when that was asked for.
+// ended returns the error for a view that ended before ctx, or nil if ctx ended.
 func (l View) ended(ctx context.Context) error {
 	if ctx.Err() == nil && l.Ctx.Err() != nil {
 		return context.Cause(l.Ctx)
