@@ -31,7 +31,8 @@ type binding struct {
 	asked   uint64          // number of the frame that the node last requested again
 	wait    time.Duration   // delay before the node requests that frame again
 	teller  ledger.Teller
-	parting bool // no request asks for the mirror any more; it stays until its safe frame is put
+	stamps  stampOffset // offset for the stamps in the frames; zero without the option
+	parting bool        // no request asks for the mirror any more; it stays until its safe frame is put
 }
 
 // bind subscribes the mirror that w requests to channel c of l's peer, unless it is subscribed
@@ -72,7 +73,11 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		return
 	}
 	m.origin = c
-	if err := n.openMirror(m, l, c, w.QoS); err != nil {
+	stamps, err := n.stampSource(m, l, c, w.QoS)
+	if err == nil {
+		err = n.openMirror(m, l, c, w.QoS)
+	}
+	if err != nil {
 		n.noFile(l, m, err)
 		return
 	}
@@ -84,7 +89,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	}
 	n.loop.changed() // a relay rule may offer the mirror to peers from now on
 	n.adopted(m)
-	in := &inbound{m: m, Inbound: send.Inbound{Mirror: m.Mirror, Feed: mirror.Feed{Epoch: c.Epoch, Run: l.hello.run, Silent: l.isInSilence()}, Limit: mirror.LargestFrame(c)}}
+	in := &inbound{m: m, Inbound: send.Inbound{Mirror: m.Mirror, Feed: mirror.Feed{Epoch: c.Epoch, Run: l.hello.run, Silent: l.isInSilence(), Stamps: stamps}, Limit: mirror.LargestFrame(c)}}
 	have, counted := m.Subscribe(&in.Feed, w.QoS)
 	in.have = have
 	l.inbound[m.subID] = in

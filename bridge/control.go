@@ -85,7 +85,7 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 	if m.Host != l.s.Peer().Host {
 		return unwelcome(fmt.Sprintf("%s calls itself host %s, but its certificate says %s", l.host, m.Host, l.s.Peer().Host))
 	}
-	l.hello.isReceived, l.hello.run, l.hello.machine = true, m.Run, Machine{m.Machine, m.Boot}
+	l.hello.isReceived, l.hello.run, l.hello.machine, l.hello.start = true, m.Run, Machine{m.Machine, m.Boot}, m.Start
 	l.askStamp(n.now())
 	n.challenge(l)
 	if n.links[l.peer] == l {

@@ -74,9 +74,10 @@ func (l *link) isInSilence() bool { return l.lifecycle.phase == linkSilent }
 type hello struct {
 	isSent     bool
 	isReceived bool
-	run        uint64  // incarnation of the peer's daemon
-	machine    Machine // the peer's machine
-	listNumber uint64  // number of the newest list of revocations that the peer is known to have
+	run        uint64        // incarnation of the peer's daemon
+	machine    Machine       // the peer's machine
+	start      time.Duration // CLOCK_MONOTONIC of the peer's host when its node started; 0 if the peer does not send it
+	listNumber uint64        // number of the newest list of revocations that the peer is known to have
 }
 
 // dialState has the facts about the link that dials to the peer depend on.
@@ -150,7 +151,7 @@ func (l *link) sayHello() {
 	}
 	l.hello.isSent = true
 	cfg := l.n.cfg
-	l.send(wire.Hello{Version: wire.Version, Host: cfg.Host, Node: cfg.Node, Run: l.n.run, Machine: cfg.Machine.Hardware, Boot: cfg.Machine.Boot})
+	l.send(wire.Hello{Version: wire.Version, Host: cfg.Host, Node: cfg.Node, Run: l.n.run, Machine: cfg.Machine.Hardware, Boot: cfg.Machine.Boot, Start: l.n.clocks.mirror.At})
 }
 
 // serve starts the link's goroutines.

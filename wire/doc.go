@@ -107,6 +107,7 @@
 // without a limit are u64.
 //
 //	 1 Hello        1! version  2! host (name)  3! node  4 run  5 machine  6 boot (5 and 6 like a node)
+//	                7 start (CLOCK_MONOTONIC when the node started, ns, ≤ 2^63-1)
 //	 2 Catalog      1 full (bool)  2 channels (Channel …)  3 gone (name …)
 //	 3 Subscribe    1! id  2! channel (name)  3 epoch  4 have seq  5 QoS  6 held (Account)
 //	 4 Subscribed   1! id  2 epoch  3 last seq  4! frame count  5! frame size

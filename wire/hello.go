@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"math"
+	"time"
 )
 
 // Version is the version of the wire format that this package implements.
@@ -16,6 +17,9 @@ type Hello struct {
 	Run     uint64   `cbor:"4,keyasint,omitempty"` // incarnation of the sender's daemon
 	Machine [16]byte `cbor:"5,keyasint,omitzero"`  // a hash of the sender's hardware and Node, zero if not known
 	Boot    [16]byte `cbor:"6,keyasint,omitzero"`  // boot id of the sender's kernel, zero if not known
+	// Start is the sender's CLOCK_MONOTONIC when its node started, the time from which all times of the sender count. 0
+	// means not known.
+	Start time.Duration `cbor:"7,keyasint,omitempty"`
 }
 
 func (m Hello) number() uint { return TypeHello }
@@ -25,6 +29,7 @@ func (m Hello) check() error {
 		checkRange("version", m.Version, 1, math.MaxUint16),
 		checkName("host", m.Host),
 		checkNode(m.Node),
+		checkRange("start", int(m.Start), 0, math.MaxInt),
 	)
 }
 
@@ -37,9 +42,11 @@ func (m *Hello) UnmarshalCBOR(b []byte) error {
 		Run     uint64 `cbor:"4,keyasint"`
 		Machine node   `cbor:"5,keyasint"`
 		Boot    node   `cbor:"6,keyasint"`
+
+		Start time.Duration `cbor:"7,keyasint"`
 	}
 	err := decoding.Unmarshal(b, &w)
-	*m = Hello{Version: w.Version, Host: w.Host, Node: w.Node, Run: w.Run, Machine: w.Machine, Boot: w.Boot}
+	*m = Hello{Version: w.Version, Host: w.Host, Node: w.Node, Run: w.Run, Machine: w.Machine, Boot: w.Boot, Start: w.Start}
 	return err
 }
 

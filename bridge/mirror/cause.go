@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"achbridge/bridge/stamps"
 	"achbridge/bridge/status"
 	"achbridge/localach"
 )
@@ -29,6 +30,8 @@ func CauseOf(err error) status.Cause {
 		return status.CauseOtherLibc
 	case errors.Is(err, localach.ErrCorrupt), errors.Is(err, localach.ErrHalfCreated):
 		return status.CauseCorrupt
+	case errors.Is(err, stamps.ErrSize), errors.Is(err, stamps.ErrValue), errors.Is(err, stamps.ErrFormat):
+		return status.CauseBadFrame
 	case errors.Is(err, errFrameSize):
 		return status.CauseFrameSize
 	case errors.Is(err, errTooLarge):

@@ -39,6 +39,7 @@ type Mirror struct {
 	health   health
 	file     file
 	vigil    vigil
+	stamps   shifting
 	frames   frames
 	counters counters
 }
@@ -65,15 +66,17 @@ func (m *Mirror) SetAdopt(adopt []string) {
 
 // Feed identifies one subscription that delivers frames. Mirrors compare it by pointer.
 type Feed struct {
-	Epoch  uint64 // epoch of the channel
-	Run    uint64 // incarnation of the daemon whose clock gives the capture times
-	Silent bool   // nothing is received from the host when the subscription begins
+	Epoch  uint64       // epoch of the channel
+	Run    uint64       // incarnation of the daemon whose clock gives the capture times
+	Silent bool         // nothing is received from the host when the subscription begins
+	Stamps *StampSource // set if the stamps in the frames are shifted
 }
 
 // Subscribe prepares for subscription f; from now on, only frames of f are put. have is the newest frame of the
 // epoch that the mirror holds, 0 if none. counted holds the mirror's counters so far.
 func (m *Mirror) Subscribe(f *Feed, qos rule.QoS) (have uint64, counted ledger.Accounts) {
 	m.changeClock(f.Run)
+	m.beginShifting(f.Stamps)
 	have, counted = m.expect(f.Epoch, qos)
 	m.feedFrom(f)
 	m.watchDeadline()
@@ -107,7 +110,7 @@ func (m *Mirror) Requalify(qos rule.QoS) (anew, tell bool) {
 		m.qos, m.frames.lateness = qos, lateness{} // lateness was measured with the previous budget
 	}
 	m.mu.Unlock()
-	if before.Mode != qos.Mode || before.Meta != qos.Meta && m.accompany(qos) != nil {
+	if before.Mode != qos.Mode || before.Stamps != qos.Stamps || before.Meta != qos.Meta && m.accompany(qos) != nil {
 		return true, false // the next subscription returns the error of accompany
 	}
 	m.watchDeadline()
@@ -192,10 +195,14 @@ type incoming struct {
 	data     []byte
 }
 
-// write puts a frame, into a larger new file if necessary. On localach.ErrBusy another process holds the lock,
-// and nothing has changed. m.mu must be held.
+// write puts a frame, into a larger new file if necessary. If the error says isBusy, nothing has changed, and the
+// frame can be put later. On errExpired it must not be put. m.mu must be held.
 func (m *Mirror) write(f incoming) error {
-	if err := m.tryPut(f.seq, f.data); err != nil {
+	data, err := m.shifted(f)
+	if err != nil {
+		return err
+	}
+	if err := m.tryPut(f.seq, data); err != nil {
 		return err
 	}
 	if f.late {

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"errors"
 	"time"
 
 	"achbridge/bridge/delivery"
@@ -60,8 +61,7 @@ func (m *Mirror) Put(a Arrival) {
 	case old:
 		m.counters.own.Superseded++ // a newer one has overtaken it
 	case drop:
-		m.counters.own.Late++
-		m.without(a.Seq, &m.counters.own.Late)
+		m.countLate(a.Seq)
 		m.frames.lateness.add(a.Seq, a.At.Now)
 		m.frames.ages.Limit(a.At.Now, m.overAt(a.At.Now))
 	default:
@@ -132,7 +132,14 @@ func (m *Mirror) without(seq uint64, counted *uint64) {
 	m.frames.lacking = lacking{seq, counted, m.qos.Class != rule.Command && m.qos.Mode == rule.Newest}
 }
 
-// keepOrWrite puts a frame, or keeps it for retryPut while the file's lock is taken. m.mu must be held.
+// countLate counts a frame that arrived too late to be put. m.mu must be held.
+func (m *Mirror) countLate(seq uint64) {
+	m.counters.own.Late++
+	m.without(seq, &m.counters.own.Late)
+}
+
+// keepOrWrite puts a frame, or keeps it for retryPut while the file's lock is taken or the stamps cannot be shifted.
+// m.mu must be held.
 func (m *Mirror) keepOrWrite(a Arrival, late bool) {
 	if m.frames.pending.isRetried {
 		if m.frames.pending.seq != 0 {
@@ -142,10 +149,14 @@ func (m *Mirror) keepOrWrite(a Arrival, late bool) {
 		return
 	}
 	switch err := m.write(incoming{a.Seq, a.Captured, a.At, late, a.Data}); {
+	case errors.Is(err, errExpired):
+		m.countLate(a.Seq)
 	case isBusy(err):
 		m.keep(a, late)
 		m.frames.pending.isRetried = true
-		m.frames.pending.waits.Start(a.At.Now)
+		if !errors.Is(err, errNoOffset) {
+			m.frames.pending.waits.Start(a.At.Now)
+		}
 		m.Spawn(m.retryPut)
 	case err != nil:
 		m.fail(a.Seq, err)

@@ -9,7 +9,7 @@ import (
 )
 
 // PutInOrder puts the next frame of mode every. While a reader holds the file's lock, it retries as long as
-// still returns true. still reports whether the subscription lasts, and returns the current reading of the
+// still returns true. The same applies while the frame's stamps cannot be shifted. still reports whether the subscription lasts, and returns the current reading of the
 // peer's clock. PutInOrder returns false if the subscription ended.
 func (m *Mirror) PutInOrder(a Arrival, still func() (Reading, bool)) bool {
 	for wait := busyRetry; m.putNext(a); wait = clock.Longer(wait, busyRetry, busySeldom) {
@@ -53,4 +53,5 @@ func (m *Mirror) putNext(a Arrival) (busy bool) {
 	return false
 }
 
-func isBusy(err error) bool { return errors.Is(err, localach.ErrBusy) }
+// isBusy reports whether a frame has to wait for the file's lock, or for the offset of its stamps.
+func isBusy(err error) bool { return errors.Is(err, localach.ErrBusy) || errors.Is(err, errNoOffset) }

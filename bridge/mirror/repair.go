@@ -146,7 +146,8 @@ func (m *Mirror) RefuseFrame(from *Feed, err error) {
 	m.failed("frame refused", err)
 }
 
-// pending is the newest frame that arrived while the lock of the mirror's file was taken.
+// pending is the newest frame that arrived while the lock of the mirror's file was taken, or while its stamps could
+// not be shifted.
 type pending struct {
 	kept
 	isRetried bool            // retryPut is running
@@ -183,13 +184,14 @@ const (
 // retryPut puts the pending frame as soon as the lock is free. Newer frames replace the pending one meanwhile.
 // It ends when the mirror is closed.
 func (m *Mirror) retryPut() {
-	for wait := busyRetry; m.putPending(); wait = clock.Longer(wait, busyRetry, busySeldom) {
+	for wait := busyRetry; m.putPending(m.readOrigin()); wait = clock.Longer(wait, busyRetry, busySeldom) {
 		time.Sleep(wait)
 	}
 }
 
-// putPending tries to put the pending frame. It reports whether the lock is still taken.
-func (m *Mirror) putPending() bool {
+// putPending tries to put the pending frame. origin is the present reading of the origin's clock, see readOrigin. It
+// reports whether the frame still has to wait.
+func (m *Mirror) putPending(origin Reading) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := &m.frames.pending
@@ -200,15 +202,20 @@ func (m *Mirror) putPending() bool {
 	switch {
 	case m.file.w == nil || p.seq == 0:
 	case p.late && m.qos.Class == rule.Command:
-		m.counters.own.Late++
-		m.without(p.seq, &m.counters.own.Late)
+		m.countLate(p.seq)
 		m.frames.lateness.add(p.seq, now)
 	default:
-		err := m.write(incoming{p.seq, p.captured, p.asOf(now), p.late, p.frame})
+		at := p.asOf(now)
+		if origin.Known {
+			at = origin
+		}
+		err := m.write(incoming{p.seq, p.captured, at, p.late, p.frame})
 		if isBusy(err) {
 			return true
 		}
-		if err != nil {
+		if errors.Is(err, errExpired) {
+			m.countLate(p.seq)
+		} else if err != nil {
 			m.fail(p.seq, err)
 		} else {
 			m.counters.put(p.late)

@@ -15,7 +15,7 @@ func (m *Mirror) Status(now time.Duration, at Reading, silence string) status.Mi
 	s := status.Mirror{
 		Host: m.Host, Channel: m.Channel, Name: m.Name, State: m.state(), Reason: m.health.reason, Cause: m.health.cause,
 		Bytes: m.frames.size, TransitMs: m.frames.transitMs(), OriginCause: m.counters.originCause, LockWaitS: m.frames.pending.waits.Total(now).Seconds(),
-		QoS: m.qos.WithoutFrame(), Seq: m.file.tag.Seq, Accounts: m.accounts(), Replaced: m.file.replaced, Foreign: m.file.contest.foreign, Safe: m.vigil.safe, Temporary: m.Temporary,
+		QoS: m.qos.WithoutFrame(), Seq: m.file.tag.Seq, Accounts: m.accounts(), Replaced: m.file.replaced, Foreign: m.file.contest.foreign, Safe: m.vigil.safe, Temporary: m.Temporary, Stamps: m.stampStatus(),
 	}
 	if share, ok := m.counters.recent.Growth(s.Accounts).LostRatio(); ok {
 		s.LostShare = &share

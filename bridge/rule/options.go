@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"achbridge/bridge/stamps"
 )
 
 // Rate is a number of frames per 1000 seconds; 0 means no limit.
@@ -218,9 +221,27 @@ var options = []Option{
 	{"on_stale", "keep|put:FILE", nil, "put a frame into a stale command channel", true,
 		func(q *QoS, s string, read ReadFile) (err error) { q.OnStale, err = parseOnStale(s, read); return },
 		func(q QoS) string { return q.OnStale.String() }},
+	{"stamps", "sns|somatic|hubo|FIELDS", nil, "shift time stamps in frames to this clock", true,
+		func(q *QoS, s string, _ ReadFile) (err error) { q.Stamps, err = parseStamps(s); return },
+		func(q QoS) string { return cmp.Or(string(q.Stamps), noStamps) }},
 	{"meta", "", switches, "write the age of the mirror to channel NAME.meta", true,
 		func(q *QoS, s string, _ ReadFile) (err error) { q.Meta, err = parseSwitch(s); return },
 		func(q QoS) string { return strconv.FormatBool(q.Meta) }},
+}
+
+// noStamps is the text of the option without a rule.
+const noStamps = "none"
+
+// parseStamps parses none or a rule for stamps.
+func parseStamps(s string) (stamps.Rule, error) {
+	if s == noStamps {
+		return "", nil
+	}
+	r, err := stamps.ParseRule(s)
+	if err == nil && r.NeedsLayout() {
+		return "", fmt.Errorf("%q: names of fields are not supported yet: want sns, somatic, hubo, or field numbers of a protobuf message, as in time:15.2.1+15.2.2;until:15.3.1+15.3.2", s)
+	}
+	return r, err
 }
 
 var switches = []string{"false", "true"}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"achbridge/bridge/stamps"
 	"achbridge/wire"
 )
 
@@ -41,6 +42,10 @@ type QoS struct {
 
 	// Meta gives the mirror a metadata channel, NAME.meta, see status.Meta. It is not sent to the origin either.
 	Meta bool
+
+	// Stamps names the time stamps in the frames, which the mirror's host shifts to its clock. Empty means that frames are
+	// put unchanged. It is not sent to the origin.
+	Stamps stamps.Rule
 }
 
 // DefaultBudget is the latency budget of a mirror that does not set one.
@@ -113,6 +118,7 @@ type qosJSON struct {
 	OnStale      string  `json:"on_stale,omitempty"`
 	OnStaleFrame []byte  `json:"on_stale_frame,omitempty"` // in requests; omitted in the status
 	Meta         bool    `json:"meta,omitempty"`
+	Stamps       string  `json:"stamps,omitempty"`
 }
 
 // MarshalJSON writes the effective values, including defaults.
@@ -120,7 +126,7 @@ func (q QoS) MarshalJSON() ([]byte, error) {
 	v := qosJSON{
 		BudgetMs: inMs(q.EffectiveBudget()), MaxRateHz: q.MaxRate.Hz(), Priority: q.Priority.Level(),
 		Mode: q.Mode.String(), Compress: q.Compress.String(), Late: q.EffectiveLate().String(), Class: q.Class.String(),
-		DeadlineMs: inMs(q.Deadline), Meta: q.Meta,
+		DeadlineMs: inMs(q.Deadline), Meta: q.Meta, Stamps: string(q.Stamps),
 	}
 	if q.OnStale.File != "" {
 		v.OnStale, v.OnStaleFrame = q.OnStale.String(), []byte(q.OnStale.Frame)
@@ -155,6 +161,7 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 		{"budget", number(v.BudgetMs) + "ms", v.BudgetMs == 0}, {"max_rate", number(v.MaxRateHz), v.MaxRateHz == 0},
 		{"priority", strconv.Itoa(v.Priority), false}, {"mode", v.Mode, false}, {"compress", v.Compress, false},
 		{"late", v.Late, v.Late == ""}, {"fit", v.Fit, v.Fit == "" || v.Fit == "drop"}, {"class", v.Class, false}, {"deadline", number(v.DeadlineMs) + "ms", v.DeadlineMs == 0},
+		{"stamps", v.Stamps, v.Stamps == ""},
 	} {
 		if o.unset {
 			continue

@@ -90,6 +90,15 @@ type Traffic struct {
 	FullS float64 `json:"full_s"`
 }
 
+// Stamps reports how the time stamps in the frames of a mirror are shifted to this host's clock.
+type Stamps struct {
+	OffsetS    float64 `json:"offset_s"`    // this host's CLOCK_MONOTONIC minus the origin's, at the last frame; 0 before the first
+	ErrorMs    float64 `json:"error_ms"`    // greatest error of the offset
+	Expired    uint64  `json:"expired"`     // commands that had expired at their arrival; they count as late
+	DurationMs float64 `json:"duration_ms"` // validity of the last expired command
+	Unparsed   uint64  `json:"unparsed"`    // frames that were put unchanged, since they have no stamps of this kind
+}
+
 // Mirror is the local copy of a remote channel, running or only requested.
 type Mirror struct {
 	Host    string      `json:"host"`
@@ -113,6 +122,8 @@ type Mirror struct {
 	OriginCause Cause `json:"origin_cause,omitempty"`
 	// LockWaitS is the total time for which frames have waited while a local process held the mirror's lock.
 	LockWaitS float64 `json:"lock_wait_s,omitempty"`
+	// Stamps has the state of the option stamps; it is null without the option.
+	Stamps *Stamps `json:"stamps,omitempty"`
 	// AgeMs is the current age of the newest frame; null if unknown. It grows while nothing arrives, even
 	// without a link.
 	AgeMs *float64 `json:"age_ms"`

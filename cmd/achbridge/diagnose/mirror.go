@@ -18,7 +18,31 @@ func (s *Snapshot) mirrorFlow(m status.Mirror) []Finding {
 	if m.LateS > 0 {
 		verdict.Evidence = append([]string{f.lateText()}, verdict.Evidence...)
 	}
+	if m.Stamps != nil {
+		verdict = stampFinding(verdict, before, m)
+	}
 	return append([]Finding{verdict}, f.notes(verdict.Cause)...)
+}
+
+// stampFinding adds to a finding how the stamps in the frames are shifted. Commands that have expired are the finding
+// unless there is a more general problem.
+func stampFinding(found Finding, before, m status.Mirror) Finding {
+	offset := fmt.Sprintf("stamps are shifted by %.6f s, with an error of %s at most", m.Stamps.OffsetS, ui.Millis(m.Stamps.ErrorMs))
+	found.Evidence = append(found.Evidence, offset)
+	if m.Stamps.Unparsed > 0 {
+		found.Evidence = append(found.Evidence, fmt.Sprintf("%d frames have no stamps as in %s: they were put unchanged", m.Stamps.Unparsed, m.QoS.Stamps))
+	}
+	expired := m.Stamps.Expired
+	if before.Stamps != nil {
+		expired = less(expired, before.Stamps.Expired)
+	}
+	if expired == 0 || found.Cause != Well && found.Cause != status.CausePublisherStopped && found.Cause != status.CauseBudget {
+		return found
+	}
+	found.Cause = status.CauseBudget
+	found.Text = fmt.Sprintf("%d commands had expired when they came: the last was valid for %s, and the clock is known to ± %s", expired, ui.Millis(m.Stamps.DurationMs), ui.Millis(m.Stamps.ErrorMs))
+	found.Cure = "let the commands be valid for longer, or use a link with a shorter round trip"
+	return found
 }
 
 func (s *Snapshot) flowFrom(before, m status.Mirror, link status.Link) flow {
