@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	passes  = `{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}` + "\n" + `{"Action":"pass","Package":"p","Test":"TestA"}` + "\n"
-	fails   = `{"Action":"output","Package":"p","Test":"TestB","Output":"    got 1, want 2\n"}` + "\n" + `{"Action":"fail","Package":"p","Test":"TestB"}` + "\n"
-	skips   = `{"Action":"output","Package":"p","Test":"TestC","Output":"    c_test.go:1: needs a Docker Engine\n"}` + "\n" + `{"Action":"skip","Package":"p","Test":"TestC"}` + "\n"
-	dies    = `{"Action":"output","Package":"p","Test":"TestD","Output":"panic: help\n"}` + "\n" + `{"Action":"fail","Package":"p"}` + "\n"
-	packed  = `{"Action":"pass","Package":"p","Elapsed":1.5}` + "\n"
-	unbuilt = `{"ImportPath":"p","Action":"build-output","Output":"p.go:1: syntax error\n"}` + "\n" + `{"Action":"fail","Package":"p","FailedBuild":"p"}` + "\n"
+	passes     = `{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}` + "\n" + `{"Action":"pass","Package":"p","Test":"TestA"}` + "\n"
+	fails      = `{"Action":"output","Package":"p","Test":"TestB","Output":"    got 1, want 2\n"}` + "\n" + `{"Action":"fail","Package":"p","Test":"TestB"}` + "\n"
+	skips      = `{"Action":"output","Package":"p","Test":"TestC","Output":"    c_test.go:1: needs a Docker Engine\n"}` + "\n" + `{"Action":"skip","Package":"p","Test":"TestC"}` + "\n"
+	dies       = `{"Action":"output","Package":"p","Test":"TestD","Output":"panic: help\n"}` + "\n" + `{"Action":"fail","Package":"p"}` + "\n"
+	compressed = `{"Action":"pass","Package":"p","Elapsed":1.5}` + "\n"
+	unbuilt    = `{"ImportPath":"p","Action":"build-output","Output":"p.go:1: syntax error\n"}` + "\n" + `{"Action":"fail","Package":"p","FailedBuild":"p"}` + "\n"
 )
 
 func TestTallyCountsAndPrintsFailures(t *testing.T) {
@@ -21,11 +21,11 @@ func TestTallyCountsAndPrintsFailures(t *testing.T) {
 		lacks                  []string
 	}{
 		{name: "nothing ran", counts: "0 passed, 0 failed, 0 skipped"},
-		{name: "a pass is one line per package", in: passes + packed, counts: "1 passed, 0 failed, 0 skipped", says: "ok    p 1.5s"},
+		{name: "a pass is one line per package", in: passes + compressed, counts: "1 passed, 0 failed, 0 skipped", says: "ok    p 1.5s"},
 		{name: "a failure shows its output", in: passes + fails, counts: "1 passed, 1 failed, 0 skipped", says: "FAIL  p TestB\n    got 1, want 2"},
 		{name: "a skip shows its reason", in: skips, counts: "0 passed, 0 failed, 1 skipped", says: "skip  p TestC: c_test.go:1: needs a Docker Engine"},
 		{name: "a skip is a failure", in: skips, strict: true, counts: "0 passed, 1 failed, 0 skipped", says: "lacks nothing that it names"},
-		{name: "a skip fails its package", in: skips + packed, strict: true, counts: "0 passed, 1 failed, 0 skipped", says: "FAIL  p 1.5s"},
+		{name: "a skip fails its package", in: skips + compressed, strict: true, counts: "0 passed, 1 failed, 0 skipped", says: "FAIL  p 1.5s"},
 		{name: "another part is no excuse", in: skips, strict: true, lacks: []string{"root"}, counts: "0 passed, 1 failed, 0 skipped"},
 		{name: "a lacking part excuses", in: skips, strict: true, lacks: []string{"Docker Engine"}, counts: "0 passed, 0 failed, 1 skipped"},
 		{name: "a crash is a failure", in: passes + dies, counts: "1 passed, 1 failed, 0 skipped", says: "panic: help"},

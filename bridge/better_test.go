@@ -118,7 +118,7 @@ func TestLinkReturnsToFasterPath(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		pc.freshWithin(0, "robot.imu")
 		if m := pc.mirror("robot.odometry"); m.Delivered != odometry.ch.LastSeq() || m.Delivered != m.Offered {
-			t.Errorf("mode every: got %+v of %d frames, want each once", m.Accounts, odometry.ch.LastSeq())
+			t.Errorf("mode every: got %+v of %d frames, want each once", m.FrameCounters, odometry.ch.LastSeq())
 		}
 		up := pc.node.Status().Links[0].UpS
 		time.Sleep(3 * time.Minute)

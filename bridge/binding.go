@@ -30,7 +30,7 @@ type binding struct {
 	looked  time.Duration   // when the node last repaired the file or requested its frame again; 0 means never
 	asked   uint64          // number of the frame that the node last requested again
 	wait    time.Duration   // delay before the node requests that frame again
-	teller  ledger.Teller
+	teller  ledger.Reporter
 	stamps  stampOffset // offset for the stamps in the frames; zero without the option
 	parting bool        // no request asks for the mirror any more; it stays until its safe frame is put
 }

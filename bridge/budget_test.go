@@ -46,7 +46,7 @@ func TestLastValueIsDeliveredToNewSubscription(t *testing.T) {
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Budget: milli}}}}, robot)
 		pc.follows(flowName, 2, 200*milli)
 		time.Sleep(2 * second)
-		if a := pc.mirror(flowName).Accounts; a != (ledger.Accounts{Offered: 1, LateKept: 1}) {
+		if a := pc.mirror(flowName).FrameCounters; a != (ledger.FrameCounters{Offered: 1, LateKept: 1}) {
 			t.Errorf("got %+v, want one frame kept late", a)
 		}
 	})
@@ -60,7 +60,7 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 			f.put()
 			f.holds(1, 300*milli)
 			time.Sleep(2 * second)
-			if a := f.pcSays(); a != (ledger.Accounts{Offered: 1, LateKept: 1}) {
+			if a := f.pcSays(); a != (ledger.FrameCounters{Offered: 1, LateKept: 1}) {
 				t.Errorf("got %+v, want one frame kept late", a)
 			}
 		})
@@ -75,7 +75,7 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 			f.holds(1, 300*milli)
 			f.holds(2, 300*milli)
 			time.Sleep(2 * second)
-			if a := f.pcSays(); a != (ledger.Accounts{Offered: 2, LateKept: 2}) || f.kept() != 2 {
+			if a := f.pcSays(); a != (ledger.FrameCounters{Offered: 2, LateKept: 2}) || f.kept() != 2 {
 				t.Errorf("got %+v and %d frames put, want both kept late", a, f.kept())
 			}
 		})
@@ -87,7 +87,7 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 			f.put()
 			f.holds(2, 350*milli) // 60 ms more than without the first frame, of which a part was already sent
 			time.Sleep(2 * second)
-			if a := f.pcSays(); a != (ledger.Accounts{Offered: 2, Expired: 1, LateKept: 1}) || f.kept() != 1 {
+			if a := f.pcSays(); a != (ledger.FrameCounters{Offered: 2, Expired: 1, LateKept: 1}) || f.kept() != 1 {
 				t.Errorf("got %+v and %d frames put, want the first expired and the second kept late", a, f.kept())
 			}
 		})
@@ -156,7 +156,7 @@ func TestCommandIsNeverPutLate(t *testing.T) {
 			pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Budget: time.Hour, Class: rule.Command}}}}, robot)
 			w.within(2*second, "mirror", func() bool { return pc.mirror(flowName).State == status.MirrorLive })
 			time.Sleep(10 * second)
-			a := robot.node.Status().Exports[0].Accounts
+			a := robot.node.Status().Exports[0].FrameCounters
 			if n, _ := pc.newest(flowName); n != 0 || a.Delivered+a.LateKept != 0 || a.Settled() != a.Offered {
 				t.Errorf("got command %d in the mirror and counters %+v at the origin, want no command, counted once", n, a)
 			}
@@ -166,7 +166,7 @@ func TestCommandIsNeverPutLate(t *testing.T) {
 
 // A local reader holds the mirror's lock until the budget is over.
 func TestFrameBecomesLateWhileLockIsHeld(t *testing.T) {
-	for class, want := range map[rule.Class]ledger.Accounts{rule.State: {LateKept: 1}, rule.Command: {Late: 1}} {
+	for class, want := range map[rule.Class]ledger.FrameCounters{rule.State: {LateKept: 1}, rule.Command: {Late: 1}} {
 		t.Run(class.String(), func(t *testing.T) {
 			inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Class: class}, 64, func(f *flow) {
 				time.Sleep(500 * milli)

@@ -68,7 +68,7 @@ type clocks struct {
 func newClocks(cfg *Config, woke func()) clocks {
 	c := clocks{start: wallTime()}
 	now := func() time.Duration { return time.Since(c.start) }
-	c.ring = ring.Clock{Now: now, Looked: func() time.Duration { return cfg.Source.Looked().Sub(c.start) }}
+	c.ring = ring.Clock{Now: now, LastPoll: func() time.Duration { return cfg.Source.Looked().Sub(c.start) }}
 	c.mirror = mirror.Clock{Now: now, At: status.Monotonic(c.start), Suspended: cfg.testing.suspended, Woke: woke}
 	if c.mirror.Suspended == nil {
 		c.mirror.Suspended = localach.Suspended
@@ -108,7 +108,7 @@ func (n *Node) lookAtClocks() {
 	moved, set := n.clocks.step()
 	n.shared.publishers.WallClockMoved(moved)
 	if set.Abs() >= leastStep && moved != 0 {
-		n.events.Tell(slog.LevelWarn, "wall clock stepped", status.Event{
+		n.events.Record(slog.LevelWarn, "wall clock stepped", status.Event{
 			Kind: status.EventClockStep, Text: fmt.Sprintf("wall clock of this host moved by %s: it was set; ages do not depend on it", unit.Time(set.Round(time.Millisecond))),
 		}, "step", set)
 	}
@@ -128,7 +128,7 @@ func (n *Node) lookAtSleep() {
 	if slept == 0 {
 		return
 	}
-	n.events.Tell(slog.LevelWarn, "host was suspended", status.Event{
+	n.events.Record(slog.LevelWarn, "host was suspended", status.Event{
 		Kind: status.EventClockStep, Text: fmt.Sprintf("this host was suspended for %s: commands of before are not put, and ages do not count that time", unit.Time(slept.Round(time.Millisecond))),
 	}, "step", slept)
 	for _, l := range slices.Concat(slices.Collect(maps.Values(n.links)), slices.Collect(maps.Values(n.spares))) {

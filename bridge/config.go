@@ -62,7 +62,7 @@ type testConfig struct {
 }
 
 // newControl makes the congestion control of a link, which decides when its packets are sent.
-type newControl func(*delivery.Flight, pacing.Transport) pacing.Control
+type newControl func(*delivery.SentPackets, pacing.Transport) pacing.Control
 
 // Source reports changes of the channels in a node's directory. ShmSource is the real
 // implementation; tests in virtual time use one that polls.
@@ -93,7 +93,7 @@ func (s shmSource) NewData(ch *localach.Channel, f func(seq uint64)) func() {
 	return s.watcher.Watch(ch, f).Close
 }
 
-func (s shmSource) Looked() time.Time { return s.watcher.Looked() }
+func (s shmSource) Looked() time.Time { return s.watcher.LastPoll() }
 
 func (c *Config) check() error {
 	var errs []error
@@ -105,10 +105,10 @@ func (c *Config) check() error {
 	errs = append(errs, checkPatterns("relay", c.Relay), checkPatterns("adopt", c.Adopt))
 	for i, l := range c.Layouts {
 		errs = append(errs, rule.CheckPattern(fmt.Sprintf("types[%d]", i), l.Channels))
-		if l.Packed == nil {
+		if l.Encoded == nil {
 			continue
 		}
-		if _, err := layout.Unpack(l.Packed); err != nil {
+		if _, err := layout.DecodeLayout(l.Encoded); err != nil {
 			errs = append(errs, fmt.Errorf("types[%d]: %w", i, err))
 		}
 	}

@@ -44,7 +44,7 @@ func TestBothDaemonsReportForeignWriter(t *testing.T) {
 					stream(c.stream)
 					for _, h := range daemons {
 						m := h.mirror("robot.imu")
-						if m.State != status.MirrorContested || m.Cause != status.CauseForeignWriter || !strings.Contains(m.Reason, "another achbridge") || m.Foreign == 0 {
+						if m.State != status.MirrorForeignWriter || m.Cause != status.CauseForeignWriter || !strings.Contains(m.Reason, "another achbridge") || m.Foreign == 0 {
 							t.Errorf("%s: got %s, cause %s (%s), %d frames of another; want it contested", h.name, m.State, m.Cause, m.Reason, m.Foreign)
 						}
 						if told := len(h.events(status.EventForeignWriter)); told != 1 {

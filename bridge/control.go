@@ -39,7 +39,7 @@ func (n *Node) handle(l *link, m wire.Message) error {
 		l.exports.drop(m.ID)
 	case wire.Update:
 		n.update(l, m)
-	case wire.Ledger:
+	case wire.Counters:
 		l.ledger(m)
 	case wire.Subscribed:
 		n.subscribed(l, m)
@@ -181,7 +181,7 @@ func (n *Node) update(l *link, m wire.Update) {
 		n.machines.use(l)
 	}
 	x.requalify(permitted{qos, granted})
-	if m.Owed {
+	if m.LastValue {
 		x.Resend(m.HaveSeq)
 	}
 }

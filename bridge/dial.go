@@ -244,10 +244,10 @@ func (n *Node) logUnreachable() {
 		e := status.Event{Kind: status.EventPeerUnreachable, Host: u.Host, Text: u.Err.Error()}
 		switch {
 		case !u.ByHub:
-			n.events.Tell(slog.LevelWarn, "peer cannot be reached, trying again", e, "addr", u.Addr, "err", u.Err)
+			n.events.Record(slog.LevelWarn, "peer cannot be reached, trying again", e, "addr", u.Addr, "err", u.Err)
 		case !errors.Is(u.Err, hubway.ErrAway):
 			e.Text = hubName + ": " + e.Text
-			n.events.Tell(slog.LevelWarn, "peer cannot be reached through the hub, trying again", e, "err", u.Err)
+			n.events.Record(slog.LevelWarn, "peer cannot be reached through the hub, trying again", e, "err", u.Err)
 		}
 	}
 }

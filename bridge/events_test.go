@@ -68,7 +68,7 @@ func TestRepeatedSilenceEventsAreRateLimited(t *testing.T) {
 		f.stream(20*milli, 15*time.Second, func(time.Duration) {})
 		f.change("cut")
 		f.stream(20*milli, 800*milli, func(time.Duration) {})
-		silent, heard, sum := f.robot.events(status.EventLinkSilent), f.robot.events(status.EventLinkHeard), 0
+		silent, heard, sum := f.robot.events(status.EventLinkSilent), f.robot.events(status.EventLinkReceives), 0
 		for _, e := range silent {
 			sum += max(1, e.Count)
 		}

@@ -79,7 +79,7 @@ func TestModeEveryDeliversInOrderOverLossyLink(t *testing.T) {
 				w.within(10*time.Second, "the last frame", func() bool { n := numbers(); return len(n) > 0 && n[len(n)-1] == uint64(c.frames) })
 				consecutive(t, numbers(), 1, uint64(c.frames))
 				w.within(time.Second, "the ledger", func() bool {
-					m := pc.mirror("robot.events").Accounts
+					m := pc.mirror("robot.events").FrameCounters
 					return m.Offered == uint64(c.frames) && m.Delivered == m.Offered && m.InFlight == 0
 				})
 			})

@@ -20,16 +20,16 @@ const ledgerRate = 50
 // tellLedger sends l's peer the frame counters that have changed, of both directions.
 func (l *link) tellLedger(now time.Duration, waited *float64) {
 	every := max(time.Second, time.Duration(len(l.exports.order)+len(l.inbound))*time.Second/ledgerRate)
-	m := wire.Ledger{Path: l.pathNews(now, waited)}
+	m := wire.Counters{Path: l.pathNews(now, waited)}
 	for _, x := range l.exports.order {
-		a, newest := x.Accounts()
-		if x.teller.Due(now, every, a, func(a ledger.Accounts) uint64 { return a.Offered }) {
+		a, newest := x.FrameCounters()
+		if x.teller.Due(now, every, a, func(a ledger.FrameCounters) uint64 { return a.Offered }) {
 			m.Serving = append(m.Serving, x.tellOf(a, newest))
 		}
 	}
 	for id, in := range l.inbound {
 		mirror, newest := in.m, in.consumer.Newest() // read newest first: the counters then include at least these frames
-		if a := mirror.Since(); mirror.teller.Due(now, every, a, ledger.Accounts.Settled) {
+		if a := mirror.Since(); mirror.teller.Due(now, every, a, ledger.FrameCounters.Settled) {
 			told := mirror.AddTo(a.ToWire(id), now)
 			told.Newest = newest
 			m.Holding = append(m.Holding, told)
@@ -37,37 +37,37 @@ func (l *link) tellLedger(now time.Duration, waited *float64) {
 	}
 	for m.Path != nil || len(m.Serving)+len(m.Holding) > 0 {
 		s, h := min(len(m.Serving), wire.MaxChannels/2), min(len(m.Holding), wire.MaxChannels/2)
-		l.send(wire.Ledger{Serving: m.Serving[:s], Holding: m.Holding[:h], Path: m.Path})
-		m = wire.Ledger{Serving: m.Serving[s:], Holding: m.Holding[h:]}
+		l.send(wire.Counters{Serving: m.Serving[:s], Holding: m.Holding[:h], Path: m.Path})
+		m = wire.Counters{Serving: m.Serving[s:], Holding: m.Holding[h:]}
 	}
 }
 
 // ledger handles the frame counters that the peer sends.
-func (l *link) ledger(m wire.Ledger) {
+func (l *link) ledger(m wire.Counters) {
 	if m.Path != nil {
 		l.path.inbound = m.Path
 	}
 	for _, a := range m.Serving {
 		if in := l.inbound[a.ID]; in != nil {
-			in.m.Hear(a)
+			in.m.TakeReport(a)
 		}
 	}
 	if answer := l.settle(m.Holding); len(answer) > 0 {
-		l.send(wire.Ledger{Serving: answer})
+		l.send(wire.Counters{Serving: answer})
 	}
 }
 
 // settle adds the peer's counts to the counters of our exports. For exports without new frames it
 // returns counters to send back, so that both ends have the same figures.
-func (l *link) settle(holding []wire.Account) (answer []wire.Account) {
+func (l *link) settle(holding []wire.FrameCounters) (answer []wire.FrameCounters) {
 	for _, a := range holding {
 		x := l.exports.byID[a.ID]
 		if x == nil {
 			continue
 		}
-		x.Hear(a)
+		x.TakeReport(a)
 		x.reader = sightOf(a)
-		now, newest := x.Accounts()
+		now, newest := x.FrameCounters()
 		if rests := now.Offered == x.teller.Before.Offered; rests && now != x.teller.Said {
 			x.teller.Said = now
 			answer = append(answer, x.tellOf(now, newest))
@@ -115,7 +115,7 @@ func inboundPath(p *wire.Path) *status.InboundPath {
 	if p == nil {
 		return nil
 	}
-	in := &status.InboundPath{AtS: time.Duration(p.At).Seconds(), FullS: time.Duration(p.Full).Seconds(), Sent: p.Sent, Lost: p.Lost, ProcessorWait: waitedFromWire(p.Waited)}
+	in := &status.InboundPath{AtS: time.Duration(p.At).Seconds(), FullS: time.Duration(p.Full).Seconds(), Sent: p.Sent, Lost: p.Lost, CPUWait: waitedFromWire(p.Waited)}
 	if p.Rate > 0 {
 		mbit := float64(p.Rate) * 8 / 1e6
 		in.PathMbit = &mbit
@@ -131,11 +131,11 @@ type readerSight struct {
 
 // tellOf returns the counters to send to the peer: counted, which covers the frames up to newest.
 // It adds the cause if this host cannot read the channel.
-func (x *export) tellOf(counted ledger.Accounts, newest uint64) wire.Account {
+func (x *export) tellOf(counted ledger.FrameCounters, newest uint64) wire.FrameCounters {
 	a := counted.ToWire(x.id)
 	a.Newest = newest
 	if x.unreadable() {
-		a.Cause = string(cmp.Or(causeOf(x.Trouble()), status.CauseOther))
+		a.Cause = string(cmp.Or(causeOf(x.Problem()), status.CauseOther))
 	}
 	return a
 }
@@ -143,12 +143,12 @@ func (x *export) tellOf(counted ledger.Accounts, newest uint64) wire.Account {
 // unreadable reports whether the channel cannot be read for a lasting reason. A lock that is held
 // for a moment is not one.
 func (x *export) unreadable() bool {
-	trouble := x.Trouble()
+	trouble := x.Problem()
 	return trouble != nil && !errors.Is(trouble, os.ErrDeadlineExceeded)
 }
 
-func sightOf(a wire.Account) readerSight {
-	return readerSight{time.Duration(a.Waited), time.Duration(a.Transit), status.Cause(a.Cause)}
+func sightOf(a wire.FrameCounters) readerSight {
+	return readerSight{time.Duration(a.Waited), time.Duration(a.OneWayDelay), status.Cause(a.Cause)}
 }
 
 // show adds the facts to a subscription's status.
@@ -156,7 +156,7 @@ func (r readerSight) show(s *status.Subscription) {
 	s.ReaderWaitS, s.ReaderCause = r.waited.Seconds(), r.cause
 	if r.transit != 0 {
 		v := status.Ms(r.transit)
-		s.TransitMs = &v
+		s.OneWayDelayMs = &v
 	}
 }
 

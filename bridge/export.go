@@ -22,8 +22,8 @@ type export struct {
 	channel string
 	qos     rule.QoS
 	asked   rule.QoS // QoS that the peer requested; rules may grant less
-	book    *ledger.Book
-	teller  ledger.Teller
+	book    *ledger.SenderCounters
+	teller  ledger.Reporter
 	reader  readerSight
 
 	plane // sends the frames
@@ -36,15 +36,15 @@ type plane interface {
 	Requalify(qos rule.QoS)
 	// Resend sends the newest frame again to a mirror whose newest frame is have.
 	Resend(have uint64)
-	// Hear handles the peer's counters of received frames.
-	Hear(a wire.Account)
-	// Accounts returns the frame counters, and the newest frame that they include.
-	Accounts() (a ledger.Accounts, newest uint64)
+	// TakeReport handles the peer's counters of received frames.
+	TakeReport(a wire.FrameCounters)
+	// FrameCounters returns the frame counters, and the newest frame that they include.
+	FrameCounters() (a ledger.FrameCounters, newest uint64)
 	// Show adds the sending state to a status.
 	Show(s *status.Subscription)
-	// Trouble returns why the last attempt to read or send the channel failed; nil if it
+	// Problem returns why the last attempt to read or send the channel failed; nil if it
 	// succeeded.
-	Trouble() error
+	Problem() error
 	// Stop ends the sending and closes the export's book.
 	Stop()
 }
@@ -103,9 +103,9 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *locals.Channel) {
 	b.Settle(ledger.Reader{Run: l.hello.run, ID: m.Held.ID, Held: ledger.FromWire(m.Held)})
 	x := &export{id: m.ID, channel: c.Ring.Name(), qos: p.granted, asked: p.asked, book: b}
 	if l.overHub() {
-		x.plane = l.n.shared.publishers.Subscribe(c.Ring, hubway.Request{ID: m.ID, Peer: hubPeer{l}, QoS: p.granted, Have: m.HaveSeq, Book: b, Copies: c.Copies})
+		x.plane = l.n.shared.publishers.Subscribe(c.Ring, hubway.Request{ID: m.ID, Peer: hubPeer{l}, QoS: p.granted, Have: m.HaveSeq, Counters: b, Copies: c.Copies})
 	} else {
-		x.plane = l.frames.Subscribe(send.Request{ID: m.ID, Channel: c.Ring, Copies: c.Copies, QoS: p.granted, Have: m.HaveSeq, Book: b})
+		x.plane = l.frames.Subscribe(send.Request{ID: m.ID, Channel: c.Ring, Copies: c.Copies, QoS: p.granted, Have: m.HaveSeq, Counters: b})
 	}
 	l.exports.byID[x.id] = x
 	l.exports.order = append(l.exports.order, x)
@@ -116,7 +116,7 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *locals.Channel) {
 type sharedExports struct {
 	copying    ring.Resources     // resources to copy frames of local channels
 	publishers *hubway.Publishers // publish channels to the hub
-	books      map[bookKey]*ledger.Book
+	books      map[bookKey]*ledger.SenderCounters
 }
 
 func newSharedExports(work *sync.WaitGroup, now func() time.Duration) sharedExports {
@@ -125,7 +125,7 @@ func newSharedExports(work *sync.WaitGroup, now func() time.Duration) sharedExpo
 			Compressor: ring.NewCompressor(), Budget: ring.NewBudget(ring.DefaultBudget), Large: ring.NewSemaphore(),
 			Spawn: ring.NewWorkers(work).Start, Now: now,
 		},
-		books: make(map[bookKey]*ledger.Book),
+		books: make(map[bookKey]*ledger.SenderCounters),
 	}
 }
 
@@ -139,11 +139,11 @@ type bookKey struct {
 const maxBooks = 10000
 
 // book returns the Book of a channel for a peer.
-func (s *sharedExports) book(peer trust.NodeID, channel string) *ledger.Book {
+func (s *sharedExports) book(peer trust.NodeID, channel string) *ledger.SenderCounters {
 	key := bookKey{peer, channel}
 	b := s.books[key]
 	if b == nil {
-		b = &ledger.Book{}
+		b = &ledger.SenderCounters{}
 		if len(s.books) < maxBooks {
 			s.books[key] = b
 		}

@@ -117,16 +117,16 @@ func (f *flow) changeAt(target, text string) {
 }
 
 // robotSays and pcSays return the two nodes' counters of the channel.
-func (f *flow) robotSays() ledger.Accounts {
+func (f *flow) robotSays() ledger.FrameCounters {
 	for _, e := range f.robot.node.Status().Exports {
 		if e.Channel == "data" {
-			return e.Accounts
+			return e.FrameCounters
 		}
 	}
-	return ledger.Accounts{}
+	return ledger.FrameCounters{}
 }
 
-func (f *flow) pcSays() ledger.Accounts { return f.pc.mirror(flowName).Accounts }
+func (f *flow) pcSays() ledger.FrameCounters { return f.pc.mirror(flowName).FrameCounters }
 
 // puts returns how many frames the robot has put, and kept how many its mirror has.
 func (f *flow) puts() uint64 { return f.before + f.data.ch.LastSeq() }

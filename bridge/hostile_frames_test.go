@@ -63,8 +63,8 @@ func TestHostileFragmentsUseBoundedMemory(t *testing.T) {
 			t.Errorf("got mirror %+v, want it live and without a frame", m)
 		}
 		const last = 1 << 40
-		evil.parts(wire.Part{Frame: wire.Frame{Sub: id, Epoch: 1, Seq: last, Owed: true, Data: frame(last, 64)[:32]}, Size: 64, Index: 0, Count: 2})
-		evil.parts(wire.Part{Frame: wire.Frame{Sub: id, Epoch: 1, Seq: last, Owed: true, Data: frame(last, 64)[32:]}, Size: 64, Index: 1, Count: 2})
+		evil.parts(wire.Part{Frame: wire.Frame{Sub: id, Epoch: 1, Seq: last, LastValue: true, Data: frame(last, 64)[:32]}, Size: 64, Index: 0, Count: 2})
+		evil.parts(wire.Part{Frame: wire.Frame{Sub: id, Epoch: 1, Seq: last, LastValue: true, Data: frame(last, 64)[32:]}, Size: 64, Index: 1, Count: 2})
 		s.pc.follows("evil.lie", last, time.Second)
 	})
 }
@@ -167,7 +167,7 @@ func TestJumpingSequenceNumbersAreHarmless(t *testing.T) {
 	inSiege(t, func(s *siege) {
 		evil, id := s.feeding(64)
 		give := func(seq uint64) {
-			evil.frames(wire.Frame{Sub: id, Epoch: 1, Seq: seq, Owed: true, Data: frame(seq, 64)})
+			evil.frames(wire.Frame{Sub: id, Epoch: 1, Seq: seq, LastValue: true, Data: frame(seq, 64)})
 		}
 		const top = 1 << 60
 		held := s.withstand(5*time.Second, func() {
@@ -189,7 +189,7 @@ func TestJumpingSequenceNumbersAreHarmless(t *testing.T) {
 			t.Errorf("%d frames were put, the newest %d; want three, and that of the greatest number", puts, m.Seq)
 		}
 		if sum := m.Settled() + m.InFlight; sum != m.Offered {
-			t.Errorf("accounts do not balance: %+v", m.Accounts)
+			t.Errorf("accounts do not balance: %+v", m.FrameCounters)
 		}
 		if held > 4<<20 {
 			t.Errorf("%d KiB held, want next to nothing", held>>10)
@@ -199,7 +199,7 @@ func TestJumpingSequenceNumbersAreHarmless(t *testing.T) {
 		list := messages[wire.Subscribe](evil)
 		again := list[len(list)-1]
 		evil.say(wire.Subscribed{ID: again.ID, Epoch: 2, LastSeq: 1, FrameCount: 4, FrameSize: 64})
-		evil.frames(wire.Frame{Sub: again.ID, Epoch: 2, Seq: 1, Owed: true, Data: frame(1, 64)})
+		evil.frames(wire.Frame{Sub: again.ID, Epoch: 2, Seq: 1, LastValue: true, Data: frame(1, 64)})
 		s.pc.follows("evil.lie", 1, time.Second)
 	})
 }

@@ -174,7 +174,7 @@ func TestForgedRingUsesNoMemoryAndDelaysNoChannel(t *testing.T) {
 				}
 				e := robot.exported("evil")
 				if e.Refused < 50 || e.Refused+e.Superseded+e.Overflow != e.Offered || !strings.Contains(e.Reason, c.says) {
-					t.Errorf("got %q and %+v, want every frame refused and why", e.Reason, e.Accounts)
+					t.Errorf("got %q and %+v, want every frame refused and why", e.Reason, e.FrameCounters)
 				}
 				if e.Cause != status.CauseBadFrame {
 					t.Errorf("got cause %q, want %q", e.Cause, status.CauseBadFrame)

@@ -26,7 +26,7 @@ func TestForgedCountersDoNotBreakSums(t *testing.T) {
 			const most = math.MaxUint64
 			if look++; look%10 == 0 {
 				f.says(func(id uint32) wire.Message {
-					return wire.Ledger{Holding: []wire.Account{
+					return wire.Counters{Holding: []wire.FrameCounters{
 						{ID: id, Delivered: most, LateKept: most, Late: most, Refused: most, Superseded: most},
 						{ID: id, Delivered: most}, {ID: id, Late: 1 << 63, Refused: 1 << 63}, {ID: 99, Delivered: 5},
 					}}
@@ -54,7 +54,7 @@ func TestExtremeQoSUpdatesAreHarmless(t *testing.T) {
 					continue // it would be refused, which ends the mirror
 				}
 				f.says(func(id uint32) wire.Message {
-					return wire.Update{ID: id, QoS: all[i%len(all)], HaveSeq: have, Owed: true}
+					return wire.Update{ID: id, QoS: all[i%len(all)], HaveSeq: have, LastValue: true}
 				})
 			}
 			f.balances()
@@ -85,7 +85,7 @@ func TestOversizeFrameIsRetransmittedRarely(t *testing.T) {
 		pc.runAt(port, &putSource{dir: pc.dir}, Config{Mirrors: []rule.Mirror{wish}, Adopt: []string{flowName}})
 		pc.node.SetPeers(asPeers([]*host{robot}))
 		time.Sleep(5 * time.Minute)
-		if a := pc.mirror(flowName).Accounts; a != (ledger.Accounts{Offered: 1, Refused: 1}) {
+		if a := pc.mirror(flowName).FrameCounters; a != (ledger.FrameCounters{Offered: 1, Refused: 1}) {
 			t.Errorf("got %+v, want one frame refused", a)
 		}
 		if frames := bytes / 100_000; frames < 2 || frames > 15 {

@@ -144,7 +144,7 @@ func (s *hubSiege) withstands(d testnet.Deceit, kind status.EventKind, text stri
 		s.t.Errorf("%d goroutines, %d before", now, running)
 	}
 	time.Sleep(3 * time.Second)
-	if a := s.pc.mirror("robot.imu").Accounts; a.Offered != a.Settled()+a.InFlight {
+	if a := s.pc.mirror("robot.imu").FrameCounters; a.Offered != a.Settled()+a.InFlight {
 		s.t.Errorf("the counters do not add up: %+v", a)
 	}
 }

@@ -47,7 +47,7 @@ func TestLastValueIgnoresFramesDelayedByHub(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		if m := pc.mirror("robot.imu"); m.LateKept > 2 || m.Late == 0 || m.Seq != 101 {
-			t.Errorf("got frame %d and %+v, want late frames dropped but for the two debts", m.Seq, m.Accounts)
+			t.Errorf("got frame %d and %+v, want late frames dropped but for the two debts", m.Seq, m.FrameCounters)
 		}
 	})
 }

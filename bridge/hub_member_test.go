@@ -132,7 +132,7 @@ func TestSealedFrameAboveChannelSizeIsNotPut(t *testing.T) {
 			t.Error("a large frame was put")
 		}
 		if pc.forgeries() == 0 || pc.mirror("robot.imu").Refused != 0 {
-			t.Errorf("got %d events and %+v, want an event of a frame that was not opened", pc.forgeries(), pc.mirror("robot.imu").Accounts)
+			t.Errorf("got %d events and %+v, want an event of a frame that was not opened", pc.forgeries(), pc.mirror("robot.imu").FrameCounters)
 		}
 		packed := robot.sealedFor(nil, func(f *seal.Frame) {
 			f.Codec, f.RawSize, f.Data = wire.CodecS2, len(large), s2.Encode(nil, large)
@@ -141,7 +141,7 @@ func TestSealedFrameAboveChannelSizeIsNotPut(t *testing.T) {
 			t.Error("a frame was put that is too large when decompressed")
 		}
 		if m := pc.mirror("robot.imu"); m.Refused != 1 {
-			t.Errorf("got %+v, want one frame refused", m.Accounts)
+			t.Errorf("got %+v, want one frame refused", m.FrameCounters)
 		}
 	})
 }

@@ -192,13 +192,13 @@ func TestLaterHubReaderCountsRefusedFrame(t *testing.T) {
 			t.Errorf("got %+v, want that max_payload is too small for frame 2", e)
 		}
 		pc.atHub(hub, mirrorAll(rule.QoS{}), "robot")
-		export := func() ledger.Accounts {
+		export := func() ledger.FrameCounters {
 			for _, e := range robot.node.Status().Exports {
 				if e.Peer == "pc" {
-					return e.Accounts
+					return e.FrameCounters
 				}
 			}
-			return ledger.Accounts{}
+			return ledger.FrameCounters{}
 		}
 		w.within(4*time.Second, "the subscription", func() bool { return export().Offered > 0 })
 		time.Sleep(time.Second)

@@ -188,13 +188,13 @@ func wantClosed(t *testing.T, pc, robot *host) {
 	t.Helper()
 	mirrors, exports := pc.node.Status().Mirrors, robot.node.Status().Exports
 	for _, m := range mirrors {
-		a := m.Accounts
+		a := m.FrameCounters
 		if a.Offered == 0 || a.Offered != a.Settled() || a.InFlight != 0 {
 			t.Errorf("%s: the counters do not add up: %+v, settled %d", m.Name, a, a.Settled())
 		}
 		for _, e := range exports {
-			if e.Peer == pc.name && e.Channel == m.Channel && e.Accounts != a {
-				t.Errorf("%s: got %+v at the origin, %+v at the mirror", m.Name, e.Accounts, a)
+			if e.Peer == pc.name && e.Channel == m.Channel && e.FrameCounters != a {
+				t.Errorf("%s: got %+v at the origin, %+v at the mirror", m.Name, e.FrameCounters, a)
 			}
 		}
 	}

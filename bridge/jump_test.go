@@ -27,15 +27,15 @@ func TestLostShareRecoversFromSequenceNumberJump(t *testing.T) {
 				file.seq += 1e12
 				stream(5 * time.Second)
 				if m := pc.mirror("robot.imu"); m.Offered < 1e12 {
-					t.Fatalf("got %+v, want the frames that were skipped", m.Accounts)
+					t.Fatalf("got %+v, want the frames that were skipped", m.FrameCounters)
 				}
 				stream(10 * time.Second)
 				m := pc.mirror("robot.imu")
 				if m.LostShare == nil {
-					t.Fatalf("got no lost share of %+v", m.Accounts)
+					t.Fatalf("got no lost share of %+v", m.FrameCounters)
 				}
 				if *m.LostShare > 0.01 {
-					t.Errorf("lost share: got %v of %+v, want that of the last ten seconds", *m.LostShare, m.Accounts)
+					t.Errorf("lost share: got %v of %+v, want that of the last ten seconds", *m.LostShare, m.FrameCounters)
 				}
 			})
 		})

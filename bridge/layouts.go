@@ -99,7 +99,7 @@ func (n *Node) requestLayout(c *remoteChannel) (known layouts.Answer, q *layouts
 	if c.layout == (wire.Hash{}) {
 		return known, nil
 	}
-	if known.Packed = n.layouts.Packed(c.layout); known.Packed != nil {
+	if known.Encoded = n.layouts.Encoded(c.layout); known.Encoded != nil {
 		return known, nil
 	}
 	if c.link == nil || c.link.isInSilence() {
@@ -136,7 +136,7 @@ func (n *Node) describe(l *link, m wire.Describe) {
 	case !l.layouts.answers.Allows(time.Now()) || l.out.unread() > maxControlBacklog/4:
 		l.refuseLayout(m, wire.CodeLimit, fmt.Sprintf("%s gives no more layouts at once: ask again in some seconds", n.cfg.Host))
 	case c.Layout != nil:
-		l.sendLayout(m, c.Layout.Packed)
+		l.sendLayout(m, c.Layout.Encoded)
 	default:
 		n.relayLayout(l, m, n.mirrors.byName[m.Channel])
 	}
@@ -146,11 +146,11 @@ func (n *Node) describe(l *link, m wire.Describe) {
 // the layout is not in the cache.
 func (n *Node) relayLayout(l *link, m wire.Describe, of *binding) {
 	answer := func(a layouts.Answer) {
-		if a.Packed == nil {
+		if a.Encoded == nil {
 			l.refuseLayout(m, wire.CodeAbsent, fmt.Sprintf("%s has not got it from %s: %s", n.cfg.Host, of.Host, a.Why))
 			return
 		}
-		l.sendLayout(m, a.Packed)
+		l.sendLayout(m, a.Encoded)
 	}
 	known, q := n.requestLayout(of.remoteChannel())
 	if q == nil {
@@ -166,7 +166,7 @@ func (n *Node) relayLayout(l *link, m wire.Describe, of *binding) {
 
 func (l *link) sendLayout(m wire.Describe, packed []byte) {
 	l.layouts.answers.Sent(time.Now(), len(packed))
-	l.send(wire.Layout{ID: m.ID, Packed: packed})
+	l.send(wire.Layout{ID: m.ID, Encoded: packed})
 }
 
 func (l *link) refuseLayout(m wire.Describe, code wire.Code, text string) {

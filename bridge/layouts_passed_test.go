@@ -27,7 +27,7 @@ func TestHostBehindRelayGetsLayoutOfOrigin(t *testing.T) {
 		imu := robot.channel("imu", 64, 64)
 		robot.channel("log", 4, 64)
 		first, later := packed(t, "imu", 64), packed(t, "imu", 32)
-		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Packed: first}}})
+		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Encoded: first}}})
 		base, pc := w.passes(robot)
 		imu.put(1, 64)
 		pc.follows("base.robot.imu", 1, 2*second)
@@ -37,10 +37,10 @@ func TestHostBehindRelayGetsLayoutOfOrigin(t *testing.T) {
 				t.Errorf("got %d unrequested layouts at the relay, want none", n)
 			}
 		})
-		if got := pc.says("base.robot.imu"); !bytes.Equal(got.Packed, first) || got.Host != "base" || got.Channel != "robot.imu" {
+		if got := pc.says("base.robot.imu"); !bytes.Equal(got.Encoded, first) || got.Host != "base" || got.Channel != "robot.imu" {
 			t.Errorf("got %+v, want %x", got, first)
 		}
-		if got := pc.says("base.robot.log"); got.Packed != nil || got.Why != "" {
+		if got := pc.says("base.robot.log"); got.Encoded != nil || got.Why != "" {
 			t.Errorf("got %+v of a channel without a layout, want nothing", got)
 		}
 		imu.put(2, 32)
@@ -49,14 +49,14 @@ func TestHostBehindRelayGetsLayoutOfOrigin(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 
-		if err := robot.node.Apply(Config{Layouts: layouts.Rules{{Channels: "imu", Packed: later}}}); err != nil {
+		if err := robot.node.Apply(Config{Layouts: layouts.Rules{{Channels: "imu", Encoded: later}}}); err != nil {
 			t.Fatal(err)
 		}
-		w.within(second, "the later layout", func() bool { return bytes.Equal(pc.says("base.robot.imu").Packed, later) })
-		if err := robot.node.Apply(Config{Layouts: layouts.Rules{{Channels: "log", Packed: first}}}); err != nil {
+		w.within(second, "the later layout", func() bool { return bytes.Equal(pc.says("base.robot.imu").Encoded, later) })
+		if err := robot.node.Apply(Config{Layouts: layouts.Rules{{Channels: "log", Encoded: first}}}); err != nil {
 			t.Fatal(err)
 		}
-		w.within(second, "no layout", func() bool { return pc.says("base.robot.imu").Packed == nil })
+		w.within(second, "no layout", func() bool { return pc.says("base.robot.imu").Encoded == nil })
 		if got := pc.says("base.robot.imu"); got.Why != "" {
 			t.Errorf("got %+v, want that there is none", got)
 		}
@@ -67,12 +67,12 @@ func TestRelayReportsWhyLayoutIsMissing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
 		robot.channel("imu", 64, 64).put(1, 64)
-		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Packed: packed(t, "imu", 64)}}})
+		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Encoded: packed(t, "imu", 64)}}})
 		_, pc := w.passes(robot)
 		pc.follows("base.robot.imu", 1, 2*second)
 		robot.stop()
 		w.within(10*second, "the end of the link", func() bool { return pc.says("base/robot.imu").Why != "" })
-		if got := pc.says("base/robot.imu"); got.Packed != nil || got.Why != "base has not got it from robot: there is no link to it" {
+		if got := pc.says("base/robot.imu"); got.Encoded != nil || got.Why != "base has not got it from robot: there is no link to it" {
 			t.Errorf("got %+v", got)
 		}
 	})

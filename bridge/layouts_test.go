@@ -21,7 +21,7 @@ import (
 // packed returns the packed layout of frames of the given size.
 func packed(t *testing.T, name string, size int) []byte {
 	t.Helper()
-	b, err := (&layout.Layout{Name: name, Size: size, Fields: []layout.Field{{Name: "x", Type: layout.Bytes, Size: size}}}).Pack()
+	b, err := (&layout.Layout{Name: name, Size: size, Fields: []layout.Field{{Name: "x", Type: layout.Bytes, Size: size}}}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,21 +68,21 @@ func TestMirrorHostGetsLayoutOfOrigin(t *testing.T) {
 		robot.channel("arm", 4, 64)
 		robot.channel("log", 4, 64)
 		kind, other := packed(t, "imu", 64), packed(t, "arm", 32)
-		robot.run(Config{Layouts: layouts.Rules{{Channels: "im?", Packed: kind}, {Channels: "i*", Packed: other}, {Channels: "arm", Packed: other}}})
+		robot.run(Config{Layouts: layouts.Rules{{Channels: "im?", Encoded: kind}, {Channels: "i*", Encoded: other}, {Channels: "arm", Encoded: other}}})
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
 		imu.put(1, 64)
 		pc.follows("robot.imu", 1, second)
 
 		began := time.Now()
 		for _, of := range []string{"robot.imu", "robot/imu"} {
-			if got := pc.says(of); !bytes.Equal(got.Packed, kind) || got.Host != "robot" || got.Channel != "imu" || got.Why != "" {
+			if got := pc.says(of); !bytes.Equal(got.Encoded, kind) || got.Host != "robot" || got.Channel != "imu" || got.Why != "" {
 				t.Errorf("%s: got %+v, want %x of robot", of, got, kind)
 			}
 		}
 		if took := time.Since(began); took > 100*milli {
 			t.Errorf("two answers took %v, want one round trip of 20 ms", took)
 		}
-		if got := pc.says("robot.log"); got.Packed != nil || got.Why != "" {
+		if got := pc.says("robot.log"); got.Encoded != nil || got.Why != "" {
 			t.Errorf("got %+v of a channel without a layout, want nothing", got)
 		}
 		if _, err := pc.node.Layout(context.Background(), "robot/none"); !errors.Is(err, fs.ErrNotExist) {
@@ -91,10 +91,10 @@ func TestMirrorHostGetsLayoutOfOrigin(t *testing.T) {
 
 		robot.stop()
 		w.within(10*second, "the end of the link", func() bool { return len(pc.node.Status().Links) == 0 })
-		if got := pc.says("robot.imu"); !bytes.Equal(got.Packed, kind) {
+		if got := pc.says("robot.imu"); !bytes.Equal(got.Encoded, kind) {
 			t.Errorf("got %+v without a link, want what is kept", got)
 		}
-		if got := pc.says("robot.arm"); got.Packed != nil || got.Why != "there is no link to it" {
+		if got := pc.says("robot.arm"); got.Encoded != nil || got.Why != "there is no link to it" {
 			t.Errorf("got %+v without a link, want why there is nothing", got)
 		}
 	})
@@ -105,7 +105,7 @@ func TestOriginReloadChangesOnlyLayout(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		imu := robot.channel("imu", 64, 64)
 		first, later := packed(t, "imu", 64), packed(t, "imu", 32)
-		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Packed: first}}})
+		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Encoded: first}}})
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
 		imu.put(1, 64)
 		pc.follows("robot.imu", 1, second)
@@ -117,12 +117,12 @@ func TestOriginReloadChangesOnlyLayout(t *testing.T) {
 		for _, want := range [][]byte{first, later, nil, first} {
 			var list layouts.Rules
 			if want != nil {
-				list = layouts.Rules{{Channels: "imu", Packed: want}}
+				list = layouts.Rules{{Channels: "imu", Encoded: want}}
 			}
 			if err := robot.node.Apply(Config{Layouts: list}); err != nil {
 				t.Fatal(err)
 			}
-			w.within(second, "the layout", func() bool { return bytes.Equal(pc.says("robot.imu").Packed, want) })
+			w.within(second, "the layout", func() bool { return bytes.Equal(pc.says("robot.imu").Encoded, want) })
 		}
 		imu.put(2, 64)
 		pc.follows("robot.imu", 2, second)
@@ -151,10 +151,10 @@ func TestInvalidLayoutReplyIsRefused(t *testing.T) {
 			inWorld(t, func(w *world) {
 				pc := w.lonely()
 				evil := w.member("evil", pc)
-				evil.describes(func(d wire.Describe) wire.Message { return wire.Layout{ID: d.ID, Packed: c.says} })
+				evil.describes(func(d wire.Describe) wire.Message { return wire.Layout{ID: d.ID, Encoded: c.says} })
 				evil.described(layout.Hash(c.packed))
 				for range 3 {
-					if got := pc.says("evil/c0"); got.Packed != nil || !strings.Contains(got.Why, c.want) || strings.ContainsAny(got.Why, "\x1b\n") {
+					if got := pc.says("evil/c0"); got.Encoded != nil || !strings.Contains(got.Why, c.want) || strings.ContainsAny(got.Why, "\x1b\n") {
 						t.Errorf("got %+v, want why: %q", got, c.want)
 					}
 				}
@@ -179,7 +179,7 @@ func TestLayoutAbove64KiBEndsTheLink(t *testing.T) {
 		w.within(second, "the question", func() bool { return len(messages[wire.Describe](evil)) == 1 })
 		evil.lie(wire.TypeLayout, map[int]any{1: messages[wire.Describe](evil)[0].ID, 2: large})
 		work.Wait()
-		if got.Packed != nil || got.Why != "the link to it has ended" {
+		if got.Encoded != nil || got.Why != "the link to it has ended" {
 			t.Errorf("got %+v, want the end of the link", got)
 		}
 		pc.logged("packed: 65537 is not in", 1)
@@ -193,7 +193,7 @@ func TestUnrequestedLayoutsAreIgnored(t *testing.T) {
 		good := packed(t, "a", 8)
 		evil.described(layout.Hash(good))
 		for id := range uint32(100) {
-			evil.say(wire.Layout{ID: id + 1, Packed: good})
+			evil.say(wire.Layout{ID: id + 1, Encoded: good})
 		}
 		time.Sleep(second)
 		pc.node.loop.call(func() {
@@ -202,7 +202,7 @@ func TestUnrequestedLayoutsAreIgnored(t *testing.T) {
 			}
 		})
 		began := time.Now()
-		if got := pc.says("evil/c0"); got.Packed != nil || got.Why != "it does not answer" {
+		if got := pc.says("evil/c0"); got.Encoded != nil || got.Why != "it does not answer" {
 			t.Errorf("got %+v of a host that does not answer", got)
 		}
 		if took := time.Since(began); took != layoutTimeout {
@@ -227,12 +227,12 @@ func TestLayoutsObeyExportRulesAndRateLimit(t *testing.T) {
 		for i := range 2000 {
 			large.Fields = append(large.Fields, layout.Field{Name: fmt.Sprintf("field_%04d", i), Offset: 2 * i, Type: layout.Uint8, Unit: "m"})
 		}
-		kind, err := large.Pack()
+		kind, err := large.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
 		robot.run(Config{
-			Layouts: layouts.Rules{{Channels: "*", Packed: kind}},
+			Layouts: layouts.Rules{{Channels: "*", Encoded: kind}},
 			Export:  rule.Grants{{Channels: []string{"plan"}, Hosts: []string{"planner"}, From: "export[0]"}, {Channels: []string{"*"}, From: "export[1]"}},
 		})
 		pc := w.member("pc", robot)
@@ -279,12 +279,12 @@ func TestOlderPeerGetsNoLayoutMessages(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", siegeWire)
 		pc.channel("imu", 4, 64)
-		pc.run(Config{Layouts: layouts.Rules{{Channels: "*", Packed: packed(t, "imu", 64)}}, Mirrors: []rule.Mirror{{Host: "old", Channel: "*"}}})
+		pc.run(Config{Layouts: layouts.Rules{{Channels: "*", Encoded: packed(t, "imu", 64)}}, Mirrors: []rule.Mirror{{Host: "old", Channel: "*"}}})
 		old := w.member("old", pc)
 		old.lie(wire.TypeCatalog, map[int]any{1: true, 2: []any{map[int]any{1: "data", 2: 16, 3: 64, 4: 1}}})
 		old.serves("data")
 		w.within(second, "the mirror", func() bool { return pc.mirror("old.data").State != status.MirrorWaiting })
-		if got := pc.says("old.data"); got.Packed != nil || got.Why != "" || got.Host != "old" {
+		if got := pc.says("old.data"); got.Encoded != nil || got.Why != "" || got.Host != "old" {
 			t.Errorf("got %+v, want nothing, and no reason", got)
 		}
 		time.Sleep(second)

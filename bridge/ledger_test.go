@@ -21,85 +21,85 @@ type ledgerCase struct {
 	qos    rule.QoS
 	size   int
 	period time.Duration
-	long   time.Duration                   // 0 means 3 s
-	at     map[time.Duration]func(f *flow) // actions during the traffic
-	sees   func(a ledger.Accounts) bool    // reports the outcome that the case is about, which must occur
+	long   time.Duration                     // 0 means 3 s
+	at     map[time.Duration]func(f *flow)   // actions during the traffic
+	sees   func(a ledger.FrameCounters) bool // reports the outcome that the case is about, which must occur
 }
 
 var ledgerCases = []ledgerCase{
 	{
 		name: "clean", link: "delay=10ms,rate=100mbit", size: 64, period: milli,
-		sees: func(a ledger.Accounts) bool { return a.Delivered == a.Offered },
+		sees: func(a ledger.FrameCounters) bool { return a.Delivered == a.Offered },
 	},
 	{
 		name: "5 % lost", link: "delay=10ms,rate=100mbit,loss=5%", size: 64, period: milli,
-		sees: func(a ledger.Accounts) bool { return a.Lost > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Lost > 0 },
 	},
 	{
 		name: "30 % lost, reordered and doubled", link: "delay=10ms,rate=100mbit,loss=30%,reorder=20%,dup=20%", size: 64, period: milli,
-		sees: func(a ledger.Accounts) bool { return a.Lost > 0 && a.Superseded > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Lost > 0 && a.Superseded > 0 },
 	},
 	{
 		name: "sparse on a bad link", link: "delay=10ms,rate=100mbit,loss=30%,reorder=20%,dup=20%", size: 3000, period: 50 * milli,
 		long: 10 * second,
-		sees: func(a ledger.Accounts) bool { return a.Delivered > 0 && a.Lost > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Delivered > 0 && a.Lost > 0 },
 	},
 	{
 		name: "saturated, small", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 64, period: milli,
-		sees: func(a ledger.Accounts) bool { return a.Delivered > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Delivered > 0 },
 	},
 	{
 		name: "saturated, a packet", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 1000, period: milli,
-		sees: func(a ledger.Accounts) bool { return a.Superseded > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Superseded > 0 },
 	},
 	{
 		name: "saturated, three packets", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 3000, period: 5 * milli, qos: rule.QoS{Budget: second},
-		sees: func(a ledger.Accounts) bool { return a.Superseded > 0 && a.Delivered > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Superseded > 0 && a.Delivered > 0 },
 	},
 	{
 		name: "saturated, large, late", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 20_000, period: 40 * milli, qos: rule.QoS{Compress: rule.CompressNone}, long: 5 * second,
-		sees: func(a ledger.Accounts) bool { return a.LateKept > 0 && a.Expired == 0 }, // a frame that was begun is finished
+		sees: func(a ledger.FrameCounters) bool { return a.LateKept > 0 && a.Expired == 0 }, // a frame that was begun is finished
 	},
 	{
 		name: "saturated, large, late, strict", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 20_000, period: 40 * milli, qos: rule.QoS{Compress: rule.CompressNone, Late: rule.LateDrop}, long: 5 * second,
-		sees: func(a ledger.Accounts) bool { return a.Expired > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Expired > 0 },
 	},
 	{
 		name: "max_rate", link: "delay=10ms,rate=100mbit", size: 64, period: milli, qos: rule.QoS{MaxRate: 100_000},
-		sees: func(a ledger.Accounts) bool { return a.RateLimited > 8*a.Offered/10 },
+		sees: func(a ledger.FrameCounters) bool { return a.RateLimited > 8*a.Offered/10 },
 	},
 	{
 		name: "way longer than the budget", link: "delay=10ms,rate=100mbit", size: 64, period: milli, qos: rule.QoS{Budget: 30 * milli},
 		at:   map[time.Duration]func(f *flow){second: func(f *flow) { f.change("delay=100ms") }},
-		sees: func(a ledger.Accounts) bool { return a.Late == 0 && a.LateKept > 100 },
+		sees: func(a ledger.FrameCounters) bool { return a.Late == 0 && a.LateKept > 100 },
 	},
 	{
 		name: "way longer than the budget, strict", link: "delay=10ms,rate=100mbit", size: 64, period: milli, qos: rule.QoS{Budget: 30 * milli, Late: rule.LateDrop},
 		at:   map[time.Duration]func(f *flow){second: func(f *flow) { f.change("delay=100ms") }},
-		sees: func(a ledger.Accounts) bool { return a.Late > 100 && a.LateKept > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Late > 100 && a.LateKept > 0 },
 	},
 	{
 		name: "budget below the jitter, lossy", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=20%,dup=10%", size: 64, period: 5 * milli, qos: rule.QoS{Budget: 5 * milli},
 		long: 10 * second,
-		sees: func(a ledger.Accounts) bool { return a.Late == 0 && a.LateKept > 0 && a.Delivered > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Late == 0 && a.LateKept > 0 && a.Delivered > 0 },
 	},
 	{
 		name: "budget below the jitter, lossy, strict", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=20%,dup=10%", size: 64, period: 5 * milli, qos: rule.QoS{Budget: 5 * milli, Late: rule.LateDrop},
 		long: 10 * second,
-		sees: func(a ledger.Accounts) bool { return a.Late > 0 && a.Delivered > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Late > 0 && a.Delivered > 0 },
 	},
 	{
 		name: "large, budget near the delay, sparse", link: "delay=10ms,rate=2mbit,loss=5%,reorder=5%,dup=5%", size: 5000, period: 300 * milli, qos: rule.QoS{Compress: rule.CompressNone, Budget: 40 * milli},
 		long: 20 * second,
-		sees: func(a ledger.Accounts) bool { return a.LateKept > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.LateKept > 0 },
 	},
 	{
 		name: "command", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=10%,dup=10%", size: 64, period: 5 * milli, qos: rule.QoS{Budget: 25 * milli, Class: rule.Command},
-		sees: func(a ledger.Accounts) bool { return a.Late > 0 && a.LateKept == 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Late > 0 && a.LateKept == 0 },
 	},
 	{
 		name: "command on a full link", link: "delay=10ms,rate=200kbit,queue=32KiB", size: 1000, period: 100 * milli, qos: rule.QoS{Budget: 60 * milli, Class: rule.Command},
-		sees: func(a ledger.Accounts) bool { return a.Offered > 0 && a.LateKept == 0 && a.RateLimited == 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Offered > 0 && a.LateKept == 0 && a.RateLimited == 0 },
 	},
 	{
 		name: "mirror's lock held", link: "delay=10ms,rate=100mbit,loss=2%,dup=5%", size: 64, period: milli,
@@ -107,21 +107,21 @@ var ledgerCases = []ledgerCase{
 			second:       func(f *flow) { damage.TakeLock(f.t, f.pc.dir, flowName) },
 			1500 * milli: func(f *flow) { damage.FreeLock(f.t, f.pc.dir, flowName) },
 		},
-		sees: func(a ledger.Accounts) bool { return a.Superseded > 400 },
+		sees: func(a ledger.FrameCounters) bool { return a.Superseded > 400 },
 	},
 	{
 		name: "packed", link: "delay=10ms,rate=1mbit,loss=5%,queue=32KiB", size: 300_000, period: 50 * milli, qos: rule.QoS{Compress: rule.CompressZstd},
-		sees: func(a ledger.Accounts) bool { return a.Delivered > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Delivered > 0 },
 	},
 	{
 		name: "every", link: "delay=10ms,rate=10mbit,loss=2%", size: 200, period: 2 * milli, qos: rule.QoS{Mode: rule.Every},
-		sees: func(a ledger.Accounts) bool {
+		sees: func(a ledger.FrameCounters) bool {
 			return a.Delivered > 9*a.Offered/10 && a.Delivered+a.Overflow == a.Offered
 		}, // 16 frames cover 32 ms
 	},
 	{
 		name: "every, more than the link takes", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 1000, period: milli, qos: rule.QoS{Mode: rule.Every},
-		sees: func(a ledger.Accounts) bool { return a.Overflow > 0 && a.Delivered+a.Overflow == a.Offered },
+		sees: func(a ledger.FrameCounters) bool { return a.Overflow > 0 && a.Delivered+a.Overflow == a.Offered },
 	},
 	{
 		name: "every, mirror's lock held", link: "delay=10ms,rate=10mbit", size: 200, period: 5 * milli, qos: rule.QoS{Mode: rule.Every},
@@ -129,7 +129,7 @@ var ledgerCases = []ledgerCase{
 			second:       func(f *flow) { damage.TakeLock(f.t, f.pc.dir, flowName) },
 			1500 * milli: func(f *flow) { damage.FreeLock(f.t, f.pc.dir, flowName) },
 		},
-		sees: func(a ledger.Accounts) bool { return a.Delivered > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.Delivered > 0 },
 	},
 	{
 		name: "quality changed", link: "delay=10ms,rate=100mbit,loss=2%", size: 64, period: milli,
@@ -141,7 +141,7 @@ var ledgerCases = []ledgerCase{
 			2250 * milli: func(f *flow) { f.requalify(rule.QoS{Late: rule.LateDrop, Budget: milli}) },
 			2500 * milli: func(f *flow) { f.requalify(rule.QoS{}) },
 		},
-		sees: func(a ledger.Accounts) bool { return a.RateLimited > 0 && a.Late > 0 && a.LateKept > 0 },
+		sees: func(a ledger.FrameCounters) bool { return a.RateLimited > 0 && a.Late > 0 && a.LateKept > 0 },
 	},
 }
 
@@ -180,7 +180,7 @@ func (c ledgerCase) audit(f *flow) {
 // balances checks that the counters of each node add up.
 func (f *flow) balances() {
 	f.t.Helper()
-	for who, a := range map[string]ledger.Accounts{"robot": f.robotSays(), "pc": f.pcSays()} {
+	for who, a := range map[string]ledger.FrameCounters{"robot": f.robotSays(), "pc": f.pcSays()} {
 		if got := a.Settled() + a.InFlight; got != a.Offered {
 			f.t.Fatalf("%s's accounts have %d frames offered and %d that something became of: %+v", who, a.Offered, got, a)
 		}

@@ -135,7 +135,7 @@ func (w *warner) warn(message string, e status.Event, args ...any) {
 	if causes > 1 {
 		args = append(args, "left_out", causes-1)
 	}
-	w.events.Tell(slog.LevelWarn, message, e, args...)
+	w.events.Record(slog.LevelWarn, message, e, args...)
 }
 
 // refusal logs that a request of l's peer, or one for it, was refused. The text of e is the
@@ -148,7 +148,7 @@ func (l *link) refusal(message string, e status.Event) {
 // turnAway closes a session because the limit of links is reached.
 func (n *Node) turnAway(s *session.Session) {
 	if count, due := n.newcomers.Cause(n.now()); due {
-		n.events.Tell(slog.LevelWarn, "session refused: too many links",
+		n.events.Record(slog.LevelWarn, "session refused: too many links",
 			status.Event{Kind: status.EventRefused, Host: s.Peer().Host, Text: "session: too many links", Count: count}, "addr", s.RemoteAddr().String(), "count", count)
 	}
 	n.loop.work.Go(func() {
@@ -173,7 +173,7 @@ const maxWideAssembly = maxAssembly * 3 / 4
 // assembling returns how many bytes l's subscriptions may need to reassemble large frames.
 func (l *link) assembling() (bytes int) {
 	for _, in := range l.inbound {
-		bytes += delivery.AssemblyBytes(mirror.LargestFrame(in.m.origin))
+		bytes += delivery.ReassemblerBytes(mirror.LargestFrame(in.m.origin))
 	}
 	return bytes
 }
@@ -185,7 +185,7 @@ func (l *link) mayAssemble(c wire.Channel, host string) error {
 	if host != "" && mirror.LargestFrame(c) > mirror.SmallBytes {
 		most, cure = maxWideAssembly, "name the channel in a wish of its own, or "+cure
 	}
-	sum := l.assembling() + delivery.AssemblyBytes(mirror.LargestFrame(c))
+	sum := l.assembling() + delivery.ReassemblerBytes(mirror.LargestFrame(c))
 	if sum <= most {
 		return nil
 	}

@@ -190,7 +190,7 @@ func (n *Node) take(l *link) {
 	if l.hello.isReceived {
 		n.machines.recognize(l)
 	}
-	n.events.Tell(slog.LevelInfo, "link up", status.Event{Kind: status.EventLinkUp, Host: l.host, Text: "over " + l.s.Transport().String() + " with " + l.s.RemoteAddr().String()},
+	n.events.Record(slog.LevelInfo, "link up", status.Event{Kind: status.EventLinkUp, Host: l.host, Text: "over " + l.s.Transport().String() + " with " + l.s.RemoteAddr().String()},
 		"node", l.peer.String(), "addr", l.s.RemoteAddr().String(), "dialled", l.s.Dialled())
 	close(l.lifecycle.taken)
 	n.loop.changed()
@@ -219,7 +219,7 @@ func (n *Node) drop(l *link, cause error) {
 	if err := l.s.Err(); err != nil && !errors.Is(cause, errBye) && word == "" && !closedByUs(err) {
 		cause = err // the session's error is more precise than that of the goroutine that ended first
 	}
-	n.events.Tell(slog.LevelInfo, "link down", status.Event{Kind: status.EventLinkDown, Host: l.host, Text: cause.Error()}, "err", cause)
+	n.events.Record(slog.LevelInfo, "link down", status.Event{Kind: status.EventLinkDown, Host: l.host, Text: cause.Error()}, "err", cause)
 	closed, ok := errors.AsType[*session.CloseError](cause)
 	saidGoodbye := ok && closed.Remote || errors.Is(cause, errBye)
 	n.peers.Unlinked(n.now(), l.known(), peers.LinkEnd{Greeted: l.hello.isReceived, SaidGoodbye: saidGoodbye, TimedOut: errors.Is(cause, session.ErrSilent), Cause: cause})

@@ -43,7 +43,7 @@ func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
 
 // heardAt returns when a packet of the peer was noticed last.
 func (l *link) heardAt(now time.Duration) time.Duration {
-	if n := l.s.Heard(); n != l.silence.packets {
+	if n := l.s.ReceivedPackets(); n != l.silence.packets {
 		l.silence.packets, l.silence.receivedAt = n, now
 	}
 	return l.silence.receivedAt
@@ -77,7 +77,7 @@ func (n *Node) listen(l *link) {
 		if silent {
 			in.m.FellSilent()
 		} else {
-			in.m.HeardAgain()
+			in.m.OriginReturned()
 		}
 	}
 	if silent {
@@ -88,7 +88,7 @@ func (n *Node) listen(l *link) {
 	}
 	if l.silence.isLogged {
 		l.silence.isLogged = false
-		n.events.Tell(slog.LevelInfo, "link heard again", status.Event{Kind: status.EventLinkHeard, Host: l.host, Text: "heard again"}, "node", l.peer.String())
+		n.events.Record(slog.LevelInfo, "link heard again", status.Event{Kind: status.EventLinkReceives, Host: l.host, Text: "heard again"}, "node", l.peer.String())
 	}
 	n.peers.Recovered(l.known())
 }
@@ -110,7 +110,7 @@ func (n *Node) tellSilent(l *link) {
 	if count > 1 {
 		e.Count = count
 	}
-	n.events.Tell(slog.LevelInfo, "link silent", e, "node", l.peer.String(), "count", count)
+	n.events.Record(slog.LevelInfo, "link silent", e, "node", l.peer.String(), "count", count)
 }
 
 // succeed ends a silent link whose host has returned as another node. That node has the same name,

@@ -148,7 +148,7 @@ func (t *machineTable) foundCopy(l *link, at net.Addr) {
 	}
 	t.copies[l.peer] = copied{at: at, text: at.String(), seen: t.now()}
 	if before.report(t.now()) == "" {
-		t.events.Tell(slog.LevelWarn, "two machines have one node id",
+		t.events.Record(slog.LevelWarn, "two machines have one node id",
 			status.Event{Kind: status.EventCopiedImage, Host: l.host, Text: "the machine at " + at.String() + " has the same node id"}, "node", l.peer.String())
 	}
 }
@@ -158,7 +158,7 @@ func (t *machineTable) foundOwnCopy(l *link, text string) {
 	before := t.ownCopy
 	t.ownCopy = copied{text: l.host + " says: " + text + " as this host", seen: t.now()}
 	if before.report(t.now()) == "" {
-		t.events.Tell(slog.LevelWarn, "another machine has the node id of this host", status.Event{Kind: status.EventCopiedImage, Host: l.host, Text: t.ownCopy.text})
+		t.events.Record(slog.LevelWarn, "another machine has the node id of this host", status.Event{Kind: status.EventCopiedImage, Host: l.host, Text: t.ownCopy.text})
 	}
 }
 

@@ -175,7 +175,7 @@ func (n *Node) mirrorLook(m *binding) {
 		}
 		return
 	}
-	seq, owed, err := m.Look()
+	seq, owed, err := m.Check()
 	wait := lookAgain
 	if owed && seq == m.asked {
 		wait = m.wait
@@ -191,7 +191,7 @@ func (n *Node) mirrorLook(m *binding) {
 	if err == nil {
 		m.asked, m.wait = seq, min(2*wait, lookSeldom)
 		again := m.update()
-		again.Owed = true // the origin retransmits its newest frame
+		again.LastValue = true // the origin retransmits its newest frame
 		l.send(again)
 		return
 	}

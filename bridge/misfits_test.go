@@ -13,13 +13,13 @@ import (
 func (h *host) misfit(name string) string {
 	s := h.node.Status()
 	for _, c := range s.Locals {
-		if c.Channel == name && c.Misfit != nil {
-			return string(c.Misfit.TypeFrom) + ": " + c.Misfit.Why
+		if c.Channel == name && c.Mismatch != nil {
+			return string(c.Mismatch.TypeFrom) + ": " + c.Mismatch.Why
 		}
 	}
 	for _, m := range s.Mirrors {
-		if m.Name == name && m.Misfit != nil {
-			return string(m.Misfit.TypeFrom) + ": " + m.Misfit.Why
+		if m.Name == name && m.Mismatch != nil {
+			return string(m.Mismatch.TypeFrom) + ": " + m.Mismatch.Why
 		}
 	}
 	return ""
@@ -29,10 +29,10 @@ func TestMismatchIsReportedWhereLayoutIsKnown(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, other := w.host("robot", wire10ms), w.host("pc", wire10ms), w.host("other", wire10ms)
 		imu := robot.channel("imu", 4, 64)
-		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Packed: packed(t, "imu", 64)}}})
+		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Encoded: packed(t, "imu", 64)}}})
 		wanted := []rule.Mirror{{Host: "robot", Channel: "*"}}
 		pc.run(Config{Mirrors: wanted}, robot)
-		other.run(Config{Mirrors: wanted, Layouts: layouts.Rules{{Channels: "robot/i*", Packed: packed(t, "mine", 48)}}}, robot)
+		other.run(Config{Mirrors: wanted, Layouts: layouts.Rules{{Channels: "robot/i*", Encoded: packed(t, "mine", 48)}}}, robot)
 		expect := func(h *host, name, want string) {
 			t.Helper()
 			if got := h.misfit(name); got != want {

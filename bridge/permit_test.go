@@ -97,7 +97,7 @@ func TestReloadKeepsChannelsWithUnchangedRules(t *testing.T) {
 		time.Sleep(2 * time.Second) // time for the counters to settle
 		m := pc.mirror("robot.imu")
 		if m.Delivered+m.LateKept != 201 || m.Seq != 201 { // the first is late: it is older than the subscription
-			t.Errorf("delivered %d of 201: %+v", m.Delivered, m.Accounts)
+			t.Errorf("delivered %d of 201: %+v", m.Delivered, m.FrameCounters)
 		}
 		if again := pc.subscription("robot.imu"); again != id {
 			t.Errorf("subscription %d, want still %d", again, id)

@@ -27,14 +27,14 @@ func TestBothHostsReportCPUWait(t *testing.T) {
 			t.Helper()
 			w.within(5*time.Second, what, func() bool {
 				s := of.node.Status()
-				if len(s.Links) == 0 || s.ProcessorWait == nil || *s.ProcessorWait != own {
+				if len(s.Links) == 0 || s.CPUWait == nil || *s.CPUWait != own {
 					return false
 				}
 				in := s.Links[0].Inbound
 				if other == 0 {
-					return in == nil || in.ProcessorWait == nil
+					return in == nil || in.CPUWait == nil
 				}
-				return in != nil && in.ProcessorWait != nil && *in.ProcessorWait == other
+				return in != nil && in.CPUWait != nil && *in.CPUWait == other
 			})
 		}
 		is("what the robot tells", pc, 0, 0.85)
@@ -57,8 +57,8 @@ func TestCPUWaitIsUnknownWithoutKernelSupport(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		for name, h := range map[string]*host{"robot": robot, "pc": pc} {
 			s := h.node.Status()
-			if in := s.Links[0].Inbound; s.ProcessorWait != nil || in != nil && in.ProcessorWait != nil {
-				t.Errorf("%s: got %v, %+v; want nothing", name, s.ProcessorWait, in)
+			if in := s.Links[0].Inbound; s.CPUWait != nil || in != nil && in.CPUWait != nil {
+				t.Errorf("%s: got %v, %+v; want nothing", name, s.CPUWait, in)
 			}
 		}
 	})

@@ -44,12 +44,12 @@ type simAnswer struct {
 type simulated struct {
 	pacing.Control
 	sender
-	flight    *delivery.Flight
+	flight    *delivery.SentPackets
 	transport pacing.Transport
 	sizes     []int // sizes of the latest packets
 }
 
-func (s radioSender) control(f *delivery.Flight, t pacing.Transport) pacing.Control {
+func (s radioSender) control(f *delivery.SentPackets, t pacing.Transport) pacing.Control {
 	return &simulated{pacing.NewPacer(f, t), s.make(), f, t, nil}
 }
 

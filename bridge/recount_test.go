@@ -34,11 +34,11 @@ func TestFrameResentForNewFileIsCountedOnce(t *testing.T) {
 				w.within(2*second, "a new file", func() bool { return pc.mirror(flowName).Replaced == 1 })
 				pc.follows(flowName, 1, 2*second)
 				time.Sleep(2 * second)
-				got := pc.mirror(flowName).Accounts
-				if want := (ledger.Accounts{Offered: 1, LateKept: 1}); got != want && (!known || got != ledger.Accounts{Offered: 1, Delivered: 1}) {
+				got := pc.mirror(flowName).FrameCounters
+				if want := (ledger.FrameCounters{Offered: 1, LateKept: 1}); got != want && (!known || got != ledger.FrameCounters{Offered: 1, Delivered: 1}) {
 					t.Errorf("got %+v, want %+v", got, want)
 				}
-				if there := robot.node.Status().Exports[0].Accounts; there != got {
+				if there := robot.node.Status().Exports[0].FrameCounters; there != got {
 					t.Errorf("the origin has %+v, its mirror %+v", there, got)
 				}
 			})
@@ -59,7 +59,7 @@ func TestLostMirrorFileGetsFrameOfFormerLinkAgain(t *testing.T) {
 		w.within(2*second, "a new file", func() bool { return pc.mirror("robot.map").Replaced == 1 })
 		pc.follows("robot.map", 7, 2*second)
 		time.Sleep(2 * second)
-		got, there := pc.mirror("robot.map").Accounts, robot.node.Status().Exports[0].Accounts
+		got, there := pc.mirror("robot.map").FrameCounters, robot.node.Status().Exports[0].FrameCounters
 		if got != there || got.Settled() != 1 || got.Offered != 1 {
 			t.Errorf("got %+v, and %+v at the origin, want one frame", got, there)
 		}

@@ -35,12 +35,12 @@ func (n *Node) Status() status.Report {
 	}
 	for i := range s.Locals {
 		if c, known := localChecks[s.Locals[i].Channel]; known {
-			s.Locals[i].Misfit = c.Mismatch()
+			s.Locals[i].Mismatch = c.Mismatch()
 		}
 	}
 	for i := range s.Mirrors {
 		if c, known := mirrorChecks[s.Mirrors[i].Name]; known {
-			s.Mirrors[i].Misfit = c.Mismatch()
+			s.Mirrors[i].Mismatch = c.Mismatch()
 		}
 	}
 	return s
@@ -60,7 +60,7 @@ func (n *Node) Alive() bool { return n.loop.call(func() {}) }
 func (n *Node) status() status.Report {
 	now := n.now()
 	s := status.Report{
-		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), ProcessorWait: n.waited, NoInotify: n.locals.NoInotify(), Copied: n.machines.ownCopy.report(now),
+		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), CPUWait: n.waited, NoInotify: n.locals.NoInotify(), Copied: n.machines.ownCopy.report(now),
 		Links: []status.Link{}, Mirrors: []status.Mirror{}, Exports: []status.Subscription{},
 		Pushes: n.pushes.status(), Locals: []status.Local{}, Peers: n.peers.Status(now, n.view()), Events: n.events.Counted(),
 	}
@@ -105,14 +105,14 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 	}
 	exports := make([]status.Subscription, 0, len(l.exports.order))
 	for _, x := range l.exports.order {
-		account, _ := x.Accounts()
+		account, _ := x.FrameCounters()
 		export := status.Subscription{
-			Channel: x.channel, Peer: l.host, QoS: x.qos, Accounts: account,
+			Channel: x.channel, Peer: l.host, QoS: x.qos, FrameCounters: account,
 		}
 		x.reader.show(&export)
 		x.Show(&export)
 		if x.unreadable() {
-			export.Reason, export.Cause = x.Trouble().Error(), causeOf(x.Trouble())
+			export.Reason, export.Cause = x.Problem().Error(), causeOf(x.Problem())
 		}
 		exports = append(exports, export)
 	}
@@ -245,5 +245,5 @@ func (n *Node) Events(ctx context.Context, after uint64) (status.EventList, erro
 // Tell logs a message and records e as an event of the node. It sets e's Seq and Time. args are
 // further attributes of the log line.
 func (n *Node) Tell(level slog.Level, message string, e status.Event, args ...any) {
-	n.events.Tell(level, message, e, args...)
+	n.events.Record(level, message, e, args...)
 }

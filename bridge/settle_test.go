@@ -9,8 +9,8 @@ import (
 
 // cutOff returns the Book of a subscription whose link ended after ten frames. Six are known to
 // have arrived. by identifies the mirror and its counters.
-func cutOff(by ledger.Reader) *ledger.Book {
-	b := &ledger.Book{}
+func cutOff(by ledger.Reader) *ledger.SenderCounters {
+	b := &ledger.SenderCounters{}
 	b.Settle(by)
 	b.Begin(1, 20, 20)
 	b.Sent, b.Arrived = 10, 6
@@ -18,20 +18,20 @@ func cutOff(by ledger.Reader) *ledger.Book {
 	return b
 }
 
-var firstReader = ledger.Reader{Run: 1, ID: 3, Held: ledger.Accounts{Delivered: 100, Late: 7}}
+var firstReader = ledger.Reader{Run: 1, ID: 3, Held: ledger.FrameCounters{Delivered: 100, Late: 7}}
 
 func TestMirrorCountersSettleEndedLink(t *testing.T) {
 	b := cutOff(firstReader)
-	if want := (ledger.Accounts{Offered: 10, Delivered: 6, Lost: 4}); b.Past != want {
+	if want := (ledger.FrameCounters{Offered: 10, Delivered: 6, Lost: 4}); b.Past != want {
 		t.Errorf("when the link ended: got %+v, want %+v", b.Past, want)
 	}
-	again := ledger.Reader{Run: 1, ID: 3, Held: ledger.Accounts{Delivered: 107, Late: 9}}
+	again := ledger.Reader{Run: 1, ID: 3, Held: ledger.FrameCounters{Delivered: 107, Late: 9}}
 	b.Settle(again)
-	if want := (ledger.Accounts{Offered: 10, Delivered: 7, Late: 2, Lost: 1}); b.Past != want {
+	if want := (ledger.FrameCounters{Offered: 10, Delivered: 7, Late: 2, Lost: 1}); b.Past != want {
 		t.Errorf("after a report of the mirror: got %+v, want %+v", b.Past, want)
 	}
 	b.Settle(again)
-	if want := (ledger.Accounts{Offered: 10, Delivered: 7, Late: 2, Lost: 1}); b.Past != want {
+	if want := (ledger.FrameCounters{Offered: 10, Delivered: 7, Late: 2, Lost: 1}); b.Past != want {
 		t.Errorf("after a second report: got %+v, want %+v", b.Past, want)
 	}
 }
@@ -39,20 +39,20 @@ func TestMirrorCountersSettleEndedLink(t *testing.T) {
 func TestImpossibleMirrorCountersAreIgnored(t *testing.T) {
 	for name, by := range map[string]ledger.Reader{
 		"no report":                {Run: 1},
-		"another mirror":           {Run: 1, ID: 4, Held: ledger.Accounts{Delivered: 103, Late: 7}},
-		"the daemon was restarted": {Run: 2, ID: 3, Held: ledger.Accounts{Delivered: 103, Late: 7}},
-		"more than was sent":       {Run: 1, ID: 3, Held: ledger.Accounts{Delivered: 111, Late: 7}},
-		"a count that went back":   {Run: 1, ID: 3, Held: ledger.Accounts{Delivered: 99, Late: 7}},
-		"counts with a sum of 2^64 and 3": {Run: 1, ID: 3, Held: ledger.Accounts{
+		"another mirror":           {Run: 1, ID: 4, Held: ledger.FrameCounters{Delivered: 103, Late: 7}},
+		"the daemon was restarted": {Run: 2, ID: 3, Held: ledger.FrameCounters{Delivered: 103, Late: 7}},
+		"more than was sent":       {Run: 1, ID: 3, Held: ledger.FrameCounters{Delivered: 111, Late: 7}},
+		"a count that went back":   {Run: 1, ID: 3, Held: ledger.FrameCounters{Delivered: 99, Late: 7}},
+		"counts with a sum of 2^64 and 3": {Run: 1, ID: 3, Held: ledger.FrameCounters{
 			Delivered: 100 + math.MaxUint64/2, LateKept: math.MaxUint64 / 2, Late: 7 + 5,
 		}},
-		"all that a number holds": {Run: 1, ID: 3, Held: ledger.Accounts{
+		"all that a number holds": {Run: 1, ID: 3, Held: ledger.FrameCounters{
 			Delivered: math.MaxUint64, LateKept: math.MaxUint64, Late: math.MaxUint64, Refused: math.MaxUint64, Superseded: math.MaxUint64, Duplicate: math.MaxUint64,
 		}},
 	} {
 		b := cutOff(firstReader)
 		b.Settle(by)
-		if want := (ledger.Accounts{Offered: 10, Delivered: 6, Lost: 4}); b.Past != want {
+		if want := (ledger.FrameCounters{Offered: 10, Delivered: 6, Lost: 4}); b.Past != want {
 			t.Errorf("%s: got %+v, want %+v as before", name, b.Past, want)
 		}
 		if b.Reader != by {
@@ -65,7 +65,7 @@ func TestImpossibleMirrorCountersAreIgnored(t *testing.T) {
 func TestCountersStayWithoutMirrorReport(t *testing.T) {
 	b := cutOff(ledger.Reader{Run: 1})
 	b.Settle(ledger.Reader{Run: 1})
-	if want := (ledger.Accounts{Offered: 10, Delivered: 6, Lost: 4}); b.Past != want {
+	if want := (ledger.FrameCounters{Offered: 10, Delivered: 6, Lost: 4}); b.Past != want {
 		t.Errorf("got %+v, want %+v as before", b.Past, want)
 	}
 }
@@ -73,19 +73,19 @@ func TestCountersStayWithoutMirrorReport(t *testing.T) {
 // A member may send any counters. Counters above the number of sent frames are ignored, and the
 // sums of the Book still hold.
 func TestForgedMirrorCountersAreIgnored(t *testing.T) {
-	for name, lie := range map[string]ledger.Accounts{
+	for name, lie := range map[string]ledger.FrameCounters{
 		"one count above what was sent": {Delivered: 11},
 		"a sum above what was sent":     {Delivered: 6, LateKept: 6},
 		"each count all that was sent":  {Delivered: 10, LateKept: 10, Late: 10, Refused: 10, Superseded: 10},
 		"a sum that wraps around":       {Delivered: 1 << 63, LateKept: 1 << 63, Late: 3},
 		"all that a number holds":       {Superseded: math.MaxUint64},
 	} {
-		b := &ledger.Book{}
+		b := &ledger.SenderCounters{}
 		b.Begin(1, 20, 20)
 		b.Sent, b.Arrived = 10, 6
-		b.Hear(ledger.Accounts{Delivered: 5, Late: 1})
+		b.TakeReport(ledger.FrameCounters{Delivered: 5, Late: 1})
 		before := b.Settled(30)
-		b.Hear(lie)
+		b.TakeReport(lie)
 		got := b.Settled(30)
 		if got != before {
 			t.Errorf("%s: got %+v, want %+v as before", name, got, before)
@@ -94,11 +94,11 @@ func TestForgedMirrorCountersAreIgnored(t *testing.T) {
 			t.Errorf("%s: %+v does not add up", name, got)
 		}
 	}
-	b := &ledger.Book{}
+	b := &ledger.SenderCounters{}
 	b.Begin(1, 20, 20)
 	b.Sent = 10
-	honest := ledger.Accounts{Delivered: 4, LateKept: 1, Late: 2, Refused: 1, Superseded: 2}
-	if b.Hear(honest); b.Told != honest {
-		t.Errorf("got %+v, want %+v: it is all that was sent", b.Told, honest)
+	honest := ledger.FrameCounters{Delivered: 4, LateKept: 1, Late: 2, Refused: 1, Superseded: 2}
+	if b.TakeReport(honest); b.Reported != honest {
+		t.Errorf("got %+v, want %+v: it is all that was sent", b.Reported, honest)
 	}
 }

@@ -48,7 +48,7 @@ func TestLinkCountsLossAndTraffic(t *testing.T) {
 					t.Errorf("got %d bytes received, want %.0f", in.ReceivedBytes, want)
 				}
 				m := pc.mirror("robot.imu")
-				if m.Bytes != size || m.TransitMs == nil || *m.TransitMs < 10 || c.lost == 0 && *m.TransitMs > 13 {
+				if m.Bytes != size || m.OneWayDelayMs == nil || *m.OneWayDelayMs < 10 || c.lost == 0 && *m.OneWayDelayMs > 13 {
 					t.Errorf("the last frame: got %+v, want %d bytes and little over 10 ms", m, size)
 				}
 			})

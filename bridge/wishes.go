@@ -169,7 +169,7 @@ func (n *Node) depose(name, by string) bool {
 // part keeps a mirror without a request until its safe frame has been put. Its writer is lost, but
 // may return before the deadline.
 func (m *binding) part() bool {
-	if m.parting = m.Owes(); !m.parting {
+	if m.parting = m.NeedsLastValue(); !m.parting {
 		return false
 	}
 	if m.link != nil {

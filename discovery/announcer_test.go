@@ -7,11 +7,11 @@ import (
 )
 
 func TestAnnounceIntervalIsAtMostHalfAMinute(t *testing.T) {
-	for life, most := range map[time.Duration]time.Duration{
+	for lifetime, most := range map[time.Duration]time.Duration{
 		time.Hour: 30 * time.Second, 2 * time.Minute: 30 * time.Second, defaultLifetime: defaultLifetime * 11 / 40, 4 * time.Second: 1100 * time.Millisecond,
 	} {
 		self := robot()
-		self.lifetime = life
+		self.lifetime = lifetime
 		a, err := NewAnnouncer(Config{Self: self, Port: 8076})
 		if err != nil {
 			t.Fatal(err)
@@ -20,7 +20,7 @@ func TestAnnounceIntervalIsAtMostHalfAMinute(t *testing.T) {
 		for range 1000 {
 			r.schedule(t0)
 			if wait := r.nextRepeat.Sub(t0); wait > most || wait < most/2 {
-				t.Fatalf("life %v: got the next announcement after %v, want within %v", life, wait, most)
+				t.Fatalf("life %v: got the next announcement after %v, want within %v", lifetime, wait, most)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func TestPeerHasAddressesOfBothInterfaces(t *testing.T) {
 	pc.plug("eth1", "sw1", "10.1.0.1/24")
 	w := startNode(t, pc, watching())
 	o := announcing("robot", "a1")
-	o.Config.Life = 2 * time.Second
+	o.Config.Lifetime = 2 * time.Second
 	startNode(t, robot, o)
 	has := func(want ...string) func([]Peer) bool {
 		return func(ps []Peer) bool {

@@ -17,7 +17,7 @@ func announcing(name, id string) order {
 	o := order{Announce: true}
 	o.Config.Self = Peer{Host: name, Node: node(id), Network: "11111111", lifetime: time.Minute,
 		Channels: []Channel{{"imu", 16, 64}}}
-	o.Config.Life, o.Config.Port = time.Minute, 8076
+	o.Config.Lifetime, o.Config.Port = time.Minute, 8076
 	return o
 }
 

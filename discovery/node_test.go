@@ -43,7 +43,7 @@ type order struct {
 	Browse          time.Duration
 	Config          struct {
 		Self       Peer
-		Life       time.Duration
+		Lifetime   time.Duration
 		Port       int
 		Interfaces []string
 	}
@@ -68,7 +68,7 @@ func beNode(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	o.Config.Self.lifetime = o.Config.Life
+	o.Config.Self.lifetime = o.Config.Lifetime
 	cfg := Config{Self: o.Config.Self, Port: o.Config.Port, Interfaces: o.Config.Interfaces,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	for _, p := range o.Peers {

@@ -65,8 +65,8 @@ func parsePacket(b []byte) (packet, error) {
 
 // asksForAll reports whether a query is for all hosts and is answered by multicast. A question with the topmost bit of the
 // class set requests unicast answers (RFC 6762, section 5.4).
-func asksForAll(questions []dns.Question) bool {
-	for _, q := range questions {
+func asksForAll(queries []dns.Question) bool {
+	for _, q := range queries {
 		if q.Qclass&classFlush == 0 && q.Name == serviceName && (q.Qtype == dns.TypePTR || q.Qtype == dns.TypeANY) {
 			return true
 		}

@@ -91,7 +91,7 @@ func TestLookUpResolvesStaticPeersNow(t *testing.T) {
 			last.Store(int64(time.Since(begin)))
 			count.Add(1)
 		})
-		look := func(wait, want time.Duration, wantCount int64) {
+		lookUp := func(wait, want time.Duration, wantCount int64) {
 			t.Helper()
 			time.Sleep(wait)
 			synctest.Wait()
@@ -99,10 +99,10 @@ func TestLookUpResolvesStaticPeersNow(t *testing.T) {
 				t.Errorf("after %v: got look-up %d at %v, want number %d at %v", time.Since(begin), count.Load(), got, wantCount, want)
 			}
 		}
-		look(3*time.Second, 0, 1)
+		lookUp(3*time.Second, 0, 1)
 		b.LookUp()
-		look(0, 3*time.Second, 2)
-		look(resolveAgain, 3*time.Second+resolveAgain, 3)
+		lookUp(0, 3*time.Second, 2)
+		lookUp(resolveAgain, 3*time.Second+resolveAgain, 3)
 		cancel()
 		synctest.Wait()
 	})

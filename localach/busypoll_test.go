@@ -166,7 +166,7 @@ func TestBusyCPUsDisableWindows(t *testing.T) {
 	var at, idle0, idle1, own time.Duration
 	w.busyPoll.idle.ownTime = func() time.Duration { return own }
 	const ms = time.Millisecond
-	looks := func(ofIdle0, ofIdle1, ofOwn time.Duration, long time.Duration) (windows int) { // in samples of 50 ms
+	polls := func(ofIdle0, ofIdle1, ofOwn time.Duration, long time.Duration) (windows int) { // in samples of 50 ms
 		for end := at + long; at < end; {
 			at, idle0, idle1, own = at+reviewEvery, idle0+ofIdle0, idle1+ofIdle1, own+ofOwn
 			k.setIdle(idle0, idle1)
@@ -177,14 +177,14 @@ func TestBusyCPUsDisableWindows(t *testing.T) {
 		return w.windows()
 	}
 	for _, c := range []struct{ idle0, idle1, own time.Duration }{{50 * ms, 40 * ms, 10 * ms}, {30 * ms, 20 * ms, 10 * ms}} {
-		if looks(c.idle0, c.idle1, c.own, 2*time.Second) != 1 {
+		if polls(c.idle0, c.idle1, c.own, 2*time.Second) != 1 {
 			t.Errorf("got no windows after %+v of %v", c, reviewEvery)
 		}
 	}
-	if looks(0, 0, 0, reviewEvery) != 1 || looks(50*ms, 40*ms, 10*ms, time.Second) != 1 {
+	if polls(0, 0, 0, reviewEvery) != 1 || polls(50*ms, 40*ms, 10*ms, time.Second) != 1 {
 		t.Error("got no windows after one look at busy processors, which may be wrong")
 	}
-	if looks(40*ms, 0, 5*ms, 2*time.Second) != 0 {
+	if polls(40*ms, 0, 5*ms, 2*time.Second) != 0 {
 		t.Error("got windows while others leave less than one processor")
 	}
 	if blind := w.busyPoll.isDisabled; !blind(at+minDisable-1) || blind(at+minDisable) {

@@ -32,14 +32,14 @@ func (s source) watch(phases bool, settle time.Duration) (w pollStats) {
 	random := rand.New(rand.NewPCG(1, 2))
 	end := s.puts[len(s.puts)-1] + 10*time.Millisecond
 	slot, pace, p := slot{period: time.Millisecond}, newPace(0, 0), phase{}
-	next, frames, looks, spun := 0, 0.0, 0.0, time.Duration(0)
+	next, frames, polls, spun := 0, 0.0, 0.0, time.Duration(0)
 	for now := time.Duration(0); now < end; {
 		for next < len(s.puts) && s.puts[next] <= now {
 			next++
 		}
 		slot.prevPolledAt, slot.polledAt = slot.polledAt, now
 		slot.due = slot.nextPoll(now)
-		looks++
+		polls++
 		if seq := uint64(next); seq != slot.lastSeen {
 			if now > settle {
 				for i := slot.lastSeen; i < seq; i++ { // count all frames since the last poll
@@ -64,7 +64,7 @@ func (s source) watch(phases bool, settle time.Duration) (w pollStats) {
 		now = slot.due
 	}
 	w.delay /= frames
-	w.pollRate, w.busyShare = looks/end.Seconds(), spun.Seconds()/end.Seconds()
+	w.pollRate, w.busyShare = polls/end.Seconds(), spun.Seconds()/end.Seconds()
 	return w
 }
 

@@ -76,12 +76,12 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return fmt.Errorf("watcher: %w", err)
 		}
 		for again := true; again; {
-			var looked time.Duration
-			wakes, looked, again = w.poll(wakes[:0])
+			var lastPoll time.Duration
+			wakes, lastPoll, again = w.poll(wakes[:0])
 			for _, k := range wakes {
 				k.call(k.seq)
 			}
-			w.lastPoll.Store(int64(looked))
+			w.lastPoll.Store(int64(lastPoll))
 		}
 	}
 }
@@ -91,9 +91,9 @@ type wake struct {
 	seq  uint64
 }
 
-// Looked returns a time for which all frames that were put more than 2 ms before have been noticed: their wake was called. While
+// LastPoll returns a time for which all frames that were put more than 2 ms before have been noticed: their wake was called. While
 // a channel is watched, that time is long ago only if the whole process was stopped. Looked never blocks.
-func (w *Watcher) Looked() time.Time { return w.start.Add(time.Duration(w.lastPoll.Load())) }
+func (w *Watcher) LastPoll() time.Time { return w.start.Add(time.Duration(w.lastPoll.Load())) }
 
 // Watch makes the loop call wake with the newest sequence number each time c's last_seq has changed since the last poll, from
 // now on. The number decreases if the channel was initialised again. If the memory is gone because the file was truncated, wake

@@ -79,24 +79,24 @@ func TestWatcherNoticesFramesOfOtherProcess(t *testing.T) {
 	}
 }
 
-func TestLookedReturnsTimeOfLastPoll(t *testing.T) {
+func TestLastPollReturnsTimeOfLastPoll(t *testing.T) {
 	c := createIn(t, privateDir(t), "imu", 16, 64)
 	w := startWatcher(t)
 	time.Sleep(20 * time.Millisecond) // nothing is polled meanwhile, which must not affect channels that are watched from now on
 	begin := time.Now()
 	late := make(chan time.Duration, 1000)
-	defer w.Watch(c, func(uint64) { late <- time.Since(w.Looked()) }).Close()
-	if looked := w.Looked(); looked.Before(begin) {
-		t.Errorf("got a look %v before the watching began, want one since", begin.Sub(looked))
+	defer w.Watch(c, func(uint64) { late <- time.Since(w.LastPoll()) }).Close()
+	if lastPoll := w.LastPoll(); lastPoll.Before(begin) {
+		t.Errorf("got a look %v before the watching began, want one since", begin.Sub(lastPoll))
 	}
-	await.True(t, "another look", func() bool { return w.Looked().After(begin.Add(time.Millisecond)) })
+	await.True(t, "another look", func() bool { return w.LastPoll().After(begin.Add(time.Millisecond)) })
 
-	before := w.Looked()
+	before := w.LastPoll()
 	put(t, c, 1)
 	if got := <-late; got <= 0 {
 		t.Errorf("inside wake: got a look in %v, want the one before", got)
 	}
-	await.True(t, "a look after the wake", func() bool { return w.Looked().After(before) })
+	await.True(t, "a look after the wake", func() bool { return w.LastPoll().After(before) })
 }
 
 func TestWatcherStopsWakingAfterClose(t *testing.T) {

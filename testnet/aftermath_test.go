@@ -148,29 +148,29 @@ func (o *faultTest) auditMirror(said map[string]daemonStatus, host string, m sta
 		return nil // it gets no frames, for example because it would be a loop
 	}
 	name := fmt.Sprintf("%s on %s", m.Name, host)
-	if m.State != "live" || m.InFlight != 0 || decidedFrames(m.Accounts) != m.Offered {
-		return fmt.Errorf("%s: got %s and %+v, want it live and closed", name, m.State, m.Accounts)
+	if m.State != "live" || m.InFlight != 0 || decidedFrames(m.FrameCounters) != m.Offered {
+		return fmt.Errorf("%s: got %s and %+v, want it live and closed", name, m.State, m.FrameCounters)
 	}
 	if origin, ours := said[m.Host]; ours {
 		at := slices.IndexFunc(origin.Exports, func(e status.Subscription) bool { return e.Channel == m.Channel && e.Peer == host })
 		if at < 0 {
 			return fmt.Errorf("%s: %s serves nothing of it", name, m.Host)
 		}
-		if there := origin.Exports[at].Accounts; there != m.Accounts {
-			return fmt.Errorf("%s: the two ends differ:\nmirror %+v\norigin %+v", name, m.Accounts, there)
+		if there := origin.Exports[at].FrameCounters; there != m.FrameCounters {
+			return fmt.Errorf("%s: the two ends differ:\nmirror %+v\norigin %+v", name, m.FrameCounters, there)
 		}
 	}
 	if o.restarted || o.replaced {
 		return nil
 	}
 	if put := o.putCount(host, m.Name); put != m.Delivered+m.LateKept {
-		return fmt.Errorf("%s: %d frames were put into it, and %d are accounted for: %+v", name, put, m.Delivered+m.LateKept, m.Accounts)
+		return fmt.Errorf("%s: %d frames were put into it, and %d are accounted for: %+v", name, put, m.Delivered+m.LateKept, m.FrameCounters)
 	}
 	return nil
 }
 
 // decidedFrames returns the number of frames whose outcome is known.
-func decidedFrames(a ledger.Accounts) uint64 {
+func decidedFrames(a ledger.FrameCounters) uint64 {
 	return a.Delivered + a.LateKept + a.Superseded + a.RateLimited + a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
 }
 

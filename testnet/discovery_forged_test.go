@@ -57,7 +57,7 @@ func TestHostBehindReflectorIsReportedWithFix(t *testing.T) {
 	b := s.announcement(net.IPv4(10, 9, 0, 2))
 	out := s.mdnsSocket("reflector")
 	s.run("pc", "--mirror", "robot1/*").awaitLog("daemon started")
-	const cure = "--peer 10.9.0.2"
+	const fix = "--peer 10.9.0.2"
 	for what, ask := range map[string]func() string{
 		"ls":                  func() string { _, stderr, _ := s.achbridge("pc", "ls", "robot1", "--timeout", "200ms"); return stderr },
 		"ls without a daemon": func() string { _, stderr, _ := s.achbridge("visitor", "ls", "robot1"); return stderr },
@@ -71,8 +71,8 @@ func TestHostBehindReflectorIsReportedWithFix(t *testing.T) {
 			go out.Write(b) // also while ls runs, which receives only announcements of that time
 			later := time.AfterFunc(500*time.Millisecond, func() { out.Write(b) })
 			defer later.Stop()
-			if text := ask(); !strings.Contains(text, cure) || !strings.Contains(text, "robot1 is announced at 10.9.0.2") {
-				return fmt.Errorf("%s: got %q, want why robot1 is not dialled, and %s", what, text, cure)
+			if text := ask(); !strings.Contains(text, fix) || !strings.Contains(text, "robot1 is announced at 10.9.0.2") {
+				return fmt.Errorf("%s: got %q, want why robot1 is not dialled, and %s", what, text, fix)
 			}
 			return nil
 		})

@@ -88,8 +88,8 @@ func (w *soak) waitForCounters() {
 		for _, host := range []string{"pc", "operator"} {
 			for channel, m := range w.mirrors(host) {
 				e := exports[host+" "+channel]
-				if !isClosed(m.Accounts) || !isClosed(e.Accounts) || e.Offered != m.Offered {
-					errs = append(errs, fmt.Errorf("%s to %s: got %+v at its origin, %+v at the mirror, want both closed", channel, host, e.Accounts, m.Accounts))
+				if !isClosed(m.FrameCounters) || !isClosed(e.FrameCounters) || e.Offered != m.Offered {
+					errs = append(errs, fmt.Errorf("%s to %s: got %+v at its origin, %+v at the mirror, want both closed", channel, host, e.FrameCounters, m.FrameCounters))
 				}
 			}
 		}
@@ -97,11 +97,11 @@ func (w *soak) waitForCounters() {
 	})
 	sum := w.mirrors("pc")
 	for _, channel := range []string{small(0), "scan", "camera"} {
-		w.t.Logf("ledger of %s on the PC: %+v", channel, sum[channel].Accounts)
+		w.t.Logf("ledger of %s on the PC: %+v", channel, sum[channel].FrameCounters)
 	}
 }
 
 // isClosed reports whether the counters include the outcome of all frames.
-func isClosed(a ledger.Accounts) bool {
+func isClosed(a ledger.FrameCounters) bool {
 	return a.Offered > 0 && a.InFlight == 0 && decidedFrames(a) == a.Offered
 }

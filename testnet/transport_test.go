@@ -18,7 +18,7 @@ const (
 type filter struct {
 	host, hook string
 	port       int
-	verdict    string
+	action     string
 }
 
 // set replaces the filters of a host by f.
@@ -32,7 +32,7 @@ table inet filter {
 		udp dport %d %s
 	}
 }
-`, f.hook, f.port, f.verdict))
+`, f.hook, f.port, f.action))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		s.t.Fatalf("nft on %s: %v\n%s", f.host, err, out)
 	}

@@ -32,7 +32,7 @@ func TestDatagramsAllocateNothing(t *testing.T) {
 	frame, part, feedback, in := imu(), cameraPart(), fullFeedback(), mixedDatagram()
 	mark := Mark{Sub: 5, Bytes: 1500}
 	compressed, compressedPart := frame, part
-	compressed.Codec, compressed.RawSize, compressed.Owed = CodecS2, 200, true
+	compressed.Codec, compressed.RawSize, compressed.LastValue = CodecS2, 200, true
 	compressedPart.Frame.Codec, compressedPart.RawSize = CodecZstd, 600_000
 	var sum int
 	for name, f := range map[string]func(){

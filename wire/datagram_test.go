@@ -222,7 +222,7 @@ func mixedDatagram() []byte {
 	b = AppendFrame(b, sent, Frame{Sub: 1, Epoch: 7, Seq: 1000, Captured: sent - time.Millisecond, Data: make([]byte, 64)})
 	b = AppendMark(b, Mark{Sub: 3, Bytes: 5000})
 	return AppendPart(b, sent, Part{
-		Frame: Frame{Owed: true, Codec: CodecZstd, RawSize: 9000, Sub: 2, Epoch: 7, Seq: 9, Captured: sent, Data: make([]byte, PartLen(3000, 6, 5))},
+		Frame: Frame{LastValue: true, Codec: CodecZstd, RawSize: 9000, Sub: 2, Epoch: 7, Seq: 9, Captured: sent, Data: make([]byte, PartLen(3000, 6, 5))},
 		Size:  3000, Index: 5, Count: 6,
 	})
 }

@@ -15,14 +15,14 @@ const (
 
 // Frame is a whole frame inside one datagram.
 type Frame struct {
-	Sub      uint32        // ID of the subscription, from 1
-	Epoch    uint32        // low 32 bits of the channel's epoch
-	Seq      uint64        // the origin's sequence number, from 1
-	Captured time.Duration // capture time, since the sender's node started; 0 means unknown
-	Owed     bool          // last-value delivery: the mirror may put this frame past its budget
-	Codec    Codec         // how Data is compressed
-	RawSize  int           // size before compression in bytes, 1 … MaxFrame; 0 with CodecNone
-	Data     []byte        // not empty
+	Sub       uint32        // ID of the subscription, from 1
+	Epoch     uint32        // low 32 bits of the channel's epoch
+	Seq       uint64        // the origin's sequence number, from 1
+	Captured  time.Duration // capture time, since the sender's node started; 0 means unknown
+	LastValue bool          // last-value delivery: the mirror may put this frame past its budget
+	Codec     Codec         // how Data is compressed
+	RawSize   int           // size before compression in bytes, 1 … MaxFrame; 0 with CodecNone
+	Data      []byte        // not empty
 }
 
 // Codec is the compression of a frame. A large frame is compressed first and then split into parts.
@@ -38,9 +38,9 @@ const (
 // The type byte of a frame or part has the kind in its low four bits, then one bit for Owed and
 // three for the codec.
 const (
-	kindBits   = 0x0f
-	owedBit    = 0x10
-	codecShift = 5
+	kindBits     = 0x0f
+	lastValueBit = 0x10
+	codecShift   = 5
 )
 
 // AppendFrame appends f to dst, a datagram with send time sent. A capture time after sent, which a
@@ -79,8 +79,8 @@ func appendIdentity(dst []byte, kind Kind, sent time.Duration, f *Frame) []byte 
 // typeByte returns the type byte. It maps each unknown codec to one that the peer refuses.
 func typeByte(kind Kind, f *Frame) byte {
 	b := byte(kind) | byte(min(f.Codec, CodecZstd+1))<<codecShift
-	if f.Owed {
-		b |= owedBit
+	if f.LastValue {
+		b |= lastValueBit
 	}
 	return b
 }
@@ -110,11 +110,11 @@ func parseIdentity(c *cursor, kind byte, sent time.Duration) Frame {
 		return Frame{}
 	}
 	f := Frame{
-		Owed:  kind&owedBit != 0,
-		Codec: codec,
-		Sub:   uint32(c.uvarint("sub", 1, math.MaxUint32)),
-		Epoch: c.u32("epoch"),
-		Seq:   c.uvarint("seq", 1, math.MaxUint64),
+		LastValue: kind&lastValueBit != 0,
+		Codec:     codec,
+		Sub:       uint32(c.uvarint("sub", 1, math.MaxUint32)),
+		Epoch:     c.u32("epoch"),
+		Seq:       c.uvarint("seq", 1, math.MaxUint64),
 	}
 	if v := c.uvarint("captured", 0, uint64(sent)); v != 0 {
 		f.Captured = sent - time.Duration(v-1)

@@ -22,14 +22,14 @@ func (m Describe) check() error { return cmp.Or(checkID(m.ID), checkName("channe
 // Layout carries a layout, which describes the bytes of a channel's frames. The receiver checks its
 // hash against the catalog, and its contents.
 type Layout struct {
-	ID     uint32 `cbor:"1,keyasint,omitempty"` // ID of the Describe
-	Packed []byte `cbor:"2,keyasint,omitempty"` // encoded by package layout
+	ID      uint32 `cbor:"1,keyasint,omitempty"` // ID of the Describe
+	Encoded []byte `cbor:"2,keyasint,omitempty"` // encoded by package layout
 }
 
 func (m Layout) number() uint { return TypeLayout }
 
 func (m Layout) check() error {
-	return cmp.Or(checkID(m.ID), checkRange("packed", len(m.Packed), 1, MaxLayout))
+	return cmp.Or(checkID(m.ID), checkRange("packed", len(m.Encoded), 1, MaxLayout))
 }
 
 // Hash is the SHA-256 of an encoded layout. The zero Hash means that there is no layout.

@@ -6,14 +6,14 @@ import (
 	"math"
 )
 
-// Ledger reports the frame counters of the link's subscriptions. Both ends send it once a second,
+// Counters reports the frame counters of the link's subscriptions. Both ends send it once a second,
 // since each counts what the other cannot see.
-type Ledger struct {
+type Counters struct {
 	// Serving has the counters of the peer's subscriptions, which the sender of this message
 	// serves. Holding has those of the sender's own. In both the subscriber chose the IDs. Together
 	// they have at most MaxChannels entries.
-	Serving []Account `cbor:"1,keyasint,omitempty"`
-	Holding []Account `cbor:"2,keyasint,omitempty"`
+	Serving []FrameCounters `cbor:"1,keyasint,omitempty"`
+	Holding []FrameCounters `cbor:"2,keyasint,omitempty"`
 	// Path describes the path from the sender of this message to its receiver. nil means that
 	// nothing has changed.
 	Path *Path `cbor:"3,keyasint,omitempty"`
@@ -33,7 +33,7 @@ type Path struct {
 	Waited uint8 `cbor:"6,keyasint,omitempty"`
 }
 
-// Account has the frame counters of one subscription. When those of both ends are combined,
+// FrameCounters has the frame counters of one subscription. When those of both ends are combined,
 //
 //	Offered = Delivered + LateKept + Superseded + RateLimited + Expired +
 //	          Lost + Late + Refused + Overflow + InFlight
@@ -41,7 +41,7 @@ type Path struct {
 // Duplicate and Repaired are not part of the sum. The subscriber counts only Delivered, LateKept,
 // Late, Refused, Duplicate, and frames that were Superseded after their arrival: a newer one was
 // there already, or replaced them while the mirror was locked.
-type Account struct {
+type FrameCounters struct {
 	ID          uint32 `cbor:"1,keyasint,omitempty"` // subscription ID
 	Offered     uint64 `cbor:"2,keyasint,omitempty"`
 	Delivered   uint64 `cbor:"3,keyasint,omitempty"`
@@ -59,9 +59,9 @@ type Account struct {
 
 	// Waited and Transit are set in Holding only. Cause is also set in Serving, if the origin
 	// cannot read the channel.
-	Waited  uint64 `cbor:"15,keyasint,omitempty"` // time that frames have waited for the mirror's lock, in ns
-	Transit uint64 `cbor:"16,keyasint,omitempty"` // time from capture to arrival of the newest frame, in ns; 0 means unknown
-	Cause   string `cbor:"17,keyasint,omitempty"` // why the mirror takes no frames; empty if it takes them
+	Waited      uint64 `cbor:"15,keyasint,omitempty"` // time that frames have waited for the mirror's lock, in ns
+	OneWayDelay uint64 `cbor:"16,keyasint,omitempty"` // time from capture to arrival of the newest frame, in ns; 0 means unknown
+	Cause       string `cbor:"17,keyasint,omitempty"` // why the mirror takes no frames; empty if it takes them
 
 	// Newest is the sequence number of the newest frame in the counts, 0 if unknown. In Serving
 	// that is the newest frame that was put. In Holding it is the newest that arrived, and set
@@ -72,13 +72,13 @@ type Account struct {
 // MaxCause is the largest length of a cause, in bytes.
 const MaxCause = 32
 
-func (m Ledger) number() uint { return TypeLedger }
+func (m Counters) number() uint { return TypeCounters }
 
-func (m Ledger) check() error {
+func (m Counters) check() error {
 	return cmp.Or(
 		checkRange("accounts", len(m.Serving)+len(m.Holding), 0, MaxChannels),
-		checkAccounts("serving", m.Serving),
-		checkAccounts("holding", m.Holding),
+		checkCounters("serving", m.Serving),
+		checkCounters("holding", m.Holding),
 		m.Path.check(),
 	)
 }
@@ -97,10 +97,10 @@ func checkTime(field string, ns uint64) error {
 	return nil
 }
 
-func checkAccounts(field string, accounts []Account) error {
-	for i := range accounts {
-		a := &accounts[i]
-		if err := cmp.Or(checkID(a.ID), checkTime("waited", a.Waited), checkTime("transit", a.Transit), checkCause(a.Cause)); err != nil {
+func checkCounters(field string, counters []FrameCounters) error {
+	for i := range counters {
+		a := &counters[i]
+		if err := cmp.Or(checkID(a.ID), checkTime("waited", a.Waited), checkTime("transit", a.OneWayDelay), checkCause(a.Cause)); err != nil {
 			return fmt.Errorf("%s[%d]: %w", field, i, err)
 		}
 	}

@@ -25,7 +25,7 @@ const (
 	TypeOffer       uint = 7
 	TypeAccepted    uint = 8
 	TypeRefused     uint = 9
-	TypeLedger      uint = 10
+	TypeCounters    uint = 10
 	TypeBye         uint = 11
 	TypeRevocations uint = 12
 	TypeLoad        uint = 13
@@ -68,7 +68,7 @@ var messageTypes = [...]struct {
 	TypeOffer:       {"offer", decode[Offer]},
 	TypeAccepted:    {"accepted", decode[Accepted]},
 	TypeRefused:     {"refused", decode[Refused]},
-	TypeLedger:      {"ledger", decode[Ledger]},
+	TypeCounters:    {"ledger", decode[Counters]},
 	TypeBye:         {"bye", decode[Bye]},
 	TypeRevocations: {"revocations", decode[Revocations]},
 	TypeLoad:        {"load", decode[Load]},

@@ -42,15 +42,15 @@ func TestAppendMessageRefusesInvalidMessages(t *testing.T) {
 		"message catalog: channels: 2049":                            Catalog{Channels: make([]Channel, MaxChannels+1)},
 		"message catalog: gone: 2049":                                Catalog{Gone: make([]string, MaxChannels+1)},
 		"message catalog: channels[0]: name: miss":                   Catalog{Channels: make([]Channel, 1)},
-		"message ledger: accounts: 2049":                             Ledger{Serving: make([]Account, MaxChannels), Holding: make([]Account, 1)},
-		"message ledger: holding[0]: id: missing":                    Ledger{Holding: make([]Account, 1)},
-		"message ledger: holding[0]: transit: 922337203685":          Ledger{Holding: []Account{{ID: 1, Transit: 1 << 63}}},
-		"message ledger: holding[0]: cause: longer than":             Ledger{Holding: []Account{{ID: 1, Cause: strings.Repeat("a", 33)}}},
-		"message ledger: holding[0]: cause: \"No\" is no word":       Ledger{Holding: []Account{{ID: 1, Cause: "No"}}},
-		"message ledger: path: full: 9223372036854775808":            Ledger{Path: &Path{Full: 1 << 63}},
-		"message ledger: path: waited: 101 is not in 0 … 100":        Ledger{Path: &Path{Waited: 101}},
+		"message ledger: accounts: 2049":                             Counters{Serving: make([]FrameCounters, MaxChannels), Holding: make([]FrameCounters, 1)},
+		"message ledger: holding[0]: id: missing":                    Counters{Holding: make([]FrameCounters, 1)},
+		"message ledger: holding[0]: transit: 922337203685":          Counters{Holding: []FrameCounters{{ID: 1, OneWayDelay: 1 << 63}}},
+		"message ledger: holding[0]: cause: longer than":             Counters{Holding: []FrameCounters{{ID: 1, Cause: strings.Repeat("a", 33)}}},
+		"message ledger: holding[0]: cause: \"No\" is no word":       Counters{Holding: []FrameCounters{{ID: 1, Cause: "No"}}},
+		"message ledger: path: full: 9223372036854775808":            Counters{Path: &Path{Full: 1 << 63}},
+		"message ledger: path: waited: 101 is not in 0 … 100":        Counters{Path: &Path{Waited: 101}},
 		"message subscribe: id: missing":                             Subscribe{Channel: "a"},
-		"message subscribe: held: id: missing":                       Subscribe{ID: 1, Channel: "a", Held: Account{Late: 1}},
+		"message subscribe: held: id: missing":                       Subscribe{ID: 1, Channel: "a", Held: FrameCounters{Late: 1}},
 		"message subscribed: frame count: 0":                         Subscribed{ID: 1},
 		"message update: priority: -1":                               Update{ID: 1, QoS: QoS{Priority: -1}},
 		"message offer: as \"a b\":":                                 Offer{ID: 1, Channel: "a", As: "a b"},
@@ -59,9 +59,9 @@ func TestAppendMessageRefusesInvalidMessages(t *testing.T) {
 		"message revocations: list: 65537 is not in 1 …":             Revocations{List: make([]byte, MaxRevocations+1)},
 		"message describe: id: missing":                              Describe{Channel: "a"},
 		"message describe: channel: missing":                         Describe{ID: 1},
-		"message layout: id: missing":                                Layout{Packed: []byte{1}},
+		"message layout: id: missing":                                Layout{Encoded: []byte{1}},
 		"message layout: packed: 0 is not in 1 … 65536":              Layout{ID: 1},
-		"message layout: packed: 65537 is not in 1 … 65536":          Layout{ID: 1, Packed: make([]byte, MaxLayout+1)},
+		"message layout: packed: 65537 is not in 1 … 65536":          Layout{ID: 1, Encoded: make([]byte, MaxLayout+1)},
 		"message key: id: missing":                                   Key{KeyID: make([]byte, 8), Key: make([]byte, 32)},
 		"message key: key id: 7 bytes, want 8":                       Key{Sub: 1, KeyID: make([]byte, 7), Key: make([]byte, 32)},
 		"message key: key: 33 bytes, want 32":                        Key{Sub: 1, KeyID: make([]byte, 8), Key: make([]byte, 33)},
@@ -116,7 +116,7 @@ func TestFormattedKeyOmitsTheSecret(t *testing.T) {
 
 // The other limits must bound every message to less than MaxMessage.
 func TestLargestMessagesFit(t *testing.T) {
-	for _, m := range []Message{largestCatalog(), largestLedger(), Layout{ID: math.MaxUint32, Packed: make([]byte, MaxLayout)}} {
+	for _, m := range []Message{largestCatalog(), largestCounters(), Layout{ID: math.MaxUint32, Encoded: make([]byte, MaxLayout)}} {
 		b, err := AppendMessage(nil, m)
 		if err != nil {
 			t.Fatal(err)
@@ -186,13 +186,13 @@ func largestCatalog() Catalog {
 	return m
 }
 
-func largestLedger() Ledger {
+func largestCounters() Counters {
 	const n = math.MaxUint64
-	a := Account{
+	a := FrameCounters{
 		ID: math.MaxUint32, Offered: n, Delivered: n, LateKept: n, Superseded: n, RateLimited: n, Expired: n, Lost: n,
 		Late: n, Refused: n, Overflow: n, InFlight: n, Duplicate: n, Repaired: n,
 	}
-	var m Ledger
+	var m Counters
 	for range MaxChannels / 2 {
 		m.Serving = append(m.Serving, a)
 		m.Holding = append(m.Holding, a)

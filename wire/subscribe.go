@@ -15,7 +15,7 @@ type Subscribe struct {
 	// Held has the counters of the subscriber's mirror, summed over all its subscriptions. The
 	// origin completes with them the counters of a subscription whose link has ended. Held.ID
 	// identifies the mirror while the subscriber's node runs, 0 means that Held is not set.
-	Held Account `cbor:"6,keyasint,omitzero"`
+	Held FrameCounters `cbor:"6,keyasint,omitzero"`
 }
 
 func (m Subscribe) number() uint { return TypeSubscribe }
@@ -25,7 +25,7 @@ func (m Subscribe) check() error {
 }
 
 func (m Subscribe) checkHeld() error {
-	if m.Held == (Account{}) {
+	if m.Held == (FrameCounters{}) {
 		return nil
 	}
 	if err := checkID(m.Held.ID); err != nil {
@@ -52,10 +52,10 @@ func (m Subscribed) check() error {
 // Update replaces a subscription's quality of service. With Owed it also requests last-value
 // delivery of the newest frame, if the subscriber does not have it.
 type Update struct {
-	ID      uint32 `cbor:"1,keyasint,omitempty"`
-	QoS     QoS    `cbor:"2,keyasint,omitzero"`
-	HaveSeq uint64 `cbor:"3,keyasint,omitempty"` // sequence number of the newest frame that the subscriber has, for Owed
-	Owed    bool   `cbor:"4,keyasint,omitempty"` // send the newest frame if it is newer than HaveSeq, even past its budget
+	ID        uint32 `cbor:"1,keyasint,omitempty"`
+	QoS       QoS    `cbor:"2,keyasint,omitzero"`
+	HaveSeq   uint64 `cbor:"3,keyasint,omitempty"` // sequence number of the newest frame that the subscriber has, for Owed
+	LastValue bool   `cbor:"4,keyasint,omitempty"` // send the newest frame if it is newer than HaveSeq, even past its budget
 }
 
 func (m Update) number() uint { return TypeUpdate }

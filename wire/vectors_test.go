@@ -147,7 +147,7 @@ func messageFromJSON(t *testing.T, kind uint, fields string) Message {
 	zero := map[uint]Message{
 		TypeHello: Hello{}, TypeCatalog: Catalog{}, TypeSubscribe: Subscribe{}, TypeSubscribed: Subscribed{},
 		TypeUpdate: Update{}, TypeUnsubscribe: Unsubscribe{}, TypeOffer: Offer{}, TypeAccepted: Accepted{},
-		TypeRefused: Refused{}, TypeLedger: Ledger{}, TypeBye: Bye{}, TypeRevocations: Revocations{}, TypeLoad: Load{},
+		TypeRefused: Refused{}, TypeCounters: Counters{}, TypeBye: Bye{}, TypeRevocations: Revocations{}, TypeLoad: Load{},
 		TypeDescribe: Describe{}, TypeLayout: Layout{}, TypeKey: Key{}, TypeStamp: Stamp{}, TypePulled: Pulled{}, TypeNewest: Newest{},
 		TypeQuery: Query{},
 	}[kind]

@@ -68,7 +68,7 @@ func (r Remote) Push(ctx context.Context, of Outgoing) error {
 		if c.udp != nil {
 			s.out, s.head = toHost{c.udp, c.host}, 0
 		}
-		if err := s.look(); err != nil {
+		if err := s.check(); err != nil {
 			return err
 		}
 		of.Begun()
@@ -111,14 +111,14 @@ func (r Remote) contact(ctx context.Context, push bool, use func(context.Context
 		defer context.AfterFunc(ctx, func() { c.udp.Close() })()
 	}
 	c.in = bufio.NewReaderSize(c.conn, readBuffer)
-	told, err := r.ask(c, push)
+	reply, err := r.ask(c, push)
 	if err != nil {
 		return err
 	}
-	if c.geometry, err = told.complete(r.UDP); err != nil {
+	if c.geometry, err = reply.complete(r.UDP); err != nil {
 		return err
 	}
-	c.host = netip.AddrPortFrom(addrOf(c.conn.RemoteAddr()).Addr(), uint16(told.port))
+	c.host = netip.AddrPortFrom(addrOf(c.conn.RemoteAddr()).Addr(), uint16(reply.port))
 	if push || r.UDP {
 		var watch sync.WaitGroup
 		defer watch.Wait()
@@ -138,8 +138,8 @@ const (
 	readBuffer  = 16 << 10
 )
 
-// signsOfLife detects a host that has disappeared within about 10 seconds. achd sends nothing while there are no frames.
-var signsOfLife = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 3}
+// keepAliveConfig detects a host that has disappeared within about 10 seconds. achd sends nothing while there are no frames.
+var keepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 3}
 
 func (r Remote) dial(ctx context.Context) (net.Conn, error) {
 	network, dial := "tcp", r.Dial
@@ -147,7 +147,7 @@ func (r Remote) dial(ctx context.Context) (net.Conn, error) {
 		network = "tcp4"
 	}
 	if dial == nil {
-		dial = (&net.Dialer{KeepAliveConfig: signsOfLife}).DialContext
+		dial = (&net.Dialer{KeepAliveConfig: keepAliveConfig}).DialContext
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxTimeDial)
 	defer cancel()

@@ -18,13 +18,13 @@ import (
 
 // client is one connection. The goroutine of serve owns it.
 type client struct {
-	s       *Server
-	conn    net.Conn
-	addr    netip.AddrPort
-	asked   request // written once, before chosen is set
-	chosen  bool    // c reads or writes its channel, which its host may not also do in the other direction; guarded by s.mu
-	working bool    // guarded by s.mu
-	sent    atomic.Uint64
+	s             *Server
+	conn          net.Conn
+	addr          netip.AddrPort
+	clientRequest request // written once, before chosen is set
+	chosen        bool    // c reads or writes its channel, which its host may not also do in the other direction; guarded by s.mu
+	working       bool    // guarded by s.mu
+	sent          atomic.Uint64
 }
 
 func (q *request) transport() string {
@@ -74,7 +74,7 @@ func (c *client) serve(ctx context.Context) error {
 	c.s.mu.Lock()
 	c.working = true
 	c.s.mu.Unlock()
-	if !c.asked.put || c.asked.udp {
+	if !c.clientRequest.put || c.clientRequest.udp {
 		work.Go(func() { // runs until the connection is closed
 			defer cancel()
 			c.listen(in)
@@ -89,12 +89,12 @@ func (c *client) serve(ctx context.Context) error {
 // prepare prepares the transfer that the client requested. feed transfers the frames, and done releases what prepare
 // acquired. out is the socket for datagrams; nil means that frames go over TCP.
 func (c *client) prepare(ch *localach.Channel, in *bufio.Reader) (feed func(context.Context) error, done func(), out net.Conn, err error) {
-	if c.asked.udp {
+	if c.clientRequest.udp {
 		if out, err = c.dialUDP(); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	if !c.asked.put {
+	if !c.clientRequest.put {
 		return c.newPull(ch, out).run, func() {}, out, nil
 	}
 	p, done, err := c.newPush(ch)
@@ -122,36 +122,36 @@ func (c *client) read() (*bufio.Reader, error) {
 		case err != nil:
 			return nil, err
 		}
-		done, err := c.asked.add(line[:len(line)-1])
+		done, err := c.clientRequest.add(line[:len(line)-1])
 		if err != nil {
 			return nil, err
 		}
 		if done {
 			_ = c.conn.SetReadDeadline(time.Time{})
-			return in, c.asked.complete()
+			return in, c.clientRequest.complete()
 		}
 	}
 }
 
 // open opens the requested channel.
 func (c *client) open() (*localach.Channel, error) {
-	if err := localach.CheckName(c.asked.channel); err != nil {
+	if err := localach.CheckName(c.clientRequest.channel); err != nil {
 		return nil, cannotOpen("", err)
 	}
 	may := c.s.mayRead
-	if c.asked.put {
+	if c.clientRequest.put {
 		may = c.s.mayWrite
 	}
-	if err := may(c.addr.Addr(), c.asked.channel); err != nil {
+	if err := may(c.addr.Addr(), c.clientRequest.channel); err != nil {
 		return nil, err
 	}
-	ch, err := c.s.cfg.Dir.TryOpen(c.asked.channel)
+	ch, err := c.s.cfg.Dir.TryOpen(c.clientRequest.channel)
 	if err != nil {
-		return nil, cannotOpen(c.asked.channel, err)
+		return nil, cannotOpen(c.clientRequest.channel, err)
 	}
 	if err := ch.Check(); err != nil {
 		ch.Close()
-		return nil, cannotOpen(c.asked.channel, err)
+		return nil, cannotOpen(c.clientRequest.channel, err)
 	}
 	return ch, nil
 }
@@ -163,7 +163,7 @@ func (c *client) dialUDP() (net.Conn, error) {
 	}
 	local := addrOf(c.conn.LocalAddr())
 	conn, err := net.DialUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(local.Addr(), 0)),
-		net.UDPAddrFromAddrPort(netip.AddrPortFrom(c.addr.Addr(), uint16(c.asked.remotePort))))
+		net.UDPAddrFromAddrPort(netip.AddrPortFrom(c.addr.Addr(), uint16(c.clientRequest.remotePort))))
 	if err != nil {
 		return nil, &refusal{noSupport, "no UDP socket"}
 	}
@@ -211,7 +211,7 @@ func (c *client) refuse(err error) error {
 // ends the connection, as in achd.
 func (c *client) listen(in *bufio.Reader) {
 	for {
-		if _, err := in.Discard(1); err != nil || c.asked.udp {
+		if _, err := in.Discard(1); err != nil || c.clientRequest.udp {
 			return
 		}
 	}

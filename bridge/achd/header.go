@@ -14,14 +14,14 @@ const (
 
 // request is a client's request.
 type request struct {
-	channel    string
-	udp        bool
-	put        bool // the client sends frames (a push)
-	last       bool // send only the newest frame
-	periodNs   int64
-	remotePort int64 // UDP port where the client receives datagrams
-	asked      bool  // the request has a direction
-	lines      int
+	channel      string
+	udp          bool
+	put          bool // the client sends frames (a push)
+	last         bool // send only the newest frame
+	periodNs     int64
+	remotePort   int64 // UDP port where the client receives datagrams
+	hasDirection bool  // the request has a direction
+	lines        int
 }
 
 // add parses one line of the headers, without its line end. done reports that it was the last line. The error is a
@@ -85,7 +85,7 @@ func (q *request) set(key, value string) error {
 		q.udp = value == "udp"
 		ok = q.udp || value == "tcp"
 	case "direction": // the value is the server's direction
-		q.asked, q.put = true, value == "pull"
+		q.hasDirection, q.put = true, value == "pull"
 		ok = q.put || value == "push"
 	case "get-last":
 		q.last, ok = parseBool(value)
@@ -110,7 +110,7 @@ func (q *request) complete() error {
 	switch {
 	case q.channel == "":
 		return &refusal{badHeader, "no channel header"}
-	case !q.asked:
+	case !q.hasDirection:
 		return &refusal{badHeader, "no direction header"}
 	case q.udp && (q.remotePort < 1 || q.remotePort > 65535):
 		return &refusal{badHeader, "no remote-port header"}

@@ -23,7 +23,7 @@ func parsed(text string) (request, error) {
 
 func TestHeadersAreParsedLikeAchd(t *testing.T) {
 	ask := "channel-name: imu\ndirection: push\n"
-	want := request{channel: "imu", asked: true}
+	want := request{channel: "imu", hasDirection: true}
 	with := func(change func(*request)) request { q := want; change(&q); return q }
 	for _, c := range []struct {
 		name, text string

@@ -30,13 +30,13 @@ const foreign = 0x61636864 // "achd"
 // newPush claims the channel for one writer. done releases the claim.
 func (c *client) newPush(ch *localach.Channel) (p *push, done func(), err error) {
 	tag := ch.OwnTag()
-	release, err := c.s.cfg.Claim(c.asked.channel, tag)
+	release, err := c.s.cfg.Claim(c.clientRequest.channel, tag)
 	if err != nil {
 		return nil, nil, &refusal{tryLater, err.Error()}
 	}
 	if err := ch.Reserve(); err != nil {
 		release()
-		return nil, nil, cannotOpen(c.asked.channel, err)
+		return nil, nil, cannotOpen(c.clientRequest.channel, err)
 	}
 	if tag != (localach.Tag{}) {
 		_ = ch.SetTag(localach.Tag{Node: tag.Node, Channel: foreign}, 0)
@@ -45,29 +45,29 @@ func (c *client) newPush(ch *localach.Channel) (p *push, done func(), err error)
 	return p, func() { p.w.Close(); c.s.give(p.took); release() }, nil
 }
 
-// look returns why the client may not continue, or nil.
-func (p *push) look() error {
+// checkClient returns why the client may not continue, or nil.
+func (p *push) checkClient() error {
 	if err := p.ch.Check(); err != nil {
 		return err
 	}
-	return p.c.s.mayWrite(p.c.addr.Addr(), p.c.asked.channel)
+	return p.c.s.mayWrite(p.c.addr.Addr(), p.c.clientRequest.channel)
 }
 
 // stream writes frames received over TCP until the client disconnects or an error occurs.
 func (p *push) stream(ctx context.Context, in *bufio.Reader) error {
-	looked := time.Now()
+	lastCheckAt := time.Now()
 	for ctx.Err() == nil {
-		_ = p.c.conn.SetReadDeadline(time.Now().Add(lookAgain))
+		_ = p.c.conn.SetReadDeadline(time.Now().Add(checkEvery))
 		head, err := in.Peek(headSize)
 		late := errors.Is(err, os.ErrDeadlineExceeded)
 		if err != nil && !late {
 			return nil // the client has disconnected
 		}
-		if now := time.Now(); late || now.After(looked.Add(lookAgain)) {
-			if err := p.look(); err != nil {
+		if now := time.Now(); late || now.After(lastCheckAt.Add(checkEvery)) {
+			if err := p.checkClient(); err != nil {
 				return err
 			}
-			looked = now
+			lastCheckAt = now
 		}
 		if late {
 			continue
@@ -138,7 +138,7 @@ func (p *push) grow(size int) error {
 // kernel. put gives up after maxTimeWrite, or when the client may not write any more.
 func (p *push) put(ctx context.Context, n int) error {
 	begin := time.Now()
-	looked := begin
+	lastCheckAt := begin
 	for {
 		_, err := p.w.TryPut(p.buf[:n])
 		if err == nil {
@@ -151,12 +151,12 @@ func (p *push) put(ctx context.Context, n int) error {
 		case !errors.Is(err, localach.ErrBusy):
 			return err
 		case now.Sub(begin) > maxTimeWrite:
-			return fmt.Errorf("another program has held the lock of %s for %v", p.c.asked.channel, maxTimeWrite)
-		case now.Sub(looked) > lookAgain:
-			if err := p.look(); err != nil {
+			return fmt.Errorf("another program has held the lock of %s for %v", p.c.clientRequest.channel, maxTimeWrite)
+		case now.Sub(lastCheckAt) > checkEvery:
+			if err := p.checkClient(); err != nil {
 				return err
 			}
-			looked = now
+			lastCheckAt = now
 		}
 		if !rest(ctx, busyAgain) {
 			return nil
@@ -171,14 +171,14 @@ func (p *push) datagrams(ctx context.Context, in net.Conn) error {
 		return err
 	}
 	most := p.most()
-	look := time.Now()
+	lastCheckAt := time.Now()
 	for ctx.Err() == nil {
-		if now := time.Now(); now.After(look) {
-			if err := p.look(); err != nil {
+		if now := time.Now(); now.After(lastCheckAt) {
+			if err := p.checkClient(); err != nil {
 				return err
 			}
-			look = now.Add(lookAgain)
-			_ = in.SetReadDeadline(look)
+			lastCheckAt = now.Add(checkEvery)
+			_ = in.SetReadDeadline(lastCheckAt)
 		}
 		n, err := in.Read(p.buf)
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !rest(ctx, busyAgain) || n == 0 || n > most {

@@ -54,12 +54,12 @@ func TestUDPPushIgnoresDatagramsOfOtherClients(t *testing.T) {
 		t.Fatalf("got %q", answer)
 	}
 	to := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}
-	stranger, err := net.DialUDP("udp4", nil, to)
+	unknownPeer, err := net.DialUDP("udp4", nil, to)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stranger.Close()
-	_, _ = stranger.Write([]byte("forged"))
+	defer unknownPeer.Close()
+	_, _ = unknownPeer.Write([]byte("forged"))
 	for _, text := range []string{"", strings.Repeat("x", 300)} { // larger than nominal: achd would cut it
 		_, _ = udp.WriteTo([]byte(text), to)
 	}
@@ -114,7 +114,7 @@ func TestHostCannotPullChannelItIsAboutToPush(t *testing.T) {
 func TestHostPullsChannelPushedByAnother(t *testing.T) {
 	s := New(Config{})
 	connect := func(addr string, put bool) *client {
-		c := &client{addr: netip.MustParseAddrPort(addr), asked: request{channel: "goal", put: put}}
+		c := &client{addr: netip.MustParseAddrPort(addr), clientRequest: request{channel: "goal", put: put}}
 		s.clients[c] = struct{}{}
 		return c
 	}
@@ -270,7 +270,7 @@ func FuzzPush(f *testing.F) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
 		before := ch.LastSeq()
-		c := &client{s: s, conn: ours, addr: netip.MustParseAddrPort("127.0.0.1:1"), asked: request{channel: "goal", put: true}}
+		c := &client{s: s, conn: ours, addr: netip.MustParseAddrPort("127.0.0.1:1"), clientRequest: request{channel: "goal", put: true}}
 		p := &push{c: c, ch: ch, w: ch.Writer()}
 		defer p.w.Close()
 		_ = p.stream(t.Context(), bufio.NewReaderSize(strings.NewReader(string(text)), maxLine))

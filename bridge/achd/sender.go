@@ -46,8 +46,8 @@ type sender struct {
 func (c *client) newPull(ch *localach.Channel, udp net.Conn) *sender {
 	s := &sender{
 		ch: ch, r: ch.ReaderAfter(ch.LastSeq()), out: c.conn, head: headSize, news: make(chan struct{}, 1), newData: c.s.cfg.NewData, take: c.s.take,
-		newest: c.asked.last || c.asked.periodNs > 0, period: time.Duration(c.asked.periodNs),
-		may:   func() error { return c.s.mayRead(c.addr.Addr(), c.asked.channel) },
+		newest: c.clientRequest.last || c.clientRequest.periodNs > 0, period: time.Duration(c.clientRequest.periodNs),
+		may:   func() error { return c.s.mayRead(c.addr.Addr(), c.clientRequest.channel) },
 		count: func() { c.sent.Add(1); c.s.frames.Add(1) },
 	}
 	if udp != nil {
@@ -58,8 +58,8 @@ func (c *client) newPull(ch *localach.Channel, udp net.Conn) *sender {
 
 // Intervals between checks of the channel and the rules, and before a retry when another program held the lock.
 const (
-	lookAgain = time.Second
-	busyAgain = time.Millisecond
+	checkEvery = time.Second
+	busyAgain  = time.Millisecond
 )
 
 // run sends frames until ctx ends or an error occurs. It reads a frame only after the previous one was acknowledged and
@@ -76,13 +76,13 @@ func (p *sender) run(ctx context.Context) error {
 	})
 	defer end()
 	defer func() { p.take(-p.took) }()
-	look := time.NewTicker(lookAgain)
-	defer look.Stop()
+	checkTicker := time.NewTicker(checkEvery)
+	defer checkTicker.Stop()
 	for {
 		for ctx.Err() == nil {
 			select {
-			case <-look.C:
-				if err := p.look(); err != nil {
+			case <-checkTicker.C:
+				if err := p.check(); err != nil {
 					return err
 				}
 			default:
@@ -97,8 +97,8 @@ func (p *sender) run(ctx context.Context) error {
 		}
 		select {
 		case <-p.news:
-		case <-look.C:
-			if err := p.look(); err != nil {
+		case <-checkTicker.C:
+			if err := p.check(); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -107,9 +107,9 @@ func (p *sender) run(ctx context.Context) error {
 	}
 }
 
-// look returns why the sender may not continue, or nil. If a channel was replaced, the stream must end; otherwise the
+// check returns why the sender may not continue, or nil. If a channel was replaced, the stream must end; otherwise the
 // client would wait forever.
-func (p *sender) look() error {
+func (p *sender) check() error {
 	if err := p.ch.Check(); err != nil {
 		return err
 	}
@@ -217,11 +217,11 @@ func (p *sender) ready(ctx context.Context) (bool, error) {
 		if wait <= 0 {
 			break
 		}
-		if !rest(ctx, min(wait, lookAgain)) {
+		if !rest(ctx, min(wait, checkEvery)) {
 			return false, nil
 		}
-		if wait > lookAgain {
-			if err := p.look(); err != nil {
+		if wait > checkEvery {
+			if err := p.check(); err != nil {
 				return false, err
 			}
 		}

@@ -68,11 +68,11 @@ type Server struct {
 	frames  atomic.Uint64
 	refused atomic.Uint64
 
-	mu      sync.Mutex
-	clients map[*client]struct{}
-	perHost map[netip.Addr]int
-	told    time.Time // when a refusal was logged last
-	untold  int       // refusals since then that were not logged
+	mu               sync.Mutex
+	clients          map[*client]struct{}
+	perHost          map[netip.Addr]int
+	lastRefusalLogAt time.Time // when a refusal was logged last
+	untold           int       // refusals since then that were not logged
 }
 
 // New returns a server that serves nothing until SetRules is called.
@@ -102,20 +102,20 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 			}
 			return group.Wait()
 		case err != nil:
-			s.tell("", "", err)
+			s.logRefusal("", "", err)
 			rest(ctx, acceptAgain)
 			continue
 		}
 		c, err := s.admit(conn)
 		if err != nil {
 			conn.Close()
-			s.tell(conn.RemoteAddr().String(), "", err)
+			s.logRefusal(conn.RemoteAddr().String(), "", err)
 			continue
 		}
 		group.Go(func() error {
 			defer s.leave(c)
 			if err := c.serve(ctx); err != nil && ctx.Err() == nil {
-				s.tell(c.addr.String(), c.asked.channel, err)
+				s.logRefusal(c.addr.String(), c.clientRequest.channel, err)
 			}
 			return nil
 		})
@@ -123,21 +123,21 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 }
 
 var (
-	errStranger = errors.New("no network of achd: from has this address")
-	errCrowd    = errors.New("too many clients")
+	errUnknownAddr    = errors.New("no network of achd: from has this address")
+	errTooManyClients = errors.New("too many clients")
 )
 
 // admit registers a client, unless its host may not connect or there are too many clients.
 func (s *Server) admit(conn net.Conn) (*client, error) {
 	addr := addrOf(conn.RemoteAddr())
 	if !s.rules.Load().letsIn(addr.Addr()) {
-		return nil, errStranger
+		return nil, errUnknownAddr
 	}
 	c := &client{s: s, conn: conn, addr: addr}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.clients) >= maxClients || s.perHost[addr.Addr()] >= maxPerHost {
-		return nil, errCrowd
+		return nil, errTooManyClients
 	}
 	s.clients[c] = struct{}{}
 	s.perHost[addr.Addr()]++
@@ -154,22 +154,22 @@ func (s *Server) leave(c *client) {
 	}
 }
 
-// tellEvery is the minimum interval between log lines about refused clients.
-const tellEvery = time.Minute
+// refusalLogEvery is the minimum interval between log lines about refused clients.
+const refusalLogEvery = time.Minute
 
-// tell logs why a client was refused or disconnected. It logs the first one at once, then at most one a minute, with the
+// logRefusal logs why a client was refused or disconnected. It logs the first one at once, then at most one a minute, with the
 // number of those not logged.
-func (s *Server) tell(addr, channel string, err error) {
+func (s *Server) logRefusal(addr, channel string, err error) {
 	s.refused.Add(1)
 	now := time.Now()
 	s.mu.Lock()
-	if !s.told.IsZero() && now.Sub(s.told) < tellEvery {
+	if !s.lastRefusalLogAt.IsZero() && now.Sub(s.lastRefusalLogAt) < refusalLogEvery {
 		s.untold++
 		s.mu.Unlock()
 		return
 	}
 	before := s.untold
-	s.told, s.untold = now, 0
+	s.lastRefusalLogAt, s.untold = now, 0
 	s.mu.Unlock()
 	s.cfg.Log.Warn("achd client refused", "peer", addr, "channel", channel, "err", err, "count", before+1)
 }
@@ -209,7 +209,7 @@ func (s *Server) Report() Report {
 	r := Report{Clients: []Client{}, Frames: s.frames.Load(), Refused: s.refused.Load()}
 	for c := range s.clients {
 		if c.working {
-			r.Clients = append(r.Clients, Client{c.addr, c.asked.channel, c.asked.transport(), c.asked.put, c.sent.Load()})
+			r.Clients = append(r.Clients, Client{c.addr, c.clientRequest.channel, c.clientRequest.transport(), c.clientRequest.put, c.sent.Load()})
 		} else {
 			r.Waiting++
 		}
@@ -225,7 +225,7 @@ func (s *Server) mayRead(addr netip.Addr, channel string) error {
 	r := s.rules.Load()
 	switch {
 	case !r.letsIn(addr):
-		return errStranger
+		return errUnknownAddr
 	case !rule.Matches(r.Channels, channel):
 		return &refusal{noAccess, channel + " is not served to achd"}
 	case s.cfg.Command(channel):
@@ -241,7 +241,7 @@ func (s *Server) mayWrite(addr netip.Addr, channel string) error {
 	r := s.rules.Load()
 	switch {
 	case !r.letsIn(addr):
-		return errStranger
+		return errUnknownAddr
 	case !rule.Matches(r.Accept, channel):
 		return &refusal{noAccess, channel + " is not accepted from achd"}
 	case s.cfg.Command(channel):
@@ -269,7 +269,7 @@ func (s *Server) choose(c *client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for o := range s.clients {
-		if o.chosen && o.asked.channel == c.asked.channel && o.asked.put != c.asked.put && o.addr.Addr() == c.addr.Addr() {
+		if o.chosen && o.clientRequest.channel == c.clientRequest.channel && o.clientRequest.put != c.clientRequest.put && o.addr.Addr() == c.addr.Addr() {
 			return false
 		}
 	}

@@ -479,12 +479,12 @@ func TestClientsAreLimitedPerHostAndInTotal(t *testing.T) {
 			}
 			last = c
 		}
-		if _, err := admit(host + 1); err != errCrowd {
-			t.Errorf("client %d of host %d: got %v, want %v", maxPerHost+1, host+1, err, errCrowd)
+		if _, err := admit(host + 1); err != errTooManyClients {
+			t.Errorf("client %d of host %d: got %v, want %v", maxPerHost+1, host+1, err, errTooManyClients)
 		}
 	}
-	if _, err := admit(100); err != errCrowd {
-		t.Errorf("client %d, of another host: got %v, want %v", maxClients+1, err, errCrowd)
+	if _, err := admit(100); err != errTooManyClients {
+		t.Errorf("client %d, of another host: got %v, want %v", maxClients+1, err, errTooManyClients)
 	}
 	s.leave(last)
 	if _, err := admit(byte(maxClients / maxPerHost)); err != nil {

@@ -180,7 +180,7 @@ func (c *Consumer) CheckFile() {
 	if c.hangUp == nil {
 		return
 	}
-	if _, _, err := c.mirror.Look(); err != nil {
+	if _, _, err := c.mirror.Check(); err != nil {
 		c.hosts.cfg.Log.Warn("mirror's file is not usable any more", "channel", c.mirror.Name, "err", err)
 		c.hangUp()
 	}

@@ -10,20 +10,20 @@ import "time"
 // All times are of the same clock, which the caller chooses. A frame with a capture time after its put counts as captured
 // when it was put.
 type History struct {
-	known bool          // whether born is known
-	born  time.Duration // capture time of the newest frame
-	from  time.Duration // ages before this time are counted already
-	most  time.Duration // ages above this count as over
+	isBornKnown bool          // whether born is known
+	born        time.Duration // capture time of the newest frame
+	from        time.Duration // ages before this time are counted already
+	most        time.Duration // ages above this count as over
 
-	begun   time.Duration       // when the current slot began
-	slots   [ageSlots]*sawtooth // newest first, beginning with the current one; nil before the first frame
-	present counter             // lines of the current slot that are not in slots[0] yet
-	counted bool                // whether present has lines
-	past    sawtooth            // sum of all slots before the current one
-	last    window              // sums of the other slots of the sliding window
-	sum     sawtooth            // result of sumOf, kept to reuse its memory
-	watched []*sawtooth
-	lately  sawtooth // ages since the last call of Lately, without counts
+	slotBeganAt time.Duration       // when the current slot began
+	slots       [ageSlots]*sawtooth // newest first, beginning with the current one; nil before the first frame
+	present     counter             // lines of the current slot that are not in slots[0] yet
+	counted     bool                // whether present has lines
+	past        sawtooth            // sum of all slots before the current one
+	last        window              // sums of the other slots of the sliding window
+	sum         sawtooth            // result of sumOf, kept to reuse its memory
+	watched     []*sawtooth
+	lately      sawtooth // ages since the last call of Lately, without counts
 }
 
 // ageWindow is the minimum length of the sliding window, which may be one slot longer.
@@ -39,7 +39,7 @@ const (
 func (a *History) Put(now, born, most time.Duration) {
 	a.begin(now)
 	a.fill(now)
-	a.born, a.from, a.most, a.known = min(born, now), now, most, true
+	a.born, a.from, a.most, a.isBornKnown = min(born, now), now, most, true
 }
 
 // Lapse records a frame whose capture time is unknown. The time until the next frame is
@@ -47,7 +47,7 @@ func (a *History) Put(now, born, most time.Duration) {
 func (a *History) Lapse(now, most time.Duration) {
 	a.begin(now)
 	a.fill(now)
-	a.from, a.most, a.known = now, most, false
+	a.from, a.most, a.isBornKnown = now, most, false
 }
 
 // Limit counts ages above most as over from now on, without a new frame.
@@ -59,17 +59,17 @@ func (a *History) Limit(now, most time.Duration) {
 // Learn supplies the capture time of the frame that Lapse recorded. It returns false if that time was known
 // already, or if there is no such frame.
 func (a *History) Learn(born time.Duration) bool {
-	if a.slots[0] == nil || a.known {
+	if a.slots[0] == nil || a.isBornKnown {
 		return false
 	}
-	a.from = max(a.from, a.begun)
-	a.born, a.known = min(born, a.from), true
+	a.from = max(a.from, a.slotBeganAt)
+	a.born, a.isBornKnown = min(born, a.from), true
 	return true
 }
 
 // Now returns the age at now; ok is false while it is unknown.
 func (a *History) Now(now time.Duration) (age time.Duration, ok bool) {
-	return max(0, now-a.born), a.known
+	return max(0, now-a.born), a.isBornKnown
 }
 
 // Window returns the ages of the last ageWindow before now, or since the first frame if that is later.
@@ -108,28 +108,28 @@ func (a *History) sumOf(list ...*sawtooth) *sawtooth {
 // window sums up the latest completed slots, without adding all of them each time another slot is complete. It
 // stores sums of the slots before a base time, and one sum of the slots since.
 type window struct {
-	upTo  [ageSlots]sawtooth // sums of the newest n slots at the base time; created when needed
-	ended int                // number of slots completed since
-	since sawtooth           // sum of the first added slots of these
-	added int
-	known bool
+	upTo           [ageSlots]sawtooth // sums of the newest n slots at the base time; created when needed
+	completedSlots int                // number of slots completed since
+	since          sawtooth           // sum of the first added slots of these
+	added          int
+	isBornKnown    bool
 }
 
 // of returns two sums that together are the sum of slots. The newest slot is the first.
 func (w *window) of(slots []*sawtooth) (older, newer *sawtooth) {
-	if !w.known || w.ended >= len(slots) {
+	if !w.isBornKnown || w.completedSlots >= len(slots) {
 		for i, s := range slots {
 			w.upTo[i+1].reset()
 			w.upTo[i+1].merge(&w.upTo[i])
 			w.upTo[i+1].merge(s)
 		}
 		w.since.reset()
-		w.ended, w.added, w.known = 0, 0, true
+		w.completedSlots, w.added, w.isBornKnown = 0, 0, true
 	}
-	for ; w.added < w.ended; w.added++ {
-		w.since.merge(slots[w.ended-w.added-1])
+	for ; w.added < w.completedSlots; w.added++ {
+		w.since.merge(slots[w.completedSlots-w.added-1])
 	}
-	return &w.upTo[len(slots)-w.ended], &w.since
+	return &w.upTo[len(slots)-w.completedSlots], &w.since
 }
 
 // Lately returns the ages since its last call, without the quantiles. It is cheap.
@@ -167,7 +167,7 @@ func (a *History) begin(now time.Duration) {
 	if a.slots[0] != nil {
 		return
 	}
-	a.begun, a.present = now, newCounter()
+	a.slotBeganAt, a.present = now, newCounter()
 	for i := range a.slots {
 		a.slots[i] = &sawtooth{}
 	}
@@ -179,8 +179,8 @@ func (a *History) fill(now time.Duration) {
 	if a.slots[0] == nil {
 		return
 	}
-	for now-a.begun >= ageSlot {
-		at := a.begun + ageSlot
+	for now-a.slotBeganAt >= ageSlot {
+		at := a.slotBeganAt + ageSlot
 		if gone := now - at - ageWindow; gone > ageSlot {
 			at += gone / ageSlot * ageSlot
 		}
@@ -190,8 +190,8 @@ func (a *History) fill(now time.Duration) {
 		oldest := a.slots[ageSlots-1]
 		copy(a.slots[1:], a.slots[:])
 		oldest.reset()
-		a.slots[0], a.begun = oldest, at
-		a.last.ended++
+		a.slots[0], a.slotBeganAt = oldest, at
+		a.last.completedSlots++
 	}
 	a.line(now)
 }
@@ -206,7 +206,7 @@ func (a *History) settle() {
 
 // line counts the straight line of the age from a.from to a time.
 func (a *History) line(to time.Duration) {
-	if !a.known || to <= a.from {
+	if !a.isBornKnown || to <= a.from {
 		return
 	}
 	low, high := a.from-a.born, to-a.born

@@ -12,7 +12,7 @@ func Due(age, period time.Duration) time.Duration { return max(0, age-period) }
 type Cadence struct {
 	seq         uint64
 	at          time.Duration // capture time of frame seq; 0 if unknown
-	known       bool          // whether mean and swing are known
+	isKnown     bool          // whether mean and swing are known
 	mean, swing time.Duration // mean time between two frames, and mean deviation from it
 }
 
@@ -38,8 +38,8 @@ func (c *Cadence) Add(seq uint64, captured time.Duration) {
 		return
 	}
 	each := gap / time.Duration(min(frames, 1<<32))
-	if !c.known {
-		c.mean, c.known = each, true
+	if !c.isKnown {
+		c.mean, c.isKnown = each, true
 		return
 	}
 	for range min(frames, cadenceSteps) {
@@ -50,7 +50,7 @@ func (c *Cadence) Add(seq uint64, captured time.Duration) {
 
 // Period returns the time within which the next frame should arrive; false until two frames were recorded.
 func (c *Cadence) Period() (time.Duration, bool) {
-	return c.mean + cadenceMost*c.swing, c.known
+	return c.mean + cadenceMost*c.swing, c.isKnown
 }
 
 // Rest forgets the capture time of the newest frame, because the next frames are timed by another clock.

@@ -16,7 +16,7 @@ func halfOf(seq uint64, index int) wire.Part {
 }
 
 func TestOlderFrameIsCompletedBesideNewer(t *testing.T) {
-	var a Assemblies
+	var a Reassemblers
 	for _, step := range []struct {
 		seq   uint64
 		index int
@@ -30,7 +30,7 @@ func TestOlderFrameIsCompletedBesideNewer(t *testing.T) {
 }
 
 func TestThirdFrameReplacesOldest(t *testing.T) {
-	var a Assemblies
+	var a Reassemblers
 	for seq := range uint64(100) {
 		a.Add(halfOf(seq+1, 0))
 	}
@@ -50,11 +50,11 @@ func wholeOf(seq uint64, size int) wire.Part {
 func TestLargeFrameIsReassembledWithoutOverlap(t *testing.T) {
 	const most, large = MostOverlapping, 3 * MostOverlapping
 	for _, order := range [][]int{{most, large}, {large, most}, {large, large}, {most, large, most, most, large, most, most, most}} {
-		var a Assemblies
+		var a Reassemblers
 		for i, size := range order {
 			a.Add(wire.Part{Frame: wire.Frame{Sub: 1, Seq: uint64(i + 1), Data: make([]byte, size/2)}, Size: size, Index: 0, Count: 2})
-			if held := cap(a.newer.buf) + cap(a.older.buf); held > AssemblyBytes(large) {
-				t.Errorf("%v: holds %d bytes with frame %d, want %d at most", order, held, i+1, AssemblyBytes(large))
+			if held := cap(a.newer.buf) + cap(a.older.buf); held > ReassemblerBytes(large) {
+				t.Errorf("%v: holds %d bytes with frame %d, want %d at most", order, held, i+1, ReassemblerBytes(large))
 			}
 		}
 		if a.Add(wholeOf(uint64(len(order)+1), large)) == nil || a.older.buf != nil {

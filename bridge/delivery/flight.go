@@ -16,16 +16,16 @@ type Piece struct {
 	Whole bool
 }
 
-// Flight tracks the packets of one link that carry frames and are neither acknowledged nor
+// SentPackets tracks the packets of one link that carry frames and are neither acknowledged nor
 // lost. The owner records every packet that it sends and passes in the peer's feedback.
 // Flight then returns which pieces arrived and which are lost. It is not safe for
 // concurrent use. In steady state it does not allocate.
-type Flight struct {
-	packets []packet // sorted by number; packets[0] is the oldest that is not settled
-	next    uint64   // last packet number assigned
-	bytes   int
-	held    int                // bytes in flight after the last new acknowledgement, plus all bytes sent since
-	left    [256]time.Duration // send times of the latest packets, indexed by number modulo 256
+type SentPackets struct {
+	packets   []packet // sorted by number; packets[0] is the oldest that is not settled
+	next      uint64   // last packet number assigned
+	bytes     int
+	cwndUsed  int                // bytes in flight after the last new acknowledgement, plus all bytes sent since
+	sendTimes [256]time.Duration // send times of the latest packets, indexed by number modulo 256
 
 	srtt, rttvar time.Duration
 	least        least         // minimum round-trip time
@@ -35,7 +35,7 @@ type Flight struct {
 	waiting      bool          // packets sent since unheard have no new acknowledgement yet
 	unheard      time.Duration // while waiting: when the wait for a new acknowledgement began
 	tried        time.Duration // while waiting: since when packets were sent continuously without a new acknowledgement
-	asked        time.Duration // when the latest packet was sent
+	lastSentAt   time.Duration // when the latest packet was sent
 	width        pathWidth
 	sent, lost   uint64  // packets with frames, and how many of them are currently considered lost
 	out          Outcome // result of the last call; its slices are reused
@@ -77,31 +77,31 @@ const LeastTimeout = 15 * time.Millisecond
 
 // NextNumber returns the number of the link's next packet and records now as its send time.
 // Every packet needs a number, also one that carries only feedback.
-func (f *Flight) NextNumber(now time.Duration) uint64 {
+func (f *SentPackets) NextNumber(now time.Duration) uint64 {
 	f.next++
-	f.left[f.next%uint64(len(f.left))] = now
+	f.sendTimes[f.next%uint64(len(f.sendTimes))] = now
 	return f.next
 }
 
 // SentAt returns when packet number was sent. ok is false if the number was not assigned, or
 // is not among the latest 256.
-func (f *Flight) SentAt(number uint64) (at time.Duration, ok bool) {
-	if number == 0 || number > f.next || f.next-number >= uint64(len(f.left)) {
+func (f *SentPackets) SentAt(number uint64) (at time.Duration, ok bool) {
+	if number == 0 || number > f.next || f.next-number >= uint64(len(f.sendTimes)) {
 		return 0, false
 	}
-	return f.left[number%uint64(len(f.left))], true
+	return f.sendTimes[number%uint64(len(f.sendTimes))], true
 }
 
 // Sent records a packet sent at now. width is the size of its datagram, and size also counts
 // the bytes sent on streams with it. Sent copies pieces.
-func (f *Flight) Sent(now time.Duration, number uint64, size, width int, pieces []Piece) {
+func (f *SentPackets) Sent(now time.Duration, number uint64, size, width int, pieces []Piece) {
 	if !f.waiting {
 		f.waiting, f.unheard, f.tried = true, now, now
 	}
-	if now-f.asked >= f.patience() {
+	if now-f.lastSentAt >= f.patience() {
 		f.tried = now
 	}
-	f.asked = now
+	f.lastSentAt = now
 	if n := len(f.packets); n < cap(f.packets) {
 		f.packets = f.packets[:n+1]
 	} else {
@@ -112,12 +112,12 @@ func (f *Flight) Sent(now time.Duration, number uint64, size, width int, pieces 
 	p.pieces = append(p.pieces[:0], pieces...)
 	f.sent++
 	f.bytes += size
-	f.held += size + overhead
+	f.cwndUsed += size + overhead
 }
 
 // Feedback processes one report of the peer. held is the time for which the peer delayed the
 // report after the newest acknowledged packet had arrived.
-func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
+func (f *SentPackets) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 	f.out.Arrived, f.out.Lost, f.out.Deliveries, f.out.LostPackets = f.out.Arrived[:0], f.out.Lost[:0], f.out.Deliveries[:0], 0
 	f.out.Resumed = false
 	if r.Newest > f.next {
@@ -127,7 +127,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 		f.sampled = r.Newest
 		f.sample(now, now-sent-max(held, 0))
 	}
-	silent, heard := f.Silent(now), false
+	silent, isFirst := f.Silent(now), false
 	for i := range f.packets {
 		p := &f.packets[i]
 		if p.state == closed || p.number > r.Newest {
@@ -136,7 +136,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 		back := r.Newest - p.number
 		switch {
 		case back == 0 || back <= 64 && r.Bitmap&(1<<(back-1)) != 0:
-			f.unheard, f.tried, heard = now, now, true
+			f.unheard, f.tried, isFirst = now, now, true
 			if p.state == expired {
 				f.lost--
 			}
@@ -161,17 +161,17 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 	}
 	slices.SortFunc(f.out.Deliveries, func(a, b Delivery) int { return cmp.Compare(a.Arrived, b.Arrived) })
 	f.drop()
-	if heard {
-		f.held = f.bytes
+	if isFirst {
+		f.cwndUsed = f.bytes
 	}
-	f.waiting = f.waiting && (!heard || f.bytes > 0)
+	f.waiting = f.waiting && (!isFirst || f.bytes > 0)
 	f.out.Resumed = silent && !f.Silent(now)
 	return f.out
 }
 
 // delivery adds a Delivery for packet p, if report r has the packet's arrival time. prompt is
 // when the report would have arrived if the peer had not delayed it.
-func (f *Flight) delivery(p *packet, r wire.Feedback, prompt time.Duration) {
+func (f *SentPackets) delivery(p *packet, r wire.Feedback, prompt time.Duration) {
 	d := Delivery{Size: p.size, Sent: p.sent, Arrived: r.Arrived, RTT: prompt - p.sent}
 	if back := r.Newest - p.number; back != 0 {
 		i := slices.IndexFunc(r.Arrivals[:r.ArrivalCount], func(a wire.Arrival) bool { return a.Back == back })
@@ -188,7 +188,7 @@ func (f *Flight) delivery(p *packet, r wire.Feedback, prompt time.Duration) {
 
 // Expire returns the pieces of packets whose acknowledgement timed out, and counts these
 // packets as lost. The slice is valid until the next call.
-func (f *Flight) Expire(now time.Duration) (lost []Piece) {
+func (f *SentPackets) Expire(now time.Duration) (lost []Piece) {
 	f.out.Lost = f.out.Lost[:0]
 	for i := range f.packets {
 		switch p := &f.packets[i]; {
@@ -206,7 +206,7 @@ func (f *Flight) Expire(now time.Duration) (lost []Piece) {
 }
 
 // NextExpiry returns when Expire must be called next. ok is false if no packet is in flight.
-func (f *Flight) NextExpiry() (at time.Duration, ok bool) {
+func (f *SentPackets) NextExpiry() (at time.Duration, ok bool) {
 	for i := range f.packets {
 		if f.packets[i].state == open {
 			return f.packets[i].sent + f.timeout(), true
@@ -217,22 +217,22 @@ func (f *Flight) NextExpiry() (at time.Duration, ok bool) {
 
 // Count returns how many packets with frames were sent, and how many of them are
 // considered lost.
-func (f *Flight) Count() (sent, lost uint64) { return f.sent, f.lost }
+func (f *SentPackets) Count() (sent, lost uint64) { return f.sent, f.lost }
 
 // Bytes returns the size of all packets in flight.
-func (f *Flight) Bytes() int { return f.bytes }
+func (f *SentPackets) Bytes() int { return f.bytes }
 
 // Narrow reports whether the path is a PMTU black hole: it now carries small packets only.
-func (f *Flight) Narrow(now time.Duration) bool { return f.width.narrow(now) }
+func (f *SentPackets) Narrow(now time.Duration) bool { return f.width.narrow(now) }
 
 // Held returns how many bytes the transport may still count as in flight. Unlike Flight, the
 // transport declares no packet lost while it receives no acknowledgement.
-func (f *Flight) Held() int { return f.held }
+func (f *SentPackets) Held() int { return f.cwndUsed }
 
 // Late returns how long the acknowledgement of the first packet after the newest one with a
 // round-trip sample is overdue. Packets are rarely reordered, so later packets are then
 // missing too. The result is negative if no acknowledgement is due.
-func (f *Flight) Late(now time.Duration) time.Duration {
+func (f *SentPackets) Late(now time.Duration) time.Duration {
 	i, _ := slices.BinarySearchFunc(f.packets, f.sampled+1, func(p packet, number uint64) int { return cmp.Compare(p.number, number) })
 	for ; i < len(f.packets); i++ {
 		if p := &f.packets[i]; p.state != closed && f.srtt != 0 {
@@ -244,44 +244,44 @@ func (f *Flight) Late(now time.Duration) time.Duration {
 
 // Overdue reports whether no new acknowledgement has arrived for a whole loss timeout, so
 // that packets must be lost.
-func (f *Flight) Overdue(now time.Duration) bool {
+func (f *SentPackets) Overdue(now time.Duration) bool {
 	return f.waiting && now-f.unheard >= f.timeout()
 }
 
 // RTT returns the smoothed round-trip time, and the least one of the last ten to twenty
 // seconds. Both are zero before Begin and the first sample.
-func (f *Flight) RTT() (smoothed, least time.Duration) { return f.srtt, f.least.value() }
+func (f *SentPackets) RTT() (smoothed, least time.Duration) { return f.srtt, f.least.value() }
 
 // Longer records that the round trip of the path has become longer by this time.
-func (f *Flight) Longer(by time.Duration) { f.least.longer(by) }
+func (f *SentPackets) Longer(by time.Duration) { f.least.longer(by) }
 
 // Reported returns the longest time for which the peer recently delayed an acknowledgement.
-func (f *Flight) Reported() time.Duration { return f.late }
+func (f *SentPackets) Reported() time.Duration { return f.late }
 
 // Silent reports whether packets await acknowledgement and no new one has arrived for
 // max(300 ms, 4 RTT).
-func (f *Flight) Silent(now time.Duration) bool {
+func (f *SentPackets) Silent(now time.Duration) bool {
 	return f.waiting && now-f.unheard >= f.patience()
 }
 
 // Unanswered returns ok if the peer has acknowledged nothing new since the returned time,
 // although packets were sent continuously for max(300 ms, 4 RTT) and still are. Silent can
 // mean one lost packet; Unanswered means that the path carries nothing.
-func (f *Flight) Unanswered(now time.Duration) (since time.Duration, ok bool) {
-	return f.tried, f.waiting && f.asked-f.tried >= f.patience() && now-f.asked < f.patience()
+func (f *SentPackets) Unanswered(now time.Duration) (since time.Duration, ok bool) {
+	return f.tried, f.waiting && f.lastSentAt-f.tried >= f.patience() && now-f.lastSentAt < f.patience()
 }
 
-func (f *Flight) patience() time.Duration { return max(300*time.Millisecond, 4*f.srtt) }
+func (f *SentPackets) patience() time.Duration { return max(300*time.Millisecond, 4*f.srtt) }
 
 // Begin sets the round-trip time of the transport's handshake, 0 if unknown. The first
 // acknowledgement replaces it, because it may include timeouts of lost handshake packets.
-func (f *Flight) Begin(rtt time.Duration) {
+func (f *SentPackets) Begin(rtt time.Duration) {
 	if rtt > 0 {
 		f.srtt, f.rttvar, f.least, f.guessed = rtt, rtt/2, least{now: rtt}, true
 	}
 }
 
-func (f *Flight) timeout() time.Duration {
+func (f *SentPackets) timeout() time.Duration {
 	if f.srtt == 0 {
 		return initialRTO
 	}
@@ -290,7 +290,7 @@ func (f *Flight) timeout() time.Duration {
 
 // sample smooths the round-trip time as RFC 9002, 5.3 does. It ignores a negative sample:
 // the host was suspended meanwhile, or the peer misreported the delay of its report.
-func (f *Flight) sample(now, rtt time.Duration) {
+func (f *SentPackets) sample(now, rtt time.Duration) {
 	if rtt < 0 {
 		return
 	}
@@ -303,7 +303,7 @@ func (f *Flight) sample(now, rtt time.Duration) {
 	f.srtt += (rtt - f.srtt) / 8
 }
 
-func (f *Flight) settle(p *packet, state packetState) {
+func (f *SentPackets) settle(p *packet, state packetState) {
 	if p.state == open {
 		f.bytes -= p.size
 	}
@@ -312,7 +312,7 @@ func (f *Flight) settle(p *packet, state packetState) {
 
 // drop removes all closed packets, also those sent after one that is still open. It moves
 // them behind the end of the slice, so that Sent reuses the memory of their pieces.
-func (f *Flight) drop() {
+func (f *SentPackets) drop() {
 	n := 0
 	for i := range f.packets {
 		if f.packets[i].state == closed {
@@ -327,7 +327,7 @@ func (f *Flight) drop() {
 }
 
 // Carries reports whether a piece of subscription sub is in flight.
-func (f *Flight) Carries(sub uint32) bool {
+func (f *SentPackets) Carries(sub uint32) bool {
 	for i := range f.packets {
 		if f.packets[i].state == open && slices.ContainsFunc(f.packets[i].pieces, func(p Piece) bool { return p.Sub == sub }) {
 			return true

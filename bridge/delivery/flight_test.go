@@ -12,8 +12,8 @@ const ms = time.Millisecond
 
 // sentPackets returns a Flight of n packets, sent every millisecond from 1 ms on. Each has
 // one piece, whose sequence number is the packet number.
-func sentPackets(n int) *Flight {
-	f := &Flight{}
+func sentPackets(n int) *SentPackets {
+	f := &SentPackets{}
 	for i := range n {
 		at := time.Duration(i+1) * ms
 		number := f.NextNumber(at)
@@ -36,7 +36,7 @@ func TestFeedbackSettlesPackets(t *testing.T) {
 		newest        uint64
 		bitmap        uint64
 		arrived, lost []uint64
-		left          int
+		inFlight      int
 	}{
 		{"all", 5, 0b1111, []uint64{1, 2, 3, 4, 5}, []uint64{}, 0},
 		{"first only", 1, 0, []uint64{1}, []uint64{}, 4},
@@ -48,8 +48,8 @@ func TestFeedbackSettlesPackets(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := sentPackets(5)
 			out := f.Feedback(20*ms, 0, wire.Feedback{Newest: c.newest, Bitmap: c.bitmap})
-			if !slices.Equal(seqs(out.Arrived), c.arrived) || !slices.Equal(seqs(out.Lost), c.lost) || f.Bytes() != 100*c.left {
-				t.Errorf("got arrived %v, lost %v, %d B in flight; want %v, %v, %d", seqs(out.Arrived), seqs(out.Lost), f.Bytes(), c.arrived, c.lost, 100*c.left)
+			if !slices.Equal(seqs(out.Arrived), c.arrived) || !slices.Equal(seqs(out.Lost), c.lost) || f.Bytes() != 100*c.inFlight {
+				t.Errorf("got arrived %v, lost %v, %d B in flight; want %v, %v, %d", seqs(out.Arrived), seqs(out.Lost), f.Bytes(), c.arrived, c.lost, 100*c.inFlight)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestRoundTripUsesOnlyNewestPacket(t *testing.T) {
 // A handshake with lost packets took 200 ms on a path of 20 ms. If that were averaged in,
 // packets lost in the first seconds would be retransmitted too late.
 func TestFirstFeedbackReplacesHandshakeRoundTrip(t *testing.T) {
-	f := &Flight{}
+	f := &SentPackets{}
 	f.Begin(200 * ms)
 	f.Sent(0, f.NextNumber(0), 100, 100, nil)
 	f.Feedback(20*ms, 0, wire.Feedback{Newest: 1})
@@ -89,7 +89,7 @@ func TestFirstFeedbackReplacesHandshakeRoundTrip(t *testing.T) {
 
 // The round trip of a path may become longer during the lifetime of a link.
 func TestMinRTTExpires(t *testing.T) {
-	f := &Flight{}
+	f := &SentPackets{}
 	answer := func(at, rtt time.Duration) {
 		number := f.NextNumber(at)
 		f.Sent(at, number, 100, 100, nil)
@@ -165,7 +165,7 @@ func TestPathIsSilentOnlyWhileFeedbackIsDue(t *testing.T) {
 // A packet that was lost and is not retransmitted (a command past its budget) does not
 // mean that the path carries nothing.
 func TestPathIsUnansweredOnlyWhileSending(t *testing.T) {
-	var f Flight
+	var f SentPackets
 	f.Sent(0, f.NextNumber(0), 100, 100, nil)
 	if _, is := f.Unanswered(time.Second); is || !f.Silent(time.Second) {
 		t.Error("unanswered because of one packet")
@@ -182,7 +182,7 @@ func TestPathIsUnansweredOnlyWhileSending(t *testing.T) {
 }
 
 func TestTransportHoldsExpiredPackets(t *testing.T) {
-	var f Flight
+	var f SentPackets
 	for range 3 {
 		f.Sent(0, f.NextNumber(0), 1000, 1000, nil)
 	}
@@ -201,7 +201,7 @@ func TestTransportHoldsExpiredPackets(t *testing.T) {
 }
 
 func TestPacketWithoutPiecesIsAcknowledged(t *testing.T) {
-	var f Flight
+	var f SentPackets
 	f.Sent(0, f.NextNumber(0), 1000, 1000, nil) // a packet whose frames were sent on a stream
 	f.Feedback(20*time.Millisecond, 0, wire.Feedback{Newest: 1})
 	if f.Silent(time.Hour) {
@@ -210,7 +210,7 @@ func TestPacketWithoutPiecesIsAcknowledged(t *testing.T) {
 }
 
 func TestSentPacketsAllocateNothingInSteadyState(t *testing.T) {
-	f := &Flight{}
+	f := &SentPackets{}
 	pieces := []Piece{{Sub: 1}, {Sub: 2}}
 	now := time.Duration(0)
 	step := func() {
@@ -269,7 +269,7 @@ func TestLateFeedbackDelaysExpiry(t *testing.T) {
 
 func TestFeedbackIsOverdueAfterMinRTT(t *testing.T) {
 	const rtt = 20 * ms
-	var f Flight
+	var f SentPackets
 	f.Begin(rtt)
 	f.Sent(0, f.NextNumber(0), 100, 100, nil)
 	for _, c := range []struct {
@@ -280,7 +280,7 @@ func TestFeedbackIsOverdueAfterMinRTT(t *testing.T) {
 			t.Errorf("after %v: got feedback overdue by %v, want %v", c.now, late, c.late)
 		}
 	}
-	if late := new(Flight).Late(time.Second); late >= 0 {
+	if late := new(SentPackets).Late(time.Second); late >= 0 {
 		t.Errorf("nothing sent: got feedback overdue by %v, want none due", late)
 	}
 }

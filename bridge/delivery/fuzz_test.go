@@ -23,11 +23,11 @@ func FuzzReassembler(f *testing.F) {
 		if n == 0 {
 			return
 		}
-		var a assembly
+		var a reassembler
 		first := map[[2]int][]byte{} // data that was added first, by frame and part index
 		for i, b := range order {
 			seq, index := 1+int(b>>7), int(b&63)%n
-			p := wire.Part{Frame: wire.Frame{Seq: uint64(seq), Owed: b&64 != 0}, Size: int(size), Index: index, Count: n}
+			p := wire.Part{Frame: wire.Frame{Seq: uint64(seq), LastValue: b&64 != 0}, Size: int(size), Index: index, Count: n}
 			if index*wire.PartLen(p.Size, n, 0) >= p.Size {
 				return // wire rejects such a part
 			}
@@ -42,7 +42,7 @@ func FuzzReassembler(f *testing.F) {
 			if len(frame) != p.Size {
 				t.Fatalf("a frame of %d bytes, want %d", len(frame), p.Size)
 			}
-			if p.Owed {
+			if p.LastValue {
 				continue // it may have been retransmitted, with later parts
 			}
 			for part := range n {
@@ -51,7 +51,7 @@ func FuzzReassembler(f *testing.F) {
 				if want == nil {
 					t.Fatalf("complete without part %d", part)
 				}
-				if !bytes.Equal(got, want) && !a.owed {
+				if !bytes.Equal(got, want) && !a.isLastValue {
 					t.Fatalf("part %d: got %x, want %x", part, got, want)
 				}
 			}
@@ -73,7 +73,7 @@ func FuzzReassemblerWithDatagrams(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var a assembly
+		var a reassembler
 		for e, ok := d.Next(); ok; e, ok = d.Next() {
 			if e.Kind != wire.KindPart || e.Part.Size > mostFrame {
 				continue
@@ -93,13 +93,13 @@ func FuzzSentPackets(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 200, 2, 200, 0, 1, 1, 1, 0, 5, 2, 255})
 	f.Add([]byte{0, 9, 0, 9, 0, 9, 0, 9, 1, 5, 0, 0, 0, 1, 4, 255, 255, 0})
 	f.Fuzz(func(t *testing.T, script []byte) {
-		var flight Flight
-		fate := map[uint64]string{}
+		var flight SentPackets
+		outcome := map[uint64]string{}
 		now, sum := time.Duration(1), 0
 		size := map[uint64]int{}
 		settle := func(pieces []Piece, to string) {
 			for _, p := range pieces {
-				switch was := fate[p.Seq]; {
+				switch was := outcome[p.Seq]; {
 				case was == "":
 					t.Fatalf("piece %d %s, but never left", p.Seq, to)
 				case was == to, was == "arrived":
@@ -107,7 +107,7 @@ func FuzzSentPackets(f *testing.F) {
 				case was == "open":
 					sum -= size[p.Seq]
 				}
-				fate[p.Seq] = to
+				outcome[p.Seq] = to
 			}
 		}
 		take := func(n int) []byte {
@@ -121,7 +121,7 @@ func FuzzSentPackets(f *testing.F) {
 			case 0:
 				number := flight.NextNumber(now)
 				n := int(take(1)[0])
-				fate[number], size[number] = "open", n
+				outcome[number], size[number] = "open", n
 				sum += n
 				flight.Sent(now, number, n, n, []Piece{{Sub: 1, Seq: number, Whole: true}})
 			case 1:
@@ -141,7 +141,7 @@ func FuzzSentPackets(f *testing.F) {
 			if flight.Bytes() != sum || flight.Held() < 0 {
 				t.Fatalf("%d bytes in flight and %d held, want %d in flight", flight.Bytes(), flight.Held(), sum)
 			}
-			if _, open := flight.NextExpiry(); open != (sum > 0 || anyOpen(fate)) {
+			if _, open := flight.NextExpiry(); open != (sum > 0 || anyOpen(outcome)) {
 				t.Fatalf("something expires: %v, with %d bytes in flight", open, sum)
 			}
 			if sent, lost := flight.Count(); lost > sent {
@@ -151,8 +151,8 @@ func FuzzSentPackets(f *testing.F) {
 	})
 }
 
-func anyOpen(fate map[uint64]string) bool {
-	for _, f := range fate {
+func anyOpen(outcome map[uint64]string) bool {
+	for _, f := range outcome {
 		if f == "open" {
 			return true
 		}

@@ -7,11 +7,11 @@ type Outgoing struct {
 	Size  int // size of the frame, bytes
 	Count int // number of parts
 
-	next   int   // index of the first part that was never sent
-	resend []int // indices of parts that were lost
-	there  []bool
-	left   int
-	active bool
+	next        int   // index of the first part that was never sent
+	resend      []int // indices of parts that were lost
+	there       []bool
+	unsentParts int
+	active      bool
 }
 
 // Begin starts frame seq of size bytes in count parts, and forgets an unfinished frame.
@@ -21,7 +21,7 @@ func (o *Outgoing) Begin(seq uint64, size, count int) {
 	}
 	o.there = o.there[:count]
 	clear(o.there)
-	*o = Outgoing{Seq: seq, Size: size, Count: count, resend: o.resend[:0], there: o.there, left: count, active: true}
+	*o = Outgoing{Seq: seq, Size: size, Count: count, resend: o.resend[:0], there: o.there, unsentParts: count, active: true}
 }
 
 // Active reports whether a frame has begun and has not arrived completely.
@@ -64,11 +64,11 @@ func (o *Outgoing) Arrived(seq uint64, index int) bool {
 		return false
 	}
 	o.there[index] = true
-	o.left--
-	if o.left == 0 {
+	o.unsentParts--
+	if o.unsentParts == 0 {
 		o.active = false
 	}
-	return o.left == 0
+	return o.unsentParts == 0
 }
 
 // Lost records that a part was lost, so that Next returns it again. It reports whether the

@@ -54,7 +54,7 @@ func TestReassemblerCompletesFrame(t *testing.T) {
 		want[i] = byte(rand.Uint32())
 	}
 	chunk := (size + count - 1) / count
-	var a assembly
+	var a reassembler
 	for round, seq := range []uint64{5, 9} {
 		var got []byte
 		for _, i := range rand.Perm(count) {
@@ -79,7 +79,7 @@ func partOf(seq uint64, index, count, size int, data []byte) wire.Part {
 }
 
 func TestNewerFrameReplacesIncompleteFrame(t *testing.T) {
-	var a assembly
+	var a reassembler
 	a.add(partOf(1, 0, 2, 10, make([]byte, 5)))
 	a.add(partOf(2, 0, 2, 10, make([]byte, 5)))
 	if a.add(partOf(1, 1, 2, 10, make([]byte, 5))) != nil {
@@ -94,15 +94,15 @@ func TestNewerFrameReplacesIncompleteFrame(t *testing.T) {
 }
 
 func TestReassemblerAcceptsRetransmittedLastValue(t *testing.T) {
-	var a assembly
+	var a reassembler
 	a.add(partOf(1, 0, 2, 10, make([]byte, 5)))
-	if a.add(partOf(1, 1, 2, 10, make([]byte, 5))) == nil || a.owed {
+	if a.add(partOf(1, 1, 2, 10, make([]byte, 5))) == nil || a.isLastValue {
 		t.Fatal("got an incomplete frame or a last value, want a complete ordinary frame")
 	}
 	first, second := partOf(1, 0, 2, 10, make([]byte, 5)), partOf(1, 1, 2, 10, make([]byte, 5))
-	first.Owed = true
+	first.LastValue = true
 	a.add(first)
-	if a.add(second) == nil || !a.owed {
+	if a.add(second) == nil || !a.isLastValue {
 		t.Error("got an incomplete frame or no last value, want the retransmitted last value")
 	}
 }

@@ -8,11 +8,11 @@ import (
 
 // pass sends packets of these sizes, one a millisecond, for the given length. It returns
 // when the path was first found narrow, or 0. fate reports whether a packet arrives.
-func pass(length time.Duration, sizes []int, fate func(at time.Duration, size int) bool) time.Duration {
+func pass(length time.Duration, sizes []int, outcome func(at time.Duration, size int) bool) time.Duration {
 	w := &pathWidth{}
 	for at := time.Duration(0); at < length; at += ms {
 		size := sizes[int(at/ms)%len(sizes)]
-		if fate(at, size) {
+		if outcome(at, size) {
 			w.arrived(at, size)
 		} else {
 			w.lost(at, size)
@@ -29,10 +29,10 @@ func TestPMTUBlackHoleIsDetected(t *testing.T) {
 	random := func(share float64) bool { return dice.Float64() < share }
 	mixed, sizes := []int{1156, 100, 1156, 300}, []int{1156, 900, 100}
 	for _, c := range []struct {
-		name  string
-		sizes []int
-		fate  func(at time.Duration, size int) bool
-		want  bool
+		name    string
+		sizes   []int
+		outcome func(at time.Duration, size int) bool
+		want    bool
 	}{
 		{"all arrive", mixed, func(time.Duration, int) bool { return true }, false},
 		{"large ones lost", mixed, func(_ time.Duration, size int) bool { return size < 600 }, true},
@@ -43,7 +43,7 @@ func TestPMTUBlackHoleIsDetected(t *testing.T) {
 		{"cut for 2 s", mixed, func(at time.Duration, size int) bool { return at < time.Second || at > 3*time.Second }, false},
 		{"as small as any path carries", []int{alwaysCarried, 100}, func(_ time.Duration, size int) bool { return size < 200 }, false},
 	} {
-		got := pass(20*time.Second, c.sizes, c.fate)
+		got := pass(20*time.Second, c.sizes, c.outcome)
 		if (got != 0) != c.want || got > 1500*ms {
 			t.Errorf("%s: narrow after %v, want %t, and within 1.5 s", c.name, got, c.want)
 		}

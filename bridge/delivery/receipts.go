@@ -6,23 +6,23 @@ import (
 	"achbridge/wire"
 )
 
-// Receipts tracks the packets received from the peer and decides when to report them.
+// ReceivedPackets tracks the packets received from the peer and decides when to report them.
 // Feedback may use a twentieth of the bytes that it acknowledges, so on a slow link a report
 // covers several packets. The end of a large frame, and a packet after a pause, is
 // reported at once. For small packets the share may be larger, 20 bytes each: where loss has
 // shrunk the transport's window, late feedback delays the packets that follow. Receipts is
 // not safe for concurrent use.
-type Receipts struct {
-	packets  Recent
-	arrived  [64]time.Duration // arrival times of the latest packets, indexed by number modulo 64
-	waiting  int               // number of packets with frames that are not reported yet
-	since    time.Duration     // when the first unreported packet with frames arrived
-	complete bool              // an unreported packet ended a frame, so its sender waits for a report
-	reported time.Duration     // time of the last report on packets with frames
-	repeated time.Duration     // time of the last report, reminders included
-	told     uint64            // packets.newest in the last report
-	credit   int               // bytes that feedback may use, times feedbackPart
-	count    uint64            // packets received, without duplicates
+type ReceivedPackets struct {
+	packets      Recent
+	arrived      [64]time.Duration // arrival times of the latest packets, indexed by number modulo 64
+	waiting      int               // number of packets with frames that are not reported yet
+	since        time.Duration     // when the first unreported packet with frames arrived
+	complete     bool              // an unreported packet ended a frame, so its sender waits for a report
+	reported     time.Duration     // time of the last report on packets with frames
+	repeated     time.Duration     // time of the last report, reminders included
+	lastReported uint64            // packets.newest in the last report
+	credit       int               // bytes that feedback may use, times feedbackPart
+	count        uint64            // packets received, without duplicates
 }
 
 const (
@@ -54,7 +54,7 @@ const (
 )
 
 // Received records a packet of size bytes. It reports false for a duplicate.
-func (r *Receipts) Received(now time.Duration, number uint64, size int, cargo Cargo) bool {
+func (r *ReceivedPackets) Received(now time.Duration, number uint64, size int, cargo Cargo) bool {
 	if !r.packets.Add(number) {
 		return false
 	}
@@ -74,7 +74,7 @@ func (r *Receipts) Received(now time.Duration, number uint64, size int, cargo Ca
 
 // Count returns how many packets have arrived, and how many with a number below the newest
 // have not arrived.
-func (r *Receipts) Count() (arrived, missing uint64) {
+func (r *ReceivedPackets) Count() (arrived, missing uint64) {
 	return r.count, r.packets.newest - min(r.count, r.packets.newest)
 }
 
@@ -82,7 +82,7 @@ func (r *Receipts) Count() (arrived, missing uint64) {
 // covers, or later if the credit requires it. ok is false if no packet is unreported. The end
 // of a frame of several parts is reported at once, but at most every 500 µs, because its
 // sender waits for the report.
-func (r *Receipts) Due(delay time.Duration) (at time.Duration, ok bool) {
+func (r *ReceivedPackets) Due(delay time.Duration) (at time.Duration, ok bool) {
 	switch {
 	case r.waiting == 0:
 		return 0, false
@@ -102,23 +102,23 @@ func (r *Receipts) Due(delay time.Duration) (at time.Duration, ok bool) {
 // with frames are unreported and the credit suffices. It is also so newsInterval after the
 // last report if any newer packet has arrived. Thus a peer that sends only feedback, which
 // needs no acknowledgement, can set its Clock.
-func (r *Receipts) News(now time.Duration) bool {
-	return r.waiting > 0 && r.credit >= rideBytes*feedbackPart || r.told != r.packets.newest && now-r.repeated >= newsInterval
+func (r *ReceivedPackets) News(now time.Duration) bool {
+	return r.waiting > 0 && r.credit >= rideBytes*feedbackPart || r.lastReported != r.packets.newest && now-r.repeated >= newsInterval
 }
 
 // Reminder returns when to repeat the last report because nothing has arrived since. ok is
 // false before the first packet. A restarted peer answers a repeated report with a QUIC
 // stateless reset; the transport's own keep-alives are too small to cause one.
-func (r *Receipts) Reminder() (at time.Duration, ok bool) {
+func (r *ReceivedPackets) Reminder() (at time.Duration, ok bool) {
 	return max(r.arrived[r.packets.newest%64], r.repeated) + reminderAfter, r.packets.newest != 0
 }
 
 // Report returns a report on the packets received until now, with the arrival times that are
 // not reported yet, and counts all of them as reported. frames is the number of bytes of
 // frames in the packet that carries the report. ok is false before the first packet.
-func (r *Receipts) Report(now time.Duration, frames int) (f wire.Feedback, ok bool) {
+func (r *ReceivedPackets) Report(now time.Duration, frames int) (f wire.Feedback, ok bool) {
 	f.Newest, f.Bitmap, f.Arrived = r.packets.newest, r.packets.bitmap, r.arrived[r.packets.newest%64]
-	for back := uint64(1); back < 64 && r.packets.newest-back > r.told && back < r.packets.newest && f.ArrivalCount < wire.MaxArrivals; back++ {
+	for back := uint64(1); back < 64 && r.packets.newest-back > r.lastReported && back < r.packets.newest && f.ArrivalCount < wire.MaxArrivals; back++ {
 		before := f.Arrived - r.arrived[(r.packets.newest-back)%64]
 		if r.packets.bitmap&(1<<(back-1)) == 0 || before < 0 {
 			continue
@@ -130,13 +130,13 @@ func (r *Receipts) Report(now time.Duration, frames int) (f wire.Feedback, ok bo
 		r.spend(f, frames)
 		r.reported = now
 	}
-	r.waiting, r.complete, r.repeated, r.told = 0, false, now, r.packets.newest
+	r.waiting, r.complete, r.repeated, r.lastReported = 0, false, now, r.packets.newest
 	return f, r.packets.newest != 0
 }
 
 // spend subtracts the cost of f from the credit. Reports that are due whatever the credit
 // make it negative, down to feedbackBurst.
-func (r *Receipts) spend(f wire.Feedback, frames int) {
+func (r *ReceivedPackets) spend(f wire.Feedback, frames int) {
 	var buf [wire.MaxFeedback]byte
 	cost := len(wire.AppendFeedback(buf[:0], f))
 	if frames == 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestFeedbackListsReceivedPackets(t *testing.T) {
-	r := &Receipts{}
+	r := &ReceivedPackets{}
 	for _, n := range []uint64{3, 1, 4, 70} {
 		if !r.Received(ms, n, 1000, Frames) {
 			t.Errorf("packet %d taken for a duplicate", n)
@@ -45,7 +45,7 @@ func TestFeedbackIsDue(t *testing.T) {
 		{"sixteen parts do not", slices.Repeat([]Cargo{Frames}, reportPackets), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &Receipts{}
+			r := &ReceivedPackets{}
 			for i, cargo := range c.cargos {
 				r.Received(time.Second, uint64(i+1), 1000, cargo)
 			}
@@ -62,7 +62,7 @@ func TestFeedbackIsDue(t *testing.T) {
 }
 
 func TestFeedbackKeepsMinimumInterval(t *testing.T) {
-	r := &Receipts{}
+	r := &ReceivedPackets{}
 	r.Received(10*ms, 1, 1000, Complete)
 	r.Report(10*ms, 0)
 	r.Received(10*ms+1, 2, 1000, Complete)
@@ -72,7 +72,7 @@ func TestFeedbackKeepsMinimumInterval(t *testing.T) {
 }
 
 func TestFeedbackIsRepeatedOnIdleLink(t *testing.T) {
-	r := &Receipts{}
+	r := &ReceivedPackets{}
 	if at, ok := r.Reminder(); ok {
 		t.Errorf("before the first packet: got a reminder at %v, want none", at)
 	}
@@ -92,7 +92,7 @@ func TestFeedbackIsRepeatedOnIdleLink(t *testing.T) {
 // feedbackFor receives a packet of size bytes every period for ten seconds. It returns the bytes
 // of separate feedback packets, headers included, as a share of the received bytes.
 func feedbackFor(size int, period time.Duration) float64 {
-	r := &Receipts{}
+	r := &ReceivedPackets{}
 	spent := 0
 	number := uint64(0)
 	const length = 10 * time.Second
@@ -140,7 +140,7 @@ func TestFeedbackWithoutCredit(t *testing.T) {
 		{"nor does the end of a frame", 10 * ms, Complete, 1, 10 * ms},
 		{"nor what would leave the bitmap", 10 * ms, Frames, mostUnreported, 10 * ms},
 	} {
-		r := &Receipts{credit: -feedbackBurst * feedbackPart}
+		r := &ReceivedPackets{credit: -feedbackBurst * feedbackPart}
 		r.Received(time.Second, 1, 100, Frames)
 		r.Report(time.Second, 0)
 		for i := range c.count {
@@ -155,7 +155,7 @@ func TestFeedbackWithoutCredit(t *testing.T) {
 // On an idle link only reminders are sent. The first packet after a reminder must be
 // reported as soon as any other packet after a pause.
 func TestReminderDelaysNoFeedback(t *testing.T) {
-	r := &Receipts{}
+	r := &ReceivedPackets{}
 	now := time.Second
 	for n := range uint64(4) { // small packets, which use up the credit
 		r.Received(now, n+1, 30, Frames)

@@ -15,8 +15,8 @@ type Channel struct {
 	closed     chan struct{}
 	once       sync.Once
 
-	put  putter
-	pull puller
+	put  publisher
+	pull consumer
 }
 
 // Channel returns the access to a host's channel. It does not block.

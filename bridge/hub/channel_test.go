@@ -78,7 +78,7 @@ func TestWaitingChannelDelaysNoOther(t *testing.T) {
 
 // Another stream with the channel's subject could store the frames where no reader looks for them.
 func TestAckOfOtherStreamIsRejected(t *testing.T) {
-	p := &putter{channel: &Channel{host: "robot", name: "imu"}}
+	p := &publisher{channel: &Channel{host: "robot", name: "imu"}}
 	for stream, want := range map[string]string{
 		StreamName("robot", "imu"):  "",
 		StreamName("robot", "gps"):  "of somebody else takes the channel's frames",

@@ -29,19 +29,19 @@ type Client struct {
 	public      string
 	roots       *x509.CertPool
 	log         *slog.Logger
-	life        [8]byte
+	incarnation [8]byte
 
 	presence presence
 	sessions sessions
 
-	mu      sync.Mutex
-	line    *line         // nil means not connected
-	changed chan struct{} // closed when line changes
-	since   time.Time     // when line was last set or cleared
-	trouble error         // why there is no line, or why no replacement could be connected
-	told    logline.Limit // limits the log messages about trouble
-	began   time.Time     // when the client was made
-	silent  time.Duration
+	mu           sync.Mutex
+	line         *line         // nil means not connected
+	changed      chan struct{} // closed when line changes
+	since        time.Time     // when line was last set or cleared
+	problem      error         // why there is no line, or why no replacement could be connected
+	problemLimit logline.Limit // limits the log messages about trouble
+	began        time.Time     // when the client was made
+	silent       time.Duration
 }
 
 // New checks the configuration. It does not connect; Run does.
@@ -64,8 +64,8 @@ func New(c Config) (*Client, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	client := &Client{credentials: c.Credentials, public: public, roots: c.roots, log: c.Log, changed: make(chan struct{}), since: time.Now(),
-		told: logline.Limit{Burst: 5, Period: 10 * time.Second}, began: time.Now()}
-	_, _ = rand.Read(client.life[:])
+		problemLimit: logline.Limit{Burst: 5, Period: 10 * time.Second}, began: time.Now()}
+	_, _ = rand.Read(client.incarnation[:])
 	client.presence.init(client)
 	client.sessions.init(client)
 	return client, nil
@@ -93,7 +93,7 @@ type State struct {
 // State returns the present state. It never blocks.
 func (c *Client) State() State {
 	c.mu.Lock()
-	s := State{Connected: c.line != nil, Since: c.since, Address: c.credentials.Hub, Err: c.trouble, Silent: c.silent}
+	s := State{Connected: c.line != nil, Since: c.since, Address: c.credentials.Hub, Err: c.problem, Silent: c.silent}
 	l := c.line
 	c.mu.Unlock()
 	if l != nil {
@@ -117,7 +117,7 @@ func (c *Client) connected() (*line, error) {
 	defer c.mu.Unlock()
 	switch {
 	case c.line == nil:
-		return nil, errNotConnected(c.trouble)
+		return nil, errNotConnected(c.problem)
 	case c.silent >= c.line.patience():
 		return nil, errNotConnected(fmt.Errorf("nothing heard for %v", c.silent.Round(100*time.Millisecond)))
 	}
@@ -128,20 +128,20 @@ func (c *Client) connected() (*line, error) {
 func (c *Client) become(l *line, reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.line, c.since, c.trouble, c.silent = l, time.Now(), reason, 0
+	c.line, c.since, c.problem, c.silent = l, time.Now(), reason, 0
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// noteTrouble records why the hub cannot be reached. It logs the reason if it differs from the
+// noteProblem records why the hub cannot be reached. It logs the reason if it differs from the
 // last one.
-func (c *Client) noteTrouble(err error) {
+func (c *Client) noteProblem(err error) {
 	c.mu.Lock()
-	news := err != nil && (c.trouble == nil || c.trouble.Error() != err.Error())
-	c.trouble = err
+	news := err != nil && (c.problem == nil || c.problem.Error() != err.Error())
+	c.problem = err
 	due := false
 	if news {
-		_, due = c.told.Cause(time.Since(c.began))
+		_, due = c.problemLimit.Cause(time.Since(c.began))
 	}
 	c.mu.Unlock()
 	if due {

@@ -60,10 +60,10 @@ func TestCredentialsFileIsNotOverwritten(t *testing.T) {
 func TestCredentialsShowNoSecret(t *testing.T) {
 	c := newCredentials(t)
 	seed := string(c.seed())
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		for _, value := range []any{c, &c, struct{ C Credentials }{c}} {
-			if text := fmt.Sprintf(verb, value); strings.Contains(text, seed) || strings.Contains(text, fmt.Sprintf("%x", seed)) {
-				t.Errorf("%s shows the seed: %s", verb, text)
+			if text := fmt.Sprintf(format, value); strings.Contains(text, seed) || strings.Contains(text, fmt.Sprintf("%x", seed)) {
+				t.Errorf("%s shows the seed: %s", format, text)
 			}
 		}
 	}

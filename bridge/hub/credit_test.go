@@ -62,11 +62,11 @@ func (p reading) age(from, to time.Duration, pulls func(now time.Duration, s *st
 }
 
 // by returns a function that takes the limit of fetches from c.
-func (p reading) by(c *credit, heard func(now time.Duration)) func(time.Duration, *stored) int {
+func (p reading) by(c *credit, acknowledge func(now time.Duration)) func(time.Duration, *stored) int {
 	return func(now time.Duration, s *stored) int {
 		if s != nil {
 			c.frame(now, *s, p.trip)
-			heard(now)
+			acknowledge(now)
 		}
 		return c.pulls
 	}

@@ -126,7 +126,7 @@ func (c *Client) pinned(certificate *x509.Certificate) bool {
 // dialHalf opens one connection and authenticates.
 func (c *Client) dialHalf(ctx context.Context, f *flow, small bool) (*half, error) {
 	d := &dialer{ctx: ctx, client: c, flow: f, small: small}
-	h := &half{client: c, small: small, ended: make(chan struct{}), turn: make(chan struct{}, 1), waiting: map[string]func(*nats.Msg){}, complained: make(chan struct{})}
+	h := &half{client: c, small: small, done: make(chan struct{}), turn: make(chan struct{}, 1), waiting: map[string]func(*nats.Msg){}, errorReported: make(chan struct{})}
 	defer func() {
 		if d.disarm != nil {
 			d.disarm()
@@ -165,7 +165,7 @@ func (c *Client) options(d *dialer, h *half) []nats.Option {
 		nats.CustomInboxPrefix(InboxPrefix(c.credentials.Host)),
 		nats.Nkey(c.public, c.credentials.Sign),
 		nats.NoEcho(),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { h.complain(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { h.reportError(err) }),
 		nats.ClosedHandler(func(nc *nats.Conn) { h.end(nc.LastError()) }),
 	}
 }

@@ -24,8 +24,8 @@ type flow struct {
 // active is how long after a frame the other connection leaves room for further ones.
 const active = 100 * time.Millisecond
 
-// look is the interval at which a waiting writer checks for acknowledgements.
-const look = time.Millisecond
+// pollEvery is the interval at which a waiting writer checks for acknowledgements.
+const pollEvery = time.Millisecond
 
 func newFlow() *flow { return &flow{start: time.Now(), window: newWindow()} }
 
@@ -84,7 +84,7 @@ func (f *flow) wait(over func() error, s *socket, n int) error {
 		select {
 		case <-s.closed:
 			return errNotConnected(nil)
-		case <-time.After(look):
+		case <-time.After(pollEvery):
 		}
 	}
 	return nil
@@ -115,14 +115,14 @@ func (f *flow) least() time.Duration {
 	return f.window.least
 }
 
-// sinceHeard returns the time since data last arrived from the hub on any connection; the maximum duration
+// sinceReceived returns the time since data last arrived from the hub on any connection; the maximum duration
 // without connections.
-func (f *flow) sinceHeard() time.Duration {
+func (f *flow) sinceReceived() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	since := time.Duration(math.MaxInt64)
 	for _, s := range f.sockets {
-		since = min(since, f.now()-time.Duration(s.heard.Load()))
+		since = min(since, f.now()-time.Duration(s.lastReceivedAt.Load()))
 	}
 	return since
 }
@@ -150,7 +150,7 @@ func (f *flow) settle(s *socket) int {
 	if acked > s.acked {
 		f.delivered += acked - s.acked
 		s.acked = acked
-		s.heard.Store(int64(now))
+		s.lastReceivedAt.Store(int64(now))
 	}
 	if m := s.mark; m.bytes > 0 && s.acked >= m.upTo {
 		f.window.take(round{Now: now, Took: now - m.at, Delivered: int(f.delivered - m.delivered), Limited: f.limited})

@@ -33,15 +33,15 @@ type half struct {
 	inbox  string        // prefix of the subjects of answers
 	turn   chan struct{} // semaphore with one slot, for the frame that is being written
 
-	asked atomic.Int64 // when the hub was asked for a sign of life, by flow.now; 0 means that the answer has arrived
+	pingSentAt atomic.Int64 // when the hub was asked for a sign of life, by flow.now; 0 means that the answer has arrived
 
-	mu         sync.Mutex
-	waiting    map[string]func(*nats.Msg) // handlers of answers, by the last token of the subject
-	next       uint64
-	said       error         // last error that the hub reported
-	complained chan struct{} // closed when the hub reports another error
-	ended      chan struct{}
-	err        error
+	mu            sync.Mutex
+	waiting       map[string]func(*nats.Msg) // handlers of answers, by the last token of the subject
+	next          uint64
+	lastError     error         // last error that the hub reported
+	errorReported chan struct{} // closed when the hub reports another error
+	done          chan struct{}
+	err           error
 }
 
 // open subscribes to answers.
@@ -120,7 +120,7 @@ func (h *half) ask(ctx context.Context, subject string, body []byte) (*nats.Msg,
 		}
 	})
 	defer h.forget(inbox)
-	complained, _ := h.complaint()
+	errorReported, _ := h.lastErrorState()
 	if err := h.nc.PublishRequest(subject, inbox, body); err != nil {
 		return nil, errNotConnected(err)
 	}
@@ -131,11 +131,11 @@ func (h *half) ask(ctx context.Context, subject string, body []byte) (*nats.Msg,
 				return nil, nats.ErrNoResponders
 			}
 			return m, nil
-		case <-h.ended:
+		case <-h.done:
 			return nil, errNotConnected(h.reason())
-		case <-complained:
+		case <-errorReported:
 			var said error
-			if complained, said = h.complaint(); errors.Is(said, nats.ErrPermissionViolation) && strings.Contains(said.Error(), subject) {
+			if errorReported, said = h.lastErrorState(); errors.Is(said, nats.ErrPermissionViolation) && strings.Contains(said.Error(), subject) {
 				return nil, said
 			}
 		case <-ctx.Done():
@@ -158,27 +158,27 @@ func statusOf(m *nats.Msg) string {
 	return m.Header.Get("Status")
 }
 
-func (h *half) complain(err error) {
+func (h *half) reportError(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.said = err
-	close(h.complained)
-	h.complained = make(chan struct{})
+	h.lastError = err
+	close(h.errorReported)
+	h.errorReported = make(chan struct{})
 }
 
-// complaint returns the last error that the hub reported, and a channel that is closed at the next
+// lastErrorState returns the last error that the hub reported, and a channel that is closed at the next
 // one.
-func (h *half) complaint() (<-chan struct{}, error) {
+func (h *half) lastErrorState() (<-chan struct{}, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.complained, h.said
+	return h.errorReported, h.lastError
 }
 
 // end ends the connection at once and drops unsent data. The first reason stays.
 func (h *half) end(reason error) {
 	h.mu.Lock()
 	select {
-	case <-h.ended:
+	case <-h.done:
 		h.mu.Unlock()
 		return
 	default:
@@ -186,7 +186,7 @@ func (h *half) end(reason error) {
 	if h.err = reason; reason == nil {
 		h.err = errors.New("the hub closed the connection")
 	}
-	close(h.ended)
+	close(h.done)
 	nc, socket, waiting := h.nc, h.socket, h.waiting
 	h.waiting = nil
 	h.mu.Unlock()
@@ -213,9 +213,9 @@ func (h *half) write(subject, reply string, b []byte) error {
 			return nil
 		}
 		select {
-		case <-h.ended:
+		case <-h.done:
 			return nil
-		case <-time.After(look):
+		case <-time.After(pollEvery):
 		}
 	}
 	return nil
@@ -234,17 +234,17 @@ func (h *half) ping(every time.Duration) {
 	defer tick.Stop()
 	for {
 		select {
-		case <-h.ended:
+		case <-h.done:
 			return
 		case <-tick.C:
 		}
 		now := h.socket.flow.now()
-		if now-time.Duration(h.socket.heard.Load()) < every/2 {
+		if now-time.Duration(h.socket.lastReceivedAt.Load()) < every/2 {
 			continue
 		}
-		h.asked.CompareAndSwap(0, int64(now)) // the answer to an earlier request may be overdue already
+		h.pingSentAt.CompareAndSwap(0, int64(now)) // the answer to an earlier request may be overdue already
 		if err := h.nc.FlushTimeout(time.Minute); err == nil {
-			h.asked.Store(0)
+			h.pingSentAt.Store(0)
 		}
 	}
 }
@@ -252,9 +252,9 @@ func (h *half) ping(every time.Duration) {
 // silent returns how long a sign of life from the hub has been overdue.
 func (h *half) silent() time.Duration {
 	h.socket.flow.unacked()
-	asked := h.asked.Load()
+	asked := h.pingSentAt.Load()
 	if asked == 0 {
 		return 0
 	}
-	return h.socket.flow.now() - time.Duration(max(asked, h.socket.heard.Load()))
+	return h.socket.flow.now() - time.Duration(max(asked, h.socket.lastReceivedAt.Load()))
 }

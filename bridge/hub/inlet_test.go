@@ -7,9 +7,9 @@ import (
 
 // fill simulates a hub that has large frames for a path of rate bytes/s. It returns the longest
 // time that a small frame waits behind them once its size has settled.
-func fill(i *inlet, rate float64, trip time.Duration, seconds int) (wait time.Duration) {
-	const look = segment
-	one := time.Duration(look / rate * float64(time.Second))
+func fill(i *receiveWindow, rate float64, trip time.Duration, seconds int) (wait time.Duration) {
+	const readSize = segment
+	one := time.Duration(readSize / rate * float64(time.Second))
 	now, flying := time.Second, 0
 	for end := now + time.Duration(seconds)*time.Second; now < end; {
 		// Data in transit beyond the capacity of the path queues.
@@ -19,26 +19,26 @@ func fill(i *inlet, rate float64, trip time.Duration, seconds int) (wait time.Du
 			wait = max(wait, queue)
 		}
 		// The hub sends as fast as the path or the receive window allows.
-		now += max(one, time.Duration(float64(look)/float64(i.size)*float64(trip)))
-		i.take(look, now, trip)
+		now += max(one, time.Duration(float64(readSize)/float64(i.size)*float64(trip)))
+		i.take(readSize, now, trip)
 	}
 	return wait
 }
 
 func TestReceiveWindowMatchesPathCapacity(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		rate  float64
-		trip  time.Duration
-		aside bool
-		limit time.Duration
+		name     string
+		rate     float64
+		trip     time.Duration
+		hasSmall bool
+		limit    time.Duration
 	}{
 		{"1 Mbit/s", 125e3, 20 * time.Millisecond, false, 26 * time.Millisecond},
 		{"1 Mbit/s beside small frames", 125e3, 20 * time.Millisecond, true, 15 * time.Millisecond},
 		{"100 Mbit/s", 12.5e6, 20 * time.Millisecond, false, 45 * time.Millisecond},
 	} {
-		i := newInlet()
-		i.aside = c.aside
+		i := newReceiveWindow()
+		i.hasSmall = c.hasSmall
 		wait := fill(&i, c.rate, c.trip, 10)
 		if wait > c.limit {
 			t.Errorf("%s: small frames wait %v behind large ones, want at most %v", c.name, wait, c.limit)
@@ -50,7 +50,7 @@ func TestReceiveWindowMatchesPathCapacity(t *testing.T) {
 }
 
 func TestReceiveWindowMeasuresFramesSmallerThanWindow(t *testing.T) {
-	i := newInlet()
+	i := newReceiveWindow()
 	i.size = 1 << 20 // the path was wide
 	for n := range time.Duration(3) {
 		begin := (n + 1) * time.Second

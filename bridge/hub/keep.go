@@ -65,7 +65,7 @@ func (c *Client) hold(ctx context.Context, l *line) (next *line) {
 		case <-ctx.Done():
 			c.leave(l)
 			return nil
-		case <-l.ended:
+		case <-l.done:
 			c.lost(l.reason())
 			return nil
 		case <-tick.C:
@@ -79,7 +79,7 @@ func (c *Client) hold(ctx context.Context, l *line) (next *line) {
 			c.sessions.endAll(errNotConnected(errReplaced))
 			return next
 		}
-		c.noteTrouble(nil)
+		c.noteProblem(nil)
 	}
 }
 
@@ -126,7 +126,7 @@ func (c *Client) dialBeside(ctx context.Context, l *line) *line {
 			select {
 			case <-ctx.Done():
 				return
-			case <-l.ended:
+			case <-l.done:
 				return
 			case <-tick.C:
 			}
@@ -167,7 +167,7 @@ func (c *Client) dialFirst(ctx context.Context) *line {
 		case <-ctx.Done():
 			return nil
 		case <-next.C:
-			if len(pending) < maxAttempts && !anyHeard(pending) {
+			if len(pending) < maxAttempts && !anyReceived(pending) {
 				f := newFlow()
 				pending[f] = true
 				go func() {
@@ -181,16 +181,16 @@ func (c *Client) dialFirst(ctx context.Context) *line {
 			if a.err == nil {
 				return a.line
 			}
-			c.noteTrouble(a.err)
+			c.noteProblem(a.err)
 			next.Reset(pause(time.Since(begun), a.err))
 		}
 	}
 }
 
-// anyHeard reports whether the hub has recently answered one of these attempts.
-func anyHeard(attempts map[*flow]bool) bool {
+// anyReceived reports whether the hub has recently answered one of these attempts.
+func anyReceived(attempts map[*flow]bool) bool {
 	for f := range attempts {
-		if f.sinceHeard() < dialSlowly {
+		if f.sinceReceived() < dialSlowly {
 			return true
 		}
 	}

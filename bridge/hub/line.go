@@ -14,7 +14,7 @@ type line struct {
 	flow         *flow
 	small, large *half
 	work         sync.WaitGroup // goroutines that end with the line
-	ended        chan struct{}
+	done         chan struct{}
 
 	mu  sync.Mutex
 	err error
@@ -32,7 +32,7 @@ const (
 func (c *Client) dialLine(ctx context.Context, f *flow) (*line, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
-	l := &line{flow: f, ended: make(chan struct{})}
+	l := &line{flow: f, done: make(chan struct{})}
 	var wait sync.WaitGroup
 	halves, errs := [2]*half{}, [2]error{}
 	for i := range halves {
@@ -99,7 +99,7 @@ func (l *line) end(reason error) {
 	}
 	l.err = reason
 	l.mu.Unlock()
-	close(l.ended)
+	close(l.done)
 	for _, h := range []*half{l.small, l.large} {
 		if h != nil {
 			h.end(reason)
@@ -122,11 +122,11 @@ func (l *line) serve(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		l.end(ctx.Err())
-	case <-l.small.ended:
+	case <-l.small.done:
 		l.end(l.small.reason())
-	case <-l.large.ended:
+	case <-l.large.done:
 		l.end(l.large.reason())
-	case <-l.ended:
+	case <-l.done:
 	}
 	wait.Wait()
 	l.work.Wait()

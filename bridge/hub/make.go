@@ -12,7 +12,7 @@ import (
 )
 
 // make makes the hub create the channel's stream, unless it exists.
-func (p *putter) make(ctx context.Context, l *line) error {
+func (p *publisher) make(ctx context.Context, l *line) error {
 	p.on(l)
 	p.mu.Lock()
 	made := p.made

@@ -86,8 +86,8 @@ func parseMessage(b []byte) (message, error) {
 
 // here is the presence message of a host.
 type here struct {
-	Gone bool
-	Life [8]byte // incarnation of the program, random
+	Gone        bool
+	Incarnation [8]byte // incarnation of the program, random
 }
 
 const (
@@ -101,7 +101,7 @@ func (h here) append(dst []byte) []byte {
 	if h.Gone {
 		flags = hereGone
 	}
-	return append(append(dst, hereVersion, flags), h.Life[:]...)
+	return append(append(dst, hereVersion, flags), h.Incarnation[:]...)
 }
 
 // parseHere parses a presence message. It ignores fields that a later version adds. It rejects
@@ -110,7 +110,7 @@ func parseHere(b []byte) (here, error) {
 	if len(b) < hereSize || b[0] < hereVersion || b[0] >= ' ' {
 		return here{}, fmt.Errorf("presence: got %d bytes, want %d and version %d", len(b), hereSize, hereVersion)
 	}
-	return here{Gone: b[1]&hereGone != 0, Life: [8]byte(b[2:hereSize])}, nil
+	return here{Gone: b[1]&hereGone != 0, Incarnation: [8]byte(b[2:hereSize])}, nil
 }
 
 func printable(s string, most int) bool {

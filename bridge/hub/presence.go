@@ -26,18 +26,18 @@ type presence struct {
 	due    chan struct{} // receives a value when this host must send its presence again
 
 	mu      sync.Mutex
-	hosts   map[string]neighbour
+	hosts   map[string]hubPeer
 	changed chan struct{}
 }
 
-type neighbour struct {
-	life  [8]byte
-	heard time.Time
+type hubPeer struct {
+	incarnation    [8]byte
+	lastReceivedAt time.Time
 }
 
 func (p *presence) init(c *Client) {
 	p.client, p.due = c, make(chan struct{}, 1)
-	p.hosts, p.changed = map[string]neighbour{}, make(chan struct{})
+	p.hosts, p.changed = map[string]hubPeer{}, make(chan struct{})
 }
 
 // Hosts calls f with the sorted names of the other hosts at the hub, now and after each change,
@@ -73,25 +73,25 @@ func (p *presence) take(m *nats.Msg) {
 	known, there := p.hosts[host]
 	switch {
 	case h.Gone:
-		if there && known.life == h.Life {
+		if there && known.incarnation == h.Incarnation {
 			delete(p.hosts, host)
-			p.tell()
+			p.notify()
 		}
 		return
 	case !there && len(p.hosts) >= maxHosts:
 		return
 	}
-	p.hosts[host] = neighbour{life: h.Life, heard: time.Now()}
+	p.hosts[host] = hubPeer{incarnation: h.Incarnation, lastReceivedAt: time.Now()}
 	if !there {
-		p.tell()
+		p.notify()
 	}
-	if !there || known.life != h.Life {
+	if !there || known.incarnation != h.Incarnation {
 		p.announce()
 	}
 }
 
-// tell wakes the callers of Hosts. p.mu must be held.
-func (p *presence) tell() {
+// notify wakes the callers of Hosts. p.mu must be held.
+func (p *presence) notify() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
@@ -131,7 +131,7 @@ func (p *presence) run(ctx context.Context) {
 
 // say sends this host's presence, or that it leaves, to all other hosts.
 func (p *presence) say(l *line, h here) {
-	h.Life = p.client.life
+	h.Incarnation = p.client.incarnation
 	_ = l.small.nc.Publish(hereOf(p.client.credentials.Host), h.append(nil))
 }
 
@@ -141,7 +141,7 @@ func (p *presence) connected(l *line) {
 	p.mu.Lock()
 	now := time.Now()
 	for host, n := range p.hosts {
-		n.heard = now
+		n.lastReceivedAt = now
 		p.hosts[host] = n
 	}
 	p.mu.Unlock()
@@ -153,8 +153,8 @@ func (p *presence) forget(since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := len(p.hosts)
-	maps.DeleteFunc(p.hosts, func(_ string, n neighbour) bool { return n.heard.Before(since) })
+	maps.DeleteFunc(p.hosts, func(_ string, n hubPeer) bool { return n.lastReceivedAt.Before(since) })
 	if len(p.hosts) != before {
-		p.tell()
+		p.notify()
 	}
 }

@@ -68,7 +68,7 @@ func TestSilentHostsAreRemoved(t *testing.T) {
 	h := startHub(t, "robot")
 	robot := h.connectedClient("robot")
 	known := hostsOf(t, robot)
-	if err := h.owner.Publish(hereOf("pc"), here{Life: [8]byte{1}}.append(nil)); err != nil {
+	if err := h.owner.Publish(hereOf("pc"), here{Incarnation: [8]byte{1}}.append(nil)); err != nil {
 		t.Fatal(err)
 	}
 	await.True(t, "known", func() bool { return known() == "pc" })
@@ -80,7 +80,7 @@ func TestByeOfEarlierIncarnationIsIgnored(t *testing.T) {
 	h := startHub(t, "robot")
 	robot := h.connectedClient("robot")
 	known := hostsOf(t, robot)
-	for _, one := range []here{{Life: [8]byte{2}}, {Life: [8]byte{1}, Gone: true}} {
+	for _, one := range []here{{Incarnation: [8]byte{2}}, {Incarnation: [8]byte{1}, Gone: true}} {
 		if err := h.owner.Publish(hereOf("pc"), one.append(nil)); err != nil {
 			t.Fatal(err)
 		}

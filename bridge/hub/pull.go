@@ -18,27 +18,27 @@ const (
 	lastRetry  = 500 * time.Millisecond
 )
 
-// puller reads a channel. It bounds the memory that the hub can use: it keeps at most maxPulls
+// consumer reads a channel. It bounds the memory that the hub can use: it keeps at most maxPulls
 // frames, the newest ones.
-type puller struct {
+type consumer struct {
 	channel *Channel
 	since   time.Time // when the puller was made
 	wake    chan struct{}
 
-	mu      sync.Mutex
-	line    *line              // line of the consumer; nil without a consumer
-	small   *nats.Subscription // subscription to frames on the small connection
-	big     *nats.Subscription // the same on the large connection, made when the first frame or one larger than smallFrame is due
-	got     []*nats.Msg
-	waiting int // number of unanswered fetches
-	asked   time.Time
-	large   bool // the last frame exceeds smallFrame; true before the first frame, which may
-	credit  credit
+	mu          sync.Mutex
+	line        *line              // line of the consumer; nil without a consumer
+	small       *nats.Subscription // subscription to frames on the small connection
+	big         *nats.Subscription // the same on the large connection, made when the first frame or one larger than smallFrame is due
+	got         []*nats.Msg
+	waiting     int // number of unanswered fetches
+	lastFetchAt time.Time
+	large       bool // the last frame exceeds smallFrame; true before the first frame, which may
+	credit      credit
 
-	begun *line // line on which a consumer was last made; used only by the goroutine that calls Next
+	consumerLine *line // line on which a consumer was last made; used only by the goroutine that calls Next
 }
 
-func (p *puller) init() {
+func (p *consumer) init() {
 	p.wake = make(chan struct{}, 1)
 	p.since, p.credit, p.large = time.Now(), newCredit(), true
 }
@@ -72,7 +72,7 @@ func (ch *Channel) Next(ctx context.Context) ([]byte, error) {
 }
 
 // newest returns the newest frame that has arrived, and drops the others.
-func (p *puller) newest() []byte {
+func (p *consumer) newest() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.got) == 0 {
@@ -85,13 +85,13 @@ func (p *puller) newest() []byte {
 }
 
 // pause waits until a message arrives, the line changes, or most has passed.
-func (p *puller) pause(ctx context.Context, most time.Duration, changed <-chan struct{}) error {
+func (p *consumer) pause(ctx context.Context, most time.Duration, changed <-chan struct{}) error {
 	select {
 	case <-p.wake:
 	case <-changed:
 	case <-time.After(most):
 		p.mu.Lock()
-		if p.waiting > 0 && time.Since(p.asked) >= pullLasts+askLimit {
+		if p.waiting > 0 && time.Since(p.lastFetchAt) >= pullLasts+askLimit {
 			p.drop()
 		}
 		p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *puller) pause(ctx context.Context, most time.Duration, changed <-chan s
 }
 
 // follow makes sure that there is a consumer on the present line.
-func (p *puller) follow(ctx context.Context) error {
+func (p *consumer) follow(ctx context.Context) error {
 	l, err := p.channel.client.connected()
 	if err != nil {
 		return err
@@ -118,12 +118,12 @@ func (p *puller) follow(ctx context.Context) error {
 	if there {
 		return nil
 	}
-	if err := p.channel.makeConsumer(ctx, l, p.begun != l); err != nil {
+	if err := p.channel.makeConsumer(ctx, l, p.consumerLine != l); err != nil {
 		return err
 	}
 	// Only the first request on a line removes an existing consumer. Otherwise two hosts with the
 	// same credentials would repeatedly remove each other's.
-	p.begun = l
+	p.consumerLine = l
 	inbox, err := l.small.listen(func(m *nats.Msg) { p.take(l, m) })
 	if err != nil {
 		return errNotConnected(err)
@@ -135,7 +135,7 @@ func (p *puller) follow(ctx context.Context) error {
 }
 
 // drop forgets the consumer and the fetches. p.mu must be held.
-func (p *puller) drop() {
+func (p *consumer) drop() {
 	for _, inbox := range []*nats.Subscription{p.small, p.big} {
 		if inbox != nil {
 			_ = inbox.Unsubscribe()
@@ -145,14 +145,14 @@ func (p *puller) drop() {
 }
 
 // leave stops fetching frames.
-func (p *puller) leave() {
+func (p *consumer) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop()
 }
 
 // ask sends fetches up to the present limit. It returns false if there is no consumer any more.
-func (p *puller) ask() bool {
+func (p *consumer) ask() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.line == nil {
@@ -178,7 +178,7 @@ func (p *puller) ask() bool {
 			return false
 		}
 		p.waiting++
-		p.asked = time.Now()
+		p.lastFetchAt = time.Now()
 	}
 	return true
 }
@@ -191,7 +191,7 @@ const (
 )
 
 // take handles the hub's answer to a fetch: a frame, or the reason why there is none.
-func (p *puller) take(l *line, m *nats.Msg) {
+func (p *consumer) take(l *line, m *nats.Msg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.line != l {

@@ -25,9 +25,9 @@ const (
 
 var errNoAck = errors.New("hub: it did not acknowledge a frame in 5 s")
 
-// putter publishes the frames of one channel of this host. Frames sent on a former line do not
+// publisher publishes the frames of one channel of this host. Frames sent on a former line do not
 // count, since that line has ended and sends nothing more.
-type putter struct {
+type publisher struct {
 	channel *Channel
 
 	mu   sync.Mutex
@@ -82,7 +82,7 @@ type places struct{ free, turn chan struct{} }
 func (p places) all() { <-p.turn; <-p.free }
 
 // enter waits until a frame may be sent.
-func (p *putter) enter(ctx context.Context, l *line, size int) (places, error) {
+func (p *publisher) enter(ctx context.Context, l *line, size int) (places, error) {
 	h := l.half(size)
 	leave := places{free: p.on(l), turn: h.turn}
 	if err := p.wait(ctx, l, leave.free, nil); err != nil {
@@ -105,7 +105,7 @@ func (p *putter) enter(ctx context.Context, l *line, size int) (places, error) {
 
 // space waits until half a round trip has passed since the last frame. If two frames are sent
 // together, the second one waits behind the first, and so do all that follow.
-func (p *putter) space(ctx context.Context, l *line) error {
+func (p *publisher) space(ctx context.Context, l *line) error {
 	p.mu.Lock()
 	wait := p.trip/maxUnacked - time.Since(p.put)
 	p.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *putter) space(ctx context.Context, l *line) error {
 }
 
 // left records that a frame is sent now.
-func (p *putter) left() time.Time {
+func (p *publisher) left() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.put = time.Now()
@@ -124,7 +124,7 @@ func (p *putter) left() time.Time {
 }
 
 // acknowledged updates the average round trip with a frame that was sent at then.
-func (p *putter) acknowledged(then time.Time) {
+func (p *publisher) acknowledged(then time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	trip := min(time.Since(then), maxTrip)
@@ -135,7 +135,7 @@ func (p *putter) acknowledged(then time.Time) {
 }
 
 // wait blocks until it has a place in the semaphore or due arrives, whichever is not nil.
-func (p *putter) wait(ctx context.Context, l *line, semaphore chan<- struct{}, due <-chan time.Time) error {
+func (p *publisher) wait(ctx context.Context, l *line, semaphore chan<- struct{}, due <-chan time.Time) error {
 	select {
 	case semaphore <- struct{}{}:
 		return nil
@@ -145,13 +145,13 @@ func (p *putter) wait(ctx context.Context, l *line, semaphore chan<- struct{}, d
 		return ctx.Err()
 	case <-p.channel.closed:
 		return errClosed
-	case <-l.ended:
+	case <-l.done:
 		return errNotConnected(l.reason())
 	}
 }
 
 // on makes l the present line, and returns its semaphore for unacknowledged frames.
-func (p *putter) on(l *line) chan struct{} {
+func (p *publisher) on(l *line) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.line != l {
@@ -161,9 +161,9 @@ func (p *putter) on(l *line) chan struct{} {
 }
 
 // publish sends b. A goroutine of the line writes a large frame.
-func (p *putter) publish(l *line, leave places, b []byte) (<-chan error, error) {
+func (p *publisher) publish(l *line, leave places, b []byte) (<-chan error, error) {
 	h := l.half(len(b))
-	f := &flight{half: h, acked: make(chan error, 1), free: leave.free}
+	f := &unackedFrame{half: h, acked: make(chan error, 1), free: leave.free}
 	f.mu.Lock()
 	left := p.left()
 	f.inbox = h.expect(func(m *nats.Msg) {
@@ -191,8 +191,8 @@ func (p *putter) publish(l *line, leave places, b []byte) (<-chan error, error) 
 	return f.acked, nil
 }
 
-// flight is an unacknowledged frame.
-type flight struct {
+// unackedFrame is an unacknowledged frame.
+type unackedFrame struct {
 	half  *half
 	inbox string
 	acked chan error
@@ -204,7 +204,7 @@ type flight struct {
 }
 
 // settle reports the outcome of the frame. Only the first outcome counts.
-func (f *flight) settle(err error) {
+func (f *unackedFrame) settle(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.settled {
@@ -218,7 +218,7 @@ func (f *flight) settle(err error) {
 }
 
 // word returns the hub's answer to a frame as an error, nil for an acknowledgement.
-func (p *putter) word(l *line, m *nats.Msg) error {
+func (p *publisher) word(l *line, m *nats.Msg) error {
 	if m == nil {
 		return errNotConnected(l.reason())
 	}

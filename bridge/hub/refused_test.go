@@ -15,8 +15,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// troubleOf waits for the reason why a client does not connect.
-func troubleOf(t *testing.T, c *Client) error {
+// problemOf waits for the reason why a client does not connect.
+func problemOf(t *testing.T, c *Client) error {
 	t.Helper()
 	await.True(t, "refused", func() bool { return c.State().Err != nil })
 	state := c.State()
@@ -36,7 +36,7 @@ func TestWrongCredentialsErrorIsOneSentence(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.hosts["robot"] = other
-	got := troubleOf(t, h.client("robot"))
+	got := problemOf(t, h.client("robot"))
 	want := fmt.Sprintf("hub %s: the hub refuses the credentials of robot: they were removed or are of another hub; run achbridge hub add robot there and copy the file", h.address())
 	if !errors.Is(got, ErrRefused) || got.Error() != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -51,9 +51,9 @@ func TestConnectionErrorIsLoggedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		c.noteTrouble(ErrRefused)
+		c.noteProblem(ErrRefused)
 	}
-	c.noteTrouble(ErrCertificate)
+	c.noteProblem(ErrCertificate)
 	if got := strings.Count(log.String(), "\n"); got != 2 {
 		t.Errorf("got %d lines, want one for each cause:\n%s", got, &log)
 	}
@@ -75,7 +75,7 @@ func TestChangedHubCertificateIsRefused(t *testing.T) {
 	c := h.hosts["robot"]
 	c.Certificate = make([]byte, 32)
 	h.hosts["robot"] = c
-	if got := troubleOf(t, h.client("robot")); !errors.Is(got, ErrCertificate) || !strings.Contains(got.Error(), "copy the credentials file of robot again from the hub") {
+	if got := problemOf(t, h.client("robot")); !errors.Is(got, ErrCertificate) || !strings.Contains(got.Error(), "copy the credentials file of robot again from the hub") {
 		t.Errorf("got %q, want ErrCertificate with its cure", got)
 	}
 }
@@ -85,7 +85,7 @@ func TestUnknownHubCertificateIsRefused(t *testing.T) {
 	c := h.hosts["robot"]
 	c.Certificate = nil
 	h.hosts["robot"] = c
-	if got := troubleOf(t, h.client("robot")); !errors.Is(got, ErrCertificate) || !strings.Contains(got.Error(), "put its hash into the credentials file") {
+	if got := problemOf(t, h.client("robot")); !errors.Is(got, ErrCertificate) || !strings.Contains(got.Error(), "put its hash into the credentials file") {
 		t.Errorf("got %q, want ErrCertificate with its cure", got)
 	}
 }
@@ -155,7 +155,7 @@ func TestOtherServerIsRefusedAsHub(t *testing.T) {
 		{"INFO {\"tls_required\":true}\r\nno TLS\r\n", "what answers there is no nats-server"},
 	} {
 		client := h.client("robot", answering(t, c.greeting, nil))
-		if got := troubleOf(t, client); !strings.Contains(got.Error(), c.want) {
+		if got := problemOf(t, client); !strings.Contains(got.Error(), c.want) {
 			t.Errorf("%.30q: got %q, want %s", c.greeting, got, c.want)
 		}
 	}
@@ -207,7 +207,7 @@ func TestClientDialsNoAddressFromHub(t *testing.T) {
 		}
 	}()
 	at := h.pretender(`,"connect_urls":["`+other.Addr().String()+`"]`, func(c net.Conn) { _, _ = c.Write([]byte("-ERR 'Authorization Violation'\r\n")) })
-	if err := troubleOf(t, h.client("robot", at)); !errors.Is(err, ErrRefused) {
+	if err := problemOf(t, h.client("robot", at)); !errors.Is(err, ErrRefused) {
 		t.Errorf("got %v, want ErrRefused", err)
 	}
 	select {

@@ -46,20 +46,20 @@ func play(role string) int {
 		defer close(done)
 		_ = client.Run(ctx)
 	}()
-	var told any
+	var result any
 	switch words := strings.Split(role, ":"); words[0] {
 	case "put":
 		size, _ := strconv.Atoi(words[2])
 		hz, _ := strconv.Atoi(words[3])
-		told = putNewest(ctx, client.Channel(name, words[1]), size, hz)
+		result = putNewest(ctx, client.Channel(name, words[1]), size, hz)
 	case "next":
-		told = takeNewest(ctx, client.Channel("robot", words[1]))
+		result = takeNewest(ctx, client.Channel("robot", words[1]))
 	}
 	if state := client.State(); !state.Connected {
 		fmt.Fprintln(os.Stderr, role, state.Err)
 	}
 	<-done
-	_ = json.NewEncoder(os.Stdout).Encode(told)
+	_ = json.NewEncoder(os.Stdout).Encode(result)
 	return 0
 }
 
@@ -82,7 +82,7 @@ type put struct{ Captured, Acked time.Duration }
 
 // putNewest simulates a program that puts hz times a second. Whenever there is room, it puts the
 // newest frame.
-func putNewest(ctx context.Context, ch *Channel, size, hz int) (told putLog) {
+func putNewest(ctx context.Context, ch *Channel, size, hz int) (result putLog) {
 	period := time.Second / time.Duration(hz)
 	frame := make([]byte, size)
 	last := time.Duration(0)
@@ -104,24 +104,24 @@ func putNewest(ctx context.Context, ch *Channel, size, hz int) (told putLog) {
 		acked, err := ch.Put(limit, frame)
 		cancel()
 		if err != nil {
-			told.Failed++
-			told.Worst = err.Error()
+			result.Failed++
+			result.Worst = err.Error()
 			continue
 		}
-		at := len(told.Puts)
+		at := len(result.Puts)
 		mu.Lock()
-		told.Puts = append(told.Puts, put{Captured: captured})
+		result.Puts = append(result.Puts, put{Captured: captured})
 		mu.Unlock()
 		wait.Go(func() {
 			if err := <-acked; err == nil {
 				mu.Lock()
-				told.Puts[at].Acked = clock()
+				result.Puts[at].Acked = clock()
 				mu.Unlock()
 			}
 		})
 	}
 	wait.Wait()
-	return told
+	return result
 }
 
 // arrival has the times of a received frame: its arrival and its capture.

@@ -33,19 +33,19 @@ type session struct {
 	out    sync.Mutex // held while a message is numbered and published
 	number uint64
 
-	mu          sync.Mutex
-	wake        sync.Cond
-	received    uint64 // number of the next message to receive
-	buffer      []byte // received bytes that were not read
-	allowed     uint64 // total number of bytes that the other end accepts
-	sent        uint64
-	granted     uint64 // total number of bytes that the other end may send
-	taken       uint64 // total number of bytes that the other end has sent
-	closed      bool
-	err         error  // io.EOF means that the other end has closed
-	farewell    string // the other end's reason to close, "" without one
-	readBefore  deadline
-	writeBefore deadline
+	mu            sync.Mutex
+	wake          sync.Cond
+	received      uint64 // number of the next message to receive
+	buffer        []byte // received bytes that were not read
+	allowed       uint64 // total number of bytes that the other end accepts
+	sent          uint64
+	granted       uint64 // total number of bytes that the other end may send
+	peerSentBytes uint64 // total number of bytes that the other end has sent
+	closed        bool
+	err           error  // io.EOF means that the other end has closed
+	farewell      string // the other end's reason to close, "" without one
+	readBefore    deadline
+	writeBefore   deadline
 }
 
 func newSession(c *Client, l *line, key sessionKey) *session {
@@ -108,9 +108,9 @@ func (s *session) apply(m message) error {
 	case kindOpen:
 		return errors.New("it was opened again")
 	case kindData:
-		s.taken += uint64(len(m.Data))
-		if s.taken > s.granted {
-			return fmt.Errorf("%d bytes came, %d were allowed", s.taken, s.granted)
+		s.peerSentBytes += uint64(len(m.Data))
+		if s.peerSentBytes > s.granted {
+			return fmt.Errorf("%d bytes came, %d were allowed", s.peerSentBytes, s.granted)
 		}
 		s.buffer = append(s.buffer, m.Data...)
 	case kindCredit:
@@ -198,7 +198,7 @@ func (s *session) read(b []byte) (n int, grant uint64, err error) {
 		case len(s.buffer) > 0:
 			n = copy(b, s.buffer)
 			s.buffer = append(s.buffer[:0], s.buffer[n:]...)
-			if most := s.taken - uint64(len(s.buffer)) + streamCredit; most >= s.granted+streamCredit/2 && s.err == nil {
+			if most := s.peerSentBytes - uint64(len(s.buffer)) + streamCredit; most >= s.granted+streamCredit/2 && s.err == nil {
 				s.granted, grant = most, most
 			}
 			return n, grant, nil
@@ -282,8 +282,8 @@ func (s *session) publish(data []byte) error {
 // Close ends the stream. The other end can still read the bytes that were written before. Close
 // does not wait for the hub.
 func (s *session) Close() error {
-	tell, err := s.shut()
-	if tell {
+	mustNotify, err := s.shut()
+	if mustNotify {
 		s.line.begin(func() { _ = s.send(message{Kind: kindClose}) })
 	}
 	return err
@@ -291,25 +291,25 @@ func (s *session) Close() error {
 
 // leave is like Close, but returns after the other end was informed.
 func (s *session) leave() {
-	if tell, _ := s.shut(); tell {
+	if mustNotify, _ := s.shut(); mustNotify {
 		_ = s.send(message{Kind: kindClose})
 	}
 }
 
 // shut ends the stream at this end. It also returns whether the other end must be informed.
-func (s *session) shut() (tell bool, err error) {
+func (s *session) shut() (mustNotify bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false, net.ErrClosed
 	}
 	s.closed = true
-	tell = s.err == nil
+	mustNotify = s.err == nil
 	s.finish(net.ErrClosed)
 	s.wake.Broadcast()
 	s.readBefore.stop()
 	s.writeBefore.stop()
-	return tell, nil
+	return mustNotify, nil
 }
 
 // address is the name of a host at the hub.

@@ -14,16 +14,16 @@ import (
 // room. Bytes that Write has not passed to the kernel are lost with the connection.
 type socket struct {
 	*net.TCPConn
-	raw     syscall.RawConn
-	flow    *flow
-	small   bool         // connection of control messages and frames up to smallFrame
-	heard   atomic.Int64 // when data last arrived or was acknowledged, by flow.now
-	brought atomic.Int64 // when a message last arrived, by flow.now; 0 means never
-	closed  chan struct{}
-	once    sync.Once
+	raw            syscall.RawConn
+	flow           *flow
+	small          bool         // connection of control messages and frames up to smallFrame
+	lastReceivedAt atomic.Int64 // when data last arrived or was acknowledged, by flow.now
+	brought        atomic.Int64 // when a message last arrived, by flow.now; 0 means never
+	closed         chan struct{}
+	once           sync.Once
 
-	inlet  inlet // limits the large frames in transit; belongs to the reading goroutine, like inside
-	inside bool  // the rest of a message is still to come
+	receiveWindow receiveWindow // limits the large frames in transit; belongs to the reading goroutine, like inside
+	inside        bool          // the rest of a message is still to come
 
 	// The fields below are guarded by flow.mu.
 	wrote, acked int64
@@ -43,11 +43,11 @@ func newSocket(c *net.TCPConn, f *flow, small bool) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{TCPConn: c, raw: raw, flow: f, small: small, closed: make(chan struct{}), inlet: newInlet()}
+	s := &socket{TCPConn: c, raw: raw, flow: f, small: small, closed: make(chan struct{}), receiveWindow: newReceiveWindow()}
 	if !small {
 		s.admit()
 	}
-	s.heard.Store(int64(f.now()))
+	s.lastReceivedAt.Store(int64(f.now()))
 	f.add(s)
 	return s, nil
 }
@@ -55,13 +55,13 @@ func newSocket(c *net.TCPConn, f *flow, small bool) (*socket, error) {
 func (s *socket) Read(b []byte) (int, error) {
 	n, err := s.TCPConn.Read(b)
 	if n > 0 {
-		s.heard.Store(int64(s.flow.now()))
+		s.lastReceivedAt.Store(int64(s.flow.now()))
 		s.flow.unacked() // the kernel may have received an acknowledgement with the data
-		s.inlet.aside = s.flow.takes(true)
-		if s.inside && s.inlet.take(n, s.flow.now(), s.flow.least()) {
+		s.receiveWindow.hasSmall = s.flow.takes(true)
+		if s.inside && s.receiveWindow.take(n, s.flow.now(), s.flow.least()) {
 			s.admit()
 		}
-		if !s.small && s.inlet.size <= firstWindow {
+		if !s.small && s.receiveWindow.size <= firstWindow {
 			s.acknowledge()
 		}
 	}
@@ -77,7 +77,7 @@ func (s *socket) within(came, more bool) {
 	if s.small {
 		return
 	}
-	if s.inside && !more && s.inlet.pause(s.flow.now(), s.flow.least()) {
+	if s.inside && !more && s.receiveWindow.pause(s.flow.now(), s.flow.least()) {
 		s.admit()
 	}
 	s.inside = more
@@ -85,7 +85,7 @@ func (s *socket) within(came, more bool) {
 
 // admit sets the receive window to its limit for large frames. If the kernel refuses, more data waits on
 // the path.
-func (s *socket) admit() { s.option(unix.TCP_WINDOW_CLAMP, s.inlet.size) }
+func (s *socket) admit() { s.option(unix.TCP_WINDOW_CLAMP, s.receiveWindow.size) }
 
 // acknowledge makes the kernel acknowledge at once, since with a small window the hub waits for
 // that.

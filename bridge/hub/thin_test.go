@@ -108,13 +108,13 @@ func (s *stage) act(host, role string) *actor {
 }
 
 // end stops the role and decodes its result.
-func (a *actor) end(told any) {
+func (a *actor) end(result any) {
 	a.t.Helper()
 	_ = a.cmd.Process.Signal(unix.SIGTERM)
 	if err := a.cmd.Wait(); err != nil {
 		a.t.Fatalf("%v: %s", err, a.out.String())
 	}
-	if err := json.Unmarshal(a.out.Bytes(), told); err != nil {
+	if err := json.Unmarshal(a.out.Bytes(), result); err != nil {
 		a.t.Fatalf("%v: %s", err, a.out.String())
 	}
 }

@@ -29,17 +29,17 @@ type Consumer struct {
 	replaced atomic.Uint64 // copy of tally.replaced that can be read without mu
 	reported tally         // tally at the last call of Report; used only by the node's goroutine
 
-	mu           lock.Mutex[lock.Consumer] // guards the fields below
-	phase        consumerPhase
-	key          *openingKey   // nil in phase keyless
-	named        uint64        // highest frame number that the origin has announced as its newest
-	unkeyed      []byte        // newest sealed frame whose key may still arrive; nil means none
-	held         heldFrame     // valid in phase holding
-	unknownKeys  int           // frames sealed with another key since the current key was set
-	repeats      *rate.Limiter // limits how often the newest frame may arrive again without counting as replayed
-	tally        tally
-	opened       []byte // reused memory of the frame that was decrypted last
-	decompressor ring.Decompressor
+	mu              lock.Mutex[lock.Consumer] // guards the fields below
+	phase           consumerPhase
+	key             *openingKey   // nil in phase keyless
+	announcedNewest uint64        // highest frame number that the origin has announced as its newest
+	unkeyed         []byte        // newest sealed frame whose key may still arrive; nil means none
+	heldFrame       heldFrame     // valid in phase holding
+	unknownKeys     int           // frames sealed with another key since the current key was set
+	repeats         *rate.Limiter // limits how often the newest frame may arrive again without counting as replayed
+	tally           tally
+	opened          []byte // reused memory of the frame that was decrypted last
+	decompressor    ring.Decompressor
 }
 
 // consumerPhase selects how a Consumer handles a frame from the hub.
@@ -92,7 +92,7 @@ func (t tally) keptUp(since tally) bool {
 
 const (
 	// A reader is slow if the hub replaced at least missedFew frames and more than one for each missedOne received.
-	// boundSpare makes a slow reader miss one frame for each four received, which is above that limit.
+	// boundFactor makes a slow reader miss one frame for each four received, which is above that limit.
 	missedOne = 5
 	missedFew = 3
 	// MaxUnknownKeys is how many frames with another key may be at the hub, or in flight, when the origin changes its
@@ -111,7 +111,7 @@ const (
 // called.
 func NewConsumer(ctx context.Context, spawn func(func()), cfg ConsumerConfig) *Consumer {
 	ctx, cancel := context.WithCancel(ctx)
-	c := &Consumer{cfg: cfg, cancel: cancel, named: cfg.Newest, repeats: rate.NewLimiter(rate.Every(repeatEvery), repeatBurst)}
+	c := &Consumer{cfg: cfg, cancel: cancel, announcedNewest: cfg.Newest, repeats: rate.NewLimiter(rate.Every(repeatEvery), repeatBurst)}
 	spawn(func() { c.run(ctx) })
 	return c
 }
@@ -180,7 +180,7 @@ func (c *Consumer) SetKey(m wire.Key) {
 func (c *Consumer) SetNewest(seq uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.named = max(c.named, seq)
+	c.announcedNewest = max(c.announcedNewest, seq)
 	c.retry()
 }
 
@@ -194,7 +194,7 @@ func (c *Consumer) ClockKnown() {
 // retry tries again to put the held frame, if there is one. c.mu must be held.
 func (c *Consumer) retry() {
 	if c.phase == holding {
-		c.put(c.held)
+		c.put(c.heldFrame)
 	}
 }
 
@@ -269,14 +269,14 @@ func (c *Consumer) repeated(last uint64) {
 // yet announced a last-value frame as its newest. c.mu must be held.
 func (c *Consumer) put(f heldFrame) {
 	at := c.cfg.ReadClock()
-	if f.Owed && f.Seq > c.named || !at.Known && f.Captured != 0 {
+	if f.LastValue && f.Seq > c.announcedNewest || !at.Known && f.Captured != 0 {
 		consumerTransitions.Move(&c.phase, holding)
-		c.held = f
-		c.held.Data = bytes.Clone(f.Data)
+		c.heldFrame = f
+		c.heldFrame.Data = bytes.Clone(f.Data)
 		return
 	}
 	consumerTransitions.Move(&c.phase, opening)
-	c.held = heldFrame{}
+	c.heldFrame = heldFrame{}
 	data, err := c.decompressor.Decompress(f.Codec, f.RawSize, c.cfg.Limit, f.Data)
 	if err != nil {
 		c.cfg.Mirror.RefuseFrame(c.cfg.Feed, err)
@@ -284,7 +284,7 @@ func (c *Consumer) put(f heldFrame) {
 		return
 	}
 	c.cfg.Mirror.Put(mirror.Arrival{
-		From: c.cfg.Feed, Epoch: f.Epoch, Seq: f.Seq, Captured: f.Captured, Owed: f.Owed && f.Seq == c.named, Past: f.Owed, At: at, Data: data, Sent: f.sent,
+		From: c.cfg.Feed, Epoch: f.Epoch, Seq: f.Seq, Captured: f.Captured, LastValue: f.LastValue && f.Seq == c.announcedNewest, Past: f.LastValue, At: at, Data: data, Sent: f.sent,
 	})
 	c.newest.Store(max(c.newest.Load(), f.Seq)) // after Mirror.Put has counted the frame: the counters sent to the origin include Newest
 }

@@ -46,7 +46,7 @@ func TestConsumerCountsFramesOfUnknownKeysAsForged(t *testing.T) {
 // The cipher clears the output buffer when it refuses a forged frame. The buffer must not contain a held frame.
 func TestConsumerKeepsHeldFrameBesideForgedOne(t *testing.T) {
 	c, s := newConsumer()
-	held := sealed(t, s, seal.Frame{Epoch: 1, Seq: 5, Owed: true, Data: []byte("frame")}) // not yet named by the origin
+	held := sealed(t, s, seal.Frame{Epoch: 1, Seq: 5, LastValue: true, Data: []byte("frame")}) // not yet named by the origin
 	forged := slices.Clone(held)
 	forged[17]++ // its counter
 	c.accept(held)
@@ -54,7 +54,7 @@ func TestConsumerKeepsHeldFrameBesideForgedOne(t *testing.T) {
 	if r := c.Report(); c.phase != holding || r.Forged != 1 {
 		t.Fatalf("phase %d, %+v; want one frame held and one forged", c.phase, r)
 	}
-	if got := string(c.held.Data); got != "frame" {
+	if got := string(c.heldFrame.Data); got != "frame" {
 		t.Errorf("got %q as the held frame, want it unchanged", got)
 	}
 }

@@ -62,7 +62,7 @@ func (p *publisher) copy(at ring.Arrival, now time.Duration) (f *sealable, again
 	}
 	if no, ok := errors.AsType[*ring.Refusal](err); ok {
 		p.pass(no.Seq, p.channel.arrivals.PassedOver(), refused)
-		p.trouble, p.newest.again = no, false
+		p.problem, p.newest.again = no, false
 		return nil, now + never
 	}
 	if err != nil {
@@ -80,12 +80,12 @@ func (p *publisher) begin(s *ring.Snapshot, at ring.Arrival, now time.Duration) 
 	captured := s.CapturedFor(p.command, at)
 	_, passed := p.channel.arrivals.UseSlot(now, p.slot())
 	p.nextPut.credit--
-	return &sealable{Snapshot: s, key: p.key, captured: captured, owed: !p.command && p.over(captured, now), passed: passed}
+	return &sealable{Snapshot: s, key: p.key, captured: captured, isLastValue: !p.command && p.over(captured, now), passed: passed}
 }
 
 // failed records why the channel could not be read, and returns when to retry. p.mu must be held.
 func (p *publisher) failed(err error, now time.Duration) time.Duration {
-	p.trouble, p.nextPut.retryAt = err, now+RetryAfter
+	p.problem, p.nextPut.retryAt = err, now+RetryAfter
 	switch {
 	case errors.Is(err, ring.ErrNoMemory):
 		p.nextPut.retryAt = now + ring.AfterNoMemory

@@ -71,14 +71,14 @@ func TestPublisherTransitions(t *testing.T) {
 	t.Cleanup(func() { ch.Close() })
 	now := func() time.Duration { return 1 }
 	all := NewPublishers(context.Background(), Config{
-		Hub: farHub{}, Signer: func() crypto.Signer { return nil }, Source: farHub{}, Clock: ring.Clock{Now: now, Looked: now}, Suspended: now, Spawn: func(func()) {},
+		Hub: farHub{}, Signer: func() crypto.Signer { return nil }, Source: farHub{}, Clock: ring.Clock{Now: now, LastPoll: now}, Suspended: now, Spawn: func(func()) {},
 	})
 	copies := ring.NewSnapshots(ch, &ring.Resources{Budget: ring.NewBudget(1 << 20)})
 	p := all.publish(ch, copies, 0)
 	all.byChannel["imu"] = p
 	var subscriptions []*Subscription
 	subscribe := func() {
-		subscriptions = append(subscriptions, all.Subscribe(ch, Request{Peer: farHub{}, Book: &ledger.Book{}, Copies: copies}))
+		subscriptions = append(subscriptions, all.Subscribe(ch, Request{Peer: farHub{}, Counters: &ledger.SenderCounters{}, Copies: copies}))
 	}
 	walk.Phases(t, publisherTransitions, func() publisherPhase { return p.phase }, []walk.Step[publisherPhase]{
 		{Do: func() { all.WallClockMoved(time.Hour) }, Want: starting},

@@ -36,7 +36,7 @@ type publisher struct {
 	newest        newestFrame
 	nextPut       nextPut
 	puts          putLog
-	trouble       error // why the last attempt to put a frame failed; nil after an acknowledgement
+	problem       error // why the last attempt to put a frame failed; nil after an acknowledgement
 	sleep         sleepWatch
 }
 
@@ -166,19 +166,19 @@ func (p *publisher) next(ctx context.Context) (f *sealable, again time.Duration)
 // sealable is a frame to seal and put now.
 type sealable struct {
 	*ring.Snapshot
-	key      *sealingKey
-	captured time.Duration
-	owed     bool
-	passed   uint64 // newest frame that was skipped because its slot had not begun
+	key         *sealingKey
+	captured    time.Duration
+	isLastValue bool
+	passed      uint64 // newest frame that was skipped because its slot had not begun
 }
 
 // put seals f and stores it at the hub. A frame that could not be put stays in the ring, where a newer one may replace
 // it before the retry.
 func (p *publisher) put(ctx context.Context, f *sealable) {
 	defer f.Release()
-	if f.owed || p.sending.wasNamed { // the last named frame is no longer last-value, but the hub may still deliver it
+	if f.isLastValue || p.sending.wasNamed { // the last named frame is no longer last-value, but the hub may still deliver it
 		p.nameNewest(f.Seq)
-		p.sending.wasNamed = f.owed
+		p.sending.wasNamed = f.isLastValue
 	}
 	acked, err := p.send(ctx, f)
 	p.left(f, err)
@@ -202,7 +202,7 @@ func (p *publisher) send(ctx context.Context, f *sealable) (acked <-chan error, 
 		return nil, p.sending.refusal
 	}
 	room := slices.Grow(p.sending.sealed[:0], len(f.Data)+f.key.Overhead())
-	p.sending.sealed, err = f.key.Seal(room, seal.Frame{Epoch: p.channel.epoch, Seq: f.Seq, Captured: f.captured, Owed: f.owed, Data: f.Data})
+	p.sending.sealed, err = f.key.Seal(room, seal.Frame{Epoch: p.channel.epoch, Seq: f.Seq, Captured: f.captured, LastValue: f.isLastValue, Data: f.Data})
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (p *publisher) left(f *sealable, err error) {
 	f.key.used = f.key.Last()
 	if errors.Is(err, ErrTooLarge) {
 		p.pass(f.Seq, f.passed, refused)
-		p.trouble = fmt.Errorf("%s: %w; or have its publisher put smaller frames", p.channel.name, err)
+		p.problem = fmt.Errorf("%s: %w; or have its publisher put smaller frames", p.channel.name, err)
 		p.nextPut.credit, p.newest.again = p.nextPut.credit+1, false
 		return
 	}
@@ -249,7 +249,7 @@ func (p *publisher) unreached(err error) (again time.Duration) {
 
 // untaken records why the hub did not take a frame, and returns when to retry. p.mu must be held.
 func (p *publisher) untaken(err error, now time.Duration) (again time.Duration) {
-	p.trouble, p.nextPut.retryAt = fmt.Errorf("%s: the hub does not take it: %w", p.channel.name, err), now+RetryAfter
+	p.problem, p.nextPut.retryAt = fmt.Errorf("%s: the hub does not take it: %w", p.channel.name, err), now+RetryAfter
 	return p.nextPut.retryAt
 }
 
@@ -261,10 +261,10 @@ func (p *publisher) acknowledged(seq uint64, err error) {
 	p.nextPut.credit++
 	switch {
 	case err == nil:
-		p.trouble = nil
+		p.problem = nil
 	case seq == p.newest.seq && !p.command:
 		p.newest.again, p.newest.repeatAt = true, p.cfg.Clock.Now()+RetryAfter
-		p.trouble = fmt.Errorf("%s: the hub does not acknowledge it: %w", p.channel.name, err)
+		p.problem = fmt.Errorf("%s: the hub does not acknowledge it: %w", p.channel.name, err)
 	}
 	p.wakeUp()
 }

@@ -76,18 +76,18 @@ func (t *Publishers) Refuses(peer Peer, channel string, qos rule.QoS) error {
 
 // Request is a peer's request for a channel.
 type Request struct {
-	ID     uint32
-	Peer   Peer
-	QoS    rule.QoS
-	Have   uint64       // newest frame in the peer's mirror
-	Book   *ledger.Book // counts the outcomes of the frames
-	Copies *ring.Snapshots
+	ID       uint32
+	Peer     Peer
+	QoS      rule.QoS
+	Have     uint64                 // newest frame in the peer's mirror
+	Counters *ledger.SenderCounters // counts the outcomes of the frames
+	Copies   *ring.Snapshots
 }
 
 // Subscribe begins to publish a channel for a peer.
 func (t *Publishers) Subscribe(ch *localach.Channel, r Request) *Subscription {
 	last := ch.LastSeq()
-	r.Book.Begin(ch.Epoch(), r.Have, last)
+	r.Counters.Begin(ch.Epoch(), r.Have, last)
 	p := t.byChannel[ch.Name()]
 	if p == nil {
 		loaded := last
@@ -97,7 +97,7 @@ func (t *Publishers) Subscribe(ch *localach.Channel, r Request) *Subscription {
 		p = t.publish(ch, r.Copies, loaded)
 		t.byChannel[ch.Name()] = p
 	}
-	s := &Subscription{publisher: p, id: r.ID, peer: r.Peer, book: r.Book, arrived: r.Have, begun: *r.Book, qos: r.QoS}
+	s := &Subscription{publisher: p, id: r.ID, peer: r.Peer, counters: r.Counters, arrived: r.Have, countersAtBegin: *r.Counters, qos: r.QoS}
 	p.join(s, r.Have, last)
 	return s
 }

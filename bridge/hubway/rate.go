@@ -13,11 +13,11 @@ import (
 // which means that it can receive more. The best of several reports counts, because jitter or a large frame can make one
 // second slow.
 const (
-	unbounded   = time.Second // time after a reader subscribes in which its rate has no limit
-	boundGrows  = 1.5         // factor per second in which a fetch waited
-	boundSpare  = 1.25        // factor over the received rate
-	boundLooks  = 3           // number of recent reports of which the best one counts
-	leastPerSec = 0.5         // minimum frames per second, however few are received
+	unbounded    = time.Second // time after a reader subscribes in which its rate has no limit
+	boundGrows   = 1.5         // factor per second in which a fetch waited
+	boundFactor  = 1.25        // factor over the received rate
+	boundReports = 3           // number of recent reports of which the best one counts
+	leastPerSec  = 0.5         // minimum frames per second, however few are received
 )
 
 // bound is the estimated frame rate that one reader can receive.
@@ -26,7 +26,7 @@ type bound struct {
 	since    time.Duration
 	received uint64 // total at the last report
 	at       time.Duration
-	rates    [boundLooks]float64 // received frames per second in the last reports
+	rates    [boundReports]float64 // received frames per second in the last reports
 	reports  int
 }
 
@@ -37,7 +37,7 @@ func (b *bound) add(m wire.Pulled, now time.Duration) {
 	got, took := float64(m.Received-min(b.received, m.Received)), (now - b.at).Seconds()
 	b.received, b.at = m.Received, now
 	if took > 0 {
-		b.rates[b.reports%boundLooks] = got / took
+		b.rates[b.reports%boundReports] = got / took
 		b.reports++
 	}
 	switch {
@@ -45,7 +45,7 @@ func (b *bound) add(m wire.Pulled, now time.Duration) {
 	case m.Waiting:
 		b.perSec *= boundGrows
 	default:
-		b.perSec = max(boundSpare*slices.Max(b.rates[:]), leastPerSec)
+		b.perSec = max(boundFactor*slices.Max(b.rates[:]), leastPerSec)
 	}
 }
 

@@ -23,10 +23,10 @@ func TestRateBoundOutlastsOneSlowSecond(t *testing.T) {
 	if b.perSec < 200 {
 		t.Errorf("after one second of 8 frames: got a bound of %.0f a second, want it not below 200", b.perSec)
 	}
-	for range boundLooks {
+	for range boundReports {
 		hear(8, false)
 	}
-	if b.perSec != 8*boundSpare {
+	if b.perSec != 8*boundFactor {
 		t.Errorf("after some seconds of 8 frames: got a bound of %.1f a second, want 10", b.perSec)
 	}
 }
@@ -35,7 +35,7 @@ func TestBackwardReportSetsNoRate(t *testing.T) {
 	b := newBound(0)
 	b.add(wire.Pulled{Received: 100}, 2*time.Second)
 	b.add(wire.Pulled{Received: 60}, 3*time.Second)
-	if most := boundSpare * 50; b.perSec > most {
+	if most := boundFactor * 50; b.perSec > most {
 		t.Errorf("got %v frames a second, want at most %v, by the first report", b.perSec, most)
 	}
 }

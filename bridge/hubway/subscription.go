@@ -14,14 +14,14 @@ import (
 //
 // Its methods belong to the node's goroutine.
 type Subscription struct {
-	publisher *publisher
-	id        uint32
-	peer      Peer
-	book      *ledger.Book
-	begun     ledger.Book // copy of book at the beginning of the subscription
-	arrived   uint64      // newest frame that the peer has counted
-	replaced  uint64      // frames replaced at the hub by newer ones, by the peer's last report
-	trouble   error
+	publisher       *publisher
+	id              uint32
+	peer            Peer
+	counters        *ledger.SenderCounters
+	countersAtBegin ledger.SenderCounters // copy of book at the beginning of the subscription
+	arrived         uint64                // newest frame that the peer has counted
+	replaced        uint64                // frames replaced at the hub by newer ones, by the peer's last report
+	problem         error
 
 	// Guarded by publisher.mu.
 	qos        rule.QoS
@@ -97,7 +97,7 @@ func (p *publisher) join(r *Subscription, have, last uint64) {
 		publisherTransitions.Move(&p.phase, publishing)
 		p.key = newSealingKey(p.cfg.Node, p.cfg.Signer())
 	}
-	r.tellKey()
+	r.sendKey()
 	p.wakeUp()
 	if have >= last {
 		return
@@ -151,7 +151,7 @@ func (r *Subscription) Resend(have uint64) {
 // decrypt frames that it may still fetch.
 func (r *Subscription) Stop() {
 	r.settle()
-	r.book.Close(r.newest())
+	r.counters.Close(r.newest())
 	p := r.publisher
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,14 +174,14 @@ func (r *Subscription) Stop() {
 func (p *publisher) renewKey() {
 	p.key = newSealingKey(p.cfg.Node, p.cfg.Signer())
 	for _, r := range p.subscriptions {
-		r.tellKey()
+		r.sendKey()
 	}
 	p.newest.again = !p.command // the frame at the hub is sealed with the former key
 	p.wakeUp()
 }
 
-// tellKey sends the key of the next frames to the peer. publisher.mu must be held.
-func (r *Subscription) tellKey() { r.peer.Send(r.publisher.key.message(r.id)) }
+// sendKey sends the key of the next frames to the peer. publisher.mu must be held.
+func (r *Subscription) sendKey() { r.peer.Send(r.publisher.key.message(r.id)) }
 
 // newest returns the number of the newest known frame.
 func (r *Subscription) newest() uint64 {
@@ -190,11 +190,11 @@ func (r *Subscription) newest() uint64 {
 	return max(r.publisher.channel.arrivals.Newest().Seq, r.publisher.newest.seq)
 }
 
-// Accounts returns the frame counters, and the number of the newest frame that they include.
-func (r *Subscription) Accounts() (a ledger.Accounts, newest uint64) {
+// FrameCounters returns the frame counters, and the number of the newest frame that they include.
+func (r *Subscription) FrameCounters() (a ledger.FrameCounters, newest uint64) {
 	r.settle()
 	newest = r.newest()
-	return r.book.Accounts(newest), newest
+	return r.counters.FrameCounters(newest), newest
 }
 
 // Show adds the state of sending to a status.
@@ -206,25 +206,25 @@ func (r *Subscription) Show(s *status.Subscription) {
 	s.Seq, s.Bytes, s.AtHub = r.arrived, p.newest.size, r.replaced
 }
 
-// Trouble returns why the last attempt to put a frame failed, nil if it succeeded.
-func (r *Subscription) Trouble() error { return r.trouble }
+// Problem returns why the last attempt to put a frame failed, nil if it succeeded.
+func (r *Subscription) Problem() error { return r.problem }
 
 // settle updates the book from the publisher's counts.
 func (r *Subscription) settle() {
 	r.publisher.mu.Lock()
 	c := r.counts
-	r.trouble = r.publisher.trouble
+	r.problem = r.publisher.problem
 	r.publisher.mu.Unlock()
-	b := r.book
-	b.Superseded = r.begun.Superseded + c.superseded + r.replaced
+	b := r.counters
+	b.Superseded = r.countersAtBegin.Superseded + c.superseded + r.replaced
 	b.Limited, b.Expired, b.Refused = c.limited, c.by[expired], c.by[refused]
 	b.Sent = c.by[sent] - min(r.replaced, c.by[sent])
 }
 
-// Hear handles the peer's frame counters, which include the frames up to a.Newest, and perhaps later ones.
-func (r *Subscription) Hear(a wire.Account) {
+// TakeReport handles the peer's frame counters, which include the frames up to a.Newest, and perhaps later ones.
+func (r *Subscription) TakeReport(a wire.FrameCounters) {
 	r.settle()
-	r.book.Hear(ledger.FromWire(a))
+	r.counters.TakeReport(ledger.FromWire(a))
 	newest := a.Newest
 	r.publisher.mu.Lock()
 	sent, ok := r.publisher.puts.upTo(newest)
@@ -232,7 +232,7 @@ func (r *Subscription) Hear(a wire.Account) {
 	if !ok || newest == 0 {
 		return
 	}
-	t := r.book.Told
+	t := r.counters.Reported
 	came := t.Delivered + t.LateKept + t.Late + t.Refused + t.Superseded
 	r.replaced = max(r.replaced, uint64(max(sent-r.sentBefore-int64(came), 0)))
 	r.arrived = max(r.arrived, newest)

@@ -41,8 +41,8 @@ func (l *Layout) Check() []Problem {
 	c.tail(l)
 	c.open = l.Tail != ""
 	c.fields(nil, l.Fields, l.Size, 1)
-	if c.seen > MaxFields {
-		c.add(nil, "%d fields: want at most %d", c.seen, MaxFields)
+	if c.types > MaxFields {
+		c.add(nil, "%d fields: want at most %d", c.types, MaxFields)
 	}
 	if c.words > MaxFields {
 		c.add(nil, "%d words of enumerations: want at most %d", c.words, MaxFields)
@@ -51,9 +51,9 @@ func (l *Layout) Check() []Problem {
 }
 
 type checker struct {
-	problems    []Problem
-	seen, words int
-	open        bool // the last field of the frame is a tail, which may extend beyond the struct
+	problems     []Problem
+	types, words int
+	open         bool // the last field of the frame is a tail, which may extend beyond the struct
 }
 
 func (c *checker) add(path []int, format string, args ...any) {
@@ -132,7 +132,7 @@ func (c *checker) fields(path []int, fields []Field, size, depth int) {
 	names := map[string]bool{}
 	var taken []span
 	for i := range fields {
-		if c.seen++; c.seen > MaxFields {
+		if c.types++; c.types > MaxFields {
 			return
 		}
 		f, at := &fields[i], append(slices.Clone(path), i)

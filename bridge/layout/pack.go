@@ -40,33 +40,33 @@ func decodingMode() cbor.DecMode {
 	return mode
 }
 
-// Pack encodes a layout for other hosts: CBOR (RFC 8949) in core deterministic encoding. The integer keys of the maps
+// Encode encodes a layout for other hosts: CBOR (RFC 8949) in core deterministic encoding. The integer keys of the maps
 // are those in the tags of Layout, Field and Word. Each layout has exactly one encoding. The error is the reason why
 // another host would reject the layout.
-func (l *Layout) Pack() ([]byte, error) {
-	packed, err := encoding.Marshal(l)
+func (l *Layout) Encode() ([]byte, error) {
+	encoded, err := encoding.Marshal(l)
 	if err == nil {
-		_, err = Unpack(packed)
+		_, err = DecodeLayout(encoded)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return packed, nil
+	return encoded, nil
 }
 
 var errDamaged = errors.New("not a layout as this version knows it")
 
-// Unpack decodes a layout encoded by Pack. The input is untrusted: the layout must pass Check, and unknown keys or
+// DecodeLayout decodes a layout encoded by Pack. The input is untrusted: the layout must pass Check, and unknown keys or
 // another encoding are errors. The text of an error is safe to display.
-func Unpack(packed []byte) (*Layout, error) {
-	if len(packed) > MaxText {
-		return nil, fmt.Errorf("%d bytes: want at most %d", len(packed), MaxText)
+func DecodeLayout(encoded []byte) (*Layout, error) {
+	if len(encoded) > MaxText {
+		return nil, fmt.Errorf("%d bytes: want at most %d", len(encoded), MaxText)
 	}
 	l := &Layout{}
-	if decoding.Unmarshal(packed, l) != nil {
+	if decoding.Unmarshal(encoded, l) != nil {
 		return nil, errDamaged // the CBOR library's error may quote the input
 	}
-	if again, err := encoding.Marshal(l); err != nil || !bytes.Equal(again, packed) {
+	if again, err := encoding.Marshal(l); err != nil || !bytes.Equal(again, encoded) {
 		return nil, errDamaged
 	}
 	if found := l.Check(); len(found) > 0 {
@@ -77,10 +77,10 @@ func Unpack(packed []byte) (*Layout, error) {
 
 // Same reports whether two layouts are equal.
 func (l *Layout) Same(as *Layout) bool {
-	a, errA := l.Pack()
-	b, errB := as.Pack()
+	a, errA := l.Encode()
+	b, errB := as.Encode()
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
 // Hash returns the SHA-256 of a packed layout, which identifies it.
-func Hash(packed []byte) [sha256.Size]byte { return sha256.Sum256(packed) }
+func Hash(encoded []byte) [sha256.Size]byte { return sha256.Sum256(encoded) }

@@ -35,11 +35,11 @@ func TestPackedLayoutRoundTrip(t *testing.T) {
 	for _, l := range []Layout{
 		arm(), {Name: "t", Size: 4096, Fields: many(3000)}, deepest,
 	} {
-		packed, err := l.Pack()
+		encoded, err := l.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Unpack(packed)
+		got, err := DecodeLayout(encoded)
 		if err != nil || !reflect.DeepEqual(*got, l) {
 			t.Errorf("%s: got %+v, %v, want %+v", l.Name, got, err, l)
 		}
@@ -49,20 +49,20 @@ func TestPackedLayoutRoundTrip(t *testing.T) {
 // Hosts of different versions exchange these bytes and their hashes.
 func TestPackedLayoutBytesAreStable(t *testing.T) {
 	l := Layout{Name: "imu", Size: 24, Fields: []Field{{Name: "gyro", Type: Double, Count: []int{3}, Unit: "rad/s", Scale: 0.5}}}
-	packed, err := l.Pack()
+	encoded, err := l.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = "a3" + "01" + "63696d75" + "02" + "1818" + "03" + "81" +
 		"a5" + "01" + "646779726f" + "03" + "66646f75626c65" + "05" + "8103" + "09" + "657261642f73" + "0a" + "f93800"
-	if got := hex.EncodeToString(packed); got != want {
+	if got := hex.EncodeToString(encoded); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
 func TestHostilePackedLayoutsAreRefused(t *testing.T) {
 	const head, field = "a3 01 6174 02 01 03 81", "a2 01 6178 03 65 75696e7438 " // t of one byte, x, a uint8
-	for _, c := range []struct{ name, packed, want string }{
+	for _, c := range []struct{ name, encoded, want string }{
 		{"nothing", "", "not a layout"},
 		{"no map", "81 01", "not a layout"},
 		{"null", "f6", "not a layout"},
@@ -102,11 +102,11 @@ func TestHostilePackedLayoutsAreRefused(t *testing.T) {
 		{"4097 fields", "a3 01 6174 02 01 03 991001" + strings.Repeat("a0", 4097), "not a layout"},
 		{"large", "a3 01 7a00010000" + strings.Repeat("61", 1<<16) + "02 01 03 81" + field, "want at most 65536"},
 	} {
-		packed, err := hex.DecodeString(strings.ReplaceAll(c.packed, " ", ""))
+		encoded, err := hex.DecodeString(strings.ReplaceAll(c.encoded, " ", ""))
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		_, err = Unpack(packed)
+		_, err = DecodeLayout(encoded)
 		if err == nil || !strings.Contains(err.Error(), c.want) || Printable(strings.Map(dropQuotes, err.Error()[:min(len(err.Error()), MaxName)])) != "" {
 			t.Errorf("%s: got %v, want %q in plain text", c.name, err, c.want)
 		}
@@ -133,21 +133,21 @@ func deepHex(depth int) string {
 // The most expensive input for its size has the maximum number of lists, with empty fields.
 func TestHostilePackedLayoutCostsLittleMemory(t *testing.T) {
 	list := slices.Concat([]byte{0x99, 0x10, 0x00}, slices.Repeat([]byte{0xa0}, 4096))
-	packed := []byte{0xa1, 0x03, 0x8f}
+	encoded := []byte{0xa1, 0x03, 0x8f}
 	for range 15 {
-		packed = append(append(packed, 0xa1, 0x0c), list...)
+		encoded = append(append(encoded, 0xa1, 0x0c), list...)
 	}
-	if err := cbor.Wellformed(packed); err != nil || len(packed) > MaxText {
-		t.Fatalf("%v, of %d bytes", err, len(packed))
+	if err := cbor.Wellformed(encoded); err != nil || len(encoded) > MaxText {
+		t.Fatalf("%v, of %d bytes", err, len(encoded))
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if _, err := Unpack(packed); err == nil {
+	if _, err := DecodeLayout(encoded); err == nil {
 		t.Fatal("fields without a name were accepted")
 	}
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; got > 48<<20 {
-		t.Errorf("got %d bytes allocated for %d of input", got, len(packed))
+		t.Errorf("got %d bytes allocated for %d of input", got, len(encoded))
 	}
 }
 
@@ -160,19 +160,19 @@ func FuzzUnpack(f *testing.F) {
 		{Name: "t", Size: 4, Fields: []Field{{Name: "s", Type: Struct, Size: 4, Fields: many(2)}}},
 		bitsBehindTail(),
 	} {
-		packed, err := encoding.Marshal(l)
+		encoded, err := encoding.Marshal(l)
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(packed, []byte("\x01\x00\x02\x00\x03\x00"))
+		f.Add(encoded, []byte("\x01\x00\x02\x00\x03\x00"))
 	}
-	f.Fuzz(func(t *testing.T, packed, frame []byte) {
-		l, err := Unpack(packed)
+	f.Fuzz(func(t *testing.T, encoded, frame []byte) {
+		l, err := DecodeLayout(encoded)
 		if err != nil {
 			return
 		}
-		if again, err := l.Pack(); err != nil || string(again) != string(packed) {
-			t.Fatalf("got %x, %v, want %x", again, err, packed)
+		if again, err := l.Encode(); err != nil || string(again) != string(encoded) {
+			t.Fatalf("got %x, %v, want %x", again, err, encoded)
 		}
 		plain(t, *l)
 		if l.Size > 1<<16 {

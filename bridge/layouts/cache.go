@@ -13,9 +13,9 @@ type Cache struct {
 }
 
 type cachedLayout struct {
-	hash   wire.Hash
-	packed []byte
-	fit    layout.Fit
+	hash    wire.Hash
+	encoded []byte
+	fit     layout.Fit
 }
 
 // maxCached is how many layouts a Cache keeps. A layout has at most wire.MaxLayout bytes.
@@ -24,15 +24,15 @@ const maxCached = 256
 // Len returns the number of layouts in the cache.
 func (c *Cache) Len() int { return len(c.list) }
 
-// Packed returns a layout, or nil if it is not in the cache. It marks the layout as used.
-func (c *Cache) Packed(hash wire.Hash) []byte {
+// Encoded returns a layout, or nil if it is not in the cache. It marks the layout as used.
+func (c *Cache) Encoded(hash wire.Hash) []byte {
 	i := slices.IndexFunc(c.list, func(l cachedLayout) bool { return l.hash == hash })
 	if i < 0 {
 		return nil
 	}
 	l := c.list[i]
 	c.list = append(slices.Delete(c.list, i, i+1), l)
-	return l.packed
+	return l.encoded
 }
 
 // Fit returns which frames fit a layout, or nil if the layout is not in the cache.

@@ -21,27 +21,27 @@ func TestPackedLayoutFitsItsMessage(t *testing.T) {
 func TestCacheDropsLeastRecentlyUsed(t *testing.T) {
 	var c Cache
 	for i := range 1000 {
-		c.add(cachedLayout{hash: wire.Hash{byte(i), byte(i >> 8)}, packed: []byte{1}})
+		c.add(cachedLayout{hash: wire.Hash{byte(i), byte(i >> 8)}, encoded: []byte{1}})
 	}
 	if c.Len() != maxCached {
 		t.Errorf("Len() = %d, want %d", c.Len(), maxCached)
 	}
 	oldest := c.list[0].hash
-	if c.Packed(oldest) == nil || c.Packed(wire.Hash{}) != nil {
+	if c.Encoded(oldest) == nil || c.Encoded(wire.Hash{}) != nil {
 		t.Error("Packed does not return what is in the cache")
 	}
-	c.add(cachedLayout{hash: wire.Hash{99, 99}, packed: []byte{1}})
-	if c.Packed(oldest) == nil {
+	c.add(cachedLayout{hash: wire.Hash{99, 99}, encoded: []byte{1}})
+	if c.Encoded(oldest) == nil {
 		t.Error("the layout that was used last is gone")
 	}
 }
 
 // peer records the channels that Requests ask for.
-type peer struct{ asked []string }
+type peer struct{ requests []string }
 
 func (p *peer) ask(channel string) (id uint32) {
-	p.asked = append(p.asked, channel)
-	return uint32(len(p.asked))
+	p.requests = append(p.requests, channel)
+	return uint32(len(p.requests))
 }
 
 func TestRequestsAreLimitedAndPaced(t *testing.T) {
@@ -60,12 +60,12 @@ func TestRequestsAreLimitedAndPaced(t *testing.T) {
 	if r.Add(now, wire.Hash{0, 0, 1}, "c0") == nil {
 		t.Error("a request for a layout that is requested already is refused")
 	}
-	if len(p.asked) != MaxUnanswered {
-		t.Errorf("got %d requests to the peer at once, want %d", len(p.asked), MaxUnanswered)
+	if len(p.requests) != MaxUnanswered {
+		t.Errorf("got %d requests to the peer at once, want %d", len(p.requests), MaxUnanswered)
 	}
 	for answered := 0; answered < 200; answered++ {
 		r.Refuse(now, wire.Refused{ID: uint32(answered + 1), Text: "no"})
-		if len(p.asked) == answered+1 { // the limiter holds the next one back
+		if len(p.requests) == answered+1 { // the limiter holds the next one back
 			now = now.Add(50 * time.Millisecond)
 			r.Send(now)
 		}
@@ -76,7 +76,7 @@ func TestRequestsAreLimitedAndPaced(t *testing.T) {
 }
 
 func TestRequestOutcomes(t *testing.T) {
-	good, err := (&layout.Layout{Name: "imu", Size: 8, Fields: []layout.Field{{Name: "x", Type: layout.Bytes, Size: 8}}}).Pack()
+	good, err := (&layout.Layout{Name: "imu", Size: 8, Fields: []layout.Field{{Name: "x", Type: layout.Bytes, Size: 8}}}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,8 +85,8 @@ func TestRequestOutcomes(t *testing.T) {
 		name, why string
 		end       func(*Requests)
 	}{
-		{"answered", "", func(r *Requests) { r.Receive(now, wire.Layout{ID: 1, Packed: good}) }},
-		{"wrong hash", "its layout is not the one of its catalog: the hash differs", func(r *Requests) { r.Receive(now, wire.Layout{ID: 1, Packed: []byte{1}}) }},
+		{"answered", "", func(r *Requests) { r.Receive(now, wire.Layout{ID: 1, Encoded: good}) }},
+		{"wrong hash", "its layout is not the one of its catalog: the hash differs", func(r *Requests) { r.Receive(now, wire.Layout{ID: 1, Encoded: []byte{1}}) }},
 		{"refused", "no", func(r *Requests) { r.Refuse(now, wire.Refused{ID: 1, Text: "no"}) }},
 		{"unanswered", "it does not answer", func(r *Requests) { r.Send(now.Add(answerTimeout)) }},
 		{"closed", "the link to it has ended", (*Requests).Close},
@@ -105,7 +105,7 @@ func TestRequestOutcomes(t *testing.T) {
 				t.Fatal("the request has not ended")
 			}
 			a := q.Answer()
-			if a.Why != c.why || (a.Packed != nil) != (c.why == "") || cache.Len() != len(a.Packed)/max(1, len(a.Packed)) || calls != 1 {
+			if a.Why != c.why || (a.Encoded != nil) != (c.why == "") || cache.Len() != len(a.Encoded)/max(1, len(a.Encoded)) || calls != 1 {
 				t.Errorf("got %+v, %d in the cache, %d calls; want why %q, one call", a, cache.Len(), calls, c.why)
 			}
 			if got := r.Rejected(layout.Hash(good)); (got != "") != (c.name == "wrong hash") {

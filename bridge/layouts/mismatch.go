@@ -21,7 +21,7 @@ const maxCopied = 64 << 10
 
 // Mismatch returns how the newest frame does not fit the layout, or nil if it fits or cannot be read now. It copies the frame
 // only if the layout has a counted tail.
-func (c SizeCheck) Mismatch() *status.Misfit {
+func (c SizeCheck) Mismatch() *status.Mismatch {
 	size, err := c.Newest(nil)
 	if !errors.Is(err, io.ErrShortBuffer) {
 		return nil
@@ -37,7 +37,7 @@ func (c SizeCheck) Mismatch() *status.Misfit {
 		}
 	}
 	if err := c.Fit.Check(size, frame[:min(size, len(frame))]); err != nil {
-		return &status.Misfit{Why: err.Error(), TypeFrom: c.From}
+		return &status.Mismatch{Why: err.Error(), TypeFrom: c.From}
 	}
 	return nil
 }

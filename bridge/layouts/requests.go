@@ -30,10 +30,10 @@ type Request struct {
 	callbacks []func(Answer)
 }
 
-// Answer has the packed layout, which layout.Unpack accepts, or the reason why there is none.
+// Answer has the packed layout, which layout.DecodeLayout accepts, or the reason why there is none.
 type Answer struct {
-	Packed []byte
-	Why    string
+	Encoded []byte
+	Why     string
 }
 
 // MaxUnanswered is the maximum number of unanswered layout requests to one peer.
@@ -102,10 +102,10 @@ func (r *Requests) Receive(now time.Time, m wire.Layout) (channel, rejected stri
 	}
 	delete(r.sent, m.ID)
 	defer r.Send(now)
-	unpacked, why := checked(m.Packed, q.hash)
+	unpacked, why := checked(m.Encoded, q.hash)
 	if why == "" {
-		r.cache.add(cachedLayout{q.hash, m.Packed, unpacked.Fit()})
-		q.end(Answer{Packed: m.Packed})
+		r.cache.add(cachedLayout{q.hash, m.Encoded, unpacked.Fit()})
+		q.end(Answer{Encoded: m.Encoded})
 		return "", ""
 	}
 	if len(r.rejected) >= maxRejected {
@@ -120,11 +120,11 @@ func (r *Requests) Receive(now time.Time, m wire.Layout) (channel, rejected stri
 func (r *Requests) Rejected(hash wire.Hash) string { return r.rejected[hash] }
 
 // checked unpacks a layout and compares it with the hash of the catalog. why is empty if the layout can be used.
-func checked(packed []byte, hash wire.Hash) (l *layout.Layout, why string) {
-	if layout.Hash(packed) != hash {
+func checked(encoded []byte, hash wire.Hash) (l *layout.Layout, why string) {
+	if layout.Hash(encoded) != hash {
 		return nil, "its layout is not the one of its catalog: the hash differs"
 	}
-	l, err := layout.Unpack(packed)
+	l, err := layout.DecodeLayout(encoded)
 	switch {
 	case err != nil:
 		return nil, "its layout: " + err.Error()

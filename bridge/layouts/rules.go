@@ -11,7 +11,7 @@ import (
 // Rule names the layout of the channels whose name matches a pattern.
 type Rule struct {
 	Channels string // a pattern, as in path.Match, of this host's channels, of mirrors, or as HOST/CHANNEL
-	Packed   []byte // as returned by layout.Pack; nil means unknown
+	Encoded  []byte // as returned by layout.Pack; nil means unknown
 
 	hash wire.Hash   // zero if Packed is nil
 	fit  *layout.Fit // nil if Packed is nil
@@ -24,13 +24,13 @@ type Rules []Rule
 func (r Rules) Prepared() Rules {
 	r = slices.Clone(r)
 	for i := range r {
-		l, err := layout.Unpack(r[i].Packed)
+		l, err := layout.DecodeLayout(r[i].Encoded)
 		if err != nil {
-			r[i].Packed = nil
+			r[i].Encoded = nil
 			continue
 		}
 		fit := l.Fit()
-		r[i].hash, r[i].fit = layout.Hash(r[i].Packed), &fit
+		r[i].hash, r[i].fit = layout.Hash(r[i].Encoded), &fit
 	}
 	return r
 }

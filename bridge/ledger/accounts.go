@@ -6,14 +6,14 @@ import (
 	"achbridge/wire"
 )
 
-// Accounts holds the frame counters of one channel in one direction: the outcomes of the frames that its origin
+// FrameCounters holds the frame counters of one channel in one direction: the outcomes of the frames that its origin
 // has put. Always
 //
 //	offered = delivered + late_kept + superseded + rate_limited + expired +
 //	          lost + late + refused + overflow + in_flight
 //
 // Both ends have the same counters once the traffic has stopped. Duplicate and Repaired are not part of the sum.
-type Accounts struct {
+type FrameCounters struct {
 	Offered     uint64 `json:"offered"`
 	Delivered   uint64 `json:"delivered"`    // put into the mirror in time
 	LateKept    uint64 `json:"late_kept"`    // put past its budget, since no newer frame had replaced it
@@ -33,25 +33,25 @@ type Accounts struct {
 // after 2000 years.
 const MostFrames = 1 << 56
 
-// Fate is one outcome and its number of frames. Name is the JSON key of the counter.
-type Fate struct {
+// Outcome is one outcome and its number of frames. Name is the JSON key of the counter.
+type Outcome struct {
 	Name  string
 	Count uint64
 }
 
-// Fates returns the numbers of all outcomes, without the frames in flight.
-func (a Accounts) Fates() []Fate {
-	return []Fate{
+// Outcomes returns the numbers of all outcomes, without the frames in flight.
+func (a FrameCounters) Outcomes() []Outcome {
+	return []Outcome{
 		{"delivered", a.Delivered}, {"late_kept", a.LateKept}, {"superseded", a.Superseded}, {"rate_limited", a.RateLimited},
 		{"expired", a.Expired}, {"lost", a.Lost}, {"late", a.Late}, {"refused", a.Refused}, {"overflow", a.Overflow},
 	}
 }
 
 // Drops returns the outcomes of frames that did not get into the mirror.
-func (a Accounts) Drops() []Fate { return a.Fates()[2:] }
+func (a FrameCounters) Drops() []Outcome { return a.Outcomes()[2:] }
 
 // each returns all counters, the nine outcomes first.
-func (a *Accounts) each() [13]*uint64 {
+func (a *FrameCounters) each() [13]*uint64 {
 	return [...]*uint64{
 		&a.Delivered, &a.LateKept, &a.Superseded, &a.RateLimited, &a.Expired, &a.Lost, &a.Late, &a.Refused, &a.Overflow,
 		&a.Offered, &a.InFlight, &a.Duplicate, &a.Repaired,
@@ -59,12 +59,12 @@ func (a *Accounts) each() [13]*uint64 {
 }
 
 // byMirror returns the counters that a mirror keeps.
-func (a *Accounts) byMirror() [6]*uint64 {
+func (a *FrameCounters) byMirror() [6]*uint64 {
 	return [...]*uint64{&a.Delivered, &a.LateKept, &a.Late, &a.Refused, &a.Superseded, &a.Duplicate}
 }
 
 // Most returns the largest counter.
-func (a Accounts) Most() (most uint64) {
+func (a FrameCounters) Most() (most uint64) {
 	for _, count := range a.each() {
 		most = max(most, *count)
 	}
@@ -72,11 +72,11 @@ func (a Accounts) Most() (most uint64) {
 }
 
 // Settled returns the number of frames whose outcome is known.
-func (a Accounts) Settled() uint64 {
+func (a FrameCounters) Settled() uint64 {
 	return a.Delivered + a.LateKept + a.Superseded + a.RateLimited + a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
 }
 
-func (a Accounts) plus(o Accounts) Accounts {
+func (a FrameCounters) plus(o FrameCounters) FrameCounters {
 	more := o.each()
 	for i, count := range a.each() {
 		*count += *more[i]
@@ -85,7 +85,7 @@ func (a Accounts) plus(o Accounts) Accounts {
 }
 
 // Minus returns the growth of a mirror's counters since they were o.
-func (a Accounts) Minus(o Accounts) (added Accounts) {
+func (a FrameCounters) Minus(o FrameCounters) (added FrameCounters) {
 	now, before := a.byMirror(), o.byMirror()
 	for i, count := range added.byMirror() {
 		*count = *now[i] - *before[i]
@@ -97,8 +97,8 @@ func (a Accounts) Minus(o Accounts) (added Accounts) {
 // counters, heard its counters when a arrived. Frames that a does not include increase Offered by at most put,
 // the number of frames put since a was made. If the mirror has received more, the origin had counted some of
 // them as lost, expired or overflow; they count by the mirror's outcome instead.
-func (a Accounts) With(count, heard Accounts, put uint64) Accounts {
-	now, before := count.byMirror(), heard.byMirror()
+func (a FrameCounters) With(count, reported FrameCounters, put uint64) FrameCounters {
+	now, before := count.byMirror(), reported.byMirror()
 	for i, sum := range a.byMirror() {
 		*sum += *now[i]
 		*sum -= min(*before[i], *sum) // a late frame may have another outcome now, if it was retransmitted
@@ -119,9 +119,9 @@ func (a Accounts) With(count, heard Accounts, put uint64) Accounts {
 
 // GrownBy returns the growth of the counters since they were before, without InFlight, Duplicate and Repaired.
 // If Offered is less than before, the counters were reset, and all of them are growth.
-func (a Accounts) GrownBy(before Accounts) Accounts {
+func (a FrameCounters) GrownBy(before FrameCounters) FrameCounters {
 	if a.Offered < before.Offered {
-		before = Accounts{}
+		before = FrameCounters{}
 	}
 	grown, less := a, before.each()
 	grown.InFlight, grown.Duplicate, grown.Repaired = 0, 0, 0
@@ -133,14 +133,14 @@ func (a Accounts) GrownBy(before Accounts) Accounts {
 
 // LostRatio returns the share of the offered frames that did not get into the mirror. Frames omitted on purpose,
 // for a newer frame or by max_rate, do not count as lost. ok is false if no frame was offered.
-func (a Accounts) LostRatio() (share float64, ok bool) {
+func (a FrameCounters) LostRatio() (share float64, ok bool) {
 	lost := a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
 	return min(1, float64(lost)/float64(max(1, a.Offered))), a.Offered > 0
 }
 
 // ToWire returns the counters in the form of messages.
-func (a Accounts) ToWire(id uint32) wire.Account {
-	return wire.Account{
+func (a FrameCounters) ToWire(id uint32) wire.FrameCounters {
+	return wire.FrameCounters{
 		ID: id, Offered: a.Offered, Delivered: a.Delivered, LateKept: a.LateKept, Superseded: a.Superseded,
 		RateLimited: a.RateLimited, Expired: a.Expired, Lost: a.Lost, Late: a.Late, Refused: a.Refused,
 		Overflow: a.Overflow, InFlight: a.InFlight, Duplicate: a.Duplicate, Repaired: a.Repaired,
@@ -148,8 +148,8 @@ func (a Accounts) ToWire(id uint32) wire.Account {
 }
 
 // FromWire returns the counters of a message.
-func FromWire(w wire.Account) Accounts {
-	return Accounts{
+func FromWire(w wire.FrameCounters) FrameCounters {
+	return FrameCounters{
 		Offered: w.Offered, Delivered: w.Delivered, LateKept: w.LateKept, Superseded: w.Superseded,
 		RateLimited: w.RateLimited, Expired: w.Expired, Lost: w.Lost, Late: w.Late, Refused: w.Refused,
 		Overflow: w.Overflow, InFlight: w.InFlight, Duplicate: w.Duplicate, Repaired: w.Repaired,
@@ -157,12 +157,12 @@ func FromWire(w wire.Account) Accounts {
 }
 
 // arrived returns the number of frames that reached the mirror with counters a.
-func (a Accounts) arrived() uint64 {
+func (a FrameCounters) arrived() uint64 {
 	return a.Delivered + a.LateKept + a.Late + a.Refused + a.Superseded
 }
 
 // grownFrom is like Minus. ok is false if a counter decreased, or is greater than a mirror's counter can be.
-func (a Accounts) grownFrom(o Accounts) (grown Accounts, ok bool) {
+func (a FrameCounters) grownFrom(o FrameCounters) (grown FrameCounters, ok bool) {
 	grown = a.Minus(o)
 	const most = math.MaxUint64 / 8 // a counter that decreased has wrapped around
 	return grown, grown.Most() < most

@@ -8,7 +8,7 @@ import (
 )
 
 // numbered returns counters with a different value each.
-func numbered() (a Accounts) {
+func numbered() (a FrameCounters) {
 	for i, count := range a.each() {
 		*count = uint64(1 + i)
 	}
@@ -29,23 +29,23 @@ func TestEveryCounterIsIncluded(t *testing.T) {
 	if got := FromWire(a.ToWire(1)); got != a {
 		t.Errorf("through a message: got %+v, want %+v", got, a)
 	}
-	if w := a.ToWire(1); w == (wire.Account{ID: 1}) || a.Most() != uint64(len(a.each())) {
+	if w := a.ToWire(1); w == (wire.FrameCounters{ID: 1}) || a.Most() != uint64(len(a.each())) {
 		t.Errorf("got %+v, most %d", w, a.Most())
 	}
-	var fates uint64
-	for _, f := range a.Fates() {
-		fates += f.Count
+	var outcomes uint64
+	for _, f := range a.Outcomes() {
+		outcomes += f.Count
 	}
-	if fates != a.Settled() {
-		t.Errorf("the fates add up to %d, want %d", fates, a.Settled())
+	if outcomes != a.Settled() {
+		t.Errorf("the fates add up to %d, want %d", outcomes, a.Settled())
 	}
 }
 
 func TestResetCountersGrowFromZero(t *testing.T) {
-	before := Accounts{Offered: 10, Delivered: 8, Lost: 2}
-	for _, c := range []struct{ now, want Accounts }{
-		{Accounts{Offered: 15, Delivered: 13, Lost: 1, InFlight: 1}, Accounts{Offered: 5, Delivered: 5}},
-		{Accounts{Offered: 4, Delivered: 4}, Accounts{Offered: 4, Delivered: 4}},
+	before := FrameCounters{Offered: 10, Delivered: 8, Lost: 2}
+	for _, c := range []struct{ now, want FrameCounters }{
+		{FrameCounters{Offered: 15, Delivered: 13, Lost: 1, InFlight: 1}, FrameCounters{Offered: 5, Delivered: 5}},
+		{FrameCounters{Offered: 4, Delivered: 4}, FrameCounters{Offered: 4, Delivered: 4}},
 	} {
 		if got := c.now.GrownBy(before); got != c.want {
 			t.Errorf("%+v: got %+v, want %+v", c.now, got, c.want)
@@ -56,21 +56,21 @@ func TestResetCountersGrowFromZero(t *testing.T) {
 // The network delayed a frame until the origin had counted it as lost; then the frame arrived. No other frame
 // was put. See TestFrameCountersAddUp/sparse_on_a_bad_link.
 func TestLostThenReceivedFrameIsCountedOnce(t *testing.T) {
-	told := Accounts{Offered: 171, Delivered: 150, Expired: 3, Lost: 18}
+	reported := FrameCounters{Offered: 171, Delivered: 150, Expired: 3, Lost: 18}
 	for _, c := range []struct {
 		name  string
-		count Accounts
+		count FrameCounters
 		put   uint64
-		want  Accounts
+		want  FrameCounters
 	}{
-		{"nothing came", Accounts{}, 5, told},
-		{"one that was given up", Accounts{LateKept: 1}, 0, Accounts{Offered: 171, Delivered: 150, LateKept: 1, Expired: 3, Lost: 17}},
-		{"more than were lost", Accounts{Superseded: 20}, 0, Accounts{Offered: 171, Delivered: 150, Superseded: 20, Expired: 1}},
-		{"a new one", Accounts{Delivered: 1}, 1, Accounts{Offered: 172, Delivered: 151, Expired: 3, Lost: 18}},
-		{"a new one and one that was given up", Accounts{Delivered: 2}, 1, Accounts{Offered: 172, Delivered: 152, Expired: 3, Lost: 17}},
-		{"what cannot be", Accounts{Delivered: 40}, 0, Accounts{Offered: 190, Delivered: 190}},
+		{"nothing came", FrameCounters{}, 5, reported},
+		{"one that was given up", FrameCounters{LateKept: 1}, 0, FrameCounters{Offered: 171, Delivered: 150, LateKept: 1, Expired: 3, Lost: 17}},
+		{"more than were lost", FrameCounters{Superseded: 20}, 0, FrameCounters{Offered: 171, Delivered: 150, Superseded: 20, Expired: 1}},
+		{"a new one", FrameCounters{Delivered: 1}, 1, FrameCounters{Offered: 172, Delivered: 151, Expired: 3, Lost: 18}},
+		{"a new one and one that was given up", FrameCounters{Delivered: 2}, 1, FrameCounters{Offered: 172, Delivered: 152, Expired: 3, Lost: 17}},
+		{"what cannot be", FrameCounters{Delivered: 40}, 0, FrameCounters{Offered: 190, Delivered: 190}},
 	} {
-		if got := told.With(c.count, Accounts{}, c.put); got != c.want {
+		if got := reported.With(c.count, FrameCounters{}, c.put); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
 		}
 	}

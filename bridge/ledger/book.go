@@ -4,13 +4,13 @@ import (
 	"achbridge/bridge/delivery"
 )
 
-// Book holds the origin's counters of one channel for one peer. The origin decides which frames to send, learns
+// SenderCounters holds the origin's counters of one channel for one peer. The origin decides which frames to send, learns
 // from feedback which frames have arrived, and receives the peer's counters once a second. A Book lasts over
 // several subscriptions. Guarded by the mu of the link that serves it.
-type Book struct {
-	Past  Accounts // counters of ended subscriptions; exported for tests of the node
-	epoch uint64   // epoch of the last subscription
-	end   uint64   // number of the last frame offered by earlier subscriptions
+type SenderCounters struct {
+	Past  FrameCounters // counters of ended subscriptions; exported for tests of the node
+	epoch uint64        // epoch of the last subscription
+	end   uint64        // number of the last frame offered by earlier subscriptions
 
 	first                                           uint64 // number before the first frame offered
 	Superseded, Limited, Expired, Refused, overflow uint64 // frames that were not sent, by reason
@@ -20,33 +20,33 @@ type Book struct {
 	Lost                                            uint64 // part of Sent: frames given up with a packet missing
 	Repaired                                        uint64
 	Acks                                            delivery.Recent
-	Told                                            Accounts // counters reported by the peer; exported for tests of the node
+	Reported                                        FrameCounters // counters reported by the peer; exported for tests of the node
 
-	Reader Reader // exported for tests of the node
-	closed *Book  // the book before the last Close, see Settle; nil if there is none
+	Reader Reader          // exported for tests of the node
+	closed *SenderCounters // the book before the last Close, see Settle; nil if there is none
 }
 
 // Reader identifies the mirror that receives the frames.
 type Reader struct {
-	Run  uint64   // incarnation of the peer's daemon
-	ID   uint32   // ID of the mirror in that daemon; 0 if not reported
-	Held Accounts // the mirror's counters when the subscription began
+	Run  uint64        // incarnation of the peer's daemon
+	ID   uint32        // ID of the mirror in that daemon; 0 if not reported
+	Held FrameCounters // the mirror's counters when the subscription began
 }
 
 // open starts the counters of a subscription without offered frames. It returns the last frame of the same epoch
 // that earlier subscriptions offered.
-func (b *Book) open(epoch, last uint64) (end uint64) {
+func (b *SenderCounters) open(epoch, last uint64) (end uint64) {
 	if b.epoch == epoch {
 		end = b.end
 	}
-	*b = Book{Past: b.Past, epoch: epoch, end: end, first: last, Reader: b.Reader}
+	*b = SenderCounters{Past: b.Past, epoch: epoch, end: end, first: last, Reader: b.Reader}
 	return end
 }
 
 // Begin starts the counters of a subscription in mode newest. have is the mirror's newest frame, last the
 // channel's. Only the newest frame is sent to a new mirror. Other frames put since an earlier subscription count
 // as offered and superseded.
-func (b *Book) Begin(epoch, have, last uint64) {
+func (b *SenderCounters) Begin(epoch, have, last uint64) {
 	end := b.open(epoch, last)
 	switch {
 	case have >= last:
@@ -61,14 +61,14 @@ func (b *Book) Begin(epoch, have, last uint64) {
 
 // Reopen offers frame newest again, unless the current subscription already offers it. The frame's earlier
 // outcome, most likely lost, is removed from the counters.
-func (b *Book) Reopen(newest uint64) bool {
+func (b *SenderCounters) Reopen(newest uint64) bool {
 	if b.first != newest || newest == 0 {
 		return false
 	}
 	b.first--
-	for _, fate := range []*uint64{&b.Past.Lost, &b.Past.Late, &b.Past.Expired, &b.Past.Refused, &b.Past.Delivered, &b.Past.LateKept} {
-		if *fate > 0 {
-			*fate--
+	for _, outcome := range []*uint64{&b.Past.Lost, &b.Past.Late, &b.Past.Expired, &b.Past.Refused, &b.Past.Delivered, &b.Past.LateKept} {
+		if *outcome > 0 {
+			*outcome--
 			b.Past.Offered--
 			break
 		}
@@ -79,7 +79,7 @@ func (b *Book) Reopen(newest uint64) bool {
 // BeginAll is like Begin for mode every: all frames after have that are in the ring will be sent. Frames that
 // counted as lost when a link ended are offered again. Frames that were overwritten in the ring by then count as
 // overflow again.
-func (b *Book) BeginAll(epoch, have, last uint64) {
+func (b *SenderCounters) BeginAll(epoch, have, last uint64) {
 	end := b.open(epoch, last)
 	if have == 0 && end == 0 {
 		return // the first record shows how far back the ring reaches
@@ -95,7 +95,7 @@ func (b *Book) BeginAll(epoch, have, last uint64) {
 
 // Recorded counts frame seq of mode every as sent. missed is the number of frames before it that were
 // overwritten in the ring.
-func (b *Book) Recorded(seq, missed uint64) {
+func (b *SenderCounters) Recorded(seq, missed uint64) {
 	switch {
 	case b.Sent > 0:
 	case b.first >= seq: // the mirror has fewer frames than recorded here, and gets them again
@@ -108,38 +108,38 @@ func (b *Book) Recorded(seq, missed uint64) {
 }
 
 // Passed is like Recorded for a frame that cannot be sent; it counts as refused.
-func (b *Book) Passed(seq, missed uint64) {
+func (b *SenderCounters) Passed(seq, missed uint64) {
 	b.Recorded(seq, missed)
 	b.Sent--
 	b.Refused++
 }
 
-// Hear stores the peer's counters. It ignores them if a counter or their sum exceeds the number of frames sent.
-func (b *Book) Hear(told Accounts) {
-	most := max(told.Delivered, told.LateKept, told.Late, told.Refused, told.Superseded)
-	if most <= b.Sent && told.arrived() <= b.Sent { // the sum cannot overflow, since each counter is small
-		b.Told = told
+// TakeReport stores the peer's counters. It ignores them if a counter or their sum exceeds the number of frames sent.
+func (b *SenderCounters) TakeReport(reported FrameCounters) {
+	most := max(reported.Delivered, reported.LateKept, reported.Late, reported.Refused, reported.Superseded)
+	if most <= b.Sent && reported.arrived() <= b.Sent { // the sum cannot overflow, since each counter is small
+		b.Reported = reported
 	}
 }
 
 // Close ends the subscription at frame newest. Frames not known to have arrived count as lost, unless the peer
 // reports otherwise when it subscribes again, see Settle.
-func (b *Book) Close(newest uint64) {
+func (b *SenderCounters) Close(newest uint64) {
 	closed := *b
 	a := b.Settled(newest)
 	a.Lost += a.InFlight
 	a.InFlight = 0
-	*b = Book{Past: a, epoch: b.epoch, end: newest, Reader: b.Reader, closed: &closed}
+	*b = SenderCounters{Past: a, epoch: b.epoch, end: newest, Reader: b.Reader, closed: &closed}
 }
 
 // Settle corrects the last Close when its mirror subscribes again and reports its total counters. Their growth
 // is the result of the closed subscription, since no other one was served in between. Impossible values are
 // ignored.
-func (b *Book) Settle(by Reader) {
+func (b *SenderCounters) Settle(by Reader) {
 	before := b.Reader
 	if c := b.closed; c != nil && by.ID != 0 && by.ID == before.ID && by.Run == before.Run {
 		if got, ok := by.Held.grownFrom(before.Held); ok && got.arrived() <= c.Sent {
-			c.Told, c.Arrived = got, got.arrived()
+			c.Reported, c.Arrived = got, got.arrived()
 			c.Close(b.end)
 			b.Past = c.Past
 		}
@@ -147,18 +147,20 @@ func (b *Book) Settle(by Reader) {
 	b.Reader, b.closed = by, nil
 }
 
-// Accounts returns the counters while packets may be in flight. newest is the channel's newest frame.
-func (b *Book) Accounts(newest uint64) Accounts { return b.accounts(newest, b.Lost) }
+// FrameCounters returns the counters while packets may be in flight. newest is the channel's newest frame.
+func (b *SenderCounters) FrameCounters(newest uint64) FrameCounters {
+	return b.counters(newest, b.Lost)
+}
 
 // Settled is like Accounts when no packet is in flight any more: frames that have not arrived count as lost.
-func (b *Book) Settled(newest uint64) Accounts { return b.accounts(newest, b.Sent) }
+func (b *SenderCounters) Settled(newest uint64) FrameCounters { return b.counters(newest, b.Sent) }
 
-// accounts computes the counters. Frames that have not arrived count as lost, but at most known of them.
-func (b *Book) accounts(newest, known uint64) Accounts {
-	t := b.Told
+// counters computes the counters. Frames that have not arrived count as lost, but at most known of them.
+func (b *SenderCounters) counters(newest, known uint64) FrameCounters {
+	t := b.Reported
 	arrived := max(b.Arrived, t.arrived())
 	missing := max(b.Sent, arrived) - arrived
-	a := Accounts{
+	a := FrameCounters{
 		Offered:   newest - min(b.first, newest),
 		Delivered: arrived - min(arrived, t.LateKept+t.Late+t.Refused+t.Superseded), LateKept: t.LateKept, Late: t.Late,
 		Superseded: b.Superseded + t.Superseded, RateLimited: b.Limited, Expired: b.Expired,

@@ -5,24 +5,24 @@ import "testing"
 // Every offered frame has an outcome, even if the origin read the ring late, or if the mirror was removed and gets old
 // frames again.
 func TestModeEveryCountersAddUp(t *testing.T) {
-	check := func(b *Book, newest, offered, overflow uint64) {
+	check := func(b *SenderCounters, newest, offered, overflow uint64) {
 		t.Helper()
-		a := b.Accounts(newest)
+		a := b.FrameCounters(newest)
 		if a.Offered != offered || a.Overflow != overflow || a.Settled()+a.InFlight != a.Offered {
 			t.Errorf("got %+v, want %d offered, %d of them by overflow, and all somewhere", a, offered, overflow)
 		}
 	}
-	record := func(b *Book, seq, missed uint64) {
+	record := func(b *SenderCounters, seq, missed uint64) {
 		b.Recorded(seq, missed)
 		b.Arrived++
 	}
 
-	late := &Book{}
+	late := &SenderCounters{}
 	late.BeginAll(1, 0, 1_000_000)
 	record(late, 1_000_015, 1_000_014) // the ring advanced before the first poll
 	check(late, 1_000_015, 15, 14)
 
-	removed := &Book{}
+	removed := &SenderCounters{}
 	removed.BeginAll(1, 0, 100)
 	record(removed, 91, 90)
 	for seq := uint64(92); seq <= 100; seq++ {

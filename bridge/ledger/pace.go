@@ -10,9 +10,9 @@ import (
 // omitted by max_rate. It belongs to one epoch of the channel.
 type Pace struct {
 	age.Cadence
-	thin    float64  // frames put for each one that max_rate lets pass; 0 if unknown
-	counted bool     // a measurement over thinnedOver passed frames is complete
-	from    Accounts // counters when the current measurement began
+	thin    float64       // frames put for each one that max_rate lets pass; 0 if unknown
+	counted bool          // a measurement over thinnedOver passed frames is complete
+	from    FrameCounters // counters when the current measurement began
 }
 
 // A measurement of thin needs at least thinnedBy frames put. After thinnedOver passed frames, the next
@@ -22,13 +22,13 @@ const (
 	thinnedOver = 32
 )
 
-// Hear updates the estimate from the origin's counters, since only the origin knows all rate limits. A
+// TakeReport updates the estimate from the origin's counters, since only the origin knows all rate limits. A
 // measurement begins and ends anywhere between two passed frames. One of them is subtracted, so that the period
 // is too long rather than too short.
-func (p *Pace) Hear(told Accounts) {
-	put, limited := told.Settled()-p.from.Settled(), told.RateLimited-p.from.RateLimited
-	if told.Settled() < p.from.Settled() || told.RateLimited < p.from.RateLimited {
-		p.from = told // the counters were reset
+func (p *Pace) TakeReport(reported FrameCounters) {
+	put, limited := reported.Settled()-p.from.Settled(), reported.RateLimited-p.from.RateLimited
+	if reported.Settled() < p.from.Settled() || reported.RateLimited < p.from.RateLimited {
+		p.from = reported // the counters were reset
 		return
 	}
 	if put < thinnedBy || limited >= put {
@@ -43,7 +43,7 @@ func (p *Pace) Hear(told Accounts) {
 		p.thin = float64(put) / float64(max(passed-1, 1))
 	}
 	if enough {
-		p.from, p.counted = told, true
+		p.from, p.counted = reported, true
 	}
 }
 

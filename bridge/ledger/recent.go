@@ -12,19 +12,19 @@ const (
 // counters, a jump of the origin's frame numbers would affect that share until the daemon stops. The zero value
 // is ready to use.
 type Recent struct {
-	kept [recentKept]Accounts // ring buffer; initially zero
-	next int                  // index of the oldest entry
-	at   time.Duration        // when the newest entry was stored; 0 before the first
+	ringBuffer [recentKept]FrameCounters // ring buffer; initially zero
+	next       int                       // index of the oldest entry
+	at         time.Duration             // when the newest entry was stored; 0 before the first
 }
 
 // Keep stores the counters at now. It ignores them if the last ones were stored less than a second before.
-func (r *Recent) Keep(now time.Duration, a Accounts) {
+func (r *Recent) Keep(now time.Duration, a FrameCounters) {
 	if r.at != 0 && now < r.at+recentEvery {
 		return
 	}
-	r.kept[r.next], r.at = a, now
+	r.ringBuffer[r.next], r.at = a, now
 	r.next = (r.next + 1) % recentKept
 }
 
 // Growth returns by how much the counters in a exceed those of ten seconds ago.
-func (r *Recent) Growth(a Accounts) Accounts { return a.GrownBy(r.kept[r.next]) }
+func (r *Recent) Growth(a FrameCounters) FrameCounters { return a.GrownBy(r.ringBuffer[r.next]) }

@@ -17,12 +17,12 @@ const maxWaiting = 256 << 10
 type Writer struct {
 	to io.Writer
 
-	mu      sync.Mutex
-	waiting []entry // the first one is being written
-	bytes   int     // size of the waiting entries
-	left    int     // lines that were dropped or could not be written, and are not reported yet
-	failing bool    // the last write failed
-	empty   chan struct{}
+	mu         sync.Mutex
+	waiting    []entry // the first one is being written
+	bytes      int     // size of the waiting entries
+	unreported int     // lines that were dropped or could not be written, and are not reported yet
+	failing    bool    // the last write failed
+	empty      chan struct{}
 }
 
 // entry is one write of log lines, or a line that reports dropped ones.
@@ -40,10 +40,10 @@ func (w *Writer) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.bytes > 0 && w.bytes+len(line) > maxWaiting {
-		w.left++
+		w.unreported++
 		return len(line), nil
 	}
-	w.tellLeft()
+	w.reportDropped()
 	w.add(entry{bytes.Clone(line), 1})
 	if w.empty == nil {
 		w.empty = make(chan struct{})
@@ -84,13 +84,13 @@ func (w *Writer) next(written []byte) (line []byte, ok bool) {
 	defer w.mu.Unlock()
 	if written != nil {
 		if w.failing {
-			w.left += w.waiting[0].lines
+			w.unreported += w.waiting[0].lines
 		}
 		w.bytes -= len(written)
 		w.waiting = w.waiting[1:]
 	}
 	if len(w.waiting) == 0 && !w.failing {
-		w.tellLeft()
+		w.reportDropped()
 	}
 	if len(w.waiting) == 0 {
 		w.waiting = nil
@@ -101,15 +101,15 @@ func (w *Writer) next(written []byte) (line []byte, ok bool) {
 	return w.waiting[0].text, true
 }
 
-// tellLeft queues a line with the number of dropped lines, if there are any. w.mu must be held.
-func (w *Writer) tellLeft() {
-	if w.left == 0 {
+// reportDropped queues a line with the number of dropped lines, if there are any. w.mu must be held.
+func (w *Writer) reportDropped() {
+	if w.unreported == 0 {
 		return
 	}
 	var text bytes.Buffer
-	slog.New(slog.NewTextHandler(&text, nil)).Warn("lines of the log are missing here: nobody read them", "count", w.left)
-	w.add(entry{text.Bytes(), w.left})
-	w.left = 0
+	slog.New(slog.NewTextHandler(&text, nil)).Warn("lines of the log are missing here: nobody read them", "count", w.unreported)
+	w.add(entry{text.Bytes(), w.unreported})
+	w.unreported = 0
 }
 
 // add queues an entry. w.mu must be held.

@@ -12,14 +12,14 @@ import (
 
 // gate is a writer that can stall or fail.
 type gate struct {
-	open chan struct{} // closed while writes pass
-	gone bool
-	text bytes.Buffer
+	open     chan struct{} // closed while writes pass
+	isClosed bool
+	text     bytes.Buffer
 }
 
 func (g *gate) Write(p []byte) (int, error) {
 	<-g.open
-	if g.gone {
+	if g.isClosed {
 		return 0, errors.New("broken pipe")
 	}
 	return g.text.Write(p)
@@ -90,7 +90,7 @@ func TestGapIsReportedInPlace(t *testing.T) {
 }
 
 func TestUnwritableLinesAreCounted(t *testing.T) {
-	g := &gate{open: make(chan struct{}), gone: true}
+	g := &gate{open: make(chan struct{}), isClosed: true}
 	close(g.open)
 	w := New(g)
 	for range 3 {
@@ -99,7 +99,7 @@ func TestUnwritableLinesAreCounted(t *testing.T) {
 			t.Fatal("Flush timed out after a failed write, want the line dropped")
 		}
 	}
-	g.gone = false
+	g.isClosed = false
 	fmt.Fprint(w, "back\n")
 	w.Flush(10 * time.Second)
 	if got := g.text.String(); !strings.Contains(got, "count=3\nback\n") {

@@ -132,8 +132,8 @@ func TestOlderFrameDoesNotReplaceWaitingFrame(t *testing.T) {
 // incarnation of the peer's daemon.
 func TestAgeIgnoresClockOfOtherIncarnation(t *testing.T) {
 	for what, c := range map[string]struct {
-		run  uint64
-		told bool
+		run      uint64
+		reported bool
 	}{"the same daemon": {1, true}, "another one": {2, false}} {
 		m := testMirror(t, testDir(t), "m")
 		m.changeClock(1)
@@ -142,8 +142,8 @@ func TestAgeIgnoresClockOfOtherIncarnation(t *testing.T) {
 		m.mu.Lock()
 		m.learn(Reading{Now: 7 * time.Second, Known: true})
 		m.mu.Unlock()
-		if got := m.Status(7*time.Second, Reading{}, "").AgeMs; (got != nil) != c.told {
-			t.Errorf("%s: got age %v, want one %v", what, got, c.told)
+		if got := m.Status(7*time.Second, Reading{}, "").AgeMs; (got != nil) != c.reported {
+			t.Errorf("%s: got age %v, want one %v", what, got, c.reported)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestMirrorWithNewFileDetectsOriginReset(t *testing.T) {
 	m := testMirror(t, dir, "m")
 	m.Put(came(5, frame(5, 64)))
 	damage.MakeDirty(t, dir, "m")
-	if _, _, err := m.Look(); err != nil || m.file.replaced != 1 {
+	if _, _, err := m.Check(); err != nil || m.file.replaced != 1 {
 		t.Fatalf("got %v, %d times replaced, want a new file", err, m.file.replaced)
 	}
 	have, _ := m.expect(1, rule.QoS{})
@@ -178,7 +178,7 @@ func TestWriterIsNotLostBeforeSafeFrame(t *testing.T) {
 		phase       timeliness
 		armed, lost bool
 	}{{stale, true, false}, {stale, false, true}, {timely, false, false}} {
-		m.vigil.phase, m.vigil.armed = c.phase, c.armed
+		m.deadlineMonitor.phase, m.deadlineMonitor.armed = c.phase, c.armed
 		if got := m.Lost(); got != c.lost {
 			t.Errorf("phase %v, safe frame pending %v: got lost %v, want %v", c.phase, c.armed, got, c.lost)
 		}
@@ -192,7 +192,7 @@ func TestStreamIntoNewFileStartsWithMissingFrame(t *testing.T) {
 	m := testMirror(t, dir, "m")
 	m.Put(came(5, frame(5, 64)))
 	damage.MakeDirty(t, dir, "m")
-	if _, _, err := m.Look(); err != nil || m.file.replaced != 1 {
+	if _, _, err := m.Check(); err != nil || m.file.replaced != 1 {
 		t.Fatalf("got %v, %d times replaced, want a new file", err, m.file.replaced)
 	}
 	m.expect(1, rule.QoS{Mode: rule.Every})
@@ -214,8 +214,8 @@ func TestLateCommandIsNotRequestedAgain(t *testing.T) {
 		m := testMirror(t, testDir(t), "m")
 		m.qos = rule.QoS{Class: class, Budget: 50 * time.Millisecond, Late: rule.LateDrop}
 		m.Put(Arrival{Epoch: 1, Seq: 1, Captured: 5 * time.Second, At: Reading{Now: 6 * time.Second, Known: true}, Data: frame(1, 64)})
-		if _, owed, err := m.Look(); err != nil || owed != (class == rule.State) {
-			t.Errorf("class %v: got missing frame %v, %v; want it only for a state channel", class, owed, err)
+		if _, mustRetransmit, err := m.Check(); err != nil || mustRetransmit != (class == rule.State) {
+			t.Errorf("class %v: got missing frame %v, %v; want it only for a state channel", class, mustRetransmit, err)
 		}
 	}
 }

@@ -12,18 +12,18 @@ import (
 	"achbridge/localach"
 )
 
-// companion is the metadata channel NAME.meta of a mirror, see status.Meta. It is guarded by the mirror's mu and
+// metadataChannel is the metadata channel NAME.meta of a mirror, see status.Meta. It is guarded by the mirror's mu and
 // exists while the mirror has the option meta.
-type companion struct {
-	name  string
-	ch    *localach.Channel
-	w     *localach.Writer
-	frame status.Meta   // last composed metadata
-	told  status.Meta   // last metadata written into the channel; not valid while blank
-	blank bool          // nothing was written into the channel yet
-	ended bool          // the mirror has no subscription any more
-	retry time.Duration // earliest time of the next write; 0 means at once
-	buf   []byte        // encoding buffer, allocated separately because it is passed to cgo
+type metadataChannel struct {
+	name        string
+	ch          *localach.Channel
+	w           *localach.Writer
+	frame       status.Meta   // last composed metadata
+	lastWritten status.Meta   // last metadata written into the channel; not valid while blank
+	blank       bool          // nothing was written into the channel yet
+	isEnded     bool          // the mirror has no subscription any more
+	retry       time.Duration // earliest time of the next write; 0 means at once
+	buf         []byte        // encoding buffer, allocated separately because it is passed to cgo
 
 	failure string // last error that was logged
 }
@@ -91,18 +91,18 @@ func (m *Mirror) addMeta() error {
 	if err := rule.CheckMetaName(m.Name); err != nil || m.file.planned != nil {
 		return err
 	}
-	c := &companion{name: m.Name + rule.MetaSuffix, blank: true, buf: make([]byte, status.MetaSize)}
+	c := &metadataChannel{name: m.Name + rule.MetaSuffix, blank: true, buf: make([]byte, status.MetaSize)}
 	if err := m.openMeta(c); err != nil {
 		return err
 	}
 	m.file.meta = c
-	m.tell()
+	m.writeMetadata()
 	return nil
 }
 
 // openMeta opens the metadata channel's file, or creates it if there is none. From an existing file it reads the
 // metadata of the mirror's newest frame. m.mu must be held.
-func (m *Mirror) openMeta(c *companion) error {
+func (m *Mirror) openMeta(c *metadataChannel) error {
 	ch, err := m.Dir.TryOpen(c.name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m.createMeta(c)
@@ -126,21 +126,21 @@ func (m *Mirror) openMeta(c *companion) error {
 	c.ch, c.w = ch, ch.Writer()
 	if n, err := ch.Reader().TryNext(c.buf); err == nil {
 		if last, err := status.ParseMeta(c.buf[:n]); err == nil && last.Epoch == m.file.tag.Epoch && last.Seq == m.file.tag.Seq && last.MirrorSeq == m.file.putSeq {
-			c.frame, c.told, c.blank = last, last, false
+			c.frame, c.lastWritten, c.blank = last, last, false
 		}
 	}
 	return nil
 }
 
 // createMeta creates the metadata channel's file, with the permissions of the mirror's file. m.mu must be held.
-func (m *Mirror) createMeta(c *companion) error { return m.makeMeta(c, localach.CreateConfig{}) }
+func (m *Mirror) createMeta(c *metadataChannel) error { return m.makeMeta(c, localach.CreateConfig{}) }
 
 // replaceMeta is like createMeta, but replaces an existing file. m.mu must be held.
-func (m *Mirror) replaceMeta(c *companion) error {
+func (m *Mirror) replaceMeta(c *metadataChannel) error {
 	return m.makeMeta(c, localach.CreateConfig{Replace: true})
 }
 
-func (m *Mirror) makeMeta(c *companion, cfg localach.CreateConfig) error {
+func (m *Mirror) makeMeta(c *metadataChannel, cfg localach.CreateConfig) error {
 	g := localach.Geometry{FrameCount: min(max(m.file.ch.Geometry().FrameCount, leastMetaFrames), mostMetaFrames), FrameSize: status.MetaSize}.Grow()
 	if err := m.Space.take(FileBytes(g), ""); err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
@@ -155,21 +155,21 @@ func (m *Mirror) makeMeta(c *companion, cfg localach.CreateConfig) error {
 	return nil
 }
 
-// tellPut writes the metadata of the frame that was just put. m.mu must be held.
-func (m *Mirror) tellPut(captured time.Duration, at Reading) {
+// notePut writes the metadata of the frame that was just put. m.mu must be held.
+func (m *Mirror) notePut(captured time.Duration, at Reading) {
 	if m.file.meta == nil {
 		return
 	}
 	f := &m.file.meta.frame
 	f.Epoch, f.Seq, f.MirrorSeq, f.Safe = m.file.tag.Epoch, m.file.tag.Seq, m.file.putSeq, false
-	f.Put = m.Clock.of(m.vigil.last)
-	m.tellCaptured(captured, at)
-	m.tell()
+	f.Put = m.Clock.of(m.deadlineMonitor.last)
+	m.noteCaptured(captured, at)
+	m.writeMetadata()
 }
 
-// tellCaptured sets the frame's capture time and its uncertainty, without writing them. m.mu must be held, and
+// noteCaptured sets the frame's capture time and its uncertainty, without writing them. m.mu must be held, and
 // the metadata channel must exist.
-func (m *Mirror) tellCaptured(captured time.Duration, at Reading) {
+func (m *Mirror) noteCaptured(captured time.Duration, at Reading) {
 	f := &m.file.meta.frame
 	f.Captured, f.Uncertainty = 0, 0
 	if captured != 0 && at.Known {
@@ -177,22 +177,22 @@ func (m *Mirror) tellCaptured(captured time.Duration, at Reading) {
 	}
 }
 
-// tellSafe writes into the metadata channel that the safe frame was put. m.mu must be held.
-func (m *Mirror) tellSafe(now time.Duration) {
+// noteSafe writes into the metadata channel that the safe frame was put. m.mu must be held.
+func (m *Mirror) noteSafe(now time.Duration) {
 	if m.file.meta == nil {
 		return
 	}
 	f := &m.file.meta.frame
 	f.MirrorSeq, f.Safe, f.Captured, f.Uncertainty = m.file.putSeq, true, 0, 0
 	f.Put = m.Clock.of(now)
-	m.tell()
+	m.writeMetadata()
 }
 
-// tellEmpty writes into the metadata channel that the mirror has a new file without a frame. m.mu must be held.
-func (m *Mirror) tellEmpty() {
+// noteEmpty writes into the metadata channel that the mirror has a new file without a frame. m.mu must be held.
+func (m *Mirror) noteEmpty() {
 	if m.file.meta != nil {
 		m.file.meta.frame = status.Meta{Epoch: m.file.tag.Epoch}
-		m.tell()
+		m.writeMetadata()
 	}
 }
 
@@ -201,26 +201,26 @@ func (m *Mirror) FellSilent() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.source.silent = true
-	m.tell()
+	m.writeMetadata()
 }
 
-// HeardAgain records that the host that feeds the mirror is sending again.
-func (m *Mirror) HeardAgain() {
+// OriginReturned records that the host that feeds the mirror is sending again.
+func (m *Mirror) OriginReturned() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.source.silent = false
-	m.tell()
+	m.writeMetadata()
 }
 
-// tell writes changed metadata into the metadata channel. It does not block: if the channel's lock is taken, a
+// writeMetadata writes changed metadata into the metadata channel. It does not block: if the channel's lock is taken, a
 // later call writes the metadata. m.mu must be held.
-func (m *Mirror) tell() {
+func (m *Mirror) writeMetadata() {
 	c := m.file.meta
 	if c == nil {
 		return
 	}
-	c.frame.Link, c.frame.Stale, c.frame.Deadline = m.metaLink(), m.vigil.isStale(), m.qos.Deadline
-	if c.frame == c.told && !c.blank || c.retry != 0 && m.Clock.now() < c.retry {
+	c.frame.Link, c.frame.Stale, c.frame.Deadline = m.metaLink(), m.deadlineMonitor.isStale(), m.qos.Deadline
+	if c.frame == c.lastWritten && !c.blank || c.retry != 0 && m.Clock.now() < c.retry {
 		return
 	}
 	c.retry = 0
@@ -228,14 +228,14 @@ func (m *Mirror) tell() {
 	case err != nil:
 		c.retry = m.Clock.now() + metaRetry
 	default:
-		c.told, c.blank = c.frame, false
+		c.lastWritten, c.blank = c.frame, false
 	}
 }
 
 // metaLink returns the link state for the metadata. m.mu must be held, and the metadata channel must exist.
 func (m *Mirror) metaLink() status.MetaLink {
 	switch {
-	case m.file.meta.ended:
+	case m.file.meta.isEnded:
 		return status.MetaDown
 	case m.health.phase == refused, m.health.phase == live && m.health.refusesAll(m.Clock.now()):
 		return status.MetaRefused
@@ -253,7 +253,7 @@ func (m *Mirror) metaLink() status.MetaLink {
 func (m *Mirror) Tend(at Reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.counters.recent.Keep(at.Now, m.accounts())
+	m.counters.recent.Keep(at.Now, m.frameCounters())
 	c := m.file.meta
 	if c == nil {
 		return
@@ -262,9 +262,9 @@ func (m *Mirror) Tend(at Reading) {
 		m.renewMeta(err)
 	}
 	if c.frame.Captured == 0 && m.frames.capturedAt != 0 && !c.frame.Safe && c.frame.Seq == m.file.tag.Seq {
-		m.tellCaptured(m.frames.capturedAt, at)
+		m.noteCaptured(m.frames.capturedAt, at)
 	}
-	m.tell()
+	m.writeMetadata()
 }
 
 // renewMeta replaces the metadata channel's file, unless another program has replaced it. err is the file's
@@ -312,8 +312,8 @@ func (m *Mirror) closeMeta() {
 	if c == nil {
 		return
 	}
-	c.ended, c.retry = true, 0
-	m.tell()
+	c.isEnded, c.retry = true, 0
+	m.writeMetadata()
 	m.file.meta = nil
 	m.Space.add(-FileBytes(c.ch.Geometry()), "")
 	m.letGo(c.ch, c.w)

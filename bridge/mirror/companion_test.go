@@ -53,7 +53,7 @@ func TestLockedMetadataChannelDelaysNoPut(t *testing.T) {
 	damage.FreeLock(t, dir, "m.meta")
 	eventually(t, "the newest is told when the lock is free", time.Second, func() bool {
 		m.Tend(Reading{})
-		return m.file.meta.told.Seq == 1000
+		return m.file.meta.lastWritten.Seq == 1000
 	})
 }
 

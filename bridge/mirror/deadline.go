@@ -10,22 +10,22 @@ import (
 	"achbridge/bridge/unit"
 )
 
-// vigil monitors the mirror's deadline: it detects that no frame arrived in time, and that frames arrive in time
+// deadlineMonitor monitors the mirror's deadline: it detects that no frame arrived in time, and that frames arrive in time
 // again. It is guarded by the mirror's mu. Each mirror has its own goroutine, which calls judge, so that the
 // node's work on other mirrors does not delay a deadline.
-type vigil struct {
-	wake   chan struct{} // makes the goroutine call judge
-	done   chan struct{} // closed when the mirror closes; nil if the goroutine does not run
-	last   time.Duration // when a frame was last put in time; until the first one, when the watch began
-	phase  timeliness
-	toldAt time.Duration // when the last event about staleness or missed deadlines was logged
-	event  uint64        // number of the event for missed deadlines; 0 if there is none since the mirror went stale
-	misses int           // count of that event, see event
-	ended  time.Duration // when the last recovery began
-	calm   time.Duration // how long frames must arrive in time before the mirror is reported fresh
-	lapses int           // number of times that it became stale since toldAt
-	armed  bool          // the newest frame of the file may be a command, not the safe frame
-	safe   uint64        // safe frames put
+type deadlineMonitor struct {
+	wake            chan struct{} // makes the goroutine call judge
+	done            chan struct{} // closed when the mirror closes; nil if the goroutine does not run
+	last            time.Duration // when a frame was last put in time; until the first one, when the watch began
+	phase           timeliness
+	reportedAt      time.Duration // when the last event about staleness or missed deadlines was logged
+	event           uint64        // number of the event for missed deadlines; 0 if there is none since the mirror went stale
+	misses          int           // count of that event, see event
+	recoveryBeganAt time.Duration // when the last recovery began
+	calm            time.Duration // how long frames must arrive in time before the mirror is reported fresh
+	lapses          int           // number of times that it became stale since reportedAt
+	armed           bool          // the newest frame of the file may be a command, not the safe frame
+	safe            uint64        // safe frames put
 }
 
 // timeliness is the phase of a mirror regarding its deadline. It combines whether frames arrive in time and
@@ -59,7 +59,7 @@ const (
 func (m *Mirror) watchDeadline() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := &m.vigil
+	v := &m.deadlineMonitor
 	if m.qos.Deadline == 0 {
 		v.refresh(m.Clock.now())
 	}
@@ -94,7 +94,7 @@ func (m *Mirror) watchDeadline() {
 func (m *Mirror) judge(now time.Duration) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := &m.vigil
+	v := &m.deadlineMonitor
 	left := longWait
 	if d := m.qos.Deadline; d != 0 {
 		left = v.last + d - now
@@ -108,13 +108,13 @@ func (m *Mirror) judge(now time.Duration) time.Duration {
 	if v.isStale() {
 		left = m.putSafe()
 	}
-	m.tell()
-	return min(left, m.tellStale(now))
+	m.writeMetadata()
+	return min(left, m.reportStale(now))
 }
 
 // fed records that a frame was put. Only a frame in time ends staleness. m.mu must be held.
 func (m *Mirror) fed(inTime bool) {
-	v := &m.vigil
+	v := &m.deadlineMonitor
 	v.armed = true
 	if !inTime {
 		return
@@ -126,10 +126,10 @@ func (m *Mirror) fed(inTime bool) {
 	}
 }
 
-func (v *vigil) isStale() bool { return v.phase == missed || v.phase == stale }
+func (v *deadlineMonitor) isStale() bool { return v.phase == missed || v.phase == stale }
 
 // miss records that no frame arrived in time.
-func (v *vigil) miss() {
+func (v *deadlineMonitor) miss() {
 	v.lapses++
 	next := missed
 	if v.phase == recovering {
@@ -139,60 +139,60 @@ func (v *vigil) miss() {
 }
 
 // refresh records that the mirror is not stale at now.
-func (v *vigil) refresh(now time.Duration) {
+func (v *deadlineMonitor) refresh(now time.Duration) {
 	if v.isStale() {
 		timelinessTransitions.Move(&v.phase, recovering)
-		v.ended = now
+		v.recoveryBeganAt = now
 	}
 }
 
-// tellStale logs changes of staleness as events, and returns the time until the next event may be due. A mirror
+// reportStale logs changes of staleness as events, and returns the time until the next event may be due. A mirror
 // that alternates remains stale until it has been fresh long enough. m.mu must be held.
-func (m *Mirror) tellStale(now time.Duration) time.Duration {
-	v := &m.vigil
+func (m *Mirror) reportStale(now time.Duration) time.Duration {
+	v := &m.deadlineMonitor
 	switch v.phase {
 	case timely:
 		return longWait
 	case missed:
-		if v.calm *= 2; v.toldAt == 0 || now-v.toldAt > mostCalm {
+		if v.calm *= 2; v.reportedAt == 0 || now-v.reportedAt > mostCalm {
 			v.calm = leastCalm
 		}
 		v.calm = min(v.calm, mostCalm)
-		m.Events.Tell(slog.LevelWarn, "mirror stale", m.event(status.EventMirrorStale, m.staleText(now)), "deadline", m.qos.Deadline, "on_stale", m.qos.OnStale.String())
+		m.Events.Record(slog.LevelWarn, "mirror stale", m.event(status.EventMirrorStale, m.staleText(now)), "deadline", m.qos.Deadline, "on_stale", m.qos.OnStale.String())
 		timelinessTransitions.Move(&v.phase, stale)
-		v.toldAt, v.lapses, v.event, v.misses = now, 0, 0, 0
+		v.reportedAt, v.lapses, v.event, v.misses = now, 0, 0, 0
 		return longWait
 	}
-	fresh := v.ended + v.calm - now
+	fresh := v.recoveryBeganAt + v.calm - now
 	if v.phase == stale {
 		fresh = longWait
 	}
-	misses := v.toldAt + countEvery - now
+	misses := v.reportedAt + countEvery - now
 	if v.lapses == 0 {
 		misses = longWait
 	}
 	if v.lapses > 0 && (fresh <= 0 || misses <= 0) {
-		m.tellMisses()
-		v.toldAt, v.lapses, misses = now, 0, longWait
+		m.reportMisses()
+		v.reportedAt, v.lapses, misses = now, 0, longWait
 	}
 	if fresh <= 0 {
-		text := fmt.Sprintf("frames have come in time for %s", unit.Time((now - v.ended).Round(10*time.Millisecond)))
+		text := fmt.Sprintf("frames have come in time for %s", unit.Time((now - v.recoveryBeganAt).Round(10*time.Millisecond)))
 		if v.event != 0 {
 			text += fmt.Sprintf(", after %d missed deadlines", 1+v.misses)
-			m.Events.Ended(v.event, now-v.ended)
+			m.Events.Ended(v.event, now-v.recoveryBeganAt)
 		}
-		m.Events.Tell(slog.LevelInfo, "mirror fresh", m.event(status.EventMirrorFresh, text))
+		m.Events.Record(slog.LevelInfo, "mirror fresh", m.event(status.EventMirrorFresh, text))
 		timelinessTransitions.Move(&v.phase, timely)
-		v.toldAt = now
+		v.reportedAt = now
 		return longWait
 	}
 	return min(fresh, misses)
 }
 
-// tellMisses logs the number of missed deadlines since the mirror went stale. It extends one event instead of
+// reportMisses logs the number of missed deadlines since the mirror went stale. It extends one event instead of
 // logging several. m.mu must be held.
-func (m *Mirror) tellMisses() {
-	v := &m.vigil
+func (m *Mirror) reportMisses() {
+	v := &m.deadlineMonitor
 	v.misses += v.lapses
 	text := fmt.Sprintf("no frame within its deadline of %s, %d more times", unit.Time(m.qos.Deadline), v.misses)
 	if v.event != 0 {
@@ -201,16 +201,16 @@ func (m *Mirror) tellMisses() {
 	}
 	e := m.event(status.EventDeadlineMissed, text)
 	e.Count = v.misses
-	v.event = m.Events.Tell(slog.LevelWarn, "deadline missed", e, "deadline", m.qos.Deadline, "count", v.misses)
+	v.event = m.Events.Record(slog.LevelWarn, "deadline missed", e, "deadline", m.qos.Deadline, "count", v.misses)
 }
 
-// owesSafe reports whether the safe frame must still be put after the last command. m.mu must be held.
-func (m *Mirror) owesSafe() bool { return m.qos.OnStale.File != "" && m.vigil.armed }
+// safeFramePending reports whether the safe frame must still be put after the last command. m.mu must be held.
+func (m *Mirror) safeFramePending() bool { return m.qos.OnStale.File != "" && m.deadlineMonitor.armed }
 
 // putSafe puts the safe frame once after the last command, and returns the time until the next try. m.mu must be
 // held.
 func (m *Mirror) putSafe() time.Duration {
-	if !m.owesSafe() {
+	if !m.safeFramePending() {
 		return longWait
 	}
 	if m.file.w == nil {
@@ -223,9 +223,9 @@ func (m *Mirror) putSafe() time.Duration {
 		m.failed("safe frame cannot be put", err)
 		return safeAgain
 	}
-	m.vigil.armed, m.frames.capturedAt = false, 0
-	m.vigil.safe++
-	m.tellSafe(m.Clock.now())
+	m.deadlineMonitor.armed, m.frames.capturedAt = false, 0
+	m.deadlineMonitor.safe++
+	m.noteSafe(m.Clock.now())
 	return longWait
 }
 
@@ -248,13 +248,13 @@ func (m *Mirror) putLast() (busy bool) {
 	return m.file.w != nil && m.putSafe() == busyRetry
 }
 
-// endVigil stops the goroutine that monitors the deadline. m.mu must be held.
-func (m *Mirror) endVigil() {
-	if m.vigil.done != nil {
-		close(m.vigil.done)
-		m.vigil.done = nil
-		if m.vigil.phase != timely && m.vigil.event != 0 {
-			m.Events.Ended(m.vigil.event, 0)
+// stopDeadlineMonitor stops the goroutine that monitors the deadline. m.mu must be held.
+func (m *Mirror) stopDeadlineMonitor() {
+	if m.deadlineMonitor.done != nil {
+		close(m.deadlineMonitor.done)
+		m.deadlineMonitor.done = nil
+		if m.deadlineMonitor.phase != timely && m.deadlineMonitor.event != 0 {
+			m.Events.Ended(m.deadlineMonitor.event, 0)
 		}
 	}
 }
@@ -265,8 +265,8 @@ func (m *Mirror) staleText(now time.Duration) string {
 	if m.frames.lateness.frames > 0 {
 		what = "no frame in time"
 	}
-	text := fmt.Sprintf("%s for %s, its deadline is %s", what, unit.Time((now - m.vigil.last).Round(10*time.Millisecond)), unit.Time(m.qos.Deadline))
-	if m.qos.OnStale.File != "" && !m.vigil.armed && m.vigil.safe > 0 {
+	text := fmt.Sprintf("%s for %s, its deadline is %s", what, unit.Time((now - m.deadlineMonitor.last).Round(10*time.Millisecond)), unit.Time(m.qos.Deadline))
+	if m.qos.OnStale.File != "" && !m.deadlineMonitor.armed && m.deadlineMonitor.safe > 0 {
 		text += "; the safe frame was put"
 	}
 	return text

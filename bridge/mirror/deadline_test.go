@@ -47,8 +47,8 @@ func TestLateCommandIsNotPutDespiteOriginFlags(t *testing.T) {
 	m.qos = rule.QoS{Class: rule.Command, Budget: 50 * time.Millisecond}
 	now := Reading{Now: 10 * time.Second, Uncertainty: 20 * time.Millisecond, Known: true}
 	for what, a := range map[string]Arrival{
-		"owed":                 {Seq: 1, Owed: true, Captured: 5 * time.Second, At: now},
-		"of unknown age":       {Seq: 2, Owed: true, At: now},
+		"owed":                 {Seq: 1, LastValue: true, Captured: 5 * time.Second, At: now},
+		"of unknown age":       {Seq: 2, LastValue: true, At: now},
 		"perhaps too old":      {Seq: 3, Captured: now.Now - 40*time.Millisecond, At: now},
 		"by a clock not known": {Seq: 4, Captured: now.Now, At: Reading{Now: now.Now}},
 	} {
@@ -75,7 +75,7 @@ func TestWaitingCommandIsNotPutAfterSuspend(t *testing.T) {
 	m.Put(Arrival{Epoch: 1, Seq: 1, Captured: 1, At: Reading{Now: 1, Known: true}, Data: []byte("go")})
 	slept.Store(int64(time.Hour))
 	damage.FreeLock(t, dir, "goal")
-	eventually(t, "what becomes of the command", time.Second, func() bool { return m.Status(0, Reading{}, "").Accounts.Late == 1 })
+	eventually(t, "what becomes of the command", time.Second, func() bool { return m.Status(0, Reading{}, "").FrameCounters.Late == 1 })
 	if n := lastPut(t, dir, "goal"); n != 0 {
 		t.Errorf("%d frames were put, want none", n)
 	}

@@ -16,26 +16,26 @@ import (
 // file holds a mirror's file, its metadata channel and put record, and the state of its frames. It is guarded by
 // the mirror's mu.
 type file struct {
-	adopt      []string               // patterns of existing channels, not created by achbridge, that the mirror may write into
-	planned    *localach.CreateConfig // how to create the file; nil if it exists or there must be none
-	ch         *localach.Channel      // nil if the file is not open
-	w          *localach.Writer       // writer of ch
-	tag        localach.Tag           // tag of ch; its Seq is the newest frame that the file holds
-	putSeq     uint64                 // last_seq after our last put, or when the file was opened
-	least      uint64                 // newest frame of a file that was replaced: older frames are not put
-	owned      bool                   // achbridge created the file and may replace it
-	countedFor string                 // the host argument for Space.take
-	puts       *putRecord             // record of the puts into an adopted channel; nil if none was opened
-	meta       *companion             // metadata channel; nil if there is none
-	contest    contest
-	replaced   uint64        // number of files that were replaced
-	healedAt   time.Duration // when a damaged file was last replaced, by Clock; 0 means never
+	adopt         []string               // patterns of existing channels, not created by achbridge, that the mirror may write into
+	planned       *localach.CreateConfig // how to create the file; nil if it exists or there must be none
+	ch            *localach.Channel      // nil if the file is not open
+	w             *localach.Writer       // writer of ch
+	tag           localach.Tag           // tag of ch; its Seq is the newest frame that the file holds
+	putSeq        uint64                 // last_seq after our last put, or when the file was opened
+	least         uint64                 // newest frame of a file that was replaced: older frames are not put
+	owned         bool                   // achbridge created the file and may replace it
+	countedFor    string                 // the host argument for Space.take
+	puts          *putRecord             // record of the puts into an adopted channel; nil if none was opened
+	meta          *metadataChannel       // metadata channel; nil if there is none
+	foreignWriter foreignWriter
+	replaced      uint64        // number of files that were replaced
+	healedAt      time.Duration // when a damaged file was last replaced, by Clock; 0 means never
 }
 
 // open begins to use ch.
 func (f *file) open(ch *localach.Channel) {
 	f.ch, f.w, f.putSeq = ch, ch.Writer(), ch.LastSeq()
-	f.contest.seen = f.putSeq
+	f.foreignWriter.lastAttributed = f.putSeq
 }
 
 // Open prepares the mirror's file for the frames of channel c, whose origin is node. If qos has meta, it also
@@ -214,7 +214,7 @@ func (m *Mirror) use(ch *localach.Channel, id localach.Tag) {
 		m.file.mark()
 	}
 	if ours && !m.endsSafe() {
-		m.vigil.armed = true // possibly a command that an earlier daemon put
+		m.deadlineMonitor.armed = true // possibly a command that an earlier daemon put
 	}
 }
 
@@ -330,7 +330,7 @@ func (m *Mirror) Close(closed func()) bool {
 func (m *Mirror) shut() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.endVigil()
+	m.stopDeadlineMonitor()
 	m.closeMeta()
 	m.closeFile()
 	if m.file.puts != nil {

@@ -59,14 +59,14 @@ func (h *health) fail(err error, now time.Duration) (logIt bool) {
 		return false
 	}
 	h.failure = h.reason
-	if h.loggedAt != 0 && now-h.loggedAt < complainEvery {
+	if h.loggedAt != 0 && now-h.loggedAt < warnEvery {
 		return false
 	}
 	h.loggedAt = now
 	return true
 }
 
-const complainEvery = time.Second
+const warnEvery = time.Second
 
 // recover records that a frame was put.
 func (h *health) recover() {
@@ -95,8 +95,8 @@ func (m *Mirror) RefusedBy(host string, cause status.Cause, reason string) (news
 	defer m.mu.Unlock()
 	news = m.health.enter(refused, cause, reason)
 	m.health.refusedBy, m.file.planned = host, nil
-	m.endContest("we do not write into it any more")
-	m.tell()
+	m.endForeignWriter("we do not write into it any more")
+	m.writeMetadata()
 	return news
 }
 
@@ -105,13 +105,13 @@ func (m *Mirror) Unfed(cause status.Cause, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.health.enter(waiting, cause, reason)
-	m.endContest("we do not write into it any more")
-	m.tell()
+	m.endForeignWriter("we do not write into it any more")
+	m.writeMetadata()
 }
 
 // failed records a failure, and logs it as an event if it is new. m.mu must be held.
 func (m *Mirror) failed(message string, err error) {
 	if m.health.fail(err, m.Clock.now()) {
-		m.Events.Tell(slog.LevelError, message, m.event(status.EventRefused, message+": "+err.Error()), "err", err)
+		m.Events.Record(slog.LevelError, message, m.event(status.EventRefused, message+": "+err.Error()), "err", err)
 	}
 }

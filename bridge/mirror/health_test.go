@@ -50,11 +50,11 @@ func TestClosedMirrorIgnoresFramesAndRefusals(t *testing.T) {
 func TestDeadlineTransitions(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
 	m.qos = rule.QoS{Deadline: 100 * time.Millisecond}
-	v := &m.vigil
+	v := &m.deadlineMonitor
 	walk.Phases(t, timelinessTransitions, func() timeliness { return v.phase }, []walk.Step[timeliness]{
 		{Do: func() { m.judge(50 * time.Millisecond) }, Want: timely},
 		{Do: v.miss, Want: missed},
-		{Do: func() { m.tellStale(time.Second) }, Want: stale},
+		{Do: func() { m.reportStale(time.Second) }, Want: stale},
 		{Do: func() { v.refresh(time.Second) }, Want: recovering},
 		{Do: func() { m.judge(2 * time.Second) }, Want: stale},
 		{Do: func() { v.last = 3 * time.Second; m.judge(v.last) }, Want: recovering},

@@ -62,7 +62,7 @@ func TestRecordedFrameIsNewestAfterKilledPut(t *testing.T) {
 			if _, err := ch.Reader().Last(frame); err != nil {
 				t.Fatal(err)
 			}
-			newest, told := binary.NativeEndian.Uint64(frame), ch.Tag().Seq
+			newest, reported := binary.NativeEndian.Uint64(frame), ch.Tag().Seq
 			if c.adopted {
 				record, err := openPutRecord(dir, "robot.imu")
 				if err != nil {
@@ -70,13 +70,13 @@ func TestRecordedFrameIsNewestAfterKilledPut(t *testing.T) {
 				}
 				defer record.close()
 				tag, _ := record.recall(ch)
-				told = tag.Seq
+				reported = tag.Seq
 			}
 			if newest != seqStep*ch.LastSeq() {
 				t.Fatalf("invalid test: got frame %d at position %d", newest, ch.LastSeq())
 			}
-			if c.put && told != newest || !c.put && (told < newest || told >= newest+seqStep) {
-				t.Errorf("newest frame in the file: %d of the origin; recorded: %d; want the same", newest, told)
+			if c.put && reported != newest || !c.put && (reported < newest || reported >= newest+seqStep) {
+				t.Errorf("newest frame in the file: %d of the origin; recorded: %d; want the same", newest, reported)
 			}
 		})
 	}

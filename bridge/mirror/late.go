@@ -15,7 +15,7 @@ func (m *Mirror) late(a Arrival) bool {
 	case m.qos.Class == rule.Command && m.Clock.slept(a.At):
 		return true
 	case a.Captured == 0 || !a.At.Known:
-		return a.Owed || a.Past || m.qos.Class == rule.Command // only the origin can know the age
+		return a.LastValue || a.Past || m.qos.Class == rule.Command // only the origin can know the age
 	}
 	return m.left(a) < 0
 }
@@ -31,7 +31,7 @@ func (m *Mirror) left(a Arrival) time.Duration {
 
 // lateIsPut reports whether a late frame is put if it is the newest.
 func (m *Mirror) lateIsPut(a Arrival) bool {
-	return m.qos.EffectiveLate() != rule.LateDrop || a.Owed && m.qos.Class != rule.Command
+	return m.qos.EffectiveLate() != rule.LateDrop || a.LastValue && m.qos.Class != rule.Command
 }
 
 // lateness counts the late frames since the last frame in time.

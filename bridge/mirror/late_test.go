@@ -22,12 +22,12 @@ func TestLateFrameIsPutIfItIsTheNewest(t *testing.T) {
 	for _, c := range []struct {
 		qos  rule.QoS
 		seqs []uint64 // newest frame in the file after each arrival
-		want ledger.Accounts
+		want ledger.FrameCounters
 	}{
-		{rule.QoS{}, []uint64{2, 2, 3, 3, 5}, ledger.Accounts{LateKept: 2, Superseded: 1, Delivered: 1, Duplicate: 1}},
-		{rule.QoS{Late: rule.LateNewest}, []uint64{2, 2, 3, 3, 5}, ledger.Accounts{LateKept: 2, Superseded: 1, Delivered: 1, Duplicate: 1}},
-		{rule.QoS{Late: rule.LateDrop}, []uint64{0, 0, 3, 3, 3}, ledger.Accounts{Late: 3, Delivered: 1, Duplicate: 1}},
-		{rule.QoS{Class: rule.Command}, []uint64{0, 0, 3, 3, 3}, ledger.Accounts{Late: 3, Delivered: 1, Duplicate: 1}},
+		{rule.QoS{}, []uint64{2, 2, 3, 3, 5}, ledger.FrameCounters{LateKept: 2, Superseded: 1, Delivered: 1, Duplicate: 1}},
+		{rule.QoS{Late: rule.LateNewest}, []uint64{2, 2, 3, 3, 5}, ledger.FrameCounters{LateKept: 2, Superseded: 1, Delivered: 1, Duplicate: 1}},
+		{rule.QoS{Late: rule.LateDrop}, []uint64{0, 0, 3, 3, 3}, ledger.FrameCounters{Late: 3, Delivered: 1, Duplicate: 1}},
+		{rule.QoS{Class: rule.Command}, []uint64{0, 0, 3, 3, 3}, ledger.FrameCounters{Late: 3, Delivered: 1, Duplicate: 1}},
 	} {
 		dir := testDir(t)
 		m := testMirror(t, dir, "m")

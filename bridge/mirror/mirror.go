@@ -33,15 +33,15 @@ type Config struct {
 type Mirror struct {
 	Config
 
-	mu       lock.Mutex[lock.Mirror] // guards the fields below
-	qos      rule.QoS
-	source   source
-	health   health
-	file     file
-	vigil    vigil
-	stamps   shifting
-	frames   frames
-	counters counters
+	mu              lock.Mutex[lock.Mirror] // guards the fields below
+	qos             rule.QoS
+	source          source
+	health          health
+	file            file
+	deadlineMonitor deadlineMonitor
+	stamps          shifting
+	frames          frames
+	counters        counters
 }
 
 // source is the subscription that feeds a mirror, as last set by the node.
@@ -74,7 +74,7 @@ type Feed struct {
 
 // Subscribe prepares for subscription f; from now on, only frames of f are put. have is the newest frame of the
 // epoch that the mirror holds, 0 if none. counted holds the mirror's counters so far.
-func (m *Mirror) Subscribe(f *Feed, qos rule.QoS) (have uint64, counted ledger.Accounts) {
+func (m *Mirror) Subscribe(f *Feed, qos rule.QoS) (have uint64, counted ledger.FrameCounters) {
 	m.changeClock(f.Run)
 	m.beginShifting(f.Stamps)
 	have, counted = m.expect(f.Epoch, qos)
@@ -103,7 +103,7 @@ func (m *Mirror) Newest(buf []byte) (int, error) {
 
 // Requalify changes the quality of service. It reports whether the mirror must subscribe again, and if not,
 // whether the new values must be sent to the origin.
-func (m *Mirror) Requalify(qos rule.QoS) (anew, tell bool) {
+func (m *Mirror) Requalify(qos rule.QoS) (anew, mustSend bool) {
 	m.mu.Lock()
 	before := m.qos
 	if before.Mode == qos.Mode && before != qos {
@@ -119,7 +119,7 @@ func (m *Mirror) Requalify(qos rule.QoS) (anew, tell bool) {
 
 // expect prepares for a subscription to an epoch of the origin's channel. It returns the newest frame of that
 // epoch that the mirror holds, 0 if none, and the mirror's counters so far.
-func (m *Mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger.Accounts) {
+func (m *Mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger.FrameCounters) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.frames.pending.seq != 0 {
@@ -127,7 +127,7 @@ func (m *Mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger
 		m.counters.own.Superseded++
 	}
 	m.source.feed, m.qos = nil, qos
-	m.frames.recent, m.frames.lacking, m.frames.lateness = delivery.Recent{}, lacking{}, lateness{}
+	m.frames.recent, m.frames.unwritten, m.frames.lateness = delivery.Recent{}, unwritten{}, lateness{}
 	m.counters.begin()
 	if m.file.tag.Epoch != epoch {
 		m.forget(epoch)
@@ -135,7 +135,7 @@ func (m *Mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger
 	if qos.Mode == rule.Newest && m.file.ch != nil && m.file.ch.LastSeq() == 0 {
 		m.file.least, m.file.tag.Seq = max(m.file.least, m.file.tag.Seq), 0 // mode was every: the file lacks the newest frame
 	}
-	m.beginContest()
+	m.resetForeignWriter()
 	return m.file.tag.Seq, m.counters.own
 }
 
@@ -144,7 +144,7 @@ func (m *Mirror) feedFrom(f *Feed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.source.feed, m.source.silent = f, f.Silent
-	m.tell()
+	m.writeMetadata()
 }
 
 // changeClock drops capture times measured by the clock of another incarnation of the peer's daemon.
@@ -182,7 +182,7 @@ func (m *Mirror) Begin(epoch, last, have uint64) (ok bool, err error) {
 	}
 	m.health.enter(live, "", "")
 	m.health.refusesSince = 0
-	m.tell()
+	m.writeMetadata()
 	return true, nil
 }
 
@@ -212,9 +212,9 @@ func (m *Mirror) write(f incoming) error {
 	}
 	m.age(f.captured, f.at)
 	m.frames.capturedAt, m.frames.putAt = f.captured, f.at.Now
-	m.file.tag.Seq, m.frames.lacking.owed = f.seq, f.seq < m.frames.lacking.seq
+	m.file.tag.Seq, m.frames.unwritten.mustRetransmit = f.seq, f.seq < m.frames.unwritten.seq
 	m.fed(!f.late)
-	m.tellPut(f.captured, f.at)
+	m.notePut(f.captured, f.at)
 	return nil
 }
 
@@ -232,7 +232,7 @@ func (m *Mirror) tryPut(seq uint64, frame []byte) error {
 		m.file.mark()
 		return err
 	}
-	m.lookForOthers(put, 1)
+	m.countForeignFrames(put, 1)
 	m.file.putSeq = put
 	m.health.recover()
 	return nil
@@ -246,14 +246,14 @@ func (m *Mirror) event(kind status.EventKind, text string) status.Event {
 func (m *Mirror) Lost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.qos.Class == rule.Command && m.vigil.isStale() && !m.owesSafe()
+	return m.qos.Class == rule.Command && m.deadlineMonitor.isStale() && !m.safeFramePending()
 }
 
-// Owes reports whether the safe frame must still be put after the last command.
-func (m *Mirror) Owes() bool {
+// NeedsLastValue reports whether the safe frame must still be put after the last command.
+func (m *Mirror) NeedsLastValue() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.owesSafe()
+	return m.safeFramePending()
 }
 
 // OwnsFile reports whether achbridge created the mirror's file, or will create it.

@@ -184,7 +184,7 @@ func TestKilledLocalReadersDoNotStallMirror(t *testing.T) {
 			m.Put(came(seq, frame(seq, 64)))
 			worst = max(worst, time.Since(begin))
 		}
-		if _, _, err := m.Look(); err != nil {
+		if _, _, err := m.Check(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,16 +12,16 @@ import (
 
 // frames holds the state of the frames that arrived for a mirror. It is guarded by the mirror's mu.
 type frames struct {
-	capturedAt time.Duration // capture time of the newest frame in the file, by the peer's clock; 0 if unknown
-	putAt      time.Duration // when the newest frame was put, by the node's clock; 0 means never
-	size       int           // transmitted bytes of the frame that arrived last
-	transit    time.Duration // age at arrival of the last frame whose age was known; 0 if none
-	ages       ages
-	pace       ledger.Pace
-	recent     delivery.Recent // frames that arrived over the current subscription
-	lateness   lateness
-	lacking    lacking
-	pending    pending
+	capturedAt  time.Duration // capture time of the newest frame in the file, by the peer's clock; 0 if unknown
+	putAt       time.Duration // when the newest frame was put, by the node's clock; 0 means never
+	size        int           // transmitted bytes of the frame that arrived last
+	oneWayDelay time.Duration // age at arrival of the last frame whose age was known; 0 if none
+	ages        ages
+	pace        ledger.Pace
+	recent      delivery.Recent // frames that arrived over the current subscription
+	lateness    lateness
+	unwritten   unwritten
+	pending     pending
 }
 
 // Arrival is a frame that arrived for a mirror.
@@ -29,7 +29,7 @@ type Arrival struct {
 	From       *Feed
 	Epoch, Seq uint64
 	Captured   time.Duration // capture time by the peer's clock; 0 if unknown
-	Owed       bool          // the frame may be put although it is past its budget (last-value delivery)
+	LastValue  bool          // the frame may be put although it is past its budget (last-value delivery)
 	Past       bool          // the origin marked the frame as past its budget, even if it may be put
 	At         Reading
 	Data       []byte
@@ -48,7 +48,7 @@ func (m *Mirror) Put(a Arrival) {
 	}
 	first := m.frames.recent.Add(a.Seq)
 	m.measure(a, first)
-	again := !first && a.Seq == m.frames.lacking.seq // the frame arrived before, but the file lacks it
+	again := !first && a.Seq == m.frames.unwritten.seq // the frame arrived before, but the file lacks it
 	late := m.late(a)
 	stray := !m.ready() || a.Epoch != m.file.tag.Epoch
 	old := a.Seq <= max(m.file.tag.Seq, m.frames.pending.seq) || a.Seq < m.file.least
@@ -65,11 +65,11 @@ func (m *Mirror) Put(a Arrival) {
 		m.frames.lateness.add(a.Seq, a.At.Now)
 		m.frames.ages.Limit(a.At.Now, m.overAt(a.At.Now))
 	default:
-		if again && m.frames.lacking.counted != nil {
-			*m.frames.lacking.counted-- // the frame counts with its new outcome
+		if again && m.frames.unwritten.counted != nil {
+			*m.frames.unwritten.counted-- // the frame counts with its new outcome
 		}
-		if a.Seq >= m.frames.lacking.seq {
-			m.frames.lacking = lacking{}
+		if a.Seq >= m.frames.unwritten.seq {
+			m.frames.unwritten = unwritten{}
 		}
 		m.keepOrWrite(a, late)
 	}
@@ -80,7 +80,7 @@ func (m *Mirror) Put(a Arrival) {
 func (m *Mirror) Came(from *Feed, seq uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if from != m.source.feed || seq == m.frames.lacking.seq || !m.frames.recent.Has(seq) {
+	if from != m.source.feed || seq == m.frames.unwritten.seq || !m.frames.recent.Has(seq) {
 		return false
 	}
 	m.counters.own.Duplicate++
@@ -103,33 +103,33 @@ func (m *Mirror) measure(a Arrival, first bool) {
 		m.frames.pace.Add(a.Seq, a.Captured)
 	}
 	if first && a.Captured != 0 && a.At.Known {
-		m.frames.transit = max(a.At.Now-(a.Captured-a.At.Offset), 1)
+		m.frames.oneWayDelay = max(a.At.Now-(a.Captured-a.At.Offset), 1)
 	}
 }
 
-// transitMs returns the one-way delay in milliseconds. It returns nil if the delay is not known.
-func (f *frames) transitMs() *float64 {
-	if f.transit == 0 {
+// oneWayDelayMs returns the one-way delay in milliseconds. It returns nil if the delay is not known.
+func (f *frames) oneWayDelayMs() *float64 {
+	if f.oneWayDelay == 0 {
 		return nil
 	}
-	v := status.Ms(f.transit)
+	v := status.Ms(f.oneWayDelay)
 	return &v
 }
 
-// lacking is the newest frame that arrived, if the file does not hold it. Its origin may retransmit it.
-type lacking struct {
-	seq     uint64
-	counted *uint64 // the counter that includes the frame; nil if no counter of this subscription does
-	owed    bool    // the origin must be asked to retransmit the frame
+// unwritten is the newest frame that arrived, if the file does not hold it. Its origin may retransmit it.
+type unwritten struct {
+	seq            uint64
+	counted        *uint64 // the counter that includes the frame; nil if no counter of this subscription does
+	mustRetransmit bool    // the origin must be asked to retransmit the frame
 }
 
 // without records that the file lacks frame seq, which counted includes. It does nothing if a newer frame is
 // lacking.
 func (m *Mirror) without(seq uint64, counted *uint64) {
-	if seq < m.frames.lacking.seq {
+	if seq < m.frames.unwritten.seq {
 		return
 	}
-	m.frames.lacking = lacking{seq, counted, m.qos.Class != rule.Command && m.qos.Mode == rule.Newest}
+	m.frames.unwritten = unwritten{seq, counted, m.qos.Class != rule.Command && m.qos.Mode == rule.Newest}
 }
 
 // countLate counts a frame that arrived too late to be put. m.mu must be held.

@@ -41,13 +41,13 @@ type recordPage struct {
 
 // putNote is the state right before a put.
 type putNote struct {
-	file   uint64   // identity of the adopted channel's file: its boot, inode and birth
-	node   [16]byte // host that the frames are from
-	origin uint64   // identity of the origin's channel
-	epoch  uint64   // epoch of the origin's channel
-	held   uint64   // newest frame of the origin that was certainly put
-	next   uint64   // newest frame of the origin after the put
-	before uint64   // last_seq of the adopted channel before the put
+	file    uint64   // identity of the adopted channel's file: its boot, inode and birth
+	node    [16]byte // host that the frames are from
+	origin  uint64   // identity of the origin's channel
+	epoch   uint64   // epoch of the origin's channel
+	lastPut uint64   // newest frame of the origin that was certainly put
+	next    uint64   // newest frame of the origin after the put
+	before  uint64   // last_seq of the adopted channel before the put
 }
 
 const (
@@ -139,12 +139,12 @@ func recordName(name string) (text [64]byte) {
 // note records that tag.Seq is in the channel, and that frame next will be after the next put. It makes no
 // system call and does not allocate.
 func (r *putRecord) note(ch *localach.Channel, tag localach.Tag, next uint64) {
-	spare := 1 - r.page.counts.Load()&1
-	r.page.notes[spare] = putNote{
+	nextSlot := 1 - r.page.counts.Load()&1
+	r.page.notes[nextSlot] = putNote{
 		file: ch.Epoch(), node: tag.Node, origin: tag.Channel, epoch: tag.Epoch,
-		held: tag.Seq, next: next, before: ch.LastSeq(),
+		lastPut: tag.Seq, next: next, before: ch.LastSeq(),
 	}
-	r.page.counts.Store(spare)
+	r.page.counts.Store(nextSlot)
 }
 
 // recall returns the frame that the channel holds. If last_seq has changed since the note, the recorded put
@@ -157,7 +157,7 @@ func (r *putRecord) recall(ch *localach.Channel) (tag localach.Tag, last bool) {
 	if n.file != ch.Epoch() || now < n.before {
 		return localach.Tag{}, false
 	}
-	tag = localach.Tag{Node: n.node, Channel: n.origin, Epoch: n.epoch, Seq: n.held}
+	tag = localach.Tag{Node: n.node, Channel: n.origin, Epoch: n.epoch, Seq: n.lastPut}
 	if now != n.before {
 		tag.Seq = n.next
 	}
@@ -166,9 +166,9 @@ func (r *putRecord) recall(ch *localach.Channel) (tag localach.Tag, last bool) {
 
 // forget clears the record, because the channel's file was initialised again.
 func (r *putRecord) forget() {
-	spare := 1 - r.page.counts.Load()&1
-	r.page.notes[spare] = putNote{}
-	r.page.counts.Store(spare)
+	nextSlot := 1 - r.page.counts.Load()&1
+	r.page.notes[nextSlot] = putNote{}
+	r.page.counts.Store(nextSlot)
 }
 
 func (r *putRecord) close() {

@@ -319,14 +319,14 @@ func TestSafeFrameIsDueInAdoptedChannelAfterRestart(t *testing.T) {
 	qos := rule.QoS{Class: rule.Command, Deadline: time.Second, OnStale: rule.OnStale{File: "stop", Frame: "stop"}}
 	killed := adoptedMirror(t, dir, "goal")
 	killed.putNext(Arrival{From: killed.source.feed, Epoch: 1, Seq: 1, Data: frame(1, 64)})
-	owes := func() bool {
+	isPending := func() bool {
 		m := adoptedMirror(t, dir, "goal")
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.qos = qos
-		return m.vigil.armed
+		return m.deadlineMonitor.armed
 	}
-	if !owes() {
+	if !isPending() {
 		t.Error("got no pending safe frame, want one: the newest frame is a command of the former daemon")
 	}
 	w := ch.Writer()
@@ -334,7 +334,7 @@ func TestSafeFrameIsDueInAdoptedChannelAfterRestart(t *testing.T) {
 	if _, err := w.Put([]byte("theirs")); err != nil {
 		t.Fatal(err)
 	}
-	if owes() {
+	if isPending() {
 		t.Error("got a pending safe frame, want none: a program of the host has put the newest frame")
 	}
 }

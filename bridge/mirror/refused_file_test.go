@@ -28,14 +28,14 @@ func TestFirstFrameCreatesMirrorFile(t *testing.T) {
 	if _, err := other.Begin(1, 1, have); err != nil || ch.LastSeq() != 0 {
 		t.Errorf("got %v and a channel at %d, want none of it written", err, ch.LastSeq())
 	}
-	if _, _, err := other.Look(); err == nil {
+	if _, _, err := other.Check(); err == nil {
 		t.Error("got a live mirror without a file, want a reason")
 	}
 }
 
 func TestMirrorHasNoFileBeforeOriginReplies(t *testing.T) {
 	m := plannedMirror(t, testDir(t), "m")
-	if _, owed, err := m.Look(); owed || err != nil {
-		t.Errorf("got %v, %v, want no repair", owed, err)
+	if _, mustRetransmit, err := m.Check(); mustRetransmit || err != nil {
+		t.Errorf("got %v, %v, want no repair", mustRetransmit, err)
 	}
 }

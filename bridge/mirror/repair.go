@@ -19,21 +19,21 @@ import (
 // waiting local reader was killed (ach-abi: "What goes wrong in the field").
 const wedgedAfter = time.Second
 
-// Look checks the mirror's file and returns why it cannot be used. It replaces our own file if it is damaged,
+// Check checks the mirror's file and returns why it cannot be used. It replaces our own file if it is damaged,
 // not writable, or its readers cannot be woken. lacks is the newest frame that arrived but is not in the file, 0
 // if none. Look also reports whether the origin must be asked to retransmit that frame.
-func (m *Mirror) Look() (lacks uint64, owed bool, err error) {
+func (m *Mirror) Check() (lacks uint64, mustRetransmit bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case m.file.planned != nil:
-		return m.frames.lacking.seq, false, nil
+		return m.frames.unwritten.seq, false, nil
 	case m.file.w == nil:
-		return m.frames.lacking.seq, false, errors.New("it is not open")
+		return m.frames.unwritten.seq, false, errors.New("it is not open")
 	}
 	err = m.file.ch.Check() // first: a missing file must not be replaced
 	if err == nil || errors.Is(err, localach.ErrDirty) {
-		m.lookAtFile() // last_seq of a damaged file is meaningless
+		m.checkForeignFrames() // last_seq of a damaged file is meaningless
 	}
 	switch damaged := m.damage(err); {
 	case m.file.owned && errors.Is(err, localach.ErrDirty):
@@ -41,12 +41,12 @@ func (m *Mirror) Look() (lacks uint64, owed bool, err error) {
 	case damaged != nil && m.mayHeal():
 		err = m.heal(damaged)
 	case damaged != nil:
-		return m.frames.lacking.seq, false, nil // the mirror refuses frames until the file may be replaced
+		return m.frames.unwritten.seq, false, nil // the mirror refuses frames until the file may be replaced
 	case err == nil && m.file.owned && m.file.w.Stuck() > wedgedAfter:
 		m.Log.Warn("mirror wedged: a local reader was killed while it waited", "channel", m.Name)
 		err = m.replace("wedged", 0)
 	}
-	return m.frames.lacking.seq, m.frames.lacking.owed && !m.frames.pending.isRetried, err
+	return m.frames.unwritten.seq, m.frames.unwritten.mustRetransmit && !m.frames.pending.isRetried, err
 }
 
 // healAgain is the minimum time between two replacements of damaged files. It limits the cost of a program that
@@ -121,8 +121,8 @@ func (m *Mirror) replace(why string, size int) error {
 	m.without(m.file.tag.Seq, m.counters.newest)
 	m.file.tag = tag
 	m.file.replaced++
-	m.tellEmpty()
-	m.Events.Tell(slog.LevelWarn, "mirror replaced", m.event(status.EventMirrorReplaced, why), "cause", why)
+	m.noteEmpty()
+	m.Events.Record(slog.LevelWarn, "mirror replaced", m.event(status.EventMirrorReplaced, why), "cause", why)
 	m.discard(old, oldWriter)
 	return nil
 }

@@ -32,7 +32,7 @@ func TestForeignChannelWithMirrorNameIsNotReplaced(t *testing.T) {
 	}
 	m.Put(came(2, frame(2, 5000)))
 	damage.MakeDirty(t, dir, "m")
-	m.Look()
+	m.Check()
 	damage.Write(t, dir, "m", damage.DirtyWord, []byte{0})
 	if got := newestSeq(t, dir, "m"); got != 99 {
 		t.Errorf("the channel that is not ours holds frame %d, want 99", got)
@@ -53,8 +53,8 @@ func TestReplacedMirrorFileRejectsOlderFrames(t *testing.T) {
 	m := testMirror(t, dir, "m")
 	m.Put(came(7, frame(7, 64)))
 	damage.MakeDirty(t, dir, "m")
-	if _, owed, err := m.Look(); err != nil || !owed {
-		t.Fatalf("got missing frame %v, %v; want the newest frame for the new file", owed, err)
+	if _, mustRetransmit, err := m.Check(); err != nil || !mustRetransmit {
+		t.Fatalf("got missing frame %v, %v; want the newest frame for the new file", mustRetransmit, err)
 	}
 	m.Put(came(6, frame(6, 64)))
 	if got := newestSeq(t, dir, "m"); got != 0 {
@@ -75,7 +75,7 @@ func TestModeEveryContinuesInNewFile(t *testing.T) {
 		m.putNext(came(seq+1, frame(seq+1, 64)))
 	}
 	damage.MakeDirty(t, dir, "m")
-	if _, _, err := m.Look(); err != nil || m.file.replaced != 1 {
+	if _, _, err := m.Check(); err != nil || m.file.replaced != 1 {
 		t.Fatalf("got %v, %d times replaced, want a new file", err, m.file.replaced)
 	}
 	if have, _ := m.expect(1, rule.QoS{Mode: rule.Every}); have != 3 {

@@ -86,7 +86,7 @@ func (m *Mirror) shifted(f incoming) ([]byte, error) {
 		return nil, errNoOffset
 	}
 	if step != 0 {
-		m.Events.Tell(slog.LevelWarn, "stamps stepped", m.event(status.EventClockStep,
+		m.Events.Record(slog.LevelWarn, "stamps stepped", m.event(status.EventClockStep,
 			fmt.Sprintf("stamps of %s are shifted by %s more than before: one of the two hosts was booted or suspended, or the clock was known badly", m.Host, unit.Time(step))), "step", step)
 	}
 	isCommand := m.qos.Class == rule.Command

@@ -81,7 +81,7 @@ func TestMirrorDropsExpiredCommands(t *testing.T) {
 	bad := stamped(2, 10*milli, time.Second)
 	bad.Data = bad.Data[:55]
 	m.Put(bad)
-	if want := (ledger.Accounts{Late: 1, Refused: 1}); m.counters.own != want || newestStamp(t, m) != -1 {
+	if want := (ledger.FrameCounters{Late: 1, Refused: 1}); m.counters.own != want || newestStamp(t, m) != -1 {
 		t.Errorf("counters %+v, want %+v and no frame put", m.counters.own, want)
 	}
 	s := m.Status(time.Minute, Reading{}, "")

@@ -14,10 +14,10 @@ func (m *Mirror) Status(now time.Duration, at Reading, silence string) status.Mi
 	defer m.mu.Unlock()
 	s := status.Mirror{
 		Host: m.Host, Channel: m.Channel, Name: m.Name, State: m.state(), Reason: m.health.reason, Cause: m.health.cause,
-		Bytes: m.frames.size, TransitMs: m.frames.transitMs(), OriginCause: m.counters.originCause, LockWaitS: m.frames.pending.waits.Total(now).Seconds(),
-		QoS: m.qos.WithoutFrame(), Seq: m.file.tag.Seq, Accounts: m.accounts(), Replaced: m.file.replaced, Foreign: m.file.contest.foreign, Safe: m.vigil.safe, Temporary: m.Temporary, Stamps: m.stampStatus(),
+		Bytes: m.frames.size, OneWayDelayMs: m.frames.oneWayDelayMs(), OriginCause: m.counters.originCause, LockWaitS: m.frames.pending.waits.Total(now).Seconds(),
+		QoS: m.qos.WithoutFrame(), Seq: m.file.tag.Seq, FrameCounters: m.frameCounters(), Replaced: m.file.replaced, Foreign: m.file.foreignWriter.foreign, Safe: m.deadlineMonitor.safe, Temporary: m.Temporary, Stamps: m.stampStatus(),
 	}
-	if share, ok := m.counters.recent.Growth(s.Accounts).LostRatio(); ok {
+	if share, ok := m.counters.recent.Growth(s.FrameCounters).LostRatio(); ok {
 		s.LostShare = &share
 	}
 	m.showStale(&s)
@@ -31,7 +31,7 @@ func (m *Mirror) Status(now time.Duration, at Reading, silence string) status.Mi
 		s.Reason, s.Cause = silence, status.CausePeerSilent
 	}
 	m.learn(at)
-	m.showContest(&s)
+	m.showForeignWriter(&s)
 	s.AgeMs = m.frames.ages.now(now)
 	m.showUnauthenticated(&s, now)
 	period, known := m.frames.pace.Period(m.qos.MaxRate.Interval())
@@ -48,7 +48,7 @@ func (m *Mirror) state() status.MirrorState {
 		return status.MirrorWaiting
 	case m.health.refusesAll(m.Clock.now()):
 		return status.MirrorRefused
-	case m.vigil.isStale():
+	case m.deadlineMonitor.isStale():
 		return status.MirrorStale
 	}
 	return status.MirrorLive
@@ -56,11 +56,11 @@ func (m *Mirror) state() status.MirrorState {
 
 // showStale adds to the status how long the mirror has been stale, if it is. m.mu must be held.
 func (m *Mirror) showStale(s *status.Mirror) {
-	if !m.vigil.isStale() {
+	if !m.deadlineMonitor.isStale() {
 		return
 	}
 	now := m.Clock.now()
-	s.StaleS = (now - m.vigil.last - m.qos.Deadline).Seconds()
+	s.StaleS = (now - m.deadlineMonitor.last - m.qos.Deadline).Seconds()
 	if s.State == status.MirrorStale {
 		s.Reason = cmp.Or(s.Reason, m.staleText(now))
 	}

@@ -39,14 +39,14 @@ const (
 
 // Transport is the part of a link's session that a Pacer needs.
 type Transport interface {
-	Window() int        // congestion window, bytes
-	Heard() uint64      // number of packets received
-	RTT() time.Duration // smoothed round trip
+	Window() int             // congestion window, bytes
+	ReceivedPackets() uint64 // number of packets received
+	RTT() time.Duration      // smoothed round trip
 }
 
 // NewPacer returns a Pacer for the packets in flight and the transport of a link. Its calls
 // need the lock that guards packets.
-func NewPacer(packets *delivery.Flight, t Transport) Control {
+func NewPacer(packets *delivery.SentPackets, t Transport) Control {
 	return &Pacer{packets: packets, transport: t}
 }
 
@@ -84,7 +84,7 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 	fits := p.packets.Held()+size <= theirs/2
 	if p.packets.Silent(now) || !fits && p.packets.Overdue(now) {
 		interval := ProbeInterval
-		if p.packets.Held()+SmallFrame > theirs && p.transport.Heard() == p.answers {
+		if p.packets.Held()+SmallFrame > theirs && p.transport.ReceivedPackets() == p.answers {
 			interval = slowProbes // a probe would wait in the transport
 		}
 		if at := max(p.left+interval, p.nextWhole(now)); now < at {
@@ -149,7 +149,7 @@ func (p *Pacer) Sent(now time.Duration, cargo Cargo, size int) {
 		p.wholeAt = now
 	}
 	p.spend(now, size)
-	p.answers = p.transport.Heard()
+	p.answers = p.transport.ReceivedPackets()
 }
 
 // Feedback implements Control.

@@ -29,7 +29,7 @@ import (
 // 1989). All reduce their rates in proportion. But the first step of a probe is the same
 // number of packets at every rate, so slower pacers gain more, and they probe more often.
 type Pacer struct {
-	packets   *delivery.Flight
+	packets   *delivery.SentPackets
 	transport Transport
 	limits    bool   // the pacer, not the transport, limits sending
 	answers   uint64 // packets that the transport had received when the last packet was sent

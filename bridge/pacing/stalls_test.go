@@ -80,13 +80,13 @@ func TestConstantPathHasNoStalls(t *testing.T) {
 // roomy is a Transport that never limits sending.
 type roomy struct{}
 
-func (roomy) Window() int        { return 1 << 20 }
-func (roomy) Heard() uint64      { return 0 }
-func (roomy) RTT() time.Duration { return rtt }
+func (roomy) Window() int             { return 1 << 20 }
+func (roomy) ReceivedPackets() uint64 { return 0 }
+func (roomy) RTT() time.Duration      { return rtt }
 
 // Packets in flight when a path fails, and those sent until it recovers, queue on it.
 func TestPacerSendsLittleWhileFeedbackIsOverdue(t *testing.T) {
-	flight := &delivery.Flight{}
+	flight := &delivery.SentPackets{}
 	flight.Begin(rtt)
 	p := NewPacer(flight, roomy{}).(*Pacer)
 	p.stalls.known = true

@@ -17,8 +17,8 @@ type Source interface {
 
 // Clock is the node's clock. Both functions may be called from any goroutine.
 type Clock struct {
-	Now    func() time.Duration // time since the node's start
-	Looked func() time.Duration // when the source last polled the channels, by the same clock
+	Now      func() time.Duration // time since the node's start
+	LastPoll func() time.Duration // when the source last polled the channels, by the same clock
 }
 
 // Arrivals records which frames the source has noticed in one channel, and when. A frame that arrives before the slot that
@@ -28,11 +28,11 @@ type Arrivals struct {
 	clock Clock
 
 	mu      lock.Mutex[lock.Arrivals] // guards what follows
-	tell    func()                    // wakes the sender of the channel; nil before Watch
+	wake    func()                    // wakes the sender of the channel; nil before Watch
 	stop    func()                    // nil before Watch and after Stop
 	newest  Arrival
 	command bool   // the channel carries commands, so a frame noticed late counts as put at the earliest possible time
-	told    bool   // the wake function was called since the last Collect
+	isWoken bool   // the wake function was called since the last Collect
 	passed  uint64 // number of the newest frame that arrived before the slot
 	pace    ledger.Pace
 	log     []noticed // the latest frames, after LogAll (mode every); else nil
@@ -65,9 +65,9 @@ func (a *Arrivals) LogAll() { a.log = make([]noticed, min(a.ch.Geometry().FrameC
 
 // Watch begins to watch the channel. The given function wakes the sender: it is called after the first frame that arrives
 // after a Collect. It must not block.
-func (a *Arrivals) Watch(source Source, tell func()) {
+func (a *Arrivals) Watch(source Source, wake func()) {
 	a.mu.Lock()
-	a.tell = tell
+	a.wake = wake
 	a.mu.Unlock()
 	stop := source.NewData(a.ch, func(seq uint64) { a.take(seq, true) })
 	a.mu.Lock()
@@ -86,24 +86,24 @@ func (a *Arrivals) Stop() {
 	}
 }
 
-// Nudge calls the wake function as after a new frame, unless it was called since the last Collect.
-func (a *Arrivals) Nudge() {
+// Wake calls the wake function as after a new frame, unless it was called since the last Collect.
+func (a *Arrivals) Wake() {
 	a.mu.Lock()
-	tell := a.tell
-	if a.told {
-		tell = nil
+	wake := a.wake
+	if a.isWoken {
+		wake = nil
 	}
-	a.told = a.told || tell != nil
+	a.isWoken = a.isWoken || wake != nil
 	a.mu.Unlock()
-	if tell != nil {
-		tell()
+	if wake != nil {
+		wake()
 	}
 }
 
 // UnseenSince returns the earliest time at which a frame that the source has not noticed yet may have been put. That is now,
 // unless the daemon was stopped or got no CPU. Then it is the time when the source last polled the channels.
 func (c Clock) UnseenSince(now time.Duration) time.Duration {
-	if at := c.Looked(); now-at > standstill {
+	if at := c.LastPoll(); now-at > standstill {
 		return max(at, 1)
 	}
 	return now
@@ -135,11 +135,11 @@ func (a *Arrivals) take(seq uint64, byWatcher bool) {
 	if now < a.newest.SlotAt {
 		a.passed = seq
 	}
-	first, tell := !a.told, a.tell
-	a.told = true
+	first, wake := !a.isWoken, a.wake
+	a.isWoken = true
 	a.mu.Unlock()
 	if first {
-		tell()
+		wake()
 	}
 }
 
@@ -172,7 +172,7 @@ func (a *Arrivals) Newest() Arrival {
 func (a *Arrivals) Collect() Arrival {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.told = false
+	a.isWoken = false
 	return a.newest
 }
 

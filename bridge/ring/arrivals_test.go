@@ -38,24 +38,24 @@ func (s *source) NewData(_ *localach.Channel, f func(uint64)) (stop func()) {
 }
 
 // clock is a Clock that the test sets.
-type clock struct{ now, looked time.Duration }
+type clock struct{ now, lastPoll time.Duration }
 
 func (c *clock) clock() Clock {
-	return Clock{Now: func() time.Duration { return c.now }, Looked: func() time.Duration { return c.looked }}
+	return Clock{Now: func() time.Duration { return c.now }, LastPoll: func() time.Duration { return c.lastPoll }}
 }
 
 func TestArrivalsNoticeFramePutWhileWatchBegins(t *testing.T) {
-	ch, c := newChannel(t, localach.Geometry{}), clock{now: time.Second, looked: time.Second}
+	ch, c := newChannel(t, localach.Geometry{}), clock{now: time.Second, lastPoll: time.Second}
 	a := NewArrivals(ch, c.clock())
-	told := 0
-	a.Watch(&source{begin: func() { ch.Writer().Put([]byte("meanwhile")) }}, func() { told++ })
-	if got := a.Newest(); got.Seq != 1 || told != 1 {
-		t.Errorf("got %+v, %v notifications; want frame 1 and one notification", got, told)
+	wakes := 0
+	a.Watch(&source{begin: func() { ch.Writer().Put([]byte("meanwhile")) }}, func() { wakes++ })
+	if got := a.Newest(); got.Seq != 1 || wakes != 1 {
+		t.Errorf("got %+v, %v notifications; want frame 1 and one notification", got, wakes)
 	}
 }
 
 func TestArrivalsKeepFrameReportedDuringWatch(t *testing.T) {
-	s, c := &source{}, clock{now: time.Second, looked: time.Second}
+	s, c := &source{}, clock{now: time.Second, lastPoll: time.Second}
 	s.begin = func() { s.report(5) }
 	a := NewArrivals(newChannel(t, localach.Geometry{}), c.clock())
 	a.Watch(s, func() {})
@@ -69,10 +69,10 @@ func TestArrivalsKeepFrameReportedDuringWatch(t *testing.T) {
 }
 
 func TestArrivalsNotifyOnceUntilCollect(t *testing.T) {
-	s, c := &source{}, clock{now: time.Second, looked: time.Second}
+	s, c := &source{}, clock{now: time.Second, lastPoll: time.Second}
 	a := NewArrivals(newChannel(t, localach.Geometry{}), c.clock())
 	calls := 0
-	a.Nudge() // has no effect before Watch
+	a.Wake() // has no effect before Watch
 	a.Watch(s, func() { calls++ })
 	for _, step := range []struct {
 		do   func()
@@ -80,9 +80,9 @@ func TestArrivalsNotifyOnceUntilCollect(t *testing.T) {
 	}{
 		{func() { s.report(1) }, 1},
 		{func() { s.report(2) }, 1},
-		{a.Nudge, 1},
+		{a.Wake, 1},
 		{func() { a.Collect(); s.report(3) }, 2},
-		{func() { a.Collect(); a.Nudge() }, 3},
+		{func() { a.Collect(); a.Wake() }, 3},
 		{func() { a.Collect(); a.Stop(); s.report(4) }, 3},
 	} {
 		if step.do(); calls != step.want {
@@ -98,7 +98,7 @@ func TestArrivalsKnowCaptureTimes(t *testing.T) {
 	a.Watch(s, func() {})
 	for i, seq := range []uint64{2, 3, 6, 7, 8} {
 		c.now = time.Duration(i+1) * time.Second
-		c.looked = c.now
+		c.lastPoll = c.now
 		s.report(seq)
 	}
 	for seq, want := range map[uint64]time.Duration{2: 0, 3: 0, 4: 3 * time.Second, 6: 3 * time.Second, 8: 5 * time.Second} {
@@ -109,7 +109,7 @@ func TestArrivalsKnowCaptureTimes(t *testing.T) {
 }
 
 func TestUseSlotSkipsEarlierFrames(t *testing.T) {
-	s, c := &source{}, clock{now: time.Second, looked: time.Second}
+	s, c := &source{}, clock{now: time.Second, lastPoll: time.Second}
 	a := NewArrivals(newChannel(t, localach.Geometry{}), c.clock())
 	a.Watch(s, func() {})
 	if at, passed := a.UseSlot(c.now, 100*time.Millisecond); at != 1100*time.Millisecond || passed != 0 {

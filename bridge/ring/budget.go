@@ -30,9 +30,9 @@ type Share struct {
 	evict  func() // frees as much as possible; called in its own goroutine
 
 	// Guarded by budget.mu.
-	held     int  // bytes that the channel uses
-	reserved int  // bytes of these that cannot be freed on demand
-	evicted  bool // the channel is refused until it has returned all but its reserved bytes
+	usedBytes int  // bytes that the channel uses
+	reserved  int  // bytes of these that cannot be freed on demand
+	evicted   bool // the channel is refused until it has returned all but its reserved bytes
 }
 
 var (
@@ -64,7 +64,7 @@ func (s *Share) Take(n int) error {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.evicted && s.held > s.reserved {
+	if s.evicted && s.usedBytes > s.reserved {
 		return s.refuse(n)
 	}
 	s.evicted = false
@@ -131,9 +131,9 @@ func (s *Share) Evicted() bool {
 
 // add counts n more bytes, or fewer if n is negative. budget.mu must be held.
 func (s *Share) add(n int) {
-	s.held += n
+	s.usedBytes += n
 	s.budget.used += n
-	if s.held > 0 {
+	if s.usedBytes > 0 {
 		s.budget.shares[s] = struct{}{}
 	} else {
 		delete(s.budget.shares, s)
@@ -143,10 +143,10 @@ func (s *Share) add(n int) {
 // largest returns the share to refuse when s needs n more bytes: that which would use most, of s and those that can free
 // memory. b.mu must be held.
 func (b *Budget) largest(s *Share, n int) *Share {
-	largest, most := s, s.held+n
+	largest, most := s, s.usedBytes+n
 	for o := range b.shares {
-		if o != s && o.held > o.reserved && o.held > most {
-			largest, most = o, o.held
+		if o != s && o.usedBytes > o.reserved && o.usedBytes > most {
+			largest, most = o, o.usedBytes
 		}
 	}
 	return largest
@@ -154,7 +154,7 @@ func (b *Budget) largest(s *Share, n int) *Share {
 
 func (s *Share) refuse(n int) error {
 	return fmt.Errorf("%w: %d MiB more beside the %d it has are too much, all channels of this host together may have %d; make its frames smaller, or have fewer large channels read",
-		ErrNoMemory, n>>20, s.held>>20, s.budget.limit>>20)
+		ErrNoMemory, n>>20, s.usedBytes>>20, s.budget.limit>>20)
 }
 
 // Used returns how many bytes are taken.

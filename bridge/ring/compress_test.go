@@ -173,24 +173,24 @@ func TestCompressionMeasuresItsDuration(t *testing.T) {
 	frame := payloads()["grid 64 kB"]
 	var now, step time.Duration
 	p := Compression{compressor: NewCompressor(), now: func() time.Duration { now += step; return now }}
-	packed := 0
+	compressed := 0
 	count := func() int {
-		packed = 0
+		compressed = 0
 		for range 100 {
 			if _, codec := p.Compress(frame, 1.25e6); codec != wire.CodecNone { // 52 ms uncompressed
-				packed++
+				compressed++
 			}
 		}
-		return packed
+		return compressed
 	}
 	step = time.Second
-	if count(); packed > 10 {
-		t.Errorf("got %d of 100 frames compressed in 1 s each, want a few tries", packed)
+	if count(); compressed > 10 {
+		t.Errorf("got %d of 100 frames compressed in 1 s each, want a few tries", compressed)
 	}
 	p.stats = [len(Codecs)]codecStats{}
 	step = time.Millisecond
-	if count(); packed < 90 {
-		t.Errorf("got %d of 100 frames compressed in 1 ms each, want nearly all", packed)
+	if count(); compressed < 90 {
+		t.Errorf("got %d of 100 frames compressed in 1 ms each, want nearly all", compressed)
 	}
 }
 
@@ -201,8 +201,8 @@ func TestCompressionAllocatesNothing(t *testing.T) {
 			p := Compression{Want: want, compressor: NewCompressor(), now: stopped}
 			var u Decompressor
 			step := func() {
-				packed, codec := p.Compress(frame, 1e6)
-				if _, err := u.Decompress(codec, len(frame), len(frame), packed); err != nil {
+				compressed, codec := p.Compress(frame, 1e6)
+				if _, err := u.Decompress(codec, len(frame), len(frame), compressed); err != nil {
 					t.Fatal(err)
 				}
 			}

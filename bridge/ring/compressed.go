@@ -18,9 +18,9 @@ type Compressed struct {
 // sharedCompression is a snapshot compressed by one codec, for all links.
 type sharedCompression struct {
 	Compressed
-	begun, ready bool
-	waiting      []func()
-	work         func() // calls compress; allocated once and kept when the Snapshot is reused
+	isStarted, ready bool
+	waiting          []func()
+	work             func() // calls compress; allocated once and kept when the Snapshot is reused
 }
 
 // Compressed returns the frame compressed by codec, if it is ready. The result is valid until the snapshot is released. The
@@ -39,9 +39,9 @@ func (s *Snapshot) Compressed(codec wire.Codec, done func()) (c Compressed, read
 		return p.Compressed, true
 	}
 	p.waiting = append(p.waiting, done)
-	first := !p.begun
+	first := !p.isStarted
 	if first {
-		p.begun = true
+		p.isStarted = true
 		s.users++ // until compress calls Release
 		if p.work == nil {
 			p.work = func() { s.compress(i) }

@@ -20,8 +20,8 @@ func TestCompressionRoundTrip(t *testing.T) {
 		for _, codec := range Codecs {
 			for _, size := range []int{1, 128, 255, 256, 257, 1024, 1025, 66_000, 200_000, len(frame)} {
 				frame := frame[:min(size, len(frame))]
-				packed, _ := c.Compress(codec, nil, frame)
-				got, err := u.Decompress(codec, len(frame), len(frame), packed)
+				compressed, _ := c.Compress(codec, nil, frame)
+				got, err := u.Decompress(codec, len(frame), len(frame), compressed)
 				if err != nil || !bytes.Equal(got, frame) {
 					t.Fatalf("%s, %d bytes, codec %d: got %d bytes, %v, want the frame", name, size, codec, len(got), err)
 				}
@@ -102,8 +102,8 @@ func FuzzUnpack(f *testing.F) {
 	c := NewCompressor()
 	for _, frame := range payloads() {
 		for _, codec := range Codecs {
-			packed, _ := c.Compress(codec, nil, frame[:min(len(frame), 3000)])
-			f.Add(byte(codec), min(len(frame), 3000), packed)
+			compressed, _ := c.Compress(codec, nil, frame[:min(len(frame), 3000)])
+			f.Add(byte(codec), min(len(frame), 3000), compressed)
 		}
 	}
 	f.Add(byte(wire.CodecZstd), 100, rle(100, 3))

@@ -34,24 +34,24 @@ type largeCopy struct {
 	work func() // calls copyLarge; allocated once
 
 	// Guarded by the mu of Snapshots. While busy, the memory of next and reader belong to the goroutine.
-	busy    bool
-	begun   uint64   // number of copies started so far
-	failed  error    // error of the last copy, nil on success
-	dropped bool     // nobody needs the copy any more
-	waiting []func() // called when the copy ends
+	busy          bool
+	copiesStarted uint64   // number of copies started so far
+	failed        error    // error of the last copy, nil on success
+	dropped       bool     // nobody needs the copy any more
+	waiting       []func() // called when the copy ends
 
-	next   *Snapshot
-	reader *localach.Reader
-	seq    uint64
-	seen   time.Duration
+	next       *Snapshot
+	reader     *localach.Reader
+	seq        uint64
+	lastSeenAt time.Duration
 }
 
 // beginLarge starts a copy of frame seq or a newer one into next, in a goroutine. s.mu must be held.
 func (s *Snapshots) beginLarge(next *Snapshot, seq uint64, seen time.Duration) {
 	c := &s.large
 	c.busy, c.failed, c.dropped = true, nil, false
-	c.begun++
-	c.next, c.reader, c.seq, c.seen = next, s.reader, seq, seen
+	c.copiesStarted++
+	c.next, c.reader, c.seq, c.lastSeenAt = next, s.reader, seq, seen
 	s.res.Spawn(c.work)
 }
 
@@ -65,7 +65,7 @@ func (s *Snapshots) await(done func()) (copy uint64) {
 	} else {
 		done()
 	}
-	return s.large.begun
+	return s.large.copiesStarted
 }
 
 // ended reports whether a copy, given by its number from await, has ended. failed is its error if it was the last one.
@@ -73,7 +73,7 @@ func (s *Snapshots) ended(copy uint64) (ended bool, failed error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.large.busy {
-		return s.large.begun != copy, nil
+		return s.large.copiesStarted != copy, nil
 	}
 	return true, s.large.failed
 }
@@ -83,7 +83,7 @@ func (s *Snapshots) ended(copy uint64) (ended bool, failed error) {
 // lock guards it.
 type SnapshotRequest struct {
 	copying bool    // the next frame is being copied out of the ring
-	wanted  Arrival // the newest frame when the copy started
+	newest  Arrival // the newest frame when the copy started
 	awaited uint64  // number of the copy, from await
 }
 
@@ -117,11 +117,11 @@ func (r *SnapshotRequest) Take(s *Snapshots, newest Arrival, done func()) (snaps
 		if !ended {
 			return nil, at, nil
 		}
-		at = r.wanted
+		at = r.newest
 	}
 	snapshot, err = s.take(at.Seq, at.CapturedAt)
 	if r.copying = err == errCopying; r.copying {
-		r.wanted, r.awaited = at, s.await(done)
+		r.newest, r.awaited = at, s.await(done)
 		return nil, at, nil
 	}
 	return snapshot, at, err
@@ -162,7 +162,7 @@ func (s *Snapshots) copyLarge() {
 	case c.dropped || s.Share.Evicted():
 		s.keep(next)
 	default:
-		seen := c.seen
+		seen := c.lastSeenAt
 		if r.Seq() > c.seq {
 			seen = began // the frame was put after the watcher polled
 		}

@@ -45,7 +45,7 @@ const (
 )
 
 // User is a link that may take snapshots of a channel.
-type User struct{ nudge func() }
+type User struct{ wake func() }
 
 // Snapshot is the copy of one frame. It is valid and not modified until every link that took it has released it.
 type Snapshot struct {
@@ -150,10 +150,10 @@ func (s *Snapshots) buffer() *Snapshot {
 
 // Join adds a link that sends the channel. The link must call Leave at its end. The given function wakes the link when it must
 // check whether it may keep its snapshot.
-func (s *Snapshots) Join(nudge func()) *User {
+func (s *Snapshots) Join(wake func()) *User {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := &User{nudge}
+	u := &User{wake}
 	s.users = append(s.users, u)
 	return u
 }
@@ -201,7 +201,7 @@ func (s *Snapshots) evict() {
 	users := slices.Clone(s.users)
 	s.mu.Unlock()
 	for _, u := range users {
-		u.nudge()
+		u.wake()
 	}
 }
 

@@ -7,12 +7,12 @@ import (
 )
 
 func ExampleParseMirror() {
-	wish, err := rule.ParseMirror("krang/*,budget=20ms,priority=7", nil)
+	request, err := rule.ParseMirror("krang/*,budget=20ms,priority=7", nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(wish.Name("krang", "imu"), wish.QoS.Budget, wish.QoS.Priority)
+	fmt.Println(request.Name("krang", "imu"), request.QoS.Budget, request.QoS.Priority)
 
 	_, err = rule.ParseMirror("krang/*,budget=20", nil)
 	fmt.Println(err)

@@ -113,16 +113,16 @@ func (g Grant) Limit(q QoS) (QoS, error) {
 
 // ForPush returns the QoS of the mirror for a push: the options of the rule, and the requested values of the
 // others. It returns an error if they contradict each other.
-func (g Grant) ForPush(asked QoS) (QoS, error) {
+func (g Grant) ForPush(requested QoS) (QoS, error) {
 	q := g.QoS
 	for _, o := range options {
-		if o.Here || slices.Contains(g.Says, o.Key) || !o.usual(q) || o.usual(asked) {
+		if o.Here || slices.Contains(g.Says, o.Key) || !o.usual(q) || o.usual(requested) {
 			continue
 		}
-		if o.Key == "budget" && g.QoS.Class == Command && asked.EffectiveBudget() > g.QoS.EffectiveBudget() {
+		if o.Key == "budget" && g.QoS.Class == Command && requested.EffectiveBudget() > g.QoS.EffectiveBudget() {
 			continue // a peer cannot extend the budget of commands
 		}
-		if err := q.Set(o.Key, o.Text(asked), nil); err != nil {
+		if err := q.Set(o.Key, o.Text(requested), nil); err != nil {
 			return q, err
 		}
 	}

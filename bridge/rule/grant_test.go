@@ -37,13 +37,13 @@ func TestDenialsPrecedeFirstMatchingRule(t *testing.T) {
 
 func TestExportRuleLimitsQoSOfPeer(t *testing.T) {
 	found := Grant{QoS: QoS{MaxRate: 5000, Priority: 3}} // 5 Hz, priority 2
-	for _, c := range []struct{ asked, want QoS }{
+	for _, c := range []struct{ requested, want QoS }{
 		{QoS{}, QoS{MaxRate: 5000, Priority: 3}},
 		{QoS{MaxRate: 1000, Priority: 1}, QoS{MaxRate: 1000, Priority: 1}},
 		{QoS{MaxRate: 9000, Priority: 8}, QoS{MaxRate: 5000, Priority: 3}},
 	} {
-		if got, err := found.Limit(c.asked); err != nil || got != c.want {
-			t.Errorf("%+v: got %+v, %v, want %+v", c.asked, got, err, c.want)
+		if got, err := found.Limit(c.requested); err != nil || got != c.want {
+			t.Errorf("%+v: got %+v, %v, want %+v", c.requested, got, err, c.want)
 		}
 	}
 	if _, err := found.Limit(QoS{Mode: Every}); err == nil {

@@ -15,20 +15,20 @@ func TestSafeFrameIsReadOnceAndSentWithRequest(t *testing.T) {
 	if err := os.WriteFile(file, []byte("stop!"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wish, err := ParseMirror("pc/goal,class=command,deadline=200ms,on_stale=put:"+file, readFile)
+	request, err := ParseMirror("pc/goal,class=command,deadline=200ms,on_stale=put:"+file, readFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(wish)
+	text, err := json.Marshal(request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got Mirror
 	if err := json.Unmarshal(text, &got); err != nil || got.QoS.Deadline != 200*time.Millisecond || got.QoS.OnStale != (OnStale{file, "stop!"}) {
-		t.Errorf("got %+v, %v, want %+v", got.QoS, err, wish.QoS)
+		t.Errorf("got %+v, %v, want %+v", got.QoS, err, request.QoS)
 	}
 	got.QoS = got.QoS.WithoutFrame()
 	if err := got.Check(); err == nil {

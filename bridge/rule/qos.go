@@ -203,14 +203,14 @@ func QoSFromWire(w wire.QoS) (QoS, error) {
 		q.Late = LateDrop
 	}
 	for _, e := range []struct {
-		what  string
-		v     uint8
-		known bool
+		what    string
+		v       uint8
+		isKnown bool
 	}{
 		{"mode", w.Mode, int(w.Mode) < len(modes)}, {"compress", w.Compress, compress >= 0}, {"late", w.Late, w.Late == 0},
 		{"class", w.Class, int(w.Class) < len(classes)},
 	} {
-		if !e.known {
+		if !e.isKnown {
 			return QoS{}, fmt.Errorf("%s %d is not known here: update the older achbridge", e.what, e.v)
 		}
 	}

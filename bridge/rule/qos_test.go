@@ -222,10 +222,10 @@ func TestCommandDropsLateFramesByDefault(t *testing.T) {
 // The options of the mirror's host override the request of the push.
 func TestAcceptRuleDecidesLateFramePolicyOfPush(t *testing.T) {
 	for _, c := range []struct {
-		rule  Grant
-		asked QoS
-		want  Late
-		err   string
+		rule      Grant
+		requested QoS
+		want      Late
+		err       string
 	}{
 		{Grant{}, QoS{}, LateNewest, ""},
 		{Grant{}, QoS{Late: LateDrop}, LateDrop, ""},
@@ -235,17 +235,17 @@ func TestAcceptRuleDecidesLateFramePolicyOfPush(t *testing.T) {
 		{Grant{QoS: QoS{Class: Command}, Says: []string{"class"}}, QoS{Late: LateDrop}, LateDrop, ""},
 		{Grant{}, QoS{Class: Command}, LateDrop, ""},
 	} {
-		asked, err := QoSFromWire(c.asked.Wire())
+		requested, err := QoSFromWire(c.requested.Wire())
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := c.rule.ForPush(asked)
+		got, err := c.rule.ForPush(requested)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("rule %+v, request %+v: got %v, want an error with %q", c.rule, c.asked, err, c.err)
+				t.Errorf("rule %+v, request %+v: got %v, want an error with %q", c.rule, c.requested, err, c.err)
 			}
 		} else if err != nil || got.EffectiveLate() != c.want {
-			t.Errorf("rule %+v, request %+v: got late %v, %v; want %v", c.rule, c.asked, got.EffectiveLate(), err, c.want)
+			t.Errorf("rule %+v, request %+v: got late %v, %v; want %v", c.rule, c.requested, got.EffectiveLate(), err, c.want)
 		}
 	}
 }

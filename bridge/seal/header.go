@@ -26,13 +26,13 @@ const (
 
 // Frame is one frame of a channel.
 type Frame struct {
-	Epoch    uint64        // epoch of the channel
-	Seq      uint64        // the origin's sequence number, from 1
-	Captured time.Duration // time since the origin's node started; 0 means unknown
-	Owed     bool          // last-value delivery: the ring's newest frame, which may be put past its budget
-	Codec    wire.Codec    // codec of Data
-	RawSize  int           // bytes of the frame before compression; 0 with wire.CodecNone
-	Data     []byte        // not empty
+	Epoch     uint64        // epoch of the channel
+	Seq       uint64        // the origin's sequence number, from 1
+	Captured  time.Duration // time since the origin's node started; 0 means unknown
+	LastValue bool          // last-value delivery: the ring's newest frame, which may be put past its budget
+	Codec     wire.Codec    // codec of Data
+	RawSize   int           // bytes of the frame before compression; 0 with wire.CodecNone
+	Data      []byte        // not empty
 }
 
 // header holds the fields before the ciphertext that are not in Frame.
@@ -69,7 +69,7 @@ func appendHeader(dst []byte, h header, f *Frame) []byte {
 	if h.signed {
 		flags |= signedBit
 	}
-	if f.Owed {
+	if f.LastValue {
 		flags |= lastValueBit
 	}
 	dst = append(dst, version, flags)
@@ -88,7 +88,7 @@ func parse(b []byte) (h header, f Frame, signature []byte, err error) {
 		return h, f, nil, errShort
 	}
 	flags := b[1]
-	h.signed, f.Owed, f.Codec = flags&signedBit != 0, flags&lastValueBit != 0, wire.Codec(flags>>codecShift)
+	h.signed, f.LastValue, f.Codec = flags&signedBit != 0, flags&lastValueBit != 0, wire.Codec(flags>>codecShift)
 	h.key, h.counter, h.node = ID(b[2:]), binary.BigEndian.Uint64(b[10:]), [16]byte(b[18:])
 	f.Epoch, f.Seq = binary.BigEndian.Uint64(b[34:]), binary.BigEndian.Uint64(b[42:])
 	captured := binary.BigEndian.Uint64(b[50:])

@@ -47,7 +47,7 @@ func same(a, b Frame) bool {
 	x, y := a.Data, b.Data
 	a.Data, b.Data = nil, nil
 	return bytes.Equal(x, y) && a.Epoch == b.Epoch && a.Seq == b.Seq && a.Captured == b.Captured &&
-		a.Owed == b.Owed && a.Codec == b.Codec && a.RawSize == b.RawSize
+		a.LastValue == b.LastValue && a.Codec == b.Codec && a.RawSize == b.RawSize
 }
 
 func TestSealOpenRoundTrip(t *testing.T) {
@@ -59,9 +59,9 @@ func TestSealOpenRoundTrip(t *testing.T) {
 		}
 		for i, f := range []Frame{
 			frame(1, "a"),
-			{Epoch: math.MaxUint64, Seq: math.MaxUint64, Captured: math.MaxInt64, Owed: true, Data: make([]byte, 100_000)},
+			{Epoch: math.MaxUint64, Seq: math.MaxUint64, Captured: math.MaxInt64, LastValue: true, Data: make([]byte, 100_000)},
 			{Seq: 9, Codec: wire.CodecS2, RawSize: wire.MaxFrame, Data: []byte("packed")},
-			{Seq: 9, Codec: wire.CodecZstd, RawSize: 1, Owed: true, Data: []byte("packed")},
+			{Seq: 9, Codec: wire.CodecZstd, RawSize: 1, LastValue: true, Data: []byte("packed")},
 		} {
 			b, err := s.Seal([]byte("before"), f)
 			if err != nil || len(b) != len("before")+len(f.Data)+s.Overhead() || s.Last() != uint64(i+1) {

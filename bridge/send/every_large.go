@@ -7,13 +7,13 @@ import (
 // largeRead reads the next frame of a subscription in mode every, if it is large: in a goroutine, into memory of its own, from
 // which the frame is sent. The link's mu guards it, except for the fields that the goroutine uses meanwhile.
 type largeRead struct {
-	share *ring.Share
-	turn  ring.Semaphore
-	state largeState
-	frame []byte // the goroutine's while state is largeBusy
-	size  int
-	err   error
-	ended bool // the subscription has ended
+	share   *ring.Share
+	turn    ring.Semaphore
+	state   largeState
+	frame   []byte // the goroutine's while state is largeBusy
+	size    int
+	err     error
+	isEnded bool // the subscription has ended
 }
 
 type largeState int
@@ -34,7 +34,7 @@ func (l *Link) readLarge(sub *Subscription) {
 		n, err := s.readLarge()
 		l.mu.Lock()
 		s.large.state, s.large.size, s.large.err = largeReady, n, err
-		if s.large.ended {
+		if s.large.isEnded {
 			s.large.forget()
 		}
 		l.activate(sub)
@@ -85,6 +85,6 @@ func (r *largeRead) give() {
 }
 
 func (r *largeRead) end() {
-	r.ended = true
+	r.isEnded = true
 	r.forget()
 }

@@ -20,7 +20,7 @@ type everySender struct {
 	r      *localach.Reader
 	stream session.SendStream // nil when it could not be opened
 	pieces chan []byte        // to the goroutine of write; room for one piece
-	ended  chan struct{}
+	done   chan struct{}
 	frame  []byte // read last
 	record []byte // encoded and not all granted yet
 	rest   []byte // part of record that is not granted yet
@@ -34,12 +34,12 @@ type everySender struct {
 // fit one packet.
 const streamPiece = 1100
 
-// mostPacked is the largest frame that is packed while the pump waits, in bytes.
-const mostPacked = 64 << 10
+// maxCompressed is the largest frame that is packed while the pump waits, in bytes.
+const maxCompressed = 64 << 10
 
 // newEverySender prepares the stream of a subscription.
 func newEverySender(r Request) *everySender {
-	s := &everySender{r: r.Channel.ReaderAfter(r.Have), pieces: make(chan []byte, 1), ended: make(chan struct{})}
+	s := &everySender{r: r.Channel.ReaderAfter(r.Have), pieces: make(chan []byte, 1), done: make(chan struct{})}
 	s.large.share, s.large.turn = r.Copies.Share, r.Copies.Large()
 	s.frame = make([]byte, min(r.Channel.Geometry().FrameSize, ring.CopiedInline))
 	s.record = wire.AppendStreamHeader(nil, wire.StreamHeader{Sub: r.ID, Epoch: r.Channel.Epoch()})
@@ -58,7 +58,7 @@ func (s *everySender) write(done <-chan struct{}, written func(error)) {
 			if err != nil {
 				return
 			}
-		case <-s.ended:
+		case <-s.done:
 			return
 		case <-done:
 			return
@@ -68,7 +68,7 @@ func (s *everySender) write(done <-chan struct{}, written func(error)) {
 
 // stop ends the stream. It is called once.
 func (s *everySender) stop() {
-	close(s.ended)
+	close(s.done)
 	s.large.end()
 	if s.stream != nil {
 		s.stream.Reset()
@@ -79,7 +79,7 @@ func (s *everySender) stop() {
 func (l *Link) openStream(sub *Subscription) {
 	s, err := l.session.OpenStream()
 	if err != nil {
-		sub.source.trouble, sub.every.err = err, err
+		sub.source.problem, sub.every.err = err, err
 		return
 	}
 	sub.every.stream = s
@@ -88,7 +88,7 @@ func (l *Link) openStream(sub *Subscription) {
 			l.mu.Lock()
 			sub.every.busy, sub.every.err = false, err
 			if err != nil {
-				sub.source.trouble = err
+				sub.source.problem = err
 			}
 			l.mu.Unlock()
 			l.Wake()
@@ -98,7 +98,7 @@ func (l *Link) openStream(sub *Subscription) {
 
 // offerInOrder is offer for mode every. Its urgency is the age of the frame it sends next.
 func (sub *Subscription) offerInOrder(now time.Duration) (t queued, ok bool) {
-	if sub.every.busy || sub.every.err != nil || !sub.every.waits() && (sub.known.Seq <= sub.loaded || now < sub.source.retryAt || sub.every.large.reading()) {
+	if sub.every.busy || sub.every.err != nil || !sub.every.waits() && (sub.lastCollected.Seq <= sub.loaded || now < sub.source.retryAt || sub.every.large.reading()) {
 		return queued{}, false
 	}
 	gain := (now - sub.current.captured).Seconds()
@@ -107,8 +107,8 @@ func (sub *Subscription) offerInOrder(now time.Duration) (t queued, ok bool) {
 
 // addPiece grants the stream of sub its next piece, and puts a mark into this datagram.
 // Acknowledging the mark acknowledges the piece.
-func (l *Link) addPiece(box *outbox, sub *Subscription, now time.Duration) {
-	defer l.reportTrouble(sub)
+func (l *Link) addPiece(builder *datagramBuilder, sub *Subscription, now time.Duration) {
+	defer l.reportProblem(sub)
 	s := sub.every
 	for len(s.rest) < streamPiece && len(s.tail) == 0 && l.nextRecord(sub, now) {
 	}
@@ -125,8 +125,8 @@ func (l *Link) addPiece(box *outbox, sub *Subscription, now time.Duration) {
 		s.large.forget()
 	}
 	s.pieces <- piece
-	box.body = wire.AppendMark(box.body, wire.Mark{Sub: sub.id, Bytes: len(piece)})
-	box.stream = len(piece)
+	builder.body = wire.AppendMark(builder.body, wire.Mark{Sub: sub.id, Bytes: len(piece)})
+	builder.stream = len(piece)
 }
 
 // waits reports whether encoded bytes are not granted yet.
@@ -155,7 +155,7 @@ func (l *Link) nextRecord(sub *Subscription, now time.Duration) bool {
 		return false
 	}
 	data, codec := s.frame[:n], wire.CodecNone
-	if n <= mostPacked {
+	if n <= maxCompressed {
 		data, codec = sub.compression.Compress(data, l.control.Rate())
 	}
 	sub.addRecord(wire.Record{Codec: codec, RawSize: n, Data: data}, len(data))
@@ -179,14 +179,14 @@ func (sub *Subscription) nextLarge(now time.Duration) bool {
 func (sub *Subscription) played(err error, size int, now time.Duration) bool {
 	r := sub.every.r
 	if _, ok := errors.AsType[*ring.Refusal](err); ok {
-		sub.book.Passed(r.Seq(), r.Missed())
-		sub.loaded, sub.copied, sub.source.trouble = r.Seq(), r.Seq(), err
+		sub.counters.Passed(r.Seq(), r.Missed())
+		sub.loaded, sub.copied, sub.source.problem = r.Seq(), r.Seq(), err
 		return false
 	}
 	if sub.failed(err, now) {
 		return false
 	}
-	sub.book.Recorded(r.Seq(), r.Missed())
+	sub.counters.Recorded(r.Seq(), r.Missed())
 	sub.current.captured, sub.loaded, sub.copied, sub.size = sub.source.arrivals.CapturedAt(r.Seq()), r.Seq(), r.Seq(), size
 	return true
 }

@@ -34,28 +34,28 @@ type frame struct {
 
 	progressAt time.Duration // when its first packet left, or a part of it arrived last
 
-	data    []byte // as it is sent; nil if its memory was needed for others
-	codec   wire.Codec
-	rawSize int               // bytes, as it is in the ring
-	shared  *ring.Snapshot    // holds data; nil if data is in source.buf
-	packing wire.Codec        // in phase packing: by which shared is being compressed
-	isWhole bool              // before ready: whether the frame before it was whole
-	parts   delivery.Outgoing // a whole frame is its only part
+	data        []byte // as it is sent; nil if its memory was needed for others
+	codec       wire.Codec
+	rawSize     int               // bytes, as it is in the ring
+	shared      *ring.Snapshot    // holds data; nil if data is in source.buf
+	wantedCodec wire.Codec        // in phase packing: by which shared is being compressed
+	isWhole     bool              // before ready: whether the frame before it was whole
+	parts       delivery.Outgoing // a whole frame is its only part
 }
 
 // phase is the phase of a frame.
 type phase int
 
 const (
-	settled phase = iota // nothing is left to do: there is no frame, or it arrived, or was given up
-	packing              // the frame is being compressed
-	waiting              // packets of it wait to leave
-	sent                 // all of it has left, and feedback is missing
+	settled     phase = iota // nothing is left to do: there is no frame, or it arrived, or was given up
+	compressing              // the frame is being compressed
+	waiting                  // packets of it wait to leave
+	sent                     // all of it has left, and feedback is missing
 )
 
 // isBusy reports whether no other frame may take the place of f yet.
 func (f *frame) isBusy() bool {
-	return f.phase == packing || f.phase == waiting || f.phase == sent && !f.isWhole
+	return f.phase == compressing || f.phase == waiting || f.phase == sent && !f.isWhole
 }
 
 // begin makes f frame seq, which has size bytes in the ring. It keeps the memory of parts. Until ready is called, f
@@ -72,12 +72,12 @@ func (f *frame) skipTo(seq uint64) {
 	f.seq, f.hasLeft = seq, false
 }
 
-// pack has shared compressed by a codec; false means that it leaves as it is.
-func (f *frame) pack(by wire.Codec) bool {
+// compress has shared compressed by a codec; false means that it leaves as it is.
+func (f *frame) compress(by wire.Codec) bool {
 	if by == wire.CodecNone {
 		return false
 	}
-	f.phase, f.packing = packing, by
+	f.phase, f.wantedCodec = compressing, by
 	return true
 }
 
@@ -139,7 +139,7 @@ func (f *frame) release() {
 // entry returns the entry of a datagram that has data of f.
 func (sub *Subscription) entry(f *frame, data []byte) wire.Frame {
 	return wire.Frame{
-		Sub: sub.id, Epoch: uint32(sub.epoch), Seq: f.seq, Captured: f.captured, Owed: f.isLastValue, Codec: f.codec, RawSize: f.rawSize, Data: data,
+		Sub: sub.id, Epoch: uint32(sub.epoch), Seq: f.seq, Captured: f.captured, LastValue: f.isLastValue, Codec: f.codec, RawSize: f.rawSize, Data: data,
 	}
 }
 
@@ -153,31 +153,31 @@ func (sub *Subscription) leave(f *frame, now time.Duration) (index int, ok bool)
 	}
 	if ok && !f.hasLeft {
 		f.hasLeft, f.progressAt = true, now
-		sub.book.Sent++
+		sub.counters.Sent++
 	}
 	return index, ok
 }
 
 // addWhole puts the current frame into the datagram.
-func (l *Link) addWhole(box *outbox, sub *Subscription, now time.Duration) {
+func (l *Link) addWhole(builder *datagramBuilder, sub *Subscription, now time.Duration) {
 	f := &sub.current
 	sub.leave(f, now)
-	box.body = wire.AppendFrame(box.body, now, sub.entry(f, f.data))
-	box.pieces = append(box.pieces, delivery.Piece{Sub: sub.id, Seq: f.seq, Whole: true})
+	builder.body = wire.AppendFrame(builder.body, now, sub.entry(f, f.data))
+	builder.pieces = append(builder.pieces, delivery.Piece{Sub: sub.id, Seq: f.seq, Whole: true})
 }
 
 // addPart puts the next part of f into the datagram.
-func (l *Link) addPart(box *outbox, sub *Subscription, f *frame, now time.Duration) {
+func (l *Link) addPart(builder *datagramBuilder, sub *Subscription, f *frame, now time.Duration) {
 	index, ok := sub.leave(f, now)
 	if !ok {
 		return
 	}
-	box.cargo = pacing.Parts
+	builder.cargo = pacing.Parts
 	p := &f.parts
 	from := index * wire.PartLen(p.Size, p.Count, 0)
 	part := wire.Part{Frame: sub.entry(f, f.data[from:from+wire.PartLen(p.Size, p.Count, index)]), Size: p.Size, Index: index, Count: p.Count}
-	box.body = wire.AppendPart(box.body, now, part)
-	box.pieces = append(box.pieces, delivery.Piece{Sub: sub.id, Seq: f.seq, Index: index})
+	builder.body = wire.AppendPart(builder.body, now, part)
+	builder.pieces = append(builder.pieces, delivery.Piece{Sub: sub.id, Seq: f.seq, Index: index})
 }
 
 // delivered handles a report that a piece has arrived.
@@ -193,13 +193,13 @@ func (sub *Subscription) delivered(p delivery.Piece, now time.Duration) {
 	if f == &sub.older {
 		f.release()
 	}
-	if !sub.book.Acks.Add(p.Seq) {
+	if !sub.counters.Acks.Add(p.Seq) {
 		return
 	}
-	sub.book.Arrived++
+	sub.counters.Arrived++
 	if f != nil && f.hasLost {
 		f.hasLost = false
-		sub.book.Repaired++
+		sub.counters.Repaired++
 	}
 }
 
@@ -209,8 +209,8 @@ func (sub *Subscription) missing(p delivery.Piece) {
 	if f := sub.frameOf(p); f != nil && f.lost(p.Index) {
 		return
 	}
-	if p.Whole && !sub.book.Acks.Saw(p.Seq) { // no other copy has come
-		sub.book.Lost++
+	if p.Whole && !sub.counters.Acks.Saw(p.Seq) { // no other copy has come
+		sub.counters.Lost++
 	}
 }
 
@@ -244,7 +244,7 @@ func (sub *Subscription) growOlder() {
 // endOlder gives the older frame up, if there is one.
 func (sub *Subscription) endOlder() {
 	if sub.older.isBusy() {
-		sub.book.Lost++
+		sub.counters.Lost++
 	}
 	sub.older.settle()
 	sub.older.release()

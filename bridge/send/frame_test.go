@@ -11,7 +11,7 @@ import (
 func TestFramePhases(t *testing.T) {
 	const room = 100
 	send := func(f *frame) {
-		for sub := (&Subscription{book: &ledger.Book{}}); f.phase == waiting; {
+		for sub := (&Subscription{counters: &ledger.SenderCounters{}}); f.phase == waiting; {
 			sub.leave(f, 0)
 		}
 	}
@@ -24,28 +24,28 @@ func TestFramePhases(t *testing.T) {
 			f.begin(f.seq+1, size, 0, false)
 			f.ready(make([]byte, size), wire.CodecNone, room)
 		}, [...]phase{waiting, waiting, waiting, waiting}},
-		{"load, to be packed", func(f *frame, size int) { f.begin(f.seq+1, size, 0, false); f.pack(wire.CodecZstd) }, [...]phase{packing, packing, packing, packing}},
+		{"load, to be packed", func(f *frame, size int) { f.begin(f.seq+1, size, 0, false); f.compress(wire.CodecZstd) }, [...]phase{compressing, compressing, compressing, compressing}},
 		{"packed", func(f *frame, size int) {
-			if f.phase == packing {
+			if f.phase == compressing {
 				f.ready(make([]byte, size), wire.CodecZstd, room)
 			}
 		}, [...]phase{settled, waiting, waiting, sent}},
-		{"the last packet leaves", func(f *frame, _ int) { send(f) }, [...]phase{settled, packing, sent, sent}},
-		{"a packet is lost", func(f *frame, _ int) { f.lost(0) }, [...]phase{settled, packing, waiting, waiting}},
+		{"the last packet leaves", func(f *frame, _ int) { send(f) }, [...]phase{settled, compressing, sent, sent}},
+		{"a packet is lost", func(f *frame, _ int) { f.lost(0) }, [...]phase{settled, compressing, waiting, waiting}},
 		{"all arrives", func(f *frame, _ int) {
 			for i := range f.parts.Count {
 				f.arrived(i)
 			}
-		}, [...]phase{settled, packing, settled, settled}},
+		}, [...]phase{settled, compressing, settled, settled}},
 		{"given up", func(f *frame, _ int) { f.settle() }, [...]phase{settled, settled, settled, settled}},
 		{"passed over", func(f *frame, _ int) { f.skipTo(f.seq + 1) }, [...]phase{settled, settled, settled, settled}},
 	}
 	for _, size := range []int{10, 1000} {
 		into := map[phase]func(f *frame){
-			settled: func(*frame) {},
-			packing: func(f *frame) { events[1].do(f, size) },
-			waiting: func(f *frame) { events[0].do(f, size) },
-			sent:    func(f *frame) { events[0].do(f, size); send(f) },
+			settled:     func(*frame) {},
+			compressing: func(f *frame) { events[1].do(f, size) },
+			waiting:     func(f *frame) { events[0].do(f, size) },
+			sent:        func(f *frame) { events[0].do(f, size); send(f) },
 		}
 		for before, reach := range into {
 			for _, event := range events {
@@ -66,7 +66,7 @@ func TestSentWholeFrameDoesNotBlockNext(t *testing.T) {
 		f := &frame{}
 		f.begin(1, size, 0, false)
 		f.ready(make([]byte, size), wire.CodecNone, 100)
-		for sub := (&Subscription{book: &ledger.Book{}}); f.phase == waiting; {
+		for sub := (&Subscription{counters: &ledger.SenderCounters{}}); f.phase == waiting; {
 			sub.leave(f, 0)
 		}
 		if got := f.isBusy(); got != want {

@@ -29,7 +29,7 @@ type Config struct {
 	Spawn     func(func()) // starts a goroutine whose end the node waits for
 	Log       *slog.Logger
 	// Control makes what decides when packets leave.
-	Control func(*delivery.Flight, pacing.Transport) pacing.Control
+	Control func(*delivery.SentPackets, pacing.Transport) pacing.Control
 	// Unsendable is called once for each subscription whose frames cannot be sent. It runs in a
 	// goroutine of its own.
 	Unsendable func(channel string, err error)
@@ -44,19 +44,19 @@ type Link struct {
 	wake     chan struct{} // the send loop has something to look at
 	wakeFunc func()        // the method value Wake, since making one allocates
 
-	mu       lock.Mutex[lock.Link] // guards the following fields
-	subs     map[uint32]*Subscription
-	active   []*Subscription // the subscriptions that may have something to send
-	flight   delivery.Flight
-	receipts delivery.Receipts
-	clock    peerClock
-	control  pacing.Control
-	box      outbox
-	shares   shares
-	wholeAt  [levels]time.Duration // when a whole frame left last, by priority; 0 means never
-	traffic  traffic
-	pings    pings
-	filler   filler
+	mu              lock.Mutex[lock.Link] // guards the following fields
+	subs            map[uint32]*Subscription
+	active          []*Subscription // the subscriptions that may have something to send
+	sentPackets     delivery.SentPackets
+	receivedPackets delivery.ReceivedPackets
+	clock           peerClock
+	control         pacing.Control
+	builder         datagramBuilder
+	shares          shares
+	wholeAt         [levels]time.Duration // when a whole frame left last, by priority; 0 means never
+	traffic         traffic
+	pings           pings
+	loadGenerator   loadGenerator
 
 	news       news             // has a lock of its own
 	compressor *ring.Compressor // compresses small frames; belongs to the send loop
@@ -79,8 +79,8 @@ func NewLink(cfg Config, now time.Duration) *Link {
 		compressor: ring.NewCompressor(), receiver: receiver{inbound: make(map[uint32]*Inbound)},
 	}
 	l.wakeFunc = l.Wake
-	l.control = cfg.Control(&l.flight, l.session)
-	l.flight.Begin(l.session.RTT())
+	l.control = cfg.Control(&l.sentPackets, l.session)
+	l.sentPackets.Begin(l.session.RTT())
 	l.clock.Suspended(now, cfg.Suspended())
 	l.receiver.reading.Suspended = l.clock.KnownAt()
 	return l
@@ -99,12 +99,12 @@ func (l *Link) now() time.Duration { return l.cfg.Clock.Now() }
 
 // Request is a subscription that the peer has asked for.
 type Request struct {
-	ID      uint32
-	Channel *localach.Channel
-	Copies  *ring.Snapshots // copies of the channel's large frames
-	QoS     rule.QoS
-	Have    uint64 // frame that the peer's mirror has
-	Book    *ledger.Book
+	ID       uint32
+	Channel  *localach.Channel
+	Copies   *ring.Snapshots // copies of the channel's large frames
+	QoS      rule.QoS
+	Have     uint64 // frame that the peer's mirror has
+	Counters *ledger.SenderCounters
 }
 
 // Subscribe begins to send a channel to the peer. No subscription with the same id may exist.
@@ -134,21 +134,21 @@ func (l *Link) Subscribe(r Request) *Subscription {
 func (l *Link) Unanswered(now time.Duration) (since time.Duration, silent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.flight.Unanswered(now)
+	return l.sentPackets.Unanswered(now)
 }
 
 // IsNarrow reports whether only small packets arrive at the peer.
 func (l *Link) IsNarrow(now time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.flight.Narrow(now)
+	return l.sentPackets.Narrow(now)
 }
 
 // RTT returns the smoothed round-trip time of the frames, 0 before the first report.
 func (l *Link) RTT() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	smoothed, _ := l.flight.RTT()
+	smoothed, _ := l.sentPackets.RTT()
 	return smoothed
 }
 
@@ -156,7 +156,7 @@ func (l *Link) RTT() time.Duration {
 func (l *Link) Traffic(now time.Duration) status.Traffic {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.traffic.status(now, &l.flight, &l.receipts)
+	return l.traffic.status(now, &l.sentPackets, &l.receivedPackets)
 }
 
 // Path returns for how long frames have waited for the path to the peer, and the path's rate in

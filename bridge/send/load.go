@@ -16,13 +16,13 @@ import (
 func (l *Link) load(sub *Subscription, now time.Duration, room int) bool {
 	sub.wake()
 	f, source := &sub.current, &sub.source
-	if f.phase == packing {
-		l.pack(sub, room)
+	if f.phase == compressing {
+		l.compress(sub, room)
 	}
 	if sub.older.phase == waiting {
 		return true
 	}
-	if p := f.phase; p == packing || f.isBusy() && !f.isWhole && !sub.overlaps() {
+	if p := f.phase; p == compressing || f.isBusy() && !f.isWhole && !sub.overlaps() {
 		return p == waiting
 	}
 	next := now
@@ -37,7 +37,7 @@ func (l *Link) load(sub *Subscription, now time.Duration, room int) bool {
 	if f.rawSize+wire.MaxFrameOverhead > room || !sub.copy(at, now, room, l.control.Rate()) {
 		l.share(sub, at, now, room)
 	}
-	l.reportTrouble(sub)
+	l.reportProblem(sub)
 	return f.phase == waiting
 }
 
@@ -48,8 +48,8 @@ func (sub *Subscription) wake() {
 	}
 }
 
-// reportTrouble reports to the node, once for each subscription, that frames of its channel cannot be sent.
-func (l *Link) reportTrouble(sub *Subscription) {
+// reportProblem reports to the node, once for each subscription, that frames of its channel cannot be sent.
+func (l *Link) reportProblem(sub *Subscription) {
 	if err := sub.source.unsendable(); err != nil {
 		l.cfg.Spawn(func() { l.cfg.Unsendable(sub.source.ch.Name(), err) }) // the node may wait for l.mu
 	}
@@ -59,13 +59,13 @@ func (l *Link) reportTrouble(sub *Subscription) {
 // be sent again. copy returns false if the frame is not small.
 func (sub *Subscription) copy(at ring.Arrival, now time.Duration, room int, rate float64) bool {
 	s := &sub.source
-	n, err := s.reader.TryNext(s.spare)
+	n, err := s.reader.TryNext(s.nextBuffer)
 	for tries := 0; errors.Is(err, io.ErrShortBuffer) && tries < 3; tries++ { // frames may grow meanwhile
 		if n+wire.MaxFrameOverhead > room {
 			return false
 		}
-		s.spare = make([]byte, n)
-		n, err = s.reader.TryNext(s.spare)
+		s.nextBuffer = make([]byte, n)
+		n, err = s.reader.TryNext(s.nextBuffer)
 	}
 	if errors.Is(err, localach.ErrHole) {
 		return false
@@ -80,7 +80,7 @@ func (sub *Subscription) copy(at ring.Arrival, now time.Duration, room int, rate
 	if !sub.begin(seq, n, at.CapturedAt, now) {
 		return true
 	}
-	s.buf, s.spare = s.spare, s.buf
+	s.buf, s.nextBuffer = s.nextBuffer, s.buf
 	data, codec := sub.compression.Compress(s.buf[:n], rate)
 	sub.ready(data, codec, room)
 	return true
@@ -105,48 +105,48 @@ func (l *Link) share(sub *Subscription, at ring.Arrival, now time.Duration, room
 	}
 	f := &sub.current
 	f.shared = s
-	if !f.pack(sub.compression.Plan(len(s.Data), l.control.Rate())) {
+	if !f.compress(sub.compression.Plan(len(s.Data), l.control.Rate())) {
 		sub.ready(s.Data, wire.CodecNone, room)
 		return
 	}
-	l.pack(sub, room)
+	l.compress(sub, room)
 }
 
-// pack makes the current frame ready if its compression is done. Otherwise it wakes the send loop afterwards.
-func (l *Link) pack(sub *Subscription, room int) {
+// compress makes the current frame ready if its compression is done. Otherwise it wakes the send loop afterwards.
+func (l *Link) compress(sub *Subscription, room int) {
 	f := &sub.current
-	packed, done := f.shared.Compressed(f.packing, l.wakeFunc)
+	compressed, done := f.shared.Compressed(f.wantedCodec, l.wakeFunc)
 	if !done {
 		return
 	}
-	sub.compression.Learn(f.packing, len(f.shared.Data), packed)
-	if packed.Data == nil {
+	sub.compression.Learn(f.wantedCodec, len(f.shared.Data), compressed)
+	if compressed.Data == nil {
 		sub.ready(f.shared.Data, wire.CodecNone, room)
 		return
 	}
-	sub.ready(packed.Data, f.packing, room)
+	sub.ready(compressed.Data, f.wantedCodec, room)
 }
 
 // ready has data leave as the current frame.
 func (sub *Subscription) ready(data []byte, codec wire.Codec, room int) {
 	sub.size = len(data)
 	if !sub.current.ready(data, codec, room) {
-		sub.book.Refused++ // larger than the wire allows; such channels are not offered
+		sub.counters.Refused++ // larger than the wire allows; such channels are not offered
 	}
 }
 
 // failed handles the result of a try to read the channel, and reports whether the try failed.
 func (sub *Subscription) failed(err error, now time.Duration) bool {
 	failed := sub.source.failed(err, now)
-	sub.waited = sub.waited || failed
+	sub.hasWaited = sub.hasWaited || failed
 	return failed
 }
 
 // refuse settles a frame that cannot be sent.
 func (sub *Subscription) refuse(no *ring.Refusal, now time.Duration) {
 	if sub.begin(no.Seq, no.Size, now, now) {
-		sub.book.Refused++
-		sub.source.trouble = no
+		sub.counters.Refused++
+		sub.source.problem = no
 	}
 }
 
@@ -170,7 +170,7 @@ func (sub *Subscription) abandon() {
 	f := &sub.current
 	if !f.isRepeat { // the mirror counts repeated frames
 		if f.hasLeft {
-			sub.book.Sent--
+			sub.counters.Sent--
 		}
 		sub.loaded--
 	}
@@ -185,7 +185,7 @@ func (sub *Subscription) begin(seq uint64, size int, captured, now time.Duration
 		return false
 	}
 	slot, passed := sub.source.arrivals.UseSlot(now, sub.qos.MaxRate.Interval())
-	sub.known.SlotAt = slot
+	sub.lastCollected.SlotAt = slot
 	sub.pass(seq, passed)
 	sub.growOlder()
 	if seq <= sub.source.undated {
@@ -201,17 +201,17 @@ func (sub *Subscription) begin(seq uint64, size int, captured, now time.Duration
 func (sub *Subscription) pass(seq, passed uint64) {
 	skipped := seq - sub.loaded - 1
 	limited := min(max(passed, sub.loaded)-sub.loaded, skipped)
-	sub.book.Limited += limited
-	sub.book.Superseded += skipped - limited
-	if !sub.waited {
-		sub.book.WithRoom += skipped - limited
+	sub.counters.Limited += limited
+	sub.counters.Superseded += skipped - limited
+	if !sub.hasWaited {
+		sub.counters.WithRoom += skipped - limited
 	}
-	sub.waited = false
+	sub.hasWaited = false
 	switch f := &sub.current; {
 	case !f.isWhole || f.phase != waiting || f.isRepeat: // the mirror counts what is repeated
 	case f.hasLeft:
-		sub.book.Lost++
+		sub.counters.Lost++
 	default:
-		sub.book.Superseded++
+		sub.counters.Superseded++
 	}
 }

@@ -18,7 +18,7 @@ type pings struct {
 // ping is a packet that the peer acknowledges.
 type ping struct {
 	number uint64
-	left   time.Duration // 0: not yet
+	sentAt time.Duration // 0: not yet
 	answer chan Pong     // has room for one
 }
 
@@ -66,16 +66,16 @@ func AwaitPong(ctx context.Context, answer <-chan Pong) (p Pong, err error) {
 
 // add puts the pings that have not left into the datagram. If there is nothing else in it, the
 // datagram has no entries.
-func (p *pings) add(box *outbox, now time.Duration) {
+func (p *pings) add(builder *datagramBuilder, now time.Duration) {
 	for _, w := range p.waiting {
-		if w.left != 0 {
+		if w.sentAt != 0 {
 			continue
 		}
-		if len(box.body) == 0 {
-			box.cargo = pacing.Probe
+		if len(builder.body) == 0 {
+			builder.cargo = pacing.Probe
 		}
-		w.left = now
-		box.pieces = append(box.pieces, delivery.Piece{Sub: pingSub, Seq: w.number, Whole: true})
+		w.sentAt = now
+		builder.pieces = append(builder.pieces, delivery.Piece{Sub: pingSub, Seq: w.number, Whole: true})
 	}
 }
 
@@ -86,9 +86,9 @@ func (p *pings) arrived(number uint64, out delivery.Outcome, prompt time.Duratio
 		if w.number != number {
 			continue
 		}
-		rtt, ok := out.RoundTrip(w.left)
+		rtt, ok := out.RoundTrip(w.sentAt)
 		if !ok {
-			rtt = max(0, prompt-w.left)
+			rtt = max(0, prompt-w.sentAt)
 		}
 		p.answer(number, Pong{RTT: rtt})
 		return

@@ -70,7 +70,7 @@ func (sub *Subscription) expire(now time.Duration, rate float64) {
 			sub.giveUp()
 		}
 	}
-	if command && !f.isBusy() && sub.isNewer() && sub.over(sub.known.CapturedAt, now) {
+	if command && !f.isBusy() && sub.isNewer() && sub.over(sub.lastCollected.CapturedAt, now) {
 		sub.skip()
 	}
 }
@@ -80,21 +80,21 @@ func (sub *Subscription) expire(now time.Duration, rate float64) {
 // one has fewer bytes than are left.
 func (sub *Subscription) finishes(now time.Duration, rate float64) bool {
 	f := &sub.current
-	if f.isWhole || f.phase == packing || !f.hasLeft || sub.qos.EffectiveLate() == rule.LateDrop {
+	if f.isWhole || f.phase == compressing || !f.hasLeft || sub.qos.EffectiveLate() == rule.LateDrop {
 		return false
 	}
 	return !sub.isNewer() ||
-		f.parts.Unsent() <= sub.source.sizeOf(sub.known.Seq) && (now-f.progressAt).Seconds() < float64(f.parts.Size)/rate
+		f.parts.Unsent() <= sub.source.sizeOf(sub.lastCollected.Seq) && (now-f.progressAt).Seconds() < float64(f.parts.Size)/rate
 }
 
 // isNewer reports whether the ring has a newer frame than the one that was loaded last.
-func (sub *Subscription) isNewer() bool { return sub.known.Seq > sub.loaded }
+func (sub *Subscription) isNewer() bool { return sub.lastCollected.Seq > sub.loaded }
 
 // skip counts the newest frame, a command past its budget, as expired.
 func (sub *Subscription) skip() {
-	sub.pass(sub.known.Seq, sub.source.arrivals.PassedOver())
-	sub.book.Expired++
-	sub.loaded = sub.known.Seq
+	sub.pass(sub.lastCollected.Seq, sub.source.arrivals.PassedOver())
+	sub.counters.Expired++
+	sub.loaded = sub.lastCollected.Seq
 	sub.current.skipTo(sub.loaded)
 	sub.source.request.Forget()
 }
@@ -102,8 +102,8 @@ func (sub *Subscription) skip() {
 // forgive offers the newest frame again if it has expired as a command. The channel carries no commands any more, and
 // a mirror of states gets the last value however late.
 func (sub *Subscription) forgive() {
-	if f := &sub.current; !f.hasLeft && !f.isBusy() && sub.arrived < sub.loaded && sub.loaded == sub.known.Seq && sub.book.Expired > 0 {
-		sub.book.Expired--
+	if f := &sub.current; !f.hasLeft && !f.isBusy() && sub.arrived < sub.loaded && sub.loaded == sub.lastCollected.Seq && sub.counters.Expired > 0 {
+		sub.counters.Expired--
 		sub.loaded--
 	}
 }
@@ -118,12 +118,12 @@ func (sub *Subscription) giveUp() {
 	switch f := &sub.current; {
 	case f.isRepeat: // the mirror counts it
 	case !f.hasLeft:
-		sub.book.Expired++
+		sub.counters.Expired++
 	case f.parts.Unsent() > 0:
-		sub.book.Sent--
-		sub.book.Expired++
+		sub.counters.Sent--
+		sub.counters.Expired++
 	default:
-		sub.book.Lost++
+		sub.counters.Lost++
 	}
 	sub.current.settle()
 }
@@ -137,19 +137,19 @@ func (sub *Subscription) offer(now time.Duration) (t queued, ok bool) {
 		return sub.offerInOrder(now)
 	}
 	f, source := &sub.current, &sub.source
-	had, owed := f.before, f.isLastValue // for the frame that the mirror has or will have
+	had, isLastValue := f.before, f.isLastValue // for the frame that the mirror has or will have
 	phase := f.phase
 	switch {
 	case sub.older.phase == waiting:
 		ok = true
-	case phase == packing:
-		ok = f.shared.IsCompressed(f.packing)
+	case phase == compressing:
+		ok = f.shared.IsCompressed(f.wantedCodec)
 	case !f.isWhole && (phase == waiting || phase == sent && !sub.overlaps()):
 		ok = phase == waiting
 	case source.request.Copying() && phase != waiting:
 		ok = source.request.Ready(source.copies)
-	case sub.isNewer() && now >= source.retryAt && now >= sub.known.SlotAt:
-		ok, owed = true, sub.over(sub.known.CapturedAt, now)
+	case sub.isNewer() && now >= source.retryAt && now >= sub.lastCollected.SlotAt:
+		ok, isLastValue = true, sub.over(sub.lastCollected.CapturedAt, now)
 		if phase != waiting {
 			had = f.captured
 		}
@@ -161,7 +161,7 @@ func (sub *Subscription) offer(now time.Duration) (t queued, ok bool) {
 	}
 	gain := (now - had).Seconds()
 	t = queued{sub: sub, level: sub.qos.Priority.Level(), urgency: gain * gain / float64(sub.size+entryOverhead)}
-	if owed {
+	if isLastValue {
 		t.level = 0
 	}
 	return t, true
@@ -170,13 +170,13 @@ func (sub *Subscription) offer(now time.Duration) (t queued, ok bool) {
 // entryOverhead is about the number of bytes that a frame costs in addition to its data.
 const entryOverhead = 25
 
-// nextLook returns the next time at which sub may have something to send without an event, or a time in the far
+// nextPoll returns the next time at which sub may have something to send without an event, or a time in the far
 // future.
-func (sub *Subscription) nextLook(now time.Duration) time.Duration {
+func (sub *Subscription) nextPoll(now time.Duration) time.Duration {
 	next := now + time.Hour
 	if sub.isNewer() {
 		over := sub.current.captured + sub.qos.EffectiveBudget()
-		for _, at := range [...]time.Duration{sub.source.retryAt, sub.known.SlotAt, over} {
+		for _, at := range [...]time.Duration{sub.source.retryAt, sub.lastCollected.SlotAt, over} {
 			if at > now {
 				next = min(next, at)
 			}
@@ -198,12 +198,12 @@ func (sub *Subscription) resend(have uint64) {
 	}
 	switch {
 	case f.hasLeft && f.data == nil: // the frame's memory was taken for other frames
-		sub.book.Sent--
+		sub.counters.Sent--
 		f.hasLeft, sub.loaded, sub.arrived = false, newest-1, have
 	case f.hasLeft:
 		f.repeat(sub.arrived >= sub.loaded)
 		sub.arrived = min(sub.arrived, have)
-	case sub.book.Reopen(newest): // the mirror had it when it subscribed, and has lost it since
+	case sub.counters.Reopen(newest): // the mirror had it when it subscribed, and has lost it since
 		sub.loaded, sub.arrived = newest-1, have
 	}
 }

@@ -20,15 +20,15 @@ const ms = time.Millisecond
 // had.
 func waits(level, size int, had time.Duration) *Subscription {
 	return &Subscription{
-		qos: rule.QoS{Priority: rule.Priority(level + 1)}, book: &ledger.Book{},
-		size: size, current: frame{captured: had}, loaded: 1, known: ring.Arrival{Seq: 2, CapturedAt: time.Second},
+		qos: rule.QoS{Priority: rule.Priority(level + 1)}, counters: &ledger.SenderCounters{},
+		size: size, current: frame{captured: had}, loaded: 1, lastCollected: ring.Arrival{Seq: 2, CapturedAt: time.Second},
 	}
 }
 
 // linkOf returns a link with these subscriptions.
 func linkOf(list ...*Subscription) *Link {
 	l := &Link{}
-	l.control = pacing.NewPacer(&l.flight, nil)
+	l.control = pacing.NewPacer(&l.sentPackets, nil)
 	for _, sub := range list {
 		l.activate(sub)
 	}
@@ -74,7 +74,7 @@ func names(list []*Subscription) (names []string) {
 func TestLastValueHasLowestPriority(t *testing.T) {
 	now := time.Minute // far past every budget
 	owed, fresh := waits(7, 10, 0), waits(1, 1000, 0)
-	fresh.known.CapturedAt = now
+	fresh.lastCollected.CapturedAt = now
 	if got := inLine(linkOf(owed, fresh), now); !slices.Equal(got, []*Subscription{fresh, owed}) {
 		t.Errorf("got the order %v, want the frame in time first", names(got))
 	}
@@ -157,7 +157,7 @@ func TestEqualPrioritiesShareByRootOfFrameSize(t *testing.T) {
 		now += time.Duration(sub.size+entryOverhead) * time.Microsecond
 		sub.current.captured = now
 		for _, sub := range l.active {
-			sub.known.CapturedAt = now
+			sub.lastCollected.CapturedAt = now
 		}
 	}
 	if ratio := frames[small] / frames[large]; math.Abs(ratio/4-1) > 0.05 {

@@ -35,7 +35,7 @@ func (l *Link) activateNews() {
 	l.news.mu.Lock()
 	defer l.news.mu.Unlock()
 	for _, sub := range l.news.of {
-		sub.known = sub.source.arrivals.Collect()
+		sub.lastCollected = sub.source.arrivals.Collect()
 		l.activate(sub)
 	}
 	clear(l.news.of)
@@ -65,7 +65,7 @@ func (l *Link) fillQueue(q *queue, now time.Duration) {
 		}
 		sub.expire(now, rate)
 		sub.isDrained = isDrained
-		sub.waited = sub.waited || sub.isNewer() && (sub.current.isBusy() || sub.source.request.Copying())
+		sub.hasWaited = sub.hasWaited || sub.isNewer() && (sub.current.isBusy() || sub.source.request.Copying())
 		t, ok := sub.offer(now)
 		if ok {
 			q.entries = append(q.entries, t)
@@ -92,7 +92,7 @@ func (l *Link) fillQueue(q *queue, now time.Duration) {
 // held records that all entries had to wait for the link.
 func (q *queue) held() {
 	for i := range q.entries {
-		q.entries[i].sub.waited = true
+		q.entries[i].sub.hasWaited = true
 	}
 }
 

@@ -21,8 +21,8 @@ type Inbound struct {
 	Mirror *mirror.Mirror
 	Limit  int // bytes of the largest frame that the origin's channel can hold
 
-	assembly delivery.Assemblies   // belongs to Receive
-	stream   session.ReceiveStream // brings the frames in order; nil without one; guarded by receiver.mu
+	reassemblers delivery.Reassemblers // belongs to Receive
+	stream       session.ReceiveStream // brings the frames in order; nil without one; guarded by receiver.mu
 }
 
 // AddInbound puts the frames of subscription id into in's mirror from now on.
@@ -111,15 +111,15 @@ func (l *Link) take(d wire.Datagram, size int, now time.Duration) {
 		cargo = delivery.Frames
 	}
 	l.mu.Lock()
-	l.receipts.Received(now, d.Number, size, cargo)
+	l.receivedPackets.Received(now, d.Number, size, cargo)
 	l.traffic.received += uint64(size)
 	l.traffic.filled += uint64(load)
 	if reported {
 		l.feedback(now, d.Sent, feedback)
 	}
 	l.receiver.reading = l.clock.reading(now)
-	report, due := l.receipts.Due(l.reportDelay())
-	wake := reported && !l.idles(now) || due && report < l.box.look
+	report, due := l.receivedPackets.Due(l.reportDelay())
+	wake := reported && !l.idles(now) || due && report < l.builder.wakeAt
 	l.mu.Unlock()
 	if wake {
 		l.Wake()
@@ -137,7 +137,7 @@ func (l *Link) put(in *Inbound, at mirror.Reading, f wire.Frame, data []byte) {
 		in.Mirror.RefuseFrame(&in.Feed, err)
 		return
 	}
-	in.Mirror.Put(mirror.Arrival{From: &in.Feed, Epoch: in.Feed.Epoch, Seq: f.Seq, Captured: f.Captured, Owed: f.Owed, At: at, Data: data, Sent: sent})
+	in.Mirror.Put(mirror.Arrival{From: &in.Feed, Epoch: in.Feed.Epoch, Seq: f.Seq, Captured: f.Captured, LastValue: f.LastValue, At: at, Data: data, Sent: sent})
 }
 
 // takePart reports whether the part made its frame complete.
@@ -146,11 +146,11 @@ func (l *Link) takePart(at mirror.Reading, p wire.Part) bool {
 	if in == nil || uint32(in.Feed.Epoch) != p.Epoch || p.Size > in.Limit {
 		return false
 	}
-	frame := in.assembly.Add(p)
+	frame := in.reassemblers.Add(p)
 	if frame == nil {
 		return false
 	}
-	p.Owed = in.assembly.Owed()
+	p.LastValue = in.reassemblers.LastValue()
 	l.put(in, at, p.Frame, frame)
 	return true
 }
@@ -185,7 +185,7 @@ func (l *Link) record(s session.ReceiveStream) error {
 		return nil
 	}
 	defer l.played(in)
-	records, packed := wire.NewRecordReader(s, in.Limit), ring.Decompressor{}
+	records, decompressor := wire.NewRecordReader(s, in.Limit), ring.Decompressor{}
 	still := func() (mirror.Reading, bool) { return l.ReadClock(l.now()), l.receiver.find(h.Sub) == in }
 	for {
 		r, err := records.Next()
@@ -195,7 +195,7 @@ func (l *Link) record(s session.ReceiveStream) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", in.Mirror.Name, err)
 		}
-		data, err := packed.Decompress(r.Codec, r.RawSize, in.Limit, r.Data)
+		data, err := decompressor.Decompress(r.Codec, r.RawSize, in.Limit, r.Data)
 		if err != nil {
 			in.Mirror.RefuseFrame(&in.Feed, err)
 			continue
@@ -237,25 +237,25 @@ func (l *Link) missing(p delivery.Piece) {
 	}
 }
 
-func (l *Link) addFeedback(box *outbox, now time.Duration) {
-	if f, ok := l.receipts.Report(now, len(box.body)); ok {
-		box.body = wire.AppendFeedback(box.body, f)
+func (l *Link) addFeedback(builder *datagramBuilder, now time.Duration) {
+	if f, ok := l.receivedPackets.Report(now, len(builder.body)); ok {
+		builder.body = wire.AppendFeedback(builder.body, f)
 	}
 }
 
 // feedback takes a report of the peer about our packets. Needs l.mu.
 func (l *Link) feedback(now, sent time.Duration, f wire.Feedback) {
-	if at, ok := l.flight.SentAt(f.Newest); ok {
+	if at, ok := l.sentPackets.SentAt(f.Newest); ok {
 		l.clock.stepped += l.clock.Sample(at, f.Arrived, sent, now)
 	}
-	out := l.flight.Feedback(now, sent-f.Arrived, f)
+	out := l.sentPackets.Feedback(now, sent-f.Arrived, f)
 	l.control.Feedback(now, out)
 	for _, p := range out.Arrived {
 		switch p.Sub {
 		case pingSub:
 			l.pings.arrived(p.Seq, out, now-max(sent-f.Arrived, 0))
 		case wire.LoadSub:
-			l.filler.arrived += p.Index
+			l.loadGenerator.arrived += p.Index
 		}
 		if sub := l.subs[p.Sub]; sub != nil {
 			sub.delivered(p, now)

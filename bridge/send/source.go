@@ -11,20 +11,20 @@ import (
 
 // source is a channel of this host as one subscription reads it. The link's mu guards it, except for arrivals.
 type source struct {
-	ch       *localach.Channel
-	reader   *localach.Reader
-	clock    ring.Clock
-	arrivals *ring.Arrivals
-	copies   *ring.Snapshots // of the channel's large frames
-	user     *ring.User      // the subscription's use of copies
-	request  ring.SnapshotRequest
-	buf      []byte // the current frame, if it is small
-	spare    []byte // what the next small frame is read into
+	ch         *localach.Channel
+	reader     *localach.Reader
+	clock      ring.Clock
+	arrivals   *ring.Arrivals
+	copies     *ring.Snapshots // of the channel's large frames
+	user       *ring.User      // the subscription's use of copies
+	request    ring.SnapshotRequest
+	buf        []byte // the current frame, if it is small
+	nextBuffer []byte // what the next small frame is read into
 
 	measured uint64 // number of the frame whose size is known
 	size     int    // size of the frame measured, in bytes
 
-	trouble    error         // why the last try to read the channel failed, or its frame is not sent
+	problem    error         // why the last try to read the channel failed, or its frame is not sent
 	isReported bool          // whether the node knows of trouble
 	retryAt    time.Duration // no try before
 	busyFor    time.Duration // from try to try, while the channel's lock is taken
@@ -57,7 +57,7 @@ const (
 
 // failed records err, the result of a try to read the channel, and when to try again. It reports whether the try failed.
 func (s *source) failed(err error, now time.Duration) bool {
-	if s.trouble = err; err == nil {
+	if s.problem = err; err == nil {
 		s.busyFor = 0
 		return false
 	}
@@ -74,11 +74,11 @@ func (s *source) failed(err error, now time.Duration) bool {
 
 // unsendable returns trouble if it will not go away by itself. Later calls return nil.
 func (s *source) unsendable() error {
-	if s.isReported || !errors.Is(s.trouble, localach.ErrHole) && !errors.Is(s.trouble, ring.ErrTooLarge) && !errors.Is(s.trouble, ring.ErrNoMemory) {
+	if s.isReported || !errors.Is(s.problem, localach.ErrHole) && !errors.Is(s.problem, ring.ErrTooLarge) && !errors.Is(s.problem, ring.ErrNoMemory) {
 		return nil
 	}
 	s.isReported = true
-	return s.trouble
+	return s.problem
 }
 
 // slept reports whether the host was suspended since the last call. Then no capture time shows how old the frames in the ring

@@ -15,18 +15,18 @@ type Subscription struct {
 	id          uint32
 	epoch       uint64
 	qos         rule.QoS
-	book        *ledger.Book
+	counters    *ledger.SenderCounters
 	activity    activity
 	source      source
 	compression ring.Compression
 	every       *everySender // mode every; nil in mode newest
 
-	known   ring.Arrival // the newest frame, as the send loop last collected it
-	loaded  uint64       // highest number that was copied or passed over
-	copied  uint64       // highest number that this subscription copied; 0 means none yet
-	arrived uint64       // highest number known to have arrived
-	size    int          // bytes of the frame that was loaded last, as it is sent
-	waited  bool         // a newer frame had to wait: for the link, the channel's lock, or the frame before it
+	lastCollected ring.Arrival // the newest frame, as the send loop last collected it
+	loaded        uint64       // highest number that was copied or passed over
+	copied        uint64       // highest number that this subscription copied; 0 means none yet
+	arrived       uint64       // highest number known to have arrived
+	size          int          // bytes of the frame that was loaded last, as it is sent
+	hasWaited     bool         // a newer frame had to wait: for the link, the channel's lock, or the frame before it
 
 	current   frame // loaded last
 	older     frame // the large frame before it, all of which has left
@@ -48,21 +48,21 @@ func newSubscription(r Request, c ring.Clock) *Subscription {
 	known := arrivals.Newest()
 	last := known.Seq
 	sub := &Subscription{
-		id: r.ID, epoch: r.Channel.Epoch(), qos: r.QoS, book: r.Book, size: size, arrived: r.Have, loaded: r.Have, known: known,
-		source:  source{ch: r.Channel, reader: r.Channel.Reader(), clock: c, copies: r.Copies, arrivals: arrivals, user: r.Copies.Join(arrivals.Nudge)},
+		id: r.ID, epoch: r.Channel.Epoch(), qos: r.QoS, counters: r.Counters, size: size, arrived: r.Have, loaded: r.Have, lastCollected: known,
+		source:  source{ch: r.Channel, reader: r.Channel.Reader(), clock: c, copies: r.Copies, arrivals: arrivals, user: r.Copies.Join(arrivals.Wake)},
 		current: frame{rawSize: size},
 	}
 	arrivals.SetCommand(r.QoS.Class == rule.Command)
 	if r.QoS.Mode == rule.Every {
 		sub.every = newEverySender(r)
 		arrivals.LogAll()
-		r.Book.BeginAll(sub.epoch, r.Have, last)
+		r.Counters.BeginAll(sub.epoch, r.Have, last)
 		return sub
 	}
 	if r.Have < last {
 		sub.loaded = last - 1 // a late joiner gets the newest frame
 	}
-	r.Book.Begin(sub.epoch, r.Have, last)
+	r.Counters.Begin(sub.epoch, r.Have, last)
 	return sub
 }
 
@@ -71,7 +71,7 @@ func (sub *Subscription) Stop() {
 	sub.link.mu.Lock()
 	defer sub.link.mu.Unlock()
 	delete(sub.link.subs, sub.id)
-	sub.book.Close(sub.newest())
+	sub.counters.Close(sub.newest())
 	sub.activity = ended
 	if sub.every != nil {
 		sub.every.stop()
@@ -92,7 +92,7 @@ func (sub *Subscription) Requalify(qos rule.QoS) {
 	}
 	sub.compression.Want = qos.Compress
 	sub.source.arrivals.SetCommand(qos.Class == rule.Command)
-	sub.known = sub.source.arrivals.SetInterval(l.now(), qos.MaxRate.Interval())
+	sub.lastCollected = sub.source.arrivals.SetInterval(l.now(), qos.MaxRate.Interval())
 	l.activate(sub)
 	l.mu.Unlock()
 	l.Wake()
@@ -109,37 +109,37 @@ func (sub *Subscription) Resend(have uint64) {
 	l.Wake()
 }
 
-// Hear takes the peer's counters of received frames.
-func (sub *Subscription) Hear(a wire.Account) {
+// TakeReport takes the peer's counters of received frames.
+func (sub *Subscription) TakeReport(a wire.FrameCounters) {
 	sub.link.mu.Lock()
 	defer sub.link.mu.Unlock()
-	sub.book.Hear(ledger.FromWire(a))
+	sub.counters.TakeReport(ledger.FromWire(a))
 }
 
-// Accounts returns the frame counters, and the newest frame that they include.
-func (sub *Subscription) Accounts() (a ledger.Accounts, newest uint64) {
+// FrameCounters returns the frame counters, and the newest frame that they include.
+func (sub *Subscription) FrameCounters() (a ledger.FrameCounters, newest uint64) {
 	sub.link.mu.Lock()
 	defer sub.link.mu.Unlock()
 	newest = sub.newest()
-	if !sub.current.isBusy() && !sub.older.isBusy() && sub.every == nil && !sub.link.flight.Carries(sub.id) {
-		return sub.book.Settled(newest), newest
+	if !sub.current.isBusy() && !sub.older.isBusy() && sub.every == nil && !sub.link.sentPackets.Carries(sub.id) {
+		return sub.counters.Settled(newest), newest
 	}
-	return sub.book.Accounts(newest), newest
+	return sub.counters.FrameCounters(newest), newest
 }
 
 // Show adds the state of the sending to a status.
 func (sub *Subscription) Show(s *status.Subscription) {
 	sub.link.mu.Lock()
 	defer sub.link.mu.Unlock()
-	s.Seq, s.Bytes, s.WithRoom = sub.arrived, sub.size, sub.book.WithRoom
+	s.Seq, s.Bytes, s.WithRoom = sub.arrived, sub.size, sub.counters.WithRoom
 	s.AgeMs, s.PeriodMs, s.DueMs = sub.source.arrivals.Due(sub.source.clock.Now(), sub.qos.MaxRate.Interval())
 }
 
-// Trouble returns why the last try to read or to send the channel failed; nil if none did.
-func (sub *Subscription) Trouble() error {
+// Problem returns why the last try to read or to send the channel failed; nil if none did.
+func (sub *Subscription) Problem() error {
 	sub.link.mu.Lock()
 	defer sub.link.mu.Unlock()
-	return sub.source.trouble
+	return sub.source.problem
 }
 
 // newest returns the number of the newest frame that is known: one may be copied out of the ring before the watcher has seen

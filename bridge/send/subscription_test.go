@@ -17,7 +17,7 @@ import (
 
 // testClock returns a clock that is stopped at now, when the source has just polled.
 func testClock(now time.Duration) ring.Clock {
-	return ring.Clock{Now: func() time.Duration { return now }, Looked: func() time.Duration { return now }}
+	return ring.Clock{Now: func() time.Duration { return now }, LastPoll: func() time.Duration { return now }}
 }
 
 // testDir returns a channel directory that is removed when the test ends.
@@ -33,7 +33,7 @@ func testDir(t *testing.T) localach.Dir {
 
 // testRequest returns the request of a peer that has no frame of the channel.
 func testRequest(ch *localach.Channel, qos rule.QoS, clock ring.Clock) Request {
-	return Request{ID: 1, Channel: ch, Copies: testSnapshots(ch, clock), QoS: qos, Book: &ledger.Book{}}
+	return Request{ID: 1, Channel: ch, Copies: testSnapshots(ch, clock), QoS: qos, Counters: &ledger.SenderCounters{}}
 }
 
 // testSnapshots returns the snapshots of a channel without a node.
@@ -51,7 +51,7 @@ func (s lateSource) NewData(*localach.Channel, func(uint64)) func() {
 	return func() {}
 }
 
-func (lateSource) Looked() time.Time { return time.Now() }
+func (lateSource) LastPoll() time.Time { return time.Now() }
 
 // A daemon that was stopped notices only afterwards which frames were put meanwhile.
 func TestCommandNoticedLateHasEarliestCaptureTime(t *testing.T) {
@@ -62,35 +62,35 @@ func TestCommandNoticedLateHasEarliestCaptureTime(t *testing.T) {
 	defer ch.Close()
 	const now = 10 * time.Second
 	for _, c := range []struct {
-		class  rule.Class
-		looked time.Duration
-		want   time.Duration
+		class    rule.Class
+		lastPoll time.Duration
+		want     time.Duration
 	}{
 		{rule.Command, 5 * time.Second, 5 * time.Second},
 		{rule.Command, now - 2*time.Millisecond, now},
 		{rule.State, 5 * time.Second, now},
 	} {
 		clock := testClock(now)
-		clock.Looked = func() time.Duration { return c.looked }
+		clock.LastPoll = func() time.Duration { return c.lastPoll }
 		sub := newSubscription(testRequest(ch, rule.QoS{Class: c.class}, clock), clock)
 		sub.source.arrivals.Watch(lateSource{ch.Writer()}, func() {})
 		if got := sub.source.arrivals.Newest().CapturedAt; got != c.want {
-			t.Errorf("%v, looked at last at %v: got capture time %v, want %v", c.class, c.looked, got, c.want)
+			t.Errorf("%v, looked at last at %v: got capture time %v, want %v", c.class, c.lastPoll, got, c.want)
 		}
-		sub.known = sub.source.arrivals.Newest()
+		sub.lastCollected = sub.source.arrivals.Newest()
 		if _, err := ch.Writer().Put([]byte("not noted yet")); err != nil {
 			t.Fatal(err)
 		}
 		linkOf().load(sub, now, wire.MaxDatagram)
 		if sub.loaded != ch.LastSeq() || sub.current.captured != c.want {
-			t.Errorf("%v, looked at last at %v: got frame %d captured at %v, want %d at %v", c.class, c.looked, sub.loaded, sub.current.captured, ch.LastSeq(), c.want)
+			t.Errorf("%v, looked at last at %v: got frame %d captured at %v, want %d at %v", c.class, c.lastPoll, sub.loaded, sub.current.captured, ch.LastSeq(), c.want)
 		}
 	}
 }
 
 // loaded returns a subscription that is about to send its newest frame. The frame was put after the subscription began,
 // and read before it was noticed.
-func loaded(t *testing.T) (*Subscription, *ledger.Book) {
+func loaded(t *testing.T) (*Subscription, *ledger.SenderCounters) {
 	t.Helper()
 	ch, err := testDir(t).Create("imu", localach.CreateConfig{})
 	if err != nil {
@@ -107,21 +107,21 @@ func loaded(t *testing.T) (*Subscription, *ledger.Book) {
 	l.subs = map[uint32]*Subscription{1: sub}
 	sub.link = l
 	l.load(sub, clock.Now(), wire.MaxDatagram)
-	return sub, sub.book
+	return sub, sub.counters
 }
 
 // The ring may hold a frame that the watcher has not seen yet.
 func TestFrameReadBeforeNoticeIsOffered(t *testing.T) {
 	sub, b := loaded(t)
-	box := &outbox{}
-	sub.link.addWhole(box, sub, time.Second)
-	sub.link.flight.Sent(time.Second, sub.link.flight.NextNumber(time.Second), len(box.body), len(box.body), box.pieces)
-	a, _ := sub.Accounts()
-	if want := (ledger.Accounts{Offered: 2, Superseded: 1, InFlight: 1}); a != want {
+	builder := &datagramBuilder{}
+	sub.link.addWhole(builder, sub, time.Second)
+	sub.link.sentPackets.Sent(time.Second, sub.link.sentPackets.NextNumber(time.Second), len(builder.body), len(builder.body), builder.pieces)
+	a, _ := sub.FrameCounters()
+	if want := (ledger.FrameCounters{Offered: 2, Superseded: 1, InFlight: 1}); a != want {
 		t.Errorf("got %+v, want %+v", a, want)
 	}
 	sub.Stop()
-	if want := (ledger.Accounts{Offered: 2, Superseded: 1, Lost: 1}); b.Past != want {
+	if want := (ledger.FrameCounters{Offered: 2, Superseded: 1, Lost: 1}); b.Past != want {
 		t.Errorf("when the subscription has ended: got %+v, want %+v", b.Past, want)
 	}
 }
@@ -135,7 +135,7 @@ func TestLostRetransmissionOfArrivedFrameIsNoLoss(t *testing.T) {
 	sub.delivered(p, time.Second)
 	sub.missing(p)
 	b.Sent++ // the next frame
-	if a := b.Accounts(sub.loaded + 1); a.Lost != 0 || a.InFlight != 1 {
+	if a := b.FrameCounters(sub.loaded + 1); a.Lost != 0 || a.InFlight != 1 {
 		t.Errorf("got %d lost and %d in flight, want the next frame in flight alone", a.Lost, a.InFlight)
 	}
 }
@@ -144,7 +144,7 @@ func TestLostRetransmissionOfArrivedFrameIsNoLoss(t *testing.T) {
 func TestSubscriptionActivity(t *testing.T) {
 	sub, _ := loaded(t)
 	other, _ := loaded(t)
-	l, send := sub.link, func() { sub.link.addWhole(&outbox{}, sub, time.Second) }
+	l, send := sub.link, func() { sub.link.addWhole(&datagramBuilder{}, sub, time.Second) }
 	var q queue
 	walk.Phases(t, map[activity][]activity{idle: {active}, active: {idle, ended}}, func() activity { return sub.activity }, []walk.Step[activity]{
 		{Do: func() { l.activate(sub) }, Want: active},

@@ -26,16 +26,16 @@ func (t *traffic) wait(now time.Duration, full bool) {
 	}
 }
 
-func (t *traffic) status(now time.Duration, f *delivery.Flight, r *delivery.Receipts) status.Traffic {
+func (t *traffic) status(now time.Duration, f *delivery.SentPackets, r *delivery.ReceivedPackets) status.Traffic {
 	s := status.Traffic{SentBytes: t.sent, ReceivedBytes: t.received, FullS: t.full.Total(now).Seconds()}
 	s.Sent, s.Lost = f.Count()
 	s.Received, s.Missed = r.Count()
 	return s
 }
 
-// filler fills what frames leave free of a link, for a load test: a packet of the load leaves only while no frame waits, where a
+// loadGenerator fills what frames leave free of a link, for a load test: a packet of the load leaves only while no frame waits, where a
 // part of a large frame might, and is not sent again. The link's mu guards it.
-type filler struct {
+type loadGenerator struct {
 	until   time.Duration
 	data    []byte
 	seq     uint64
@@ -46,28 +46,28 @@ type filler struct {
 // MostLoad is how many bytes a load test sends at most: 1 Gbit/s of it.
 const MostLoad = 375_000_000
 
-func (f *filler) on(now time.Duration) bool { return now < f.until && f.bytes < MostLoad }
+func (f *loadGenerator) on(now time.Duration) bool { return now < f.until && f.bytes < MostLoad }
 
 // Fill makes l send load for a time; 0 ends the load.
 func (l *Link) Fill(d time.Duration) {
 	l.mu.Lock()
-	l.filler = filler{until: l.now() + d, data: make([]byte, wire.MaxDatagram)}
+	l.loadGenerator = loadGenerator{until: l.now() + d, data: make([]byte, wire.MaxDatagram)}
 	l.mu.Unlock()
 	l.Wake()
 }
 
 // addFill puts load into a datagram that is empty, though frames might have filled it. Needs
 // l.mu.
-func (l *Link) addFill(box *outbox, now time.Duration) {
-	f := &l.filler
-	if len(box.body) > 0 || box.stream > 0 || !f.on(now) {
+func (l *Link) addFill(builder *datagramBuilder, now time.Duration) {
+	f := &l.loadGenerator
+	if len(builder.body) > 0 || builder.stream > 0 || !f.on(now) {
 		return
 	}
 	f.seq++
-	box.cargo = pacing.Parts
-	box.body = wire.AppendFrame(box.body, now, wire.Frame{Sub: wire.LoadSub, Seq: f.seq, Data: f.data[:l.room()-wire.MaxFrameOverhead]})
-	box.pieces = append(box.pieces, delivery.Piece{Sub: wire.LoadSub, Seq: f.seq, Index: len(box.body), Whole: true})
-	f.bytes += len(box.body)
+	builder.cargo = pacing.Parts
+	builder.body = wire.AppendFrame(builder.body, now, wire.Frame{Sub: wire.LoadSub, Seq: f.seq, Data: f.data[:l.room()-wire.MaxFrameOverhead]})
+	builder.pieces = append(builder.pieces, delivery.Piece{Sub: wire.LoadSub, Seq: f.seq, Index: len(builder.body), Whole: true})
+	f.bytes += len(builder.body)
 }
 
 // Count is what a link has carried one way so far.
@@ -83,7 +83,7 @@ func (l *Link) Received() Count {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := Count{At: l.now(), Bytes: l.traffic.received, Load: l.traffic.filled}
-	c.Packets, c.Lost = l.receipts.Count()
+	c.Packets, c.Lost = l.receivedPackets.Count()
 	return c
 }
 
@@ -91,7 +91,7 @@ func (l *Link) Received() Count {
 func (l *Link) Sent() Count {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := Count{At: l.now(), Bytes: l.traffic.sent, Load: uint64(l.filler.arrived)}
-	c.Packets, c.Lost = l.flight.Count()
+	c := Count{At: l.now(), Bytes: l.traffic.sent, Load: uint64(l.loadGenerator.arrived)}
+	c.Packets, c.Lost = l.sentPackets.Count()
 	return c
 }

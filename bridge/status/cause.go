@@ -37,7 +37,7 @@ const (
 	CauseLimit            Cause = "limit"          // a limit of package bridge (limits.go) is reached
 	CauseLoop             Cause = "loop"
 	CauseForeignWriter    Cause = "foreign_writer" // another process writes into the mirror too
-	CauseTypeMisfit       Cause = "type_misfit"    // frames do not match their channel's layout, so that their values cannot be shown
+	CauseTypeMismatch     Cause = "type_misfit"    // frames do not match their channel's layout, so that their values cannot be shown
 	CauseKernelChannel    Cause = "kernel_channel" // programs open a channel of the Ach kernel module with the same name instead
 	CauseInotify          Cause = "inotify"        // the kernel's inotify limit is reached, so new channels are noticed later
 	CauseCopiedImage      Cause = "copied_image"   // another machine has the host's node ID

@@ -16,7 +16,7 @@ const (
 	EventLinkUp          EventKind = "link_up"
 	EventLinkDown        EventKind = "link_down"
 	EventLinkSilent      EventKind = "link_silent" // nothing was received for too long
-	EventLinkHeard       EventKind = "link_heard"  // a silent link receives again
+	EventLinkReceives    EventKind = "link_heard"  // a silent link receives again
 	EventPeerUnreachable EventKind = "peer_unreachable"
 	// EventMirrorStale: no frame arrived within the deadline. EventDeadlineMissed: the deadline was missed again
 	// before EventMirrorFresh; its Count grows until its End. EventMirrorFresh: frames have arrived in time for
@@ -39,7 +39,7 @@ const (
 
 // EventKinds lists all kinds.
 var EventKinds = []EventKind{
-	EventLinkUp, EventLinkDown, EventLinkSilent, EventLinkHeard, EventPeerUnreachable, EventMirrorStale, EventDeadlineMissed, EventMirrorFresh,
+	EventLinkUp, EventLinkDown, EventLinkSilent, EventLinkReceives, EventPeerUnreachable, EventMirrorStale, EventDeadlineMissed, EventMirrorFresh,
 	EventMirrorReplaced, EventForeignWriter, EventForeignGone, EventUnusable, EventRefused, EventLoop, EventClockStep, EventHostChanged,
 	EventCopiedImage, EventCertificateEnds, EventForged,
 }
@@ -80,8 +80,8 @@ type Journal struct {
 	more   chan struct{} // closed at the next event; nil if nobody waits
 }
 
-// Tell logs a message with the peer and the channel of e, stores e, and returns its sequence number.
-func (j *Journal) Tell(level slog.Level, message string, e Event, args ...any) uint64 {
+// Record logs a message with the peer and the channel of e, stores e, and returns its sequence number.
+func (j *Journal) Record(level slog.Level, message string, e Event, args ...any) uint64 {
 	if channel := cmp.Or(e.Mirror, e.Channel); channel != "" {
 		args = append([]any{"channel", channel}, args...)
 	}

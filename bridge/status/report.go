@@ -13,9 +13,9 @@ type Report struct {
 	Host    string  `json:"host"`
 	Node    string  `json:"node"`
 	UptimeS float64 `json:"uptime_s"`
-	// ProcessorWait is the recent share of time in which a thread of the daemon was ready to run but waited for
+	// CPUWait is the recent share of time in which a thread of the daemon was ready to run but waited for
 	// a CPU. It is null if the kernel does not report that.
-	ProcessorWait *float64 `json:"processor_wait"`
+	CPUWait *float64 `json:"processor_wait"`
 	// NoInotify is why the kernel does not report new channels; the daemon then polls for them four times a
 	// second. It is empty if inotify works.
 	NoInotify string `json:"no_inotify,omitempty"`
@@ -70,9 +70,9 @@ type InboundPath struct {
 	PathMbit *float64 `json:"path_mbit"` // as in Link, for the peer
 	Sent     uint64   `json:"packets_sent"`
 	Lost     uint64   `json:"packets_lost"`
-	// ProcessorWait is as in Report, for the peer. It is null if it is close to 0, or the peer does not report
+	// CPUWait is as in Report, for the peer. It is null if it is close to 0, or the peer does not report
 	// it.
-	ProcessorWait *float64 `json:"processor_wait"`
+	CPUWait *float64 `json:"processor_wait"`
 }
 
 // Traffic counts the traffic of a link since it was established. Packets are achbridge's, without those that the
@@ -113,10 +113,10 @@ type Mirror struct {
 	// host does.
 	RefusedBy string `json:"refused_by,omitempty"`
 	Seq       uint64 `json:"seq"` // number of the newest frame at the origin
-	// Bytes is the transmitted size of the frame that arrived last. TransitMs is the age of that frame at its
+	// Bytes is the transmitted size of the frame that arrived last. OneWayDelayMs is the age of that frame at its
 	// arrival, late or not; null if unknown.
-	Bytes     int      `json:"frame_bytes"`
-	TransitMs *float64 `json:"transit_ms"`
+	Bytes         int      `json:"frame_bytes"`
+	OneWayDelayMs *float64 `json:"transit_ms"`
 	// OriginCause is why the origin cannot read the channel, as the origin reports. It is empty if the origin
 	// can read it.
 	OriginCause Cause `json:"origin_cause,omitempty"`
@@ -140,10 +140,10 @@ type Mirror struct {
 	PeriodMs *float64 `json:"period_ms"`
 	DueMs    *float64 `json:"due_ms"`
 	// Age is the age over time; null until an age is known.
-	Age             *Age `json:"age"`
-	ledger.Accounts `json:"frames"`
+	Age                  *Age `json:"age"`
+	ledger.FrameCounters `json:"frames"`
 	// LostShare is the share of the frames of the last ten seconds that did not get into the mirror, see
-	// ledger.Accounts.LostRatio. It is null if no frame was offered.
+	// ledger.FrameCounters.LostRatio. It is null if no frame was offered.
 	LostShare *float64 `json:"lost_share"`
 	// AtHub counts the frames that a newer one replaced at the hub since the mirror was linked to the hub. They
 	// count as superseded.
@@ -162,13 +162,13 @@ type Mirror struct {
 	// TypeHash identifies the layout that the origin advertises, and changes with the layout. It is empty if the
 	// origin advertises none.
 	TypeHash string `json:"type_hash,omitempty"`
-	// Misfit is set if the newest frame does not match the layout known here, and nil otherwise.
-	Misfit *Misfit `json:"misfit,omitempty"`
+	// Mismatch is set if the newest frame does not match the layout known here, and nil otherwise.
+	Mismatch *Mismatch `json:"misfit,omitempty"`
 }
 
-// Misfit describes how the newest frame of a channel does not match its layout. The frame is still carried, and
+// Mismatch describes how the newest frame of a channel does not match its layout. The frame is still carried, and
 // shown as bytes.
-type Misfit struct {
+type Mismatch struct {
 	Why      string     `json:"why"`
 	TypeFrom TypeSource `json:"type_from"`
 }
@@ -185,7 +185,7 @@ const (
 // Health returns the health of the mirror. It keeps state values of newer daemons.
 func (m Mirror) Health() Health {
 	switch m.State {
-	case MirrorContested:
+	case MirrorForeignWriter:
 		return HealthRefused
 	case MirrorLive:
 		if m.LateS > 0 || m.DueMs != nil && *m.DueMs > Ms(m.QoS.EffectiveBudget()) {
@@ -213,17 +213,17 @@ type Subscription struct {
 	Bytes   int      `json:"frame_bytes"`      // transmitted size of the last frame
 	Reason  string   `json:"reason,omitempty"` // why the channel could not be read or its frame not be sent, at the last try
 	Cause   Cause    `json:"cause,omitempty"`  // cause of the reason
-	// ReaderWaitS, TransitMs and ReaderCause are the peer's last report about its mirror. They hold the mirror's
-	// LockWaitS and TransitMs, and its Cause if it accepts no frames, or budget if all frames are late.
-	ReaderWaitS float64  `json:"reader_lock_wait_s,omitempty"`
-	TransitMs   *float64 `json:"transit_ms"`
-	ReaderCause Cause    `json:"reader_cause,omitempty"`
+	// ReaderWaitS, OneWayDelayMs and ReaderCause are the peer's last report about its mirror. They hold the mirror's
+	// LockWaitS and OneWayDelayMs, and its Cause if it accepts no frames, or budget if all frames are late.
+	ReaderWaitS   float64  `json:"reader_lock_wait_s,omitempty"`
+	OneWayDelayMs *float64 `json:"transit_ms"`
+	ReaderCause   Cause    `json:"reader_cause,omitempty"`
 	// AgeMs is the age of the newest frame in the channel. It is null if the frame was put before the channel
 	// was watched. PeriodMs and DueMs are as in Mirror.
-	AgeMs           *float64 `json:"age_ms"`
-	PeriodMs        *float64 `json:"period_ms"`
-	DueMs           *float64 `json:"due_ms"`
-	ledger.Accounts `json:"frames"`
+	AgeMs                *float64 `json:"age_ms"`
+	PeriodMs             *float64 `json:"period_ms"`
+	DueMs                *float64 `json:"due_ms"`
+	ledger.FrameCounters `json:"frames"`
 	// WithRoom counts superseded frames for which the link had room: this host polled or sent too late.
 	WithRoom uint64 `json:"superseded_with_room"`
 	// AtHub counts superseded frames that a newer one replaced at the hub.
@@ -260,8 +260,8 @@ type Local struct {
 	Exported   bool   `json:"exported"`
 	Reason     string `json:"reason,omitempty"` // why the channel is not exported, or what is wrong with it
 	Cause      Cause  `json:"cause,omitempty"`
-	// Misfit is as in Mirror, for layouts of this host.
-	Misfit *Misfit `json:"misfit,omitempty"`
+	// Mismatch is as in Mirror, for layouts of this host.
+	Mismatch *Mismatch `json:"misfit,omitempty"`
 }
 
 // Peer is another node that this host knows.

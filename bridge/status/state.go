@@ -10,11 +10,11 @@ type MirrorState string
 
 // States of a mirror. If several apply, the first of refused, waiting, stale, contested and live is reported.
 const (
-	MirrorWaiting   MirrorState = "waiting" // waiting for its origin
-	MirrorLive      MirrorState = "live"
-	MirrorStale     MirrorState = "stale"     // live, but no frame came within the deadline
-	MirrorContested MirrorState = "contested" // live, but another process writes into its file too
-	MirrorRefused   MirrorState = "refused"   // there must be no mirror, or none of its frames can be put
+	MirrorWaiting       MirrorState = "waiting" // waiting for its origin
+	MirrorLive          MirrorState = "live"
+	MirrorStale         MirrorState = "stale"     // live, but no frame came within the deadline
+	MirrorForeignWriter MirrorState = "contested" // live, but another process writes into its file too
+	MirrorRefused       MirrorState = "refused"   // there must be no mirror, or none of its frames can be put
 )
 
 // LinkState is the state of a link: whether packets of the peer arrive.

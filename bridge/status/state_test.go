@@ -7,18 +7,18 @@ import (
 
 // A newer daemon may report states and transports that an older client does not know.
 func TestUnknownValuesRoundTrip(t *testing.T) {
-	type told struct {
+	type report struct {
 		Mirror MirrorState `json:"mirror"`
 		Link   LinkState   `json:"link"`
 		Push   PushState   `json:"push"`
 		Peer   PeerState   `json:"peer"`
 	}
 	const text = `{"mirror":"paused","link":"noisy","push":"postponed","peer":"retired"}`
-	var got told
+	var got report
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
 		t.Fatal(err)
 	}
-	if want := (told{"paused", "noisy", "postponed", "retired"}); got != want {
+	if want := (report{"paused", "noisy", "postponed", "retired"}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if again, err := json.Marshal(got); err != nil || string(again) != text {

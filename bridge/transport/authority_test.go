@@ -133,7 +133,7 @@ func TestForgedChainsAreRefusedInHandshake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dial := map[string]func(*testing.T, *lab, *Endpoint, tls.Certificate){
 				"quic": func(t *testing.T, l *lab, pc *Endpoint, c tls.Certificate) {
-					conn, err := newStranger(t, l, "10.0.1.1:999", c).dial(t, pc)
+					conn, err := newUnknownPeer(t, l, "10.0.1.1:999", c).dial(t, pc)
 					refused(t, conn, err)
 				},
 				"sctp": func(t *testing.T, l *lab, pc *Endpoint, c tls.Certificate) {
@@ -189,11 +189,11 @@ func TestHostsOfOneAuthorityConnect(t *testing.T) {
 			if cfg.Node == (trust.NodeID{}) {
 				cfg.Node = nodeOf("robot")
 			}
-			stranger := l.start(t, cfg)
-			if _, err := stranger.Dial(t.Context(), pc.LocalAddrs()); !errors.Is(err, trust.ErrWrongKey) {
+			unknownPeer := l.start(t, cfg)
+			if _, err := unknownPeer.Dial(t.Context(), pc.LocalAddrs()); !errors.Is(err, trust.ErrWrongKey) {
 				t.Errorf("a host %s dials: got %v, want trust.ErrWrongKey", name, err)
 			}
-			if _, err := pc.Dial(t.Context(), stranger.LocalAddrs()); !errors.Is(err, trust.ErrWrongKey) {
+			if _, err := pc.Dial(t.Context(), unknownPeer.LocalAddrs()); !errors.Is(err, trust.ErrWrongKey) {
 				t.Errorf("a host %s is dialled: got %v, want trust.ErrWrongKey", name, err)
 			}
 		}
@@ -299,11 +299,11 @@ func TestCertificateRefusalReasonReachesBothEnds(t *testing.T) {
 					}
 				}
 				for _, d := range []struct {
-					by, to         *Endpoint
-					told, answered string // texts in the dialler's error and in the log of the other end
+					by, to             *Endpoint
+					reported, answered string // texts in the dialler's error and in the log of the other end
 				}{{thief, robot, "our ", "peer's "}, {robot, thief, "peer's ", "our "}} {
 					_, err := d.by.Dial(t.Context(), d.to.LocalAddrs())
-					if want := d.told + c.want.Error(); !errors.Is(err, c.want) || errors.Is(err, trust.ErrWrongKey) || !strings.Contains(err.Error(), want) {
+					if want := d.reported + c.want.Error(); !errors.Is(err, c.want) || errors.Is(err, trust.ErrWrongKey) || !strings.Contains(err.Error(), want) {
 						t.Errorf("dialling: got %v, want %q", err, want)
 					}
 					want := d.answered + c.want.Error()

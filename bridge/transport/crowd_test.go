@@ -85,8 +85,8 @@ func TestRobotsLinkDespiteManyUnknownPeers(t *testing.T) {
 		}
 		wg.Wait()
 		lines, most := l.logs[pc].lines(""), 2+int(2*inTime/refusalPeriod)
-		told := l.logs[pc].lines("too many handshakes, dropping the oldest")
-		if len(told) == 0 || len(lines) > most || len(lines) != len(told) {
+		reported := l.logs[pc].lines("too many handshakes, dropping the oldest")
+		if len(reported) == 0 || len(lines) > most || len(lines) != len(reported) {
 			t.Errorf("log: got %q, want that there are too many handshakes, 1 to %d times", lines, most)
 		}
 	})
@@ -113,13 +113,13 @@ func TestPlacesAreReservedForMembersAndListedPeers(t *testing.T) {
 			accepted, _ := l.join(t, pc, l.node(t, "robot"))
 			member := accepted.RemoteAddr().(*net.UDPAddr).AddrPort().Addr()
 			accepted.Close("")
-			listed, stranger := netip.MustParseAddr("10.8.0.1"), netip.MustParseAddr("10.8.0.2")
+			listed, unknownPeer := netip.MustParseAddr("10.8.0.1"), netip.MustParseAddr("10.8.0.2")
 			pc.Expect([]Addrs{{QUIC: net.UDPAddrFromAddrPort(netip.AddrPortFrom(listed, 8076))}})
 			ctx, cancel := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
 			defer wg.Wait()
 			defer cancel()
-			for i, at := range append(slices.Repeat([]netip.Addr{stranger}, quic.RetryThreshold), member, listed) {
+			for i, at := range append(slices.Repeat([]netip.Addr{unknownPeer}, quic.RetryThreshold), member, listed) {
 				conn := l.bind(t, netip.AddrPortFrom(at, uint16(2000+i)))
 				wg.Go(func() { c.attack(ctx, func() net.PacketConn { return conn }, pc) })
 				time.Sleep(10 * oneWay)
@@ -129,7 +129,7 @@ func TestPlacesAreReservedForMembersAndListedPeers(t *testing.T) {
 			defer places.mu.Unlock()
 			kept := make(map[netip.Addr]bool)
 			for _, h := range places.pending {
-				if h.kept {
+				if h.isKept {
 					kept[h.addr] = true
 				}
 			}
@@ -156,7 +156,7 @@ func TestForgedAddressGetsNoReservedPlace(t *testing.T) {
 		places := placesOf(pc)
 		places.mu.Lock()
 		defer places.mu.Unlock()
-		if len(places.pending) != 1 || places.pending[0].kept || places.pending[0].addr.IsValid() {
+		if len(places.pending) != 1 || places.pending[0].isKept || places.pending[0].addr.IsValid() {
 			t.Errorf("pending: got %d, want one that counts for no address", len(places.pending))
 		}
 	})(t)
@@ -183,7 +183,7 @@ func TestIncompleteClientHelloIsDroppedUnderLoad(t *testing.T) {
 				})
 				time.Sleep(4 * oneWay)
 			}
-			time.Sleep(greetingLife + 10*oneWay)
+			time.Sleep(greetingTimeout + 10*oneWay)
 			places := placesOf(pc)
 			places.mu.Lock()
 			defer places.mu.Unlock()

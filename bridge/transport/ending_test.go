@@ -62,18 +62,18 @@ const overdue = 300 * time.Millisecond
 
 func quietSessionStays(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
-	heard := [2]uint64{}
+	received := [2]uint64{}
 	for at := time.Duration(0); at < 3*defaultIdleTimeout/2; at += session.KeepAlive + overdue {
 		select {
 		case <-robot.Done():
 		case <-pc.Done():
 		case <-time.After(session.KeepAlive + overdue):
 		}
-		now := [2]uint64{robot.Heard(), pc.Heard()}
-		if now[0] == heard[0] || now[1] == heard[1] {
-			t.Fatalf("heard: got %v packets after %v, and %v before", now, at, heard)
+		now := [2]uint64{robot.ReceivedPackets(), pc.ReceivedPackets()}
+		if now[0] == received[0] || now[1] == received[1] {
+			t.Fatalf("heard: got %v packets after %v, and %v before", now, at, received)
 		}
-		heard = now
+		received = now
 	}
 	if robot.Err() != nil || pc.Err() != nil {
 		t.Errorf("err: got %v and %v, want both alive", robot.Err(), pc.Err())

@@ -41,7 +41,7 @@ type Config struct {
 	SCTP net.PacketConn
 
 	// idleTimeout is the silence of a peer after which its session ends with ErrSilent. 0
-	// means 10 s, which is longer than usual interruptions of a wireless link. Session.Heard
+	// means 10 s, which is longer than usual interruptions of a wireless link. Session.ReceivedPackets
 	// shows silence much sooner. On a very slow path the timeout is three retransmissions, if
 	// these take longer.
 	idleTimeout time.Duration
@@ -185,9 +185,9 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	}
 	e.member.Store(member)
 	e.refusals = newRefusals(cfg.Log, func() string { return e.trusted().Network() })
-	e.unfinished.quic = handshakes{known: e.knownAddrs.has, ousted: e.refusals.crowded, calm: quic.RetryThreshold}
-	e.unfinished.sctp = handshakes{known: e.knownAddrs.has, ousted: e.refusals.crowded}
-	e.unfinished.hub = handshakes{known: func(netip.Addr) bool { return false }, ousted: e.refusals.crowded}
+	e.unfinished.quic = handshakes{isKnown: e.knownAddrs.has, ousted: e.refusals.atLimit, calm: quic.RetryThreshold}
+	e.unfinished.sctp = handshakes{isKnown: e.knownAddrs.has, ousted: e.refusals.atLimit}
+	e.unfinished.hub = handshakes{isKnown: func(netip.Addr) bool { return false }, ousted: e.refusals.atLimit}
 	e.hub = overtls.New(e.settings(cfg, &e.unfinished.hub, ""))
 	if conn != nil {
 		e.addrs.QUIC = conn.LocalAddr()

@@ -15,7 +15,7 @@ import (
 // meetings, from then until the session. A new handshake is never refused. When a stage is
 // full, the source with the most handshakes loses the one without progress for longest. So
 // attackers cannot keep a peer out, if its handshake takes less time than attackers need for
-// maxMeetings handshakes.
+// maxHandshakes handshakes.
 //
 // Sources are compared by network first, a /64 of IPv6 or a /24 of IPv4, then by address. So
 // twenty robots behind one address are not dropped in favour of a network full of unknown
@@ -23,19 +23,19 @@ import (
 //
 // A few additional places are reserved for known addresses. Their handshakes are not dropped.
 type handshakes struct {
-	known  func(netip.Addr) bool // reports whether an address is known
-	ousted func()                // called for each handshake that is dropped
-	calm   int                   // greetings have no time limit while fewer are pending than this
+	isKnown func(netip.Addr) bool // reports whether an address is known
+	ousted  func()                // called for each handshake that is dropped
+	calm    int                   // greetings have no time limit while fewer are pending than this
 
 	mu      sync.Mutex
 	pending []*handshake // in the order of their last progress
 }
 
 const (
-	maxGreetings = 128
-	maxMeetings  = 128
-	// greetingLife is the time limit for the peer's ClientHello, which is one or two packets.
-	greetingLife = time.Second
+	maxGreetings  = 128
+	maxHandshakes = 128
+	// greetingTimeout is the time limit for the peer's ClientHello, which is one or two packets.
+	greetingTimeout = time.Second
 
 	maxKept = 16
 	// keptEach is the most reserved places that one address may use. So unknown peers that
@@ -45,23 +45,23 @@ const (
 
 // handshake is one unfinished handshake. handshakes.mu guards its mutable fields.
 type handshake struct {
-	all   *handshakes
-	addr  netip.Addr // zero until the peer has proved it
-	net   netip.Prefix
-	end   func() // starts the end of the handshake and does not wait for it
-	kept  bool
-	at    session.Stage
-	timer *time.Timer // calls late when the greeting is too old
+	all    *handshakes
+	addr   netip.Addr // zero until the peer has proved it
+	net    netip.Prefix
+	end    func() // starts the end of the handshake and does not wait for it
+	isKept bool
+	at     session.Stage
+	timer  *time.Timer // calls late when the greeting is too old
 }
 
 // Enter adds a handshake. It may call the end function of another one, with mu held.
 func (a *handshakes) Enter(addr netip.Addr, end func()) session.Handshake {
-	known := addr.IsValid() && a.known(addr)
+	known := addr.IsValid() && a.isKnown(addr)
 	h := &handshake{all: a, addr: addr, net: networkAt(addr), end: end}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	h.kept = known && a.hasKept(addr)
-	h.timer = time.AfterFunc(greetingLife, h.late)
+	h.isKept = known && a.hasKept(addr)
+	h.timer = time.AfterFunc(greetingTimeout, h.late)
 	a.pending = append(a.pending, h)
 	a.makeRoom(h)
 	return h
@@ -81,7 +81,7 @@ func networkAt(addr netip.Addr) netip.Prefix {
 func (a *handshakes) hasKept(addr netip.Addr) bool {
 	all, its := 0, 0
 	for _, h := range a.pending {
-		if h.kept {
+		if h.isKept {
 			all++
 			if h.addr == addr {
 				its++
@@ -93,13 +93,13 @@ func (a *handshakes) hasKept(addr netip.Addr) bool {
 
 // makeRoom drops another handshake if there are too many at h's stage. mu must be held.
 func (a *handshakes) makeRoom(h *handshake) {
-	if h.kept {
+	if h.isKept {
 		return
 	}
 	var others []*handshake
 	networks, addrs := make(map[netip.Prefix]int), make(map[netip.Addr]int)
 	for _, o := range a.pending {
-		if o.kept || (o.at == session.AtGreeting) != (h.at == session.AtGreeting) {
+		if o.isKept || (o.at == session.AtGreeting) != (h.at == session.AtGreeting) {
 			continue
 		}
 		networks[o.net]++
@@ -108,7 +108,7 @@ func (a *handshakes) makeRoom(h *handshake) {
 			others = append(others, o)
 		}
 	}
-	most := maxMeetings
+	most := maxHandshakes
 	if h.at == session.AtGreeting {
 		most = maxGreetings
 	}

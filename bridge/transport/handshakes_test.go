@@ -14,13 +14,13 @@ import (
 // door is a handshakes whose known addresses the test sets, and which counts dropped handshakes.
 type door struct {
 	handshakes
-	known map[netip.Addr]bool
-	gone  map[string]int // number of dropped handshakes by address
+	knownAddrs map[netip.Addr]bool
+	dropped    map[string]int // number of dropped handshakes by address
 }
 
 func newDoor() *door {
-	d := &door{known: make(map[netip.Addr]bool), gone: make(map[string]int)}
-	d.handshakes = handshakes{known: func(a netip.Addr) bool { return d.known[a] }, ousted: func() {}}
+	d := &door{knownAddrs: make(map[netip.Addr]bool), dropped: make(map[string]int)}
+	d.handshakes = handshakes{isKnown: func(a netip.Addr) bool { return d.knownAddrs[a] }, ousted: func() {}}
 	return d
 }
 
@@ -30,34 +30,34 @@ func (d *door) from(addr string, at session.Stage) *handshake {
 	if addr != "" {
 		proved = netip.MustParseAddr(addr)
 	}
-	h := d.Enter(proved, func() { d.gone[addr]++ }).(*handshake)
+	h := d.Enter(proved, func() { d.dropped[addr]++ }).(*handshake)
 	h.Reached(at)
 	return h
 }
 
 // counts returns the number of greetings and of later handshakes.
-func (d *door) counts() (greetings, meetings int) {
+func (d *door) counts() (greetings, handshakes int) {
 	for _, h := range d.pending {
 		if h.at == session.AtGreeting {
 			greetings++
 		} else {
-			meetings++
+			handshakes++
 		}
 	}
-	return greetings, meetings
+	return greetings, handshakes
 }
 
 func TestNewHandshakeIsAlwaysAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, at := range []session.Stage{session.AtGreeting, session.AtHandshake, session.AtWelcome} {
 			d := newDoor()
-			for i := range 3 * maxMeetings {
+			for i := range 3 * maxHandshakes {
 				if h := d.from(fmt.Sprintf("10.0.%d.%d", i/200, i%200), at); h.at != at {
 					t.Fatalf("newcomer %d has to make room itself", i)
 				}
 			}
-			if g, m := d.counts(); g+m != maxMeetings {
-				t.Errorf("pending: got %d, want %d", g+m, maxMeetings)
+			if g, m := d.counts(); g+m != maxHandshakes {
+				t.Errorf("pending: got %d, want %d", g+m, maxHandshakes)
 			}
 			for len(d.pending) > 0 {
 				d.pending[0].Leave()
@@ -90,15 +90,15 @@ func TestOldestHandshakeOfLargestSourceIsDropped(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDoor()
-				for i := range maxMeetings - len(c.pending) {
+				for i := range maxHandshakes - len(c.pending) {
 					d.from(fmt.Sprintf("172.16.%d.1", i), session.AtHandshake)
 				}
 				for _, addr := range c.pending {
 					d.from(addr, session.AtHandshake)
 				}
 				d.from("192.168.1.1", session.AtHandshake)
-				if len(d.gone) != 1 || d.gone[c.want] != 1 {
-					t.Errorf("made room: got %v, want %q", d.gone, c.want)
+				if len(d.dropped) != 1 || d.dropped[c.want] != 1 {
+					t.Errorf("made room: got %v, want %q", d.dropped, c.want)
 				}
 			})
 		})
@@ -111,16 +111,16 @@ func TestAdvancedHandshakeKeepsPlace(t *testing.T) {
 		robot := d.from("10.0.0.1", session.AtHandshake)
 		d.from("10.0.0.2", session.AtHandshake)
 		robot.Reached(session.AtWelcome)
-		for i := range maxMeetings {
+		for i := range maxHandshakes {
 			d.from(fmt.Sprintf("10.0.0.%d", 3+i), session.AtHandshake)
 		}
-		if d.gone["10.0.0.1"] != 0 || d.gone["10.0.0.2"] != 1 {
-			t.Errorf("dropped: got %v, want only the unknown peer, not the older member", d.gone)
+		if d.dropped["10.0.0.1"] != 0 || d.dropped["10.0.0.2"] != 1 {
+			t.Errorf("dropped: got %v, want only the unknown peer, not the older member", d.dropped)
 		}
 		for i := range 2 * maxGreetings {
 			d.from(fmt.Sprintf("10.0.9.%d", i%250+1), session.AtGreeting)
 		}
-		if d.gone["10.0.0.1"] != 0 {
+		if d.dropped["10.0.0.1"] != 0 {
 			t.Error("greetings take the place of a meeting")
 		}
 		robot.Leave()
@@ -137,7 +137,7 @@ func TestPlacesAreReservedForKnownAddrs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor()
 		for i := range maxKept {
-			d.known[netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})] = true
+			d.knownAddrs[netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})] = true
 		}
 		var kept []*handshake
 		for range 2 * keptEach { // one who shares a known address
@@ -146,7 +146,7 @@ func TestPlacesAreReservedForKnownAddrs(t *testing.T) {
 		for i := range maxKept {
 			kept = append(kept, d.from(fmt.Sprintf("10.0.0.%d", i), session.AtHandshake))
 		}
-		for i := range 3 * maxMeetings {
+		for i := range 3 * maxHandshakes {
 			d.from(fmt.Sprintf("10.0.1.%d", i%250), session.AtHandshake)
 		}
 		lost := 0
@@ -155,12 +155,12 @@ func TestPlacesAreReservedForKnownAddrs(t *testing.T) {
 				lost++
 			}
 		}
-		if want := len(kept) - maxKept; lost > want || len(d.pending) != maxMeetings+maxKept {
+		if want := len(kept) - maxKept; lost > want || len(d.pending) != maxHandshakes+maxKept {
 			t.Errorf("known addresses: %d of %d lost their places, want at most %d; pending %d, want %d",
-				lost, len(kept), want, len(d.pending), maxMeetings+maxKept)
+				lost, len(kept), want, len(d.pending), maxHandshakes+maxKept)
 		}
 		for i := range maxKept - keptEach {
-			if addr := fmt.Sprintf("10.0.0.%d", i+1); d.gone[addr] != 0 {
+			if addr := fmt.Sprintf("10.0.0.%d", i+1); d.dropped[addr] != 0 {
 				t.Errorf("%s has had to make room", addr)
 			}
 		}
@@ -172,19 +172,19 @@ func TestGreetingTimesOut(t *testing.T) {
 		d := newDoor()
 		d.from("10.0.0.1", session.AtGreeting)
 		d.from("10.0.0.2", session.AtHandshake)
-		time.Sleep(greetingLife - 1)
+		time.Sleep(greetingTimeout - 1)
 		synctest.Wait()
 		d.mu.Lock()
-		if len(d.gone) != 0 {
-			t.Errorf("ended before %v: %v", greetingLife, d.gone)
+		if len(d.dropped) != 0 {
+			t.Errorf("ended before %v: %v", greetingTimeout, d.dropped)
 		}
 		d.mu.Unlock()
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.gone["10.0.0.1"] != 1 || d.gone["10.0.0.2"] != 0 {
-			t.Errorf("ended after %v: got %v, want the one without a ClientHello", greetingLife, d.gone)
+		if d.dropped["10.0.0.1"] != 1 || d.dropped["10.0.0.2"] != 0 {
+			t.Errorf("ended after %v: got %v, want the one without a ClientHello", greetingTimeout, d.dropped)
 		}
 	})
 }

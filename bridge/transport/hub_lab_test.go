@@ -80,15 +80,15 @@ const maxFlow = 64 << 10
 type flowHalf struct {
 	air *air
 
-	mu     sync.Mutex
-	bytes  bytes.Buffer // arrived
-	onWay  int
-	queue  []func()      // pending arrivals in order, since timers of the same time fire in any order
-	shut   bool          // the writer has closed it
-	ended  bool          // shut, and all data has arrived
-	closed bool          // the reader has closed it
-	gone   bool          // closed, and the writer has been notified
-	moved  chan struct{} // closed at the next change
+	mu       sync.Mutex
+	bytes    bytes.Buffer // arrived
+	onWay    int
+	queue    []func()      // pending arrivals in order, since timers of the same time fire in any order
+	shut     bool          // the writer has closed it
+	isShut   bool          // shut, and all data has arrived
+	closed   bool          // the reader has closed it
+	isClosed bool          // closed, and the writer has been notified
+	moved    chan struct{} // closed at the next change
 }
 
 func newFlow(a *air, dialler, acceptor net.Addr) (net.Conn, net.Conn) {
@@ -163,7 +163,7 @@ func (f *flow) Read(b []byte) (n int, err error) {
 			err = net.ErrClosed
 		case f.in.bytes.Len() > 0:
 			n, err = f.in.bytes.Read(b)
-		case f.in.ended:
+		case f.in.isShut:
 			err = io.EOF
 		default:
 			return false
@@ -181,7 +181,7 @@ func (f *flow) Write(b []byte) (written int, err error) {
 	for written < len(b) {
 		late := f.out.wait(&f.write, func() bool {
 			switch room := maxFlow - f.out.onWay - f.out.bytes.Len(); {
-			case f.out.shut || f.out.gone:
+			case f.out.shut || f.out.isClosed:
 				err = net.ErrClosed
 			case room > 0:
 				part := bytes.Clone(b[written:min(len(b), written+room)])
@@ -223,11 +223,11 @@ func (h *flowHalf) arrive(do func()) {
 func (f *flow) Close() error {
 	f.in.change(func() {
 		f.in.closed = true
-		f.in.arrive(func() { f.in.gone = true })
+		f.in.arrive(func() { f.in.isClosed = true })
 	})
 	f.out.change(func() {
 		f.out.shut = true
-		f.out.arrive(func() { f.out.ended = true })
+		f.out.arrive(func() { f.out.isShut = true })
 	})
 	return nil
 }

@@ -53,14 +53,14 @@ func TestHubSessionsKeepContract(t *testing.T) {
 func TestQuietSessionThroughHubStaysAlive(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot, pc := l.pair(t)
-		heard := [2]uint64{}
+		received := [2]uint64{}
 		for range 3 * defaultIdleTimeout / 2 / (2 * overtls.PingPeriod) {
 			time.Sleep(2 * overtls.PingPeriod)
-			now := [2]uint64{robot.Heard(), pc.Heard()}
-			if now[0] == heard[0] || now[1] == heard[1] {
-				t.Fatalf("heard: got %v records, and %v before", now, heard)
+			now := [2]uint64{robot.ReceivedPackets(), pc.ReceivedPackets()}
+			if now[0] == received[0] || now[1] == received[1] {
+				t.Fatalf("heard: got %v records, and %v before", now, received)
 			}
-			heard = now
+			received = now
 		}
 		for _, s := range []*session.Session{robot, pc} {
 			if s.Err() != nil || s.RTT() != 2*oneWay {
@@ -86,7 +86,7 @@ func TestBusySessionThroughHubPingsRarely(t *testing.T) {
 			}
 		}
 		time.Sleep(oneWay)
-		if got, most := robot.Heard(), uint64(messages+2*(messages/overtls.RTTEvery+2)); got < messages || got > most {
+		if got, most := robot.ReceivedPackets(), uint64(messages+2*(messages/overtls.RTTEvery+2)); got < messages || got > most {
 			t.Errorf("records: got %d, want %d messages and at most %d pings and answers", got, messages, most-messages)
 		}
 	})(t)
@@ -181,13 +181,13 @@ func TestHandshakeLimitAppliesPerHubHost(t *testing.T) {
 			return here
 		}
 		slow := idle("slow")
-		var crowd []net.Conn
+		var connections []net.Conn
 		for range 3 * maxGreetings {
-			crowd = append(crowd, idle("crowd"))
+			connections = append(connections, idle("crowd"))
 		}
 		time.Sleep(2 * oneWay)
 		dropped := 0
-		for _, c := range append(crowd, slow) {
+		for _, c := range append(connections, slow) {
 			c.SetReadDeadline(time.Now())
 			if _, err := c.Read(make([]byte, 1)); err == io.EOF {
 				dropped++

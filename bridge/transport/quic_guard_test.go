@@ -12,11 +12,11 @@ import (
 )
 
 func TestForgedAddressesDoNotBlockMembers(t *testing.T) {
-	withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
+	withUnknownPeer(func(t *testing.T, l *lab, robot *Endpoint) {
 		ctx, cancel := context.WithCancel(t.Context())
 		for i := range 100 {
 			at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 2, byte(i)}), forgedPort)
-			s := newStranger(t, l, at.String())
+			s := newUnknownPeer(t, l, at.String())
 			go s.Dial(ctx, robot.localAddr(), s.tls, s.conf)
 		}
 		time.Sleep(time.Second)

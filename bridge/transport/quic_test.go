@@ -10,8 +10,8 @@ import (
 // A member may announce a datagram size that is too small for any frame. Neither side must
 // establish a session then.
 func TestPeerWithoutDatagramsIsRefused(t *testing.T) {
-	withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
-		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"}))
+	withUnknownPeer(func(t *testing.T, l *lab, robot *Endpoint) {
+		s := newUnknownPeer(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"}))
 		s.conf.EnableDatagrams = false // quic-go has no other way to announce a smaller size
 		conn, err := s.dial(t, robot)
 		if err == nil {

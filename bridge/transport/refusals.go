@@ -64,9 +64,9 @@ func (r *refusals) Report(addr net.Addr, c trust.Claim, err error) {
 	r.log.Info("stranger refused", append(attrs, "err", err)...)
 }
 
-// crowded logs, at most once a second, that a handshake was dropped in favour of others.
+// atLimit logs, at most once a second, that a handshake was dropped in favour of others.
 // It does not wait for the log.
-func (r *refusals) crowded() {
+func (r *refusals) atLimit() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ousted.Add()
@@ -105,7 +105,7 @@ func (r *refusals) due(addr net.Addr, now time.Time) (silent int, ok bool) {
 		}
 	}
 	host := session.HostOf(addr)
-	if _, spoken := r.last[host]; spoken || len(r.last) >= maxVoices {
+	if _, hasReported := r.last[host]; hasReported || len(r.last) >= maxVoices {
 		r.silent++
 		return 0, false
 	}

@@ -115,7 +115,7 @@ func noLonger(err error) string {
 		return "this node has changed its key, and yours is of another network"
 	}
 	if bad, ok := errors.AsType[*trust.CertificateError](err); ok {
-		return "your " + bad.Told()
+		return "your " + bad.Reported()
 	}
 	return err.Error()
 }

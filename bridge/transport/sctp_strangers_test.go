@@ -91,7 +91,7 @@ func dialDTLS(t *testing.T, l *lab, e *Endpoint, options ...dtls.ClientOption) e
 
 // A host with a valid address may begin handshakes and never complete them.
 func TestHalfOpenHandshakesAreBoundedOverSCTP(t *testing.T) {
-	withStrangerOver(listenOverSCTP, func(t *testing.T, l *lab, robot *Endpoint) {
+	withUnknownPeerOver(listenOverSCTP, func(t *testing.T, l *lab, robot *Endpoint) {
 		places := placesOf(robot)
 		pending := func() int {
 			places.mu.Lock()
@@ -108,9 +108,9 @@ func TestHalfOpenHandshakesAreBoundedOverSCTP(t *testing.T) {
 		if got := pending(); got != maxGreetings {
 			t.Errorf("pending: got %d, want %d", got, maxGreetings)
 		}
-		time.Sleep(greetingLife + 2*oneWay)
+		time.Sleep(greetingTimeout + 2*oneWay)
 		if got := pending(); got != 0 {
-			t.Errorf("pending: got %d, want none after %v", got, greetingLife)
+			t.Errorf("pending: got %d, want none after %v", got, greetingTimeout)
 		}
 		cancel()
 		wg.Wait()

@@ -16,19 +16,19 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// crowdSize is the number of attackers' addresses. Each attacker begins a handshake that it never
+// connectionCount is the number of attackers' addresses. Each attacker begins a handshake that it never
 // finishes, and another one when that has failed.
-const crowdSize = 160
+const connectionCount = 160
 
 // gag passes on a limited number of written packets. Received packets may raise the limit.
 type gag struct {
 	net.PacketConn
-	left  atomic.Int32
-	given func(b []byte) bool // whether a packet that was read gives one more
+	remaining atomic.Int32
+	given     func(b []byte) bool // whether a packet that was read gives one more
 }
 
 func (g *gag) WriteTo(b []byte, to net.Addr) (int, error) {
-	if g.left.Add(-1) < 0 {
+	if g.remaining.Add(-1) < 0 {
 		return len(b), nil
 	}
 	return g.PacketConn.WriteTo(b, to)
@@ -37,7 +37,7 @@ func (g *gag) WriteTo(b []byte, to net.Addr) (int, error) {
 func (g *gag) ReadFrom(b []byte) (int, net.Addr, error) {
 	n, from, err := g.PacketConn.ReadFrom(b)
 	if err == nil && g.given(b[:n]) {
-		g.left.Store(g.again())
+		g.remaining.Store(g.again())
 	}
 	return n, from, err
 }
@@ -60,7 +60,7 @@ func halfOverQUIC(ctx context.Context, bind func() net.PacketConn, robot *Endpoi
 func overQUIC(ctx context.Context, bind func() net.PacketConn, robot *Endpoint, protocols []string) {
 	conn := &gag{PacketConn: bind(), given: isRetry}
 	defer conn.Close()
-	conn.left.Store(1)
+	conn.remaining.Store(1)
 	transport := &quic.Transport{Conn: conn}
 	defer transport.Close()
 	conf := &tls.Config{NextProtos: protocols, InsecureSkipVerify: true, ServerName: "x",
@@ -97,7 +97,7 @@ func halfOverSCTP(ctx context.Context, bind func() net.PacketConn, robot *Endpoi
 func wholeOverSCTP(ctx context.Context, bind func() net.PacketConn, robot *Endpoint) {
 	overSCTP(ctx, bind, robot, func(ctx context.Context, shim *shimConn) {
 		conn := &gag{PacketConn: shim, given: func([]byte) bool { return false }}
-		conn.left.Store(1)
+		conn.remaining.Store(1)
 		c, err := dtls.ClientWithOptions(conn, robot.localAddr(), strangeDTLS()...)
 		if err != nil {
 			panic(err)
@@ -129,7 +129,7 @@ type siege struct {
 func (s siege) begin(robot *Endpoint) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	for i := range crowdSize {
+	for i := range connectionCount {
 		wg.Go(func() {
 			offset := time.Duration(mathrand.Int64N(int64(time.Second)))
 			for ctx.Err() == nil {

@@ -23,16 +23,16 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// stranger is a QUIC stack on the same network that ignores the rules of our protocol.
-type stranger struct {
+// unknownPeer is a QUIC stack on the same network that ignores the rules of our protocol.
+type unknownPeer struct {
 	*quic.Transport
 	tls  *tls.Config
 	conf *quic.Config
 }
 
-func newStranger(t *testing.T, l *lab, at string, certificates ...tls.Certificate) *stranger {
+func newUnknownPeer(t *testing.T, l *lab, at string, certificates ...tls.Certificate) *unknownPeer {
 	conn := l.bind(t, netip.MustParseAddrPort(at))
-	s := &stranger{
+	s := &unknownPeer{
 		Transport: &quic.Transport{Conn: conn},
 		tls:       &tls.Config{NextProtos: []string{session.ALPN}, InsecureSkipVerify: true, Certificates: certificates},
 		conf:      &quic.Config{EnableDatagrams: true, MaxIdleTimeout: time.Minute},
@@ -44,7 +44,7 @@ func newStranger(t *testing.T, l *lab, at string, certificates ...tls.Certificat
 	return s
 }
 
-func (s *stranger) dial(t *testing.T, e *Endpoint) (*quic.Conn, error) {
+func (s *unknownPeer) dial(t *testing.T, e *Endpoint) (*quic.Conn, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	return s.Dial(ctx, e.localAddr(), s.tls, s.conf)
@@ -118,13 +118,13 @@ func issue(t *testing.T, template, issuer *x509.Certificate, authority ed25519.P
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
 }
 
-// withStranger runs a scenario of one node and unknown peers. Afterwards the node must still
+// withUnknownPeer runs a scenario of one node and unknown peers. Afterwards the node must still
 // accept a member, and must not have returned any other session from Accept.
-func withStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
-	return withStrangerOver(Listen, s)
+func withUnknownPeer(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
+	return withUnknownPeerOver(Listen, s)
 }
 
-func withStrangerOver(listen func(net.PacketConn, Config) (*Endpoint, error), s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
+func withUnknownPeerOver(listen func(net.PacketConn, Config) (*Endpoint, error), s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
 	return inBubble(listen, func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot")
 		s(t, l, robot)
@@ -162,7 +162,7 @@ func TestGarbageIsIgnored(t *testing.T) {
 			}
 		}},
 	} {
-		t.Run(name, withStrangerOver(c.listen, func(t *testing.T, l *lab, robot *Endpoint) {
+		t.Run(name, withUnknownPeerOver(c.listen, func(t *testing.T, l *lab, robot *Endpoint) {
 			conn := l.bind(t, netip.MustParseAddrPort("10.0.1.1:999"))
 			defer conn.Close()
 			dice := mathrand.New(mathrand.NewPCG(1, 2))
@@ -190,7 +190,7 @@ func TestUnknownPeersAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		certificate func(*testing.T, *lab) tls.Certificate
-		quic        func(*stranger)
+		quic        func(*unknownPeer)
 		sctp        dtls.ClientOption
 		want        []string // in the only log line
 		wantOfQUIC  string
@@ -215,13 +215,13 @@ func TestUnknownPeersAreRefused(t *testing.T) {
 		}, {
 			name:        "AnotherProtocol",
 			certificate: func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], pc) },
-			quic:        func(s *stranger) { s.tls.NextProtos = []string{"h3"} },
+			quic:        func(s *unknownPeer) { s.tls.NextProtos = []string{"h3"} },
 			sctp:        dtls.WithSupportedProtocols("webrtc"),
 			want:        []string{"stranger refused"}, wantOfQUIC: "application protocol",
 		}, {
 			name:        "RefusingOurCertificate",
 			certificate: func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], pc) },
-			quic:        func(s *stranger) { s.tls.InsecureSkipVerify = false },
+			quic:        func(s *unknownPeer) { s.tls.InsecureSkipVerify = false },
 			sctp:        dtls.WithVerifyPeerCertificate(func([][]byte, [][]*x509.Certificate) error { return errors.New("no") }),
 			want:        []string{"another network key"},
 		},
@@ -238,8 +238,8 @@ func TestUnknownPeersAreRefused(t *testing.T) {
 				}
 			}
 		}
-		t.Run(c.name+"/QUIC", withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
-			s := newStranger(t, l, "10.0.1.1:999")
+		t.Run(c.name+"/QUIC", withUnknownPeer(func(t *testing.T, l *lab, robot *Endpoint) {
+			s := newUnknownPeer(t, l, "10.0.1.1:999")
 			if c.certificate != nil {
 				s.tls.Certificates = []tls.Certificate{c.certificate(t, l)}
 			}
@@ -255,7 +255,7 @@ func TestUnknownPeersAreRefused(t *testing.T) {
 			}
 			oneLine(t, l, robot, append(c.want, c.wantOfQUIC)...)
 		}))
-		t.Run(c.name+"/SCTP", withStrangerOver(listenOverSCTP, func(t *testing.T, l *lab, robot *Endpoint) {
+		t.Run(c.name+"/SCTP", withUnknownPeerOver(listenOverSCTP, func(t *testing.T, l *lab, robot *Endpoint) {
 			var options []dtls.ClientOption
 			if c.certificate != nil {
 				options = append(options, dtls.WithCertificates(c.certificate(t, l)))
@@ -312,8 +312,8 @@ func TestMemberWithoutWelcomeIsRefused(t *testing.T) {
 			stream.Close()
 		}},
 	} {
-		t.Run(c.name, withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
-			s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"}))
+		t.Run(c.name, withUnknownPeer(func(t *testing.T, l *lab, robot *Endpoint) {
+			s := newUnknownPeer(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"}))
 			conn, err := s.dial(t, robot)
 			if err != nil {
 				t.Fatal(err)
@@ -327,7 +327,7 @@ func TestMemberWithoutWelcomeIsRefused(t *testing.T) {
 
 func TestPeerCannotOpenSecondControlStream(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
-		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"}))
+		s := newUnknownPeer(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"}))
 		conn, err := s.dial(t, l.node(t, "robot"))
 		if err == nil {
 			err = askForWelcome(t, conn)
@@ -356,7 +356,7 @@ func TestDiallerRefusesUnknownAcceptors(t *testing.T) {
 		{"NoWelcome", func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], robot) }, nil, session.ErrSilent},
 	} {
 		t.Run(c.name, inBubble(Listen, func(t *testing.T, l *lab) {
-			s := newStranger(t, l, "10.0.1.1:999", c.certificate(t, l))
+			s := newUnknownPeer(t, l, "10.0.1.1:999", c.certificate(t, l))
 			s.tls.ClientAuth = tls.RequireAnyClientCert
 			s.tls.VerifyConnection = func(tls.ConnectionState) error { return c.verify }
 			if _, err := s.Listen(s.tls, s.conf); err != nil {

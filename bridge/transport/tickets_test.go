@@ -14,12 +14,12 @@ import (
 // ticketCounter is a dialler's session cache that counts the tickets stored in it.
 type ticketCounter struct {
 	tls.ClientSessionCache
-	kept atomic.Int32
+	keptTickets atomic.Int32
 }
 
 func (c *ticketCounter) Put(key string, s *tls.ClientSessionState) {
 	if s != nil {
-		c.kept.Add(1)
+		c.keptTickets.Add(1)
 	}
 	c.ClientSessionCache.Put(key, s)
 }
@@ -30,7 +30,7 @@ func (c *ticketCounter) Put(key string, s *tls.ClientSessionState) {
 func TestListenerIssuesNoTickets(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot")
-		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("pc"), Host: "pc"}))
+		s := newUnknownPeer(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("pc"), Host: "pc"}))
 		tickets := &ticketCounter{ClientSessionCache: tls.NewLRUClientSessionCache(8)}
 		s.tls.ClientSessionCache, s.tls.ServerName = tickets, "robot"
 		for range 2 {
@@ -47,7 +47,7 @@ func TestListenerIssuesNoTickets(t *testing.T) {
 			}
 			conn.CloseWithError(0, "")
 		}
-		if got := tickets.kept.Load(); got != 0 {
+		if got := tickets.keptTickets.Load(); got != 0 {
 			t.Errorf("tickets: got %d, want none", got)
 		}
 	})(t)
@@ -56,7 +56,7 @@ func TestListenerIssuesNoTickets(t *testing.T) {
 // A dialler must not keep session tickets either.
 func TestDiallerKeepsNoTickets(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
-		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("robot"), Host: "robot"}))
+		s := newUnknownPeer(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("robot"), Host: "robot"}))
 		s.tls.ClientAuth = tls.RequireAnyClientCert
 		listener, err := s.Listen(s.tls, s.conf)
 		if err != nil {

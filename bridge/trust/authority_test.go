@@ -78,7 +78,7 @@ func forge(t *testing.T, a Authority, change func(*forgery)) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session.NotBefore, session.NotAfter = now.Add(-slack), now.Add(sessionLife-slack)
+	session.NotBefore, session.NotAfter = now.Add(-slack), now.Add(sessionLifetime-slack)
 	session.DNSNames = []string{dnsOf("robot")}
 	f := &forgery{authority: a, host: a.hostTemplate("robot", big.NewInt(7), now), session: session}
 	change(f)
@@ -145,7 +145,7 @@ func forgeries(a, other Authority, now time.Time) map[string]struct {
 		"host is not good yet":      {func(f *forgery) { f.host.NotBefore = now.Add(time.Minute) }, ErrNotNow},
 		"session has ended":         {func(f *forgery) { f.session.NotBefore, f.session.NotAfter = now.Add(-day), now.Add(-time.Second) }, ErrNotNow},
 		"session is not good yet":   {func(f *forgery) { f.session.NotBefore, f.session.NotAfter = now.Add(time.Minute), now.Add(day) }, ErrNotNow},
-		"session for too long":      {func(f *forgery) { f.session.NotAfter = now.Add(sessionLife) }, errBadCertificate},
+		"session for too long":      {func(f *forgery) { f.session.NotAfter = now.Add(sessionLifetime) }, errBadCertificate},
 		"another host":              {named("pc"), errBadCertificate},
 		"a name below":              {named("x.robot"), errBadCertificate},
 		"in capitals":               {named("ROBOT"), errBadCertificate},
@@ -231,7 +231,7 @@ func TestSessionCertificatesAreRenewed(t *testing.T) {
 		for range 8 {
 			now := chain()
 			serials[now[0].SerialNumber.String()] = true
-			if left := time.Until(now[0].NotAfter); left < sessionSpare || now[0].NotAfter.Sub(now[0].NotBefore) != sessionLife {
+			if left := time.Until(now[0].NotAfter); left < renewBefore || now[0].NotAfter.Sub(now[0].NotBefore) != sessionLifetime {
 				t.Errorf("session certificate: got %v left of %v", left, now[0].NotAfter.Sub(now[0].NotBefore))
 			}
 			if _, err := robot.Verify(now); err != nil {
@@ -377,7 +377,7 @@ func FuzzHostKey(f *testing.F) {
 		}
 		key, err := parseHostKey(text)
 		if err != nil {
-			if key.held != nil {
+			if key.keyring != nil {
 				t.Error("got an error and a key, want only an error")
 			}
 			return

@@ -26,18 +26,18 @@ type CertificateError struct {
 	detail string
 }
 
-func (e *CertificateError) Error() string { return "peer's " + e.Told() }
+func (e *CertificateError) Error() string { return "peer's " + e.Reported() }
 
 func (e *CertificateError) Unwrap() error { return e.err }
 
-// Told returns the error's text without the owner of the certificate.
-func (e *CertificateError) Told() string { return e.err.Error() + e.detail }
+// Reported returns the error's text without the owner of the certificate.
+func (e *CertificateError) Reported() string { return e.err.Error() + e.detail }
 
 const (
-	// sessionLife is the validity of a certificate that a host signs for itself.
-	sessionLife = 24 * time.Hour
-	// sessionSpare is the least remaining validity of a certificate that is presented.
-	sessionSpare = sessionLife / 2
+	// sessionLifetime is the validity of a certificate that a host signs for itself.
+	sessionLifetime = 24 * time.Hour
+	// renewBefore is the least remaining validity of a certificate that is presented.
+	renewBefore = sessionLifetime / 2
 )
 
 // hostAnchor trusts hosts that have a certificate from our authority. It checks dates.
@@ -77,12 +77,12 @@ func (a *hostAnchor) certificate() (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now().Round(0) // wall clock, like the peer's check: it may have been set since the last call
-	if now.Before(s.from) || now.Add(sessionSpare).After(s.through) {
+	if now.Before(s.from) || now.Add(renewBefore).After(s.through) {
 		own, err := a.issue(now)
 		if err != nil {
 			return nil, err
 		}
-		s.own, s.from, s.through = own, now.Add(-slack), now.Add(sessionLife-slack)
+		s.own, s.from, s.through = own, now.Add(-slack), now.Add(sessionLifetime-slack)
 	}
 	own := s.own
 	return &own, nil
@@ -93,7 +93,7 @@ func (a *hostAnchor) issue(now time.Time) (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	template.NotBefore, template.NotAfter = now.Add(-slack), now.Add(sessionLife-slack)
+	template.NotBefore, template.NotAfter = now.Add(-slack), now.Add(sessionLifetime-slack)
 	template.DNSNames = []string{dnsOf(a.key.host)}
 	own, err := issueSession(template, a.key.certificate, a.key.private)
 	own.Certificate = append(own.Certificate, a.key.certificate.Raw)
@@ -160,7 +160,7 @@ func bound(cert, host *x509.Certificate) (string, error) {
 	case !ok, !isEd25519,
 		cert.Subject.CommonName != name,
 		!slices.Equal(cert.DNSNames, []string{dnsOf(name)}),
-		cert.NotAfter.Sub(cert.NotBefore) > sessionLife:
+		cert.NotAfter.Sub(cert.NotBefore) > sessionLifetime:
 		return "", errBadCertificate
 	}
 	return name, nil

@@ -71,10 +71,10 @@ func parseHostKey(text string) (Key, error) {
 
 // host returns the host key in k, or nil if k is not the key of one host.
 func (k Key) host() *hostKey {
-	if k.held == nil {
+	if k.keyring == nil {
 		return nil
 	}
-	return k.held().host
+	return k.keyring().host
 }
 
 // Host returns the name of the host that k was issued for, or "" if any host may use k.

@@ -18,9 +18,9 @@ import (
 // either are members. The zero Key is no key. A Key never prints or logs its secrets, also
 // not as part of another value.
 type Key struct {
-	// held returns the secrets; nil means no key. It is a closure because fmt prints
+	// keyring returns the secrets; nil means no key. It is a closure because fmt prints
 	// unexported fields of other types without their methods, and follows pointers in them.
-	held func() keyring
+	keyring func() keyring
 }
 
 // keyring is the content of a key file: network keys or a host key.
@@ -43,15 +43,15 @@ func NewKey() Key {
 }
 
 // IsZero reports whether k is the zero Key.
-func (k Key) IsZero() bool { return k.held == nil }
+func (k Key) IsZero() bool { return k.keyring == nil }
 
-func keyOf(r keyring) Key { return Key{held: func() keyring { return r }} }
+func keyOf(r keyring) Key { return Key{keyring: func() keyring { return r }} }
 
 // Network returns the name of the key's network: 8 hexadecimal digits of the SHA-256 of the
 // authority's public key. It is public and reveals nothing about the key. It is empty for
 // the zero Key.
 func (k Key) Network() string {
-	if k.held == nil {
+	if k.keyring == nil {
 		return ""
 	}
 	return k.Networks()[0]
@@ -64,8 +64,8 @@ func (k Key) Networks() []string {
 	if h := k.host(); h != nil {
 		return []string{networkOf(h.authority.PublicKey.(ed25519.PublicKey))}
 	}
-	if k.held != nil {
-		for _, secret := range k.held().secrets {
+	if k.keyring != nil {
+		for _, secret := range k.keyring().secrets {
 			names = append(names, networkOf(publicOf(authorityOf(secret))))
 		}
 	}
@@ -82,7 +82,7 @@ var (
 
 // Add returns a key that also accepts the holders of second as members.
 func (k Key) Add(second Key) (Key, error) {
-	mine, theirs := k.held().secrets, second.held().secrets
+	mine, theirs := k.keyring().secrets, second.keyring().secrets
 	switch {
 	case k.host() != nil || second.host() != nil:
 		return Key{}, errHostKey
@@ -115,15 +115,15 @@ func (k Key) twoSecrets() ([][]byte, error) {
 	switch {
 	case k.host() != nil:
 		return nil, errHostKey
-	case len(k.held().secrets) != maxKeys:
+	case len(k.keyring().secrets) != maxKeys:
 		return nil, errOneKey
 	}
-	return k.held().secrets, nil
+	return k.keyring().secrets, nil
 }
 
 // String returns the networks of the key, never the key itself.
 func (k Key) String() string {
-	if k.held == nil {
+	if k.keyring == nil {
 		return "no network key"
 	}
 	if host := k.Host(); host != "" {
@@ -144,7 +144,7 @@ func (k Key) text() string {
 		return h.text()
 	}
 	var b strings.Builder
-	for _, secret := range k.held().secrets {
+	for _, secret := range k.keyring().secrets {
 		b.WriteString(keyPrefix + base64.RawURLEncoding.EncodeToString(secret) + "\n")
 	}
 	return b.String()

@@ -35,7 +35,7 @@ func (k Key) Write(path string) error { return k.write(path, nil) }
 // write stores the key like Write. If prepare is not nil, write calls it with the open file
 // before it closes the file.
 func (k Key) write(path string, prepare func(*os.File) error) error {
-	if k.held == nil {
+	if k.keyring == nil {
 		return fmt.Errorf("network key %s: no key to write", path)
 	}
 	return secret.Write("network key", path, k.text(), prepare)

@@ -126,16 +126,16 @@ func TestKeyIsNeverShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := log.String() + string(asJSON)
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%o", "%b", "%c", "%U", "%T", "%p", "%08.3f"} {
-		shown += fmt.Sprintf(verb+verb+verb+verb, key, &key, hidden{key}, []any{key, struct{ Key Key }{key}})
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%o", "%b", "%c", "%U", "%T", "%p", "%08.3f"} {
+		shown += fmt.Sprintf(format+format+format+format, key, &key, hidden{key}, []any{key, struct{ Key Key }{key}})
 	}
 	for _, secret := range []string{
-		base64.RawURLEncoding.EncodeToString(key.held().secrets[0])[:8],
-		base64.StdEncoding.EncodeToString(key.held().secrets[0])[:8],
-		hex.EncodeToString(key.held().secrets[0])[:8],
-		strings.ToUpper(hex.EncodeToString(key.held().secrets[0])[:8]),
-		strings.Trim(fmt.Sprint(key.held().secrets[0][:4]), "[]"),
-		string(key.held().secrets[0][:4]),
+		base64.RawURLEncoding.EncodeToString(key.keyring().secrets[0])[:8],
+		base64.StdEncoding.EncodeToString(key.keyring().secrets[0])[:8],
+		hex.EncodeToString(key.keyring().secrets[0])[:8],
+		strings.ToUpper(hex.EncodeToString(key.keyring().secrets[0])[:8]),
+		strings.Trim(fmt.Sprint(key.keyring().secrets[0][:4]), "[]"),
+		string(key.keyring().secrets[0][:4]),
 	} {
 		if strings.Contains(shown, secret) {
 			t.Errorf("the key is visible as %q", secret)
@@ -172,7 +172,7 @@ func FuzzKeyFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		key, err := parseKey(text)
 		if err != nil {
-			if key.held != nil {
+			if key.keyring != nil {
 				t.Error("got an error and a key, want only an error")
 			}
 			return

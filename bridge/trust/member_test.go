@@ -69,7 +69,7 @@ func TestUnusualCertificatesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := parseLeaf(t, shown(t, robot)[0])
-	authority := authorityOf(key.held().secrets[0])
+	authority := authorityOf(key.keyring().secrets[0])
 	uri := func(s string) []*url.URL {
 		u, err := url.Parse(s)
 		if err != nil {

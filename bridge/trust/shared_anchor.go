@@ -21,7 +21,7 @@ type sharedAnchor struct {
 
 func newSharedAnchor(key Key, self Peer) (*sharedAnchor, error) {
 	a := &sharedAnchor{}
-	secrets := key.held().secrets
+	secrets := key.keyring().secrets
 	for _, secret := range secrets {
 		a.authorities = append(a.authorities, publicOf(authorityOf(secret)))
 	}

@@ -49,7 +49,7 @@ var needsPerson = map[status.Cause]string{
 	status.CauseLimit:            "which channels matter is for the operator to decide",
 	status.CauseLoop:             "from where a channel comes is for the operator to decide",
 	status.CauseForeignWriter:    "which of the two writers is right is for a person to decide",
-	status.CauseTypeMisfit:       "the type is made from the program that puts the frames",
+	status.CauseTypeMismatch:     "the type is made from the program that puts the frames",
 	status.CauseKernelChannel:    "which of the two channels programs are to use is for a person to decide",
 	status.CauseInotify:          "root sets a sysctl of the whole machine",
 	status.CauseCopiedImage:      "which machine is the copy only a person knows",

@@ -105,7 +105,7 @@ func processorText(s status.Report) string {
 	if !diagnose.Starves(s) {
 		return ""
 	}
-	return fmt.Sprintf("the daemon waited for one %.0f %% of the last seconds: the host is busy", 100**s.ProcessorWait)
+	return fmt.Sprintf("the daemon waited for one %.0f %% of the last seconds: the host is busy", 100**s.CPUWait)
 }
 
 func (a *app) showStatus(s api.StatusReply) error {
@@ -250,9 +250,9 @@ func healthColor(h status.Health) string {
 func mirrorServiceRows(list []status.Mirror) [][]string {
 	var rows [][]string
 	for _, m := range list {
-		qos, drops := rule.Differences(rule.QoS{}, m.QoS), diagnose.DropsText(m.Accounts)
+		qos, drops := rule.Differences(rule.QoS{}, m.QoS), diagnose.DropsText(m.FrameCounters)
 		if qos != "" || drops != "" {
-			rows = append(rows, []string{m.Name, qos, diagnose.DeliveredText(m.Accounts), drops})
+			rows = append(rows, []string{m.Name, qos, diagnose.DeliveredText(m.FrameCounters), drops})
 		}
 	}
 	return rows
@@ -265,7 +265,7 @@ func exportRows(list []status.Subscription) [][]string {
 		if e.Seq > 0 {
 			seq = fmt.Sprint(e.Seq)
 		}
-		rows = append(rows, []string{e.Channel, e.Peer, seq, fmt.Sprint(e.Offered), diagnose.DeliveredText(e.Accounts), e.Reason})
+		rows = append(rows, []string{e.Channel, e.Peer, seq, fmt.Sprint(e.Offered), diagnose.DeliveredText(e.FrameCounters), e.Reason})
 	}
 	return rows
 }
@@ -273,7 +273,7 @@ func exportRows(list []status.Subscription) [][]string {
 func exportServiceRows(list []status.Subscription) [][]string {
 	var rows [][]string
 	for _, e := range list {
-		qos, drops := rule.Differences(rule.QoS{}, e.QoS), diagnose.DropsText(e.Accounts)
+		qos, drops := rule.Differences(rule.QoS{}, e.QoS), diagnose.DropsText(e.FrameCounters)
 		if qos != "" || drops != "" {
 			rows = append(rows, []string{e.Channel, e.Peer, qos, drops})
 		}
@@ -291,10 +291,10 @@ func pushRows(list []status.Push) [][]string {
 
 // localNote returns the problems of a channel of this host, or "".
 func localNote(c status.Local) string {
-	if c.Misfit == nil {
+	if c.Mismatch == nil {
 		return c.Reason
 	}
-	return strings.TrimPrefix(c.Reason+"; "+c.Misfit.Why, "; ")
+	return strings.TrimPrefix(c.Reason+"; "+c.Mismatch.Why, "; ")
 }
 
 // localRows returns a row for each channel of this host that is not a mirror.

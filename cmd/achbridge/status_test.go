@@ -17,7 +17,7 @@ import (
 // busy returns the status of a host with a bad link.
 func busy() api.StatusReply {
 	age := 12.3
-	frames := ledger.Accounts{
+	frames := ledger.FrameCounters{
 		Offered: 3_600_000, Delivered: 3_512_345, LateKept: 2, Superseded: 87_630, Expired: 2, Late: 3, InFlight: 18,
 	}
 	return api.StatusReply{DaemonInfo: api.DaemonInfo{Watch: api.Watch{Budget: 0.05, SpentS: 46.8, Resting: true}}, Report: status.Report{
@@ -27,15 +27,15 @@ func busy() api.StatusReply {
 			{
 				Host: "krang", Channel: "imu", Name: "krang.imu", State: "live", Seq: 3_600_000, AgeMs: &age,
 				Age: &status.Age{Window: &status.AgeFigures{MeanMs: 10.52, P99Ms: 1234.5}},
-				QoS: rule.QoS{Budget: 20 * time.Millisecond, Priority: 8}, Accounts: frames, LostShare: pointer(5 / 3.6e6),
+				QoS: rule.QoS{Budget: 20 * time.Millisecond, Priority: 8}, FrameCounters: frames, LostShare: pointer(5 / 3.6e6),
 			},
 			{
 				Host: "krang", Channel: "legs", Name: "krang.legs", State: "live", Seq: 5,
-				QoS: rule.QoS{Budget: rule.DefaultBudget}, Accounts: ledger.Accounts{Offered: 5, Delivered: 5},
+				QoS: rule.QoS{Budget: rule.DefaultBudget}, FrameCounters: ledger.FrameCounters{Offered: 5, Delivered: 5},
 			},
 		},
-		Exports: []status.Subscription{{Channel: "goal", Peer: "krang", Seq: 3_600_000, QoS: rule.QoS{MaxRate: 500_000}, Accounts: frames},
-			{Channel: "log", Peer: "krang", QoS: rule.QoS{Mode: rule.Every}, Accounts: ledger.Accounts{Offered: 7, Delivered: 7}}},
+		Exports: []status.Subscription{{Channel: "goal", Peer: "krang", Seq: 3_600_000, QoS: rule.QoS{MaxRate: 500_000}, FrameCounters: frames},
+			{Channel: "log", Peer: "krang", QoS: rule.QoS{Mode: rule.Every}, FrameCounters: ledger.FrameCounters{Offered: 7, Delivered: 7}}},
 	}}
 }
 

@@ -26,7 +26,7 @@ import (
 // 100 Hz that a PC mirrors. The zero value describes a channel without problems.
 type trouble struct {
 	what     string
-	frames   ledger.Accounts // counters of the two seconds; the zero value means 200 frames, all delivered
+	frames   ledger.FrameCounters // counters of the two seconds; the zero value means 200 frames, all delivered
 	resting, // no frames were put
 	silent, // the link is up, but the peer is silent
 	unlinked bool // there is no link
@@ -85,8 +85,8 @@ func peer(cause status.Cause, text string) *status.Peer {
 
 var troubles = []trouble{
 	{what: "well", cause: diagnose.Well, health: "live"},
-	{what: "max_rate", frames: ledger.Accounts{Offered: 200, Delivered: 10, RateLimited: 190}, mirror: func(m *status.Mirror) { m.PeriodMs = pointer(200) }, cause: diagnose.Well, health: "live"},
-	{what: "superseded on purpose", frames: ledger.Accounts{Offered: 200, Delivered: 190, Superseded: 10}, cause: diagnose.Well, health: "live"},
+	{what: "max_rate", frames: ledger.FrameCounters{Offered: 200, Delivered: 10, RateLimited: 190}, mirror: func(m *status.Mirror) { m.PeriodMs = pointer(200) }, cause: diagnose.Well, health: "live"},
+	{what: "superseded on purpose", frames: ledger.FrameCounters{Offered: 200, Delivered: 190, Superseded: 10}, cause: diagnose.Well, health: "live"},
 	{what: "rests as usual", resting: true, mirror: func(m *status.Mirror) {
 		m.AgeMs, m.PeriodMs, m.DueMs = pointer(30_000), pointer(29_990), pointer(10)
 	}, cause: diagnose.Well, health: "live"},
@@ -95,31 +95,31 @@ var troubles = []trouble{
 		m.State, m.QoS.Deadline, m.StaleS, m.Reason = status.MirrorStale, time.Second, 8, "no frame for 9 s, its deadline is 1 s"
 	}), cause: status.CausePublisherStopped, health: "stale", over: true},
 	{what: "publisher slow", mirror: func(m *status.Mirror) { m.QoS.Deadline = 5 * time.Millisecond }, cause: status.CausePublisherSlow, robot: "-", health: "live"},
-	{what: "thin link", frames: ledger.Accounts{Offered: 200, Delivered: 40, Superseded: 160}, mirror: aged(900), link: full(0.05), cause: status.CauseLinkRate, health: "late", over: true},
-	{what: "lossy link", frames: ledger.Accounts{Offered: 200, Delivered: 120, Lost: 80}, mirror: aged(300), link: func(l *status.Link) { l.Inbound.Lost = 80 }, cause: status.CauseLoss, health: "late", over: true},
-	{what: "lossy link, in time at this moment", frames: ledger.Accounts{Offered: 200, Delivered: 120, Lost: 80}, mirror: and(aged(300), func(m *status.Mirror) {
+	{what: "thin link", frames: ledger.FrameCounters{Offered: 200, Delivered: 40, Superseded: 160}, mirror: aged(900), link: full(0.05), cause: status.CauseLinkRate, health: "late", over: true},
+	{what: "lossy link", frames: ledger.FrameCounters{Offered: 200, Delivered: 120, Lost: 80}, mirror: aged(300), link: func(l *status.Link) { l.Inbound.Lost = 80 }, cause: status.CauseLoss, health: "late", over: true},
+	{what: "lossy link, in time at this moment", frames: ledger.FrameCounters{Offered: 200, Delivered: 120, Lost: 80}, mirror: and(aged(300), func(m *status.Mirror) {
 		m.AgeMs, m.DueMs = pointer(12), pointer(2)
 	}), link: func(l *status.Link) { l.Inbound.Lost = 80 }, cause: status.CauseLoss, health: "live", over: true},
-	{what: "only late frames", frames: ledger.Accounts{Offered: 200, LateKept: 200}, mirror: and(aged(80), func(m *status.Mirror) {
-		m.LateS, m.QoS.Budget, m.TransitMs = 5, 20*time.Millisecond, pointer(60)
+	{what: "only late frames", frames: ledger.FrameCounters{Offered: 200, LateKept: 200}, mirror: and(aged(80), func(m *status.Mirror) {
+		m.LateS, m.QoS.Budget, m.OneWayDelayMs = 5, 20*time.Millisecond, pointer(60)
 	}), link: func(l *status.Link) { l.RTTms = 100 }, cause: status.CauseBudget, health: "late", over: true},
-	{what: "some late frames", frames: ledger.Accounts{Offered: 200, Delivered: 150, LateKept: 50}, mirror: and(aged(90), func(m *status.Mirror) {
-		m.QoS.Budget, m.TransitMs = 50*time.Millisecond, pointer(60)
+	{what: "some late frames", frames: ledger.FrameCounters{Offered: 200, Delivered: 150, LateKept: 50}, mirror: and(aged(90), func(m *status.Mirror) {
+		m.QoS.Budget, m.OneWayDelayMs = 50*time.Millisecond, pointer(60)
 	}), link: func(l *status.Link) { l.RTTms = 110 }, cause: status.CauseBudget, health: "late", over: true},
-	{what: "busy processor", frames: ledger.Accounts{Offered: 200, Delivered: 100, LateKept: 100}, mirror: aged(400), cause: status.CauseHostBusy, health: "late", over: true},
-	{what: "a robot's daemon that starves", frames: ledger.Accounts{Offered: 200, Delivered: 40, Superseded: 160}, mirror: aged(900), link: full(0.05), waits: [2]float64{0.95, 0.05}, cause: status.CauseHostBusy, health: "late", over: true},
-	{what: "a PC's daemon that starves", frames: ledger.Accounts{Offered: 200, Delivered: 150, LateKept: 50}, mirror: and(aged(90), func(m *status.Mirror) {
-		m.QoS.Budget, m.TransitMs = 50*time.Millisecond, pointer(60)
+	{what: "busy processor", frames: ledger.FrameCounters{Offered: 200, Delivered: 100, LateKept: 100}, mirror: aged(400), cause: status.CauseHostBusy, health: "late", over: true},
+	{what: "a robot's daemon that starves", frames: ledger.FrameCounters{Offered: 200, Delivered: 40, Superseded: 160}, mirror: aged(900), link: full(0.05), waits: [2]float64{0.95, 0.05}, cause: status.CauseHostBusy, health: "late", over: true},
+	{what: "a PC's daemon that starves", frames: ledger.FrameCounters{Offered: 200, Delivered: 150, LateKept: 50}, mirror: and(aged(90), func(m *status.Mirror) {
+		m.QoS.Budget, m.OneWayDelayMs = 50*time.Millisecond, pointer(60)
 	}), link: func(l *status.Link) { l.RTTms = 110 }, waits: [2]float64{0.05, 0.95}, cause: status.CauseHostBusy, health: "late", over: true},
 	{what: "a busy host, all in time", waits: [2]float64{0.95, 0.95}, cause: diagnose.Well, health: "live"},
-	{what: "a thin link, busy hosts", frames: ledger.Accounts{Offered: 200, Delivered: 40, Superseded: 160}, mirror: aged(900), link: full(0.05), waits: [2]float64{0.25, 0.25}, cause: status.CauseLinkRate, health: "late", over: true},
+	{what: "a thin link, busy hosts", frames: ledger.FrameCounters{Offered: 200, Delivered: 40, Superseded: 160}, mirror: aged(900), link: full(0.05), waits: [2]float64{0.25, 0.25}, cause: status.CauseLinkRate, health: "late", over: true},
 	{what: "clock not known yet", mirror: func(m *status.Mirror) { m.AgeMs, m.Age, m.DueMs = nil, nil, nil }, cause: status.CauseClock, robot: "-", health: "live"},
 	{what: "clock worse than the budget", mirror: func(m *status.Mirror) { m.QoS.Budget = 20 * time.Millisecond }, link: func(l *status.Link) { l.ClockUncertaintyMs = 40 }, cause: status.CauseClock, robot: "-", health: "live"},
-	{what: "a reader sits on the lock", frames: ledger.Accounts{Offered: 200, Delivered: 60, Superseded: 140}, mirror: aged(700), waitS: 1.2, cause: status.CauseReceiverSlow, health: "late", over: true},
+	{what: "a reader sits on the lock", frames: ledger.FrameCounters{Offered: 200, Delivered: 60, Superseded: 140}, mirror: aged(700), waitS: 1.2, cause: status.CauseReceiverSlow, health: "late", over: true},
 	{what: "another writes into it", mirror: func(m *status.Mirror) {
-		m.State, m.Cause, m.Reason, m.Foreign = status.MirrorContested, status.CauseForeignWriter, "somebody else writes into it too", 50
+		m.State, m.Cause, m.Reason, m.Foreign = status.MirrorForeignWriter, status.CauseForeignWriter, "somebody else writes into it too", 50
 	}, cause: status.CauseForeignWriter, robot: "-", health: "refused"},
-	{what: "frames too large", frames: ledger.Accounts{Offered: 200, Refused: 200}, mirror: and(aged(9000), refusedFor(status.CauseFrameSize, "frames of 128 bytes are larger than its 64")), cause: status.CauseFrameSize, health: "refused", over: true},
+	{what: "frames too large", frames: ledger.FrameCounters{Offered: 200, Refused: 200}, mirror: and(aged(9000), refusedFor(status.CauseFrameSize, "frames of 128 bytes are larger than its 64")), cause: status.CauseFrameSize, health: "refused", over: true},
 	{what: "full /dev/shm", resting: true, mirror: and(refusedFor(status.CauseShmFull, "no space left on device")), cause: status.CauseShmFull, robot: "-", health: "refused"},
 	{what: "mode of the file", resting: true, mirror: refusedFor(status.CauseFileMode, "permission denied"), cause: status.CauseFileMode, robot: "-", health: "refused"},
 	{what: "damaged file", resting: true, mirror: refusedFor(status.CauseCorrupt, "not a channel"), cause: status.CauseCorrupt, robot: "-", health: "refused"},
@@ -141,16 +141,16 @@ var troubles = []trouble{
 	{what: "revoked", unlinked: true, peer: peer(status.CauseRevoked, "revoked"), mirror: waitsFor(status.CausePeerMissing, "no link to krang"), cause: status.CauseRevoked, robot: "-", health: "waiting"},
 	{what: "certificate ended", unlinked: true, peer: peer(status.CauseCertificate, "expired"), mirror: waitsFor(status.CausePeerMissing, "no link to krang"), cause: status.CauseCertificate, robot: "-", health: "waiting"},
 	{what: "multicast blocked", unlinked: true, around: diagnose.Surroundings{Discovery: true, Answers: "10.0.0.1:8076"}, mirror: waitsFor(status.CausePeerMissing, "no link to krang"), cause: status.CauseMulticast, robot: "-", health: "waiting"},
-	{what: "frames that cannot be sent", frames: ledger.Accounts{Offered: 200, Refused: 200}, mirror: and(aged(9000), func(m *status.Mirror) { m.OriginCause = status.CauseBadFrame }), unread: "a frame of 70 MiB", cause: status.CauseBadFrame, health: "late", over: true},
+	{what: "frames that cannot be sent", frames: ledger.FrameCounters{Offered: 200, Refused: 200}, mirror: and(aged(9000), func(m *status.Mirror) { m.OriginCause = status.CauseBadFrame }), unread: "a frame of 70 MiB", cause: status.CauseBadFrame, health: "late", over: true},
 }
 
 // ends returns the snapshots of the two daemons, the input of why.
 func (x trouble) ends() (pc, robot diagnose.Snapshot) {
 	frames := x.frames
-	if frames == (ledger.Accounts{}) && !x.resting && !x.unlinked && !x.gone {
-		frames = ledger.Accounts{Offered: 200, Delivered: 200}
+	if frames == (ledger.FrameCounters{}) && !x.resting && !x.unlinked && !x.gone {
+		frames = ledger.FrameCounters{Offered: 200, Delivered: 200}
 	}
-	was := ledger.Accounts{Offered: 5800, Delivered: 5800}
+	was := ledger.FrameCounters{Offered: 5800, Delivered: 5800}
 	now := was
 	for _, add := range []struct{ to, of *uint64 }{
 		{&now.Offered, &frames.Offered}, {&now.Delivered, &frames.Delivered}, {&now.LateKept, &frames.LateKept}, {&now.Superseded, &frames.Superseded},
@@ -159,7 +159,7 @@ func (x trouble) ends() (pc, robot diagnose.Snapshot) {
 		*add.to += *add.of
 	}
 	m := status.Mirror{
-		Host: "krang", Channel: "imu", Name: "krang.imu", State: status.MirrorLive, Seq: 5800, Bytes: 64, TransitMs: pointer(6), Accounts: was,
+		Host: "krang", Channel: "imu", Name: "krang.imu", State: status.MirrorLive, Seq: 5800, Bytes: 64, OneWayDelayMs: pointer(6), FrameCounters: was,
 		AgeMs: pointer(12), PeriodMs: pointer(10), DueMs: pointer(2), QoS: rule.QoS{Budget: rule.DefaultBudget},
 		Age: &status.Age{Window: &status.AgeFigures{MeanMs: 11, P99Ms: 17}, Total: &status.AgeFigures{}},
 	}
@@ -167,7 +167,7 @@ func (x trouble) ends() (pc, robot diagnose.Snapshot) {
 	pc = diagnose.Snapshot{Host: "krang", Channel: "imu", Apart: 2 * time.Second, Around: x.around, Told: x.told, Age: m.Age.Window}
 	pc.Rules = []config.Judgement{{Verb: "mirror", Applies: true}}
 	pc.Before = status.Report{Host: "pc", Links: []status.Link{link}, Mirrors: []status.Mirror{m}}
-	m.Accounts, m.LockWaitS = now, x.waitS
+	m.FrameCounters, m.LockWaitS = now, x.waitS
 	m.Seq += frames.Offered
 	if x.mirror != nil {
 		x.mirror(&m)
@@ -177,11 +177,11 @@ func (x trouble) ends() (pc, robot diagnose.Snapshot) {
 	if x.link != nil {
 		x.link(&link)
 	}
-	link.Inbound.ProcessorWait = &x.waits[0]
+	link.Inbound.CPUWait = &x.waits[0]
 	if x.silent {
 		link.State, link.SilentS = status.LinkSilent, 3
 	}
-	pc.After = status.Report{Host: "pc", ProcessorWait: &x.waits[1], Links: []status.Link{link}, Mirrors: []status.Mirror{m}}
+	pc.After = status.Report{Host: "pc", CPUWait: &x.waits[1], Links: []status.Link{link}, Mirrors: []status.Mirror{m}}
 	if !x.gone {
 		pc.Offers = []string{"imu"}
 	}
@@ -198,7 +198,7 @@ func (x trouble) ends() (pc, robot diagnose.Snapshot) {
 }
 
 // origin returns the robot's snapshot for the PC's mirror m, over the same link.
-func (x trouble) origin(m status.Mirror, was ledger.Accounts, link status.Link) diagnose.Snapshot {
+func (x trouble) origin(m status.Mirror, was ledger.FrameCounters, link status.Link) diagnose.Snapshot {
 	r := diagnose.Snapshot{Host: "krang", Channel: "imu", Self: true, Apart: 2 * time.Second}
 	c := status.Local{Channel: "imu", Seq: 5800, Exported: true}
 	r.Before.Locals = []status.Local{c}
@@ -210,11 +210,11 @@ func (x trouble) origin(m status.Mirror, was ledger.Accounts, link status.Link) 
 	back := status.Link{Peer: "pc", State: link.State, SilentS: link.SilentS, RTTms: link.RTTms, PathMbit: in.PathMbit, ClockUncertaintyMs: link.ClockUncertaintyMs}
 	r.Before.Links = []status.Link{back}
 	back.FullS, back.Sent, back.Lost, back.SentBytes = in.FullS, in.Sent, in.Lost, 20_000
-	back.Inbound = &status.InboundPath{ProcessorWait: &x.waits[1]}
-	r.After = status.Report{Host: "krang", ProcessorWait: in.ProcessorWait, Links: []status.Link{back}, Locals: []status.Local{c}}
-	e := status.Subscription{Channel: "imu", Peer: "pc", QoS: m.QoS, Bytes: m.Bytes, TransitMs: m.TransitMs, PeriodMs: m.PeriodMs, AgeMs: m.AgeMs, Accounts: was}
+	back.Inbound = &status.InboundPath{CPUWait: &x.waits[1]}
+	r.After = status.Report{Host: "krang", CPUWait: in.CPUWait, Links: []status.Link{back}, Locals: []status.Local{c}}
+	e := status.Subscription{Channel: "imu", Peer: "pc", QoS: m.QoS, Bytes: m.Bytes, OneWayDelayMs: m.OneWayDelayMs, PeriodMs: m.PeriodMs, AgeMs: m.AgeMs, FrameCounters: was}
 	r.Before.Exports = []status.Subscription{e}
-	e.Accounts, e.ReaderWaitS = m.Accounts, x.waitS
+	e.FrameCounters, e.ReaderWaitS = m.FrameCounters, x.waitS
 	if x.resting {
 		e.DueMs = m.DueMs
 	}

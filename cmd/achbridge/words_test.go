@@ -17,7 +17,7 @@ import (
 // everyMirror returns a mirror for each combination of state, late or not, and overdue or not.
 func everyMirror() (list []status.Mirror) {
 	period, due := 10.0, 900.0
-	for _, state := range []status.MirrorState{status.MirrorWaiting, status.MirrorLive, status.MirrorStale, status.MirrorContested, status.MirrorRefused} {
+	for _, state := range []status.MirrorState{status.MirrorWaiting, status.MirrorLive, status.MirrorStale, status.MirrorForeignWriter, status.MirrorRefused} {
 		for _, late := range []float64{0, 5} {
 			for _, age := range []float64{12, 910} {
 				m := status.Mirror{Name: "m" + string(rune('a'+len(list))), Host: "krang", Channel: "c", State: state, LateS: late, AgeMs: &age, PeriodMs: &period}

@@ -67,9 +67,9 @@ type link struct {
 
 	mu       sync.Mutex
 	cause    error
-	ending   chan struct{} // closed after cause is set
+	stopping chan struct{} // closed after cause is set
 	finished chan struct{} // closed after conn is closed
-	kept     chan struct{} // closed at the end of keep
+	keepDone chan struct{} // closed at the end of keep
 	done     chan struct{} // closed last
 }
 
@@ -77,7 +77,7 @@ func newLink(conn net.Conn, over *tls.Conn, idle time.Duration) *link {
 	l := &link{
 		conn: conn, tls: over, idle: idle, began: time.Now(),
 		turn: make(chan struct{}, 1), in: make([]byte, headerSize+maxBody), pong: make(chan [8]byte, 1),
-		ending: make(chan struct{}), finished: make(chan struct{}), kept: make(chan struct{}), done: make(chan struct{}),
+		stopping: make(chan struct{}), finished: make(chan struct{}), keepDone: make(chan struct{}), done: make(chan struct{}),
 	}
 	l.control.r, l.control.w = io.Pipe()
 	return l
@@ -91,16 +91,16 @@ func (l *link) begin() {
 
 // listen reads records until the end. It then waits for keep and closes done.
 func (l *link) listen() {
-	err := l.hearAll()
+	err := l.readAll()
 	if l.end(err) {
 		l.finish()
 	}
 	<-l.finished
-	<-l.kept
+	<-l.keepDone
 	close(l.done)
 }
 
-func (l *link) hearAll() error {
+func (l *link) readAll() error {
 	for {
 		l.conn.SetReadDeadline(time.Now().Add(l.idle))
 		kind, body, err := l.read()
@@ -116,9 +116,9 @@ func (l *link) hearAll() error {
 		case recordClose:
 			return &session.CloseError{Reason: session.Plain(string(body)), Remote: true}
 		case recordPing:
-			l.heardPing(body)
+			l.receivePing(body)
 		case recordPong:
-			l.heardPong(body)
+			l.receivePong(body)
 		}
 	}
 }
@@ -137,9 +137,9 @@ func (l *link) read() (kind byte, body []byte, err error) {
 	return l.in[0], body, err
 }
 
-// heardPing makes keep answer a ping. listen must not write itself: if both ends blocked here
+// receivePing makes keep answer a ping. listen must not write itself: if both ends blocked here
 // until the other reads, neither would ever read.
-func (l *link) heardPing(stamp []byte) {
+func (l *link) receivePing(stamp []byte) {
 	if len(stamp) != 8 {
 		return
 	}
@@ -149,7 +149,7 @@ func (l *link) heardPing(stamp []byte) {
 	}
 }
 
-func (l *link) heardPong(stamp []byte) {
+func (l *link) receivePong(stamp []byte) {
 	if len(stamp) == 8 {
 		l.noteRTT(time.Since(l.began) - time.Duration(binary.BigEndian.Uint64(stamp)))
 	}
@@ -164,7 +164,7 @@ func (l *link) noteRTT(rtt time.Duration) {
 
 // keep sends pings and answers those of the peer.
 func (l *link) keep() {
-	defer close(l.kept)
+	defer close(l.keepDone)
 	tick := time.NewTicker(PingPeriod)
 	defer tick.Stop()
 	l.ping()
@@ -177,7 +177,7 @@ func (l *link) keep() {
 				l.ping()
 			}
 			n, last = n+1, l.written.Load()
-		case <-l.ending:
+		case <-l.stopping:
 			return
 		}
 	}
@@ -190,13 +190,13 @@ func (l *link) ping() {
 // write sends one record. It blocks while the peer does not read.
 func (l *link) write(kind byte, body []byte) error {
 	select {
-	case <-l.ending:
+	case <-l.stopping:
 		return l.why()
 	default:
 	}
 	select {
 	case l.turn <- struct{}{}:
-	case <-l.ending:
+	case <-l.stopping:
 		return l.why()
 	}
 	err := l.put(kind, body)
@@ -210,7 +210,7 @@ func (l *link) write(kind byte, body []byte) error {
 // broken ends the session after a failed write. Before that it gives listen a moment to find the
 // peer's reason among the received records.
 func (l *link) broken(err error) error {
-	if !session.Wait(l.ending, session.CloseTimeout) && l.end(err) {
+	if !session.Wait(l.stopping, session.CloseTimeout) && l.end(err) {
 		l.finish()
 	}
 	return l.why()
@@ -233,7 +233,7 @@ func (l *link) end(cause error) bool {
 		return false
 	}
 	l.cause = cause
-	close(l.ending)
+	close(l.stopping)
 	return true
 }
 
@@ -270,7 +270,7 @@ func (l *link) Window() int { return 0 }
 
 func (l *link) RTT() time.Duration { return time.Duration(l.trip.Load()) }
 
-func (l *link) Heard() uint64 { return l.records.Load() }
+func (l *link) ReceivedPackets() uint64 { return l.records.Load() }
 
 func (l *link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
 

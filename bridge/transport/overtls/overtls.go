@@ -143,7 +143,7 @@ func (m *handshake) ask(ctx context.Context) error {
 		if err := m.link.put(kind, word); err != nil || kind != recordWelcome {
 			return cmp.Or(m.verifyErr, err)
 		}
-		err := m.hearWord()
+		err := m.readWord()
 		m.link.noteRTT(time.Since(began))
 		return err
 	})
@@ -163,7 +163,7 @@ func (m *handshake) answer(ctx context.Context, place session.Handshake) error {
 	err := m.shake(ctx)
 	if err == nil {
 		err = m.inTime(ctx, func() error {
-			if err := m.hearWord(); err != nil {
+			if err := m.readWord(); err != nil {
 				return err
 			}
 			kind, word := m.word()
@@ -253,8 +253,8 @@ func (m *handshake) word() (byte, []byte) {
 	return recordWelcome, nil
 }
 
-// hearWord reads the peer's first record.
-func (m *handshake) hearWord() error {
+// readWord reads the peer's first record.
+func (m *handshake) readWord() error {
 	kind, word, err := m.link.read()
 	switch {
 	case err != nil:

@@ -60,7 +60,7 @@ func (p *Protocol) serve(ctx context.Context, conn *quic.Conn) {
 	a := attemptOf(conn.Context())
 	defer a.place.Leave()
 	if !a.handedOut(conn) {
-		conn.CloseWithError(codeUnwelcome, crowdedOut)
+		conn.CloseWithError(codeUnwelcome, tooManyHandshakes)
 		return
 	}
 	select {

@@ -33,7 +33,7 @@ const (
 	// their address (QUIC Retry). A peer with a forged address cannot.
 	RetryThreshold = 8
 
-	crowdedOut = "too many handshakes: dial again"
+	tooManyHandshakes = "too many handshakes: dial again"
 )
 
 func newGuard(cfg session.Settings) *guard {
@@ -45,20 +45,20 @@ type attempt struct {
 	addr  net.Addr
 	place session.Handshake
 
-	mu    sync.Mutex
-	conn  *quic.Conn  // nil until Accept has returned it
-	ended bool        // the guard drops it to make room for others
-	known bool        // the peer's certificate was accepted
-	claim trust.Claim // the peer's claim, from its ClientHello
+	mu         sync.Mutex
+	conn       *quic.Conn  // nil until Accept has returned it
+	isDropped  bool        // the guard drops it to make room for others
+	isAccepted bool        // the peer's certificate was accepted
+	claim      trust.Claim // the peer's claim, from its ClientHello
 }
 
 type attemptKey struct{}
 
 func attemptOf(ctx context.Context) *attempt { return ctx.Value(attemptKey{}).(*attempt) }
 
-// crowded implements quic.Transport.VerifySourceAddress: it reports whether peers must prove
+// isFull implements quic.Transport.VerifySourceAddress: it reports whether peers must prove
 // their address.
-func (g *guard) crowded(net.Addr) bool { return g.cfg.Handshakes.AtLeast(RetryThreshold) }
+func (g *guard) isFull(net.Addr) bool { return g.cfg.Handshakes.AtLeast(RetryThreshold) }
 
 // admit implements quic.Transport.ConnContext. It counts the attempt until the connection ends
 // or becomes a session.
@@ -80,9 +80,9 @@ func (g *guard) admit(ctx context.Context, info *quic.ClientInfo) (context.Conte
 func (g *guard) oust(a *attempt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.ended = true
+	a.isDropped = true
 	if a.conn != nil {
-		go a.conn.CloseWithError(codeUnwelcome, crowdedOut)
+		go a.conn.CloseWithError(codeUnwelcome, tooManyHandshakes)
 		return
 	}
 	select {
@@ -96,7 +96,7 @@ func (a *attempt) handedOut(conn *quic.Conn) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.conn = conn
-	return !a.ended
+	return !a.isDropped
 }
 
 // hello implements tls.Config.GetConfigForClient. It does not change the configuration, but
@@ -115,14 +115,14 @@ func (a *attempt) authenticated() {
 	a.place.Reached(session.AtWelcome)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.known = true
+	a.isAccepted = true
 }
 
 // ended logs why an attempt failed, unless the peer is a member or the cause is normal: silence,
 // a close, or this node is closing.
 func (g *guard) ended(a *attempt, cause error) {
 	a.mu.Lock()
-	known, claim := a.known, a.claim
+	known, claim := a.isAccepted, a.claim
 	a.mu.Unlock()
 	if known {
 		return

@@ -54,7 +54,7 @@ func (l *link) Window() int {
 
 func (l *link) RTT() time.Duration { return l.conn.ConnectionStats().SmoothedRTT }
 
-func (l *link) Heard() uint64 { return l.conn.ConnectionStats().PacketsReceived }
+func (l *link) ReceivedPackets() uint64 { return l.conn.ConnectionStats().PacketsReceived }
 
 func (l *link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
 

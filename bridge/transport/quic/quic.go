@@ -55,7 +55,7 @@ func Listen(conn net.PacketConn, cfg session.Settings, isLinked func(netip.Addr)
 		transport: &quic.Transport{
 			Conn:                quiet(conn, isLinked),
 			StatelessResetKey:   (*quic.StatelessResetKey)(cfg.ResetSecret),
-			VerifySourceAddress: guard.crowded,
+			VerifySourceAddress: guard.isFull,
 			ConnContext:         guard.admit,
 		},
 		dialTLS:  session.TLSConfig(cfg.Member),
@@ -221,8 +221,8 @@ func causeOf(err error) error {
 		return &session.CloseError{Reason: session.Plain(e.ErrorMessage), Remote: e.Remote}
 	}
 	if e, ok := errors.AsType[*quic.TransportError](err); ok && e.Remote {
-		if told := session.AlertError(byte(e.ErrorCode - firstAlert)); e.ErrorCode.IsCryptoError() && told != nil {
-			return told
+		if alert := session.AlertError(byte(e.ErrorCode - firstAlert)); e.ErrorCode.IsCryptoError() && alert != nil {
+			return alert
 		}
 		if e.ErrorCode == quic.ApplicationErrorErrorCode { // closed before its reason could be sent
 			return &session.CloseError{Remote: true}

@@ -25,11 +25,11 @@ import (
 // allocates no new address for each packet of the same peer.
 type quietSocket struct {
 	*net.UDPConn
-	raw   syscall.RawConn
-	inet6 bool
-	in    batch
-	calls sync.Pool             // contains *sending
-	lives func(netip.Addr) bool // reports whether there is a session with an address
+	raw        syscall.RawConn
+	inet6      bool
+	in         batch
+	calls      sync.Pool             // contains *sending
+	hasSession func(netip.Addr) bool // reports whether there is a session with an address
 
 	mu      sync.Mutex
 	refused map[netip.AddrPort]*refusedPacket // key: the receiver
@@ -57,7 +57,7 @@ var _ batchReader = (*quietSocket)(nil)
 
 // quiet returns conn as a quietSocket if it is a UDP socket, else conn itself. The function lives
 // reports whether there is a session with an address.
-func quiet(conn net.PacketConn, lives func(netip.Addr) bool) net.PacketConn {
+func quiet(conn net.PacketConn, hasSession func(netip.Addr) bool) net.PacketConn {
 	udp, ok := conn.(*net.UDPConn)
 	if !ok {
 		return conn
@@ -66,7 +66,7 @@ func quiet(conn net.PacketConn, lives func(netip.Addr) bool) net.PacketConn {
 	if err != nil {
 		return conn
 	}
-	s := &quietSocket{UDPConn: udp, raw: raw, lives: lives}
+	s := &quietSocket{UDPConn: udp, raw: raw, hasSession: hasSession}
 	var name unix.Sockaddr
 	if raw.Control(func(fd uintptr) { name, err = unix.Getsockname(int(fd)) }) != nil || err != nil {
 		return conn
@@ -97,7 +97,7 @@ type sending struct {
 // for concurrent use.
 func (s *quietSocket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
 	n, oobn, err = s.write(b, oob, addr)
-	if err != nil && noNetwork(err) && !namesSource(oob) && s.lives(session.AddrOf(addr)) && s.keep(b, oob, addr) {
+	if err != nil && noNetwork(err) && !namesSource(oob) && s.hasSession(session.AddrOf(addr)) && s.keep(b, oob, addr) {
 		return len(b), len(oob), nil
 	}
 	return n, oobn, err
@@ -127,7 +127,7 @@ func (s *quietSocket) again(to netip.AddrPort) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.refused[to]
-	if _, _, err := s.write(p.b, p.oob, p.addr); err != nil && noNetwork(err) && s.lives(session.AddrOf(p.addr)) {
+	if _, _, err := s.write(p.b, p.oob, p.addr); err != nil && noNetwork(err) && s.hasSession(session.AddrOf(p.addr)) {
 		time.AfterFunc(refusedPeriod, func() { s.again(to) })
 		return
 	}

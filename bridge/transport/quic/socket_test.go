@@ -131,19 +131,19 @@ func TestQuietSocketToleratesShortLossOfNetwork(t *testing.T) {
 		_, _, err := s.WriteMsgUDP([]byte("x"), nil, nowhere)
 		return err
 	}
-	s.lives = func(netip.Addr) bool { return false }
+	s.hasSession = func(netip.Addr) bool { return false }
 	if err := send(); !errors.Is(err, unix.ENETUNREACH) {
 		t.Fatalf("without a session: got %v, want ENETUNREACH", err)
 	}
-	var lives atomic.Bool
-	lives.Store(true)
-	s.lives = func(netip.Addr) bool { return lives.Load() }
+	var hasSession atomic.Bool
+	hasSession.Store(true)
+	s.hasSession = func(netip.Addr) bool { return hasSession.Load() }
 	began := time.Now()
 	await.True(t, "the session is given up", func() bool { return send() != nil })
 	if kept := time.Since(began); kept < refusedMost {
 		t.Errorf("a session was kept for %v without network, want %v", kept, refusedMost)
 	}
-	lives.Store(false)
+	hasSession.Store(false)
 	await.True(t, "the packets of a session that has ended are let go", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -20,11 +20,11 @@ import (
 //
 // ackState has the state of both. The link's mu guards it.
 type ackState struct {
-	gaps bool      // the last acknowledgement reported missing packets
-	came time.Time // when the last acknowledgement arrived
-	held bool      // a FORWARD TSN waits to be sent
-	sent time.Time // when the last FORWARD TSN was sent
-	wait *time.Timer
+	gaps            bool      // the last acknowledgement reported missing packets
+	came            time.Time // when the last acknowledgement arrived
+	forwardTSNWaits bool      // a FORWARD TSN waits to be sent
+	sent            time.Time // when the last FORWARD TSN was sent
+	wait            *time.Timer
 
 	bytes    int  // bytes of datagrams that have arrived since our last acknowledgement
 	reliable bool // other data has arrived since then
@@ -104,14 +104,14 @@ func (l *link) skip(packet []byte, now time.Time) {
 	defer l.mu.Unlock()
 	f := &l.forward
 	missed := f.gaps || now.Sub(f.came) > tailSilence
-	if !missed || f.held || l.cause != nil || now.Sub(f.sent) < l.trip.smoothed {
+	if !missed || f.forwardTSNWaits || l.cause != nil || now.Sub(f.sent) < l.trip.smoothed {
 		return
 	}
-	f.held = true
+	f.forwardTSNWaits = true
 	word := append([]byte(nil), packet...)
 	f.wait = time.AfterFunc(skipDelay, func() {
 		l.mu.Lock()
-		f.held, f.sent = false, time.Now()
+		f.forwardTSNWaits, f.sent = false, time.Now()
 		over := l.cause != nil
 		l.mu.Unlock()
 		if !over {

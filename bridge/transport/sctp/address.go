@@ -19,9 +19,9 @@ type peerAddress struct {
 	proved net.Addr
 	aim    net.Addr // destination of the packet that is being written; nil means proved
 
-	asked net.Addr // unproved address to which the last heartbeat was sent
-	nonce [nonceSize]byte
-	at    time.Time // when that heartbeat was sent
+	probedAddr net.Addr // unproved address to which the last heartbeat was sent
+	nonce      [nonceSize]byte
+	at         time.Time // when that heartbeat was sent
 }
 
 const (
@@ -73,7 +73,7 @@ func (p *path) ask(at net.Addr) (nonce [nonceSize]byte, ok bool) {
 		return nonce, false
 	}
 	rand.Read(nonce[:]) // never fails
-	p.address.asked, p.address.nonce, p.address.at = at, nonce, now
+	p.address.probedAddr, p.address.nonce, p.address.at = at, nonce, now
 	return nonce, true
 }
 
@@ -85,10 +85,10 @@ func (p *path) answered(chunk []byte, at net.Addr) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.address.asked == nil || [nonceSize]byte(chunk[heartbeatNonce:]) != p.address.nonce || !session.SameAddr(at, p.address.asked) {
+	if p.address.probedAddr == nil || [nonceSize]byte(chunk[heartbeatNonce:]) != p.address.nonce || !session.SameAddr(at, p.address.probedAddr) {
 		return
 	}
-	p.address.proved, p.address.asked = at, nil
+	p.address.proved, p.address.probedAddr = at, nil
 }
 
 // follow sends a heartbeat to the address of the peer's newest record, if that address is new. It

@@ -65,7 +65,7 @@ func (l *link) receive() {
 }
 
 func (l *link) ReceiveDatagram(ctx context.Context) ([]byte, error) {
-	return session.NextOrQueued(ctx, l.datagrams.received, l.ending, l.Err)
+	return session.NextOrQueued(ctx, l.datagrams.received, l.stopping, l.Err)
 }
 
 func (l *link) MaxDatagram() int { return (l.mtu - commonHeader - dataHeader) &^ 3 }

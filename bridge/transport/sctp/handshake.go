@@ -102,7 +102,7 @@ func silentLogs() logging.LoggerFactory {
 func (m *handshake) verify(raw [][]byte, _ [][]*x509.Certificate) error {
 	m.peer, m.fault = m.identify(raw)
 	if m.fault != nil {
-		m.path.verdict.Store(uint32(session.AlertFor(m.fault)))
+		m.path.alert.Store(uint32(session.AlertFor(m.fault)))
 	}
 	return m.fault
 }
@@ -142,17 +142,17 @@ func (m *handshake) shake(ctx context.Context, conn *dtls.Conn, do greeter, rtt 
 	case m.path.outgoing() == cid{}:
 		return nil, errors.New("peer has no connection id")
 	}
-	m.path.known.Store(true)
+	m.path.isKnown.Store(true)
 	var err error
 	if m.token, err = sctp.GenerateOutOfBandToken(associationOptions(conn, wideMTU)...); err != nil {
 		return nil, err
 	}
 	start := time.Now()
-	heard, err := do(m, ctx, conn)
+	received, err := do(m, ctx, conn)
 	if err != nil {
 		return nil, err
 	}
-	h, ok := parseHello(heard)
+	h, ok := parseHello(received)
 	if !ok {
 		return nil, errors.New("welcome: not a hello")
 	}
@@ -178,24 +178,24 @@ func askHello(m *handshake, ctx context.Context, conn *dtls.Conn) ([]byte, error
 		if _, err := conn.Write(m.ownHello(mtu)); err != nil {
 			return nil, err
 		}
-		heard, err := hearHello(ctx, conn, repeatPeriod)
+		received, err := readHello(ctx, conn, repeatPeriod)
 		if netErr, ok := errors.AsType[net.Error](err); !ok || !netErr.Timeout() || ctx.Err() != nil {
-			return heard, err
+			return received, err
 		}
 	}
 }
 
-// hearFirstHello is the acceptor's greeter. The answer is sent once there is a session, see
+// readFirstHello is the acceptor's greeter. The answer is sent once there is a session, see
 // serve. If the answer is lost, the dialler repeats its hello, see tap.
-func hearFirstHello(m *handshake, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
+func readFirstHello(m *handshake, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
 	m.place.Reached(session.AtWelcome)
-	heard, err := hearHello(ctx, conn, session.HandshakeTimeout)
+	received, err := readHello(ctx, conn, session.HandshakeTimeout)
 	m.path.sealed.Store(err == nil) // until now the dialler may have missed the last packets of DTLS
-	return heard, err
+	return received, err
 }
 
-// hearHello waits for the peer's hello. It ignores other records, which arrive too early.
-func hearHello(ctx context.Context, conn *dtls.Conn, wait time.Duration) ([]byte, error) {
+// readHello waits for the peer's hello. It ignores other records, which arrive too early.
+func readHello(ctx context.Context, conn *dtls.Conn, wait time.Duration) ([]byte, error) {
 	conn.SetReadDeadline(time.Now().Add(wait))
 	disarm := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer func() {

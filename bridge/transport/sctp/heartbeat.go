@@ -11,8 +11,8 @@ import (
 // ourselves: the library sends none by default, and those that it sends on request are empty,
 // so that no peer answers them.
 
-// heard records what has arrived from the peer. The link's mu guards it.
-type heard struct {
+// received records what has arrived from the peer. The link's mu guards it.
+type received struct {
 	packets uint64
 	lastAt  time.Time
 }
@@ -36,12 +36,12 @@ func (l *link) watch() {
 	defer timer.Stop()
 	for {
 		select {
-		case <-l.ending:
+		case <-l.stopping:
 			return
 		case <-timer.C:
 		}
 		l.mu.Lock()
-		silent, sampled := time.Since(l.heard.lastAt), time.Since(l.trip.sentAt)
+		silent, sampled := time.Since(l.received.lastAt), time.Since(l.trip.sentAt)
 		l.mu.Unlock()
 		if silent >= l.p.cfg.IdleTimeout {
 			l.end(session.ErrSilent)
@@ -56,12 +56,12 @@ func (l *link) watch() {
 	}
 }
 
-// hear records that an authentic packet has arrived from the peer.
-func (l *link) hear(now time.Time) {
+// noteReceived records that an authentic packet has arrived from the peer.
+func (l *link) noteReceived(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.heard.lastAt = now
-	l.heard.packets++
+	l.received.lastAt = now
+	l.received.packets++
 }
 
 // beat sends a heartbeat.

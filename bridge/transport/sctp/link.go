@@ -30,17 +30,17 @@ type link struct {
 	backlog   backlog
 	writing   sync.Mutex // held while a packet is written
 
-	ending chan struct{} // closed once cause is set
-	done   chan struct{} // closed when no goroutine of the link runs any more
-	wg     sync.WaitGroup
+	stopping chan struct{} // closed once cause is set
+	done     chan struct{} // closed when no goroutine of the link runs any more
+	wg       sync.WaitGroup
 
-	mu      sync.Mutex
-	changed sync.Cond // signals changes of the fields below or of datagrams.queued; its L is mu
-	cause   error
-	heard   heard
-	trip    roundTrip
-	streams streams
-	forward ackState
+	mu       sync.Mutex
+	changed  sync.Cond // signals changes of the fields below or of datagrams.queued; its L is mu
+	cause    error
+	received received
+	trip     roundTrip
+	streams  streams
+	forward  ackState
 }
 
 const (
@@ -118,8 +118,8 @@ func newLink(m *handshake, conn *dtls.Conn, h hello, rtt time.Duration) (*link, 
 		header:    headerTo(h.init),
 		token:     h.reset,
 		datagrams: datagrams{received: make(chan []byte, session.DatagramQueue)},
-		ending:    make(chan struct{}), done: make(chan struct{}),
-		heard: heard{lastAt: time.Now()}, trip: roundTrip{smoothed: rtt},
+		stopping:  make(chan struct{}), done: make(chan struct{}),
+		received: received{lastAt: time.Now()}, trip: roundTrip{smoothed: rtt},
 	}
 	l.changed.L = &l.mu
 	tap := &tap{Conn: conn, link: l}
@@ -201,7 +201,7 @@ func (l *link) endLocked(cause error) {
 		return
 	}
 	l.cause = cause
-	close(l.ending)
+	close(l.stopping)
 	l.changed.Broadcast()
 }
 
@@ -223,10 +223,10 @@ func (l *link) RTT() time.Duration {
 	return l.trip.smoothed
 }
 
-func (l *link) Heard() uint64 {
+func (l *link) ReceivedPackets() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.heard.packets
+	return l.received.packets
 }
 
 func (l *link) RemoteAddr() net.Addr { return l.path.peerAddr() }

@@ -28,9 +28,9 @@ type member struct {
 // newMember makes a session with robot. It also returns the robot's end of the session.
 func newMember(t *testing.T, l *lab, robot *node) (*member, *session.Session) {
 	t.Helper()
-	s := newStranger(t, l, "10.0.1.1:999")
+	s := newUnknownPeer(t, l, "10.0.1.1:999")
 	path := s.path(t, robot)
-	path.known.Store(true) // no allowance
+	path.isKnown.Store(true) // no allowance
 	options := append(s.options,
 		dtls.WithCertificates(l.certificate(t, "odd")),
 		dtls.WithConnectionIDGenerator(func() []byte { return path.id[:] }))
@@ -51,13 +51,13 @@ func newMember(t *testing.T, l *lab, robot *node) (*member, *session.Session) {
 	if _, err := conn.Write(append([]byte{session.WelcomeByte}, init...)); err != nil {
 		t.Fatal(err)
 	}
-	heard, err := hearHello(ctx, conn, patience)
+	received, err := readHello(ctx, conn, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, ok := parseHello(heard)
+	h, ok := parseHello(received)
 	if !ok {
-		t.Fatalf("hello: got %x", heard)
+		t.Fatalf("hello: got %x", received)
 	}
 	theirs := h.init
 	accepted := await.Receive(t, "the session", robot.arrivals)
@@ -201,7 +201,7 @@ func TestMisbehavingMemberHarmsOnlyItself(t *testing.T) {
 		}, false},
 		{"ShutsDown", func(m *member, _ *session.Session) { m.send(chunk(7, 0, number(m.next-1)...)) }, false},
 	} {
-		t.Run(c.name, withStranger(func(t *testing.T, l *lab, robotEnd *node) {
+		t.Run(c.name, withUnknownPeer(func(t *testing.T, l *lab, robotEnd *node) {
 			honest, _ := l.join(t, robotEnd, l.node(t, "planner", "3"))
 			m, robot := newMember(t, l, robotEnd)
 			before := heap()

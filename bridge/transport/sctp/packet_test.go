@@ -174,7 +174,7 @@ func FuzzStreamMessages(f *testing.F) {
 	f.Add(append(message(255, 0, appendWord(nil, word{wordOpen, 1, 0})...), message(1, 5, 0)...))
 	f.Add(message(255, 0, appendWord(nil, word{wordCredit, 0, 1 << 31})...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l := &link{ending: make(chan struct{})}
+		l := &link{stopping: make(chan struct{})}
 		l.changed.L = &l.mu
 		l.streams.init(l)
 		l.streams.words = &sctp.Stream{}
@@ -184,7 +184,7 @@ func FuzzStreamMessages(f *testing.F) {
 			if w, ok := parseWord(body); b[1] == 255 {
 				// Without an association, the only messages with an effect are those that open a stream.
 				if ok && w.kind == wordOpen {
-					l.streams.heard(w)
+					l.streams.received(w)
 				}
 			} else {
 				l.streams.take(&l.streams.tracks[b[1]], body, sctp.PayloadProtocolIdentifier(0xac00+int(b[2])))

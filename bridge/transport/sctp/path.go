@@ -22,19 +22,19 @@ type path struct {
 	in      chan addressedPacket
 	closed  chan struct{}
 	once    sync.Once
-	// known is set when the peer's certificate is accepted. Until then we process at most
+	// isKnown is set when the peer's certificate is accepted. Until then we process at most
 	// allowance bytes from the peer. allowance belongs to the socket's reader.
-	known     atomic.Bool
-	allowance int
+	isKnown   atomic.Bool
+	byteLimit int
 	// sealed is set when the peer has keys and knows that we have them. From then on plaintext
 	// packets are not from the peer.
 	sealed atomic.Bool
 	// leaving makes the next packet, an abort, the last one. If an alert followed, the peer's
 	// DTLS would drop the abort.
 	leaving atomic.Bool
-	// verdict is the alert for the peer if its certificate is refused, else 0.
-	verdict atomic.Uint32
-	link    atomic.Pointer[link] // nil during the handshake
+	// alert is the alert for the peer if its certificate is refused, else 0.
+	alert atomic.Uint32
+	link  atomic.Pointer[link] // nil during the handshake
 
 	mu      sync.Mutex
 	address peerAddress
@@ -58,16 +58,16 @@ type addressedPacket struct {
 const (
 	// pathQueue is the most packets that wait for the goroutine that decrypts them.
 	pathQueue = 256
-	// unknownPeerAllowance is the most bytes that an unknown peer may send. A complete handshake
+	// unknownPeerByteLimit is the most bytes that an unknown peer may send. A complete handshake
 	// needs less than 2000. Without the limit a DTLS stack would buffer megabytes of fragments.
-	unknownPeerAllowance = 32 << 10
+	unknownPeerByteLimit = 32 << 10
 )
 
 func newPath(s *socket, key pathKey, sh shim, peer net.Addr) *path {
 	return &path{
 		socket: s, key: key, shim: sh, id: randomCID(),
 		cookies: make(chan proof, 1), in: make(chan addressedPacket, pathQueue),
-		closed: make(chan struct{}), expired: make(chan struct{}), allowance: unknownPeerAllowance,
+		closed: make(chan struct{}), expired: make(chan struct{}), byteLimit: unknownPeerByteLimit,
 		address: peerAddress{proved: peer},
 	}
 }
@@ -77,8 +77,8 @@ func (p *path) deliver(b []byte, from net.Addr) {
 	if p.sealed.Load() && !sealed(b) {
 		return
 	}
-	if !p.known.Load() {
-		if p.allowance -= len(b); p.allowance < 0 {
+	if !p.isKnown.Load() {
+		if p.byteLimit -= len(b); p.byteLimit < 0 {
 			return
 		}
 	}
@@ -151,8 +151,8 @@ func plainAlert(b []byte) []byte {
 // judge replaces the alert bad_certificate of pion/dtls by one with the reason for the refusal.
 func (p *path) judge(b []byte) []byte {
 	const size = cidOffset + 2 + 2
-	if verdict := p.verdict.Load(); verdict != 0 && len(b) == size && b[0] == recordAlert && b[size-1] == session.AlertBad {
-		return append(b[:size-1:size-1], byte(verdict))
+	if alert := p.alert.Load(); alert != 0 && len(b) == size && b[0] == recordAlert && b[size-1] == session.AlertBad {
+		return append(b[:size-1:size-1], byte(alert))
 	}
 	return b
 }

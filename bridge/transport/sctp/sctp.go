@@ -143,7 +143,7 @@ func (p *Protocol) serve(ctx context.Context, path *path, from net.Addr, place s
 		path.Close()
 		return
 	}
-	s, err := m.meet(ctx, conn, hearFirstHello, 0)
+	s, err := m.meet(ctx, conn, readFirstHello, 0)
 	if err != nil {
 		path.Close()
 		m.report(ctx, from, err)

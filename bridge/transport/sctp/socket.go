@@ -25,7 +25,7 @@ type socket struct {
 	byID      map[cid]*path
 	byAttempt map[pathKey]*path
 	byToken   map[proof]*link // the link that a reset with this token ends
-	parted    []parting       // oldest first
+	parted    []closedSession // oldest first
 	wg        sync.WaitGroup
 	once      sync.Once
 }
@@ -45,20 +45,20 @@ func newSocket(conn net.PacketConn, resets statelessReset) *socket {
 	}
 }
 
-// parting is a session that has ended here but may still exist at the peer. When packets for
+// closedSession is a session that has ended here but may still exist at the peer. When packets for
 // it arrive, the goodbye is sent again.
-type parting struct {
-	id      cid
-	peer    net.Addr // last address of the peer
-	goodbye []byte   // nil if we did not end the session
-	said    time.Time
-	until   time.Time
+type closedSession struct {
+	id         cid
+	peer       net.Addr // last address of the peer
+	goodbye    []byte   // nil if we did not end the session
+	answeredAt time.Time
+	until      time.Time
 }
 
 const (
-	// partingLife is longer than any peer continues to send without answers.
-	partingLife = 5 * time.Second
-	maxPartings = 1024
+	// closedSessionTimeout is longer than any peer continues to send without answers.
+	closedSessionTimeout = 5 * time.Second
+	maxPartings          = 1024
 	// goodbyePeriod is the least time between two goodbyes of one session.
 	goodbyePeriod = 20 * time.Millisecond
 )
@@ -125,7 +125,7 @@ func (s *socket) sort(b []byte, from net.Addr) {
 	if id, ok := parseCID(b); ok {
 		s.mu.Lock()
 		path := s.byID[id]
-		parted := path == nil && s.parting(id, time.Now())
+		parted := path == nil && s.answerClosed(id, time.Now())
 		s.mu.Unlock()
 		switch {
 		case path != nil:
@@ -202,18 +202,18 @@ func (s *socket) forget(p *path) {
 	defer s.mu.Unlock()
 	delete(s.byAttempt, p.key)
 	delete(s.byID, p.id)
-	if p.known.Load() {
+	if p.isKnown.Load() {
 		now := time.Now()
-		s.parting(cid{}, now)
-		last := parting{id: p.id, peer: p.peerAddr(), goodbye: p.lastWord(), said: now, until: now.Add(partingLife)}
+		s.answerClosed(cid{}, now)
+		last := closedSession{id: p.id, peer: p.peerAddr(), goodbye: p.lastWord(), answeredAt: now, until: now.Add(closedSessionTimeout)}
 		s.parted = append(s.parted[max(0, len(s.parted)+1-maxPartings):], last)
 	}
 }
 
-// parting reports whether the session of a connection id has ended here. If so, it sends the
+// answerClosed reports whether the session of a connection id has ended here. If so, it sends the
 // goodbye again, to the peer's last address, not to the packet's source. It also removes old
 // partings. mu must be held.
-func (s *socket) parting(id cid, now time.Time) bool {
+func (s *socket) answerClosed(id cid, now time.Time) bool {
 	for len(s.parted) > 0 && now.After(s.parted[0].until) {
 		s.parted = s.parted[1:]
 	}
@@ -222,8 +222,8 @@ func (s *socket) parting(id cid, now time.Time) bool {
 		if last.id != id {
 			continue
 		}
-		if last.goodbye != nil && now.Sub(last.said) >= goodbyePeriod {
-			last.said = now
+		if last.goodbye != nil && now.Sub(last.answeredAt) >= goodbyePeriod {
+			last.answeredAt = now
 			s.send(last.goodbye, last.peer)
 		}
 		return true

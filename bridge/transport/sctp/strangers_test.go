@@ -14,25 +14,25 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// stranger dials with plain DTLS and ignores the rules of our protocol.
-type stranger struct {
+// unknownPeer dials with plain DTLS and ignores the rules of our protocol.
+type unknownPeer struct {
 	p       *Protocol // only the socket of p is used
 	options []dtls.ClientOption
 }
 
-func newStranger(t *testing.T, l *lab, at string) *stranger {
+func newUnknownPeer(t *testing.T, l *lab, at string) *unknownPeer {
 	socket := newSocket(l.bind(t, at), statelessReset{})
 	socket.admit = func(*path, net.Addr) bool { return false }
 	socket.run(func(error) {})
 	t.Cleanup(socket.close)
-	return &stranger{p: &Protocol{socket: socket}, options: []dtls.ClientOption{
+	return &unknownPeer{p: &Protocol{socket: socket}, options: []dtls.ClientOption{
 		dtls.WithInsecureSkipVerify(true), dtls.WithSupportedProtocols(session.ALPN), dtls.WithLoggerFactory(silentLogs()),
 		dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
 	}}
 }
 
 // path returns the path of a new attempt that has a cookie.
-func (s *stranger) path(t *testing.T, e *node) *path {
+func (s *unknownPeer) path(t *testing.T, e *node) *path {
 	t.Helper()
 	var key pathKey
 	rand.Read(key.attempt[:])
@@ -45,9 +45,9 @@ func (s *stranger) path(t *testing.T, e *node) *path {
 	return path
 }
 
-// withStranger runs a scenario of one node and unknown peers. Afterwards the node must still
+// withUnknownPeer runs a scenario of one node and unknown peers. Afterwards the node must still
 // accept a member, and must not keep any state of other peers.
-func withStranger(s func(*testing.T, *lab, *node)) func(*testing.T) {
+func withUnknownPeer(s func(*testing.T, *lab, *node)) func(*testing.T) {
 	return inBubble(func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot", "1")
 		s(t, l, robot)
@@ -71,7 +71,7 @@ func held(n *node) (pending, paths int) {
 }
 
 func TestForgedAddressesUseNoState(t *testing.T) {
-	withStranger(func(t *testing.T, l *lab, robot *node) {
+	withUnknownPeer(func(t *testing.T, l *lab, robot *node) {
 		for i := range 100 {
 			from := &net.UDPAddr{IP: net.IPv4(10, 0, 2, byte(i)), Port: 666}
 			for _, kind := range []byte{kindInitial, kindToListener} {
@@ -112,7 +112,7 @@ func TestBytesOfUnknownPeerAreLimited(t *testing.T) {
 		p.deliver(make([]byte, size), nil)
 		return len(p.in) > before
 	}
-	for sent := 0; sent < unknownPeerAllowance-4000; sent += 1000 {
+	for sent := 0; sent < unknownPeerByteLimit-4000; sent += 1000 {
 		if !passes(1000) {
 			t.Fatalf("a packet after %d bytes: dropped, want it processed", sent)
 		}
@@ -121,9 +121,9 @@ func TestBytesOfUnknownPeerAreLimited(t *testing.T) {
 		passes(1000)
 	}
 	if passes(1000) || passes(1) {
-		t.Errorf("a packet after %d bytes: processed, want it dropped", unknownPeerAllowance)
+		t.Errorf("a packet after %d bytes: processed, want it dropped", unknownPeerByteLimit)
 	}
-	p.known.Store(true)
+	p.isKnown.Store(true)
 	if !passes(1000) {
 		t.Error("a packet of a member: dropped, want it processed")
 	}
@@ -137,8 +137,8 @@ func TestMemberWithOtherDTLSSettingsIsRefused(t *testing.T) {
 		"NoProtocol":             dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
 		"NoExtendedMasterSecret": dtls.WithExtendedMasterSecret(dtls.DisableExtendedMasterSecret),
 	} {
-		t.Run(name, withStranger(func(t *testing.T, l *lab, robot *node) {
-			s := newStranger(t, l, "10.0.1.1:999")
+		t.Run(name, withUnknownPeer(func(t *testing.T, l *lab, robot *node) {
+			s := newUnknownPeer(t, l, "10.0.1.1:999")
 			path := s.path(t, robot)
 			options := []dtls.ClientOption{
 				dtls.WithInsecureSkipVerify(true), dtls.WithLoggerFactory(silentLogs()), option,
@@ -161,7 +161,7 @@ func TestMemberWithOtherDTLSSettingsIsRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 				conn.Write(appendHello(nil, hello{init: token, mtu: narrowMTU}))
-				_, err = hearHello(ctx, conn, session.HandshakeTimeout)
+				_, err = readHello(ctx, conn, session.HandshakeTimeout)
 			}
 			if err == nil {
 				t.Error("the member got a welcome, want it refused")

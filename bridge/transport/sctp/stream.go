@@ -67,7 +67,7 @@ type streams struct {
 	cwnd            congestionWindow
 	written         int    // bytes passed to SCTP
 	acked           int    // bytes of these that were acknowledged at the last progress
-	held            int    // number of writers that wait for the congestion window
+	waitingWriters  int    // number of writers that wait for the congestion window
 	tsn             uint32 // newest TSN that was sent
 	began           bool   // tsn is known
 }
@@ -138,7 +138,7 @@ func (l *link) progress() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.streams
-	if s.held == 0 {
+	if s.waitingWriters == 0 {
 		return
 	}
 	flying := s.flying()
@@ -179,7 +179,7 @@ func (l *link) OpenStream() (session.SendStream, error) {
 }
 
 func (l *link) AcceptStream(ctx context.Context) (session.ReceiveStream, error) {
-	s, err := session.NextUnlessOver(ctx, l.streams.arrivals, l.ending, l.Err) // streams that were not accepted end with the session
+	s, err := session.NextUnlessOver(ctx, l.streams.arrivals, l.stopping, l.Err) // streams that were not accepted end with the session
 	if err != nil {
 		return nil, err
 	}
@@ -213,15 +213,15 @@ func (l *link) listen() {
 		}
 		l.backlog.read(wordsNumber)
 		l.mu.Lock()
-		if w, ok := parseWord(b[:n]); !ok || !l.streams.heard(w) {
+		if w, ok := parseWord(b[:n]); !ok || !l.streams.received(w) {
 			l.violated("bad word about a stream")
 		}
 		l.mu.Unlock()
 	}
 }
 
-// heard handles a word. It returns false if the word violates the protocol. mu must be held.
-func (s *streams) heard(w word) bool {
+// received handles a word. It returns false if the word violates the protocol. mu must be held.
+func (s *streams) received(w word) bool {
 	t := &s.tracks[w.index]
 	out := t.out
 	if w.kind != wordOpen && out == nil || w.kind != wordCredit && w.index == 0 {

@@ -59,12 +59,12 @@ func (w *sendStream) Write(b []byte) (written int, err error) {
 
 // hold waits until the congestion window may have room. mu must be held.
 func (s *streams) hold(flying int) {
-	if s.held == 0 {
+	if s.waitingWriters == 0 {
 		s.acked = s.written - flying
 	}
-	s.held++
+	s.waitingWriters++
 	s.link.changed.Wait()
-	s.held--
+	s.waitingWriters--
 }
 
 func (w *sendStream) Close() { w.shut(streamEndFormat) }
@@ -101,7 +101,7 @@ type receiveStream struct {
 	opened   bool // the wordOpen of the stream has arrived; data may arrive before wordOpen
 	unread   bytes.Buffer
 	returned int  // bytes that were read and for which no credit was sent yet
-	ended    bool // the writer's end has arrived
+	isEnded  bool // the writer's end has arrived
 	cut      bool // the writer's cut has arrived
 	stopped  bool // the reader has stopped it
 	over     bool // the reader has read to the end or has stopped it
@@ -141,7 +141,7 @@ func (s *streams) take(t *track, b []byte, format sctp.PayloadProtocolIdentifier
 	switch format {
 	case streamFormat:
 		in := s.incoming(t)
-		if in.ended || in.cut || in.unread.Len()+len(b) > session.StreamWindow {
+		if in.isEnded || in.cut || in.unread.Len()+len(b) > session.StreamWindow {
 			return false
 		}
 		if in.stopped {
@@ -163,7 +163,7 @@ func (s *streams) take(t *track, b []byte, format sctp.PayloadProtocolIdentifier
 			return format == streamCutFormat // a cut may follow the end
 		}
 		if format == streamEndFormat {
-			in.ended = true
+			in.isEnded = true
 		} else if !in.over || in.stopped {
 			in.cut = true
 			in.drop()
@@ -188,7 +188,7 @@ func (r *receiveStream) Read(b []byte) (int, error) {
 			r.over = true
 			r.leave()
 			return 0, session.ErrReset
-		case r.ended && r.over:
+		case r.isEnded && r.over:
 			return 0, io.EOF // the reader got the end before the session ended
 		case l.cause != nil:
 			return 0, l.cause
@@ -196,7 +196,7 @@ func (r *receiveStream) Read(b []byte) (int, error) {
 			n, _ := r.unread.Read(b)
 			r.credit(n)
 			return n, nil
-		case r.ended:
+		case r.isEnded:
 			r.over = true
 			r.leave()
 			return 0, io.EOF
@@ -212,7 +212,7 @@ func (r *receiveStream) credit(n int) {
 	if r.track.index != 0 {
 		r.s.unread -= n
 	}
-	if r.returned += n; r.returned >= creditStep && !r.ended {
+	if r.returned += n; r.returned >= creditStep && !r.isEnded {
 		r.s.say(word{wordCredit, r.track.index, uint32(r.returned)})
 		r.returned = 0
 	}
@@ -227,7 +227,7 @@ func (r *receiveStream) Stop() {
 	}
 	r.stopped, r.over = true, true
 	r.drop()
-	if !r.ended && !r.cut {
+	if !r.isEnded && !r.cut {
 		r.s.say(word{wordStop, r.track.index, 0})
 	}
 	r.leave()
@@ -245,7 +245,7 @@ func (r *receiveStream) drop() {
 // leave frees the number for another stream if both sides have finished with this one. mu must
 // be held.
 func (r *receiveStream) leave() {
-	if r.over && (r.ended || r.cut) && r.track.in == r {
+	if r.over && (r.isEnded || r.cut) && r.track.in == r {
 		r.track.in = nil
 		r.s.say(word{wordDone, r.track.index, 0})
 	}

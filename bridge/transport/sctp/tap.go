@@ -51,7 +51,7 @@ func (t *tap) Read(b []byte) (int, error) {
 			continue // the alert is only a warning
 		}
 		now := time.Now()
-		t.link.hear(now)
+		t.link.noteReceived(now)
 		if n == 0 || b[0] != firstByte {
 			if n > 0 && b[0] == session.WelcomeByte && t.answer != nil {
 				t.Conn.Write(t.answer)

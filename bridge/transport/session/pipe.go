@@ -54,7 +54,7 @@ type pipeEnd struct {
 	done     chan struct{} // closed after cause is set
 	received chan []byte
 	arrivals chan *pipeStream // has room for all streams that the other end may open
-	asked    atomic.Uint64    // number of calls of Heard
+	queries  atomic.Uint64    // number of calls of Heard
 
 	// Guarded by pipe.mu.
 	cause error
@@ -128,8 +128,8 @@ func (e *pipeEnd) MaxDatagram() int { return pipeDatagram }
 
 func (e *pipeEnd) Window() int { return pipeWindow }
 
-// Heard grows with each call, since a pipe cannot be cut.
-func (e *pipeEnd) Heard() uint64 { return e.asked.Add(1) }
+// ReceivedPackets grows with each call, since a pipe cannot be cut.
+func (e *pipeEnd) ReceivedPackets() uint64 { return e.queries.Add(1) }
 
 func (e *pipeEnd) RTT() time.Duration { return pipeRTT }
 

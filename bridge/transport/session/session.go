@@ -83,7 +83,7 @@ type Carrier interface {
 	MaxDatagram() int
 	Window() int
 	RTT() time.Duration
-	Heard() uint64
+	ReceivedPackets() uint64
 	RemoteAddr() net.Addr
 	Err() error // asked when done is closed: why the session ended
 	Close(reason string)
@@ -148,11 +148,11 @@ func (s *Session) Window() int { return s.made.Carrier.Window() }
 // acknowledgement delay.
 func (s *Session) RTT() time.Duration { return s.made.Carrier.RTT() }
 
-// Heard returns the number of packets of any kind that have arrived from the peer. On a live
+// ReceivedPackets returns the number of packets of any kind that have arrived from the peer. On a live
 // session it grows at least every KeepAlive and a round trip, even if neither end sends
 // anything, unless packets are lost. Through a hub it counts records, of which at least one
 // arrives every second.
-func (s *Session) Heard() uint64 { return s.made.Carrier.Heard() }
+func (s *Session) ReceivedPackets() uint64 { return s.made.Carrier.ReceivedPackets() }
 
 // Done returns a channel that is closed when the session has ended, for any reason.
 func (s *Session) Done() <-chan struct{} { return s.made.Done }

@@ -149,7 +149,7 @@ type ErrorReply struct {
 type LayoutReply struct {
 	Host    string `json:"host"`
 	Channel string `json:"channel"`
-	Layout  []byte `json:"layout"`        // packed, for layout.Unpack; null if the origin has no layout, or if Why is set
+	Layout  []byte `json:"layout"`        // packed, for layout.DecodeLayout; null if the origin has no layout, or if Why is set
 	Why     string `json:"why,omitempty"` // why the origin's layout is not available here
 }
 

@@ -24,9 +24,9 @@ import (
 func testFeed() *feed {
 	return &feed{
 		overview: &overview{look: func() api.StatusReply {
-			s := api.StatusReply{Report: watched(), Troubles: []diagnose.Trouble{{Finding: diagnose.Finding{Cause: status.CauseTypeMisfit, Text: "secret"}}}}
-			s.Mirrors[0].TypeHash, s.Mirrors[0].Misfit = "secret", &status.Misfit{Why: "secret"}
-			s.Locals = append(s.Locals, status.Local{Channel: "goal", Misfit: &status.Misfit{Why: "secret"}})
+			s := api.StatusReply{Report: watched(), Troubles: []diagnose.Trouble{{Finding: diagnose.Finding{Cause: status.CauseTypeMismatch, Text: "secret"}}}}
+			s.Mirrors[0].TypeHash, s.Mirrors[0].Mismatch = "secret", &status.Mismatch{Why: "secret"}
+			s.Locals = append(s.Locals, status.Local{Channel: "goal", Mismatch: &status.Mismatch{Why: "secret"}})
 			return s
 		}},
 		past: map[string]*ageTrack{}, viewers: map[*viewer]bool{},

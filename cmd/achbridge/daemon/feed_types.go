@@ -13,11 +13,11 @@ import (
 func withoutTypes(s api.StatusReply) api.StatusReply {
 	s.Mirrors, s.Locals = slices.Clone(s.Mirrors), slices.Clone(s.Locals)
 	for i := range s.Mirrors {
-		s.Mirrors[i].TypeHash, s.Mirrors[i].Misfit = "", nil
+		s.Mirrors[i].TypeHash, s.Mirrors[i].Mismatch = "", nil
 	}
 	for i := range s.Locals {
-		s.Locals[i].Misfit = nil
+		s.Locals[i].Mismatch = nil
 	}
-	s.Troubles = slices.DeleteFunc(slices.Clone(s.Troubles), func(t diagnose.Trouble) bool { return t.Cause == status.CauseTypeMisfit })
+	s.Troubles = slices.DeleteFunc(slices.Clone(s.Troubles), func(t diagnose.Trouble) bool { return t.Cause == status.CauseTypeMismatch })
 	return s
 }

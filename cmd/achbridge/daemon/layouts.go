@@ -24,7 +24,7 @@ func layoutsOf(c *config.Config) (list layouts.Rules, wrong []string) {
 		l := layouts.Rule{Channels: t.Pattern}
 		if t.Layout != nil {
 			var err error
-			if l.Packed, err = t.Layout.Pack(); err != nil {
+			if l.Encoded, err = t.Layout.Encode(); err != nil {
 				wrong = append(wrong, fmt.Sprintf("%s: %v", t.Layout.Name, err))
 			}
 		}
@@ -53,5 +53,5 @@ func (d *Daemon) warnOfLayouts(wrong []string) {
 // layout returns the layout that the origin of HOST/CHANNEL, or of a mirror, has for its frames.
 func (c *control) layout(ctx context.Context, query url.Values) (r api.LayoutReply, err error) {
 	found, err := c.node.Layout(ctx, strings.TrimPrefix(query.Get("of"), "ach://"))
-	return api.LayoutReply{Host: found.Host, Channel: found.Channel, Layout: found.Packed, Why: found.Why}, err
+	return api.LayoutReply{Host: found.Host, Channel: found.Channel, Layout: found.Encoded, Why: found.Why}, err
 }

@@ -85,8 +85,8 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	gauge(out, buildInfo, 1, about.Version, runtime.Version(), s.Host, about.Network)
 	gauge(out, uptime, s.UptimeS)
 	counter(out, watchSpent, about.Watch.SpentS)
-	if s.ProcessorWait != nil {
-		gauge(out, processor, *s.ProcessorWait)
+	if s.CPUWait != nil {
+		gauge(out, processor, *s.CPUWait)
 	}
 	for _, kind := range status.EventKinds {
 		counter(out, eventsTotal, s.Events[kind], string(kind))
@@ -103,10 +103,10 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	gauge(out, omitted, float64(max(0, len(s.Exports)-maxSeries)), "out")
 	for _, c := range s.Mirrors[:min(len(s.Mirrors), maxSeries)] {
 		collectMirror(out, c)
-		m.collectFrames(out, told, [3]string{c.Name, c.Host, "in"}, c.Accounts)
+		m.collectFrames(out, told, [3]string{c.Name, c.Host, "in"}, c.FrameCounters)
 	}
 	for _, e := range s.Exports[:min(len(s.Exports), maxSeries)] {
-		m.collectFrames(out, told, [3]string{e.Channel, e.Peer, "out"}, e.Accounts)
+		m.collectFrames(out, told, [3]string{e.Channel, e.Peer, "out"}, e.FrameCounters)
 	}
 	m.sure = told
 }
@@ -181,8 +181,8 @@ const takenBack = 100
 // collectFrames sends the frame counters of a channel. Prometheus treats a counter that
 // shrinks as reset. So after a small decrease, collectFrames repeats the last value until
 // the count exceeds that value again.
-func (m *metrics) collectFrames(out chan<- prometheus.Metric, told map[fateKey]uint64, of [3]string, a ledger.Accounts) {
-	for _, f := range a.Fates() {
+func (m *metrics) collectFrames(out chan<- prometheus.Metric, told map[fateKey]uint64, of [3]string, a ledger.FrameCounters) {
+	for _, f := range a.Outcomes() {
 		key, count := fateKey{of, f.Name}, f.Count
 		if _, twice := told[key]; twice {
 			return

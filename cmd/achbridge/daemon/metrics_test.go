@@ -27,10 +27,10 @@ func watched() status.Report {
 			Age: &status.Age{UncertaintyMs: 1, Window: figures, Total: figures, Buckets: []status.AgeBucket{
 				{Le: 5 * time.Millisecond, Time: 60 * time.Second}, {Le: 10 * time.Millisecond, Time: 99 * time.Second},
 			}},
-			Accounts: ledger.Accounts{Offered: 1100, Delivered: 1000, Superseded: 80, Late: 15, InFlight: 5},
+			FrameCounters: ledger.FrameCounters{Offered: 1100, Delivered: 1000, Superseded: 80, Late: 15, InFlight: 5},
 		}},
 		Events:  map[status.EventKind]uint64{status.EventLinkUp: 2},
-		Exports: []status.Subscription{{Channel: "goal", Peer: "krang", Accounts: ledger.Accounts{Offered: 7, Delivered: 7}}},
+		Exports: []status.Subscription{{Channel: "goal", Peer: "krang", FrameCounters: ledger.FrameCounters{Offered: 7, Delivered: 7}}},
 	}
 }
 
@@ -125,7 +125,7 @@ achbridge_omitted_channels{direction="out"} 4001
 // The metrics of a mirror that receives only late frames count no frame as delivered.
 func TestMetricsCountLateFramesAsLate(t *testing.T) {
 	s := watched()
-	s.Mirrors[0].LateS, s.Mirrors[0].Accounts = 100, ledger.Accounts{Offered: 1000, LateKept: 1000}
+	s.Mirrors[0].LateS, s.Mirrors[0].FrameCounters = 100, ledger.FrameCounters{Offered: 1000, LateKept: 1000}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(newMetrics(func() status.Report { return s }, func() api.DaemonInfo { return api.DaemonInfo{} }))
 	want := `

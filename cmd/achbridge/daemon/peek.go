@@ -58,7 +58,7 @@ func (c *control) lookAt(ctx context.Context, a rule.Address) (found status.Mirr
 		dialled := slices.ContainsFunc(s.Peers, func(p status.Peer) bool { return p.Host == a.Host && p.State != status.PeerLinked })
 		return found.State != "" && found.State != status.MirrorWaiting || !dialled && time.Since(began) > peekSoon
 	})
-	if slices.Contains([]status.MirrorState{status.MirrorLive, status.MirrorStale, status.MirrorContested}, found.State) {
+	if slices.Contains([]status.MirrorState{status.MirrorLive, status.MirrorStale, status.MirrorForeignWriter}, found.State) {
 		return found, end, nil
 	}
 	end()

@@ -12,7 +12,7 @@ import (
 )
 
 // DropsText lists the reasons why frames did not reach the mirror, with counts, or returns "" if all did.
-func DropsText(a ledger.Accounts) string {
+func DropsText(a ledger.FrameCounters) string {
 	var list []string
 	for _, d := range a.Drops() {
 		if d.Count > 0 {
@@ -23,7 +23,7 @@ func DropsText(a ledger.Accounts) string {
 }
 
 // DeliveredText returns the number of frames that reached the mirror, and how many of them past their budget.
-func DeliveredText(a ledger.Accounts) string {
+func DeliveredText(a ledger.FrameCounters) string {
 	text := fmt.Sprint(a.Delivered + a.LateKept)
 	if a.LateKept > 0 {
 		text += fmt.Sprintf(" (%d late_kept)", a.LateKept)

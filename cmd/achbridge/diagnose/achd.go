@@ -33,7 +33,7 @@ func (s *Snapshot) byAchd(m status.Mirror) Finding {
 	switch m.State {
 	case status.MirrorRefused:
 		return s.refused(m)
-	case status.MirrorLive, status.MirrorStale, status.MirrorContested:
+	case status.MirrorLive, status.MirrorStale, status.MirrorForeignWriter:
 	default:
 		f := Finding{Cause: cmp.Or(m.Cause, status.CauseOther), Text: s.Name() + " does not come: " + cmp.Or(m.Reason, "its mirror has not begun; perhaps another has its name")}
 		switch m.Cause {
@@ -62,7 +62,7 @@ func (s *Snapshot) byAchd(m status.Mirror) Finding {
 		known = append([]string{"no frame has come yet: achd sends none that was put before it was asked"}, known...)
 	}
 	switch {
-	case m.State == status.MirrorContested:
+	case m.State == status.MirrorForeignWriter:
 		return s.contested(&f, before, m)
 	case m.State == status.MirrorStale:
 		return Finding{Cause: status.CausePublisherStopped, Text: fmt.Sprintf("no frame of %s came within its deadline of %s: its publisher, or the way here, stands still", s.Name(), unit.Time(m.QoS.Deadline)),

@@ -19,8 +19,10 @@ func TestDiagnosisOfMirrorFromAchd(t *testing.T) {
 		cause  status.Cause
 		tells  string // part of text, evidence and fix
 	}{
-		"well":  {func(*status.Mirror) {}, Well, "100 frames a second come|nothing proves who sends it|how old its frames are at the origin is not known|the ledger has only the frames that came here"},
-		"rests": {func(m *status.Mirror) { m.Accounts, m.Seq = ledger.Accounts{Offered: 5800, Delivered: 5800}, 5800 }, Well, "the newest frame came 20.0 ms ago"},
+		"well": {func(*status.Mirror) {}, Well, "100 frames a second come|nothing proves who sends it|how old its frames are at the origin is not known|the ledger has only the frames that came here"},
+		"rests": {func(m *status.Mirror) {
+			m.FrameCounters, m.Seq = ledger.FrameCounters{Offered: 5800, Delivered: 5800}, 5800
+		}, Well, "the newest frame came 20.0 ms ago"},
 		"stale": {func(m *status.Mirror) { m.State, m.QoS = "stale", rule.QoS{Deadline: time.Second} }, status.CausePublisherStopped, "within its deadline of 1 s|on robot, port 8076"},
 		"no achd": {func(m *status.Mirror) {
 			m.State, m.Cause, m.Reason = "waiting", status.CausePeerSilent, "achd there: connection refused"
@@ -36,7 +38,7 @@ func TestDiagnosisOfMirrorFromAchd(t *testing.T) {
 		s := sample(func(s *Snapshot, m *status.Mirror, l *status.Link) {
 			s.Host, s.Before.Links, s.Offers, s.Age, l.Peer = "achd://robot", nil, nil, nil, ""
 			s.Before.Mirrors[0].Host = s.Host
-			m.Host, m.Unauthenticated, m.AgeMs, m.DueMs, m.TransitMs, m.SinceArrivalMs = s.Host, true, nil, nil, nil, &since
+			m.Host, m.Unauthenticated, m.AgeMs, m.DueMs, m.OneWayDelayMs, m.SinceArrivalMs = s.Host, true, nil, nil, nil, &since
 			c.change(m)
 		})
 		f := Findings(s)[0]

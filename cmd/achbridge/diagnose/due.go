@@ -53,12 +53,12 @@ func MarkOf(unauthenticated bool) string {
 func NoteOf(m status.Mirror) string {
 	note := freshnessNote(m)
 	switch {
-	case m.Misfit == nil:
+	case m.Mismatch == nil:
 		return note
 	case note == "":
-		return m.Misfit.Why
+		return m.Mismatch.Why
 	}
-	return note + "; " + m.Misfit.Why
+	return note + "; " + m.Mismatch.Why
 }
 
 func freshnessNote(m status.Mirror) string {

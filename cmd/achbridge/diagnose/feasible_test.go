@@ -80,7 +80,7 @@ func TestDemandsNeedMeasuredLinkAndActiveChannel(t *testing.T) {
 	shown := func(offered uint64, path *float64) status.Report {
 		return status.Report{
 			Links:   []status.Link{{Peer: "pc", RTTms: 20, PathMbit: path}},
-			Exports: []status.Subscription{{Channel: "camera", Peer: "pc", Bytes: 5_000_000, Accounts: ledger.Accounts{Offered: offered}}},
+			Exports: []status.Subscription{{Channel: "camera", Peer: "pc", Bytes: 5_000_000, FrameCounters: ledger.FrameCounters{Offered: offered}}},
 		}
 	}
 	for _, c := range []struct {

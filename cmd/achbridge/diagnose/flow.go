@@ -17,7 +17,7 @@ type flow struct {
 	what    string // NAME for people
 	s       float64
 	hz      float64 // frames put
-	frames  ledger.Accounts
+	frames  ledger.FrameCounters
 	spared  uint64 // frames that were superseded though the link had room; 0 if not known here
 	atHub   uint64 // frames that a newer one replaced at the hub, of those superseded
 	qos     rule.QoS

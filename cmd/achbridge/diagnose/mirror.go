@@ -47,14 +47,14 @@ func stampFinding(found Finding, before, m status.Mirror) Finding {
 
 func (s *Snapshot) flowFrom(before, m status.Mirror, link status.Link) flow {
 	f := flow{
-		what: m.Name, s: s.Apart.Seconds(), frames: m.Accounts.GrownBy(before.Accounts), qos: m.QoS, bytes: m.Bytes,
+		what: m.Name, s: s.Apart.Seconds(), frames: m.FrameCounters.GrownBy(before.FrameCounters), qos: m.QoS, bytes: m.Bytes,
 		link:  linkUse{to: "from " + s.Host, isHub: link.Way == status.WayHub, oneWay: link.RTTms / 2000, clockError: link.ClockUncertaintyMs / 1000, full: -1},
 		hosts: flowHosts{origin: s.Host, reader: s.After.Host, here: s.After.Host, load: s.Load, waits: waitsOf(s.After, link, false)},
 		lock:  (m.LockWaitS - before.LockWaitS) / s.Apart.Seconds(), unread: m.OriginCause, atHub: less(m.AtHub, before.AtHub),
 	}
 	f.hz = float64(max(f.frames.Offered, less(m.Seq, before.Seq))) / f.s
-	if m.TransitMs != nil {
-		f.transit = *m.TransitMs / 1000
+	if m.OneWayDelayMs != nil {
+		f.transit = *m.OneWayDelayMs / 1000
 	}
 	if m.Cause != "" && f.frames.Refused > 0 {
 		f.cause = m.Cause

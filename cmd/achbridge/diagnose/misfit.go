@@ -8,8 +8,8 @@ import (
 
 // misfit returns the finding that the newest frame of a channel does not match its layout. what is the
 // channel's name in the text. origin is the host that sent the layout.
-func misfit(m *status.Misfit, what, origin string) Finding {
-	f := Finding{Cause: status.CauseTypeMisfit, Text: fmt.Sprintf("frames of %s do not fit its type: %s", what, m.Why),
+func misfit(m *status.Mismatch, what, origin string) Finding {
+	f := Finding{Cause: status.CauseTypeMismatch, Text: fmt.Sprintf("frames of %s do not fit its type: %s", what, m.Why),
 		Evidence: []string{"they come all the same; echo, record and others have their bytes, and no values"},
 		Cure:     "make the type anew from the program that puts them (achbridge type import), or name another in types, then achbridge reload"}
 	if m.TypeFrom == status.TypeFromOrigin {

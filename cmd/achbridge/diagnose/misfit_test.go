@@ -8,47 +8,47 @@ import (
 )
 
 func TestMismatchIsDiagnosisOnlyWithoutOtherProblem(t *testing.T) {
-	bad := &status.Misfit{Why: "48 bytes do not fit imu, which has 64", TypeFrom: status.TypeFromOrigin}
-	s := sample(func(_ *Snapshot, m *status.Mirror, _ *status.Link) { m.Misfit = bad })
+	bad := &status.Mismatch{Why: "48 bytes do not fit imu, which has 64", TypeFrom: status.TypeFromOrigin}
+	s := sample(func(_ *Snapshot, m *status.Mirror, _ *status.Link) { m.Mismatch = bad })
 	list := Findings(s)
-	if f := list[0]; f.Cause != status.CauseTypeMisfit || f.Text != "frames of robot.imu do not fit its type: 48 bytes do not fit imu, which has 64" ||
+	if f := list[0]; f.Cause != status.CauseTypeMismatch || f.Text != "frames of robot.imu do not fit its type: 48 bytes do not fit imu, which has 64" ||
 		!strings.HasPrefix(f.Cure, "on robot, or where that mirrors it from: ") || !strings.Contains(strings.Join(f.Evidence, "|"), "that robot tells|else all is well: robot.imu is as fresh") {
 		t.Errorf("got %+v", f)
 	}
 	troubles := Troubles(Host{Before: s.Before, After: s.After, Apart: s.Apart})
-	if len(troubles) != 1 || troubles[0].Cause != status.CauseTypeMisfit || troubles[0].Channels[0] != "robot.imu" {
+	if len(troubles) != 1 || troubles[0].Cause != status.CauseTypeMismatch || troubles[0].Channels[0] != "robot.imu" {
 		t.Errorf("got %+v, want one trouble", troubles)
 	}
 
 	s = sample(func(_ *Snapshot, m *status.Mirror, _ *status.Link) {
-		m.Misfit, m.Delivered, m.Superseded = bad, 3000, 3000
+		m.Mismatch, m.Delivered, m.Superseded = bad, 3000, 3000
 	})
-	if list := Findings(s); list[0].Cause == status.CauseTypeMisfit || list[len(list)-1].Cause != status.CauseTypeMisfit {
+	if list := Findings(s); list[0].Cause == status.CauseTypeMismatch || list[len(list)-1].Cause != status.CauseTypeMismatch {
 		t.Errorf("got %+v, want the mismatch only as a note", list)
 	}
 }
 
 func TestMismatchOfLocalChannelIsReported(t *testing.T) {
-	bad := &status.Misfit{Why: "48 bytes do not fit imu, which has 64", TypeFrom: status.TypeFromFile}
+	bad := &status.Mismatch{Why: "48 bytes do not fit imu, which has 64", TypeFrom: status.TypeFromFile}
 	r := status.Report{Host: "robot", Locals: []status.Local{{Channel: "imu", Seq: 5, Exported: true}}}
 	s := Snapshot{Host: "robot", Channel: "imu", Self: true, Apart: 1e9, Before: r, After: r}
-	s.After.Locals = []status.Local{{Channel: "imu", Seq: 105, Exported: true, Misfit: bad}}
+	s.After.Locals = []status.Local{{Channel: "imu", Seq: 105, Exported: true, Mismatch: bad}}
 	f := Findings(s)[0]
-	if f.Cause != status.CauseTypeMisfit || !strings.HasPrefix(f.Cure, "make the type anew") || !strings.Contains(f.Evidence[1], "this host's configuration") {
+	if f.Cause != status.CauseTypeMismatch || !strings.HasPrefix(f.Cure, "make the type anew") || !strings.Contains(f.Evidence[1], "this host's configuration") {
 		t.Errorf("got %+v", f)
 	}
 	troubles := Troubles(Host{Before: s.Before, After: s.After, Apart: s.Apart})
-	if len(troubles) != 1 || troubles[0].Cause != status.CauseTypeMisfit || troubles[0].Host != "" {
+	if len(troubles) != 1 || troubles[0].Cause != status.CauseTypeMismatch || troubles[0].Host != "" {
 		t.Errorf("got %+v, want one trouble", troubles)
 	}
 }
 
 func TestNoteNamesMismatchAfterOtherReason(t *testing.T) {
-	bad := &status.Misfit{Why: "48 bytes do not fit imu, which has 64"}
+	bad := &status.Mismatch{Why: "48 bytes do not fit imu, which has 64"}
 	for want, m := range map[string]status.Mirror{
-		"48 bytes do not fit imu, which has 64":                           {Misfit: bad},
-		"robot is not heard; 48 bytes do not fit imu, which has 64":       {Misfit: bad, Reason: "robot is not heard"},
-		"no frame in time for 5 s; 48 bytes do not fit imu, which has 64": {Misfit: bad, LateS: 5},
+		"48 bytes do not fit imu, which has 64":                           {Mismatch: bad},
+		"robot is not heard; 48 bytes do not fit imu, which has 64":       {Mismatch: bad, Reason: "robot is not heard"},
+		"no frame in time for 5 s; 48 bytes do not fit imu, which has 64": {Mismatch: bad, LateS: 5},
 	} {
 		if got := NoteOf(m); got != want {
 			t.Errorf("got %q, want %q", got, want)

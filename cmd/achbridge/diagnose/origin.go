@@ -189,7 +189,7 @@ func (s *Snapshot) flowTo(e, old status.Subscription, hz float64) flow {
 	link, _ := LinkOf(s.After, e.Peer)
 	was, _ := LinkOf(s.Before, e.Peer)
 	f := flow{
-		what: e.Channel, s: s.Apart.Seconds(), hz: hz, frames: e.Accounts.GrownBy(old.Accounts), qos: e.QoS, bytes: e.Bytes,
+		what: e.Channel, s: s.Apart.Seconds(), hz: hz, frames: e.FrameCounters.GrownBy(old.FrameCounters), qos: e.QoS, bytes: e.Bytes,
 		link: linkUse{
 			to: "to " + e.Peer, isHub: link.Way == status.WayHub, oneWay: link.RTTms / 2000, clockError: link.ClockUncertaintyMs / 1000,
 			full: min(1, max(0, link.FullS-was.FullS)/s.Apart.Seconds()),
@@ -204,8 +204,8 @@ func (s *Snapshot) flowTo(e, old status.Subscription, hz float64) flow {
 	if e.Reason != "" {
 		f.unread, f.why = cmp.Or(e.Cause, status.CauseOther), ": "+e.Reason
 	}
-	if e.TransitMs != nil {
-		f.transit = *e.TransitMs / 1000
+	if e.OneWayDelayMs != nil {
+		f.transit = *e.OneWayDelayMs / 1000
 	}
 	lost, sent := less(link.Lost, was.Lost), less(link.Sent, was.Sent)
 	f.link.packets = float64(sent)
@@ -226,7 +226,7 @@ func (s *Snapshot) allWell(c status.Local, readers int, hz float64) Finding {
 	for _, e := range s.After.Exports {
 		if e.Channel == s.Channel {
 			l, _ := LinkOf(s.After, e.Peer)
-			f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s delivered, round trip %s", e.Peer, DeliveredText(e.Accounts), ui.Millis(l.RTTms)))
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s delivered, round trip %s", e.Peer, DeliveredText(e.FrameCounters), ui.Millis(l.RTTms)))
 		}
 	}
 	return f

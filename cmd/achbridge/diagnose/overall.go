@@ -50,8 +50,8 @@ func Troubles(h Host) []Trouble {
 		if hidden := h.Hidden[m.Name]; hidden != "" {
 			g.add(hiddenMirror(m.Name, hidden), troubleOf{channel: m.Name, cost: 1})
 		}
-		if m.Misfit != nil {
-			g.add(misfit(m.Misfit, m.Name, m.Host), troubleOf{channel: m.Name, host: m.Host, cost: leastCost})
+		if m.Mismatch != nil {
+			g.add(misfit(m.Mismatch, m.Name, m.Host), troubleOf{channel: m.Name, host: m.Host, cost: leastCost})
 		}
 	}
 	for _, e := range h.After.Exports {
@@ -68,8 +68,8 @@ func Troubles(h Host) []Trouble {
 		if hidden := h.Hidden[c.Channel]; hidden != "" && c.Exported {
 			g.add(hiddenChannel(c.Channel, hidden), troubleOf{channel: c.Channel, cost: stoppedIs})
 		}
-		if c.Misfit != nil {
-			g.add(misfit(c.Misfit, c.Channel, h.After.Host), troubleOf{channel: c.Channel, cost: leastCost})
+		if c.Mismatch != nil {
+			g.add(misfit(c.Mismatch, c.Channel, h.After.Host), troubleOf{channel: c.Channel, cost: leastCost})
 		}
 	}
 	if h.After.NoInotify != "" {
@@ -152,7 +152,7 @@ func (of troubleOf) most(t *Trouble) float64 { return t.cost / float64(max(1, le
 func (g *gathering) about(host, channel string) Snapshot {
 	s := Snapshot{
 		Host: host, Channel: channel, Apart: g.Apart, Around: g.Around[host], File: FileFacts{Free: g.Free}, Load: g.Load,
-		Before: status.Report{Host: g.After.Host}, After: status.Report{Host: g.After.Host, ProcessorWait: g.After.ProcessorWait, Peers: g.After.Peers},
+		Before: status.Report{Host: g.After.Host}, After: status.Report{Host: g.After.Host, CPUWait: g.After.CPUWait, Peers: g.After.Peers},
 	}
 	if l, ok := LinkOf(g.Before, host); ok {
 		s.Before.Links = []status.Link{l}

@@ -29,7 +29,7 @@ func fleet(change func(*Host)) Host {
 		age, transit, period, due := 12.0, 6.0, 1000/float64(hz), 2.0
 		m := status.Mirror{
 			Host: "krang", Channel: name, Name: "krang." + name, State: "live", Seq: uint64(58 * hz), Bytes: bytes,
-			AgeMs: &age, TransitMs: &transit, PeriodMs: &period, DueMs: &due, Accounts: ledger.Accounts{Offered: uint64(58 * hz), Delivered: uint64(58 * hz)},
+			AgeMs: &age, OneWayDelayMs: &transit, PeriodMs: &period, DueMs: &due, FrameCounters: ledger.FrameCounters{Offered: uint64(58 * hz), Delivered: uint64(58 * hz)},
 		}
 		h.Before.Mirrors = append(h.Before.Mirrors, m)
 		m.Seq = uint64(60 * hz)
@@ -112,14 +112,14 @@ var wholes = []struct {
 	{"a daemon there that starves, which takes its lateness for a thin link", fleet(func(h *Host) {
 		path, waits := 0.3, 0.95
 		l := &h.After.Links[0]
-		l.Inbound.PathMbit, l.Inbound.FullS, l.Inbound.ProcessorWait, l.ReceivedBytes = &path, 1.9, &waits, 75_000
+		l.Inbound.PathMbit, l.Inbound.FullS, l.Inbound.CPUWait, l.ReceivedBytes = &path, 1.9, &waits, 75_000
 		for i := range h.After.Mirrors {
 			gets(&h.After.Mirrors[i], h.Before.Mirrors[i], 0.1, superseded)
 		}
 	}), []status.Cause{status.CauseHostBusy}},
 	{"this daemon starves", fleet(func(h *Host) {
 		waits := 0.75
-		h.After.ProcessorWait, h.Load = &waits, "14.2 on 4 processors"
+		h.After.CPUWait, h.Load = &waits, "14.2 on 4 processors"
 		gets(&h.After.Mirrors[5], h.Before.Mirrors[5], 0.5, lateKept)
 	}), []status.Cause{status.CauseHostBusy}},
 	{"two publishers are gone, and a rule is in the way", fleet(func(h *Host) {
@@ -134,7 +134,7 @@ var wholes = []struct {
 	{"what goes out, and a push", fleet(func(h *Host) {
 		path := 0.5
 		h.After.Links[0].PathMbit, h.After.Links[0].FullS, h.After.Links[0].SentBytes = &path, 1.8, 125_000
-		e := status.Subscription{Channel: "map", Peer: "krang", Bytes: 50_000, Accounts: ledger.Accounts{Offered: 100, Delivered: 100}}
+		e := status.Subscription{Channel: "map", Peer: "krang", Bytes: 50_000, FrameCounters: ledger.FrameCounters{Offered: 100, Delivered: 100}}
 		h.Before.Exports = []status.Subscription{e}
 		e.Offered, e.Superseded, e.Delivered = 120, 18, 102
 		h.After.Exports = []status.Subscription{e}

@@ -79,13 +79,13 @@ func Findings(s Snapshot) []Finding {
 	var list []Finding
 	if s.Self {
 		list = s.origin()
-		if c, there := LocalOf(s.After, s.Channel); there && c.Misfit != nil {
-			list = withMisfit(list, misfit(c.Misfit, s.Channel, s.Host))
+		if c, there := LocalOf(s.After, s.Channel); there && c.Mismatch != nil {
+			list = withMisfit(list, misfit(c.Mismatch, s.Channel, s.Host))
 		}
 	} else {
 		list = s.reader()
-		if m, there := MirrorOf(s.After, s.Host, s.Channel); there && m.Misfit != nil {
-			list = withMisfit(list, misfit(m.Misfit, m.Name, s.Host))
+		if m, there := MirrorOf(s.After, s.Host, s.Channel); there && m.Mismatch != nil {
+			list = withMisfit(list, misfit(m.Mismatch, m.Name, s.Host))
 		}
 	}
 	list = s.withHidden(list)

@@ -20,10 +20,10 @@ func sample(change func(*Snapshot, *status.Mirror, *status.Link)) Snapshot {
 	s.Rules = []config.Judgement{{Verb: "mirror", Applies: true, Result: "mirrored here as robot.imu", Rule: "mirror[0]", From: "a.yaml:3"}}
 	s.Age = &status.AgeFigures{MeanMs: 11, P99Ms: 17}
 	s.Before.Links = []status.Link{{Peer: "robot", State: "up", UpS: 58, Traffic: status.Traffic{Received: 5800, ReceivedBytes: 580_000}}}
-	s.Before.Mirrors = []status.Mirror{{Host: "robot", Channel: "imu", Name: "robot.imu", State: "live", Seq: 5800, Accounts: ledger.Accounts{Offered: 5800, Delivered: 5800}}}
+	s.Before.Mirrors = []status.Mirror{{Host: "robot", Channel: "imu", Name: "robot.imu", State: "live", Seq: 5800, FrameCounters: ledger.FrameCounters{Offered: 5800, Delivered: 5800}}}
 	m := status.Mirror{
-		Host: "robot", Channel: "imu", Name: "robot.imu", State: "live", Seq: 6000, AgeMs: &age, PeriodMs: &period, DueMs: &due, TransitMs: &transit, Bytes: 64,
-		Accounts: ledger.Accounts{Offered: 6000, Delivered: 6000},
+		Host: "robot", Channel: "imu", Name: "robot.imu", State: "live", Seq: 6000, AgeMs: &age, PeriodMs: &period, DueMs: &due, OneWayDelayMs: &transit, Bytes: 64,
+		FrameCounters: ledger.FrameCounters{Offered: 6000, Delivered: 6000},
 	}
 	l := status.Link{
 		Peer: "robot", Addr: "10.0.0.1:8076", Transport: "quic", State: "up", UpS: 60, RTTms: 10, ClockUncertaintyMs: 5,
@@ -79,8 +79,8 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			m.AgeMs = &age
 		}), status.CausePublisherStopped, "its newest frame is 4000 ms old"},
 		"publisher never began": {sample(func(s *Snapshot, m mirror, l link) {
-			s.Before.Mirrors[0].Accounts = ledger.Accounts{}
-			s.Before.Mirrors[0].Seq, m.Seq, m.Accounts, m.AgeMs, m.PeriodMs, m.DueMs = 0, 0, ledger.Accounts{}, nil, nil, nil
+			s.Before.Mirrors[0].FrameCounters = ledger.FrameCounters{}
+			s.Before.Mirrors[0].Seq, m.Seq, m.FrameCounters, m.AgeMs, m.PeriodMs, m.DueMs = 0, 0, ledger.FrameCounters{}, nil, nil, nil
 		}), status.CausePublisherStopped, "it never had a frame"},
 		"publisher stopped a moment ago": {sample(func(s *Snapshot, m mirror, l link) {
 			age, due := 700.0, 690.0
@@ -105,7 +105,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		}), status.CauseLinkRate, "waited for the link 90 % of the time"},
 		"room on the link, as its origin tells": {sample(func(s *Snapshot, m mirror, l link) {
 			transit := 55.0
-			m.Bytes, m.Delivered, m.Superseded, m.TransitMs = 5000, 5840, 160, &transit
+			m.Bytes, m.Delivered, m.Superseded, m.OneWayDelayMs = 5000, 5840, 160, &transit
 			l.ReceivedBytes = 800_000
 			s.Before.Links[0].Inbound = &status.InboundPath{AtS: 10}
 			l.Inbound = &status.InboundPath{AtS: 12, FullS: 0.1}
@@ -123,7 +123,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		"link too slow": {sample(func(s *Snapshot, m mirror, l link) {
 			m.Bytes, m.Delivered, m.Superseded = 5000, 5840, 160
 			transit := 55.0
-			m.TransitMs = &transit
+			m.OneWayDelayMs = &transit
 			l.ReceivedBytes = 800_000
 		}), status.CauseLinkRate, "4 Mbit/s; the link carried 880 kbit/s in all"},
 		"loss": {sample(func(s *Snapshot, m mirror, l link) {
@@ -132,7 +132,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		}), status.CauseLoss, "loses 30 % of the packets"},
 		"loss of few frames": {sample(func(s *Snapshot, m mirror, l link) {
 			l.Received, l.Missed = 5940, 60
-			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].Accounts = 5980, ledger.Accounts{Offered: 5980, Delivered: 5980}
+			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].FrameCounters = 5980, ledger.FrameCounters{Offered: 5980, Delivered: 5980}
 			m.Delivered, m.Lost = 5997, 3
 		}), status.CauseLoss, "loses 30 % of the packets"},
 		"loss that hurts nobody": {sample(func(s *Snapshot, m mirror, l link) {
@@ -141,8 +141,8 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		}), Well, "6.0 % lost"},
 		"budget too small for the size": {sample(func(s *Snapshot, m mirror, l link) {
 			transit := 850.0
-			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].Accounts = 58, ledger.Accounts{Offered: 58, LateKept: 58}
-			m.Seq, m.Bytes, m.TransitMs, m.Accounts = 60, 100_000, &transit, ledger.Accounts{Offered: 60, LateKept: 60}
+			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].FrameCounters = 58, ledger.FrameCounters{Offered: 58, LateKept: 58}
+			m.Seq, m.Bytes, m.OneWayDelayMs, m.FrameCounters = 60, 100_000, &transit, ledger.FrameCounters{Offered: 60, LateKept: 60}
 			l.ReceivedBytes = 800_000
 		}), status.CauseBudget, "a budget of 1.1 s at least"},
 		"a daemon gets no processor": {sample(func(s *Snapshot, m mirror, l link) {
@@ -153,26 +153,26 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		}), status.CauseHostBusy, "late_kept 40"},
 		"only late frames come": {sample(func(s *Snapshot, m mirror, l link) {
 			transit := 150.0
-			m.LateS, m.TransitMs, l.RTTms, m.Delivered, m.LateKept = 12, &transit, 300, 5800, 200
+			m.LateS, m.OneWayDelayMs, l.RTTms, m.Delivered, m.LateKept = 12, &transit, 300, 5800, 200
 		}), status.CauseBudget, "late: every frame that comes to pc is past its budget of 100 ms"},
 		"only late frames come, one in two seconds": {sample(func(s *Snapshot, m mirror, l link) {
 			transit, age, period, due := 150.0, 1800.0, 5000.0, 0.0
-			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].Accounts = 60, ledger.Accounts{Offered: 60, LateKept: 60}
-			m.Seq, m.Accounts, m.AgeMs, m.PeriodMs, m.DueMs = 60, ledger.Accounts{Offered: 60, LateKept: 60}, &age, &period, &due
-			m.LateS, m.TransitMs, l.RTTms = 30, &transit, 300
+			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].FrameCounters = 60, ledger.FrameCounters{Offered: 60, LateKept: 60}
+			m.Seq, m.FrameCounters, m.AgeMs, m.PeriodMs, m.DueMs = 60, ledger.FrameCounters{Offered: 60, LateKept: 60}, &age, &period, &due
+			m.LateS, m.OneWayDelayMs, l.RTTms = 30, &transit, 300
 		}), status.CauseBudget, "late: every frame"},
 		"only late frames came, and nothing any more": {sample(func(s *Snapshot, m mirror, l link) {
 			transit, age, period, due := 150.0, 1800.0, 10.0, 1790.0
-			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].Accounts = 60, ledger.Accounts{Offered: 60, LateKept: 60}
-			m.Seq, m.Accounts, m.AgeMs, m.PeriodMs, m.DueMs = 60, ledger.Accounts{Offered: 60, LateKept: 60}, &age, &period, &due
-			m.LateS, m.TransitMs, l.RTTms = 30, &transit, 300
+			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].FrameCounters = 60, ledger.FrameCounters{Offered: 60, LateKept: 60}
+			m.Seq, m.FrameCounters, m.AgeMs, m.PeriodMs, m.DueMs = 60, ledger.FrameCounters{Offered: 60, LateKept: 60}, &age, &period, &due
+			m.LateS, m.OneWayDelayMs, l.RTTms = 30, &transit, 300
 		}), status.CausePublisherStopped, "its newest frame is 1800 ms old"},
 		"only late frames come, on a good link": {sample(func(s *Snapshot, m mirror, l link) {
 			m.LateS, m.Delivered, m.LateKept = 12, 5999, 1
 		}), status.CauseHostBusy, "late: every frame"},
 		"only late frames come, since others fill the link": {sample(func(s *Snapshot, m mirror, l link) {
 			transit := 250.0
-			m.LateS, m.Bytes, m.TransitMs, m.Delivered, m.LateKept = 12, 100, &transit, 5800, 200
+			m.LateS, m.Bytes, m.OneWayDelayMs, m.Delivered, m.LateKept = 12, 100, &transit, 5800, 200
 			l.ReceivedBytes = 10_000_000
 		}), status.CauseLinkRate, "late: every frame"},
 		"only late frames come, and the lock is taken": {sample(func(s *Snapshot, m mirror, l link) {
@@ -184,12 +184,12 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		}), status.CauseLinkRate, "carries less"},
 		"late behind others": {sample(func(s *Snapshot, m mirror, l link) {
 			transit := 250.0
-			m.Bytes, m.TransitMs, m.Delivered, m.LateKept = 100, &transit, 5900, 100
+			m.Bytes, m.OneWayDelayMs, m.Delivered, m.LateKept = 100, &transit, 5900, 100
 			l.ReceivedBytes = 10_000_000
 		}), status.CauseLinkRate, "carries less than robot.imu needs"},
 		"budget too small for the way": {sample(func(s *Snapshot, m mirror, l link) {
 			transit := 60.0
-			m.QoS.Budget, m.TransitMs, l.RTTms = 20*time.Millisecond, &transit, 120
+			m.QoS.Budget, m.OneWayDelayMs, l.RTTms = 20*time.Millisecond, &transit, 120
 			m.Delivered, m.Late = 5800, 200
 		}), status.CauseBudget, "60.0 ms on its way"},
 		"clock": {sample(func(s *Snapshot, m mirror, l link) {
@@ -324,10 +324,10 @@ func judge(t *testing.T, list []Finding, cause status.Cause, tells string) {
 func originSample(change func(*Snapshot, *status.Local, *status.Subscription, *status.Link)) Snapshot {
 	s := Snapshot{Host: "robot", Channel: "imu", Self: true, Apart: 2 * time.Second, File: FileFacts{There: true, Mode: "mode 0600, owner root:root", Daemon: "achbridge:ach"}}
 	s.Before.Locals = []status.Local{{Channel: "imu", Seq: 5800, Exported: true}}
-	s.Before.Exports = []status.Subscription{{Channel: "imu", Peer: "pc", Accounts: ledger.Accounts{Offered: 5800, Delivered: 5800}}}
+	s.Before.Exports = []status.Subscription{{Channel: "imu", Peer: "pc", FrameCounters: ledger.FrameCounters{Offered: 5800, Delivered: 5800}}}
 	s.Before.Links = []status.Link{{Peer: "pc", State: "up", Traffic: status.Traffic{Sent: 5800, SentBytes: 580_000}}}
 	c := status.Local{Channel: "imu", Seq: 6000, Exported: true}
-	e := status.Subscription{Channel: "imu", Peer: "pc", Bytes: 64, Accounts: ledger.Accounts{Offered: 6000, Delivered: 6000}}
+	e := status.Subscription{Channel: "imu", Peer: "pc", Bytes: 64, FrameCounters: ledger.FrameCounters{Offered: 6000, Delivered: 6000}}
 	l := status.Link{Peer: "pc", State: "up", RTTms: 10, UpS: 60, Traffic: status.Traffic{Sent: 6000, SentBytes: 600_000}}
 	s.After.Host = "robot"
 	if change != nil {
@@ -353,9 +353,11 @@ func TestDiagnoseNamesTheCauseAtOrigin(t *testing.T) {
 		cause status.Cause
 		tells string
 	}{
-		"well":          {originSample(nil), Well, "gets to the host that reads it"},
-		"nobody reads":  {originSample(func(s *Snapshot, c local, e export, l link) { e.Channel = "" }), Well, "nobody reads it"},
-		"stopped":       {originSample(func(s *Snapshot, c local, e export, l link) { c.Seq, e.Accounts = 5800, s.Before.Exports[0].Accounts }), status.CausePublisherStopped, "it stays at frame 5800 for 2 s"},
+		"well":         {originSample(nil), Well, "gets to the host that reads it"},
+		"nobody reads": {originSample(func(s *Snapshot, c local, e export, l link) { e.Channel = "" }), Well, "nobody reads it"},
+		"stopped": {originSample(func(s *Snapshot, c local, e export, l link) {
+			c.Seq, e.FrameCounters = 5800, s.Before.Exports[0].FrameCounters
+		}), status.CausePublisherStopped, "it stays at frame 5800 for 2 s"},
 		"lock is taken": {originSample(func(s *Snapshot, c local, e export, l link) { c.Seq, s.File.Holder = 5800, "thread 9 (viewer)" }), status.CausePublisherStopped, "held by thread 9"},
 		"no channel":    {originSample(func(s *Snapshot, c local, e export, l link) { c.Channel, s.File.There = "", false }), status.CauseNoChannel, "channel create imu"},
 		"file mode": {originSample(func(s *Snapshot, c local, e export, l link) {
@@ -395,8 +397,8 @@ func TestDiagnoseNamesTheCauseAtOrigin(t *testing.T) {
 		}), status.CauseLoss, "to pc loses 25 %"},
 		"budget": {originSample(func(s *Snapshot, c local, e export, l link) {
 			s.Before.Locals[0].Seq, c.Seq = 58, 60
-			s.Before.Exports[0].Accounts = ledger.Accounts{Offered: 58, LateKept: 58}
-			e.Bytes, e.Accounts, l.FullS, l.PathMbit = 50_000, ledger.Accounts{Offered: 60, LateKept: 60}, 1.2, &mbit
+			s.Before.Exports[0].FrameCounters = ledger.FrameCounters{Offered: 58, LateKept: 58}
+			e.Bytes, e.FrameCounters, l.FullS, l.PathMbit = 50_000, ledger.FrameCounters{Offered: 60, LateKept: 60}, 1.2, &mbit
 		}), status.CauseBudget, "takes 400 ms to send and 5.00 ms on its way"},
 		"only late frames get there": {originSample(func(s *Snapshot, c local, e export, l link) {
 			l.RTTms, e.ReaderCause, e.Delivered, e.LateKept = 300, status.CauseBudget, 5800, 200
@@ -415,12 +417,12 @@ func TestDiagnoseNamesTheCauseAtOrigin(t *testing.T) {
 		}), status.CausePublisherSlow, "the deadline of pc"},
 		"clock": {originSample(func(s *Snapshot, c local, e export, l link) {
 			transit := 6.0
-			e.QoS.Budget, e.QoS.Class, e.TransitMs, l.ClockUncertaintyMs = 10*time.Millisecond, rule.Command, &transit, 5
+			e.QoS.Budget, e.QoS.Class, e.OneWayDelayMs, l.ClockUncertaintyMs = 10*time.Millisecond, rule.Command, &transit, 5
 			e.Delivered, e.Late = 5800, 200
 		}), status.CauseClock, "± 5.00 ms"},
 		"at rest as usual": {originSample(func(s *Snapshot, c local, e export, l link) {
 			age, period, due := 4000.0, 5000.0, 0.0
-			c.Seq, e.Accounts, e.AgeMs, e.PeriodMs, e.DueMs = 5800, s.Before.Exports[0].Accounts, &age, &period, &due
+			c.Seq, e.FrameCounters, e.AgeMs, e.PeriodMs, e.DueMs = 5800, s.Before.Exports[0].FrameCounters, &age, &period, &due
 		}), Well, "gets to the host that reads it"},
 		"stopped a moment ago": {originSample(func(s *Snapshot, c local, e export, l link) {
 			due := 690.0

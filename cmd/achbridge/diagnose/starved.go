@@ -17,11 +17,11 @@ type waits struct{ origin, reader float64 }
 // waitsOf returns the shares of this host and of the peer of a link. out means that this host is the origin.
 func waitsOf(here status.Report, link status.Link, out bool) waits {
 	var ours, theirs float64
-	if here.ProcessorWait != nil {
-		ours = *here.ProcessorWait
+	if here.CPUWait != nil {
+		ours = *here.CPUWait
 	}
-	if in := link.Inbound; in != nil && in.ProcessorWait != nil {
-		theirs = *in.ProcessorWait
+	if in := link.Inbound; in != nil && in.CPUWait != nil {
+		theirs = *in.CPUWait
 	}
 	if out {
 		return waits{ours, theirs}
@@ -31,7 +31,7 @@ func waitsOf(here status.Report, link status.Link, out bool) waits {
 
 // Starves reports whether the daemon of a report waits long enough for a CPU to make frames late.
 func Starves(s status.Report) bool {
-	return s.ProcessorWait != nil && *s.ProcessorWait >= waitsMuch
+	return s.CPUWait != nil && *s.CPUWait >= waitsMuch
 }
 
 // starves reports whether one of the daemons waits long enough to make frames late.

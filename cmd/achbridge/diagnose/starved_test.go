@@ -12,7 +12,7 @@ func waited(s *Snapshot, l *status.Link, origin, reader float64) {
 	if l.Inbound == nil {
 		l.Inbound, s.Before.Links[0].Inbound = &status.InboundPath{AtS: 12}, &status.InboundPath{AtS: 10}
 	}
-	l.Inbound.ProcessorWait, s.After.ProcessorWait = &origin, &reader
+	l.Inbound.CPUWait, s.After.CPUWait = &origin, &reader
 }
 
 // full makes the mirror lose most frames, and makes the origin report that the link was full 90 % of the time.
@@ -41,7 +41,7 @@ func TestCPUWaitOfDaemonIsDiagnosedAsBusyHost(t *testing.T) {
 		"all comes in time":             {func(*Snapshot, mirror, link) {}, 0.95, 0.95, Well, "as fresh"},
 		"late frames": {func(s *Snapshot, m mirror, l link) {
 			transit := 150.0
-			m.LateS, m.TransitMs, l.RTTms, m.Delivered, m.LateKept = 12, &transit, 300, 5800, 200
+			m.LateS, m.OneWayDelayMs, l.RTTms, m.Delivered, m.LateKept = 12, &transit, 300, 5800, 200
 		}, 0.95, 0, status.CauseHostBusy, "late: every frame"},
 		"the clock is not known either": {func(s *Snapshot, m mirror, l link) {
 			full(s, m, l)

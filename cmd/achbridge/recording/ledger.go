@@ -12,10 +12,10 @@ import (
 
 // mirrors holds the daemon's last report of its mirrors. It belongs to the goroutine that reads.
 type mirrors struct {
-	fates    map[string]map[string]uint64 // last counts of the ledger, by mirror and cause
-	accounts map[string]ledger.Accounts   // frame counters, by mirror
-	origins  map[string]string            // HOST/CHANNEL, by mirror
-	drops    map[[2]string]uint64         // in all, by channel and cause
+	fates    map[string]map[string]uint64    // last counts of the ledger, by mirror and cause
+	accounts map[string]ledger.FrameCounters // frame counters, by mirror
+	origins  map[string]string               // HOST/CHANNEL, by mirror
+	drops    map[[2]string]uint64            // in all, by channel and cause
 	answers  chan []status.Mirror
 }
 
@@ -52,7 +52,7 @@ func (r *recorder) account(list []status.Mirror) {
 		if was := r.mirrors.accounts[m.Name]; m.Offered < was.Offered && m.Delivered < was.Delivered {
 			before = nil // the daemon or the mirror was restarted, and counts from 0
 		}
-		r.mirrors.accounts[m.Name] = m.Accounts
+		r.mirrors.accounts[m.Name] = m.FrameCounters
 		if known && r.streams[m.Name] == nil {
 			continue // a mirror that appears later counts from its beginning
 		}

@@ -327,7 +327,7 @@ func TestFrameCountersAreRecorded(t *testing.T) {
 		if looks == 3 { // for a moment, one frame is counted twice
 			m.Offered--
 		}
-		return []status.Mirror{m, {Name: "other", Accounts: ledger.Accounts{Lost: looks}}}, nil
+		return []status.Mirror{m, {Name: "other", FrameCounters: ledger.FrameCounters{Lost: looks}}}, nil
 	}})
 	await.True(t, "five drops", func() bool {
 		if _, err := os.Stat(path); err != nil {

@@ -22,17 +22,17 @@ func (m model) detailPage(r channelRow) []string {
 		m.apart(m.paint("1", r.name)+"   "+r.about()+"   "+r.state(), m.at.Format("15:04:05")),
 	}
 	lines = append(lines, m.red(cmp.Or(m.lostLine(), r.reason))...)
-	var a ledger.Accounts
+	var a ledger.FrameCounters
 	peer := r.of
 	for _, c := range m.status.Mirrors {
 		if inKey(c) == r.key {
-			a, peer = c.Accounts, c.Host
+			a, peer = c.FrameCounters, c.Host
 			lines = append(lines, m.mirrorLines(c, r)...)
 		}
 	}
 	for _, e := range m.status.Exports {
 		if outKey(e) == r.key {
-			a = e.Accounts
+			a = e.FrameCounters
 			lines = append(lines, "qos     "+cmp.Or(rule.Differences(rule.QoS{}, e.QoS), "default"), framesLine(r, e.Bytes, e.Seq))
 		}
 	}
@@ -114,8 +114,8 @@ func figuresLine(what string, f *status.AgeFigures) []string {
 }
 
 // ledgerLines returns the outcomes of the frames, two on a line. It omits outcomes with a count of zero.
-func ledgerLines(a ledger.Accounts) []string {
-	fates := append(a.Fates(), ledger.Fate{Name: "in_flight", Count: a.InFlight})
+func ledgerLines(a ledger.FrameCounters) []string {
+	fates := append(a.Outcomes(), ledger.Outcome{Name: "in_flight", Count: a.InFlight})
 	var cells []string
 	for _, f := range fates {
 		if f.Count > 0 {

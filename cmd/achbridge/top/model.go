@@ -146,10 +146,10 @@ func (m *model) look() {
 		past[key] = p.with(s)
 	}
 	for _, c := range m.status.Mirrors {
-		note(inKey(c), sample{m.status.UptimeS, ageSum(c), c.Accounts})
+		note(inKey(c), sample{m.status.UptimeS, ageSum(c), c.FrameCounters})
 	}
 	for _, e := range m.status.Exports {
-		note(outKey(e), sample{m.status.UptimeS, ageSoFar{}, e.Accounts})
+		note(outKey(e), sample{m.status.UptimeS, ageSoFar{}, e.FrameCounters})
 	}
 	m.past = past
 }

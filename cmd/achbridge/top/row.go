@@ -95,7 +95,7 @@ func exportRow(e status.Subscription, past *history) channelRow {
 type sample struct {
 	up   float64 // uptime of the daemon, s
 	age  ageSoFar
-	done ledger.Accounts
+	done ledger.FrameCounters
 }
 
 // ageSoFar is the integral of an age over time (ms times s) and that time (s).
@@ -124,11 +124,11 @@ func (p *history) rates() (put, dropped float64) {
 	}
 	from, to := p.samples[max(0, n-1-rateSamples)], p.samples[n-1]
 	span := to.up - from.up
-	per := func(of func(ledger.Accounts) uint64) float64 {
+	per := func(of func(ledger.FrameCounters) uint64) float64 {
 		return max(0, float64(int64(of(to.done)-of(from.done)))/span)
 	}
-	put = per(func(a ledger.Accounts) uint64 { return a.Delivered + a.LateKept })
-	dropped = per(func(a ledger.Accounts) (sum uint64) {
+	put = per(func(a ledger.FrameCounters) uint64 { return a.Delivered + a.LateKept })
+	dropped = per(func(a ledger.FrameCounters) (sum uint64) {
 		for _, d := range a.Drops() {
 			sum += d.Count
 		}

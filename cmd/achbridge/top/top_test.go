@@ -36,14 +36,14 @@ func topStatusAt(n, second int) statusMsg {
 			Peer: "krang", Transport: "quic", Addr: "10.0.0.1:8076", State: "up", UpS: 99 + at, RTTms: 2.1, PathMbit: &path, ClockUncertaintyMs: 0.5,
 			Inbound: &status.InboundPath{PathMbit: &path, Sent: 1000, Lost: 10},
 		}},
-		Exports: []status.Subscription{{Channel: "goal", Peer: "krang", Seq: 7, Bytes: 16, Accounts: ledger.Accounts{Offered: 7, Delivered: 7}}},
+		Exports: []status.Subscription{{Channel: "goal", Peer: "krang", Seq: 7, Bytes: 16, FrameCounters: ledger.FrameCounters{Offered: 7, Delivered: 7}}},
 	}
 	for i := range n {
 		now := 5 + float64(i%10) + float64((second+i)%5)
 		m := status.Mirror{
 			Host: "krang", Channel: fmt.Sprintf("joint-%03d", i), Name: fmt.Sprintf("krang.joint-%03d", i), State: "live",
 			QoS: rule.QoS{Budget: 50 * time.Millisecond}, AgeMs: &now, PeriodMs: &period, Seq: uint64(1000 + 200*second), Bytes: 64,
-			Accounts: ledger.Accounts{Offered: uint64(1000 + 202*second), Delivered: uint64(1000 + 200*second), Superseded: uint64(second), Lost: uint64(second)},
+			FrameCounters: ledger.FrameCounters{Offered: uint64(1000 + 202*second), Delivered: uint64(1000 + 200*second), Superseded: uint64(second), Lost: uint64(second)},
 		}
 		mean := 2 + float64(i%10)/2
 		if i%10 == 9 {
@@ -340,7 +340,7 @@ func TestTopDoesNotMarkSlowChannels(t *testing.T) {
 		{"not put any more", slow("log", older, 10_000), true},
 		{"put at 10 Hz", slow("camera", old, 100), true},
 	} {
-		past := (&history{}).with(sample{begun, ageSoFar{}, c.mirror.Accounts})
+		past := (&history{}).with(sample{begun, ageSoFar{}, c.mirror.FrameCounters})
 		if r := mirrorRow(c.mirror, past); r.bad() != c.bad {
 			t.Errorf("%s: got %.2f of the budget used, bad %v, want bad %v", c.name, r.used, r.bad(), c.bad)
 		}
@@ -386,7 +386,7 @@ func TestTopRestartsCountersWithDaemon(t *testing.T) {
 	}
 	s.UptimeS++
 	for i := range s.Mirrors {
-		s.Mirrors[i].Accounts.Delivered += 50
+		s.Mirrors[i].FrameCounters.Delivered += 50
 	}
 	if r := m.after(s).rows[0]; r.rate != 50 {
 		t.Errorf("got %v frames a second, want 50", r.rate)

@@ -70,7 +70,7 @@ func OriginLayout(ctx context.Context, c *api.Client, name string) (*layout.Layo
 	case r.Layout == nil:
 		return nil, nil
 	}
-	l, err := layout.Unpack(r.Layout)
+	l, err := layout.DecodeLayout(r.Layout)
 	if err != nil {
 		return nil, fmt.Errorf("%s has a layout of %s: %w", r.Host, r.Channel, err)
 	}

@@ -17,7 +17,7 @@ import (
 func TestLayoutOfOriginIsValidated(t *testing.T) {
 	t.Parallel()
 	good := layout.Layout{Name: "imu", Size: 1, Fields: []layout.Field{{Name: "n", Type: layout.Uint8}}}
-	packed, err := good.Pack()
+	packed, err := good.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
