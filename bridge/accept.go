@@ -19,7 +19,7 @@ func (n *Node) offer(l *link, m wire.Offer) {
 	if m.As == "" {
 		m.As = m.Channel
 	}
-	wish, err := n.acceptable(l, m)
+	request, err := n.acceptable(l, m)
 	if err != nil {
 		l.turnDown(m)
 		l.refusal("push refused", status.Event{Channel: m.Channel, Mirror: m.As, Text: err.Error()})
@@ -27,7 +27,7 @@ func (n *Node) offer(l *link, m wire.Offer) {
 			Text: wire.Text(fmt.Sprintf("%s does not accept %s: %v", n.cfg.Host, m.As, err))})
 		return
 	}
-	w := pushed{wish, m}
+	w := pushed{request, m}
 	if code, text := n.pushConflict(l, w.Mirror); text != "" {
 		l.refusal("push refused", status.Event{Channel: m.Channel, Mirror: m.As, Text: text})
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: code, Text: wire.Text(text)})
@@ -102,17 +102,17 @@ func (n *Node) pushConflict(l *link, w rule.Mirror) (code wire.Code, text string
 func (n *Node) judgePushes(l *link) {
 	kept := l.offers.accepted[:0:0]
 	for _, p := range l.offers.accepted {
-		wish, err := n.acceptable(l, p.offer)
+		request, err := n.acceptable(l, p.offer)
 		if err != nil {
 			n.offer(l, p.offer) // refuses the push
 			continue
 		}
-		kept = append(kept, pushed{wish, p.offer})
+		kept = append(kept, pushed{request, p.offer})
 	}
 	l.offers.accepted = kept
-	turned := l.offers.refused
+	refused := l.offers.refused
 	l.offers.refused = nil
-	for _, m := range turned {
+	for _, m := range refused {
 		if _, err := n.acceptable(l, m); err != nil {
 			l.turnDown(m) // the peer was sent the refusal before
 			continue

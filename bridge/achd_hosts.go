@@ -26,7 +26,7 @@ func (n *Node) bindAchd() {
 		}
 		w, ok := n.requests.find(asked.Host, asked.Channel)
 		name := w.Name(asked.Host, asked.Channel)
-		if !ok || n.mirrors.taken[name] {
+		if !ok || n.mirrors.reserved[name] {
 			continue // the former mirror of this name has yet to put its safe frame, or another program writes the channel
 		}
 		m := n.mirrors.byName[name]
@@ -36,7 +36,7 @@ func (n *Node) bindAchd() {
 		case m == nil:
 			m = n.mirrors.add(asked.Host, asked.Channel, w)
 		case m.Host != asked.Host || m.Channel != asked.Channel:
-			m.rival(&n.warnings, rule.Address{Host: asked.Host, Channel: asked.Channel})
+			m.nameConflict(&n.warnings, rule.Address{Host: asked.Host, Channel: asked.Channel})
 			continue
 		}
 		if m.achd == nil || !m.achd.Requalify(w.QoS) {
@@ -51,7 +51,7 @@ func (n *Node) mayPublishByAchd(channel string) (err error) {
 		return achdway.ErrCommand
 	}
 	n.loop.call(func() {
-		if m := n.mirrors.byName[channel]; n.mirrors.taken[channel] || m != nil && m.achd != nil {
+		if m := n.mirrors.byName[channel]; n.mirrors.reserved[channel] || m != nil && m.achd != nil {
 			err = achdway.ErrEcho
 		}
 	})

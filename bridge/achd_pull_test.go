@@ -249,17 +249,17 @@ func TestAchdMirrorReconnectsOnlyForRequestChange(t *testing.T) {
 		pc := robot.pulls("achd://robot/imu")
 		w.within(time.Second, "the connection", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
 		before := robot.dials()
-		wish := func(qos rule.QoS) {
+		request := func(qos rule.QoS) {
 			if err := pc.node.Mirror(rule.Mirror{Host: "achd://robot", Channel: "imu", QoS: qos}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		wish(rule.QoS{Deadline: 200 * time.Millisecond})
+		request(rule.QoS{Deadline: 200 * time.Millisecond})
 		time.Sleep(time.Second)
 		if m := pc.mirror("robot.imu"); m.Health() != status.HealthStale || !m.Unauthenticated || robot.dials() != before {
 			t.Errorf("got health %s after %d more connections, want stale, unauthenticated, after none", m.Health(), robot.dials()-before)
 		}
-		wish(rule.QoS{MaxRate: 20_000})
+		request(rule.QoS{MaxRate: 20_000})
 		w.within(time.Second, "another connection", func() bool {
 			return robot.dials() == before+1 && pc.mirror("robot.imu").State == status.MirrorLive
 		})
@@ -342,7 +342,7 @@ func TestAchdHostIsNotDialledWithoutRule(t *testing.T) {
 		robot := w.oldRobot()
 		robot.channel("imu", 16, 64)
 		pc := robot.pulls("*/*")
-		if _, err := pc.node.Peek("achd://robot", "imu"); err == nil || !strings.Contains(err.Error(), "mirror it first") {
+		if _, err := pc.node.MirrorTemporarily("achd://robot", "imu"); err == nil || !strings.Contains(err.Error(), "mirror it first") {
 			t.Errorf("temporary mirror: got %v, want a refusal", err)
 		}
 		err := pc.node.Mirror(rule.Mirror{Host: "achd://robot", Channel: "imu", QoS: rule.QoS{Class: rule.Command}})

@@ -21,11 +21,11 @@ type ageReader struct {
 	buf    []byte
 	stamp  time.Duration // time stamp of the newest frame, relative to the first one
 	ages   []float64     // ms
-	frames []sighting
+	frames []ageSample
 }
 
-// sighting is a frame that was read from a mirror. Times are relative to the first frame.
-type sighting struct {
+// ageSample is a frame that was read from a mirror. Times are relative to the first frame.
+type ageSample struct {
 	number    uint64
 	stamp, at time.Duration
 }
@@ -41,8 +41,8 @@ func openAgeReader(t *testing.T, dir localach.Dir, name string) *ageReader {
 	return &ageReader{t: t, ch: ch, r: ch.Reader(), buf: make([]byte, g.FrameCount*g.FrameSize)}
 }
 
-// look takes one sample, at a time relative to begin.
-func (a *ageReader) look(begin time.Time, at time.Duration) {
+// sample takes one sample, at a time relative to begin.
+func (a *ageReader) sample(begin time.Time, at time.Duration) {
 	for a.ch.LastSeq() > a.r.Seq() { // a read without a new frame would cost more
 		n, err := a.r.NextOldest(a.buf, 0)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -57,7 +57,7 @@ func (a *ageReader) look(begin time.Time, at time.Duration) {
 			a.t.Errorf("%s: frame %d is damaged", a.ch.Name(), number)
 		}
 		a.stamp = time.Duration(int64(binary.LittleEndian.Uint64(b[8:])) - begin.UnixNano())
-		a.frames = append(a.frames, sighting{number, a.stamp, at})
+		a.frames = append(a.frames, ageSample{number, a.stamp, at})
 	}
 	a.ages = append(a.ages, float64(at-a.stamp)/1e6)
 }
@@ -70,7 +70,7 @@ type stat struct {
 	alone          float64 // p99 when the load has the link to itself
 	perSecond      float64
 	missing        int     // frames put in the window that never arrived
-	seen           int     // frames that arrived
+	arrivedFrames  int     // frames that arrived
 	late           int     // frames that arrived past their budget and are not in late_kept
 	unexcused      int     // missing or late frames of which fewer than three packets were lost
 	gap            float64 // longest time without a frame, s
@@ -82,7 +82,7 @@ type stat struct {
 func (a *ageReader) sum(w window, b *bench, l load) stat {
 	s := ageStat(cut(a.ages, w, b.s.step()))
 	budget := l.qos.EffectiveBudget()
-	last, at := w.from, map[uint64]sighting{}
+	last, at := w.from, map[uint64]ageSample{}
 	s.fresh = 1e9
 	for _, f := range a.frames {
 		at[f.number] = f
@@ -93,14 +93,14 @@ func (a *ageReader) sum(w window, b *bench, l load) stat {
 			continue
 		}
 		s.gap, last = max(s.gap, (f.at-last).Seconds()), f.at
-		s.seen++
+		s.arrivedFrames++
 		s.perSecond += 1 / (w.to - w.from).Seconds()
 		s.way = max(s.way, float64(f.at-f.stamp)/1e6)
 		if f.at-f.stamp > budget {
 			s.late++
 		}
 	}
-	s.late = max(0, s.late-int(b.kept[a.ch.Name()]))
+	s.late = max(0, s.late-int(b.lateKept[a.ch.Name()]))
 	s.gap = max(s.gap, (w.to - last).Seconds())
 	phase := b.phases[slices.Index(b.s.loads, l)]
 	for number := uint64(1); number == 1 || !l.once; number++ {

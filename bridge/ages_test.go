@@ -63,7 +63,7 @@ func compareAges(t *testing.T, w *world, imu *channel, pc *host, changes [2]stri
 				}
 			}
 		}
-		r.look(begin, at)
+		r.sample(begin, at)
 	}
 	m := pc.mirror("robot.imu")
 	got, over := m.Age.Window, 0.0

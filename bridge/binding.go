@@ -18,21 +18,21 @@ import (
 // own mutex; the other fields belong to the node's goroutine.
 type binding struct {
 	*mirror.Mirror
-	id      uint32            // unique among the mirrors of this daemon process
-	link    *link             // feeds the mirror; nil means that no link does
-	achd    *achdway.Consumer // feeds the mirror in place of a link; nil if the host has achbridge
-	subID   uint32
-	origin  wire.Channel // the channel in the link's catalog
-	from    source       // node and channel where the frames were first put; zero before the first subscription
-	retry   time.Duration
-	barred  barred          // epoch and QoS that the origin's rules refused
-	rivals  map[string]bool // channels with the same mirror name whose conflict was logged
-	looked  time.Duration   // when the node last repaired the file or requested its frame again; 0 means never
-	asked   uint64          // number of the frame that the node last requested again
-	wait    time.Duration   // delay before the node requests that frame again
-	teller  ledger.Reporter
-	stamps  stampOffset // offset for the stamps in the frames; zero without the option
-	parting bool        // no request asks for the mirror any more; it stays until its safe frame is put
+	id            uint32            // unique among the mirrors of this daemon process
+	link          *link             // feeds the mirror; nil means that no link does
+	achd          *achdway.Consumer // feeds the mirror in place of a link; nil if the host has achbridge
+	subID         uint32
+	origin        wire.Channel // the channel in the link's catalog
+	from          source       // node and channel where the frames were first put; zero before the first subscription
+	retry         time.Duration
+	refused       refusedRequest  // epoch and QoS that the origin's rules refused
+	nameConflicts map[string]bool // channels with the same mirror name whose conflict was logged
+	repairedAt    time.Duration   // when the node last repaired the file or requested its frame again; 0 means never
+	lastRequested uint64          // number of the frame that the node last requested again
+	wait          time.Duration   // delay before the node requests that frame again
+	reporter      ledger.Reporter
+	stamps        stampOffset // offset for the stamps in the frames; zero without the option
+	isStopping    bool        // no request asks for the mirror any more; it stays until its safe frame is put
 }
 
 // bind subscribes the mirror that w requests to channel c of l's peer, unless it is subscribed
@@ -40,7 +40,7 @@ type binding struct {
 func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	name := w.Name(l.host, c.Name)
 	m := n.mirrors.byName[name]
-	if m == nil && n.mirrors.taken[name] {
+	if m == nil && n.mirrors.reserved[name] {
 		return // the former mirror of this name has yet to put its safe frame
 	}
 	if m == nil {
@@ -50,11 +50,11 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	}
 	switch {
 	case m.Host != l.host || m.Channel != c.Name:
-		m.rival(&l.warned.limit, rule.Address{Host: l.host, Channel: c.Name})
+		m.nameConflict(&l.warned.limit, rule.Address{Host: l.host, Channel: c.Name})
 		return
 	case m.link != nil && m.link != l && (l.isInSilence() || !m.link.isInSilence()):
 		return // l is a second route to the same host
-	case m.link == nil && m.barred == (barred{c.Epoch, w.QoS}):
+	case m.link == nil && m.refused == (refusedRequest{c.Epoch, w.QoS}):
 		return // the origin would refuse it again
 	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS):
 		return
@@ -62,8 +62,8 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		m.loop(l, status.CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")
 		return
 	}
-	if twin := n.mirrors.twinOf(m, c); twin != nil {
-		m.loop(l, status.CauseRule, "it is mirrored here already, as "+twin.Name)
+	if duplicate := n.mirrors.duplicateOf(m, c); duplicate != nil {
+		m.loop(l, status.CauseRule, "it is mirrored here already, as "+duplicate.Name)
 		return
 	}
 	if m.link != nil {
@@ -85,7 +85,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	m.link, m.subID = l, l.queries.lastID
 	m.from = sourceOf(l, c)
 	if c.Origin == nil {
-		n.endDetours(m)
+		n.endIndirect(m)
 	}
 	n.loop.changed() // a relay rule may offer the mirror to peers from now on
 	n.adopted(m)
@@ -112,8 +112,8 @@ func (n *Node) newMirror(l *link, channel string, w rule.Mirror) *binding {
 // requalify changes the quality of service of a running subscription. It returns true if the
 // change needs a new subscription.
 func (m *binding) requalify(l *link, qos rule.QoS) (anew bool) {
-	anew, tell := m.Mirror.Requalify(qos)
-	if tell {
+	anew, mustSend := m.Mirror.Requalify(qos)
+	if mustSend {
 		l.send(m.update())
 	}
 	return anew
@@ -138,7 +138,7 @@ func (m *binding) loop(l *link, cause status.Cause, reason string) {
 // service.
 func (m *binding) bar(epoch uint64) {
 	qos, _ := m.Holds()
-	m.barred = barred{epoch, qos}
+	m.refused = refusedRequest{epoch, qos}
 }
 
 // unbind records that no link feeds the mirror any more, and the cause.
@@ -156,16 +156,16 @@ func (m *binding) reading(now time.Duration) mirror.Reading {
 	return m.link.frames.ReadClock(now)
 }
 
-// rival logs, once for each channel, that another mirror already has the name.
-func (m *binding) rival(warnings *warner, of rule.Address) {
+// nameConflict logs, once for each channel, that another mirror already has the name.
+func (m *binding) nameConflict(warnings *warner, of rule.Address) {
 	other := of.String()
-	if m.rivals[other] {
+	if m.nameConflicts[other] {
 		return
 	}
-	if m.rivals == nil {
-		m.rivals = make(map[string]bool)
+	if m.nameConflicts == nil {
+		m.nameConflicts = make(map[string]bool)
 	}
-	m.rivals[other] = true
+	m.nameConflicts[other] = true
 	text := m.Host + "/" + m.Channel + " has it; give " + other + " another name with --as"
 	warnings.warn("two channels want the same mirror", status.Event{Kind: status.EventRefused, Host: of.Host, Channel: of.Channel, Mirror: m.Name, Text: text}, "cause", text)
 }
@@ -183,9 +183,9 @@ func sourceOf(l *link, c wire.Channel) source {
 	return source{l.peer, c.Name}
 }
 
-// endDetours ends the mirrors that receive the frames of m's source through other hosts, since m
+// endIndirect ends the mirrors that receive the frames of m's source through other hosts, since m
 // now receives them directly.
-func (n *Node) endDetours(m *binding) {
+func (n *Node) endIndirect(m *binding) {
 	for _, other := range n.mirrors.byName {
 		if other != m && other.from == m.from && other.link != nil {
 			l := other.link
@@ -254,7 +254,7 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 	var errs []error
 	for _, m := range n.mirrors.byName {
 		if n.requests.isFor(m.Name, m.Host, m.Channel) {
-			m.parting = false
+			m.isStopping = false
 			continue
 		}
 		if policy == Keep && m.part() {
@@ -280,8 +280,8 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 	return errors.Join(errs...)
 }
 
-// barred is an epoch and a quality of service that the origin's rules refused.
-type barred struct {
+// refusedRequest is an epoch and a quality of service that the origin's rules refused.
+type refusedRequest struct {
 	epoch uint64
 	qos   rule.QoS
 }

@@ -18,8 +18,8 @@ const (
 	maxNamed   = maxSubscriptions
 )
 
-// seekAtOnce is the number of omitted channels that the node requests in one tick.
-const seekAtOnce = 20
+// requestAtOnce is the number of omitted channels that the node requests in one tick.
+const requestAtOnce = 20
 
 // catalogBurst is the number of channels sent to a peer at once. The node sends more when the peer
 // has read them.
@@ -76,7 +76,7 @@ func (c *remoteCatalog) include(name string) {
 type advertisedChannels struct {
 	channels  map[string]wire.Channel // nil before the first catalog
 	isPartial bool                    // the peer may read more channels than were sent
-	ended     map[string][]uint32     // ids of the peer's subscriptions that ended here since the last catalog, by channel
+	endedSubs map[string][]uint32     // ids of the peer's subscriptions that ended here since the last catalog, by channel
 	refused   map[string]bool         // channels that this node's rules refused to the peer
 }
 
@@ -99,16 +99,16 @@ func (n *Node) sendCatalog(l *link) {
 // endUntold sends Refused for each of the peer's subscriptions that ended here without a change in
 // the catalog: the channel was opened again and is the same. The peer then subscribes again.
 func (l *link) endUntold(now map[string]wire.Channel) {
-	for name, ids := range l.catalog.sent.ended {
-		before, told := l.catalog.sent.channels[name]
-		if c, still := now[name]; !told || !still || !sameChannel(before, c) {
+	for name, ids := range l.catalog.sent.endedSubs {
+		before, wasSent := l.catalog.sent.channels[name]
+		if c, still := now[name]; !wasSent || !still || !sameChannel(before, c) {
 			continue
 		}
 		for _, id := range ids {
 			l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: wire.Text(name + ": the channel was opened anew")})
 		}
 	}
-	clear(l.catalog.sent.ended)
+	clear(l.catalog.sent.endedSubs)
 }
 
 // catalogPart is the largest number of channels in one catalog message. Even with the longest
@@ -154,14 +154,14 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 		}
 		g := c.Ring.Geometry()
 		_, denied := n.permit(l, name, rule.QoS{})
-		told := wire.Channel{
+		channel := wire.Channel{
 			Name: name, FrameCount: g.FrameCount, FrameSize: g.FrameSize,
 			Epoch: c.Ring.Epoch(), Origin: origin, Closed: denied != nil, Largest: c.LargestFrame(n.now()),
 		}
 		if denied == nil {
-			told.Layout = n.mirrors.layoutHash(c)
+			channel.Layout = n.mirrors.layoutHash(c)
 		}
-		channels[name] = told
+		channels[name] = channel
 	}
 	return channels
 }
@@ -227,10 +227,10 @@ func (l *link) learn(channels []wire.Channel, named map[string]bool) {
 	}
 }
 
-// seekOmitted requests some of the omitted channels when the catalog has room again. The peer does
+// requestOmitted requests some of the omitted channels when the catalog has room again. The peer does
 // not advertise unchanged channels again by itself.
-func (l *link) seekOmitted() {
-	room := min(maxCatalog-len(l.catalog.remote.channels), seekAtOnce)
+func (l *link) requestOmitted() {
+	room := min(maxCatalog-len(l.catalog.remote.channels), requestAtOnce)
 	for name := range l.catalog.remote.omitted {
 		if room--; room < 0 {
 			return
@@ -246,9 +246,9 @@ func (l *link) askFor(name string) {
 	l.send(wire.Query{ID: l.queries.lastID, Channel: name})
 }
 
-// seek requests each omitted channel that a mirror request names. The request may be newer than
+// requestNamed requests each omitted channel that a mirror request names. The request may be newer than
 // the peer's catalog. seek requests each channel only once.
-func (l *link) seek(named map[string]bool) {
+func (l *link) requestNamed(named map[string]bool) {
 	if !l.catalog.remote.isReported {
 		return
 	}

@@ -10,8 +10,8 @@ import (
 	"achbridge/wire"
 )
 
-// crowd returns a catalog of the given number of channels, all before zz by name.
-func crowd(channels int) (list []wire.Channel) {
+// manyChannels returns a catalog of the given number of channels, all before zz by name.
+func manyChannels(channels int) (list []wire.Channel) {
 	for i := range channels {
 		list = append(list, wire.Channel{Name: fmt.Sprintf("c%05d", i), FrameCount: 1, FrameSize: 16, Epoch: 1})
 	}
@@ -24,7 +24,7 @@ func TestNamedRequestGetsOmittedChannel(t *testing.T) {
 		evil := w.member("evil", pc)
 		early := wire.Channel{Name: "zz-early", FrameCount: 1, FrameSize: 16, Epoch: 1}
 		late := wire.Channel{Name: "zz-late", FrameCount: 1, FrameSize: 16, Epoch: 1}
-		all := append(crowd(maxCatalog+500), early, late)
+		all := append(manyChannels(maxCatalog+500), early, late)
 		for part := range slices.Chunk(all, 1000) {
 			evil.say(wire.Catalog{Full: part[0].Name == all[0].Name, Channels: part})
 		}
@@ -55,7 +55,7 @@ func TestOmittedChannelIsRequestedOnceThereIsRoom(t *testing.T) {
 		pc := w.host("pc", siegeWire).run(Config{Mirrors: rule.Mirrors{{Host: "evil", Channel: "zz*"}}})
 		evil := w.member("evil", pc)
 		late := wire.Channel{Name: "zz-late", FrameCount: 1, FrameSize: 16, Epoch: 1}
-		others := crowd(maxCatalog)
+		others := manyChannels(maxCatalog)
 		for part := range slices.Chunk(append(slices.Clone(others), late), 1000) {
 			evil.say(wire.Catalog{Full: part[0].Name == others[0].Name, Channels: part})
 		}
@@ -113,7 +113,7 @@ func TestQueryAdvertisesOmittedChannelAgain(t *testing.T) {
 
 func TestCatalogIsSentInOrderAtReadSpeed(t *testing.T) {
 	now := map[string]wire.Channel{}
-	for _, c := range crowd(2*catalogBurst + 10) {
+	for _, c := range manyChannels(2*catalogBurst + 10) {
 		now[c.Name] = c
 	}
 	l := &link{out: newControlQueue()}

@@ -142,8 +142,8 @@ func runChild(keyFile string, args []string) error {
 }
 
 func (n *Node) obey(line string) (answer string, err error) {
-	verb, what, _ := strings.Cut(line, " ")
-	if verb == "frames" {
+	command, what, _ := strings.Cut(line, " ")
+	if command == "frames" {
 		frames := uint64(0)
 		for _, m := range n.StatusNow().Mirrors {
 			frames += m.Delivered
@@ -154,7 +154,7 @@ func (n *Node) obey(line string) (answer string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if verb == "mirror" {
+	if command == "mirror" {
 		return "ok", n.Mirror(m)
 	}
 	return "ok", n.Unmirror(m, Keep)

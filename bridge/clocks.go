@@ -23,14 +23,14 @@ const leastStep = 100 * time.Millisecond
 // wallClock detects that the wall clock was set or that the host was suspended.
 type wallClock struct {
 	wall, mono time.Duration // at the last call of look
-	looked     bool
+	isSet      bool
 }
 
-// look returns how far the wall clock has moved relative to the monotonic clock since the last
+// step returns how far the wall clock has moved relative to the monotonic clock since the last
 // call, 0 if it has not. read returns the two clocks, which it reads one after the other. On a
 // busy host time may pass between the two reads, which looks like a step. A second reading then
 // cancels it.
-func (w *wallClock) look(read func() (wall, mono time.Duration)) time.Duration {
+func (w *wallClock) step(read func() (wall, mono time.Duration)) time.Duration {
 	step := w.moved(read())
 	if step != 0 {
 		step += w.moved(read())
@@ -43,8 +43,8 @@ func (w *wallClock) look(read func() (wall, mono time.Duration)) time.Duration {
 
 func (w *wallClock) moved(wall, mono time.Duration) time.Duration {
 	step := (wall - w.wall) - (mono - w.mono)
-	known := w.looked
-	w.wall, w.mono, w.looked = wall, mono, true
+	known := w.isSet
+	w.wall, w.mono, w.isSet = wall, mono, true
 	if !known || step.Abs() < leastStep {
 		return 0
 	}
@@ -68,7 +68,7 @@ type clocks struct {
 func newClocks(cfg *Config, woke func()) clocks {
 	c := clocks{start: wallTime()}
 	now := func() time.Duration { return time.Since(c.start) }
-	c.ring = ring.Clock{Now: now, LastPoll: func() time.Duration { return cfg.Source.Looked().Sub(c.start) }}
+	c.ring = ring.Clock{Now: now, LastPoll: func() time.Duration { return cfg.Source.LastPoll().Sub(c.start) }}
 	c.mirror = mirror.Clock{Now: now, At: status.Monotonic(c.start), Suspended: cfg.testing.suspended, Woke: woke}
 	if c.mirror.Suspended == nil {
 		c.mirror.Suspended = localach.Suspended
@@ -80,7 +80,7 @@ func newClocks(cfg *Config, woke func()) clocks {
 // step returns how far the wall clock has moved relative to the monotonic clock since the last
 // call. set is the part of moved that was not caused by a suspend: somebody set the clock.
 func (c *clocks) step() (moved, set time.Duration) {
-	moved = c.wall.look(func() (wall, mono time.Duration) {
+	moved = c.wall.step(func() (wall, mono time.Duration) {
 		now := wallTime()
 		return time.Duration(now.UnixNano()), now.Sub(c.start)
 	})
@@ -102,9 +102,9 @@ func (c *clocks) sleep() (slept, total time.Duration) {
 	return slept, total
 }
 
-// lookAtClocks logs steps of this host's wall clock, and steps of peers' clocks against ours.
-func (n *Node) lookAtClocks() {
-	n.lookAtSleep()
+// checkClocks logs steps of this host's wall clock, and steps of peers' clocks against ours.
+func (n *Node) checkClocks() {
+	n.checkSuspend()
 	moved, set := n.clocks.step()
 	n.shared.publishers.WallClockMoved(moved)
 	if set.Abs() >= leastStep && moved != 0 {
@@ -121,9 +121,9 @@ func (n *Node) lookAtClocks() {
 	}
 }
 
-// lookAtSleep makes sure that, after a suspend, no older frame counts as new. The node measures
+// checkSuspend makes sure that, after a suspend, no older frame counts as new. The node measures
 // the offsets of the peers' clocks again. Commands that were waiting to be sent are dropped.
-func (n *Node) lookAtSleep() {
+func (n *Node) checkSuspend() {
 	slept, total := n.clocks.sleep()
 	if slept == 0 {
 		return

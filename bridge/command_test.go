@@ -26,7 +26,7 @@ type commanding struct {
 	source    *putSource
 	goal      *channel // channel of the PC
 	number    uint64
-	seen      *ageReader
+	reader    *ageReader
 	began     time.Time
 }
 
@@ -57,8 +57,8 @@ func inCommandBy(t *testing.T, rules rule.Grants, run func(c *commanding)) {
 		w.within(5*time.Second, "the push", func() bool { return c.robot.mirror("goal").State == status.MirrorLive })
 		time.Sleep(100 * time.Millisecond) // for the clock synchronization
 		c.began = time.Now()
-		c.seen = openAgeReader(t, c.robot.dir, "goal")
-		defer c.seen.ch.Close()
+		c.reader = openAgeReader(t, c.robot.dir, "goal")
+		defer c.reader.ch.Close()
 		run(c)
 	})
 }
@@ -84,15 +84,15 @@ func (c *commanding) watch(long time.Duration) {
 	c.t.Helper()
 	for end := time.Now().Add(long); time.Now().Before(end); {
 		time.Sleep(time.Millisecond / 2)
-		c.seen.look(c.began, time.Since(c.began))
+		c.reader.sample(c.began, time.Since(c.began))
 	}
 }
 
 // stops returns the delay of each safe frame after the command before it.
 func (c *commanding) stops() (after []time.Duration) {
-	for i, s := range c.seen.frames {
+	for i, s := range c.reader.frames {
 		if s.number == stopNumber && i > 0 {
-			after = append(after, s.at-c.seen.frames[i-1].at)
+			after = append(after, s.at-c.reader.frames[i-1].at)
 		}
 	}
 	return after
@@ -144,7 +144,7 @@ func TestSafeFrameIsPutOnceAtDeadline(t *testing.T) {
 func TestSafeFrameIsRepeatedOnlyAfterNewCommand(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.watch(time.Second)
-		if n := len(c.seen.frames); n != 0 {
+		if n := len(c.reader.frames); n != 0 {
 			t.Fatalf("%d frames before the first command, want none", n)
 		}
 		for range 3 {
@@ -227,7 +227,7 @@ func TestNoCommandIsReplayedAfterAnOutage(t *testing.T) {
 				c.watch(outage)
 				c.change("pc", "up")
 				c.watch(10 * time.Second)
-				for _, s := range c.seen.frames {
+				for _, s := range c.reader.frames {
 					if age := s.at - s.stamp; s.number != stopNumber && age > 50*time.Millisecond+time.Millisecond/2 {
 						t.Errorf("command %d was put %v old, want within its budget", s.number, age)
 					}
@@ -236,9 +236,9 @@ func TestNoCommandIsReplayedAfterAnOutage(t *testing.T) {
 				if m := c.robot.mirror("goal"); m.Late != 0 {
 					t.Errorf("%d old commands travelled", m.Late)
 				}
-				before := len(c.seen.frames)
+				before := len(c.reader.frames)
 				c.commands(500 * time.Millisecond)
-				if got := len(c.seen.frames) - before; got < 40 {
+				if got := len(c.reader.frames) - before; got < 40 {
 					t.Errorf("got %d of 50 commands after the outage, want all", got)
 				}
 			})
@@ -272,9 +272,9 @@ func (h *host) asksAgain() error {
 func TestSecondWriterIsRefusedWhileFirstIsLinked(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.commands(200 * time.Millisecond)
-		rival := c.second()
-		c.within(5*time.Second, "the refusal", func() bool { return rival.pushState().State == status.PushRefused })
-		if reason := rival.pushState().Reason; !strings.Contains(reason, "goal is written by pc already") {
+		second := c.second()
+		c.within(5*time.Second, "the refusal", func() bool { return second.pushState().State == status.PushRefused })
+		if reason := second.pushState().Reason; !strings.Contains(reason, "goal is written by pc already") {
 			t.Errorf("got %q, want the name of the writer", reason)
 		}
 		c.pc.stop()
@@ -289,10 +289,10 @@ func TestSecondWriterIsRefusedWhileFirstIsLinked(t *testing.T) {
 			t.Errorf("%d safe frames, want one", n)
 		}
 		c.watch(10 * time.Second)
-		if got := rival.pushState().State; got == status.PushAccepted {
+		if got := second.pushState().State; got == status.PushAccepted {
 			t.Error("the second writer replaced the first without a request, want it refused")
 		}
-		if err := rival.asksAgain(); err != nil {
+		if err := second.asksAgain(); err != nil {
 			t.Errorf("after the first writer is gone: %v", err)
 		}
 		c.within(time.Second, "the mirror", func() bool { return c.robot.mirror("goal").State == status.MirrorStale })
@@ -338,21 +338,21 @@ func (n *Node) linkNamed(host string) *link {
 func TestWriterOfSilentHostIsReplacedAfterDeadline(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.commands(200 * time.Millisecond)
-		rival := c.second()
-		c.within(5*time.Second, "the refusal", func() bool { return rival.pushState().State == status.PushRefused })
+		second := c.second()
+		c.within(5*time.Second, "the refusal", func() bool { return second.pushState().State == status.PushRefused })
 		c.commands(100 * time.Millisecond)
 		c.watch(3 * time.Second) // the writer's program pauses, but its host is linked
-		if rival.asksAgain() == nil {
+		if second.asksAgain() == nil {
 			t.Error("the channel was given to another writer, want it kept while the first writer's host is linked")
 		}
 		c.change("pc", "cut")
 		c.watch(2 * time.Second)
-		if err := rival.asksAgain(); err != nil {
+		if err := second.asksAgain(); err != nil {
 			t.Errorf("after the writer's host was silent for 2 s: %v", err)
 		}
 		c.change("pc", "up")
 		c.commands(3 * time.Second)
-		for _, s := range c.seen.frames[len(c.seen.frames)-3:] {
+		for _, s := range c.reader.frames[len(c.reader.frames)-3:] {
 			if s.number < 1<<20 && s.at > time.Since(c.began)-2*time.Second {
 				t.Errorf("command %d of the former writer was put", s.number)
 			}

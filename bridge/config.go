@@ -45,11 +45,11 @@ type Config struct {
 	Layouts layouts.Rules // layouts of this host's channels, which peers may request; the first rule that matches applies
 	// NoLoadTest disables load tests on this host, including those that peers request.
 	NoLoadTest bool
-	// ProcessorWait returns the share of the last seconds during which this process waited for a
-	// CPU. known is false if the kernel does not report it. The node calls ProcessorWait several
+	// CPUWait returns the share of the last seconds during which this process waited for a
+	// CPU. known is false if the kernel does not report it. The node calls CPUWait several
 	// times a second. nil means that the share is unknown.
-	ProcessorWait func(now time.Duration) (share float64, known bool)
-	Log           *slog.Logger // nil means no log; must never block, since frames would wait for it (package logline)
+	CPUWait func(now time.Duration) (share float64, known bool)
+	Log     *slog.Logger // nil means no log; must never block, since frames would wait for it (package logline)
 
 	testing testConfig
 }
@@ -71,9 +71,9 @@ type Source interface {
 	Changes(ctx context.Context, f func(localach.Event)) error
 	// NewData calls f soon after every put into ch, until stop is called. f must not block.
 	NewData(ch *localach.Channel, f func(seq uint64)) (stop func())
-	// Looked returns the earliest time at which a frame may have been put that NewData has not yet
+	// LastPoll returns the earliest time at which a frame may have been put that NewData has not yet
 	// reported. The time is recent unless the process was stopped.
-	Looked() time.Time
+	LastPoll() time.Time
 }
 
 // ShmSource returns the Source of a real system. It uses inotify for the directory, and w, which
@@ -93,7 +93,7 @@ func (s shmSource) NewData(ch *localach.Channel, f func(seq uint64)) func() {
 	return s.watcher.Watch(ch, f).Close
 }
 
-func (s shmSource) Looked() time.Time { return s.watcher.LastPoll() }
+func (s shmSource) LastPoll() time.Time { return s.watcher.LastPoll() }
 
 func (c *Config) check() error {
 	var errs []error

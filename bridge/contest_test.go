@@ -10,8 +10,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// rivals returns two daemons of one host that mirror the same channel of a robot.
-func rivals(w *world) (imu *channel, daemons [2]*host) {
+// twoWriters returns two daemons of one host that mirror the same channel of a robot.
+func twoWriters(w *world) (imu *channel, daemons [2]*host) {
 	robot := w.host("robot", wire10ms)
 	imu = robot.channel("imu", 16, 64)
 	robot.run(Config{})
@@ -29,7 +29,7 @@ func TestBothDaemonsReportForeignWriter(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				imu, daemons := rivals(w)
+				imu, daemons := twoWriters(w)
 				for _, h := range daemons {
 					w.within(5*time.Second, "the mirror", func() bool { return h.mirror("robot.imu").State == status.MirrorLive })
 				}

@@ -40,7 +40,7 @@ func (n *Node) handle(l *link, m wire.Message) error {
 	case wire.Update:
 		n.update(l, m)
 	case wire.Counters:
-		l.ledger(m)
+		l.receiveCounters(m)
 	case wire.Subscribed:
 		n.subscribed(l, m)
 	case wire.Offer:
@@ -189,7 +189,7 @@ func (n *Node) update(l *link, m wire.Update) {
 // requalify changes the quality of service of an export.
 func (x *export) requalify(p permitted) {
 	x.Requalify(p.granted)
-	x.asked, x.qos = p.asked, p.granted
+	x.requested, x.qos = p.requested, p.granted
 }
 
 // subscribed handles the answer to one of our subscriptions. If the mirror has a later frame than

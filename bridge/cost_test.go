@@ -46,7 +46,7 @@ func (s handSource) Changes(ctx context.Context, f func(localach.Event)) error {
 	return nil
 }
 
-func (s handSource) Looked() time.Time { return time.Now() }
+func (s handSource) LastPoll() time.Time { return time.Now() }
 
 func (s handSource) NewData(_ *localach.Channel, f func(uint64)) func() {
 	s.wake <- f

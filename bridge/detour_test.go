@@ -29,9 +29,9 @@ func TestDirectMirrorReplacesIndirectMirror(t *testing.T) {
 			time.Sleep(10 * milli)
 		}
 		pc.follows("robot.imu", 99, time.Second)
-		detour := pc.mirror("base.robot.imu")
-		if detour.State != status.MirrorRefused || !strings.Contains(detour.Reason, "as robot.imu") || detour.Seq > 50 {
-			t.Errorf("got %s (%s) at frame %d, want it refused for robot.imu", detour.State, detour.Reason, detour.Seq)
+		indirect := pc.mirror("base.robot.imu")
+		if indirect.State != status.MirrorRefused || !strings.Contains(indirect.Reason, "as robot.imu") || indirect.Seq > 50 {
+			t.Errorf("got %s (%s) at frame %d, want it refused for robot.imu", indirect.State, indirect.Reason, indirect.Seq)
 		}
 		if loops := pc.events(status.EventLoop); len(loops) != 1 || loops[0].Mirror != "base.robot.imu" || loops[0].Host != "base" {
 			t.Errorf("got the events %+v, want one of the loop", loops)

@@ -252,9 +252,9 @@ func (n *Node) logUnreachable() {
 	}
 }
 
-// seekBetter dials another address of l's peer, if a trial is due (package peers).
-func (n *Node) seekBetter(l *link) {
-	if !l.hello.isReceived || len(n.sparesOf(l.peer)) > 0 || !n.peers.IsTrialDue(n.now(), l.known()) || n.machines.differs(l) == nil && n.carriesCommands(l) {
+// tryBetterRoute dials another address of l's peer, if a trial is due (package peers).
+func (n *Node) tryBetterRoute(l *link) {
+	if !l.hello.isReceived || len(n.standbysOf(l.peer)) > 0 || !n.peers.IsTrialDue(n.now(), l.known()) || n.machines.differs(l) == nil && n.carriesCommands(l) {
 		return
 	}
 	at, ok := n.peers.NextTrial(n.now(), l.known(), n.view())
@@ -285,7 +285,7 @@ func (n *Node) carriesCommands(l *link) bool {
 func (n *Node) try(old *link, s *session.Session) {
 	refuse := func(why string) { n.loop.work.Go(func() { s.Close(why) }) }
 	switch {
-	case n.links[old.peer] != old || s.Peer().Node != old.peer || len(n.sparesOf(old.peer)) > 0:
+	case n.links[old.peer] != old || s.Peer().Node != old.peer || len(n.standbysOf(old.peer)) > 0:
 		refuse("there is a link already")
 		return
 	case n.machines.differs(old) == nil && s.MaxDatagram() < old.s.MaxDatagram():
@@ -298,7 +298,7 @@ func (n *Node) try(old *link, s *session.Session) {
 		l.dial.trial = &peers.Trial{BeganAt: n.now()}
 	}
 	l.serve()
-	n.spares[l.spareKey()] = l
+	n.spares[l.standbyKey()] = l
 }
 
 // goOn advances the trial of spare l. At the end of the trial, l replaces old or is dropped.
@@ -310,18 +310,18 @@ func (n *Node) goOn(l, old *link) {
 		n.take(l)
 	case peers.Worse:
 		old.dial.why = ""
-		n.dropSpare(l, unwelcome("the link is as good"))
+		n.dropStandby(l, unwelcome("the link is as good"))
 	}
 }
 
 // otherWay returns a text for users about another route to l's peer, "" if none is known.
 func (n *Node) otherWay(l *link) string {
-	for _, spare := range n.sparesOf(l.peer) {
-		if spare.dial.trial == nil {
+	for _, standby := range n.standbysOf(l.peer) {
+		if standby.dial.trial == nil {
 			continue
 		}
-		if rtt := spare.dial.trial.RTT(); rtt > 0 {
-			return fmt.Sprintf("the way to %s has a round trip of %s, and is being tried", spare.s.RemoteAddr(), unit.Time(rtt.Round(10*time.Microsecond)))
+		if rtt := standby.dial.trial.RTT(); rtt > 0 {
+			return fmt.Sprintf("the way to %s has a round trip of %s, and is being tried", standby.s.RemoteAddr(), unit.Time(rtt.Round(10*time.Microsecond)))
 		}
 	}
 	return l.dial.why

@@ -81,12 +81,12 @@ func TestRepeatedSilenceEventsAreRateLimited(t *testing.T) {
 func TestEventFollowerIsWokenAndNeverBlocksNode(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", wire10ms).run(Config{})
-		tell := func(i int) {
-			pc.node.Tell(slog.LevelInfo, "something", status.Event{Kind: status.EventRefused, Text: fmt.Sprint(i)})
+		notify := func(i int) {
+			pc.node.LogEvent(slog.LevelInfo, "something", status.Event{Kind: status.EventRefused, Text: fmt.Sprint(i)})
 		}
 		go func() {
 			time.Sleep(time.Second)
-			tell(1)
+			notify(1)
 		}()
 		began := time.Now()
 		l, err := pc.node.Events(context.Background(), 0)
@@ -99,7 +99,7 @@ func TestEventFollowerIsWokenAndNeverBlocksNode(t *testing.T) {
 			t.Errorf("got %+v, %v after %v, want nothing until its time is over", l, err, time.Since(began))
 		}
 		for i := range 1000 { // no follower reads, and no time passes
-			tell(i + 2)
+			notify(i + 2)
 		}
 		if time.Since(began) != 61*time.Second {
 			t.Error("the node waited for a follower")
@@ -148,7 +148,7 @@ func TestWallClockStepIsDetected(t *testing.T) {
 		{1001*time.Hour + 1001*milli, time.Second, 0},
 		{999 * time.Hour, 1250 * milli, -2*time.Hour - 1251*milli},
 	} {
-		if got := w.look(func() (wall, mono time.Duration) { return look.wall, look.mono }); got != look.want {
+		if got := w.step(func() (wall, mono time.Duration) { return look.wall, look.mono }); got != look.want {
 			t.Errorf("look %d: got a step of %v, want %v", i, got, look.want)
 		}
 	}
@@ -158,7 +158,7 @@ func TestDelayBetweenClockReadsIsNoStep(t *testing.T) {
 	var w wallClock
 	readings := [][2]time.Duration{{0, 0}, {250 * milli, 850 * milli}, {851 * milli, 851 * milli}, {1100 * milli, 1100 * milli}}
 	for i := 0; len(readings) > 0; i++ {
-		step := w.look(func() (wall, mono time.Duration) {
+		step := w.step(func() (wall, mono time.Duration) {
 			wall, mono, readings = readings[0][0], readings[0][1], readings[1:]
 			return wall, mono
 		})

@@ -13,26 +13,26 @@ import (
 	"achbridge/wire"
 )
 
-// ledgerRate is the largest number of frame counters that a link sends to its peer per second.
+// countersRate is the largest number of frame counters that a link sends to its peer per second.
 // When counters stop changing, their final values are sent at once.
-const ledgerRate = 50
+const countersRate = 50
 
-// tellLedger sends l's peer the frame counters that have changed, of both directions.
-func (l *link) tellLedger(now time.Duration, waited *float64) {
-	every := max(time.Second, time.Duration(len(l.exports.order)+len(l.inbound))*time.Second/ledgerRate)
+// sendCounters sends l's peer the frame counters that have changed, of both directions.
+func (l *link) sendCounters(now time.Duration, waited *float64) {
+	every := max(time.Second, time.Duration(len(l.exports.order)+len(l.inbound))*time.Second/countersRate)
 	m := wire.Counters{Path: l.pathNews(now, waited)}
 	for _, x := range l.exports.order {
 		a, newest := x.FrameCounters()
-		if x.teller.Due(now, every, a, func(a ledger.FrameCounters) uint64 { return a.Offered }) {
-			m.Serving = append(m.Serving, x.tellOf(a, newest))
+		if x.reporter.Due(now, every, a, func(a ledger.FrameCounters) uint64 { return a.Offered }) {
+			m.Serving = append(m.Serving, x.countersOf(a, newest))
 		}
 	}
 	for id, in := range l.inbound {
 		mirror, newest := in.m, in.consumer.Newest() // read newest first: the counters then include at least these frames
-		if a := mirror.Since(); mirror.teller.Due(now, every, a, ledger.FrameCounters.Settled) {
-			told := mirror.AddTo(a.ToWire(id), now)
-			told.Newest = newest
-			m.Holding = append(m.Holding, told)
+		if a := mirror.Since(); mirror.reporter.Due(now, every, a, ledger.FrameCounters.Settled) {
+			reported := mirror.AddTo(a.ToWire(id), now)
+			reported.Newest = newest
+			m.Holding = append(m.Holding, reported)
 		}
 	}
 	for m.Path != nil || len(m.Serving)+len(m.Holding) > 0 {
@@ -42,8 +42,8 @@ func (l *link) tellLedger(now time.Duration, waited *float64) {
 	}
 }
 
-// ledger handles the frame counters that the peer sends.
-func (l *link) ledger(m wire.Counters) {
+// receiveCounters handles the frame counters that the peer sends.
+func (l *link) receiveCounters(m wire.Counters) {
 	if m.Path != nil {
 		l.path.inbound = m.Path
 	}
@@ -68,9 +68,9 @@ func (l *link) settle(holding []wire.FrameCounters) (answer []wire.FrameCounters
 		x.TakeReport(a)
 		x.reader = sightOf(a)
 		now, newest := x.FrameCounters()
-		if rests := now.Offered == x.teller.Before.Offered; rests && now != x.teller.Said {
-			x.teller.Said = now
-			answer = append(answer, x.tellOf(now, newest))
+		if rests := now.Offered == x.reporter.Before.Offered; rests && now != x.reporter.Said {
+			x.reporter.Said = now
+			answer = append(answer, x.countersOf(now, newest))
 		}
 	}
 	return answer
@@ -84,10 +84,10 @@ func (l *link) settle(holding []wire.FrameCounters) (answer []wire.FrameCounters
 // watch for only this long.
 const pathEvery = 500 * time.Millisecond
 
-// pathTeller has the path facts that a link's peer was last sent.
-type pathTeller struct {
-	said wire.Path // the facts; At is zero
-	at   time.Duration
+// sentPath has the path facts that a link's peer was last sent.
+type sentPath struct {
+	facts wire.Path // the facts; At is zero
+	at    time.Duration
 }
 
 // pathNews returns the facts to send now, nil if there are none. Over a path on which we send no
@@ -96,17 +96,17 @@ func (l *link) pathNews(now time.Duration, waited *float64) *wire.Path {
 	if now < l.path.sent.at+pathEvery {
 		return nil
 	}
-	p := l.path.sent.said
+	p := l.path.sent.facts
 	if len(l.exports.order) > 0 {
 		full, rate := l.frames.Path(now)
 		sent := l.frames.Sent()
 		p.Full, p.Rate, p.Sent, p.Lost = uint64(full), uint64(rate), sent.Packets, sent.Lost
 	}
 	p.Waited = waitedToWire(waited)
-	if p == l.path.sent.said {
+	if p == l.path.sent.facts {
 		return nil
 	}
-	l.path.sent = pathTeller{p, now}
+	l.path.sent = sentPath{p, now}
 	p.At = uint64(now)
 	return &p
 }
@@ -125,13 +125,13 @@ func inboundPath(p *wire.Path) *status.InboundPath {
 
 // readerSight has the facts that a peer has sent about its mirror of a channel.
 type readerSight struct {
-	waited, transit time.Duration
-	cause           status.Cause
+	cpuWait, oneWayDelay time.Duration
+	cause                status.Cause
 }
 
-// tellOf returns the counters to send to the peer: counted, which covers the frames up to newest.
+// countersOf returns the counters to send to the peer: counted, which covers the frames up to newest.
 // It adds the cause if this host cannot read the channel.
-func (x *export) tellOf(counted ledger.FrameCounters, newest uint64) wire.FrameCounters {
+func (x *export) countersOf(counted ledger.FrameCounters, newest uint64) wire.FrameCounters {
 	a := counted.ToWire(x.id)
 	a.Newest = newest
 	if x.unreadable() {
@@ -143,8 +143,8 @@ func (x *export) tellOf(counted ledger.FrameCounters, newest uint64) wire.FrameC
 // unreadable reports whether the channel cannot be read for a lasting reason. A lock that is held
 // for a moment is not one.
 func (x *export) unreadable() bool {
-	trouble := x.Problem()
-	return trouble != nil && !errors.Is(trouble, os.ErrDeadlineExceeded)
+	problem := x.Problem()
+	return problem != nil && !errors.Is(problem, os.ErrDeadlineExceeded)
 }
 
 func sightOf(a wire.FrameCounters) readerSight {
@@ -153,9 +153,9 @@ func sightOf(a wire.FrameCounters) readerSight {
 
 // show adds the facts to a subscription's status.
 func (r readerSight) show(s *status.Subscription) {
-	s.ReaderWaitS, s.ReaderCause = r.waited.Seconds(), r.cause
-	if r.transit != 0 {
-		v := status.Ms(r.transit)
+	s.ReaderWaitS, s.ReaderCause = r.cpuWait.Seconds(), r.cause
+	if r.oneWayDelay != 0 {
+		v := status.Ms(r.oneWayDelay)
 		s.OneWayDelayMs = &v
 	}
 }
@@ -163,8 +163,8 @@ func (r readerSight) show(s *status.Subscription) {
 // The revocation list spreads from node to node. A node sends its list to each peer until the peer
 // has it, and accepts a newer list from any peer. So an operator gives a list to only one node.
 
-// tellRevocations sends the list of this node, unless the peer has this list or a newer one.
-func (l *link) tellRevocations(own *transport.Endpoint) {
+// sendRevocations sends the list of this node, unless the peer has this list or a newer one.
+func (l *link) sendRevocations(own *transport.Endpoint) {
 	list := own.Revocations()
 	if !l.hello.isReceived || list.Number() <= l.hello.listNumber {
 		return
@@ -190,15 +190,15 @@ func (l *link) revocations(own *transport.Endpoint, m wire.Revocations) error {
 // link.
 const waitSteps = 20
 
-// lookAtProcessor updates the share of time for which this process recently waited for a CPU.
-func (n *Node) lookAtProcessor() {
-	if n.cfg.ProcessorWait == nil {
+// sampleCPUWait updates the share of time for which this process recently waited for a CPU.
+func (n *Node) sampleCPUWait() {
+	if n.cfg.CPUWait == nil {
 		return
 	}
-	n.waited = nil
-	if share, known := n.cfg.ProcessorWait(n.now()); known {
+	n.cpuWait = nil
+	if share, known := n.cfg.CPUWait(n.now()); known {
 		share = math.Round(share*waitSteps) / waitSteps
-		n.waited = &share
+		n.cpuWait = &share
 	}
 }
 

@@ -18,13 +18,13 @@ import (
 
 // export is a peer's subscription to one channel of ours, over the link or through the hub. It belongs to the node's goroutine.
 type export struct {
-	id      uint32
-	channel string
-	qos     rule.QoS
-	asked   rule.QoS // QoS that the peer requested; rules may grant less
-	book    *ledger.SenderCounters
-	teller  ledger.Reporter
-	reader  readerSight
+	id        uint32
+	channel   string
+	qos       rule.QoS
+	requested rule.QoS // QoS that the peer requested; rules may grant less
+	counters  *ledger.SenderCounters
+	reporter  ledger.Reporter
+	reader    readerSight
 
 	plane // sends the frames
 }
@@ -84,7 +84,7 @@ func (e *exports) hasCommands(channel string) bool {
 func (l *link) dropExports(channel string) {
 	for id, x := range l.exports.byID {
 		if x.channel == channel {
-			l.catalog.sent.ended[channel] = append(l.catalog.sent.ended[channel], id)
+			l.catalog.sent.endedSubs[channel] = append(l.catalog.sent.endedSubs[channel], id)
 			l.exports.drop(id)
 		}
 	}
@@ -99,9 +99,9 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *locals.Channel) {
 			l.exports.drop(old.id)
 		}
 	}
-	b := l.n.shared.book(l.peer, m.Channel)
+	b := l.n.shared.senderCounters(l.peer, m.Channel)
 	b.Settle(ledger.Reader{Run: l.hello.run, ID: m.Held.ID, Held: ledger.FromWire(m.Held)})
-	x := &export{id: m.ID, channel: c.Ring.Name(), qos: p.granted, asked: p.asked, book: b}
+	x := &export{id: m.ID, channel: c.Ring.Name(), qos: p.granted, requested: p.requested, counters: b}
 	if l.overHub() {
 		x.plane = l.n.shared.publishers.Subscribe(c.Ring, hubway.Request{ID: m.ID, Peer: hubPeer{l}, QoS: p.granted, Have: m.HaveSeq, Counters: b, Copies: c.Copies})
 	} else {
@@ -116,7 +116,7 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *locals.Channel) {
 type sharedExports struct {
 	copying    ring.Resources     // resources to copy frames of local channels
 	publishers *hubway.Publishers // publish channels to the hub
-	books      map[bookKey]*ledger.SenderCounters
+	counters   map[countersKey]*ledger.SenderCounters
 }
 
 func newSharedExports(work *sync.WaitGroup, now func() time.Duration) sharedExports {
@@ -125,27 +125,27 @@ func newSharedExports(work *sync.WaitGroup, now func() time.Duration) sharedExpo
 			Compressor: ring.NewCompressor(), Budget: ring.NewBudget(ring.DefaultBudget), Large: ring.NewSemaphore(),
 			Spawn: ring.NewWorkers(work).Start, Now: now,
 		},
-		books: make(map[bookKey]*ledger.SenderCounters),
+		counters: make(map[countersKey]*ledger.SenderCounters),
 	}
 }
 
-// bookKey identifies a Book: a peer, and the channel that it reads.
-type bookKey struct {
+// countersKey identifies a Book: a peer, and the channel that it reads.
+type countersKey struct {
 	peer    trust.NodeID
 	channel string
 }
 
-// maxBooks bounds the number of Books kept for channels that peers have read.
-const maxBooks = 10000
+// maxKeptCounters bounds the number of Books kept for channels that peers have read.
+const maxKeptCounters = 10000
 
-// book returns the Book of a channel for a peer.
-func (s *sharedExports) book(peer trust.NodeID, channel string) *ledger.SenderCounters {
-	key := bookKey{peer, channel}
-	b := s.books[key]
+// senderCounters returns the Book of a channel for a peer.
+func (s *sharedExports) senderCounters(peer trust.NodeID, channel string) *ledger.SenderCounters {
+	key := countersKey{peer, channel}
+	b := s.counters[key]
 	if b == nil {
 		b = &ledger.SenderCounters{}
-		if len(s.books) < maxBooks {
-			s.books[key] = b
+		if len(s.counters) < maxKeptCounters {
+			s.counters[key] = b
 		}
 	}
 	return b

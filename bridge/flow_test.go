@@ -151,7 +151,7 @@ func inFlow(t *testing.T, link string, qos rule.QoS, size int, run func(f *flow)
 }
 
 // record reads the mirror while run runs, and returns the frames that arrived.
-func (f *flow) record(run func()) []sighting {
+func (f *flow) record(run func()) []ageSample {
 	f.t.Helper()
 	r := openAgeReader(f.t, f.pc.dir, flowName)
 	defer r.ch.Close()
@@ -160,7 +160,7 @@ func (f *flow) record(run func()) []sighting {
 	work.Go(func() { run(); close(ended) })
 	for at := time.Duration(0); ; at += 100 * time.Microsecond {
 		time.Sleep(time.Until(begin.Add(at)))
-		r.look(begin, at)
+		r.sample(begin, at)
 		select {
 		case <-ended:
 			work.Wait()

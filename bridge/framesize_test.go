@@ -15,8 +15,8 @@ func TestAdoptedChannelTakesFramesAboveNominalSize(t *testing.T) {
 		state := robot.channel("state", 10, 3000)
 		robot.run(Config{})
 		pc.channel("state", 10, 3000)
-		wish := rule.Mirror{Host: "robot", Channel: "state", As: "state"}
-		pc.run(Config{Mirrors: []rule.Mirror{wish}, Adopt: []string{"state"}}, robot)
+		request := rule.Mirror{Host: "robot", Channel: "state", As: "state"}
+		pc.run(Config{Mirrors: []rule.Mirror{request}, Adopt: []string{"state"}}, robot)
 		for i := range uint64(20) {
 			state.put(i+1, 3898)
 			time.Sleep(10 * time.Millisecond)
@@ -73,8 +73,8 @@ func TestMirrorIsRefusedIfAllFramesAreRefused(t *testing.T) {
 		state := robot.channel("state", 10, 3000)
 		robot.run(Config{})
 		pc.channel("state", 2, 1000)
-		wish := rule.Mirror{Host: "robot", Channel: "state", As: "state", QoS: rule.QoS{Deadline: 100 * time.Millisecond}}
-		pc.run(Config{Mirrors: []rule.Mirror{wish}, Adopt: []string{"state"}}, robot)
+		request := rule.Mirror{Host: "robot", Channel: "state", As: "state", QoS: rule.QoS{Deadline: 100 * time.Millisecond}}
+		pc.run(Config{Mirrors: []rule.Mirror{request}, Adopt: []string{"state"}}, robot)
 		for i := range uint64(200) {
 			state.put(i+1, 3898)
 			time.Sleep(10 * time.Millisecond)

@@ -26,19 +26,19 @@ import (
 // that mirrors all their channels.
 type bench struct {
 	*world
-	s       scenario
-	seed    uint64
-	params  testnet.Params
-	senders []*host
-	sources []*putSource
-	pc      *host
-	phases  []time.Duration // phase of each load
-	losses  []loss
-	kept    map[string]uint64 // late_kept of the mirrors, at the end
-	made    time.Time         // the network's time zero
-	zero    time.Duration     // the first frame's time, by the network's clock
-	carried int               // bytes that arrived from the first sender's host during the measurement
-	shares  [3]int            // bytes carried for each sender
+	s        scenario
+	seed     uint64
+	params   testnet.Params
+	senders  []*host
+	sources  []*putSource
+	pc       *host
+	phases   []time.Duration // phase of each load
+	losses   []loss
+	lateKept map[string]uint64 // late_kept of the mirrors, at the end
+	made     time.Time         // the network's time zero
+	zero     time.Duration     // the first frame's time, by the network's clock
+	carried  int               // bytes that arrived from the first sender's host during the measurement
+	shares   [3]int            // bytes carried for each sender
 }
 
 // loss is a packet from the senders that the link lost.
@@ -94,12 +94,12 @@ func (b *bench) measure() (readers []*ageReader) {
 	for at := time.Duration(0); at < end; at += b.s.step() {
 		time.Sleep(time.Until(begin.Add(at)))
 		for _, r := range readers {
-			r.look(begin, at)
+			r.sample(begin, at)
 		}
 	}
-	b.kept = map[string]uint64{}
+	b.lateKept = map[string]uint64{}
 	for _, m := range b.pc.node.Status().Mirrors {
-		b.kept[m.Name] = m.LateKept
+		b.lateKept[m.Name] = m.LateKept
 	}
 	return readers
 }
@@ -107,7 +107,7 @@ func (b *bench) measure() (readers []*ageReader) {
 func (b *bench) mirrorOf(l load) string { return b.senders[l.node].name + "." + l.channel }
 
 func (s scenario) span() time.Duration { return cmp.Or(s.length, 8*second) }
-func (s scenario) step() time.Duration { return cmp.Or(s.look, 241*time.Microsecond) }
+func (s scenario) step() time.Duration { return cmp.Or(s.readEvery, 241*time.Microsecond) }
 
 // connect starts the nodes, and returns the loads' channels when all are mirrored. The channels
 // exist before the node starts, since putSource rarely looks for new ones.
@@ -215,10 +215,10 @@ func (b *bench) tap(begin time.Time) {
 // putSource is a Source that every put notifies, like a watcher with a period of zero. The real
 // watcher adds up to its period to every age.
 type putSource struct {
-	dir  localach.Dir
-	mu   sync.Mutex
-	next int
-	tell map[string]map[int]func(uint64)
+	dir    localach.Dir
+	mu     sync.Mutex
+	next   int
+	notify map[string]map[int]func(uint64)
 }
 
 func (s *putSource) Changes(ctx context.Context, f func(localach.Event)) error {
@@ -238,37 +238,37 @@ func (s *putSource) Changes(ctx context.Context, f func(localach.Event)) error {
 	return nil
 }
 
-func (s *putSource) Looked() time.Time { return time.Now() }
+func (s *putSource) LastPoll() time.Time { return time.Now() }
 
 func (s *putSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tell == nil {
-		s.tell = map[string]map[int]func(uint64){}
+	if s.notify == nil {
+		s.notify = map[string]map[int]func(uint64){}
 	}
-	if s.tell[ch.Name()] == nil {
-		s.tell[ch.Name()] = map[int]func(uint64){}
+	if s.notify[ch.Name()] == nil {
+		s.notify[ch.Name()] = map[int]func(uint64){}
 	}
 	s.next++
 	id := s.next
-	s.tell[ch.Name()][id] = f
+	s.notify[ch.Name()][id] = f
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.tell[ch.Name()], id)
+		delete(s.notify[ch.Name()], id)
 	}
 }
 
 // noticed reports the newest frame. It calls the functions without the lock, since stop takes it
 // too.
 func (s *putSource) noticed(ch *localach.Channel) {
-	var tell []func(uint64)
+	var notify []func(uint64)
 	s.mu.Lock()
-	for _, f := range s.tell[ch.Name()] {
-		tell = append(tell, f)
+	for _, f := range s.notify[ch.Name()] {
+		notify = append(notify, f)
 	}
 	s.mu.Unlock()
-	for _, f := range tell {
+	for _, f := range notify {
 		f(ch.LastSeq())
 	}
 }

@@ -107,7 +107,7 @@ func (s stat) and(o stat) stat {
 	return stat{
 		floor: s.floor + o.floor, formula: s.formula + o.formula, mean: s.mean + o.mean, perSecond: s.perSecond + o.perSecond,
 		p99: max(s.p99, o.p99), max: max(s.max, o.max), alone: max(s.alone, o.alone), missing: s.missing + o.missing,
-		seen: s.seen + o.seen, late: s.late + o.late, unexcused: s.unexcused + o.unexcused, gap: max(s.gap, o.gap), fresh: max(s.fresh, o.fresh), way: max(s.way, o.way),
+		arrivedFrames: s.arrivedFrames + o.arrivedFrames, late: s.late + o.late, unexcused: s.unexcused + o.unexcused, gap: max(s.gap, o.gap), fresh: max(s.fresh, o.fresh), way: max(s.way, o.way),
 	}
 }
 

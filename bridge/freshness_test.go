@@ -25,25 +25,25 @@ var notYet = []string{
 // scenario is one row of the table: the frames written at one end of a link, and the ages allowed
 // at the other.
 type scenario struct {
-	name    string
-	over    string // transport; filled in by TestFreshness
-	link    string // both directions, in testnet's text form
-	loads   []load
-	length  time.Duration                 // duration of the measurement, after warmUp; 0 means 8 s
-	look    time.Duration                 // interval at which the mirrors are read; 0 means 241 µs, which divides no period
-	changes []change                      // changes of the link, relative to the first frame
-	windows []window                      // windows of the measurement; nil means one from warmUp to the end
-	alone   bool                          // measure each load on a link of its own too
-	share   int                           // number of senders that share the rate, for the floor; 0 means 1
-	daily   bool                          // measured in every run, not only in the long one
-	back    time.Duration                 // when the link returns from an outage
-	beside  func(b *bench, end time.Time) // other activity until end
-	control newControl                    // congestion control of the senders' links; nil means the node's own
-	zero    time.Duration                 // earliest time of the first frame, by the network's clock
-	spread  float64                       // largest spread of the seeds' means, relative; 0 means mostSpread
-	bars    []bar
-	quic    []bar // further bars, only for QUIC
-	sctp    []bar
+	name      string
+	over      string // transport; filled in by TestFreshness
+	link      string // both directions, in testnet's text form
+	loads     []load
+	length    time.Duration                 // duration of the measurement, after warmUp; 0 means 8 s
+	readEvery time.Duration                 // interval at which the mirrors are read; 0 means 241 µs, which divides no period
+	changes   []change                      // changes of the link, relative to the first frame
+	windows   []window                      // windows of the measurement; nil means one from warmUp to the end
+	alone     bool                          // measure each load on a link of its own too
+	share     int                           // number of senders that share the rate, for the floor; 0 means 1
+	daily     bool                          // measured in every run, not only in the long one
+	back      time.Duration                 // when the link returns from an outage
+	beside    func(b *bench, end time.Time) // other activity until end
+	control   newControl                    // congestion control of the senders' links; nil means the node's own
+	zero      time.Duration                 // earliest time of the first frame, by the network's clock
+	spread    float64                       // largest spread of the seeds' means, relative; 0 means mostSpread
+	bars      []bar
+	quic      []bar // further bars, only for QUIC
+	sctp      []bar
 }
 
 // load is one channel that a node of the sending host writes periodically. The phase of the first
@@ -82,7 +82,7 @@ var measures = map[string]func(stat) float64{
 	"p99/p99 alone":     func(s stat) float64 { return s.p99 / s.alone },
 	"max ms":            func(s stat) float64 { return s.max },
 	"frames missing":    func(s stat) float64 { return float64(s.missing) },
-	"frames seen":       func(s stat) float64 { return float64(s.seen) },
+	"frames seen":       func(s stat) float64 { return float64(s.arrivedFrames) },
 	"frames too late":   func(s stat) float64 { return float64(s.late) },
 	"frames unexcused":  func(s stat) float64 { return float64(s.unexcused) },
 	"longest gap s":     func(s stat) float64 { return s.gap },
@@ -153,7 +153,7 @@ var scenarios = []scenario{
 	{name: "loss 1%", link: "delay=10ms,rate=100mbit,loss=1%", loads: []load{imu}, bars: []bar{{"imu", "", "mean/floor", 1.10}}},
 	{name: "loss 5%", link: "delay=10ms,rate=100mbit,loss=5%", loads: []load{imu}, bars: []bar{{"imu", "", "mean/floor", 1.10}}},
 	{
-		name: "loss, sparse", daily: true, link: "delay=10ms,rate=100mbit,loss=5%", length: 60 * second, look: 997 * time.Microsecond,
+		name: "loss, sparse", daily: true, link: "delay=10ms,rate=100mbit,loss=5%", length: 60 * second, readEvery: 997 * time.Microsecond,
 		loads: []load{{channel: "pose", size: 64, period: 200 * milli, qos: rule.QoS{Budget: 150 * milli}}},
 		bars:  []bar{{"pose", "", "frames unexcused", 0}},
 	},

@@ -63,11 +63,11 @@ func TestGiantMirrorsLeaveRoomForOthers(t *testing.T) {
 		for i := range 3 {
 			pc.follows(fmt.Sprint("robot.camera", i), 1, 2*time.Second)
 		}
-		wished := rule.Mirror{Host: "robot", Channel: "giant9"}
+		request := rule.Mirror{Host: "robot", Channel: "giant9"}
 		if pc.has("robot.giant9") {
 			t.Fatal("giant9 has its file already")
 		}
-		if err := pc.node.Mirror(wished); err != nil {
+		if err := pc.node.Mirror(request); err != nil {
 			t.Fatal(err)
 		}
 		w.within(5*time.Second, "a file for the giant that is named", func() bool { return pc.has("robot.giant9") })

@@ -27,11 +27,11 @@ type member struct {
 	s    *session.Session
 	deaf bool // it does not read its control stream
 
-	mu      sync.Mutex
-	layouts func(wire.Describe) wire.Message // answers layout requests; nil means that there is no answer
-	heard   []wire.Message
-	number  uint64 // number of its last datagram
-	ended   bool
+	mu       sync.Mutex
+	layouts  func(wire.Describe) wire.Message // answers layout requests; nil means that there is no answer
+	received []wire.Message
+	number   uint64 // number of its last datagram
+	isEnded  bool
 }
 
 // member joins the network as a host called name and sends Hello to a node.
@@ -72,12 +72,12 @@ func (h *host) tries(to *host, variant byte) (*member, error) {
 	}
 	m := &member{w: h.w, name: h.name, s: s}
 	m.say(wire.Hello{Version: wire.Version, Host: h.name, Node: id, Run: 1})
-	go m.hear()
+	go m.readAll()
 	return m, nil
 }
 
-// hear records the messages of the node, unless deaf is set.
-func (m *member) hear() {
+// readAll records the messages of the node, unless deaf is set.
+func (m *member) readAll() {
 	var head [4]byte
 	for {
 		for m.isDeaf() {
@@ -95,7 +95,7 @@ func (m *member) hear() {
 		}
 		msg, _ := wire.ParseMessage(body)
 		m.mu.Lock()
-		m.heard, m.ended = append(m.heard, msg), err != nil
+		m.received, m.isEnded = append(m.received, msg), err != nil
 		answer := m.layouts
 		m.mu.Unlock()
 		if d, ok := msg.(wire.Describe); ok && answer != nil {
@@ -140,7 +140,7 @@ func (m *member) offers(list ...wire.Channel) { m.say(wire.Catalog{Full: true, C
 func messages[T wire.Message](m *member) (list []T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, msg := range m.heard {
+	for _, msg := range m.received {
 		if msg, ok := msg.(T); ok {
 			list = append(list, msg)
 		}
@@ -241,7 +241,7 @@ func (s *siege) age(long time.Duration) (mean, most float64) {
 			s.source.noticed(s.data.ch)
 		}
 		time.Sleep(milli)
-		if s.reader.look(s.began, time.Since(s.began)); s.number == 1 {
+		if s.reader.sample(s.began, time.Since(s.began)); s.number == 1 {
 			s.reader.ages = s.reader.ages[:0] // no frame has arrived yet
 		}
 	}

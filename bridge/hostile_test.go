@@ -81,8 +81,8 @@ func TestOversizeFrameIsRetransmittedRarely(t *testing.T) {
 				bytes += len(e.Payload)
 			}
 		})
-		wish := rule.Mirror{Host: "robot", Channel: "data", QoS: rule.QoS{Compress: rule.CompressNone}}
-		pc.runAt(port, &putSource{dir: pc.dir}, Config{Mirrors: []rule.Mirror{wish}, Adopt: []string{flowName}})
+		request := rule.Mirror{Host: "robot", Channel: "data", QoS: rule.QoS{Compress: rule.CompressNone}}
+		pc.runAt(port, &putSource{dir: pc.dir}, Config{Mirrors: []rule.Mirror{request}, Adopt: []string{flowName}})
 		pc.node.SetPeers(asPeers([]*host{robot}))
 		time.Sleep(5 * time.Minute)
 		if a := pc.mirror(flowName).FrameCounters; a != (ledger.FrameCounters{Offered: 1, Refused: 1}) {

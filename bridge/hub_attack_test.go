@@ -15,8 +15,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// toldOf returns the texts of the host's events of a kind.
-func (h *host) toldOf(kind status.EventKind) (texts []string) {
+// eventTexts returns the texts of the host's events of a kind.
+func (h *host) eventTexts(kind status.EventKind) (texts []string) {
 	h.w.t.Helper()
 	list, err := h.node.Events(context.Background(), 0)
 	if err != nil {
@@ -56,8 +56,8 @@ func (w *world) hubSiege(qos rule.QoS) *hubSiege {
 // pc's mirror goes back, or has a frame that was never put or is incomplete.
 func (s *hubSiege) streams(long time.Duration) (pc, near float64) {
 	s.t.Helper()
-	looks := 0.0
-	for end := time.Now().Add(long); time.Now().Before(end); looks++ {
+	samples := 0.0
+	for end := time.Now().Add(long); time.Now().Before(end); samples++ {
 		s.put++
 		s.imu.put(s.put, 64)
 		time.Sleep(9 * time.Millisecond) // between the arrivals of frames, whose order at the same instant would be chance
@@ -70,7 +70,7 @@ func (s *hubSiege) streams(long time.Duration) (pc, near float64) {
 		pc, near = pc+float64(age)/1e6, near+float64(beside)/1e6
 		time.Sleep(time.Millisecond)
 	}
-	return pc / looks, near / looks
+	return pc / samples, near / samples
 }
 
 func TestHostileHubDoesLimitedHarm(t *testing.T) {
@@ -111,23 +111,23 @@ func (s *hubSiege) withstands(d testnet.Deceit, kind status.EventKind, text stri
 	if pcBefore > 40 {
 		s.t.Fatalf("before: age %.1f ms", pcBefore)
 	}
-	held, running, known := heap(), runtime.NumGoroutine(), len(s.pc.toldOf(kind))
+	held, running, known := heap(), runtime.NumGoroutine(), len(s.pc.eventTexts(kind))
 	s.hub.Deceive(d)
 	if d.Streams == testnet.Impersonates { // affects only new streams
 		s.hub.Cut("pc")
 		s.hub.Restore("pc")
 	}
 	pc, near := s.streams(4 * time.Second)
-	told := s.pc.toldOf(kind)[known:]
-	s.t.Logf("age %.1f ms before and %.1f under attack, beside it %.1f and %.1f; told: %q", pcBefore, pc, nearBefore, near, told)
+	texts := s.pc.eventTexts(kind)[known:]
+	s.t.Logf("age %.1f ms before and %.1f under attack, beside it %.1f and %.1f; told: %q", pcBefore, pc, nearBefore, near, texts)
 	if near > 1.2*nearBefore {
 		s.t.Errorf("the mirror beside it: age %.1f ms, %.1f before", near, nearBefore)
 	}
-	if kind != "" && !strings.Contains(strings.Join(told, "\n"), text) || kind != "" && len(told) == 0 {
-		s.t.Errorf("got events %q, want one with %q", told, text)
+	if kind != "" && !strings.Contains(strings.Join(texts, "\n"), text) || kind != "" && len(texts) == 0 {
+		s.t.Errorf("got events %q, want one with %q", texts, text)
 	}
-	if len(told) > 40 {
-		s.t.Errorf("got %d events in 4 s", len(told))
+	if len(texts) > 40 {
+		s.t.Errorf("got %d events in 4 s", len(texts))
 	}
 	if age := s.pc.mirror("robot.imu").AgeMs; kind == "" && (age == nil || *age < 600) {
 		s.t.Errorf("the status does not show the age: %v", age)
@@ -163,14 +163,14 @@ func TestHostileHubCannotMakeCommandsLate(t *testing.T) {
 			inWorld(t, func(w *world) {
 				hub, pc, mirrors := w.hubClasses()
 				goals := mirrors[slices.IndexFunc(mirrors, func(m *lookout) bool { return m.name == "robot.goal" })]
-				pc.lookOut(2*time.Second, goals)
+				pc.watchMirrors(2*time.Second, goals)
 				if goals.late > 0 || goals.last == 0 {
 					t.Fatalf("before: frame %d, %d late ones", goals.last, goals.late)
 				}
 				hub.Deceive(d)
-				pc.lookOut(5*time.Second, goals)
+				pc.watchMirrors(5*time.Second, goals)
 				hub.Deceive(testnet.Deceit{})
-				pc.lookOut(4*time.Second, goals)
+				pc.watchMirrors(4*time.Second, goals)
 				if goals.late > 0 {
 					t.Errorf("%d commands past their budget were put", goals.late)
 				}

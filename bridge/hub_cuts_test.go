@@ -21,8 +21,8 @@ type lookout struct {
 // watchEvery is the longest time between the put of a frame and its detection.
 const watchEvery = 4 * time.Millisecond
 
-// lookOut watches the mirrors for a while.
-func (h *host) lookOut(long time.Duration, mirrors ...*lookout) {
+// watchMirrors watches the mirrors for a while.
+func (h *host) watchMirrors(long time.Duration, mirrors ...*lookout) {
 	h.w.t.Helper()
 	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(watchEvery) {
 		for _, m := range mirrors {
@@ -55,12 +55,12 @@ func TestMirrorsRecoverAfterHubCuts(t *testing.T) {
 					}
 					inWorld(t, func(w *world) {
 						hub, pc, mirrors := w.hubClasses()
-						pc.lookOut(3*time.Second, mirrors...)
+						pc.watchMirrors(3*time.Second, mirrors...)
 						before := [3]uint64{mirrors[0].late, mirrors[1].late, mirrors[2].late}
 						kind.begin(hub, at)
-						pc.lookOut(long*time.Second, mirrors...)
+						pc.watchMirrors(long*time.Second, mirrors...)
 						kind.end(hub, at)
-						pc.lookOut(time.Second, mirrors...)
+						pc.watchMirrors(time.Second, mirrors...)
 						for i, m := range mirrors {
 							if _, age := pc.newest(m.name); age > 100*time.Millisecond {
 								t.Errorf("%s: %v old 1 s after", m.name, age)
@@ -69,7 +69,7 @@ func TestMirrorsRecoverAfterHubCuts(t *testing.T) {
 								t.Errorf("%s: %d frames past their budget were put", m.name, got)
 							}
 						}
-						pc.lookOut(2*time.Second, mirrors...) // time for the counters to settle
+						pc.watchMirrors(2*time.Second, mirrors...) // time for the counters to settle
 						if kept := pc.mirror(mirrors[0].name).LateKept; kept < mirrors[0].late {
 							t.Errorf("%d late frames were put, %d are counted", mirrors[0].late, kept)
 						}

@@ -62,9 +62,9 @@ func TestSupersededLastValueIsNotPutLate(t *testing.T) {
 		imu := robot.channel("imu", 16, 64)
 		imu.put(7, 64)
 		time.Sleep(time.Second)
-		var debt []byte
+		var lastValue []byte
 		hub.lies(func(_, _ string, b []byte) [][]byte {
-			debt = slices.Clone(b)
+			lastValue = slices.Clone(b)
 			return nil
 		})
 		pc.atHub(hub, mirrorAll(rule.QoS{Late: rule.LateDrop}), "robot")
@@ -72,11 +72,11 @@ func TestSupersededLastValueIsNotPutLate(t *testing.T) {
 		hub.lies(func(_, _ string, b []byte) [][]byte { return nil })
 		imu.put(8, 64)
 		time.Sleep(100 * time.Millisecond)
-		hub.lies(func(_, _ string, b []byte) [][]byte { return [][]byte{debt} })
+		hub.lies(func(_, _ string, b []byte) [][]byte { return [][]byte{lastValue} })
 		imu.put(9, 64)
 		time.Sleep(100 * time.Millisecond)
 		hub.lies(nil)
-		if number, age := pc.newest("robot.imu"); number != 0 || debt == nil {
+		if number, age := pc.newest("robot.imu"); number != 0 || lastValue == nil {
 			t.Errorf("frame %d was put, %v old", number, age)
 		}
 		imu.put(10, 64)

@@ -199,8 +199,8 @@ func TestWallClockStepRenewsHubKeys(t *testing.T) {
 		step := func(by time.Duration) (before, after seal.ID) {
 			key := func() (id seal.ID) {
 				robot.node.loop.call(func() {
-					told, _, _ := robot.node.shared.publishers.Key("imu")
-					id = seal.ID(told.KeyID)
+					key, _, _ := robot.node.shared.publishers.Key("imu")
+					id = seal.ID(key.KeyID)
 				})
 				return id
 			}

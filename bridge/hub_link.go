@@ -31,19 +31,19 @@ const (
 // stamps has the round trip of a link over the hub, and when its stamps were sent. It belongs to
 // the node's goroutine.
 type stamps struct {
-	asked  time.Duration                      // when the peer's clock was last requested
-	count  int                                // number of requests for the peer's clock
-	pulled time.Duration                      // when Pulled was last sent to the peer
-	round  time.Duration                      // smoothed round trip; 0 means unknown
-	pings  map[time.Duration]chan<- send.Pong // pings that wait for an answer, by the T1 of their stamp
+	requestedAt time.Duration                      // when the peer's clock was last requested
+	count       int                                // number of requests for the peer's clock
+	pulled      time.Duration                      // when Pulled was last sent to the peer
+	round       time.Duration                      // smoothed round trip; 0 means unknown
+	pings       map[time.Duration]chan<- send.Pong // pings that wait for an answer, by the T1 of their stamp
 }
 
 // askStamp requests the peer's clock if a request is due.
 func (l *link) askStamp(now time.Duration) {
-	if !l.overHub() || !l.hello.isReceived || l.path.stamps.count >= firstOnes && now < l.path.stamps.asked+stampEvery {
+	if !l.overHub() || !l.hello.isReceived || l.path.stamps.count >= firstOnes && now < l.path.stamps.requestedAt+stampEvery {
 		return
 	}
-	l.path.stamps.asked = now
+	l.path.stamps.requestedAt = now
 	l.path.stamps.count++
 	l.send(wire.Stamp{T1: uint64(max(now, 1))})
 }
@@ -54,13 +54,13 @@ func (l *link) stamped(m wire.Stamp, now time.Duration) {
 		l.send(wire.Stamp{T1: m.T1, T2: uint64(max(now, 1)), T3: uint64(max(l.n.now(), 1))})
 		return
 	}
-	asked, heard, said := time.Duration(m.T1), time.Duration(m.T2), time.Duration(m.T3)
-	rtt := now - asked - (said - heard)
-	if rtt < 0 || asked > now || said < heard {
+	sent, received, answered := time.Duration(m.T1), time.Duration(m.T2), time.Duration(m.T3)
+	rtt := now - sent - (answered - received)
+	if rtt < 0 || sent > now || answered < received {
 		return
 	}
-	l.frames.SampleClock(asked, heard, said, now)
-	l.n.loop.post(func() { l.tookRound(asked, rtt) })
+	l.frames.SampleClock(sent, received, answered, now)
+	l.n.loop.post(func() { l.tookRound(sent, rtt) })
 }
 
 // tookRound handles the answer to a stamp that was sent at asked.
@@ -119,8 +119,8 @@ func (n *Node) acceptHub(ctx context.Context) {
 // would still check frames with the certificate from the beginning of the session.
 const errRenewed = unwelcome("this host has another certificate now")
 
-// lookAtHub does the periodic work of links and dials through the hub.
-func (n *Node) lookAtHub() {
+// checkHub does the periodic work of links and dials through the hub.
+func (n *Node) checkHub() {
 	if n.cfg.Hub == nil {
 		return
 	}
@@ -131,14 +131,14 @@ func (n *Node) lookAtHub() {
 			continue
 		}
 		l.askStamp(now)
-		l.tellPulls(now)
+		l.reportFetched(now)
 	}
 	n.begin(n.peers.NextByHub(now, n.view()))
 }
 
-// tellPulls reports the received frames to the origin, at most once a second. It logs
+// reportFetched reports the received frames to the origin, at most once a second. It logs
 // discarded frames: those that the origin did not seal, and replayed ones.
-func (l *link) tellPulls(now time.Duration) {
+func (l *link) reportFetched(now time.Duration) {
 	if !l.overHub() || now < l.path.stamps.pulled+time.Second {
 		return
 	}

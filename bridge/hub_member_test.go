@@ -27,11 +27,11 @@ func (h *host) sealedFor(signer crypto.Signer, changes ...func(*seal.Frame)) []b
 		count uint64
 	)
 	h.node.loop.call(func() {
-		told, newest, ok := h.node.shared.publishers.Key("imu")
+		wireKey, newest, ok := h.node.shared.publishers.Key("imu")
 		if !ok {
 			h.w.t.Fatal("imu is not at the hub")
 		}
-		key, count = seal.Key{ID: seal.ID(told.KeyID), Secret: [seal.SecretSize]byte(told.Key)}, told.From+50
+		key, count = seal.Key{ID: seal.ID(wireKey.KeyID), Secret: [seal.SecretSize]byte(wireKey.Key)}, wireKey.From+50
 		f = seal.Frame{Epoch: h.node.locals.Get("imu").Ring.Epoch(), Seq: newest + 50, Captured: h.node.now(), Data: frame(lieNumber, 64)}
 	})
 	for _, change := range changes {
@@ -134,10 +134,10 @@ func TestSealedFrameAboveChannelSizeIsNotPut(t *testing.T) {
 		if pc.forgeries() == 0 || pc.mirror("robot.imu").Refused != 0 {
 			t.Errorf("got %d events and %+v, want an event of a frame that was not opened", pc.forgeries(), pc.mirror("robot.imu").FrameCounters)
 		}
-		packed := robot.sealedFor(nil, func(f *seal.Frame) {
+		encodedLayout := robot.sealedFor(nil, func(f *seal.Frame) {
 			f.Codec, f.RawSize, f.Data = wire.CodecS2, len(large), s2.Encode(nil, large)
 		})
-		if hub.putsForgery(pc, packed) {
+		if hub.putsForgery(pc, encodedLayout) {
 			t.Error("a frame was put that is too large when decompressed")
 		}
 		if m := pc.mirror("robot.imu"); m.Refused != 1 {

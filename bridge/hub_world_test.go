@@ -67,10 +67,10 @@ func (h *worldHub) tap(host string, f func(t *hubTap)) {
 }
 
 // lies makes the hub deliver the frames that tell returns in place of a frame.
-func (h *worldHub) lies(tell hubLie) {
+func (h *worldHub) lies(lie hubLie) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lie = tell
+	h.lie = lie
 }
 
 // puts returns the number of frames that a host has put.
@@ -79,8 +79,8 @@ func (h *worldHub) puts(host string) (count int) {
 	return count
 }
 
-// told converts an error of testnet to an error of package hubway.
-func told(err error) error {
+// reportedError converts an error of testnet to an error of package hubway.
+func reportedError(err error) error {
 	switch {
 	case errors.Is(err, testnet.ErrHubAway):
 		return fmt.Errorf("%w%.0w", err, hubway.ErrAway)
@@ -92,7 +92,7 @@ func told(err error) error {
 
 func (t *hubTap) Dial(ctx context.Context, host string) (net.Conn, error) {
 	conn, err := t.HubHost.Dial(ctx, host)
-	return conn, told(err)
+	return conn, reportedError(err)
 }
 
 func (t *hubTap) Channel(host, channel string) hubway.Channel {
@@ -108,7 +108,7 @@ type hubTapped struct {
 }
 
 func (c *hubTapped) Room(ctx context.Context, size int) error {
-	return told(c.HubChannel.Room(ctx, size))
+	return reportedError(c.HubChannel.Room(ctx, size))
 }
 
 func (c *hubTapped) Put(ctx context.Context, b []byte) (<-chan error, error) {
@@ -121,7 +121,7 @@ func (c *hubTapped) Put(ctx context.Context, b []byte) (<-chan error, error) {
 	}
 	acked, err := c.HubChannel.Put(ctx, b)
 	if err != nil {
-		return nil, told(err)
+		return nil, reportedError(err)
 	}
 	t.hub.mu.Lock()
 	defer t.hub.mu.Unlock()
@@ -142,7 +142,7 @@ func (c *hubTapped) Next(ctx context.Context) ([]byte, error) {
 	for len(c.lies) == 0 {
 		b, err := c.HubChannel.Next(ctx)
 		if err != nil {
-			return nil, told(err)
+			return nil, reportedError(err)
 		}
 		c.lies = [][]byte{b}
 		h := c.tap.hub

@@ -71,7 +71,7 @@ func TestLateFramesKeepMirrorAsFreshAsLargeBudget(t *testing.T) {
 					s := scenario{over: "quic", link: link.text, loads: []load{{channel: "state", size: 1000, period: milli, qos: qos}}, zero: radioZero}
 					readers, b := s.run(t, seed)
 					a := ageStat(cut(readers[0].ages, window{"", warmUp, warmUp + s.span()}, s.step()))
-					means, p95s, kept = append(means, a.mean), append(p95s, a.p95), kept+b.kept["robot.state"]
+					means, p95s, kept = append(means, a.mean), append(p95s, a.p95), kept+b.lateKept["robot.state"]
 				}
 				return median(means), median(p95s), kept
 			}

@@ -49,7 +49,7 @@ func (n *Node) Layout(ctx context.Context, of string) (found Layout, err error) 
 		found.Why = "it does not answer"
 	case <-ctx.Done():
 		return found, ctx.Err()
-	case <-n.loop.ended:
+	case <-n.loop.done:
 		return found, errEnded
 	}
 	return found, nil
@@ -129,9 +129,9 @@ func (l *link) layout(m wire.Layout) {
 // describe answers a peer's request for the layout of a channel. The answer does not reveal
 // whether the channel has no layout or the peer may not read it.
 func (n *Node) describe(l *link, m wire.Describe) {
-	c, told := n.locals.Get(m.Channel), l.catalog.sent.channels[m.Channel].Layout
+	c, advertised := n.locals.Get(m.Channel), l.catalog.sent.channels[m.Channel].Layout
 	switch {
-	case told == wire.Hash{} || c == nil || n.mirrors.layoutHash(c) != told:
+	case advertised == wire.Hash{} || c == nil || n.mirrors.layoutHash(c) != advertised:
 		l.refuseLayout(m, wire.CodeAbsent, m.Channel+": it has no layout, or another one by now")
 	case !l.layouts.answers.Allows(time.Now()) || l.out.unread() > maxControlBacklog/4:
 		l.refuseLayout(m, wire.CodeLimit, fmt.Sprintf("%s gives no more layouts at once: ask again in some seconds", n.cfg.Host))
@@ -164,9 +164,9 @@ func (n *Node) relayLayout(l *link, m wire.Describe, of *binding) {
 	})
 }
 
-func (l *link) sendLayout(m wire.Describe, packed []byte) {
-	l.layouts.answers.Sent(time.Now(), len(packed))
-	l.send(wire.Layout{ID: m.ID, Encoded: packed})
+func (l *link) sendLayout(m wire.Describe, encoded []byte) {
+	l.layouts.answers.Sent(time.Now(), len(encoded))
+	l.send(wire.Layout{ID: m.ID, Encoded: encoded})
 }
 
 func (l *link) refuseLayout(m wire.Describe, code wire.Code, text string) {

@@ -26,7 +26,7 @@ func TestHostBehindRelayGetsLayoutOfOrigin(t *testing.T) {
 		robot := w.host("robot", wire10ms)
 		imu := robot.channel("imu", 64, 64)
 		robot.channel("log", 4, 64)
-		first, later := packed(t, "imu", 64), packed(t, "imu", 32)
+		first, later := encodedLayout(t, "imu", 64), encodedLayout(t, "imu", 32)
 		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Encoded: first}}})
 		base, pc := w.passes(robot)
 		imu.put(1, 64)
@@ -45,7 +45,7 @@ func TestHostBehindRelayGetsLayoutOfOrigin(t *testing.T) {
 		}
 		imu.put(2, 32)
 		pc.follows("base.robot.imu", 2, second)
-		if got := pc.misfit("base.robot.imu"); got != "origin: 32 bytes do not fit imu, which has 64" {
+		if got := pc.mismatch("base.robot.imu"); got != "origin: 32 bytes do not fit imu, which has 64" {
 			t.Errorf("got %q", got)
 		}
 
@@ -67,7 +67,7 @@ func TestRelayReportsWhyLayoutIsMissing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
 		robot.channel("imu", 64, 64).put(1, 64)
-		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Encoded: packed(t, "imu", 64)}}})
+		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Encoded: encodedLayout(t, "imu", 64)}}})
 		_, pc := w.passes(robot)
 		pc.follows("base.robot.imu", 1, 2*second)
 		robot.stop()
@@ -84,7 +84,7 @@ func TestRelayedLayoutRequestsAreLimited(t *testing.T) {
 		base := w.host("base", siegeWire)
 		base.run(Config{Mirrors: []rule.Mirror{{Host: "evil", Channel: "*"}}, Relay: []string{"*"}})
 		evil, pc := w.member("evil", base), w.member("pc", base)
-		evil.offers(wire.Channel{Name: "c0", FrameCount: 1, FrameSize: 16, Epoch: 1, Layout: layout.Hash(packed(t, "a", 8))})
+		evil.offers(wire.Channel{Name: "c0", FrameCount: 1, FrameSize: 16, Epoch: 1, Layout: layout.Hash(encodedLayout(t, "a", 8))})
 		evil.serves("c0")
 		w.within(second, "the mirror", func() bool { return base.mirror("evil.c0").State != status.MirrorWaiting })
 		w.within(second, "the offer", func() bool {

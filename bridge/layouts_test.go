@@ -18,8 +18,8 @@ import (
 	"achbridge/wire"
 )
 
-// packed returns the packed layout of frames of the given size.
-func packed(t *testing.T, name string, size int) []byte {
+// encodedLayout returns the packed layout of frames of the given size.
+func encodedLayout(t *testing.T, name string, size int) []byte {
 	t.Helper()
 	b, err := (&layout.Layout{Name: name, Size: size, Fields: []layout.Field{{Name: "x", Type: layout.Bytes, Size: size}}}).Encode()
 	if err != nil {
@@ -67,7 +67,7 @@ func TestMirrorHostGetsLayoutOfOrigin(t *testing.T) {
 		imu := robot.channel("imu", 64, 64)
 		robot.channel("arm", 4, 64)
 		robot.channel("log", 4, 64)
-		kind, other := packed(t, "imu", 64), packed(t, "arm", 32)
+		kind, other := encodedLayout(t, "imu", 64), encodedLayout(t, "arm", 32)
 		robot.run(Config{Layouts: layouts.Rules{{Channels: "im?", Encoded: kind}, {Channels: "i*", Encoded: other}, {Channels: "arm", Encoded: other}}})
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
 		imu.put(1, 64)
@@ -104,7 +104,7 @@ func TestOriginReloadChangesOnlyLayout(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		imu := robot.channel("imu", 64, 64)
-		first, later := packed(t, "imu", 64), packed(t, "imu", 32)
+		first, later := encodedLayout(t, "imu", 64), encodedLayout(t, "imu", 32)
 		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Encoded: first}}})
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
 		imu.put(1, 64)
@@ -138,21 +138,21 @@ func TestInvalidLayoutReplyIsRefused(t *testing.T) {
 	escape, html := bytes.Clone(one), bytes.Clone(one)
 	escape[3], html[11] = 0x1b, '<'
 	for name, c := range map[string]struct {
-		packed, says []byte // content of the hash; content that is sent
-		want         string
+		encodedLayout, says []byte // content of the hash; content that is sent
+		want                string
 	}{
-		"another hash":       {packed(t, "a", 8), packed(t, "a", 9), "the hash differs"},
+		"another hash":       {encodedLayout(t, "a", 8), encodedLayout(t, "a", 9), "the hash differs"},
 		"not a layout":       {hex(1, 2, 3), hex(1, 2, 3), "not a layout"},
 		"an escape sequence": {escape, escape, `has the character '\x1b'`},
 		"HTML":               {html, html, "has the character '<'"},
-		"too large a frame":  {packed(t, "a", wire.MaxFrame+1), packed(t, "a", wire.MaxFrame+1), "no frame has more than"},
+		"too large a frame":  {encodedLayout(t, "a", wire.MaxFrame+1), encodedLayout(t, "a", wire.MaxFrame+1), "no frame has more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				pc := w.lonely()
 				evil := w.member("evil", pc)
 				evil.describes(func(d wire.Describe) wire.Message { return wire.Layout{ID: d.ID, Encoded: c.says} })
-				evil.described(layout.Hash(c.packed))
+				evil.described(layout.Hash(c.encodedLayout))
 				for range 3 {
 					if got := pc.says("evil/c0"); got.Encoded != nil || !strings.Contains(got.Why, c.want) || strings.ContainsAny(got.Why, "\x1b\n") {
 						t.Errorf("got %+v, want why: %q", got, c.want)
@@ -190,7 +190,7 @@ func TestUnrequestedLayoutsAreIgnored(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.lonely()
 		evil := w.member("evil", pc)
-		good := packed(t, "a", 8)
+		good := encodedLayout(t, "a", 8)
 		evil.described(layout.Hash(good))
 		for id := range uint32(100) {
 			evil.say(wire.Layout{ID: id + 1, Encoded: good})
@@ -279,7 +279,7 @@ func TestOlderPeerGetsNoLayoutMessages(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", siegeWire)
 		pc.channel("imu", 4, 64)
-		pc.run(Config{Layouts: layouts.Rules{{Channels: "*", Encoded: packed(t, "imu", 64)}}, Mirrors: []rule.Mirror{{Host: "old", Channel: "*"}}})
+		pc.run(Config{Layouts: layouts.Rules{{Channels: "*", Encoded: encodedLayout(t, "imu", 64)}}, Mirrors: []rule.Mirror{{Host: "old", Channel: "*"}}})
 		old := w.member("old", pc)
 		old.lie(wire.TypeCatalog, map[int]any{1: true, 2: []any{map[int]any{1: "data", 2: 16, 3: 64, 4: 1}}})
 		old.serves("data")

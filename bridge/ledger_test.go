@@ -14,8 +14,8 @@ import (
 	"achbridge/testnet/need"
 )
 
-// ledgerCase is traffic whose frame counters are audited.
-type ledgerCase struct {
+// countersCase is traffic whose frame counters are audited.
+type countersCase struct {
 	name   string
 	link   string
 	qos    rule.QoS
@@ -26,7 +26,7 @@ type ledgerCase struct {
 	sees   func(a ledger.FrameCounters) bool // reports the outcome that the case is about, which must occur
 }
 
-var ledgerCases = []ledgerCase{
+var countersCases = []countersCase{
 	{
 		name: "clean", link: "delay=10ms,rate=100mbit", size: 64, period: milli,
 		sees: func(a ledger.FrameCounters) bool { return a.Delivered == a.Offered },
@@ -148,21 +148,21 @@ var ledgerCases = []ledgerCase{
 // TestFrameCountersAddUp audits both nodes' frame counters. At every check the counters must add up. One
 // second after the traffic both sides must have the same counters, which agree with shared memory.
 func TestFrameCountersAddUp(t *testing.T) {
-	for _, c := range ledgerCases {
+	for _, c := range countersCases {
 		t.Run(c.name, func(t *testing.T) {
 			inFlow(t, c.link, c.qos, c.size, func(f *flow) { c.audit(f) })
 		})
 	}
 }
 
-func (c ledgerCase) audit(f *flow) {
-	look := time.Duration(0)
+func (c countersCase) audit(f *flow) {
+	elapsed := time.Duration(0)
 	f.stream(c.period, cmp.Or(c.long, 3*second), func(at time.Duration) {
 		if do := c.at[at]; do != nil {
 			do(f)
 		}
-		if at >= look {
-			look += 7 * milli
+		if at >= elapsed {
+			elapsed += 7 * milli
 			f.balances()
 		}
 	})
@@ -214,17 +214,17 @@ func TestFrameCountersContinueAfterCut(t *testing.T) {
 // goesOnAfter cuts a target for a while, and compares the counters some time later.
 func (f *flow) goesOnAfter(target string, long time.Duration) {
 	f.t.Helper()
-	looks := 0
-	look := func(time.Duration) {
-		if looks++; looks%4 == 0 {
+	checks := 0
+	check := func(time.Duration) {
+		if checks++; checks%4 == 0 {
 			f.balances()
 		}
 	}
-	f.stream(5*milli, 1500*milli, look)
+	f.stream(5*milli, 1500*milli, check)
 	f.changeAt(target, "cut")
-	f.stream(5*milli, long, look)
+	f.stream(5*milli, long, check)
 	f.changeAt(target, "up")
-	f.stream(5*milli, 3*second, look)
+	f.stream(5*milli, 3*second, check)
 	f.within(5*second, "rest", func() bool { return f.robotSays().InFlight == 0 })
 	time.Sleep(2 * second)
 	f.agrees()

@@ -147,7 +147,7 @@ func (l *link) refusal(message string, e status.Event) {
 
 // turnAway closes a session because the limit of links is reached.
 func (n *Node) turnAway(s *session.Session) {
-	if count, due := n.newcomers.Cause(n.now()); due {
+	if count, due := n.linkLimitWarnings.Cause(n.now()); due {
 		n.events.Record(slog.LevelWarn, "session refused: too many links",
 			status.Event{Kind: status.EventRefused, Host: s.Peer().Host, Text: "session: too many links", Count: count}, "addr", s.RemoteAddr().String(), "count", count)
 	}
@@ -163,12 +163,12 @@ func (l *link) mayRead(m wire.Subscribe) bool {
 	return len(l.exports.order) < maxSubscriptions || slices.ContainsFunc(l.exports.order, same)
 }
 
-// maxAssembly bounds the memory in which one peer's large frames are reassembled, in bytes.
-const maxAssembly = 256 << 20
+// maxReassembly bounds the memory in which one peer's large frames are reassembled, in bytes.
+const maxReassembly = 256 << 20
 
-// maxWideAssembly is the part of maxAssembly for channels above mirror.SmallBytes that no request
+// maxLargeReassembly is the part of maxReassembly for channels above mirror.SmallBytes that no request
 // names.
-const maxWideAssembly = maxAssembly * 3 / 4
+const maxLargeReassembly = maxReassembly * 3 / 4
 
 // assembling returns how many bytes l's subscriptions may need to reassemble large frames.
 func (l *link) assembling() (bytes int) {
@@ -181,14 +181,14 @@ func (l *link) assembling() (bytes int) {
 // mayAssemble returns an error if there is no memory to reassemble large frames of c. host is
 // empty if a request of this host names the channel (mirrorRequests.broughtBy).
 func (l *link) mayAssemble(c wire.Channel, host string) error {
-	most, cure := maxAssembly, "mirror fewer of its channels"
+	most, fix := maxReassembly, "mirror fewer of its channels"
 	if host != "" && mirror.LargestFrame(c) > mirror.SmallBytes {
-		most, cure = maxWideAssembly, "name the channel in a wish of its own, or "+cure
+		most, fix = maxLargeReassembly, "name the channel in a wish of its own, or "+fix
 	}
 	sum := l.assembling() + delivery.ReassemblerBytes(mirror.LargestFrame(c))
 	if sum <= most {
 		return nil
 	}
 	return fmt.Errorf("%s/%s: frames of up to %d KiB, with those of the other mirrors of %s %d MiB, are %w: it may have %d MiB under way; %s",
-		l.host, c.Name, mirror.LargestFrame(c)>>10, l.host, sum>>20, errTooMuch, most>>20, cure)
+		l.host, c.Name, mirror.LargestFrame(c)>>10, l.host, sum>>20, errTooMuch, most>>20, fix)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func TestPushesOfAllPeersAreLimited(t *testing.T) {
-	n := &Node{cfg: Config{Host: "robot"}, mirrors: newMirrorTable(mirror.Config{}, nil, peekPrefix)}
+	n := &Node{cfg: Config{Host: "robot"}, mirrors: newMirrorTable(mirror.Config{}, nil, temporaryPrefix)}
 	n.requests.pushed = n.pushed
 	n.links = linksWith(maxAllPushed)
 	l := &link{n: n, host: "late"}
@@ -26,7 +26,7 @@ func TestPushesOfAllPeersAreLimited(t *testing.T) {
 }
 
 func TestMirrorsOfAllHostsAreLimited(t *testing.T) {
-	n := &Node{mirrors: newMirrorTable(mirror.Config{}, nil, peekPrefix)}
+	n := &Node{mirrors: newMirrorTable(mirror.Config{}, nil, temporaryPrefix)}
 	l := &link{host: "evil"}
 	if why := n.mirrors.noRoom(l.host, "c", rule.Mirror{Host: "evil", Channel: "c"}); why != "" {
 		t.Errorf("the first: got %q", why)

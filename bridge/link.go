@@ -44,9 +44,9 @@ type link struct {
 
 // lifecycle has the phase of a link.
 type lifecycle struct {
-	phase linkPhase
-	upAt  time.Duration // when the link was made
-	taken chan struct{} // closed when this link is the peer's active link, and no longer a spare
+	phase    linkPhase
+	upAt     time.Duration // when the link was made
+	promoted chan struct{} // closed when this link is the peer's active link, and no longer a spare
 }
 
 // linkPhase is the phase of a link.
@@ -115,7 +115,7 @@ type warned struct {
 // pathState has the facts about the path that the two ends exchange.
 type pathState struct {
 	inbound *wire.Path // the peer's last facts about the path from it to us; nil before the first
-	sent    pathTeller
+	sent    sentPath
 	stamps  stamps // used over the hub
 }
 
@@ -128,8 +128,8 @@ type layoutState struct {
 // newLink makes a link of a session with host. The link is idle until serve.
 func (n *Node) newLink(s *session.Session, host string) *link {
 	l := &link{
-		n: n, s: s, peer: s.Peer().Node, host: host, lifecycle: lifecycle{upAt: n.now(), taken: make(chan struct{})}, silence: silence{receivedAt: n.now()}, out: newControlQueue(),
-		catalog: catalog{sent: advertisedChannels{ended: make(map[string][]uint32), refused: make(map[string]bool)}},
+		n: n, s: s, peer: s.Peer().Node, host: host, lifecycle: lifecycle{upAt: n.now(), promoted: make(chan struct{})}, silence: silence{receivedAt: n.now()}, out: newControlQueue(),
+		catalog: catalog{sent: advertisedChannels{endedSubs: make(map[string][]uint32), refused: make(map[string]bool)}},
 		queries: linkQueries{answers: make(map[uint32]chan wire.Refused)},
 		layouts: layoutState{answers: layouts.NewAnswerLimit()}, warned: warned{limit: n.newWarner()},
 		inbound: make(map[uint32]*inbound), exports: exports{byID: make(map[uint32]*export)},
@@ -159,7 +159,7 @@ func (l *link) serve() {
 	// The end of the node's context does not end the link, so that a Bye can still be sent.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(l.n.loop.ctx))
 	l.cancel = cancel
-	serving := []func(context.Context) error{l.hear, l.tell, l.frames.Receive, l.frames.Send, l.frames.ReceiveStreams}
+	serving := []func(context.Context) error{l.readControl, l.writeControl, l.frames.Receive, l.frames.Send, l.frames.ReceiveStreams}
 	if l.overHub() {
 		serving = serving[:2]
 	}
@@ -176,8 +176,8 @@ func (l *link) serve() {
 // take makes l, which is being served, the active link to its peer.
 func (n *Node) take(l *link) {
 	l.sayHello()
-	if n.spares[l.spareKey()] == l {
-		delete(n.spares, l.spareKey())
+	if n.spares[l.standbyKey()] == l {
+		delete(n.spares, l.standbyKey())
 	}
 	l.move(linkLive)
 	if old := n.links[l.peer]; old != nil {
@@ -192,7 +192,7 @@ func (n *Node) take(l *link) {
 	}
 	n.events.Record(slog.LevelInfo, "link up", status.Event{Kind: status.EventLinkUp, Host: l.host, Text: "over " + l.s.Transport().String() + " with " + l.s.RemoteAddr().String()},
 		"node", l.peer.String(), "addr", l.s.RemoteAddr().String(), "dialled", l.s.Dialled())
-	close(l.lifecycle.taken)
+	close(l.lifecycle.promoted)
 	n.loop.changed()
 }
 
@@ -202,11 +202,11 @@ func (n *Node) linkDown(l *link, cause error) {
 	switch l.lifecycle.phase {
 	case linkLive, linkSilent:
 		n.drop(l, cause)
-		if spares := n.sparesOf(l.peer); len(spares) > 0 {
+		if spares := n.standbysOf(l.peer); len(spares) > 0 {
 			n.take(spares[0])
 		}
 	case linkStandby:
-		n.dropSpare(l, cause)
+		n.dropStandby(l, cause)
 	}
 }
 
@@ -292,8 +292,8 @@ func (n *Node) hostName(s *session.Session) string {
 
 // endLinks ends a link and its spares.
 func (n *Node) endLinks(l *link, cause error) {
-	for _, spare := range n.sparesOf(l.peer) {
-		n.dropSpare(spare, cause)
+	for _, standby := range n.standbysOf(l.peer) {
+		n.dropStandby(standby, cause)
 	}
 	n.linkDown(l, cause)
 }

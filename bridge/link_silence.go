@@ -81,7 +81,7 @@ func (n *Node) listen(l *link) {
 		}
 	}
 	if silent {
-		n.tellSilent(l)
+		n.reportSilent(l)
 		n.peers.FellSilent(n.now(), l.known())
 		n.succeed(l)
 		return
@@ -100,7 +100,7 @@ const (
 	silenceEvery = 10 * time.Second
 )
 
-func (n *Node) tellSilent(l *link) {
+func (n *Node) reportSilent(l *link) {
 	l.silence.logLimit.Burst, l.silence.logLimit.Period = silenceBurst, silenceEvery
 	var count int
 	if count, l.silence.isLogged = l.silence.logLimit.Cause(n.now()); !l.silence.isLogged {
@@ -190,35 +190,35 @@ func (n *Node) linkUp(s *session.Session) {
 	}
 	l := n.newLink(s, old.host)
 	l.serve()
-	if former := n.spares[l.spareKey()]; former != nil {
-		n.dropSpare(former, errors.New("a newer link takes its place"))
+	if former := n.spares[l.standbyKey()]; former != nil {
+		n.dropStandby(former, errors.New("a newer link takes its place"))
 	}
-	n.spares[l.spareKey()] = l
+	n.spares[l.standbyKey()] = l
 	if !s.Dialled() {
 		l.sayHello()
 	}
 }
 
-// sparesOf returns the spares of a peer: first the one that the peer dialled.
-func (n *Node) sparesOf(peer trust.NodeID) (list []*link) {
+// standbysOf returns the spares of a peer: first the one that the peer dialled.
+func (n *Node) standbysOf(peer trust.NodeID) (list []*link) {
 	for _, dialled := range []bool{false, true} {
-		if l := n.spares[spareKey{peer, dialled}]; l != nil {
+		if l := n.spares[standbyKey{peer, dialled}]; l != nil {
 			list = append(list, l)
 		}
 	}
 	return list
 }
 
-// dropSpare removes a spare and ends its goroutines.
-func (n *Node) dropSpare(l *link, cause error) {
-	delete(n.spares, l.spareKey())
+// dropStandby removes a spare and ends its goroutines.
+func (n *Node) dropStandby(l *link, cause error) {
+	delete(n.spares, l.standbyKey())
 	l.move(linkEnded)
 	l.cancel(cause)
 }
 
 // challenge compares a spare with the peer's link, after the spare's peer has sent Hello. It
 // replaces the link by the spare if replaces returns true. If not, it drops a spare that this node
-// dialled. A spare that leads to another machine stays until spareTime, since the link may have
+// dialled. A spare that leads to another machine stays until standbyTimeout, since the link may have
 // ended unnoticed.
 func (n *Node) challenge(l *link) {
 	old := n.links[l.peer]
@@ -233,7 +233,7 @@ func (n *Node) challenge(l *link) {
 	case n.replaces(l, old):
 		n.take(l)
 	case l.s.Dialled() && l.isSameMachine(old):
-		n.dropSpare(l, unwelcome("there is a link already"))
+		n.dropStandby(l, unwelcome("there is a link already"))
 	}
 }
 

@@ -24,7 +24,7 @@ func (n *Node) factsOf(channel string) locals.Facts {
 	f := locals.Facts{
 		IsExported: n.cfg.Export.AnyPeer(channel), IsNamed: n.cfg.Export.NamesExactly(channel), IsRelayed: rule.Matches(n.cfg.Relay, channel),
 		IsPushed: n.pushes.any(func(p *push) bool { return p.Channel == channel }),
-		IsMirror: n.mirrors.hasSource(channel), IsTemporary: strings.HasPrefix(channel, peekPrefix), Layout: n.cfg.Layouts.ForLocal(channel),
+		IsMirror: n.mirrors.hasSource(channel), IsTemporary: strings.HasPrefix(channel, temporaryPrefix), Layout: n.cfg.Layouts.ForLocal(channel),
 	}
 	if m := n.mirrors.byName[channel]; m != nil && m.achd.HasFed() {
 		f.UnprovenHost = m.Host

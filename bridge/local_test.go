@@ -46,8 +46,8 @@ func TestMirrorIsNotOfferedWithoutRelay(t *testing.T) {
 				if adopt != nil {
 					pc.channel("robot.imu", 4, 64)
 				}
-				wish := rule.Mirror{Host: "robot", Channel: "imu"}
-				pc.run(Config{Mirrors: []rule.Mirror{wish}, Adopt: adopt}, robot)
+				request := rule.Mirror{Host: "robot", Channel: "imu"}
+				pc.run(Config{Mirrors: []rule.Mirror{request}, Adopt: adopt}, robot)
 				pc.follows("robot.imu", 1, time.Second)
 				other.run(Config{}, pc)
 				w.within(time.Second, "link", func() bool { return len(other.node.Status().Links) == 1 })
@@ -55,7 +55,7 @@ func TestMirrorIsNotOfferedWithoutRelay(t *testing.T) {
 				if list := other.node.Channels(); len(list) != 0 {
 					t.Errorf("the PC offers %+v, want nothing", list)
 				}
-				if err := pc.node.Unmirror(wish, Keep); err != nil {
+				if err := pc.node.Unmirror(request, Keep); err != nil {
 					t.Fatal(err)
 				}
 				w.within(time.Second, "the adopted channel is the PC's own again", func() bool { return adopt == nil || len(other.node.Channels()) == 1 })

@@ -25,9 +25,9 @@ type loopSource struct {
 }
 
 type watched struct {
-	ch   *localach.Channel
-	last uint64
-	tell func(uint64)
+	ch     *localach.Channel
+	last   uint64
+	notify func(uint64)
 }
 
 func (s *loopSource) NewData(ch *localach.Channel, f func(uint64)) func() {
@@ -54,7 +54,7 @@ func (s *loopSource) run(ctx context.Context) {
 		}
 		s.mu.Unlock()
 		for _, w := range moved {
-			w.tell(w.last)
+			w.notify(w.last)
 		}
 	}
 }

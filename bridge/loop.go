@@ -16,7 +16,7 @@ const tick = 250 * time.Millisecond
 // outcome.
 type loop struct {
 	queue chan func()
-	ended chan struct{}   // closed when no further functions will run
+	done  chan struct{}   // closed when no further functions will run
 	work  sync.WaitGroup  // the goroutines that the node waits for
 	ctx   context.Context // context of those goroutines
 
@@ -28,7 +28,7 @@ type loop struct {
 	nextChange chan struct{}    // closed after the next turn with changes; nil if no caller waits for it
 }
 
-func newLoop() loop { return loop{queue: make(chan func(), 64), ended: make(chan struct{})} }
+func newLoop() loop { return loop{queue: make(chan func(), 64), done: make(chan struct{})} }
 
 // run works until ctx ends. It calls check at every tick, and reconcile after changes, with pauses
 // between two calls of reconcile (restShare).
@@ -96,7 +96,7 @@ func (l *loop) changed() { l.isDue = true }
 func (l *loop) post(f func()) {
 	select {
 	case l.queue <- f:
-	case <-l.ended:
+	case <-l.done:
 	}
 }
 
@@ -116,7 +116,7 @@ func (l *loop) call(f func()) bool {
 	select {
 	case <-done:
 		return true
-	case <-l.ended:
+	case <-l.done:
 		return false
 	}
 }
@@ -146,7 +146,7 @@ func (l *loop) change(f func() error) (err error) {
 	select {
 	case <-done:
 		return err
-	case <-l.ended:
+	case <-l.done:
 		return errEnded
 	}
 }
@@ -169,7 +169,7 @@ func (l *loop) await(ctx context.Context, done func() bool) {
 		case <-changed:
 		case <-ctx.Done():
 			return
-		case <-l.ended:
+		case <-l.done:
 			return
 		}
 	}

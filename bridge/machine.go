@@ -53,9 +53,9 @@ func (l *link) isGone(now time.Duration) bool {
 
 // copied describes a second machine that has the node id of a peer or of this host.
 type copied struct {
-	at   net.Addr      // address of the second machine, nil for a copy of this host
-	text string        // the report for people
-	seen time.Duration // when the second machine was last detected
+	at         net.Addr      // address of the second machine, nil for a copy of this host
+	text       string        // the report for people
+	detectedAt time.Duration // when the second machine was last detected
 }
 
 // former is an incarnation of a peer's daemon whose link was replaced by a link of another
@@ -123,7 +123,7 @@ func (t *machineTable) isRight(l, old *link) bool {
 func (n *Node) refuseCopy(l, old *link) {
 	n.machines.foundCopy(l, l.s.RemoteAddr())
 	old.send(wire.Refused{Re: wire.TypeHello, Code: wire.CodeCopied, Text: wire.Text(sameID(l))})
-	delete(n.spares, l.spareKey())
+	delete(n.spares, l.standbyKey())
 	l.move(linkEnded)
 	l.sayHello()
 	l.send(wire.Refused{Re: wire.TypeHello, Code: wire.CodeCopied, Text: wire.Text(sameID(old))})
@@ -146,7 +146,7 @@ func (t *machineTable) foundCopy(l *link, at net.Addr) {
 	if !known && len(t.copies) >= maxCopied {
 		return
 	}
-	t.copies[l.peer] = copied{at: at, text: at.String(), seen: t.now()}
+	t.copies[l.peer] = copied{at: at, text: at.String(), detectedAt: t.now()}
 	if before.report(t.now()) == "" {
 		t.events.Record(slog.LevelWarn, "two machines have one node id",
 			status.Event{Kind: status.EventCopiedImage, Host: l.host, Text: "the machine at " + at.String() + " has the same node id"}, "node", l.peer.String())
@@ -156,7 +156,7 @@ func (t *machineTable) foundCopy(l *link, at net.Addr) {
 // foundOwnCopy records a peer's report that another machine has the node id of this host.
 func (t *machineTable) foundOwnCopy(l *link, text string) {
 	before := t.ownCopy
-	t.ownCopy = copied{text: l.host + " says: " + text + " as this host", seen: t.now()}
+	t.ownCopy = copied{text: l.host + " says: " + text + " as this host", detectedAt: t.now()}
 	if before.report(t.now()) == "" {
 		t.events.Record(slog.LevelWarn, "another machine has the node id of this host", status.Event{Kind: status.EventCopiedImage, Host: l.host, Text: t.ownCopy.text})
 	}
@@ -165,7 +165,7 @@ func (t *machineTable) foundOwnCopy(l *link, text string) {
 // report returns the text about a copy. It returns "" if there is none, or if it was last detected
 // copiedFor ago.
 func (c copied) report(now time.Duration) string {
-	if now-c.seen >= copiedFor {
+	if now-c.detectedAt >= copiedFor {
 		return ""
 	}
 	return c.text
@@ -283,11 +283,11 @@ func (n *Node) AcceptMachine(host string) (err error) {
 	return err
 }
 
-func (l *link) spareKey() spareKey { return spareKey{l.peer, l.s.Dialled()} }
+func (l *link) standbyKey() standbyKey { return standbyKey{l.peer, l.s.Dialled()} }
 
-// spareKey identifies a spare. A peer can have two spares: one that this node dialled, and one
+// standbyKey identifies a spare. A peer can have two spares: one that this node dialled, and one
 // that the peer dialled.
-type spareKey struct {
+type standbyKey struct {
 	peer    trust.NodeID
 	dialled bool
 }

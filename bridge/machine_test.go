@@ -15,24 +15,24 @@ import (
 
 // copies starts a robot, a second machine with a copy of its disk (twin), and a PC. The PC knows
 // both addresses, as from announcements, and is linked with the robot.
-func (w *world) copies(pcCfg Config) (robot, twin, pc *host) {
+func (w *world) copies(pcCfg Config) (robot, copied, pc *host) {
 	w.t.Helper()
-	robot, twin, pc = w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
-	w.bothRun(robot, twin, pc, pcCfg)
-	return robot, twin, pc
+	robot, copied, pc = w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
+	w.bothRun(robot, copied, pc, pcCfg)
+	return robot, copied, pc
 }
 
 // bothRun starts a robot, its copy and a PC, as copies does.
-func (w *world) bothRun(robot, twin, pc *host, pcCfg Config) {
+func (w *world) bothRun(robot, copied, pc *host, pcCfg Config) {
 	w.t.Helper()
-	twin.id = robot.id
+	copied.id = robot.id
 	accept := Config{Accept: rule.GrantTo("goal")}
 	robot.run(accept)
-	twin.run(accept)
+	copied.run(accept)
 	robot.channel("imu", 16, 64).streams(64)
-	twin.channel("imu", 16, 64).streams(64)
+	copied.channel("imu", 16, 64).streams(64)
 	pc.run(pcCfg, robot)
-	pc.knowsBoth(robot, twin)
+	pc.knowsBoth(robot, copied)
 }
 
 // knowsBoth has the host dial both addresses of a node, in this order.
@@ -44,11 +44,11 @@ func (h *host) knowsBoth(first, second *host) {
 
 // gap cuts the radio of a robot for 1.5 s while a PC mirrors it. The PC then dials the copy before
 // the robot.
-func (w *world) gap(robot, twin, pc *host) {
+func (w *world) gap(robot, copied, pc *host) {
 	w.t.Helper()
 	pc.freshWithin(2*time.Second, "robot.imu")
 	time.Sleep(settled)
-	pc.knowsBoth(twin, robot)
+	pc.knowsBoth(copied, robot)
 	w.change("robot", "cut")
 	time.Sleep(1500 * time.Millisecond)
 	w.change("robot", "up")
@@ -84,25 +84,25 @@ func TestCopyGetsNoLinkDuringShortSilence(t *testing.T) {
 
 func (w *world) shortSilence(byAuthority bool) {
 	t := w.t
-	robot, twin, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
+	robot, copied, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
 	if byAuthority {
 		a := w.authority()
 		robot.issued(a)
 		pc.issued(a)
-		twin.key = robot.key
+		copied.key = robot.key
 	}
-	w.bothRun(robot, twin, pc, allOfTheRobot)
-	w.gap(robot, twin, pc)
+	w.bothRun(robot, copied, pc, allOfTheRobot)
+	w.gap(robot, copied, pc)
 	if at := pc.linkedAt(); at != robot.addr().String() {
 		t.Errorf("the link is with %s, want the robot at %v", at, robot.addr())
 	}
-	for _, h := range []*host{robot, twin, pc} {
+	for _, h := range []*host{robot, copied, pc} {
 		w.within(5*time.Second, "an event about the copy at "+h.addr().String(), func() bool { return len(h.happened(status.EventCopiedImage)) == 1 })
 	}
-	if at := pc.node.Status().Links[0].CopyAt; at != twin.addr().String() {
-		t.Errorf("status: copy at %q, want %v", at, twin.addr())
+	if at := pc.node.Status().Links[0].CopyAt; at != copied.addr().String() {
+		t.Errorf("status: copy at %q, want %v", at, copied.addr())
 	}
-	for _, h := range []*host{robot, twin} {
+	for _, h := range []*host{robot, copied} {
 		if text := h.node.Status().Copied; !strings.Contains(text, "pc says") {
 			t.Errorf("status of a copied host: got %q, want the text from the PC", text)
 		}
@@ -111,12 +111,12 @@ func (w *world) shortSilence(byAuthority bool) {
 
 func TestCopyTakesOverMirrorsOfVanishedHost(t *testing.T) {
 	inWorld(t, func(w *world) {
-		robot, twin, pc := w.copies(allOfTheRobot)
+		robot, copied, pc := w.copies(allOfTheRobot)
 		pc.freshWithin(2*time.Second, "robot.imu")
 		time.Sleep(settled)
 		w.change("robot", "cut")
 		began := time.Now()
-		w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == twin.addr().String() })
+		w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == copied.addr().String() })
 		if took := time.Since(began); took < goneAfter || took > 3*goneAfter {
 			t.Errorf("the copy was linked after %v, want a little more than %v", took, goneAfter)
 		}
@@ -140,20 +140,20 @@ func TestAlternatingCopiesAreDetected(t *testing.T) {
 
 func (w *world) ranApart(boot byte) {
 	w.t.Helper()
-	robot, twin, pc := w.copies(allOfTheRobot)
-	twin.stop()
-	twin.machine = robot.machine
-	twin.machine.Boot[0] += boot
+	robot, copied, pc := w.copies(allOfTheRobot)
+	copied.stop()
+	copied.machine = robot.machine
+	copied.machine.Boot[0] += boot
 	pc.freshWithin(2*time.Second, "robot.imu")
 	time.Sleep(settled)
 	w.change("robot", "cut")
 	time.Sleep(2 * goneAfter)
-	twin.run(twin.cfg)
-	w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == twin.addr().String() })
+	copied.run(copied.cfg)
+	w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == copied.addr().String() })
 	if events := pc.happened(status.EventCopiedImage); len(events) != 0 {
 		w.t.Errorf("got %v while a disk may have been moved", events)
 	}
-	twin.stop()
+	copied.stop()
 	w.change("robot", "up")
 	w.within(20*time.Second, "a link with the robot", func() bool { return pc.linkedAt() == robot.addr().String() })
 	w.within(time.Second, "an event about the copy", func() bool { return len(pc.happened(status.EventCopiedImage)) == 1 })
@@ -162,10 +162,10 @@ func (w *world) ranApart(boot byte) {
 // Hosts of older versions do not send their machine.
 func TestUnknownMachineGetsNoLinkDuringShortSilence(t *testing.T) {
 	inWorld(t, func(w *world) {
-		robot, twin, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.machine, twin.machine = Machine{}, Machine{}
-		w.bothRun(robot, twin, pc, allOfTheRobot)
-		w.gap(robot, twin, pc)
+		robot, copied, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.machine, copied.machine = Machine{}, Machine{}
+		w.bothRun(robot, copied, pc, allOfTheRobot)
+		w.gap(robot, copied, pc)
 		time.Sleep(10 * time.Second)
 		if at := pc.linkedAt(); at != robot.addr().String() {
 			t.Errorf("the link is with %s, want the robot at %v", at, robot.addr())
@@ -176,7 +176,7 @@ func TestUnknownMachineGetsNoLinkDuringShortSilence(t *testing.T) {
 // The robot has a new address, and the PC dials the address of its copy first.
 func TestMovedRobotIsFoundDespiteCopy(t *testing.T) {
 	inWorld(t, func(w *world) {
-		robot, twin, pc := w.copies(allOfTheRobot)
+		robot, copied, pc := w.copies(allOfTheRobot)
 		moved := w.host("robot", wire10ms)
 		moved.id, moved.machine = robot.id, robot.machine
 		pc.freshWithin(2*time.Second, "robot.imu")
@@ -184,31 +184,31 @@ func TestMovedRobotIsFoundDespiteCopy(t *testing.T) {
 		robot.vanish()
 		moved.run(Config{})
 		moved.channel("imu", 16, 64).streams(64)
-		pc.knowsBoth(twin, moved)
+		pc.knowsBoth(copied, moved)
 		w.within(goneAfter, "a link with the robot", func() bool { return pc.linkedAt() == moved.addr().String() })
 	})
 }
 
 // commandedCopies returns a PC that has pushed command 1 to a robot. The PC is now linked with the
 // copy, since the robot is cut off.
-func (w *world) commandedCopies() (robot, twin, pc *host, goal *channel) {
+func (w *world) commandedCopies() (robot, copied, pc *host, goal *channel) {
 	w.t.Helper()
-	robot, twin, pc = w.copies(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
+	robot, copied, pc = w.copies(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
 	goal = pc.channel("goal", 8, 64)
 	goal.put(1, 64)
 	robot.follows("goal", 1, 2*time.Second)
 	time.Sleep(settled)
 	w.change("robot", "cut")
-	w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == twin.addr().String() })
-	return robot, twin, pc, goal
+	w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == copied.addr().String() })
+	return robot, copied, pc, goal
 }
 
 func TestNoCommandIsPushedToAnotherMachine(t *testing.T) {
 	inWorld(t, func(w *world) {
-		_, twin, pc, goal := w.commandedCopies()
+		_, copied, pc, goal := w.commandedCopies()
 		goal.put(2, 64)
 		time.Sleep(5 * time.Second)
-		if number, _ := twin.newest("goal"); number != 0 {
+		if number, _ := copied.newest("goal"); number != 0 {
 			t.Fatalf("the copy got command %d", number)
 		}
 		if p := pc.node.Status().Pushes[0]; p.State != status.PushWaiting || p.Cause != status.CauseOtherMachine {
@@ -217,26 +217,26 @@ func TestNoCommandIsPushedToAnotherMachine(t *testing.T) {
 		if err := pc.node.AcceptMachine("robot"); err != nil {
 			t.Fatal(err)
 		}
-		twin.follows("goal", 2, 2*time.Second)
+		copied.follows("goal", 2, 2*time.Second)
 	})
 }
 
 // A command channel that the robot mirrors is held back like one that is pushed to it.
 func TestNoCommandIsReadByAnotherMachine(t *testing.T) {
 	inWorld(t, func(w *world) {
-		robot, twin, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
-		twin.id = robot.id
-		wish := Config{Mirrors: []rule.Mirror{{Host: "pc", Channel: "goal", QoS: rule.QoS{Class: rule.Command}}}}
+		robot, copied, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
+		copied.id = robot.id
+		request := Config{Mirrors: []rule.Mirror{{Host: "pc", Channel: "goal", QoS: rule.QoS{Class: rule.Command}}}}
 		pc.run(Config{})
 		goal := pc.channel("goal", 8, 64)
-		robot.run(wish, pc)
+		robot.run(request, pc)
 		w.within(2*time.Second, "the robot's link", func() bool { return robot.mirror("pc.goal").State == status.MirrorLive })
 		robot.stop()
-		twin.run(wish, pc)
-		w.within(5*time.Second, "a refusal", func() bool { return twin.mirror("pc.goal").Cause == status.CauseOtherMachine })
+		copied.run(request, pc)
+		w.within(5*time.Second, "a refusal", func() bool { return copied.mirror("pc.goal").Cause == status.CauseOtherMachine })
 		goal.put(1, 64)
 		time.Sleep(time.Second)
-		if number, _ := twin.newest("pc.goal"); number != 0 {
+		if number, _ := copied.newest("pc.goal"); number != 0 {
 			t.Fatalf("the copy got command %d", number)
 		}
 		if err := pc.node.AcceptMachine("robot"); err != nil {
@@ -244,7 +244,7 @@ func TestNoCommandIsReadByAnotherMachine(t *testing.T) {
 		}
 		w.within(5*time.Second, "a command at the machine that was accepted", func() bool {
 			goal.put(2, 64) // the command is not sent if the robot could not read the channel yet
-			number, _ := twin.newest("pc.goal")
+			number, _ := copied.newest("pc.goal")
 			return number == 2
 		})
 	})
@@ -253,7 +253,7 @@ func TestNoCommandIsReadByAnotherMachine(t *testing.T) {
 func TestCommandMachineIsRememberedOverRestart(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var kept map[string]Machine
-		robot, twin, pc := w.copies(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}, KeepMachines: func(m map[string]Machine) { kept = m }})
+		robot, copied, pc := w.copies(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}, KeepMachines: func(m map[string]Machine) { kept = m }})
 		pc.channel("goal", 8, 64).put(1, 64)
 		robot.follows("goal", 1, 2*time.Second)
 		pc.stop()
@@ -263,7 +263,7 @@ func TestCommandMachineIsRememberedOverRestart(t *testing.T) {
 		}
 		again := pc.cfg
 		again.Machines = kept
-		pc.run(again, twin)
+		pc.run(again, copied)
 		w.within(5*time.Second, "the push waits", func() bool {
 			list := pc.node.Status().Pushes
 			return len(list) == 1 && list[0].Cause == status.CauseOtherMachine
@@ -366,11 +366,11 @@ func TestMachineDiffers(t *testing.T) {
 // The copy became the link while the robot was away.
 func TestReturningRobotGetsCommands(t *testing.T) {
 	inWorld(t, func(w *world) {
-		robot, twin, _, goal := w.commandedCopies()
+		robot, copied, _, goal := w.commandedCopies()
 		w.change("robot", "up")
 		goal.put(2, 64)
 		robot.follows("goal", 2, 2*peers.TrialTime)
-		if number, _ := twin.newest("goal"); number != 0 {
+		if number, _ := copied.newest("goal"); number != 0 {
 			t.Errorf("the copy got command %d", number)
 		}
 	})
@@ -378,13 +378,13 @@ func TestReturningRobotGetsCommands(t *testing.T) {
 
 func TestCopyYieldsToCommandMachine(t *testing.T) {
 	inWorld(t, func(w *world) {
-		robot, twin, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
-		twin.id = robot.id
+		robot, copied, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
+		copied.id = robot.id
 		accept := Config{Accept: rule.GrantTo("goal")}
 		pc.run(Config{Machines: map[string]Machine{"robot": robot.machine}, Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
 		goal := pc.channel("goal", 8, 64)
 		goal.put(1, 64)
-		twin.run(accept, pc)
+		copied.run(accept, pc)
 		time.Sleep(100 * time.Millisecond)
 		robot.run(accept, pc)
 		robot.follows("goal", 1, 10*time.Second)
@@ -400,16 +400,16 @@ func TestCommandMachineIsRecordedOnClassChange(t *testing.T) {
 		kept := map[string]Machine{}
 		pc.run(Config{KeepMachines: func(m map[string]Machine) { kept = m }})
 		pc.channel("goal", 8, 64)
-		wish := rule.Mirror{Host: "pc", Channel: "goal"}
-		robot.run(Config{Mirrors: []rule.Mirror{wish}}, pc)
+		request := rule.Mirror{Host: "pc", Channel: "goal"}
+		robot.run(Config{Mirrors: []rule.Mirror{request}}, pc)
 		w.within(2*time.Second, "the mirror", func() bool { return robot.mirror("pc.goal").State == status.MirrorLive })
 		pc.node.loop.call(func() {
 			if len(kept) != 0 {
 				t.Errorf("got machine %v for a channel of class state", kept)
 			}
 		})
-		wish.QoS.Class = rule.Command
-		if err := robot.node.Mirror(wish); err != nil {
+		request.QoS.Class = rule.Command
+		if err := robot.node.Mirror(request); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

@@ -13,17 +13,17 @@ import (
 
 // mirrorTable has the mirrors of this host. It belongs to the node's goroutine, and only its methods write it.
 type mirrorTable struct {
-	common  mirror.Config // configuration that all mirrors share
-	adopt   []string
-	prefix  string // prefix of the names of temporary mirrors
-	byName  map[string]*binding
-	taken   map[string]bool // names of removed mirrors that still have to close their files, and of channels that Claim gave to a program
-	perHost map[string]int
-	made    uint32 // number of mirrors made by this daemon process
+	common   mirror.Config // configuration that all mirrors share
+	adopt    []string
+	prefix   string // prefix of the names of temporary mirrors
+	byName   map[string]*binding
+	reserved map[string]bool // names of removed mirrors that still have to close their files, and of channels that Claim gave to a program
+	perHost  map[string]int
+	made     uint32 // number of mirrors made by this daemon process
 }
 
 func newMirrorTable(common mirror.Config, adopt []string, prefix string) mirrorTable {
-	return mirrorTable{common: common, adopt: adopt, prefix: prefix, byName: make(map[string]*binding), taken: make(map[string]bool), perHost: make(map[string]int)}
+	return mirrorTable{common: common, adopt: adopt, prefix: prefix, byName: make(map[string]*binding), reserved: make(map[string]bool), perHost: make(map[string]int)}
 }
 
 // add makes the mirror that w requests. It does not check the limits.
@@ -42,7 +42,7 @@ func (t *mirrorTable) add(host, channel string, w rule.Mirror) *binding {
 // end.
 func (t *mirrorTable) remove(m *binding, closed func()) {
 	if !m.Close(closed) {
-		t.taken[m.Name] = true
+		t.reserved[m.Name] = true
 	}
 	delete(t.byName, m.Name)
 	if t.perHost[m.Host]--; t.perHost[m.Host] == 0 {
@@ -51,10 +51,10 @@ func (t *mirrorTable) remove(m *binding, closed func()) {
 }
 
 // take reserves a name, so that no mirror gets it until release.
-func (t *mirrorTable) take(name string) { t.taken[name] = true }
+func (t *mirrorTable) take(name string) { t.reserved[name] = true }
 
 // release makes a name available to mirrors again.
-func (t *mirrorTable) release(name string) { delete(t.taken, name) }
+func (t *mirrorTable) release(name string) { delete(t.reserved, name) }
 
 // setAdopt replaces the names of channels that mirrors may write into.
 func (t *mirrorTable) setAdopt(adopt []string) {
@@ -93,9 +93,9 @@ func (t *mirrorTable) channels() map[[2]string]bool {
 	return list
 }
 
-// twinOf returns another mirror with the same source as c, nil if there is none. Frames that
+// duplicateOf returns another mirror with the same source as c, nil if there is none. Frames that
 // arrive by a second route may have passed through this host itself.
-func (t *mirrorTable) twinOf(m *binding, c wire.Channel) *binding {
+func (t *mirrorTable) duplicateOf(m *binding, c wire.Channel) *binding {
 	if c.Origin == nil {
 		return nil
 	}
@@ -146,23 +146,23 @@ func (t *mirrorTable) unbar(host string, named []wire.Channel) {
 	}
 	for _, m := range t.byName {
 		if m.Host == host && names[m.Channel] {
-			m.barred = barred{}
+			m.refused = refusedRequest{}
 		}
 	}
 }
 
-// lookAgain is the delay before the node asks the origin again about a mirror whose file is
+// repairEvery is the delay before the node asks the origin again about a mirror whose file is
 // damaged or lacks the newest frame. For the same frame the delay doubles each time, up to
-// lookSeldom, since that frame may never fit.
+// maxRepairEvery, since that frame may never fit.
 const (
-	lookAgain  = time.Second
-	lookSeldom = time.Minute
+	repairEvery    = time.Second
+	maxRepairEvery = time.Minute
 )
 
-// mirrorLook repairs a mirror whose file was removed or damaged, or whose readers cannot be woken.
-// If the file lacks the newest frame, mirrorLook requests that frame from the origin again, since
+// repairMirror repairs a mirror whose file was removed or damaged, or whose readers cannot be woken.
+// If the file lacks the newest frame, repairMirror requests that frame from the origin again, since
 // there may never be a newer one.
-func (n *Node) mirrorLook(m *binding) {
+func (n *Node) repairMirror(m *binding) {
 	l := m.link
 	m.Tend(m.reading(n.now()))
 	if m.achd != nil {
@@ -170,26 +170,26 @@ func (n *Node) mirrorLook(m *binding) {
 		return
 	}
 	if l == nil {
-		if m.retry != 0 && n.now() >= m.retry || m.parting {
+		if m.retry != 0 && n.now() >= m.retry || m.isStopping {
 			n.loop.changed()
 		}
 		return
 	}
-	seq, owed, err := m.Check()
-	wait := lookAgain
-	if owed && seq == m.asked {
+	seq, mustRetransmit, err := m.Check()
+	wait := repairEvery
+	if mustRetransmit && seq == m.lastRequested {
 		wait = m.wait
 	}
-	soon := m.looked != 0 && n.now() < m.looked+wait
-	if err == nil && !owed || soon {
+	soon := m.repairedAt != 0 && n.now() < m.repairedAt+wait
+	if err == nil && !mustRetransmit || soon {
 		return
 	}
 	if err != nil {
 		n.cfg.Log.Warn("mirror's file is not usable any more", "channel", m.Name, "err", err)
 	}
-	m.looked = n.now()
+	m.repairedAt = n.now()
 	if err == nil {
-		m.asked, m.wait = seq, min(2*wait, lookSeldom)
+		m.lastRequested, m.wait = seq, min(2*wait, maxRepairEvery)
 		again := m.update()
 		again.LastValue = true // the origin retransmits its newest frame
 		l.send(again)

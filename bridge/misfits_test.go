@@ -8,9 +8,9 @@ import (
 	"achbridge/bridge/status"
 )
 
-// misfit returns the mismatch of the newest frame of a channel or mirror according to the status;
+// mismatch returns the mismatch of the newest frame of a channel or mirror according to the status;
 // "" if it fits.
-func (h *host) misfit(name string) string {
+func (h *host) mismatch(name string) string {
 	s := h.node.Status()
 	for _, c := range s.Locals {
 		if c.Channel == name && c.Mismatch != nil {
@@ -29,13 +29,13 @@ func TestMismatchIsReportedWhereLayoutIsKnown(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, other := w.host("robot", wire10ms), w.host("pc", wire10ms), w.host("other", wire10ms)
 		imu := robot.channel("imu", 4, 64)
-		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Encoded: packed(t, "imu", 64)}}})
+		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Encoded: encodedLayout(t, "imu", 64)}}})
 		wanted := []rule.Mirror{{Host: "robot", Channel: "*"}}
 		pc.run(Config{Mirrors: wanted}, robot)
-		other.run(Config{Mirrors: wanted, Layouts: layouts.Rules{{Channels: "robot/i*", Encoded: packed(t, "mine", 48)}}}, robot)
+		other.run(Config{Mirrors: wanted, Layouts: layouts.Rules{{Channels: "robot/i*", Encoded: encodedLayout(t, "mine", 48)}}}, robot)
 		expect := func(h *host, name, want string) {
 			t.Helper()
-			if got := h.misfit(name); got != want {
+			if got := h.mismatch(name); got != want {
 				t.Errorf("%s: got %q, want %q", h.name, got, want)
 			}
 		}

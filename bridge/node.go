@@ -33,7 +33,7 @@ type Node struct {
 	// The fields below belong to the goroutine of loop.
 	peers    *peers.Table
 	links    map[trust.NodeID]*link
-	spares   map[spareKey]*link // standby links (link_silence.go); each of their nodes has a link too
+	spares   map[standbyKey]*link // standby links (link_silence.go); each of their nodes has a link too
 	machines machineTable
 
 	requests mirrorRequests
@@ -47,17 +47,17 @@ type Node struct {
 	achd  *achdway.Hosts // hosts that have achd and no achbridge
 	loads loadTests
 
-	warnings  warner        // limits warnings about problems that users of this host have caused
-	newcomers logline.Limit // limits warnings about sessions that exceed the limit of links
-	waited    *float64      // share of time spent waiting for a CPU, as status.Report.ProcessorWait; nil means unknown
+	warnings          warner        // limits warnings about problems that users of this host have caused
+	linkLimitWarnings logline.Limit // limits warnings about sessions that exceed the limit of links
+	cpuWait           *float64      // share of time spent waiting for a CPU, as status.Report.CPUWait; nil means unknown
 }
 
 const (
 	// helloTimeout is the time within which a peer must send Hello.
 	helloTimeout = 5 * time.Second
-	// spareTime is the time within which a spare must become the link. The peer may have the spare
+	// standbyTimeout is the time within which a spare must become the link. The peer may have the spare
 	// on trial for peers.TrialTime.
-	spareTime = peers.TrialTime + helloTimeout
+	standbyTimeout = peers.TrialTime + helloTimeout
 )
 
 // New checks cfg and returns a node, which does nothing until Run. The error lists every problem
@@ -78,17 +78,17 @@ func New(cfg Config) (*Node, error) {
 		run:    rand.Uint64(),
 		loop:   newLoop(),
 		links:  make(map[trust.NodeID]*link),
-		spares: make(map[spareKey]*link),
+		spares: make(map[standbyKey]*link),
 
-		newcomers: logline.Limit{Period: logPeriod},
+		linkLimitWarnings: logline.Limit{Period: logPeriod},
 	}
-	n.clocks = newClocks(&n.cfg, func() { n.loop.tryPost(n.lookAtSleep) })
+	n.clocks = newClocks(&n.cfg, func() { n.loop.tryPost(n.checkSuspend) })
 	n.machines = newMachineTable(&cfg, n.now, &n.events)
 	n.shared = newSharedExports(&n.loop.work, n.now)
 	n.events.Log = n.cfg.Log
 	n.warnings = n.newWarner()
 	n.locals = n.newLocals()
-	n.requests = mirrorRequests{rules: cfg.Mirrors, pushed: n.pushed, namePrefix: fmt.Sprintf("%s%.8s-", peekPrefix, cfg.Node)}
+	n.requests = mirrorRequests{rules: cfg.Mirrors, pushed: n.pushed, namePrefix: fmt.Sprintf("%s%.8s-", temporaryPrefix, cfg.Node)}
 	n.mirrors = newMirrorTable(mirror.Config{
 		Dir: cfg.Dir, Space: mirror.NewSpace(cfg.Dir), Log: n.cfg.Log, Events: &n.events, Spawn: n.loop.work.Go, Clock: n.clocks.mirror,
 	}, cfg.Adopt, n.requests.namePrefix)
@@ -138,7 +138,7 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	}
 	byes.Wait()
 	cancel()
-	close(n.loop.ended)
+	close(n.loop.done)
 	for _, m := range n.mirrors.byName {
 		if m.Temporary {
 			_ = m.Remove() // removed already, or removed now
@@ -177,8 +177,8 @@ func (n *Node) accept(ctx context.Context) {
 
 // check runs at every tick.
 func (n *Node) check() {
-	n.lookAtProcessor()
-	n.lookAtClocks()
+	n.sampleCPUWait()
+	n.checkClocks()
 	if n.peers.Waits() {
 		n.dialWanted()
 	}
@@ -195,22 +195,22 @@ func (n *Node) check() {
 			continue
 		}
 		n.listen(l)
-		n.seekBetter(l)
+		n.tryBetterRoute(l)
 	}
 	for _, l := range n.spares {
 		n.challenge(l)
-		if l.lifecycle.phase == linkStandby && n.now() > l.lifecycle.upAt+spareTime {
-			n.dropSpare(l, unwelcome("there is a link already"))
+		if l.lifecycle.phase == linkStandby && n.now() > l.lifecycle.upAt+standbyTimeout {
+			n.dropStandby(l, unwelcome("there is a link already"))
 		}
 	}
-	n.lookAtHub()
+	n.checkHub()
 	for _, m := range n.mirrors.byName {
-		n.mirrorLook(m)
+		n.repairMirror(m)
 	}
 	for _, l := range n.links {
-		l.tellLedger(n.now(), n.waited)
-		l.tellRevocations(n.cfg.Endpoint)
-		l.seekOmitted()
+		l.sendCounters(n.now(), n.cpuWait)
+		l.sendRevocations(n.cfg.Endpoint)
+		l.requestOmitted()
 		l.layouts.requests.Send(time.Now())
 	}
 }

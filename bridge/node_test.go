@@ -190,13 +190,13 @@ func TestUnmirrorRemovesFileOnRequest(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
 		robot.channel("imu", 4, 64).put(1, 64)
-		wish := rule.Mirror{Host: "robot", Channel: "imu"}
-		pc.run(Config{Mirrors: []rule.Mirror{wish}}, robot)
+		request := rule.Mirror{Host: "robot", Channel: "imu"}
+		pc.run(Config{Mirrors: []rule.Mirror{request}}, robot)
 		pc.follows("robot.imu", 1, time.Second)
 		if err := pc.node.Unmirror(rule.Mirror{Host: "robot", Channel: "joints"}, Keep); err == nil {
 			t.Error("removing a missing request succeeded, want an error")
 		}
-		if err := pc.node.Unmirror(wish, Remove); err != nil {
+		if err := pc.node.Unmirror(request, Remove); err != nil {
 			t.Fatal(err)
 		}
 		if n, _ := pc.newest("robot.imu"); n != 0 {

@@ -46,7 +46,7 @@ type oracle struct {
 	phase   time.Duration
 	now     time.Duration
 	next    uint64        // number of the next frame, from 1
-	begun   uint64        // number of the frame that is being sent, or was sent last
+	current uint64        // number of the frame that is being sent, or was sent last
 	sent    int           // fragments of begun that were sent
 	coming  uint64        // number of the frame whose fragments are arriving
 	there   int           // fragments of coming that have arrived
@@ -89,7 +89,7 @@ func (o *oracle) put(number uint64) time.Duration {
 }
 
 func (o *oracle) pending() bool {
-	return o.sent < partCount(o.l.size) && o.begun > 0 || o.next-1 > o.begun
+	return o.sent < partCount(o.l.size) && o.current > 0 || o.next-1 > o.current
 }
 
 // advance handles all events until a time.
@@ -139,11 +139,11 @@ func (o *oracle) change() {
 
 func (o *oracle) send() {
 	parts := partCount(o.l.size)
-	if o.begun == 0 || o.sent == parts {
-		o.begun, o.sent = o.next-1, 0
+	if o.current == 0 || o.sent == parts {
+		o.current, o.sent = o.next-1, 0
 	}
 	size := (o.l.size + parts - 1) / parts
-	sent := o.link.Send(o.now, size+oracleOverhead, part{o.begun})
+	sent := o.link.Send(o.now, size+oracleOverhead, part{o.current})
 	if sent.Outcome != testnet.Lost || parts == 1 {
 		o.sent++
 	}

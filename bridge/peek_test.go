@@ -25,16 +25,16 @@ func (h *host) peeked() (list []status.Mirror, files int) {
 		h.w.t.Fatal(err)
 	}
 	for _, c := range infos {
-		if strings.HasPrefix(c.Name, peekPrefix) {
+		if strings.HasPrefix(c.Name, temporaryPrefix) {
 			files++
 		}
 	}
 	return list, files
 }
 
-func (h *host) look(channel string) func() {
+func (h *host) view(channel string) func() {
 	h.w.t.Helper()
-	end, err := h.node.Peek("robot", channel)
+	end, err := h.node.MirrorTemporarily("robot", channel)
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestTemporaryMirrorLastsUntilLastViewerLeaves(t *testing.T) {
 		pc.run(Config{Relay: []string{"*"}})
 		pc.node.SetPeers([]Peer{{Host: "robot", Node: robot.id.String(), Addrs: asPeers([]*host{robot})[0].Addrs}}) // not listed: dialled because somebody looks
 		imu.put(1, 64)
-		first, second := pc.look("imu"), pc.look("imu")
+		first, second := pc.view("imu"), pc.view("imu")
 		w.within(5*time.Second, "a mirror", func() bool { list, _ := pc.peeked(); return len(list) == 1 && list[0].State == status.MirrorLive })
 		list, _ := pc.peeked()
 		pc.follows(list[0].Name, 1, time.Second)
@@ -80,7 +80,7 @@ func TestTemporaryMirrorGetsLargeFramesOverSlowLink(t *testing.T) {
 		robot.run(Config{})
 		pc.run(Config{})
 		pc.node.SetPeers([]Peer{{Host: "robot", Node: robot.id.String(), Addrs: asPeers([]*host{robot})[0].Addrs}})
-		defer pc.look("camera")()
+		defer pc.view("camera")()
 		for range 100 {
 			if _, err := camera.w.Put(image); err != nil {
 				t.Fatal(err)
@@ -99,18 +99,18 @@ func TestViewerUsesExistingMirror(t *testing.T) {
 		robot.channel("imu", 4, 64).put(1, 64)
 		robot.run(Config{})
 		pc.run(Config{}, robot)
-		end := pc.look("imu")
+		end := pc.view("imu")
 		defer end()
 		w.within(5*time.Second, "a mirror", func() bool { list, _ := pc.peeked(); return len(list) == 1 && list[0].State == status.MirrorLive })
-		wish := rule.Mirror{Host: "robot", Channel: "*"}
-		if err := pc.node.Mirror(wish); err != nil {
+		request := rule.Mirror{Host: "robot", Channel: "*"}
+		if err := pc.node.Mirror(request); err != nil {
 			t.Fatal(err)
 		}
 		pc.follows("robot.imu", 1, time.Second)
 		if list, files := pc.peeked(); len(list) != 0 || files != 0 {
 			t.Errorf("got %d temporary mirrors and %d files beside a mirror, want none", len(list), files)
 		}
-		if err := pc.node.Unmirror(wish, Remove); err != nil {
+		if err := pc.node.Unmirror(request, Remove); err != nil {
 			t.Fatal(err)
 		}
 		w.within(time.Second, "a mirror for who still looks", func() bool { list, _ := pc.peeked(); return len(list) == 1 && list[0].State == status.MirrorLive })
@@ -125,7 +125,7 @@ func TestTemporaryMirrorIsRefusedByDenyRule(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", wire10ms).run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "secret", Deny: true, From: "mirror[0]"}}})
 		for channel, want := range map[string]string{"secret": "mirror[0] denies it", "im*": "no pattern", "": "not a pattern"} {
-			if _, err := pc.node.Peek("robot", channel); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := pc.node.MirrorTemporarily("robot", channel); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: got %v, want %q", channel, err, want)
 			}
 		}
@@ -135,8 +135,8 @@ func TestTemporaryMirrorIsRefusedByDenyRule(t *testing.T) {
 func TestLeftoverTemporaryMirrorsAreRemoved(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", wire10ms)
-		names := peekPrefix + pc.id.String()[:8] + "-"
-		for name, tag := range map[string]localach.Tag{names + "7": {Node: [16]byte{1}, Channel: 1}, names + "8": {}, peekPrefix + "00112233-1": {Node: [16]byte{1}, Channel: 1}} {
+		names := temporaryPrefix + pc.id.String()[:8] + "-"
+		for name, tag := range map[string]localach.Tag{names + "7": {Node: [16]byte{1}, Channel: 1}, names + "8": {}, temporaryPrefix + "00112233-1": {Node: [16]byte{1}, Channel: 1}} {
 			ch, err := pc.dir.Create(name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 2, FrameSize: 8}, Tag: tag})
 			if err != nil {
 				t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 )
 
 // permitted is the quality of service that a peer requested, and the one that it was granted.
-type permitted struct{ asked, granted rule.QoS }
+type permitted struct{ requested, granted rule.QoS }
 
 // permit returns the quality of service with which l's peer may read a channel, or the reason why
 // it may not. Commands go only to the machine that they went to before (machineTable.differs).
@@ -92,12 +92,12 @@ func (n *Node) judgeExports(l *link) {
 		}
 	}
 	for id, x := range l.exports.byID {
-		granted, err := n.permit(l, x.channel, x.asked)
+		granted, err := n.permit(l, x.channel, x.requested)
 		if err != nil {
 			l.exports.drop(id)
 			l.forbid(id, x.channel, err)
 		} else if granted != x.qos {
-			x.requalify(permitted{x.asked, granted})
+			x.requalify(permitted{x.requested, granted})
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (n *Node) Claim(channel string, tag localach.Tag) (release func(), err erro
 		switch {
 		case m != nil:
 			err = fmt.Errorf("%s is a mirror that %s writes", channel, m.Host)
-		case n.mirrors.taken[channel]:
+		case n.mirrors.reserved[channel]:
 			err = fmt.Errorf("%s has a writer already", channel)
 		case meta || tag == (localach.Tag{}) && !rule.Matches(n.mirrors.adopt, channel):
 			err = fmt.Errorf("%s is no mirror, and adopt does not name it", channel)

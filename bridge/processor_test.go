@@ -14,12 +14,12 @@ func TestBothHostsReportCPUWait(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		var waits [2]atomic.Int64 // in %, of robot and PC
-		tells := func(percent *atomic.Int64) Config {
-			return Config{ProcessorWait: func(time.Duration) (float64, bool) { return float64(percent.Load()) / 100, true }}
+		reporting := func(percent *atomic.Int64) Config {
+			return Config{CPUWait: func(time.Duration) (float64, bool) { return float64(percent.Load()) / 100, true }}
 		}
 		waits[0].Store(83)
-		robot.run(tells(&waits[0]))
-		cfg := tells(&waits[1])
+		robot.run(reporting(&waits[0]))
+		cfg := reporting(&waits[1])
 		cfg.Mirrors = []rule.Mirror{{Host: "robot", Channel: "*"}}
 		pc.run(cfg, robot)
 		robot.channel("imu", 64, 64)
@@ -50,7 +50,7 @@ func TestBothHostsReportCPUWait(t *testing.T) {
 func TestCPUWaitIsUnknownWithoutKernelSupport(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.run(Config{ProcessorWait: func(time.Duration) (float64, bool) { return 0, false }})
+		robot.run(Config{CPUWait: func(time.Duration) (float64, bool) { return 0, false }})
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
 		robot.channel("imu", 64, 64)
 		w.within(5*time.Second, "link", func() bool { return len(pc.node.Status().Links) == 1 })

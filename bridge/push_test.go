@@ -94,10 +94,10 @@ func TestPushRequestsOfPeerAreDistinctAndLimited(t *testing.T) {
 			}
 		})
 		time.Sleep(5 * time.Second)
-		wishes := 0
-		robot.node.loop.call(func() { wishes = len(robot.node.pushed()) })
-		if wishes != maxPushed {
-			t.Errorf("%d wishes of a peer, want %d", wishes, maxPushed)
+		requests := 0
+		robot.node.loop.call(func() { requests = len(robot.node.pushed()) })
+		if requests != maxPushed {
+			t.Errorf("%d wishes of a peer, want %d", requests, maxPushed)
 		}
 	})
 }

@@ -9,12 +9,12 @@ import (
 // frames, by priority, then by age²/size. It finishes a large frame that it has begun. The oracle
 // uses it. Times are by the network's clock.
 type lateBinding struct {
-	loads  []load
-	parts  []int
-	first  []time.Duration // time of the first frame of each load
-	begun  []uint64        // newest frame of which a part was sent; 0 means none
-	next   []int           // next fragment of begun
-	before []time.Duration // put time of the frame that was sent before begun
+	loads   []load
+	parts   []int
+	first   []time.Duration // time of the first frame of each load
+	current []uint64        // newest frame of which a part was sent; 0 means none
+	next    []int           // next fragment of begun
+	before  []time.Duration // put time of the frame that was sent before begun
 }
 
 // cargo is a frame in a packet, or one fragment of a large frame.
@@ -31,7 +31,7 @@ const (
 
 func newLateBinding(r radioRun, zero time.Duration) *lateBinding {
 	n := len(r.loads)
-	c := &lateBinding{loads: r.loads, begun: make([]uint64, n), next: make([]int, n), before: make([]time.Duration, n)}
+	c := &lateBinding{loads: r.loads, current: make([]uint64, n), next: make([]int, n), before: make([]time.Duration, n)}
 	for i, l := range r.loads {
 		c.parts = append(c.parts, partCount(l.size))
 		c.first = append(c.first, zero+r.phases[i])
@@ -51,14 +51,14 @@ func (c *lateBinding) newest(i int, now time.Duration) uint64 {
 }
 
 // unfinished reports whether fragments of load i's frame remain to be sent.
-func (c *lateBinding) unfinished(i int) bool { return c.begun[i] > 0 && c.next[i] < c.parts[i] }
+func (c *lateBinding) unfinished(i int) bool { return c.current[i] > 0 && c.next[i] < c.parts[i] }
 
 // ready returns when there is data to send: now or later.
 func (c *lateBinding) ready(now time.Duration) time.Duration {
 	at := time.Duration(math.MaxInt64)
 	for i := range c.loads {
 		newest := c.newest(i, now)
-		if c.unfinished(i) || newest > c.begun[i] {
+		if c.unfinished(i) || newest > c.current[i] {
 			return now
 		}
 		at = min(at, c.put(i, newest+1))
@@ -79,12 +79,12 @@ func (c *lateBinding) take(now time.Duration) (list []cargo, size int) {
 			break
 		}
 		if !c.unfinished(i) {
-			if c.begun[i] > 0 {
-				c.before[i] = c.put(i, c.begun[i])
+			if c.current[i] > 0 {
+				c.before[i] = c.put(i, c.current[i])
 			}
-			c.begun[i], c.next[i] = c.newest(i, now), 0
+			c.current[i], c.next[i] = c.newest(i, now), 0
 		}
-		list = append(list, cargo{i, c.begun[i], c.next[i]})
+		list = append(list, cargo{i, c.current[i], c.next[i]})
 		c.next[i]++
 		used += l.size/c.parts[i] + simRecord
 		if c.parts[i] > 1 {
@@ -101,12 +101,12 @@ func (c *lateBinding) take(now time.Duration) (list []cargo, size int) {
 func (c *lateBinding) turn(now time.Duration, has []cargo) (best int) {
 	best, bestLevel, bestGain := -1, -1, 0.0
 	for i, l := range c.loads {
-		if !c.unfinished(i) && c.newest(i, now) <= c.begun[i] || carries(has, i) {
+		if !c.unfinished(i) && c.newest(i, now) <= c.current[i] || carries(has, i) {
 			continue
 		}
 		had := c.before[i] // put time of the frame that the mirror shows until then
-		if !c.unfinished(i) && c.begun[i] > 0 {
-			had = c.put(i, c.begun[i])
+		if !c.unfinished(i) && c.current[i] > 0 {
+			had = c.put(i, c.current[i])
 		}
 		age := (now - had).Seconds()
 		level, gain := l.qos.Priority.Level(), age*age/float64(l.size+simRecord)

@@ -44,9 +44,9 @@ type simAnswer struct {
 type simulated struct {
 	pacing.Control
 	sender
-	flight    *delivery.SentPackets
-	transport pacing.Transport
-	sizes     []int // sizes of the latest packets
+	sentPackets *delivery.SentPackets
+	transport   pacing.Transport
+	sizes       []int // sizes of the latest packets
 }
 
 func (s radioSender) control(f *delivery.SentPackets, t pacing.Transport) pacing.Control {
@@ -54,10 +54,10 @@ func (s radioSender) control(f *delivery.SentPackets, t pacing.Transport) pacing
 }
 
 func (s *simulated) May(now time.Duration, cargo pacing.Cargo, size int) (ok bool, again time.Duration) {
-	if cargo == pacing.Probe || s.flight.Silent(now) {
+	if cargo == pacing.Probe || s.sentPackets.Silent(now) {
 		return s.Control.May(now, cargo, size)
 	}
-	if at, ok := s.next(now, s.flight.Bytes(), s.packets()); ok && s.flight.Held()+size <= s.transport.Window() {
+	if at, ok := s.next(now, s.sentPackets.Bytes(), s.packets()); ok && s.sentPackets.Held()+size <= s.transport.Window() {
 		return at <= now, at
 	}
 	return false, now + time.Hour
@@ -65,7 +65,7 @@ func (s *simulated) May(now time.Duration, cargo pacing.Cargo, size int) (ok boo
 
 // packets returns how many of the latest packets are in flight.
 func (s *simulated) packets() (n int) {
-	for bytes := s.flight.Bytes(); bytes > 0 && n < len(s.sizes); n++ {
+	for bytes := s.sentPackets.Bytes(); bytes > 0 && n < len(s.sizes); n++ {
 		bytes -= s.sizes[len(s.sizes)-1-n]
 	}
 	s.sizes = s.sizes[len(s.sizes)-n:]
@@ -146,7 +146,7 @@ type copaLike struct {
 	simPath
 	window, speed float64
 	up            bool
-	turned        time.Duration
+	lastTurnAt    time.Duration
 	same          int
 	free          time.Duration
 	recent        []simAnswer // arrived is the time of the acknowledgement
@@ -169,14 +169,14 @@ func (c *copaLike) answered(now time.Duration, list []simAnswer) {
 	c.note(now, list)
 	for _, a := range list {
 		up := c.below(now, a.rtt)
-		if now-c.turned > c.srtt {
+		if now-c.lastTurnAt > c.srtt {
 			if c.same++; up == c.up && c.same >= 3 {
 				c.speed = min(c.speed*2, 32)
 			}
-			c.turned = now
+			c.lastTurnAt = now
 		}
 		if up != c.up {
-			c.speed, c.same, c.up, c.turned = 1, 0, up, now
+			c.speed, c.same, c.up, c.lastTurnAt = 1, 0, up, now
 		}
 		step := c.speed / (copaDelta * c.window)
 		if !up {
@@ -192,12 +192,12 @@ func (c *copaLike) below(now, rtt time.Duration) bool {
 	for c.recent[0].arrived < now-c.srtt/2 {
 		c.recent = c.recent[1:]
 	}
-	standing := rtt
+	minRTT := rtt
 	for _, r := range c.recent {
-		standing = min(standing, r.rtt)
+		minRTT = min(minRTT, r.rtt)
 	}
-	queue := (standing - c.base).Seconds()
-	return queue <= 0 || c.window/standing.Seconds() <= 1/(copaDelta*queue)
+	queue := (minRTT - c.base).Seconds()
+	return queue <= 0 || c.window/minRTT.Seconds() <= 1/(copaDelta*queue)
 }
 
 // sproutLike keeps in flight the data that the average rate carries in 100 ms. It is Sprout-EWMA

@@ -116,10 +116,10 @@ func TestRadioShareBesideAFillingSender(t *testing.T) {
 	s, other := run.scenario("quic"), 0
 	s.beside = func(b *bench, end time.Time) { other = b.fill(end) }
 	_, b := s.run(t, 1)
-	node, filler := float64(b.shares[0])*8/1e6/20, float64(other)*8/1e6/22
-	fmt.Fprintf(t.Output(), "%.1f Mbit/s for the node, %.1f for the other, of 10\n", node, filler)
-	if (node < 2 || filler < 2) && !slices.Contains(sharesNotYet, "beside a filling sender") {
-		t.Errorf("got %.1f and %.1f Mbit/s, want 2 at least of 10 for each", node, filler)
+	node, sender := float64(b.shares[0])*8/1e6/20, float64(other)*8/1e6/22
+	fmt.Fprintf(t.Output(), "%.1f Mbit/s for the node, %.1f for the other, of 10\n", node, sender)
+	if (node < 2 || sender < 2) && !slices.Contains(sharesNotYet, "beside a filling sender") {
+		t.Errorf("got %.1f and %.1f Mbit/s, want 2 at least of 10 for each", node, sender)
 	}
 }
 
@@ -149,20 +149,20 @@ func (b *bench) fill(end time.Time) (bytes int) {
 	defer to.Close()
 	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(testnet.HostAddr4(b.pc.number), filling))
 	packet, window, starting := make([]byte, size), 10.0, true
-	sent, heard, until := uint32(0), uint32(0), uint32(0) // packet numbers; further losses up to until do not count
+	sent, reported, until := uint32(0), uint32(0), uint32(0) // packet numbers; further losses up to until do not count
 	for time.Now().Before(end) {
-		for ; float64(sent-heard) < window; sent++ {
+		for ; float64(sent-reported) < window; sent++ {
 			binary.LittleEndian.PutUint32(packet, sent)
 			from.WriteTo(packet, at)
 		}
 		from.SetReadDeadline(time.Now().Add(second))
 		if _, _, err := from.ReadFrom(packet); err != nil {
-			heard, window = sent, max(2, window/2)
+			reported, window = sent, max(2, window/2)
 			continue
 		}
 		number := binary.LittleEndian.Uint32(packet)
 		bytes += size + testnet.Overhead4
-		switch lost := number > heard; { // the queue keeps the order
+		switch lost := number > reported; { // the queue keeps the order
 		case lost && number >= until:
 			window, starting, until = max(2, 0.7*window), false, sent
 		case starting:
@@ -170,7 +170,7 @@ func (b *bench) fill(end time.Time) (bytes int) {
 		default:
 			window += 1 / window
 		}
-		heard = max(heard, number+1)
+		reported = max(reported, number+1)
 	}
 	return bytes
 }

@@ -60,7 +60,7 @@ func (n *Node) Alive() bool { return n.loop.call(func() {}) }
 func (n *Node) status() status.Report {
 	now := n.now()
 	s := status.Report{
-		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), CPUWait: n.waited, NoInotify: n.locals.NoInotify(), Copied: n.machines.ownCopy.report(now),
+		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), CPUWait: n.cpuWait, NoInotify: n.locals.NoInotify(), Copied: n.machines.ownCopy.report(now),
 		Links: []status.Link{}, Mirrors: []status.Mirror{}, Exports: []status.Subscription{},
 		Pushes: n.pushes.status(), Locals: []status.Local{}, Peers: n.peers.Status(now, n.view()), Events: n.events.Counted(),
 	}
@@ -71,10 +71,10 @@ func (n *Node) status() status.Report {
 		s.Exports = append(s.Exports, exports...)
 	}
 	for _, m := range n.mirrors.byName {
-		told := m.Mirror.Status(now, m.reading(now), m.silence(now))
-		told.TypeHash = m.remoteChannel().layout.String()
-		m.showWay(&told)
-		s.Mirrors = append(s.Mirrors, told)
+		mirrorStatus := m.Mirror.Status(now, m.reading(now), m.silence(now))
+		mirrorStatus.TypeHash = m.remoteChannel().layout.String()
+		m.showWay(&mirrorStatus)
+		s.Mirrors = append(s.Mirrors, mirrorStatus)
 	}
 	s.Mirrors = append(s.Mirrors, n.missing()...)
 	for _, c := range n.locals.All() {
@@ -105,9 +105,9 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 	}
 	exports := make([]status.Subscription, 0, len(l.exports.order))
 	for _, x := range l.exports.order {
-		account, _ := x.FrameCounters()
+		frameCounters, _ := x.FrameCounters()
 		export := status.Subscription{
-			Channel: x.channel, Peer: l.host, QoS: x.qos, FrameCounters: account,
+			Channel: x.channel, Peer: l.host, QoS: x.qos, FrameCounters: frameCounters,
 		}
 		x.reader.show(&export)
 		x.Show(&export)
@@ -130,16 +130,16 @@ func (m *binding) silence(now time.Duration) string {
 // missing returns the requests for one exact channel that have no mirror yet.
 func (n *Node) missing() []status.Mirror {
 	var list []status.Mirror
-	v, told := n.view(), map[string]bool{}
+	v, listed := n.view(), map[string]bool{}
 	for _, w := range n.requests.withPushed() {
 		name := w.Name(w.Host, w.Channel)
-		if rule.IsPattern(w.Host) || rule.IsPattern(w.Channel) || n.mirrors.byName[name] != nil || told[name] {
+		if rule.IsPattern(w.Host) || rule.IsPattern(w.Channel) || n.mirrors.byName[name] != nil || listed[name] {
 			continue
 		}
 		if found, ok := n.requests.find(w.Host, w.Channel); !ok || found.Name(w.Host, w.Channel) != name {
 			continue // another request takes precedence
 		}
-		told[name] = true
+		listed[name] = true
 		cause, reason := status.CausePeerMissing, "no link to "+w.Host
 		if name := n.peers.NameOfListed(w.Host, v); name != "" {
 			reason += ": the peer listed as " + w.Host + " is " + name + ", use that name"
@@ -236,14 +236,14 @@ func (n *Node) Events(ctx context.Context, after uint64) (status.EventList, erro
 		case <-more:
 		case <-ctx.Done():
 			return l, nil
-		case <-n.loop.ended:
+		case <-n.loop.done:
 			return l, fmt.Errorf("events: the daemon has ended: %w", net.ErrClosed)
 		}
 	}
 }
 
-// Tell logs a message and records e as an event of the node. It sets e's Seq and Time. args are
+// LogEvent logs a message and records e as an event of the node. It sets e's Seq and Time. args are
 // further attributes of the log line.
-func (n *Node) Tell(level slog.Level, message string, e status.Event, args ...any) {
+func (n *Node) LogEvent(level slog.Level, message string, e status.Event, args ...any) {
 	n.events.Record(level, message, e, args...)
 }

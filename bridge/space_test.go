@@ -16,7 +16,7 @@ func TestReassemblyMemoryOfPeerIsLimited(t *testing.T) {
 	huge := wire.Channel{Name: "huge", FrameCount: 16, FrameSize: 16 << 20}
 	n := &Node{cfg: Config{Log: slog.New(slog.DiscardHandler)}}
 	l := &link{n: n, host: "robot", inbound: map[uint32]*inbound{}}
-	for id := range uint32(maxAssembly / wire.MaxFrame) {
+	for id := range uint32(maxReassembly / wire.MaxFrame) {
 		l.inbound[id] = &inbound{m: &binding{origin: huge}}
 	}
 	m := &binding{Mirror: mirror.New(mirror.Config{Name: "robot.huge"}, rule.QoS{}, nil)}

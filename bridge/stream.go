@@ -88,8 +88,8 @@ func (l *link) send(m wire.Message) {
 	}
 }
 
-// tell writes queued control messages until the link ends.
-func (l *link) tell(ctx context.Context) error {
+// writeControl writes queued control messages until the link ends.
+func (l *link) writeControl(ctx context.Context) error {
 	for {
 		messages, hasBye := l.out.take()
 		for _, b := range messages {
@@ -121,9 +121,9 @@ func unheard(err error) error {
 	return fmt.Errorf("control stream: %w", err)
 }
 
-// hear reads control messages and hands them to the node's goroutine. While the link is a spare,
+// readControl reads control messages and hands them to the node's goroutine. While the link is a spare,
 // hear handles only stamps and the first message, which is the Hello.
-func (l *link) hear(ctx context.Context) error {
+func (l *link) readControl(ctx context.Context) error {
 	var head [4]byte
 	greeted := false
 	limiter := rate.NewLimiter(rate.Every(controlPeriod), controlBurst)
@@ -153,7 +153,7 @@ func (l *link) hear(ctx context.Context) error {
 		}
 		if greeted { // a spare handles only stamps until it becomes the link
 			select {
-			case <-l.lifecycle.taken:
+			case <-l.lifecycle.promoted:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -166,7 +166,7 @@ func (l *link) hear(ctx context.Context) error {
 		case err = <-done:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-l.n.loop.ended:
+		case <-l.n.loop.done:
 			return nil
 		}
 		if err != nil {

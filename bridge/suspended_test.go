@@ -46,7 +46,7 @@ func TestCommandsResumeSoonAfterSuspend(t *testing.T) {
 		c.commands(300 * time.Millisecond)
 		lost := 0
 		for n := suspended + 1; n+2 <= c.number; n++ {
-			if !slices.ContainsFunc(c.seen.frames, func(s sighting) bool { return s.number == n }) {
+			if !slices.ContainsFunc(c.reader.frames, func(s ageSample) bool { return s.number == n }) {
 				lost++
 			}
 		}

@@ -160,9 +160,9 @@ func TestSessionOverUnwantedTransportIsRefused(t *testing.T) {
 			h.over = "auto"
 			h.run(Config{})
 		}
-		wish := robot.asPeer(overSCTP)
-		wish.Addrs = []transport.Addrs{{QUIC: wish.Addrs[0].QUIC}} // so that only the robot dials
-		pc.node.SetPeers([]Peer{wish})
+		request := robot.asPeer(overSCTP)
+		request.Addrs = []transport.Addrs{{QUIC: request.Addrs[0].QUIC}} // so that only the robot dials
+		pc.node.SetPeers([]Peer{request})
 		robot.node.SetPeers([]Peer{pc.asPeer(overQUIC)})
 		w.within(time.Second, "refusal", func() bool {
 			return pc.said("to be linked over another transport") > 0 && robot.said("this node wants the other transport") > 0

@@ -13,10 +13,10 @@ import (
 	"achbridge/wire"
 )
 
-// Wish returns the request because of which the node mirrors a channel of a host: a rule, a
+// MirrorRequest returns the request because of which the node mirrors a channel of a host: a rule, a
 // request of the API, or a push. ok is false if there is no request, or if a rule denies the
 // channel.
-func (n *Node) Wish(host, channel string) (w rule.Mirror, ok bool) {
+func (n *Node) MirrorRequest(host, channel string) (w rule.Mirror, ok bool) {
 	n.loop.ask(func() { w, ok = n.requests.find(host, channel) })
 	return w, ok
 }
@@ -76,17 +76,17 @@ func (n *Node) unmirror(m rule.Mirror, policy FilePolicy) error {
 // lowest is the lowest priority, 0 for users.
 const lowest rule.Priority = 1
 
-// peekPrefix begins the names of temporary mirrors; a part of the node's id follows.
-const peekPrefix = "peek-"
+// temporaryPrefix begins the names of temporary mirrors; a part of the node's id follows.
+const temporaryPrefix = "peek-"
 
-// IsPeek reports whether a channel is a temporary mirror, which is removed with its last viewer.
-func IsPeek(channel string, tag localach.Tag) bool {
-	return tag != (localach.Tag{}) && strings.HasPrefix(channel, peekPrefix)
+// IsTemporary reports whether a channel is a temporary mirror, which is removed with its last viewer.
+func IsTemporary(channel string, tag localach.Tag) bool {
+	return tag != (localach.Tag{}) && strings.HasPrefix(channel, temporaryPrefix)
 }
 
-// Peek makes a temporary mirror of a channel of another host, until end is called. Further calls
+// MirrorTemporarily makes a temporary mirror of a channel of another host, until end is called. Further calls
 // of end do nothing. The error is the reason why there can be no such mirror.
-func (n *Node) Peek(host, channel string) (end func(), err error) {
+func (n *Node) MirrorTemporarily(host, channel string) (end func(), err error) {
 	w := rule.Mirror{Host: host, Channel: channel, QoS: rule.QoS{Priority: lowest, Budget: time.Hour}, From: "somebody who looks at it"}
 	if rule.IsAchd(host) {
 		w.QoS = rule.QoS{}
@@ -169,7 +169,7 @@ func (n *Node) depose(name, by string) bool {
 // part keeps a mirror without a request until its safe frame has been put. Its writer is lost, but
 // may return before the deadline.
 func (m *binding) part() bool {
-	if m.parting = m.NeedsLastValue(); !m.parting {
+	if m.isStopping = m.NeedsLastValue(); !m.isStopping {
 		return false
 	}
 	if m.link != nil {
@@ -187,7 +187,7 @@ func (n *Node) bindMirrors() {
 	mirrored := n.mirrors.channels()
 	for _, l := range n.links {
 		named := n.requests.named(l.host)
-		l.seek(named)
+		l.requestNamed(named)
 		for _, c := range l.inTurn(named) {
 			if l.warned.full && !named[c.Name] && !mirrored[[2]string{l.host, c.Name}] {
 				continue

@@ -17,10 +17,10 @@ func TestUnmirrorKeepsForeignChannel(t *testing.T) {
 				robot.run(Config{})
 				robot.channel("imu", 4, 64)
 				pc.channel("robot.imu", 4, 64).put(99, 64)
-				wish := rule.Mirror{Host: "robot", Channel: "imu"}
-				pc.run(Config{Mirrors: []rule.Mirror{wish}, Adopt: adopt}, robot)
+				request := rule.Mirror{Host: "robot", Channel: "imu"}
+				pc.run(Config{Mirrors: []rule.Mirror{request}, Adopt: adopt}, robot)
 				w.within(time.Second, "the mirror", func() bool { return pc.mirror("robot.imu").State != status.MirrorWaiting })
-				err := pc.node.Unmirror(wish, Remove)
+				err := pc.node.Unmirror(request, Remove)
 				if err == nil || !strings.Contains(err.Error(), "its file stays") {
 					t.Errorf("got %v, want an error that says that the file stays", err)
 				}
@@ -57,22 +57,22 @@ func TestMirrorRequestIsInStatusAtOnce(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
 		robot.channel("imu", 4, 64).put(1, 64)
-		wish := rule.Mirror{Host: "robot", Channel: "imu"}
-		pc.run(Config{Mirrors: []rule.Mirror{wish}}, robot)
+		request := rule.Mirror{Host: "robot", Channel: "imu"}
+		pc.run(Config{Mirrors: []rule.Mirror{request}}, robot)
 		pc.follows("robot.imu", 1, time.Second)
 		rest := func() { pc.node.loop.call(func() { pc.node.loop.restEnds = time.After(time.Second) }) }
 
 		rest()
-		wish.QoS.Budget = 20 * time.Millisecond
-		if err := pc.node.Mirror(wish); err != nil {
+		request.QoS.Budget = 20 * time.Millisecond
+		if err := pc.node.Mirror(request); err != nil {
 			t.Fatal(err)
 		}
-		if got := pc.mirror("robot.imu").QoS.Budget; got != wish.QoS.Budget {
-			t.Errorf("after Mirror: got budget %v, want %v", got, wish.QoS.Budget)
+		if got := pc.mirror("robot.imu").QoS.Budget; got != request.QoS.Budget {
+			t.Errorf("after Mirror: got budget %v, want %v", got, request.QoS.Budget)
 		}
 
 		rest()
-		if err := pc.node.Unmirror(wish, Keep); err != nil {
+		if err := pc.node.Unmirror(request, Keep); err != nil {
 			t.Fatal(err)
 		}
 		if list := pc.node.Status().Mirrors; len(list) != 0 {

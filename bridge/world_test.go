@@ -382,7 +382,7 @@ func stampNow() int64 {
 func (s pollSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 	var mu sync.Mutex
 	last := ch.LastSeq()
-	look := func() {
+	poll := func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if seq := ch.LastSeq(); seq != last {
@@ -390,11 +390,11 @@ func (s pollSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 			f(seq)
 		}
 	}
-	stop := s.putSource.NewData(ch, func(uint64) { look() })
+	stop := s.putSource.NewData(ch, func(uint64) { poll() })
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		for ; ctx.Err() == nil; pause(ctx, 2*time.Millisecond) {
-			look()
+			poll()
 		}
 	}()
 	return func() { stop(); cancel() }

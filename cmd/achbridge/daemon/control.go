@@ -168,7 +168,7 @@ func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, e
 			if !(rule.Address{Host: m.Host, Channel: m.Channel}).Matches(s.Host, s.Channel) {
 				continue
 			}
-			if w, ok := c.node.Wish(s.Host, s.Channel); ok && w.Name(s.Host, s.Channel) == s.Name {
+			if w, ok := c.node.MirrorRequest(s.Host, s.Channel); ok && w.Name(s.Host, s.Channel) == s.Name {
 				made = append(made, s)
 				waiting = waiting || s.State == status.MirrorWaiting
 			}
@@ -201,7 +201,7 @@ func (c *control) wish(_ context.Context, query url.Values) (rule.Mirror, error)
 	if err != nil {
 		return rule.Mirror{}, badRequest{err}
 	}
-	w, ok := c.node.Wish(a.Host, a.Channel)
+	w, ok := c.node.MirrorRequest(a.Host, a.Channel)
 	if !ok {
 		return w, fmt.Errorf("%s is not mirrored%.0w", of, fs.ErrNotExist)
 	}
@@ -223,7 +223,7 @@ func (c *control) unmirror(_ context.Context, u api.UnmirrorRequest) (became api
 			continue
 		}
 		now := api.Unmirrored{Host: m.Host, Channel: m.Channel, Name: m.Name, QoS: m.QoS}
-		if w, ok := c.node.Wish(m.Host, m.Channel); ok {
+		if w, ok := c.node.MirrorRequest(m.Host, m.Channel); ok {
 			now.Still = &w
 		}
 		became.Mirrors = append(became.Mirrors, now)

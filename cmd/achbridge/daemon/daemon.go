@@ -179,7 +179,7 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	cfg.Machine = machineOf(who.hardware, bootID("/proc"), id)
 	d.machines = newMachineFile(h.StateFile(p.State, machinesName), d.log)
 	cfg.Machines, cfg.KeepMachines = d.machines.read(), d.machines.keep
-	cfg.Source, cfg.ProcessorWait = bridge.ShmSource(h.Dir, d.watcher), new(localach.CPUWait).Share
+	cfg.Source, cfg.CPUWait = bridge.ShmSource(h.Dir, d.watcher), new(localach.CPUWait).Share
 	d.node, err = bridge.New(cfg)
 	if err != nil {
 		return ui.Usage(err, "")
@@ -256,7 +256,7 @@ func (d *Daemon) httpNames() service.HostNames {
 
 // explain returns the rules that currently apply to HOST/CHANNEL.
 func (d *Daemon) explain(_ context.Context, query url.Values) (config.Explanation, error) {
-	e, err := d.config().Explain(query.Get("channel"), d.node.Wish)
+	e, err := d.config().Explain(query.Get("channel"), d.node.MirrorRequest)
 	if err != nil {
 		return e, badRequest{err}
 	}

@@ -44,7 +44,7 @@ func (c *control) peek(w http.ResponseWriter, r *http.Request) {
 // lookAt returns a mirror of a channel once the mirror is live, stale or contested. The caller
 // must call end, which lets the node remove a temporary mirror, unless err is set.
 func (c *control) lookAt(ctx context.Context, a rule.Address) (found status.Mirror, end func(), err error) {
-	if end, err = c.node.Peek(a.Host, a.Channel); err != nil {
+	if end, err = c.node.MirrorTemporarily(a.Host, a.Channel); err != nil {
 		return found, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, peekWait)

@@ -138,7 +138,7 @@ func (d *Daemon) warnOfEnd(now time.Time) {
 	if now.After(ends) {
 		text = "the certificate of this host has ended: nobody links with it"
 	}
-	d.node.Tell(slog.LevelWarn, text, status.Event{Kind: status.EventCertificateEnds, Text: text}, "ends", ui.Day(ends), "cure", "achbridge ca issue "+d.self.Host)
+	d.node.LogEvent(slog.LevelWarn, text, status.Event{Kind: status.EventCertificateEnds, Text: text}, "ends", ui.Day(ends), "cure", "achbridge ca issue "+d.self.Host)
 }
 
 // membership returns the node id and the networks of this host.

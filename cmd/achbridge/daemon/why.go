@@ -61,7 +61,7 @@ func (d *Daemon) whyOne(ctx context.Context, query url.Values) (r api.WhyReport,
 	}
 	beside.Wait()
 	s.After, s.Apart = d.node.Status(), time.Since(begin)
-	if e, err := d.config().Explain(s.Name(), d.node.Wish); err == nil {
+	if e, err := d.config().Explain(s.Name(), d.node.MirrorRequest); err == nil {
 		s.Rules = e.Verdicts
 	}
 	s.File, s.Load = d.fileFacts(name), loadText()

@@ -28,7 +28,7 @@ func (r *recorder) wanted(name string) bool {
 	}
 	defer ch.Close()
 	_, companion := mirror.MetaOf(name, ch.Tag())
-	return !companion && !bridge.IsPeek(name, ch.Tag())
+	return !companion && !bridge.IsTemporary(name, ch.Tag())
 }
 
 // changed handles a change in the channel directory.
