@@ -55,8 +55,8 @@ func TestTroubleshootingListsEveryCause(t *testing.T) {
 	want := append(causes(t), "well")
 	var got []string
 	for _, m := range regexp.MustCompile("(?m)^\\| (`[a-z0-9_]+`(?:, `[a-z0-9_]+`)*) \\| .+ \\| .+ \\|$").FindAllStringSubmatch(prose(t, "troubleshooting.md"), -1) {
-		for _, verdict := range strings.Split(m[1], ", ") {
-			got = append(got, strings.Trim(verdict, "`"))
+		for _, cause := range strings.Split(m[1], ", ") {
+			got = append(got, strings.Trim(cause, "`"))
 		}
 	}
 	slices.Sort(want)

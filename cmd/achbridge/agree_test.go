@@ -53,7 +53,7 @@ func TestStatusAgeEqualsAgeAtReader(t *testing.T) {
 		"--peer", address.String(), "--mirror", "robot/imu")
 	seen := run("pc", "age-reader", "robot.imu")
 
-	o := observed{t: t, seen: seen, client: (&app{Host: view.Host{Places: config.Places{Env: os.Getenv}}}).Client(control)}
+	o := observed{t: t, output: seen, client: (&app{Host: view.Host{Places: config.Places{Env: os.Getenv}}}).Client(control)}
 	await.NoError(t, func() error { _, err := o.client.Get(t.Context(), "/v1/status", new(any)); return err })
 	time.Sleep(12 * time.Second) // fill the window of the daemon and that of the reader
 
@@ -71,7 +71,7 @@ func TestStatusAgeEqualsAgeAtReader(t *testing.T) {
 // observed is a mirror observed twice: by an age-reader process and by the daemon's status.
 type observed struct {
 	t      *testing.T
-	seen   *lockedBuffer
+	output *lockedBuffer
 	client *api.Client
 }
 
@@ -90,7 +90,7 @@ func (o *observed) compare() error {
 		}
 	}
 	a := s.Mirrors[0].Age
-	mean, p99 := ageOf(o.sightings(began), s.UptimeS-a.Window.WindowS, s.UptimeS)
+	mean, p99 := ageOf(o.ageSamples(began), s.UptimeS-a.Window.WindowS, s.UptimeS)
 	o.t.Logf("status: mean %.3f, p99 %.3f ms; the reader: %.3f, %.3f ms (± %.3f)", a.Window.MeanMs, a.Window.P99Ms, mean, p99, a.UncertaintyMs)
 	if most := 1 + a.UncertaintyMs; !(math.Abs(a.Window.MeanMs-mean) <= most && math.Abs(a.Window.P99Ms-p99) <= most) {
 		return fmt.Errorf("status: got mean %.3f, p99 %.3f ms, want the reader's %.3f and %.3f within 1 ms + %.3f", a.Window.MeanMs, a.Window.P99Ms, mean, p99, a.UncertaintyMs)
@@ -98,9 +98,9 @@ func (o *observed) compare() error {
 	return nil
 }
 
-// sightings returns the lines of the reader: time seen and timestamp, both in seconds of the daemon's uptime.
-func (o *observed) sightings(began float64) (list [][2]float64) {
-	for line := range strings.Lines(o.seen.String()) {
+// ageSamples returns the lines of the reader: time seen and timestamp, both in seconds of the daemon's uptime.
+func (o *observed) ageSamples(began float64) (list [][2]float64) {
+	for line := range strings.Lines(o.output.String()) {
 		var at, stamp int64
 		if _, err := fmt.Sscan(line, &at, &stamp); err != nil {
 			o.t.Fatalf("age-reader: %s", line)
@@ -112,15 +112,15 @@ func (o *observed) sightings(began float64) (list [][2]float64) {
 
 // ageOf returns the time-weighted mean and 99th percentile of the age, in ms, between two times.
 // A sighting is the time at which a frame was seen, and its timestamp.
-func ageOf(sightings [][2]float64, from, to float64) (mean, p99 float64) {
+func ageOf(samples [][2]float64, from, to float64) (mean, p99 float64) {
 	const step = 50e-6
 	var ages []float64
 	i := 0
 	for at := from; at < to; at += step {
-		for i+1 < len(sightings) && sightings[i+1][0] <= at {
+		for i+1 < len(samples) && samples[i+1][0] <= at {
 			i++
 		}
-		ages = append(ages, 1000*(at-sightings[i][1]))
+		ages = append(ages, 1000*(at-samples[i][1]))
 		mean += ages[len(ages)-1]
 	}
 	slices.Sort(ages)

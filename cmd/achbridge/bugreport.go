@@ -166,7 +166,7 @@ var certifiedNames = regexp.MustCompile(`certificate is valid for (.*?), not `)
 // hideVariables marks the addresses in environment variables as private, because doctor quotes a variable with a bad value.
 func (r *report) hideVariables(env func(string) string) {
 	for _, name := range config.Variables() {
-		if key := strings.ToLower(strings.TrimPrefix(name, config.EnvName(""))); !slices.Contains(told, key) {
+		if key := strings.ToLower(strings.TrimPrefix(name, config.EnvName(""))); !slices.Contains(shownKeys, key) {
 			r.address(env(name))
 		}
 	}
@@ -198,8 +198,8 @@ func (r *report) address(text string) {
 	}
 }
 
-// told lists the configuration keys whose values contain no addresses.
-var told = strings.Fields("name transport key hub_creds export relay accept adopt mirror push types interfaces discovery watch load_test control state log")
+// shownKeys lists the configuration keys whose values contain no addresses.
+var shownKeys = strings.Fields("name transport key hub_creds export relay accept adopt mirror push types interfaces discovery watch load_test control state log")
 
 // configuration adds a configuration file to the report, without comments and without values
 // that may be addresses. It reports whether other sections may quote the file. They may not
@@ -225,7 +225,7 @@ func (r *report) configuration(path string) (quotable bool) {
 	}
 	for key, v := range keys {
 		switch {
-		case slices.Contains(config.Keys(), key) && slices.Contains(told, key):
+		case slices.Contains(config.Keys(), key) && slices.Contains(shownKeys, key):
 		case slices.Contains(config.Keys(), key) || key == "achd":
 			r.hideAll(v)
 			keys[key] = "(left out)"

@@ -22,7 +22,7 @@ func caCommand(a *app) *cobra.Command {
 		Annotations: docs("docs/keys.md"),
 	}
 	cmd.AddCommand(caInitCommand(a), caIssueCommand(a), caListCommand(a), caRevokeCommand(a))
-	return needsVerb(cmd)
+	return needsCommand(cmd)
 }
 
 func caFlag(cmd *cobra.Command, dir *string) {

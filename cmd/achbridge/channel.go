@@ -16,7 +16,7 @@ func channelCommand(a *app) *cobra.Command {
 		channelCreateCommand(a), channelRmCommand(a), channelLsCommand(a), channelInfoCommand(a),
 		channelPutCommand(a), channelCatCommand(a), channelHzCommand(a),
 	)
-	return needsVerb(cmd)
+	return needsCommand(cmd)
 }
 
 // channelNames completes the first argument with the names of this host's channels.

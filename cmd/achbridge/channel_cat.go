@@ -86,11 +86,11 @@ func (a *app) cat(ctx context.Context, from *api.Client, of string, c *cat) erro
 		})
 	})
 	if err == nil && c.written == 0 && ctx.Err() == nil {
-		cure := "is its writer running?"
+		fix := "is its writer running?"
 		if !c.follow {
-			cure = "--follow waits for one"
+			fix = "--follow waits for one"
 		}
-		return ui.NotFound(fmt.Errorf("channel %s: no frame", of), cure)
+		return ui.NotFound(fmt.Errorf("channel %s: no frame", of), fix)
 	}
 	return err
 }

@@ -76,7 +76,7 @@ func (c *checker) run(ctx context.Context) error {
 		r.Problems = ps
 		return c.wrong(r)
 	}
-	running := c.look(ctx, cfg)
+	running := c.observe(ctx, cfg)
 	r.Channels = append(c.locals(cfg, running), c.remotes(ctx, cfg, running)...)
 	r.Warnings = append(append(r.Warnings, cfg.Unreached()...), c.unfit(cfg, running)...)
 	if c.asJSON {
@@ -90,13 +90,13 @@ func (c *checker) wrong(r checkReport) error {
 	if c.asJSON {
 		c.ui.JSON(r)
 	} else {
-		c.tellProblems(r.Problems)
+		c.showProblems(r.Problems)
 	}
 	return ui.Usage(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), countText(len(r.Problems), "mistake")), "")
 }
 
-// tellProblems prints each configuration error with an excerpt of its line in the file.
-func (c *checker) tellProblems(list config.Problems) {
+// showProblems prints each configuration error with an excerpt of its line in the file.
+func (c *checker) showProblems(list config.Problems) {
 	for _, p := range list {
 		c.ui.Fail(p)
 		text, _ := os.ReadFile(p.Source) // an unreadable file only means that there are no excerpts
@@ -107,25 +107,25 @@ func (c *checker) tellProblems(list config.Problems) {
 	}
 }
 
-// looked holds two status reports of a running daemon and the channels that it knows.
-type looked struct {
+// observation holds two status reports of a running daemon and the channels that it knows.
+type observation struct {
 	there         bool
 	before, after status.Report
 	apart         time.Duration
 	channels      []status.RemoteChannel
 }
 
-// lookFor is the time between the two status reports, in which frames are counted.
-const lookFor = time.Second
+// observeFor is the time between the two status reports, in which frames are counted.
+const observeFor = time.Second
 
-func (c *checker) look(ctx context.Context, cfg *config.Config) (l looked) {
+func (c *checker) observe(ctx context.Context, cfg *config.Config) (l observation) {
 	daemon := c.Client(cmp.Or(c.control, cfg.Control))
 	if _, err := daemon.Get(ctx, "/v1/status", &l.before); err != nil {
 		return l
 	}
 	begin := time.Now()
 	if len(l.before.Exports) > 0 || c.rate > 0 {
-		api.Rest(ctx, lookFor)
+		api.Rest(ctx, observeFor)
 	}
 	_, err := daemon.Get(ctx, "/v1/status", &l.after)
 	if err == nil {
@@ -136,7 +136,7 @@ func (c *checker) look(ctx context.Context, cfg *config.Config) (l looked) {
 }
 
 // locals returns the judgements of the configuration on the channels of this host, except mirrors.
-func (c *checker) locals(cfg *config.Config, daemon looked) (list []config.Judgement) {
+func (c *checker) locals(cfg *config.Config, daemon observation) (list []config.Judgement) {
 	mirrors := map[string]bool{}
 	for _, m := range daemon.after.Mirrors {
 		mirrors[m.Name] = true
@@ -150,7 +150,7 @@ func (c *checker) locals(cfg *config.Config, daemon looked) (list []config.Judge
 			continue
 		}
 		for _, v := range cfg.Judgements(cfg.Name, info.Name, nil) {
-			if v.Verb == "export" || v.Applies || v.Verb == "push" {
+			if v.Kind == "export" || v.Applies || v.Kind == "push" {
 				list = append(list, v)
 			}
 		}
@@ -170,7 +170,7 @@ func (c *checker) isMirror(name string) bool {
 // remotes returns the judgements on the channels of other hosts. For a channel that the
 // configuration does not mirror but the daemon does, it returns the daemon's judgement:
 // flags of run or the mirror command requested that mirror.
-func (c *checker) remotes(ctx context.Context, cfg *config.Config, daemon looked) (list []config.Judgement) {
+func (c *checker) remotes(ctx context.Context, cfg *config.Config, daemon observation) (list []config.Judgement) {
 	for _, r := range daemon.channels {
 		v := cfg.MirrorJudgement(r.Host, r.Channel, nil)
 		if m, mirrored := diagnose.MirrorOf(daemon.after, r.Host, r.Channel); !v.Applies && v.Rule == "" && mirrored && !m.Temporary {
@@ -188,17 +188,17 @@ func (c *checker) remotes(ctx context.Context, cfg *config.Config, daemon looked
 func (c *checker) asTheDaemonSays(ctx context.Context, cfg *config.Config, v config.Judgement) config.Judgement {
 	var e config.Explanation
 	_, err := c.Client(cmp.Or(c.control, cfg.Control)).Get(ctx, "/v1/explain?channel="+url.QueryEscape(v.Channel), &e)
-	if err != nil || len(e.Verdicts) == 0 {
+	if err != nil || len(e.Judgements) == 0 {
 		return v
 	}
-	said := e.Verdicts[0]
+	said := e.Judgements[0]
 	said.Result += ", though this configuration does not ask for it"
 	return said
 }
 
 // unfit returns a text for each served subscription that its link cannot carry. With --rate,
 // it also checks the mirrors that the configuration requests.
-func (c *checker) unfit(cfg *config.Config, daemon looked) (list []string) {
+func (c *checker) unfit(cfg *config.Config, daemon observation) (list []string) {
 	demands := diagnose.DemandsOf(daemon.before, daemon.after, daemon.apart, c.rate)
 	if c.rate > 0 {
 		demands = append(demands, c.wanted(cfg, daemon)...)
@@ -213,7 +213,7 @@ func (c *checker) unfit(cfg *config.Config, daemon looked) (list []string) {
 
 // wanted returns the demand of each mirror that the configuration makes of a known channel.
 // It assumes frames of the largest size that the channel's ring takes.
-func (c *checker) wanted(cfg *config.Config, daemon looked) (list []diagnose.Demand) {
+func (c *checker) wanted(cfg *config.Config, daemon observation) (list []diagnose.Demand) {
 	for _, r := range daemon.channels {
 		m, ok := cfg.MirrorRules.For(r.Host, r.Channel)
 		if !ok {
@@ -231,7 +231,7 @@ func (c *checker) wanted(cfg *config.Config, daemon looked) (list []diagnose.Dem
 	return list
 }
 
-func (c *checker) show(r checkReport, daemon looked) error {
+func (c *checker) show(r checkReport, daemon observation) error {
 	c.ui.Line("%s", cmp.Or(r.File, "no configuration file")+": good")
 	if len(r.Channels) > 0 {
 		config.SortJudgements(r.Channels)

@@ -85,7 +85,7 @@ func TestCommandsOfFixesEndProblems(t *testing.T) {
 					if neg || len(args) != 3 {
 						ts.Fatalf("usage: cured HOST CAUSE CHANNEL")
 					}
-					cured[status.Cause(args[1])] = cure(ts, args[0], status.Cause(args[1]), args[2])
+					cured[status.Cause(args[1])] = expectCause(ts, args[0], status.Cause(args[1]), args[2])
 				},
 			},
 		})
@@ -112,12 +112,12 @@ func TestCommandsOfFixesEndProblems(t *testing.T) {
 // and the arguments.
 var commandText = regexp.MustCompile(`(?:on (\S+)[:,] [^;]*?)?achbridge ((?:[a-z]+|-\S+|[\w.*-]+/\S+)(?: (?:--?[\w-]+|[A-Za-z0-9_][\w./-]*))*?)(?:$|[;:,(]| names| tells)`)
 
-// cure waits until why on host reports cause, runs the commands of its fix, and waits until why no longer reports the cause.
+// expectCause waits until why on host reports cause, runs the commands of its fix, and waits until why no longer reports the cause.
 // A cause that was the main diagnosis may remain in the notes. It returns the commands.
-func cure(ts *testscript.TestScript, host string, cause status.Cause, channel string) string {
+func expectCause(ts *testscript.TestScript, host string, cause status.Cause, channel string) string {
 	var why api.WhyReport
 	ended := false // the commands have run: a channel that no longer exists counts as fixed
-	look := func(until func(diagnose.Finding) bool, what string) {
+	waitUntil := func(until func(diagnose.Finding) bool, what string) {
 		for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 			why = api.WhyReport{}
 			r := onHost(ts, host, "why", channel, "--window", "300ms", "--json")
@@ -135,8 +135,8 @@ func cure(ts *testscript.TestScript, host string, cause status.Cause, channel st
 	}
 	before, files := witness(ts), channels(ts)
 	var text string
-	look(func(f diagnose.Finding) bool { text = f.Cure; return f.Cause == cause }, "it never says "+string(cause))
-	verdict := why.Cause == cause
+	waitUntil(func(f diagnose.Finding) bool { text = f.Fix; return f.Cause == cause }, "it never says "+string(cause))
+	isExpected := why.Cause == cause
 	var ran []string
 	for _, m := range commandText.FindAllStringSubmatch(text, -1) {
 		at, args := host, strings.Fields(m[2])
@@ -153,8 +153,8 @@ func cure(ts *testscript.TestScript, host string, cause status.Cause, channel st
 	}
 	ended = true
 	is := func(f diagnose.Finding) bool { return f.Cause == cause }
-	look(func(diagnose.Finding) bool {
-		return why.Cause != cause && (verdict || !slices.ContainsFunc(why.Notes, is))
+	waitUntil(func(diagnose.Finding) bool {
+		return why.Cause != cause && (isExpected || !slices.ContainsFunc(why.Notes, is))
 	}, "it is as before after "+strings.Join(ran, ", "))
 	if after := witness(ts); after != before {
 		ts.Fatalf("fix %q: got witness %q, want it unchanged: %q", ran, after, before)

@@ -57,10 +57,10 @@ func (a *app) explanation(cmd *cobra.Command, channel, file string) (e config.Ex
 func (a *app) showExplanation(e config.Explanation) error {
 	a.ui.Fields("channel", e.Channel, "config", cmp.Or(e.File, "no file"))
 	rows, options := [][]string{}, [][]string{}
-	for _, v := range e.Verdicts {
-		rows = append(rows, []string{v.Verb, v.Result, v.Rule, v.From})
+	for _, v := range e.Judgements {
+		rows = append(rows, []string{v.Kind, v.Result, v.Rule, v.From})
 		for _, o := range v.Options {
-			options = append(options, []string{v.Verb, o.Option, o.Value, o.From})
+			options = append(options, []string{v.Kind, o.Option, o.Value, o.From})
 		}
 	}
 	a.ui.Line("")

@@ -87,7 +87,7 @@ func (a *app) export(ctx context.Context, c export.Config) error {
 		return ui.NotFound(fmt.Errorf("%s: %w", c.File, err), "name one: --type FILE, or types: in the configuration")
 	case errors.Is(err, export.ErrExists):
 		return ui.Failure(err, "--force replaces it, --out DIR writes elsewhere")
-	case ui.Cure(err) != "":
+	case ui.Fix(err) != "":
 		return err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, recording.ErrFormat):
 		return fileError(c.File, err)

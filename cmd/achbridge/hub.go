@@ -20,7 +20,7 @@ func hubCommand(a *app) *cobra.Command {
 	var level config.LogLevel
 	cfg := hub.Defaults()
 	memory := ui.Size(cfg.Memory)
-	cmd := needsVerb(&cobra.Command{
+	cmd := needsCommand(&cobra.Command{
 		Use:         "hub",
 		Short:       "Run a hub for hosts that cannot reach each other directly",
 		Example:     examples("achbridge hub", "achbridge hub --listen :443 --http :9477"),
@@ -37,7 +37,7 @@ func hubCommand(a *app) *cobra.Command {
 		debug.SetTraceback("crash") // for the same reason as in run.go
 		return s.Run(cmd.Context())
 	})
-	cmd.Args = a.noVerb(cmd.Args)
+	cmd.Args = a.noCommand(cmd.Args)
 	cmd.AddCommand(hubInitCommand(a), hubAddCommand(a), hubRemoveCommand(a), hubListCommand(a), hubCheckCommand(a), hubConfigCommand(a))
 	cmd.Flags().StringVar(&cfg.Listen, "listen", cfg.Listen, "listen on TCP `ADDRESS`")
 	cmd.Flags().Var(config.AddressFlag(&cfg.HTTP, ":9476"), "http", "serve /metrics and /healthz at `ADDRESS` (default off)")
@@ -47,10 +47,10 @@ func hubCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// noVerb wraps next so that a command with subcommands can also be run without one.
-func (a *app) noVerb(next cobra.PositionalArgs) cobra.PositionalArgs {
+// noCommand wraps next so that a command with subcommands can also be run without one.
+func (a *app) noCommand(next cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := next(cmd, args); !errors.Is(err, errNoVerb) {
+		if err := next(cmd, args); !errors.Is(err, errNoCommand) {
 			return err
 		}
 		return nil

@@ -141,7 +141,7 @@ func hubCheckCommand(a *app) *cobra.Command {
 
 func (a *app) showHubCheck(r hub.Checked) error {
 	for _, p := range r.Problems {
-		a.ui.Fail(ui.Usage(errors.New(p.Text), p.Cure))
+		a.ui.Fail(ui.Usage(errors.New(p.Text), p.Fix))
 	}
 	if len(r.Problems) > 0 {
 		return nil

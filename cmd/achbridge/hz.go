@@ -17,7 +17,7 @@ import (
 )
 
 func hzCommand(a *app) *cobra.Command {
-	return rateCommand(a, rateVerb{
+	return rateCommand(a, rateOptions{
 		name:  "hz",
 		short: "Measure frame rates and jitter of channels",
 		line: func(u *ui.Terminal, r view.Rate) error {
@@ -41,7 +41,7 @@ func channelHzCommand(a *app) *cobra.Command {
 }
 
 func bwCommand(a *app) *cobra.Command {
-	return rateCommand(a, rateVerb{
+	return rateCommand(a, rateOptions{
 		name:  "bw",
 		short: "Measure the bandwidth of channels",
 		line: func(u *ui.Terminal, r view.Rate) error {
@@ -62,8 +62,8 @@ func bwCommand(a *app) *cobra.Command {
 	})
 }
 
-// rateVerb describes a command that prints the rates of channels: hz or bw.
-type rateVerb struct {
+// rateOptions describes a command that prints the rates of channels: hz or bw.
+type rateOptions struct {
 	name, short string
 	line        func(*ui.Terminal, view.Rate) error // prints one channel
 	header      []string                            // column titles of the table of several channels
@@ -71,8 +71,8 @@ type rateVerb struct {
 	sum         func([]view.Rate) []string          // last row of the table; nil if it has none
 }
 
-func rateCommand(a *app, v rateVerb) *cobra.Command {
-	h := &hz{rateVerb: v}
+func rateCommand(a *app, v rateOptions) *cobra.Command {
+	h := &hz{rateOptions: v}
 	cmd := &cobra.Command{
 		Use:         v.name + " HOST/CHANNEL|NAME...",
 		Short:       v.short,
@@ -103,7 +103,7 @@ func rateCommand(a *app, v rateVerb) *cobra.Command {
 
 // hz is one run of hz or bw, with its flags and one meter for each channel.
 type hz struct {
-	rateVerb
+	rateOptions
 	window time.Duration
 	count  int  // number of reports; 0 means no limit
 	single bool // the argument is one channel: print a line instead of a table

@@ -220,7 +220,7 @@ func brokenIn(name string, source []byte) ([]string, error) {
 		return nil, err
 	}
 	var broken []string
-	complain := func(at token.Pos, format string, args ...any) {
+	report := func(at token.Pos, format string, args ...any) {
 		where := set.Position(at)
 		broken = append(broken, fmt.Sprintf("%s:%d: ", name, where.Line)+fmt.Sprintf(format, args...))
 	}
@@ -230,12 +230,12 @@ func brokenIn(name string, source []byte) ([]string, error) {
 			return nil, err
 		}
 		if why := forbids(name, imported); why != "" {
-			complain(spec.Pos(), "imports %q: %s", imported, why)
+			report(spec.Pos(), "imports %q: %s", imported, why)
 		}
 	}
 	if dir := path.Dir(name); !isTest(name) && slices.ContainsFunc(purePackages, func(p string) bool { return below(dir, p) }) {
 		impurities(file, func(at token.Pos, what string) {
-			complain(at, "package %s is pure, but %s", dir, what)
+			report(at, "package %s is pure, but %s", dir, what)
 		})
 	}
 	return broken, nil

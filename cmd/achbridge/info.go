@@ -79,8 +79,8 @@ func (a *app) showTypes(list []recording.ChannelSummary) error {
 		if c.NoSchema != "" {
 			lines = append(lines, "has no schema: "+c.NoSchema)
 		}
-		if c.Misfits > 0 {
-			lines = append(lines, countText(c.Misfits, "frame")+" of another size than "+c.Type+", recorded without a type")
+		if c.Mismatches > 0 {
+			lines = append(lines, countText(c.Mismatches, "frame")+" of another size than "+c.Type+", recorded without a type")
 		}
 		for _, r := range c.Renamed {
 			lines = append(lines, r.Field+" is called "+r.As)

@@ -29,7 +29,7 @@ func keyCommand(a *app) *cobra.Command {
 	}
 	cmd.AddCommand(keyNewCommand(a), keyShowCommand(a))
 	cmd.AddCommand(keyChangeCommands(a)...)
-	return needsVerb(cmd)
+	return needsCommand(cmd)
 }
 
 func keyNewCommand(a *app) *cobra.Command {
@@ -141,7 +141,7 @@ func (a *app) openKey(given string) (key trust.Key, path string, err error) {
 // keyChangeCommands returns the commands add, swap and drop, the three steps that change a network's key.
 func keyChangeCommands(a *app) []*cobra.Command {
 	drop := a.keyChange("drop", "Remove the second key; a host that has only that key loses access", "there is nothing to remove", trust.Key.Drop)
-	a.warnOfStrangers(drop)
+	a.warnOfUnlinkable(drop)
 	return []*cobra.Command{
 		a.keyChange("add", "Add a second key, which is valid but not used yet", "one change of keys at a time: finish it with achbridge key swap and achbridge key drop",
 			func(k trust.Key) (trust.Key, error) { return k.Add(trust.NewKey()) }),
@@ -154,9 +154,9 @@ func keyChangeCommands(a *app) []*cobra.Command {
 // The daemons check their key files every second.
 const relinkTime = 8 * time.Second
 
-// warnOfStrangers makes drop wait for the linked hosts to link again with the remaining key,
+// warnOfUnlinkable makes drop wait for the linked hosts to link again with the remaining key,
 // and print a note for each that does not. That requires a running daemon that uses the key file.
-func (a *app) warnOfStrangers(drop *cobra.Command) {
+func (a *app) warnOfUnlinkable(drop *cobra.Command) {
 	a.controlFlag(drop)
 	change := drop.RunE
 	drop.RunE = func(cmd *cobra.Command, args []string) error {
@@ -170,7 +170,7 @@ func (a *app) warnOfStrangers(drop *cobra.Command) {
 		if err != nil || unknown != nil || !a.daemonHas(cmd.Context(), c, path) {
 			return err
 		}
-		strangers := linkedHosts(before)
+		unlinkable := linkedHosts(before)
 		api.Until(cmd.Context(), relinkTime, func() bool {
 			var now api.StatusReply
 			if _, err := c.Get(cmd.Context(), "/v1/status", &now); err != nil {
@@ -178,12 +178,12 @@ func (a *app) warnOfStrangers(drop *cobra.Command) {
 			}
 			for _, p := range now.Peers {
 				if p.Network == key.Network() {
-					delete(strangers, p.Node)
+					delete(unlinkable, p.Node)
 				}
 			}
-			return len(strangers) == 0
+			return len(unlinkable) == 0
 		})
-		for _, host := range slices.Sorted(maps.Values(strangers)) {
+		for _, host := range slices.Sorted(maps.Values(unlinkable)) {
 			a.ui.Note("%s has only the old key and is a stranger now; copy %s to it", host, path)
 		}
 		return nil
@@ -209,7 +209,7 @@ func linkedHosts(s api.StatusReply) map[string]string {
 }
 
 // keyChange returns a command that replaces the key file with the result of change. cure is the fix printed if change fails.
-func (a *app) keyChange(use, short, cure string, change func(trust.Key) (trust.Key, error)) *cobra.Command {
+func (a *app) keyChange(use, short, fix string, change func(trust.Key) (trust.Key, error)) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:         use,
@@ -223,7 +223,7 @@ func (a *app) keyChange(use, short, cure string, change func(trust.Key) (trust.K
 				return err
 			}
 			if key, err = change(key); err != nil {
-				return ui.Failure(fmt.Errorf("key %s: %w", path, err), cure)
+				return ui.Failure(fmt.Errorf("key %s: %w", path, err), fix)
 			}
 			if err := key.Replace(path); err != nil {
 				return ui.Failure(err, "run it as the owner of the file")

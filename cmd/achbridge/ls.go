@@ -175,21 +175,21 @@ func (l *ls) search(ctx context.Context, match rule.Address) ([]status.RemoteCha
 	}
 	self := daemon.Membership{Networks: l.networks()}
 	found = slices.DeleteFunc(found, func(p discovery.Peer) bool { return !match.MatchesHost(p.Host) })
-	for _, p := range daemon.Strangers(found, self) {
+	for _, p := range daemon.UnknownPeers(found, self) {
 		l.ui.Note("%s belongs to another network (it has another key) and is not shown", p.Host)
 	}
 	peers := daemon.Members(found, self)
-	l.tellGaps(peers)
+	l.showGaps(peers)
 	return api.Filter(match, api.MergeChannels(nil, daemon.AnnouncedChannels(peers))), nil
 }
 
-// tellGaps prints notes on channels that a search cannot list.
-func (l *ls) tellGaps(peers []discovery.Peer) {
+// showGaps prints notes on channels that a search cannot list.
+func (l *ls) showGaps(peers []discovery.Peer) {
 	for _, p := range peers {
-		far, cure, isFar := config.FarText(p)
+		far, fix, isFar := config.FarText(p)
 		switch {
 		case isFar:
-			l.ui.Note("%s; %s", far, cure)
+			l.ui.Note("%s; %s", far, fix)
 		case p.Node == "":
 			l.ui.Note("%s is listed by its domain, which does not tell its channels: a running daemon can list them", p.Host)
 		case p.More > 0:

@@ -40,8 +40,8 @@ func start(args []string) int {
 	if err != nil && !a.ran {
 		return a.misusedBy(cmd, err)
 	}
-	if errors.Is(err, context.Canceled) && ui.Cure(err) == "" {
-		err = fmt.Errorf("%s: stopped before it was done", verb(cmd))
+	if errors.Is(err, context.Canceled) && ui.Fix(err) == "" {
+		err = fmt.Errorf("%s: stopped before it was done", commandName(cmd))
 	}
 	if err != nil {
 		a.ui.Fail(err)

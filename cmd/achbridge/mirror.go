@@ -30,19 +30,19 @@ func mirrorCommand(a *app) *cobra.Command {
 		ValidArgsFunction: a.remoteNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			daemon := a.daemon()
-			wish, err := wished(a.mirrorMeant(cmd.Context(), daemon, args[0]), as, cmd.Flags())
+			request, err := mirrorRequest(a.mirrorMeant(cmd.Context(), daemon, args[0]), as, cmd.Flags())
 			if err != nil {
 				return ui.Usage(err, "")
 			}
 			if len(set) > 0 {
-				if wish != (rule.Mirror{Host: wish.Host, Channel: wish.Channel}) {
+				if request != (rule.Mirror{Host: request.Host, Channel: request.Channel}) {
 					return ui.Usage(errors.New("--set changes options one by one; give no other options beside it"), "")
 				}
-				if wish, err = a.changed(cmd.Context(), daemon, wish, set); err != nil {
+				if request, err = a.changed(cmd.Context(), daemon, request, set); err != nil {
 					return err
 				}
 			}
-			return a.mirror(cmd.Context(), daemon, wish)
+			return a.mirror(cmd.Context(), daemon, request)
 		},
 	}
 	cmd.Flags().SortFlags = false
@@ -68,66 +68,66 @@ func (a *app) mirrorMeant(ctx context.Context, c *api.Client, text string) strin
 	return text
 }
 
-// wished returns the mirror request for an address, with the options given as flags.
-func wished(address, as string, given *pflag.FlagSet) (rule.Mirror, error) {
-	wish, err := rule.ParseMirror(address, config.ReadFile)
+// mirrorRequest returns the mirror request for an address, with the options given as flags.
+func mirrorRequest(address, as string, given *pflag.FlagSet) (rule.Mirror, error) {
+	request, err := rule.ParseMirror(address, config.ReadFile)
 	if err != nil {
-		return wish, err
+		return request, err
 	}
 	if as != "" {
-		err = wish.Set("as", as, config.ReadFile)
+		err = request.Set("as", as, config.ReadFile)
 	}
-	err = errors.Join(err, setQoS(&wish.QoS, given))
+	err = errors.Join(err, setQoS(&request.QoS, given))
 	if err == nil {
-		err = wish.Check()
+		err = request.Check()
 	}
 	if err != nil {
-		return wish, fmt.Errorf("mirror %q: %w", address, err)
+		return request, fmt.Errorf("mirror %q: %w", address, err)
 	}
-	return wish, nil
+	return request, nil
 }
 
 // changed returns the request that currently mirrors an address, with the options in set changed.
 func (a *app) changed(ctx context.Context, c *api.Client, address rule.Mirror, set []string) (rule.Mirror, error) {
-	var wish rule.Mirror
+	var request rule.Mirror
 	of := address.Host + "/" + address.Channel
-	if _, err := c.Get(ctx, "/v1/wish?of="+url.QueryEscape(of), &wish); err != nil {
-		return wish, err
+	if _, err := c.Get(ctx, "/v1/wish?of="+url.QueryEscape(of), &request); err != nil {
+		return request, err
 	}
-	wish.Host, wish.Channel = address.Host, address.Channel
+	request.Host, request.Channel = address.Host, address.Channel
 	for _, setting := range set {
 		key, value, ok := strings.Cut(setting, "=")
 		if !ok {
-			return wish, ui.Usage(fmt.Errorf("--set %s: want OPTION=VALUE, as in priority=7", setting), "")
+			return request, ui.Usage(fmt.Errorf("--set %s: want OPTION=VALUE, as in priority=7", setting), "")
 		}
-		if err := wish.Set(strings.ReplaceAll(key, "-", "_"), value, config.ReadFile); err != nil {
-			return wish, ui.Usage(fmt.Errorf("--set %s: %w", setting, err), "")
+		if err := request.Set(strings.ReplaceAll(key, "-", "_"), value, config.ReadFile); err != nil {
+			return request, ui.Usage(fmt.Errorf("--set %s: %w", setting, err), "")
 		}
 	}
-	if err := wish.Check(); err != nil {
-		return wish, ui.Usage(fmt.Errorf("mirror %s: %w", of, err), "")
+	if err := request.Check(); err != nil {
+		return request, ui.Usage(fmt.Errorf("mirror %s: %w", of, err), "")
 	}
-	return wish, nil
+	return request, nil
 }
 
 // mirror sends a mirror request to the daemon and prints the resulting mirrors.
-func (a *app) mirror(ctx context.Context, c *api.Client, wish rule.Mirror) error {
+func (a *app) mirror(ctx context.Context, c *api.Client, request rule.Mirror) error {
 	var before api.StatusReply
 	if _, err := c.Get(ctx, "/v1/status", &before); err != nil {
 		return err
 	}
 	var made []status.Mirror
-	if err := c.Post(ctx, "/v1/mirror", wish, &made); err != nil {
+	if err := c.Post(ctx, "/v1/mirror", request, &made); err != nil {
 		return err
 	}
 	for _, m := range made {
 		a.ui.Line("%s", mirrorText(m, before.Mirrors))
-		if other := rule.Differences(wish.QoS, m.QoS); other != "" {
+		if other := rule.Differences(request.QoS, m.QoS); other != "" {
 			a.ui.Note("%s/%s has %s, as another wish for it says", m.Host, m.Channel, other)
 		}
 	}
 	if len(made) == 0 {
-		a.ui.Note("%s/%s: nothing to mirror yet; it begins when the channel appears", wish.Host, wish.Channel)
+		a.ui.Note("%s/%s: nothing to mirror yet; it begins when the channel appears", request.Host, request.Channel)
 	}
 	return nil
 }
@@ -167,11 +167,11 @@ func unmirrorCommand(a *app) *cobra.Command {
 		Args:        takes("HOST/CHANNEL|MIRROR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			daemon := a.daemon()
-			wish, err := rule.ParseMirror(a.mirrorMeant(cmd.Context(), daemon, args[0]), config.ReadFile)
+			mirror, err := rule.ParseMirror(a.mirrorMeant(cmd.Context(), daemon, args[0]), config.ReadFile)
 			if err != nil {
 				return ui.Usage(err, "")
 			}
-			request := api.UnmirrorRequest{Host: wish.Host, Channel: wish.Channel, Remove: remove}
+			request := api.UnmirrorRequest{Host: mirror.Host, Channel: mirror.Channel, Remove: remove}
 			var became api.UnmirrorReply
 			if err := daemon.Post(cmd.Context(), "/v1/unmirror", request, &became); err != nil {
 				return err

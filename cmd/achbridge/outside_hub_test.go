@@ -19,7 +19,7 @@ import (
 func TestOutsideHub(t *testing.T) {
 	t.Parallel()
 	dir := memory(t)
-	l := &looked{t: t, types: map[string]map[string]bool{}, texts: map[string]map[string]bool{}}
+	l := &schema{t: t, types: map[string]map[string]bool{}, texts: map[string]map[string]bool{}}
 	succeeds(t, dir, "hub", "init", "hub.example.com", "--dir", "hub")
 	succeeds(t, dir, "hub", "add", "krang", "--dir", "hub")
 	l.at(dir, "hub check", "--dir", "hub", "--listen", "127.0.0.1:0")

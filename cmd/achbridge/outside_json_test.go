@@ -28,8 +28,8 @@ import (
 // files of a node. They come from two daemons on this computer that are linked over
 // loopback: krang, the robot, and planner, the PC.
 
-// looked collects the JSON types and words that were seen so far.
-type looked struct {
+// schema collects the JSON types and words that were seen so far.
+type schema struct {
 	t     *testing.T
 	types map[string]map[string]bool // path to JSON types
 	texts map[string]map[string]bool // path of a state, cause or kind to its values
@@ -39,7 +39,7 @@ type looked struct {
 var wordy = map[string]bool{"state": true, "cause": true, "origin_cause": true, "reader_cause": true, "kind": true}
 
 // of records the types and the enumerated strings of a JSON value at path.
-func (l *looked) of(path string, v any) {
+func (l *schema) of(path string, v any) {
 	kind := "null"
 	switch v := v.(type) {
 	case map[string]any:
@@ -77,9 +77,9 @@ func note(in map[string]map[string]bool, path, what string) {
 }
 
 // at runs a command with --json in dir and records its output, with the command's name as the path.
-func (l *looked) at(dir, verb string, args ...string) string {
+func (l *schema) at(dir, command string, args ...string) string {
 	l.t.Helper()
-	out, _ := run(l.t, dir, append(append(strings.Fields(verb), args...), "--json")...)
+	out, _ := run(l.t, dir, append(append(strings.Fields(command), args...), "--json")...)
 	dec := json.NewDecoder(strings.NewReader(out))
 	for n := 0; ; n++ {
 		var v any
@@ -88,17 +88,17 @@ func (l *looked) at(dir, verb string, args ...string) string {
 			return out
 		}
 		if err != nil {
-			l.t.Fatalf("%s %q --json: %v in %q", verb, args, err, out)
+			l.t.Fatalf("%s %q --json: %v in %q", command, args, err, out)
 		}
-		l.of(verb, v)
+		l.of(command, v)
 	}
 }
 
 // until repeats a command until its output has had the word at the path.
-func (l *looked) until(path, word, dir, verb string, args ...string) {
+func (l *schema) until(path, word, dir, command string, args ...string) {
 	l.t.Helper()
 	await.NoError(l.t, func() error {
-		if out := l.at(dir, verb, args...); !l.texts[path][word] {
+		if out := l.at(dir, command, args...); !l.texts[path][word] {
 			return fmt.Errorf("%s: want %q, got\n%s", path, word, out)
 		}
 		return nil
@@ -106,15 +106,15 @@ func (l *looked) until(path, word, dir, verb string, args ...string) {
 }
 
 // seen repeats a command until its output has had a value other than null at each path.
-func (l *looked) seen(dir, verb string, paths ...string) {
+func (l *schema) seen(dir, command string, paths ...string) {
 	l.t.Helper()
 	missing := func(path string) bool {
 		types := l.types[path]
 		return len(types) == 0 || len(types) == 1 && types["null"]
 	}
 	await.NoError(l.t, func() error {
-		if out := l.at(dir, verb); slices.ContainsFunc(paths, missing) {
-			return fmt.Errorf("%s: not all of %q in\n%s", verb, paths, out)
+		if out := l.at(dir, command); slices.ContainsFunc(paths, missing) {
+			return fmt.Errorf("%s: not all of %q in\n%s", command, paths, out)
 		}
 		return nil
 	})
@@ -146,7 +146,7 @@ func stays(t *testing.T, dir string, args ...string) *exec.Cmd {
 func TestOutsideJSON(t *testing.T) {
 	need.Processes(t)
 	t.Parallel()
-	l := &looked{t: t, types: map[string]map[string]bool{}, texts: map[string]map[string]bool{}}
+	l := &schema{t: t, types: map[string]map[string]bool{}, texts: map[string]map[string]bool{}}
 	robot, pc := memory(t), memory(t)
 	keysOf(l, robot, pc)
 	for _, name := range []string{"imu", "secret", "spoilt"} {
@@ -193,7 +193,7 @@ func TestOutsideJSON(t *testing.T) {
 
 	t.Log("commands without problems")
 	recordingOf(l, pc)
-	verbsOf(l, robot, pc)
+	commandsOf(l, robot, pc)
 	metricsOf(t, robot, pc)
 	feedOf(l, pc)
 
@@ -226,7 +226,7 @@ func TestOutsideJSON(t *testing.T) {
 
 // keysOf makes a certificate for each host, a revocation list, and a key file with two network
 // keys.
-func keysOf(l *looked, robot, pc string) {
+func keysOf(l *schema, robot, pc string) {
 	l.t.Helper()
 	succeeds(l.t, robot, "ca", "init", "--dir", "ca")
 	for _, host := range []string{"krang", "planner", "thief"} {
@@ -338,7 +338,7 @@ func record(t *testing.T, dir, file string) {
 }
 
 // recordingOf records the mirror for a short time and records the JSON of info on the file.
-func recordingOf(l *looked, pc string) {
+func recordingOf(l *schema, pc string) {
 	l.t.Helper()
 	rec := stays(l.t, pc, "record", "krang.imu", "-o", "run.mcap")
 	await.True(l.t, "a recording with drops", func() bool {
@@ -353,8 +353,8 @@ func recordingOf(l *looked, pc string) {
 	l.at(pc, "info", "run.mcap")
 }
 
-// verbsOf records the output of the other commands.
-func verbsOf(l *looked, robot, pc string) {
+// commandsOf records the output of the other commands.
+func commandsOf(l *schema, robot, pc string) {
 	l.t.Helper()
 	l.at(pc, "ls")
 	l.at(pc, "why", "krang/imu", "--window", "200ms")
@@ -379,8 +379,8 @@ func verbsOf(l *looked, robot, pc string) {
 	}
 	write(l.t, filepath.Join(pc, "achbridge.yaml"), strings.Replace(string(text), "interfaces: [lo]", "log: debug", 1))
 	l.at(pc, "reload")
-	for _, verb := range []string{"hz", "bw", "channel hz"} {
-		l.at(pc, verb, "krang.imu", "--window", "200ms", "--count", "1")
+	for _, command := range []string{"hz", "bw", "channel hz"} {
+		l.at(pc, command, "krang.imu", "--window", "200ms", "--count", "1")
 	}
 	for _, name := range []string{"krang.imu", "krang.imu.meta", "goal"} {
 		l.at(pc, "channel info", name)
@@ -454,7 +454,7 @@ func metricLines(page string, found map[string]bool) {
 }
 
 // feedOf records the first events of each kind in the feed of the web page.
-func feedOf(l *looked, dir string) {
+func feedOf(l *schema, dir string) {
 	l.t.Helper()
 	req, err := http.NewRequestWithContext(await.Context(l.t), http.MethodGet, httpOf(l.t, dir)+"/events", nil)
 	if err != nil {
@@ -467,8 +467,8 @@ func feedOf(l *looked, dir string) {
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, 1<<20)
-	told := map[string]bool{}
-	for event := ""; len(told) < 3 && lines.Scan(); {
+	listed := map[string]bool{}
+	for event := ""; len(listed) < 3 && lines.Scan(); {
 		what, rest, _ := strings.Cut(lines.Text(), ": ")
 		switch what {
 		case "event":
@@ -483,11 +483,11 @@ func feedOf(l *looked, dir string) {
 			} else if _, ok := v.(map[string]any)["mirrors"]; !ok {
 				l.t.Errorf("feed: no status in %s", rest)
 			}
-			told[event] = true
+			listed[event] = true
 		}
 	}
-	if len(told) != 3 {
-		l.t.Errorf("feed: got %v, want ages, events and status", slices.Sorted(maps.Keys(told)))
+	if len(listed) != 3 {
+		l.t.Errorf("feed: got %v, want ages, events and status", slices.Sorted(maps.Keys(listed)))
 	}
 }
 

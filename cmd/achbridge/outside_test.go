@@ -132,8 +132,8 @@ func TestOutsideFlags(t *testing.T) {
 	var lines []string
 	letters := map[string]string{} // letter to flag: the same in all commands
 	for _, page := range append(pages, filepath.Join(dir, "achbridge-man.1")) {
-		verb := strings.Split(strings.TrimSuffix(filepath.Base(page), ".1"), "-")[1:]
-		name := strings.Join(append([]string{"achbridge"}, verb...), " ")
+		command := strings.Split(strings.TrimSuffix(filepath.Base(page), ".1"), "-")[1:]
+		name := strings.Join(append([]string{"achbridge"}, command...), " ")
 		lines = append(lines, name)
 		defaults := map[string]string{}
 		if text, err := os.ReadFile(page); err == nil {
@@ -141,7 +141,7 @@ func TestOutsideFlags(t *testing.T) {
 				defaults[m[1]] = m[2]
 			}
 		}
-		for line := range strings.Lines(succeeds(t, dir, append(verb, "--help")...)) {
+		for line := range strings.Lines(succeeds(t, dir, append(command, "--help")...)) {
 			if m := helpLine.FindStringSubmatch(line); m != nil && m[2] != "help" {
 				flag := strings.TrimSuffix(m[2], "put") // --out and --output both name the file to write
 				if letters[m[1]] = cmp.Or(letters[m[1]], flag); m[1] != "" && letters[m[1]] != flag {
@@ -212,14 +212,14 @@ func TestOutsideSchema(t *testing.T) {
 	if code != 2 {
 		t.Fatalf("check of a file with only errors: exit code %d, want 2", code)
 	}
-	var told struct {
+	var listed struct {
 		Problems []struct{ Path, Problem string }
 	}
-	if err := json.Unmarshal([]byte(out), &told); err != nil {
+	if err := json.Unmarshal([]byte(out), &listed); err != nil {
 		t.Fatal(err)
 	}
 	var unknown []string
-	for _, p := range told.Problems {
+	for _, p := range listed.Problems {
 		if strings.Contains(p.Problem, "unknown key") && !strings.HasSuffix(p.Path, ".no") {
 			unknown = append(unknown, p.Path)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// looks is a JavaScript expression that checks the page at any width. It returns the problems, "" if there are none.
-const looks = `(() => {
+// pageSnapshotJS is a JavaScript expression that checks the page at any width. It returns the problems, "" if there are none.
+const pageSnapshotJS = `(() => {
 	const all = (s) => [...document.querySelectorAll(s)], shown = (e) => e.getClientRects().length > 0;
 	const bad = all("main *").filter((e) => !e.children.length && shown(e) && e.textContent.includes("…")).map((e) => "cut: " + e.textContent);
 	const rows = {};
@@ -48,7 +48,7 @@ func TestPageInBrowser(t *testing.T) {
 		{"plots are not half empty", tryPlots},
 		{"hosts are marked as their cards are", tryMarks},
 		{"the share of the budget is that of Go", tryShares},
-		{"it agrees on every trouble", tryTroubles},
+		{"it agrees on every trouble", tryProblems},
 	} {
 		t.Run(c.name, func(t *testing.T) { b.t = t; c.try(t, b) })
 	}
@@ -116,7 +116,7 @@ func trySayingATrouble(t *testing.T, b *browser) {
 	b.wait(`document.querySelectorAll("#trouble li").length == 2`)
 	b.wait(`document.querySelector("#trouble summary").innerText.includes("(and 1 more)")`)
 	b.wait(`(document.querySelector("#trouble summary").click(), document.querySelector("#trouble").innerText.includes("Cure: "))`)
-	b.wait(looks + ` == ""`)
+	b.wait(pageSnapshotJS + ` == ""`)
 	if got := valueOf[string](b, listFirst); got != "" {
 		t.Error(got)
 	}

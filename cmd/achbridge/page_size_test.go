@@ -77,7 +77,7 @@ func TestPageAtAnySize(t *testing.T) {
 						if wide := valueOf[int](b, `document.scrollingElement.scrollWidth`); wide > int(size.width) {
 							t.Errorf("on %s%s: got a page of %d pixels width, want at most %d", size.name, what, wide, size.width)
 						}
-						if bad := valueOf[string](b, looks); bad != "" && what != "-detail" {
+						if bad := valueOf[string](b, pageSnapshotJS); bad != "" && what != "-detail" {
 							t.Errorf("on %s%s: %s", size.name, what, bad)
 						}
 						if dir == "" {
@@ -100,7 +100,7 @@ func TestPageAtAnySize(t *testing.T) {
 			}
 			b.clean("http://" + pc.address + "/")
 			do(b, chromedp.Navigate("about:blank")) // before the daemon ends
-			b.asked, b.problems = nil, nil
+			b.requestedURLs, b.problems = nil, nil
 		})
 	}
 }

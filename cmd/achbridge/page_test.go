@@ -37,9 +37,9 @@ type browser struct {
 	t   *testing.T
 	ctx context.Context
 
-	mu       sync.Mutex
-	problems []string // errors in the console of the page
-	asked    []string // URLs that the page has requested
+	mu            sync.Mutex
+	problems      []string // errors in the console of the page
+	requestedURLs []string // URLs that the page has requested
 }
 
 // newBrowser starts a browser that ends with the test.
@@ -60,7 +60,7 @@ func startBrowser(t *testing.T, path string) *browser {
 		end()
 	})
 	b := &browser{t: t, ctx: ctx}
-	if err := chromedp.Listen(ctx, b.hear); err != nil {
+	if err := chromedp.Listen(ctx, b.handleEvent); err != nil {
 		t.Fatal(err)
 	}
 	call(b, network.Enable, network.EnableParams{})
@@ -69,7 +69,7 @@ func startBrowser(t *testing.T, path string) *browser {
 	return b
 }
 
-func (b *browser) hear(event any) {
+func (b *browser) handleEvent(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	problem := ""
@@ -87,7 +87,7 @@ func (b *browser) hear(event any) {
 	case *cdplog.EventEntryAdded:
 		problem = fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL)
 	case *network.EventRequestWillBeSent:
-		b.asked = append(b.asked, e.Request.URL)
+		b.requestedURLs = append(b.requestedURLs, e.Request.URL)
 	}
 	if problem != "" && !slices.Contains(b.problems, problem) {
 		b.problems = append(b.problems, problem)
@@ -103,13 +103,13 @@ func (b *browser) clean(origin string) {
 	for _, p := range b.problems {
 		b.t.Errorf("error in the console: %s", p)
 	}
-	for _, url := range b.asked {
+	for _, url := range b.requestedURLs {
 		if !strings.HasPrefix(url, origin) {
 			b.t.Errorf("the page requests %s, want only URLs of %s", url, origin)
 		}
 	}
-	if len(b.asked) < 5 {
-		b.t.Errorf("requests: got %q, want the page and its parts", b.asked)
+	if len(b.requestedURLs) < 5 {
+		b.t.Errorf("requests: got %q, want the page and its parts", b.requestedURLs)
 	}
 }
 
@@ -298,7 +298,7 @@ func TestPageShowsStatusOfDaemon(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var mean, p99, total, told float64
+			var mean, p99, total, listed float64
 			_, err1 := fmt.Sscanf(valueOf[string](b, fmt.Sprintf(cell, 1, 1)), "%f ms", &mean)
 			_, err2 := fmt.Sscanf(valueOf[string](b, fmt.Sprintf(cell, 3, 1)), "%f ms", &p99)
 			_, err3 := fmt.Sscanf(valueOf[string](b, fmt.Sprintf(cell, 1, 2)), "%f ms", &total)
@@ -306,9 +306,9 @@ func TestPageShowsStatusOfDaemon(t *testing.T) {
 				if m.Name != "krang.imu" || m.Age == nil || m.Age.Window == nil {
 					continue
 				}
-				told = m.Age.Total.MeanMs
+				listed = m.Age.Total.MeanMs
 				// the status is up to a second younger than the page
-				if errors.Join(err1, err2, err3) == nil && math.Abs(mean-m.Age.Window.MeanMs) < 1+mean/10 && math.Abs(p99-m.Age.Window.P99Ms) < 1+p99/10 && math.Abs(total-told) < 1+total/5 {
+				if errors.Join(err1, err2, err3) == nil && math.Abs(mean-m.Age.Window.MeanMs) < 1+mean/10 && math.Abs(p99-m.Age.Window.P99Ms) < 1+p99/10 && math.Abs(total-listed) < 1+total/5 {
 					return nil
 				}
 				return fmt.Errorf("mean and p99 of krang.imu: the page shows %.2f and %.2f, want %.2f and %.2f as in the status", mean, p99, m.Age.Window.MeanMs, m.Age.Window.P99Ms)

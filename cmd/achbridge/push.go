@@ -22,23 +22,23 @@ func pushCommand(a *app) *cobra.Command {
 		Args:              takes("CHANNEL", "HOST[/NAME]"),
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			wish, err := rule.ParsePush(args[0], args[1])
+			request, err := rule.ParsePush(args[0], args[1])
 			if err == nil {
-				err = setQoS(&wish.QoS, cmd.Flags())
+				err = setQoS(&request.QoS, cmd.Flags())
 			}
 			if err == nil {
-				err = wish.QoS.Check()
+				err = request.QoS.Check()
 			}
 			if err != nil {
 				return ui.Usage(err, "")
 			}
 			var pushed status.Push
-			if err := a.daemon().Post(cmd.Context(), "/v1/push", api.Push{Push: wish, AcceptMachine: accept}, &pushed); err != nil {
+			if err := a.daemon().Post(cmd.Context(), "/v1/push", api.Push{Push: request, AcceptMachine: accept}, &pushed); err != nil {
 				return err
 			}
-			text := wish.Channel + " is pushed to " + wish.Host
-			if wish.As != "" {
-				text += " as " + wish.As
+			text := request.Channel + " is pushed to " + request.Host
+			if request.As != "" {
+				text += " as " + request.As
 			}
 			state := strings.TrimSpace(pushed.State.String() + " " + diagnose.MarkOf(pushed.Unauthenticated))
 			a.ui.Line("%s, %s", text, state)

@@ -24,7 +24,7 @@ func TestMirrorFlagsSetOptions(t *testing.T) {
 		if err := cmd.ParseFlags(c.flags); err != nil {
 			t.Fatal(err)
 		}
-		m, err := wished("krang/imu", "", cmd.Flags())
+		m, err := mirrorRequest("krang/imu", "", cmd.Flags())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func newRoot(a *app) *cobra.Command {
 				err = fmt.Errorf("--%s %s", gone.GetSpecifiedName(), why)
 			}
 		}
-		return fmt.Errorf("%s: %w", verb(cmd), err)
+		return fmt.Errorf("%s: %w", commandName(cmd), err)
 	})
 	root.PersistentFlags().StringVar((*string)(&a.Dir), "shm", cmp.Or(a.Env("ACHBRIDGE_SHM"), string(localach.Shm)),
 		"read and write channel files in `DIR`")
@@ -83,7 +83,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetHelpCommandGroupID("rest")
 	root.SetCompletionCommandGroupID("rest")
 	setHelp(root)
-	return needsVerb(root)
+	return needsCommand(root)
 }
 
 // badValue returns an error that describes the values that a flag takes. For a flag with
@@ -103,17 +103,17 @@ func badValue(bad *pflag.InvalidValueError) error {
 	return errors.Unwrap(bad)
 }
 
-// errNoVerb reports a missing subcommand. misusedBy then prints the help page and returns ui.ExitUsage.
-var errNoVerb = errors.New("a verb is missing")
+// errNoCommand reports a missing subcommand. misusedBy then prints the help page and returns ui.ExitUsage.
+var errNoCommand = errors.New("a verb is missing")
 
-// needsVerb makes a command that only groups subcommands fail with a usage error if the
+// needsCommand makes a command that only groups subcommands fail with a usage error if the
 // subcommand is missing or unknown. By default, cobra prints help and succeeds.
-func needsVerb(cmd *cobra.Command) *cobra.Command {
+func needsCommand(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return errNoVerb
+			return errNoCommand
 		}
-		text := fmt.Sprintf("%s: unknown verb %q", verb(cmd), args[0])
+		text := fmt.Sprintf("%s: unknown verb %q", commandName(cmd), args[0])
 		cmd.SuggestionsMinimumDistance = max(1, min(2, len(args[0])/3)) // do not suggest top for foo
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			text += "; did you mean " + ui.OrList(near) + "?"
@@ -138,10 +138,10 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least {
-			return fmt.Errorf("%s: %s is missing", verb(cmd), strings.TrimSuffix(names[len(args)], "..."))
+			return fmt.Errorf("%s: %s is missing", commandName(cmd), strings.TrimSuffix(names[len(args)], "..."))
 		}
 		if most >= 0 && len(args) > most {
-			return fmt.Errorf("%s: one argument too many: %q", verb(cmd), args[most])
+			return fmt.Errorf("%s: one argument too many: %q", commandName(cmd), args[most])
 		}
 		return nil
 	}
@@ -155,8 +155,8 @@ func show[T any](a *app, v T, text func(T) error) error {
 	return text(v)
 }
 
-// verb returns the name of a command for errors, as in "channel create".
-func verb(cmd *cobra.Command) string {
+// commandName returns the name of a command for errors, as in "channel create".
+func commandName(cmd *cobra.Command) string {
 	_, path, ok := strings.Cut(cmd.CommandPath(), " ")
 	if !ok {
 		return "command line"
@@ -166,7 +166,7 @@ func verb(cmd *cobra.Command) string {
 
 // misusedBy prints the error or help for a command line that cmd rejected. It returns the exit code.
 func (a *app) misusedBy(cmd *cobra.Command, err error) int {
-	if errors.Is(err, errNoVerb) {
+	if errors.Is(err, errNoCommand) {
 		cmd.SetOut(a.ui.Err)
 		_ = cmd.Help()
 		return ui.ExitUsage

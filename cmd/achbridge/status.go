@@ -100,8 +100,8 @@ func watchText(s api.StatusReply) string {
 	return text
 }
 
-// processorText returns a warning if the daemon gets too little CPU time, else "".
-func processorText(s status.Report) string {
+// cpuWaitText returns a warning if the daemon gets too little CPU time, else "".
+func cpuWaitText(s status.Report) string {
 	if !diagnose.Starves(s) {
 		return ""
 	}
@@ -120,13 +120,13 @@ func (a *app) showStatus(s api.StatusReply) error {
 		"hub", hubText(s.Hub),
 		"up", ui.Seconds(s.UptimeS),
 		"watch", watchText(s),
-		"processor", processorText(s.Report),
+		"processor", cpuWaitText(s.Report),
 		"daemon", fmt.Sprintf("%s, pid %d", s.Version, s.PID),
 	)
 	for _, section := range []struct {
-		header []string
-		rows   [][]string
-		spare  []string
+		header     []string
+		rows       [][]string
+		shrinkable []string
 	}{
 		{[]string{"PEER", "STATE", "ADDRESS", "OVER", "RTT", "UP", "NOTE"}, peerRows(s.Report), nil},
 		{[]string{"MIRROR", "OF", "HEALTH", "RATE", "LOST", "AGE", "MEAN", "P99", "NOTE"}, a.mirrorRows(s.Mirrors), []string{"MEAN", "OF"}},
@@ -141,7 +141,7 @@ func (a *app) showStatus(s api.StatusReply) error {
 			continue
 		}
 		a.ui.Line("")
-		a.ui.Table(section.header, section.rows, section.spare...)
+		a.ui.Table(section.header, section.rows, section.shrinkable...)
 	}
 	return nil
 }

@@ -22,24 +22,24 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// trouble describes the records of both daemons for two seconds of krang/imu, a channel of
+// problem describes the records of both daemons for two seconds of krang/imu, a channel of
 // 100 Hz that a PC mirrors. The zero value describes a channel without problems.
-type trouble struct {
+type problem struct {
 	what     string
 	frames   ledger.FrameCounters // counters of the two seconds; the zero value means 200 frames, all delivered
 	resting, // no frames were put
 	silent, // the link is up, but the peer is silent
 	unlinked bool // there is no link
-	mirror func(*status.Mirror)
-	link   func(*status.Link) // changes the PC's link; the robot's link is derived from its Inbound
-	peer   *status.Peer       // the robot as a peer without a link; nil means none
-	around diagnose.Surroundings
-	told   diagnose.Word       // the robot's reason not to offer the channel
-	local  func(*status.Local) // changes the channel's status at the robot
-	gone   bool                // the robot does not offer the channel
-	waitS  float64             // seconds waited for the lock of the mirror
-	unread string              // why the robot cannot read the channel
-	waits  [2]float64          // share of the time in which the daemons of robot and PC wait for a CPU
+	mirror       func(*status.Mirror)
+	link         func(*status.Link) // changes the PC's link; the robot's link is derived from its Inbound
+	peer         *status.Peer       // the robot as a peer without a link; nil means none
+	around       diagnose.Surroundings
+	originReason diagnose.Word       // the robot's reason not to offer the channel
+	local        func(*status.Local) // changes the channel's status at the robot
+	isNotOffered bool                // the robot does not offer the channel
+	waitS        float64             // seconds waited for the lock of the mirror
+	unread       string              // why the robot cannot read the channel
+	waits        [2]float64          // share of the time in which the daemons of robot and PC wait for a CPU
 
 	cause  status.Cause // wanted of why at the PC
 	robot  status.Cause // wanted of why at the robot; empty means the same cause, "-" means that the robot cannot know it
@@ -83,7 +83,7 @@ func peer(cause status.Cause, text string) *status.Peer {
 	return &status.Peer{Host: "krang", Addrs: []string{"10.0.0.1:8076"}, State: status.PeerDialling, Error: text, Cause: cause}
 }
 
-var troubles = []trouble{
+var problems = []problem{
 	{what: "well", cause: diagnose.Well, health: "live"},
 	{what: "max_rate", frames: ledger.FrameCounters{Offered: 200, Delivered: 10, RateLimited: 190}, mirror: func(m *status.Mirror) { m.PeriodMs = pointer(200) }, cause: diagnose.Well, health: "live"},
 	{what: "superseded on purpose", frames: ledger.FrameCounters{Offered: 200, Delivered: 190, Superseded: 10}, cause: diagnose.Well, health: "live"},
@@ -125,11 +125,11 @@ var troubles = []trouble{
 	{what: "damaged file", resting: true, mirror: refusedFor(status.CauseCorrupt, "not a channel"), cause: status.CauseCorrupt, robot: "-", health: "refused"},
 	{what: "limit", resting: true, mirror: refusedFor(status.CauseLimit, "more than 1000 mirrors of krang"), cause: status.CauseLimit, robot: "-", health: "refused"},
 	{what: "loop", resting: true, mirror: refusedFor(status.CauseLoop, "it comes from this host"), cause: status.CauseLoop, robot: "-", health: "refused"},
-	{what: "export rule", gone: true, mirror: refusedFor(status.CauseExportRule, "krang refuses: it does not let pc read imu"),
+	{what: "export rule", isNotOffered: true, mirror: refusedFor(status.CauseExportRule, "krang refuses: it does not let pc read imu"),
 		local: func(c *status.Local) {
 			c.Exported, c.Cause, c.Reason = false, status.CauseExportRule, "no rule names it"
 		}, cause: status.CauseExportRule, health: "refused"},
-	{what: "no such channel", gone: true, mirror: waitsFor(status.CauseNoChannel, "krang does not offer it"), told: diagnose.Word{Cause: status.CauseNoChannel, Text: "there is no such channel"},
+	{what: "no such channel", isNotOffered: true, mirror: waitsFor(status.CauseNoChannel, "krang does not offer it"), originReason: diagnose.Word{Cause: status.CauseNoChannel, Text: "there is no such channel"},
 		local: func(c *status.Local) { c.Channel = "legs" }, cause: status.CauseNoChannel, health: "waiting"},
 	{what: "silent link", silent: true, mirror: func(m *status.Mirror) {
 		aged(4000)(m)
@@ -145,9 +145,9 @@ var troubles = []trouble{
 }
 
 // ends returns the snapshots of the two daemons, the input of why.
-func (x trouble) ends() (pc, robot diagnose.Snapshot) {
+func (x problem) ends() (pc, robot diagnose.Snapshot) {
 	frames := x.frames
-	if frames == (ledger.FrameCounters{}) && !x.resting && !x.unlinked && !x.gone {
+	if frames == (ledger.FrameCounters{}) && !x.resting && !x.unlinked && !x.isNotOffered {
 		frames = ledger.FrameCounters{Offered: 200, Delivered: 200}
 	}
 	was := ledger.FrameCounters{Offered: 5800, Delivered: 5800}
@@ -164,8 +164,8 @@ func (x trouble) ends() (pc, robot diagnose.Snapshot) {
 		Age: &status.Age{Window: &status.AgeFigures{MeanMs: 11, P99Ms: 17}, Total: &status.AgeFigures{}},
 	}
 	link := status.Link{Peer: "krang", Addr: "10.0.0.1:8076", Transport: "quic", State: status.LinkUp, UpS: 58, RTTms: 10, ClockUncertaintyMs: 5, Inbound: &status.InboundPath{AtS: 58}}
-	pc = diagnose.Snapshot{Host: "krang", Channel: "imu", Apart: 2 * time.Second, Around: x.around, Told: x.told, Age: m.Age.Window}
-	pc.Rules = []config.Judgement{{Verb: "mirror", Applies: true}}
+	pc = diagnose.Snapshot{Host: "krang", Channel: "imu", Apart: 2 * time.Second, Around: x.around, OriginReason: x.originReason, Age: m.Age.Window}
+	pc.Rules = []config.Judgement{{Kind: "mirror", Applies: true}}
 	pc.Before = status.Report{Host: "pc", Links: []status.Link{link}, Mirrors: []status.Mirror{m}}
 	m.FrameCounters, m.LockWaitS = now, x.waitS
 	m.Seq += frames.Offered
@@ -182,7 +182,7 @@ func (x trouble) ends() (pc, robot diagnose.Snapshot) {
 		link.State, link.SilentS = status.LinkSilent, 3
 	}
 	pc.After = status.Report{Host: "pc", CPUWait: &x.waits[1], Links: []status.Link{link}, Mirrors: []status.Mirror{m}}
-	if !x.gone {
+	if !x.isNotOffered {
 		pc.Offers = []string{"imu"}
 	}
 	if x.unlinked {
@@ -198,7 +198,7 @@ func (x trouble) ends() (pc, robot diagnose.Snapshot) {
 }
 
 // origin returns the robot's snapshot for the PC's mirror m, over the same link.
-func (x trouble) origin(m status.Mirror, was ledger.FrameCounters, link status.Link) diagnose.Snapshot {
+func (x problem) origin(m status.Mirror, was ledger.FrameCounters, link status.Link) diagnose.Snapshot {
 	r := diagnose.Snapshot{Host: "krang", Channel: "imu", Self: true, Apart: 2 * time.Second}
 	c := status.Local{Channel: "imu", Seq: 5800, Exported: true}
 	r.Before.Locals = []status.Local{c}
@@ -227,7 +227,7 @@ func (x trouble) origin(m status.Mirror, was ledger.FrameCounters, link status.L
 	if x.unread != "" {
 		e.Reason, e.Cause = x.unread, m.OriginCause
 	}
-	if !x.gone && !x.unlinked {
+	if !x.isNotOffered && !x.unlinked {
 		r.After.Exports = []status.Subscription{e}
 	}
 	return r
@@ -260,11 +260,11 @@ func figures(t *testing.T, s status.Report) (values map[string]float64, health s
 // TestAllToolsAgreeOnEveryProblem compares the output of each tool for recorded states: the
 // cause, the health, and whether the mirror is over its budget.
 func TestAllToolsAgreeOnEveryProblem(t *testing.T) {
-	if len(troubles) < 30 {
-		t.Errorf("got %d problems, want at least 30", len(troubles))
+	if len(problems) < 30 {
+		t.Errorf("got %d problems, want at least 30", len(problems))
 	}
 	a := &app{ui: &ui.Terminal{}}
-	for _, x := range troubles {
+	for _, x := range problems {
 		pc, robot := x.ends()
 		m := pc.After.Mirrors[0]
 		differs := func(by string, got, want any) {
@@ -278,7 +278,7 @@ func TestAllToolsAgreeOnEveryProblem(t *testing.T) {
 		if x.unlinked {
 			whole.Around = map[string]diagnose.Surroundings{"krang": x.around}
 		}
-		all := append(diagnose.Troubles(whole), diagnose.Trouble{Finding: diagnose.Finding{Cause: diagnose.Well}})
+		all := append(diagnose.Problems(whole), diagnose.Problem{Finding: diagnose.Finding{Cause: diagnose.Well}})
 		differs("why without a channel", all[0].Cause, x.cause)
 		switch x.robot {
 		case "":
@@ -302,7 +302,7 @@ func TestAllToolsAgreeOnEveryProblem(t *testing.T) {
 		differs("the metrics", health, x.health)
 		differs("the metrics, over budget", overBy(values), x.over)
 		differs("the metrics, waiting for a processor", values["processor_wait_ratio"], x.waits[1])
-		differs("status, waiting for a processor", processorText(pc.After) != "", x.waits[1] > 0.5)
+		differs("status, waiting for a processor", cpuWaitText(pc.After) != "", x.waits[1] > 0.5)
 	}
 }
 
@@ -314,9 +314,9 @@ func overBy(v map[string]float64) bool {
 	return math.Max(v["age_now_seconds"], v["p99_age_seconds"])-v["period_seconds"] > v["budget_seconds"]
 }
 
-// tryTroubles compares the page with the results wanted of the other tools.
-func tryTroubles(t *testing.T, b *browser) {
-	for _, x := range troubles {
+// tryProblems compares the page with the results wanted of the other tools.
+func tryProblems(t *testing.T, b *browser) {
+	for _, x := range problems {
 		pc, _ := x.ends()
 		text, err := json.Marshal(pc.After.Mirrors[0])
 		if err != nil {
@@ -332,7 +332,7 @@ func tryTroubles(t *testing.T, b *browser) {
 // The output of status fits into each tested width, and no cell is truncated.
 func TestStatusFitsAnyWidthForEveryProblem(t *testing.T) {
 	var list []status.Mirror
-	for i, x := range troubles {
+	for i, x := range problems {
 		pc, _ := x.ends()
 		m := pc.After.Mirrors[0]
 		m.Channel = fmt.Sprintf("arm-%02d", i)
@@ -361,10 +361,10 @@ func TestStatusFitsAnyWidthForEveryProblem(t *testing.T) {
 // On a terminal, why prints the cause first, and evidence and fix on separate lines. Elsewhere a
 // problem is one line.
 func TestWhyBreaksLongLinesOnlyOnTerminal(t *testing.T) {
-	r := api.TroublesReport{Troubles: []diagnose.Trouble{{Finding: diagnose.Finding{
+	r := api.ProblemsReport{Problems: []diagnose.Problem{{Finding: diagnose.Finding{
 		Cause: status.CauseLinkRate, Text: "link from krang carries 1.1 of the 6.2 Mbit/s that 23 mirrors need: camera takes 84 %",
 		Evidence: []string{"measured when it was full: 1.1 Mbit/s", "krang.camera: p99 of its age is 900 ms and its budget 100 ms, so its frames come late most of the time"},
-		Cure:     "mirror less, or smaller frames",
+		Fix:      "mirror less, or smaller frames",
 	}}}}
 	const wide = "link_rate: link from krang carries 1.1 of the 6.2 Mbit/s that 23 mirrors need: camera takes 84 %; " +
 		"measured when it was full: 1.1 Mbit/s; krang.camera: p99 of its age is 900 ms and its budget 100 ms, so its frames come late most of the time. " +
@@ -379,7 +379,7 @@ func TestWhyBreaksLongLinesOnlyOnTerminal(t *testing.T) {
 	for width, want := range map[int]string{0: wide, 61: narrow} {
 		var out bytes.Buffer
 		a := &app{ui: &ui.Terminal{Out: &out, Width: width}}
-		if err := a.showTroubles(r); err != nil || out.String() != want {
+		if err := a.showProblems(r); err != nil || out.String() != want {
 			t.Errorf("terminal of %d columns: %v, got\n%s\nwant\n%s", width, err, out.String(), want)
 		}
 	}

@@ -88,7 +88,7 @@ func typeCommand(a *app) *cobra.Command {
 		Annotations: docs("docs/types.md"),
 	}
 	cmd.AddCommand(typeImportCommand(a))
-	return needsVerb(cmd)
+	return needsCommand(cmd)
 }
 
 func typeImportCommand(a *app) *cobra.Command {

@@ -68,11 +68,11 @@ func healthWords() (list []string) {
 
 // waiting holds the arguments and flags of wait, and its last note and error.
 type waiting struct {
-	until  string
-	limit  time.Duration
-	wanted []wantedMirrors
-	said   string
-	last   error // why the last check failed; nil before the first
+	until    string
+	limit    time.Duration
+	awaited  []wantedMirrors
+	lastNote string
+	last     error // why the last check failed; nil before the first
 }
 
 // wantedMirrors is one CHANNEL argument. An empty text means all mirrors.
@@ -91,10 +91,10 @@ func (w *waiting) of(args []string) error {
 		if err != nil {
 			return err
 		}
-		w.wanted = append(w.wanted, wantedMirrors{text, matches})
+		w.awaited = append(w.awaited, wantedMirrors{text, matches})
 	}
 	if len(args) == 0 {
-		w.wanted = []wantedMirrors{{"", func(status.Mirror) bool { return true }}}
+		w.awaited = []wantedMirrors{{"", func(status.Mirror) bool { return true }}}
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (a *app) wait(ctx context.Context, c *api.Client, w *waiting) error {
 		switch {
 		case ctx.Err() != nil: // report the error of the last check
 		case err == nil:
-			err = w.look(s.Mirrors)
+			err = w.check(s.Mirrors)
 		case errors.Is(err, fs.ErrPermission):
 			return err
 		}
@@ -133,8 +133,8 @@ func (a *app) wait(ctx context.Context, c *api.Client, w *waiting) error {
 			return a.ui.Line("%s", w.doneText(s.Mirrors))
 		}
 		if ctx.Err() == nil {
-			if text := strings.ReplaceAll(err.Error(), "\n", "; "); text != w.said {
-				w.said = text
+			if text := strings.ReplaceAll(err.Error(), "\n", "; "); text != w.lastNote {
+				w.lastNote = text
 				a.ui.Note("waiting: %s", text)
 			}
 			w.last = err
@@ -149,11 +149,11 @@ func (a *app) wait(ctx context.Context, c *api.Client, w *waiting) error {
 	}
 }
 
-// look returns nil if all wanted mirrors exist in the wanted state. Otherwise the error lists those that do not, with reasons.
-func (w *waiting) look(mirrors []status.Mirror) error {
+// check returns nil if all wanted mirrors exist in the wanted state. Otherwise the error lists those that do not, with reasons.
+func (w *waiting) check(mirrors []status.Mirror) error {
 	var unknown, unlike []string
 	var first string
-	for _, wanted := range w.wanted {
+	for _, wanted := range w.awaited {
 		some := false
 		for _, m := range mirrors {
 			if m.Temporary || !wanted.matches(m) {
@@ -193,7 +193,7 @@ func (w *waiting) look(mirrors []status.Mirror) error {
 func (w *waiting) doneText(mirrors []status.Mirror) string {
 	var names []string
 	for _, m := range mirrors {
-		if !m.Temporary && slices.ContainsFunc(w.wanted, func(wanted wantedMirrors) bool { return wanted.matches(m) }) {
+		if !m.Temporary && slices.ContainsFunc(w.awaited, func(wanted wantedMirrors) bool { return wanted.matches(m) }) {
 			names = append(names, m.Name)
 		}
 	}

@@ -63,36 +63,36 @@ func (a *app) why(ctx context.Context, c *api.Client, of string, window time.Dur
 
 // whyAll requests and prints the problems of all mirrors and exports of this host. It returns an error if there is a problem.
 func (a *app) whyAll(ctx context.Context, c *api.Client, window time.Duration) error {
-	var r api.TroublesReport
+	var r api.ProblemsReport
 	query := url.Values{"window": {window.String()}}
 	if _, err := c.Within(api.AnswerTime+window).Get(ctx, "/v1/why?"+query.Encode(), &r); err != nil {
 		return err
 	}
-	if err := show(a, r, a.showTroubles); err != nil || len(r.Troubles) == 0 {
+	if err := show(a, r, a.showProblems); err != nil || len(r.Problems) == 0 {
 		return err
 	}
-	return ui.Failure(fmt.Errorf("%s: %s", r.Host, r.Troubles[0].Cause), "")
+	return ui.Failure(fmt.Errorf("%s: %s", r.Host, r.Problems[0].Cause), "")
 }
 
-// showTroubles prints a line for each problem. On a terminal, its evidence and fix follow on separate lines.
-func (a *app) showTroubles(r api.TroublesReport) error {
-	if len(r.Troubles) == 0 {
+// showProblems prints a line for each problem. On a terminal, its evidence and fix follow on separate lines.
+func (a *app) showProblems(r api.ProblemsReport) error {
+	if len(r.Problems) == 0 {
 		return a.ui.Line("well: nothing is wrong with the %d mirrors of %s, nor with what it sends", r.Mirrors, r.Host)
 	}
-	for _, t := range r.Troubles {
+	for _, t := range r.Problems {
 		cause := a.ui.Color.Paint("31", string(t.Cause)+":")
 		text := a.ui.Hang(2, cause+" "+t.Text)
 		if a.ui.Wraps() {
 			for _, e := range t.Evidence {
 				text += "\n  " + a.ui.Wrap(2, e)
 			}
-			if t.Cure != "" {
-				text += "\n  " + a.ui.Wrap(2, "cure: "+t.Cure)
+			if t.Fix != "" {
+				text += "\n  " + a.ui.Wrap(2, "cure: "+t.Fix)
 			}
 		} else {
 			text = strings.Join(append([]string{text}, t.Evidence...), "; ")
-			if t.Cure != "" {
-				text += ". Cure: " + t.Cure
+			if t.Fix != "" {
+				text += ". Cure: " + t.Fix
 			}
 		}
 		a.ui.Line("%s", text)
@@ -116,7 +116,7 @@ func (a *app) addUsers(r *api.WhyReport) {
 		text := s.String()
 		if processState(s.PID) == "T" {
 			text += ", which is stopped"
-			r.Cure = fmt.Sprintf("let it go on: kill -CONT %d", s.PID)
+			r.Fix = fmt.Sprintf("let it go on: kill -CONT %d", s.PID)
 		}
 		list = append(list, text)
 	}
@@ -136,7 +136,7 @@ func (a *app) addOrphans(r *api.WhyReport, channel string) {
 	for _, o := range orphans {
 		if o.Channel == channel {
 			r.Evidence = append(r.Evidence, o.String())
-			r.Cure = doctor.RemovedCure()
+			r.Fix = doctor.RemovedFix()
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (a *app) showWhy(r api.WhyReport) error {
 	for _, e := range r.Evidence {
 		pairs = append(pairs, "evidence", e)
 	}
-	pairs = append(pairs, "cure", r.Cure)
+	pairs = append(pairs, "cure", r.Fix)
 	for _, n := range r.Notes {
 		pairs = append(pairs, "also", string(n.Cause)+": "+n.Text)
 	}

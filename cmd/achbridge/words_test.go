@@ -40,9 +40,9 @@ func healthWord(t *testing.T, where, word string) {
 }
 
 func TestAllToolsUseHealthNames(t *testing.T) {
-	a, told := &app{ui: &ui.Terminal{}}, map[status.Health]bool{}
+	a, listed := &app{ui: &ui.Terminal{}}, map[status.Health]bool{}
 	for _, m := range everyMirror() {
-		told[m.Health()] = true
+		listed[m.Health()] = true
 		healthWord(t, "status", a.mirrorRows([]status.Mirror{m})[0][2])
 		shown, _ := top.Shown(api.StatusReply{Report: status.Report{Mirrors: []status.Mirror{m}}}, m.Name)
 		healthWord(t, "top", shown)
@@ -60,8 +60,8 @@ func TestAllToolsUseHealthNames(t *testing.T) {
 			t.Errorf("why: got %s, want health %s", text, m.Health())
 		}
 	}
-	if len(told) != len(status.Healths) {
-		t.Errorf("health values of all mirrors: got %v, want each of %v", told, status.Healths)
+	if len(listed) != len(status.Healths) {
+		t.Errorf("health values of all mirrors: got %v, want each of %v", listed, status.Healths)
 	}
 }
 

@@ -57,16 +57,16 @@ type StatusReply struct {
 	Achd       *Achd `json:"achd,omitempty"` // nil if achd's protocol is off
 	Hub        *Hub  `json:"hub,omitempty"`  // nil if no hub is used
 	status.Report
-	// Troubles lists the problems of all this, the most costly first, as in achbridge why. Unless a client polls
+	// Problems lists the problems of all this, the most costly first, as in achbridge why. Unless a client polls
 	// repeatedly, it has only the problems that a single sample shows. It is never null.
-	Troubles []diagnose.Trouble `json:"troubles"`
+	Problems []diagnose.Problem `json:"troubles"`
 }
 
-// TroublesReport is the answer of achbridge why without a channel.
-type TroublesReport struct {
+// ProblemsReport is the answer of achbridge why without a channel.
+type ProblemsReport struct {
 	Host     string             `json:"host"`
 	Mirrors  int                `json:"mirrors"`
-	Troubles []diagnose.Trouble `json:"troubles"` // the most costly first; never null
+	Problems []diagnose.Problem `json:"troubles"` // the most costly first; never null
 	WindowS  float64            `json:"window_s"`
 }
 
@@ -153,8 +153,8 @@ type LayoutReply struct {
 	Why     string `json:"why,omitempty"` // why the origin's layout is not available here
 }
 
-// PeekReply names the mirror that a reader may open.
-type PeekReply struct {
+// TemporaryMirrorReply names the mirror that a reader may open.
+type TemporaryMirrorReply struct {
 	Mirror    string `json:"mirrored_as"`
 	Temporary bool   `json:"temporary"` // the daemon removes the mirror after its last viewer has disconnected
 }

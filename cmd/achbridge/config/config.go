@@ -74,7 +74,7 @@ func (src Source) Load() (*Config, error) {
 	}
 	text, err := os.ReadFile(src.Path)
 	if err != nil {
-		return nil, ui.Usage(fmt.Errorf("config: %w", err), cureOf(err))
+		return nil, ui.Usage(fmt.Errorf("config: %w", err), fixOf(err))
 	}
 	return src.Read(src.Path, text)
 }
@@ -99,7 +99,7 @@ func (src Source) Read(path string, text []byte) (*Config, error) {
 	return c, nil
 }
 
-func cureOf(err error) string {
+func fixOf(err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return "let the daemon's user read it, or name another file: --config FILE"
 	}

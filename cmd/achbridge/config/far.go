@@ -10,7 +10,7 @@ import (
 
 // FarText returns the place where a host that may not be dialled was announced, and the fix. ok
 // is false if p is not such a host.
-func FarText(p discovery.Peer) (text, cure string, ok bool) {
+func FarText(p discovery.Peer) (text, fix string, ok bool) {
 	near := func(a netip.AddrPort) bool { return a.Addr() == p.By || !a.Addr().IsLinkLocalUnicast() }
 	if len(p.Far) == 0 || slices.ContainsFunc(p.Addrs, near) {
 		return "", "", false // a link-local address may belong to another network interface of its host

@@ -11,7 +11,7 @@ import (
 
 // Judgement is the decision of the configuration for one channel and one of export, accept, mirror and push.
 type Judgement struct {
-	Verb    string        `json:"verb"`    // export, push, accept or mirror
+	Kind    string        `json:"verb"`    // export, push, accept or mirror
 	Channel string        `json:"channel"` // HOST/CHANNEL
 	Applies bool          `json:"applies"`
 	Result  string        `json:"result"`         // for people
@@ -27,18 +27,18 @@ type optionValue struct {
 	From   string `json:"from"`
 }
 
-// ByMirrorVerb is the From of a mirror request by the command achbridge mirror.
-const ByMirrorVerb = "achbridge mirror"
+// ByMirrorCommand is the From of a mirror request by the command achbridge mirror.
+const ByMirrorCommand = "achbridge mirror"
 
-// wishFunc returns the mirror request for a channel of a host; false if there is none.
-type wishFunc func(host, channel string) (rule.Mirror, bool)
+// mirrorRequestFunc returns the mirror request for a channel of a host; false if there is none.
+type mirrorRequestFunc func(host, channel string) (rule.Mirror, bool)
 
 // Judgements returns the decisions of c for a channel, one for each list of rules that concerns
 // this host. wish looks up the mirror requests of a running daemon, which may have more than its
 // configuration. nil means only those of the configuration.
-func (c *Config) Judgements(host, channel string, wish wishFunc) []Judgement {
+func (c *Config) Judgements(host, channel string, requestOf mirrorRequestFunc) []Judgement {
 	if host != c.Name {
-		return []Judgement{c.MirrorJudgement(host, channel, wish)}
+		return []Judgement{c.MirrorJudgement(host, channel, requestOf)}
 	}
 	list := []Judgement{c.exportJudgement(channel)}
 	list = append(list, c.pushJudgements(channel)...)
@@ -47,8 +47,8 @@ func (c *Config) Judgements(host, channel string, wish wishFunc) []Judgement {
 
 // ruled returns a judgement by the rule with that path, or by the default when there is no
 // such rule.
-func (c *Config) ruled(verb, address, path string) Judgement {
-	v := Judgement{Verb: verb, Channel: address, Rule: path, From: "default"}
+func (c *Config) ruled(kind, address, path string) Judgement {
+	v := Judgement{Kind: kind, Channel: address, Rule: path, From: "default"}
 	if r, ok := c.rules[path]; ok {
 		v.From = r.at.String()
 	} else if path != "" {
@@ -71,18 +71,18 @@ func (c *Config) acceptJudgement(channel string) Judgement {
 
 // grantJudgement returns a judgement whose Result names the hosts that may do what, or the
 // reason why none may.
-func (c *Config) grantJudgement(verb, what, channel string, grants rule.Grants) Judgement {
+func (c *Config) grantJudgement(kind, what, channel string, grants rule.Grants) Judgement {
 	denials, g, ok := grants.About(channel)
 	var shut []string
 	for _, d := range denials {
 		if d.Hosts == nil {
-			v := c.ruled(verb, c.Name+"/"+channel, d.From)
+			v := c.ruled(kind, c.Name+"/"+channel, d.From)
 			v.Result = "nobody " + what + ": " + d.From + " denies it"
 			return v
 		}
 		shut = append(shut, d.Hosts...)
 	}
-	v := c.ruled(verb, c.Name+"/"+channel, g.From)
+	v := c.ruled(kind, c.Name+"/"+channel, g.From)
 	if !ok {
 		v.Result = "nobody " + what + ": no rule names it"
 		return v
@@ -96,7 +96,7 @@ func (c *Config) grantJudgement(verb, what, channel string, grants rule.Grants) 
 	}
 	v.Result += " " + what
 	v.Options = c.options(g.From, rule.Mirror{QoS: g.QoS, FileMode: g.FileMode})
-	if verb == "export" { // an option that is not set limits nothing
+	if kind == "export" { // an option that is not set limits nothing
 		v.Options = thoseSet(v.Options)
 	} else {
 		leaveToPush(v.Options, g.QoS)
@@ -126,9 +126,9 @@ func leaveToPush(list []optionValue, entry rule.QoS) {
 
 // MirrorJudgement returns the decision whether and how a channel of another host is mirrored
 // here. See Judgements for wish.
-func (c *Config) MirrorJudgement(host, channel string, wish wishFunc) Judgement {
-	if wish == nil {
-		wish = c.MirrorRules.For
+func (c *Config) MirrorJudgement(host, channel string, requestOf mirrorRequestFunc) Judgement {
+	if requestOf == nil {
+		requestOf = c.MirrorRules.For
 	}
 	address := host + "/" + channel
 	if entry, ok := c.MirrorRules.Denial(host, channel); ok {
@@ -136,7 +136,7 @@ func (c *Config) MirrorJudgement(host, channel string, wish wishFunc) Judgement 
 		v.Result = "not mirrored: " + entry.From + " denies it"
 		return v
 	}
-	m, ok := wish(host, channel)
+	m, ok := requestOf(host, channel)
 	if !ok {
 		v := c.ruled("mirror", address, "")
 		v.Result = "not mirrored: no rule names it"
@@ -150,7 +150,7 @@ func (c *Config) MirrorJudgement(host, channel string, wish wishFunc) Judgement 
 
 // ClosedBy changes the judgement on a wanted mirror: its origin, host, does not allow it.
 func (v Judgement) ClosedBy(host string) Judgement {
-	if v.Verb == "mirror" && v.Applies {
+	if v.Kind == "mirror" && v.Applies {
 		v.Applies, v.Result = false, "not for this host, as "+host+" says; else "+v.Result
 	}
 	return v
@@ -183,8 +183,8 @@ func (c *Config) options(entry string, m rule.Mirror) (list []optionValue) {
 		from := "default"
 		if o, ok := r.option(key); ok {
 			from = o.at.String()
-		} else if entry == ByMirrorVerb && text != unset {
-			from = ByMirrorVerb
+		} else if entry == ByMirrorCommand && text != unset {
+			from = ByMirrorCommand
 		}
 		list = append(list, optionValue{key, text, from})
 	}
@@ -202,7 +202,7 @@ func (c *Config) options(entry string, m rule.Mirror) (list []optionValue) {
 // matches all of its channels.
 func (c *Config) Unreached() (list []string) {
 	type named struct{ host, channel, from string }
-	look := func(rules []named) {
+	find := func(rules []named) {
 		for i, r := range rules {
 			earlier := slices.IndexFunc(rules[:i], func(e named) bool {
 				return e.from != r.from && covers(e.channel, r.channel) && covers(e.host, r.host)
@@ -221,7 +221,7 @@ func (c *Config) Unreached() (list []string) {
 				}
 			}
 		}
-		look(rules)
+		find(rules)
 	}
 	var mirrors, pushes []named
 	for _, m := range c.MirrorRules {
@@ -234,8 +234,8 @@ func (c *Config) Unreached() (list []string) {
 			pushes = append(pushes, named{p.Host, p.Channel, p.From})
 		}
 	}
-	look(mirrors)
-	look(pushes)
+	find(mirrors)
+	find(pushes)
 	return append(list, c.achdIdle()...)
 }
 

@@ -51,8 +51,8 @@ func TestOnlyDefaultDirectoriesAreCreated(t *testing.T) {
 	}{{p.KeyPath, p.MakeKeyFolder}, {p.controlPath, p.MakeControlFolder}} {
 		other := filepath.Join(home, "nosuch", "x", "file")
 		err := c.make(other)
-		if err == nil || !strings.Contains(err.Error(), "no directory "+filepath.Dir(other)) || ui.Cure(err) != "mkdir -p "+filepath.Dir(other) {
-			t.Errorf("got %v, fix %q, want the missing directory, and the command that makes it", err, ui.Cure(err))
+		if err == nil || !strings.Contains(err.Error(), "no directory "+filepath.Dir(other)) || ui.Fix(err) != "mkdir -p "+filepath.Dir(other) {
+			t.Errorf("got %v, fix %q, want the missing directory, and the command that makes it", err, ui.Fix(err))
 		}
 		usual, err := c.usual()
 		if err != nil {

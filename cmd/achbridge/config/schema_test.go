@@ -25,7 +25,7 @@ func TestExampleConfigurationIsValid(t *testing.T) {
 	if list := c.Unreached(); len(list) > 0 {
 		t.Errorf("got rules without effect %q, want none", list)
 	}
-	for _, want := range []struct{ host, channel, verb, result string }{
+	for _, want := range []struct{ host, channel, kind, result string }{
 		{"krang", "debug1", "export", "nobody may read it: export[0] denies it"},
 		{"krang", "camera1", "export", "planner and viz-* may read it"},
 		{"krang", "imu", "export", "every host with the key may read it"},
@@ -37,10 +37,10 @@ func TestExampleConfigurationIsValid(t *testing.T) {
 	} {
 		found := false
 		for _, v := range c.Judgements(want.host, want.channel, nil) {
-			found = found || v.Verb == want.verb && v.Result == want.result
+			found = found || v.Kind == want.kind && v.Result == want.result
 		}
 		if !found {
-			t.Errorf("%s/%s: want %s: %s; got %+v", want.host, want.channel, want.verb, want.result, c.Judgements(want.host, want.channel, nil))
+			t.Errorf("%s/%s: want %s: %s; got %+v", want.host, want.channel, want.kind, want.result, c.Judgements(want.host, want.channel, nil))
 		}
 	}
 }

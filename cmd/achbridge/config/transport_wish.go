@@ -6,9 +6,9 @@ import (
 	"achbridge/bridge/via"
 )
 
-// transportWish is a rule, or an entry of peers, that sets the protocol of the link with the
+// transportRequest is a rule, or an entry of peers, that sets the protocol of the link with the
 // hosts that match a pattern.
-type transportWish struct {
+type transportRequest struct {
 	hosts string
 	over  via.Kind
 	at    origin
@@ -17,37 +17,37 @@ type transportWish struct {
 // checkTransports records a problem if two settings require different transports for one host.
 // One link carries all channels of a host, so the link cannot satisfy both.
 func (c *Config) checkTransports(b *ruleBuilder) {
-	var wishes []transportWish
+	var requests []transportRequest
 	for i, p := range c.StaticPeers {
 		if p.Transport != "" {
 			host, _, _ := strings.Cut(c.Peers[i], ",")
 			host, _, _ = strings.Cut(host, ":") // an IP address, which matches no pattern of names
-			wishes = append(wishes, transportWish{host, via.Kind(p.Transport), c.placeOf("peers", i)})
+			requests = append(requests, transportRequest{host, via.Kind(p.Transport), c.placeOf("peers", i)})
 		}
 	}
 	for _, m := range c.MirrorRules {
-		wishes = append(wishes, transportWish{m.Host, m.Over, c.rules[m.From].at})
+		requests = append(requests, transportRequest{m.Host, m.Over, c.rules[m.From].at})
 	}
 	for _, p := range c.PushRules {
-		wishes = append(wishes, transportWish{p.Host, p.Over, c.rules[p.From].at})
+		requests = append(requests, transportRequest{p.Host, p.Over, c.rules[p.From].at})
 	}
-	told := map[string]bool{}
-	for i, w := range wishes {
+	reported := map[string]bool{}
+	for i, w := range requests {
 		if o, ok := c.rules[w.at.Path].option("transport"); ok {
-			w.at, wishes[i].at = o.at, o.at
+			w.at, requests[i].at = o.at, o.at
 		}
-		if w.over == via.Any || told[w.at.Path] {
+		if w.over == via.Any || reported[w.at.Path] {
 			continue
 		}
 		if own := c.Transport; own != via.Any && own != w.over {
 			b.add(w.at, "this host uses %s alone, since transport says so; write transport: auto there", own)
-			told[w.at.Path], wishes[i].over = true, via.Any
+			reported[w.at.Path], requests[i].over = true, via.Any
 			continue
 		}
-		for _, e := range wishes[:i] {
-			if e.over != via.Any && e.over != w.over && mayOverlap(e.hosts, w.hosts) && !told[w.at.Path] {
+		for _, e := range requests[:i] {
+			if e.over != via.Any && e.over != w.over && mayOverlap(e.hosts, w.hosts) && !reported[w.at.Path] {
 				b.add(w.at, "%s, but %s says %s, and both may name the same host (%s); one link carries all channels of a host, so make them agree", w.over, e.at.Path, e.over, e.at)
-				told[w.at.Path] = true
+				reported[w.at.Path] = true
 			}
 		}
 	}

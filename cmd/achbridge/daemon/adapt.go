@@ -73,8 +73,8 @@ func Members(found []discovery.Peer, self Membership) []discovery.Peer {
 	})
 }
 
-// Strangers returns the peers that announce another network than self's.
-func Strangers(found []discovery.Peer, self Membership) []discovery.Peer {
+// UnknownPeers returns the peers that announce another network than self's.
+func UnknownPeers(found []discovery.Peer, self Membership) []discovery.Peer {
 	return slices.DeleteFunc(slices.Clone(found), func(p discovery.Peer) bool {
 		return !strange(p, self)
 	})

@@ -48,7 +48,7 @@ func (c *control) ageForAWhile(ctx context.Context, of string, window time.Durat
 	if err != nil {
 		return r, fmt.Errorf("no mirror is called or of %q: see achbridge status%.0w", of, fs.ErrNotExist)
 	}
-	m, end, err := c.lookAt(ctx, a)
+	m, end, err := c.temporaryMirror(ctx, a)
 	if err != nil {
 		return r, err
 	}

@@ -56,10 +56,10 @@ func (k *announcer) run(ctx context.Context, group *errgroup.Group, found func([
 	if k.announcer == nil {
 		return
 	}
-	told := make(chan struct{})
-	group.Go(func() error { k.follow(ctx, told); return nil })
+	firstSent := make(chan struct{})
+	group.Go(func() error { k.follow(ctx, firstSent); return nil })
 	group.Go(func() error {
-		<-told // otherwise the first announcement has no channels, and the next one follows 5 s later
+		<-firstSent // otherwise the first announcement has no channels, and the next one follows 5 s later
 		return k.announcer.Run(ctx)
 	})
 }
@@ -86,9 +86,9 @@ const (
 
 // follow updates the announced channels from the node's exports, until ctx ends. It closes
 // told after the first update, or when ctx ends.
-func (k *announcer) follow(ctx context.Context, told chan struct{}) {
-	tell := sync.OnceFunc(func() { close(told) })
-	defer tell()
+func (k *announcer) follow(ctx context.Context, firstSent chan struct{}) {
+	closeFirstSent := sync.OnceFunc(func() { close(firstSent) })
+	defer closeFirstSent()
 	timer := time.NewTimer(exportsFirst)
 	defer timer.Stop()
 	var last []discovery.Channel
@@ -103,7 +103,7 @@ func (k *announcer) follow(ctx context.Context, told chan struct{}) {
 			k.announcer.Update(now)
 			last = now
 		}
-		tell()
+		closeFirstSent()
 		timer.Reset(exportsEvery)
 	}
 }

@@ -45,9 +45,9 @@ func TestHostBehindReflectorIsReportedWithFix(t *testing.T) {
 		"here":                               {[]netip.AddrPort{near}, nil, by, false},
 		"listed, and its name not looked up": {nil, nil, netip.Addr{}, false},
 	} {
-		text, cure, told := config.FarText(discovery.Peer{Host: "krang", Addrs: c.addrs, Far: c.far, By: c.by})
-		if told != c.told || told && (!strings.Contains(text, "krang is announced at 10.9.0.2") || !strings.Contains(text, "192.168.1.1") || !strings.Contains(cure, "--peer 10.9.0.2")) {
-			t.Errorf("%s: got %v, %q, %q", name, told, text, cure)
+		text, fix, told := config.FarText(discovery.Peer{Host: "krang", Addrs: c.addrs, Far: c.far, By: c.by})
+		if told != c.told || told && (!strings.Contains(text, "krang is announced at 10.9.0.2") || !strings.Contains(text, "192.168.1.1") || !strings.Contains(fix, "--peer 10.9.0.2")) {
+			t.Errorf("%s: got %v, %q, %q", name, told, text, fix)
 		}
 	}
 }

@@ -60,14 +60,14 @@ func (c *control) serve(ctx context.Context, ln net.Listener) error {
 
 func (c *control) routes() http.Handler {
 	mux, waiting := http.NewServeMux(), make(service.Places, mostWaiting)
-	long := func(path string, h http.HandlerFunc) { mux.HandleFunc(path, waiting.Serve(h, crowdedControl)) }
+	long := func(path string, h http.HandlerFunc) { mux.HandleFunc(path, waiting.Serve(h, tooManyControlClients)) }
 	mux.HandleFunc("GET /v1/status", plain(func() (api.StatusReply, error) { return c.status(), nil }))
 	long("GET /v1/channels", query(c.channels))
 	mux.HandleFunc("GET /v1/unlisted", query(c.unlisted))
 	long("POST /v1/mirror", body(c.mirror))
 	mux.HandleFunc("POST /v1/unmirror", body(c.unmirror))
 	long("POST /v1/push", body(c.push))
-	mux.HandleFunc("GET /v1/wish", query(c.wish))
+	mux.HandleFunc("GET /v1/wish", query(c.mirrorRequest))
 	mux.HandleFunc("GET /v1/explain", query(c.explain))
 	mux.HandleFunc("POST /v1/reload", plain(c.reload))
 	mux.HandleFunc("GET /v1/setup", plain(c.setup))
@@ -76,7 +76,7 @@ func (c *control) routes() http.Handler {
 	long("GET /v1/ping", query(c.ping))
 	long("POST /v1/load", query(c.load))
 	long("GET /v1/layout", query(c.layout))
-	long("GET /v1/peek", c.peek)
+	long("GET /v1/peek", c.mirrorTemporarily)
 	long("GET /v1/events", query(c.events))
 	return mux
 }
@@ -115,7 +115,7 @@ func body[Q, T any](answer func(context.Context, Q) (T, error)) http.HandlerFunc
 // connections for status and reload.
 const mostWaiting = service.MostConns - 20
 
-func crowdedControl(w http.ResponseWriter) {
+func tooManyControlClients(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusServiceUnavailable)
 	_ = json.NewEncoder(w).Encode(api.ErrorReply{Error: fmt.Sprintf("%d verbs that follow something ask this daemon already; end some: achbridge hz, bw, echo, top or events --follow", mostWaiting)})
@@ -132,7 +132,7 @@ func (c *control) channels(ctx context.Context, query url.Values) ([]status.Remo
 		if err != nil || limit <= 0 {
 			return nil, badRequest{fmt.Errorf("wait %q: want a time such as 1s", text)}
 		}
-		c.more.look(ctx, a, limit)
+		c.more.linkMatching(ctx, a, limit)
 	}
 	return api.Filter(a, api.MergeChannels(c.node.Channels(), c.announced())), nil
 }
@@ -151,7 +151,7 @@ const settle = 1500 * time.Millisecond
 // mirror adds a mirror request, or replaces the one that differs only in its quality of
 // service. It waits for the mirrors to run, for at most settle.
 func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, error) {
-	m.From = config.ByMirrorVerb
+	m.From = config.ByMirrorCommand
 	if err := c.nameIsFree(m); err != nil {
 		return nil, err
 	}
@@ -194,8 +194,8 @@ func (c *control) nameIsFree(m rule.Mirror) error {
 	return nil
 }
 
-// wish returns the mirror request for a channel or a pattern.
-func (c *control) wish(_ context.Context, query url.Values) (rule.Mirror, error) {
+// mirrorRequest returns the mirror request for a channel or a pattern.
+func (c *control) mirrorRequest(_ context.Context, query url.Values) (rule.Mirror, error) {
 	of := query.Get("of")
 	a, err := rule.ParseAddress(of)
 	if err != nil {

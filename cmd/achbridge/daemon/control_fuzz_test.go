@@ -36,7 +36,7 @@ func FuzzControlRequest(f *testing.F) {
 		requestKeepsItsMeaning(t, body, rule.Mirror.Check)
 		requestKeepsItsMeaning(t, body, rule.Push.Check)
 		requestKeepsItsMeaning(t, body, func(api.UnmirrorRequest) error { return nil })
-		if e, err := cfg.Explain(address, nil); err == nil && (len(e.Verdicts) == 0 || !strings.Contains(e.Channel, "/")) {
+		if e, err := cfg.Explain(address, nil); err == nil && (len(e.Judgements) == 0 || !strings.Contains(e.Channel, "/")) {
 			t.Errorf("Explain(%q) = %+v, want verdicts and a channel HOST/CHANNEL", address, e)
 		}
 		if a, err := rule.ParseAddress(address); err == nil {

@@ -32,24 +32,24 @@ import (
 // Daemon runs a node with discovery, and the interfaces by which people and programs
 // control the node.
 type Daemon struct {
-	log      *slog.Logger
-	self     discovery.Peer
-	udp      Sockets
-	endpoint *transport.Endpoint
-	watcher  *localach.Watcher
-	node     *bridge.Node
-	dir      localach.Dir
-	seek     *announcer
-	ports    ports
-	achd     *achd.Server // nil if achd's protocol is off
-	trust    *standing
-	machines *machineFile
-	about    api.DaemonInfo // the fields that do not change; info adds the others
-	more     *linkTo
-	hub      wayOut // nil if no hub is used
-	hubCreds string // digest of the credentials file with which the hub was opened
-	network  network
-	settings settings
+	log       *slog.Logger
+	self      discovery.Peer
+	udp       Sockets
+	endpoint  *transport.Endpoint
+	watcher   *localach.Watcher
+	node      *bridge.Node
+	dir       localach.Dir
+	announcer *announcer
+	ports     ports
+	achd      *achd.Server // nil if achd's protocol is off
+	trust     *keyState
+	machines  *machineFile
+	about     api.DaemonInfo // the fields that do not change; info adds the others
+	more      *linkTo
+	hub       wayOut // nil if no hub is used
+	hubCreds  string // digest of the credentials file with which the hub was opened
+	network   network
+	settings  settings
 }
 
 // ports holds the listeners of a daemon; a listener that is off is nil.
@@ -61,10 +61,10 @@ type ports struct {
 type network struct {
 	dialMu sync.Mutex // serializes dial, so that the node never gets an older peer list after a newer one
 
-	mu        sync.Mutex       // guards the following fields
-	peers     []discovery.Peer // peers that discovery found, replaced as a whole
-	atHub     []string         // hosts at the hub, replaced as a whole
-	strangers map[string]bool  // node ids of peers of other networks that were logged
+	mu          sync.Mutex       // guards the following fields
+	peers       []discovery.Peer // peers that discovery found, replaced as a whole
+	atHub       []string         // hosts at the hub, replaced as a whole
+	loggedPeers map[string]bool  // node ids of peers of other networks that were logged
 }
 
 // settings holds the configuration of a daemon, which a reload replaces.
@@ -80,8 +80,8 @@ type settings struct {
 // config returns the current configuration. Callers must not change it.
 func (d *Daemon) config() *config.Config { return d.settings.current.Load() }
 
-// maxTold limits how many peers of other networks are logged and remembered.
-const maxTold = 1000
+// maxLogged limits how many peers of other networks are logged and remembered.
+const maxLogged = 1000
 
 // Host holds the parameters of a daemon that come from its computer and its command line.
 type Host struct {
@@ -95,7 +95,7 @@ type Host struct {
 // plan is a checked configuration with the key and the path of the control socket.
 type plan struct {
 	*config.Config
-	trust  *standing
+	trust  *keyState
 	socket string
 }
 
@@ -105,7 +105,7 @@ func (h Host) plan(c *config.Config) (p plan, err error) {
 	if err != nil {
 		return p, err
 	}
-	if p.trust, err = newStanding(path); err != nil {
+	if p.trust, err = newKeyState(path); err != nil {
 		return p, err
 	}
 	if err := c.NameBy(p.trust.held()); err != nil {
@@ -122,7 +122,7 @@ func (h Host) New(c *config.Config, log *slog.Logger) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{log: log, network: network{strangers: make(map[string]bool)}}
+	d := &Daemon{log: log, network: network{loggedPeers: make(map[string]bool)}}
 	d.settings.level, d.settings.load = h.Level, h.Load
 	if d.settings.load == nil {
 		d.settings.load = func() (*config.Config, error) { return c, nil }
@@ -189,8 +189,8 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	d.recall(h.StateFile(p.State, config.RevokedFile))
 	d.describe(h, p.socket)
 	d.self = discovery.Peer{Host: p.Name, Node: id.String(), Network: p.trust.held().Network(), Ports: d.udp.ports()}
-	d.more = &linkTo{node: d.node, found: d.members, atHub: d.hubHosts, dial: d.dial, asked: map[string]time.Time{}}
-	if d.seek, err = newAnnouncer(p, d); err != nil {
+	d.more = &linkTo{node: d.node, members: d.members, atHub: d.hubHosts, dial: d.dial, requestedAt: map[string]time.Time{}}
+	if d.announcer, err = newAnnouncer(p, d); err != nil {
 		return ui.Usage(err, "")
 	}
 	return nil
@@ -203,8 +203,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("daemon started", "host", d.self.Host, "node", d.self.Node, "network", d.self.Network,
 		"listen", d.about.Listen, "control", d.about.Control, "config", d.config().Path, "version", d.about.Version)
 	group, ctx := errgroup.WithContext(ctx)
-	var past sights
-	o := &overview{look: func() api.StatusReply { return d.look(&past) }}
+	var past statusHistory
+	o := &overview{sample: func() api.StatusReply { return d.statusReply(&past) }}
 	control := &control{Daemon: d, status: o.fresh, why: d.why}
 	group.Go(func() error { return d.watcher.Run(ctx) })
 	hubCtx, leaveHub := context.WithCancel(context.WithoutCancel(ctx)) // the hub outlives ctx, since goodbyes go through it too
@@ -239,7 +239,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		service.Manager{Log: d.log}.Watch(ctx, func() { d.node.Alive() })
 		return nil
 	})
-	d.seek.run(ctx, group, d.found)
+	d.announcer.run(ctx, group, d.found)
 	err := group.Wait()
 	d.log.Info("daemon stopped", "host", d.self.Host)
 	if errors.Is(err, context.Canceled) {
@@ -261,9 +261,9 @@ func (d *Daemon) explain(_ context.Context, query url.Values) (config.Explanatio
 		return e, badRequest{err}
 	}
 	for _, r := range d.node.Channels() {
-		for i, v := range e.Verdicts {
+		for i, v := range e.Judgements {
 			if r.Closed && v.Channel == r.Host+"/"+r.Channel {
-				e.Verdicts[i] = v.ClosedBy(r.Host)
+				e.Judgements[i] = v.ClosedBy(r.Host)
 			}
 		}
 	}
@@ -304,9 +304,9 @@ func (d *Daemon) members() []discovery.Peer {
 // found stores the peers that discovery found and has the node dial them. It logs each peer of another network once.
 func (d *Daemon) found(peers []discovery.Peer) {
 	d.network.mu.Lock()
-	for _, p := range Strangers(peers, d.membership()) {
-		if !d.network.strangers[p.Node] && len(d.network.strangers) < maxTold {
-			d.network.strangers[p.Node] = true
+	for _, p := range UnknownPeers(peers, d.membership()) {
+		if !d.network.loggedPeers[p.Node] && len(d.network.loggedPeers) < maxLogged {
+			d.network.loggedPeers[p.Node] = true
 			d.log.Info("peer ignored, it has the key of another network", "peer", p.Host, "node", p.Node, "network", p.Network)
 		}
 	}
@@ -349,7 +349,7 @@ func (d *Daemon) setup() (api.DaemonSetup, error) {
 		Config: config.Absolute(c.Path), Key: config.Absolute(d.trust.path), State: config.Absolute(c.State),
 		Discovery: c.Discovery.String(), Interfaces: slices.Concat([]string{}, c.Interfaces), Memberships: []api.Membership{},
 	}
-	for _, m := range d.seek.memberships() {
+	for _, m := range d.announcer.memberships() {
 		membership := api.Membership{Interface: m.Interface, IPv6: m.IPv6}
 		if m.Err != nil {
 			membership.Error = m.Err.Error()

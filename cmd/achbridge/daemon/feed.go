@@ -33,13 +33,13 @@ type feed struct {
 	lately   func() []status.AgeLately
 	events   func(ctx context.Context, after uint64) (status.EventList, error)
 
-	mu      sync.Mutex
-	past    map[string]*ageTrack
-	kept    []status.Event
-	viewers map[*viewer]bool
-	shown   time.Time // creation time of the last status that was sent to all viewers
-	welcome chunk     // first chunk of a new viewer; enter makes it if it is empty
-	packer  *flate.Writer
+	mu           sync.Mutex
+	past         map[string]*ageTrack
+	recentEvents []status.Event
+	viewers      map[*viewer]bool
+	shown        time.Time // creation time of the last status that was sent to all viewers
+	welcome      chunk     // first chunk of a new viewer; enter makes it if it is empty
+	compressor   *flate.Writer
 }
 
 // ageTrack is the age of a mirror over time, with one entry for each second.
@@ -93,7 +93,7 @@ const (
 // chunk is a piece of the stream, uncompressed and compressed. packed is a self-contained
 // piece of a deflate stream (RFC 1951) that ends at a byte boundary, so chunks can follow
 // each other in any combination.
-type chunk struct{ plain, packed []byte }
+type chunk struct{ plain, compressed []byte }
 
 // gzipHeader precedes the compressed chunks of a stream (RFC 1952). The stream has no trailer.
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
@@ -159,8 +159,8 @@ func (f *feed) follow(ctx context.Context) {
 func (f *feed) happened(events []status.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.kept = append(f.kept, events...)
-	f.kept = slices.Clone(f.kept[max(0, len(f.kept)-feedKept):])
+	f.recentEvents = append(f.recentEvents, events...)
+	f.recentEvents = slices.Clone(f.recentEvents[max(0, len(f.recentEvents)-feedKept):])
 	f.welcome = chunk{}
 	if len(f.viewers) > 0 {
 		f.send(message(nil, "events", events))
@@ -212,7 +212,7 @@ func message(text []byte, event string, data any) []byte {
 
 // send queues a text for all viewers. It does not block: a viewer whose queue is full is disconnected. f.mu must be held.
 func (f *feed) send(text []byte) {
-	c := f.pack(text)
+	c := f.compress(text)
 	for v := range f.viewers {
 		select {
 		case v.chunks <- c.of(v):
@@ -223,22 +223,22 @@ func (f *feed) send(text []byte) {
 	}
 }
 
-// pack compresses a text. f.mu must be held.
-func (f *feed) pack(text []byte) chunk {
-	var packed bytes.Buffer
-	if f.packer == nil {
-		f.packer, _ = flate.NewWriter(&packed, flate.BestSpeed)
+// compress compresses a text. f.mu must be held.
+func (f *feed) compress(text []byte) chunk {
+	var compressed bytes.Buffer
+	if f.compressor == nil {
+		f.compressor, _ = flate.NewWriter(&compressed, flate.BestSpeed)
 	} else {
-		f.packer.Reset(&packed)
+		f.compressor.Reset(&compressed)
 	}
-	_, _ = f.packer.Write(text) // writes to memory do not fail
-	_ = f.packer.Flush()
-	return chunk{text, packed.Bytes()}
+	_, _ = f.compressor.Write(text) // writes to memory do not fail
+	_ = f.compressor.Flush()
+	return chunk{text, compressed.Bytes()}
 }
 
 func (c chunk) of(v *viewer) []byte {
-	if v.packed {
-		return c.packed
+	if v.isCompressed {
+		return c.compressed
 	}
 	return c.plain
 }

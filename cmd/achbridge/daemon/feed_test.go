@@ -23,8 +23,8 @@ import (
 // testFeed returns the feed of a host with one mirror and without events.
 func testFeed() *feed {
 	return &feed{
-		overview: &overview{look: func() api.StatusReply {
-			s := api.StatusReply{Report: watched(), Troubles: []diagnose.Trouble{{Finding: diagnose.Finding{Cause: status.CauseTypeMismatch, Text: "secret"}}}}
+		overview: &overview{sample: func() api.StatusReply {
+			s := api.StatusReply{Report: watched(), Problems: []diagnose.Problem{{Finding: diagnose.Finding{Cause: status.CauseTypeMismatch, Text: "secret"}}}}
 			s.Mirrors[0].TypeHash, s.Mirrors[0].Mismatch = "secret", &status.Mismatch{Why: "secret"}
 			s.Locals = append(s.Locals, status.Local{Channel: "goal", Mismatch: &status.Mismatch{Why: "secret"}})
 			return s
@@ -111,7 +111,7 @@ func TestFeedDropsSlowBrowsers(t *testing.T) {
 	if !ok {
 		t.Fatal("the first browser was refused")
 	}
-	quick, _ := f.enter(viewer{packed: true})
+	quick, _ := f.enter(viewer{isCompressed: true})
 	for range viewerLag + 3 {
 		f.second(aSecond)
 		for len(quick.chunks) > 0 {
@@ -161,8 +161,8 @@ func TestFeedHistoryIsLimited(t *testing.T) {
 		t.Errorf("got the history of %d mirrors, want only that of the existing one", len(f.past))
 	}
 	f.happened(make([]status.Event, feedKept+9))
-	if len(f.kept) != feedKept {
-		t.Errorf("got %d events, want %d", len(f.kept), feedKept)
+	if len(f.recentEvents) != feedKept {
+		t.Errorf("got %d events, want %d", len(f.recentEvents), feedKept)
 	}
 }
 
@@ -183,8 +183,8 @@ func TestFeedReadsAllEvents(t *testing.T) {
 		time.Sleep(3500 * time.Millisecond)
 		cancel()
 		synctest.Wait()
-		if len(f.kept) != 3 || len(f.past["krang.imu"].MeanMs) != 3 {
-			t.Errorf("got %d events and %d seconds, want 3 of each; asked for those after %v", len(f.kept), len(f.past["krang.imu"].MeanMs), asked)
+		if len(f.recentEvents) != 3 || len(f.past["krang.imu"].MeanMs) != 3 {
+			t.Errorf("got %d events and %d seconds, want 3 of each; asked for those after %v", len(f.recentEvents), len(f.past["krang.imu"].MeanMs), asked)
 		}
 	})
 }
@@ -192,11 +192,11 @@ func TestFeedReadsAllEvents(t *testing.T) {
 func TestStatusSampleIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
-			takes time.Duration
-			looks int // samples in ten seconds, with four requests each second
+			takes   time.Duration
+			samples int // samples in ten seconds, with four requests each second
 		}{{time.Millisecond, 10}, {100 * time.Millisecond, 2}} {
-			looks := 0
-			o := &overview{look: func() api.StatusReply { looks++; time.Sleep(c.takes); return api.StatusReply{} }}
+			samples := 0
+			o := &overview{sample: func() api.StatusReply { samples++; time.Sleep(c.takes); return api.StatusReply{} }}
 			for range 10 {
 				begin := time.Now()
 				for range 4 {
@@ -204,12 +204,12 @@ func TestStatusSampleIsShared(t *testing.T) {
 				}
 				time.Sleep(time.Second - time.Since(begin))
 			}
-			if looks != c.looks {
-				t.Errorf("a status that takes %v: got %d samples in ten seconds, want %d", c.takes, looks, c.looks)
+			if samples != c.samples {
+				t.Errorf("a status that takes %v: got %d samples in ten seconds, want %d", c.takes, samples, c.samples)
 			}
 			o.fresh()
-			if _, made := o.now(); looks != c.looks+1 || time.Since(made) > time.Millisecond {
-				t.Errorf("fresh, then now: got %d samples, want 1", looks-c.looks)
+			if _, made := o.now(); samples != c.samples+1 || time.Since(made) > time.Millisecond {
+				t.Errorf("fresh, then now: got %d samples, want 1", samples-c.samples)
 			}
 		}
 	})
@@ -217,9 +217,9 @@ func TestStatusSampleIsShared(t *testing.T) {
 
 func TestReadinessIsCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		looks, state := 0, "live"
-		h := ready(&overview{good: readyGood, look: func() api.StatusReply {
-			looks++
+		samples, state := 0, "live"
+		h := ready(&overview{good: readyGood, sample: func() api.StatusReply {
+			samples++
 			return api.StatusReply{Report: status.Report{Mirrors: []status.Mirror{{Name: "imu", State: status.MirrorState(state)}}}}
 		}})
 		ask := func() int {
@@ -232,8 +232,8 @@ func TestReadinessIsCached(t *testing.T) {
 				t.Fatalf("got %d, want 200", code)
 			}
 		}
-		if looks != 1 {
-			t.Errorf("1000 requests at once: got %d samples, want 1", looks)
+		if samples != 1 {
+			t.Errorf("1000 requests at once: got %d samples, want 1", samples)
 		}
 		state = "stale"
 		time.Sleep(2 * readyGood)

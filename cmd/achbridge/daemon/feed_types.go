@@ -18,6 +18,6 @@ func withoutTypes(s api.StatusReply) api.StatusReply {
 	for i := range s.Locals {
 		s.Locals[i].Mismatch = nil
 	}
-	s.Troubles = slices.DeleteFunc(slices.Clone(s.Troubles), func(t diagnose.Trouble) bool { return t.Cause == status.CauseTypeMismatch })
+	s.Problems = slices.DeleteFunc(slices.Clone(s.Problems), func(t diagnose.Problem) bool { return t.Cause == status.CauseTypeMismatch })
 	return s
 }

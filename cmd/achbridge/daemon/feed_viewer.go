@@ -12,8 +12,8 @@ import (
 
 // viewer is one browser that is connected to the feed.
 type viewer struct {
-	chunks chan []byte // closed when the viewer is disconnected
-	packed bool
+	chunks       chan []byte // closed when the viewer is disconnected
+	isCompressed bool
 }
 
 // enter adds a copy of v, of which only packed is set, and queues its first chunk. It returns
@@ -27,9 +27,9 @@ func (f *feed) enter(v viewer) (*viewer, bool) {
 	}
 	if f.welcome.plain == nil {
 		text := message([]byte("retry: 1000\n\n"), "ages", f.past)
-		text = message(text, "events", append([]status.Event{}, f.kept...))
+		text = message(text, "events", append([]status.Event{}, f.recentEvents...))
 		text = message(text, "status", withoutTypes(snapshot))
-		f.welcome = f.pack(text)
+		f.welcome = f.compress(text)
 	}
 	v.chunks = make(chan []byte, viewerLag)
 	v.chunks <- f.welcome.of(&v)
@@ -45,7 +45,7 @@ func (f *feed) leave(v *viewer) {
 
 // ServeHTTP serves one browser until the browser or the server closes the connection.
 func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v, ok := f.enter(viewer{packed: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")})
+	v, ok := f.enter(viewer{isCompressed: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")})
 	if !ok {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, fmt.Sprintf("%d browsers look already; close one", mostBrowsers), http.StatusServiceUnavailable)
@@ -57,7 +57,7 @@ func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Accel-Buffering", "no") // disables buffering by an nginx proxy
-	if v.packed {
+	if v.isCompressed {
 		h.Set("Content-Encoding", "gzip")
 		_, _ = io.WriteString(w, gzipHeader) // if this write fails, the next one returns the error
 	}

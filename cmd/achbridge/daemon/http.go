@@ -33,7 +33,7 @@ func httpRoutes(node *bridge.Node, about func() api.DaemonInfo, o *overview, f *
 	m.hub = func() *api.Hub { s, _ := o.now(); return s.Hub }
 	registry.MustRegister(m)
 	mux := http.NewServeMux()
-	mux.Handle("GET /", make(service.Places, mostBrowsers).Serve(page.Handler().ServeHTTP, crowded))
+	mux.Handle("GET /", make(service.Places, mostBrowsers).Serve(page.Handler().ServeHTTP, tooManyClients))
 	mux.Handle("GET /events", f)
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, DisableCompression: true})
 	mux.Handle("GET /metrics", gzhttp.GzipHandler(metrics)) // four at a time; gzhttp compresses faster than promhttp
@@ -44,7 +44,7 @@ func httpRoutes(node *bridge.Node, about func() api.DaemonInfo, o *overview, f *
 		}
 		service.Health(w, err)
 	})
-	mux.Handle("GET /readyz", ready(&overview{look: func() api.StatusReply { return api.StatusReply{Report: node.StatusNow()} }, good: readyGood}))
+	mux.Handle("GET /readyz", ready(&overview{sample: func() api.StatusReply { return api.StatusReply{Report: node.StatusNow()} }, good: readyGood}))
 	return mux
 }
 
@@ -62,6 +62,6 @@ func ready(o *overview) http.Handler {
 // be closed for a new one. Health checks take no time.
 const mostBrowsers = 32
 
-func crowded(w http.ResponseWriter) {
+func tooManyClients(w http.ResponseWriter) {
 	http.Error(w, fmt.Sprintf("%d requests are being answered already; ask again", mostBrowsers), http.StatusServiceUnavailable)
 }

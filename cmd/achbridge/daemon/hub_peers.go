@@ -60,9 +60,9 @@ func (d *Daemon) hubReport() *api.Hub {
 	return d.hub.report()
 }
 
-// hubTrouble returns the reason why the hub is not connected. It returns "" if the hub is
+// hubProblem returns the reason why the hub is not connected. It returns "" if the hub is
 // connected or none is used.
-func hubTrouble(h *api.Hub) string {
+func hubProblem(h *api.Hub) string {
 	if h == nil || h.Connected {
 		return ""
 	}

@@ -24,26 +24,26 @@ const askedFor = 30 * time.Second
 // channels on a link, so linkTo has the node dial the hosts that users ask about. It
 // is safe for concurrent use.
 type linkTo struct {
-	node  *bridge.Node
-	found func() []discovery.Peer // returns the members of our networks
-	atHub func() []string         // returns the hosts at the hub
-	dial  func()                  // passes the peers to the node again
+	node    *bridge.Node
+	members func() []discovery.Peer // returns the members of our networks
+	atHub   func() []string         // returns the hosts at the hub
+	dial    func()                  // passes the peers to the node again
 
-	mu    sync.Mutex
-	asked map[string]time.Time // time of the last request, by host
+	mu          sync.Mutex
+	requestedAt map[string]time.Time // time of the last request, by host
 }
 
-// look links to the hosts that match a and have channels that are not known yet. It
+// linkMatching links to the hosts that match a and have channels that are not known yet. It
 // waits for the links, for at most limit.
-func (r *linkTo) look(ctx context.Context, a rule.Address, limit time.Duration) {
+func (r *linkTo) linkMatching(ctx context.Context, a rule.Address, limit time.Duration) {
 	gaps := slices.DeleteFunc(r.gaps(a), func(g api.Unlisted) bool { return g.Far != "" })
 	if len(gaps) == 0 {
 		return
 	}
 	r.mu.Lock()
-	maps.DeleteFunc(r.asked, func(_ string, at time.Time) bool { return time.Since(at) > askedFor })
+	maps.DeleteFunc(r.requestedAt, func(_ string, at time.Time) bool { return time.Since(at) > askedFor })
 	for _, g := range gaps {
-		r.asked[g.Host] = time.Now()
+		r.requestedAt[g.Host] = time.Now()
 	}
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -58,17 +58,17 @@ func (r *linkTo) look(ctx context.Context, a rule.Address, limit time.Duration) 
 func (r *linkTo) gaps(a rule.Address) []api.Unlisted {
 	linked := r.node.Channels()
 	list := []api.Unlisted{}
-	for _, p := range r.found() {
-		tells := p.More == 0 && p.Node != ""
+	for _, p := range r.members() {
+		isComplete := p.More == 0 && p.Node != ""
 		known := func(c status.RemoteChannel) bool {
 			return c.Node == p.Node || slices.ContainsFunc(p.Addrs, func(addr netip.AddrPort) bool { return slices.Contains(c.Addrs, addr.String()) })
 		}
 		if !a.MatchesHost(p.Host) || slices.ContainsFunc(linked, known) {
 			continue
 		}
-		if far, cure, ok := config.FarText(p); ok {
-			list = append(list, api.Unlisted{Host: p.Host, Count: p.More, Far: far + "; " + cure})
-		} else if !tells {
+		if far, fix, ok := config.FarText(p); ok {
+			list = append(list, api.Unlisted{Host: p.Host, Count: p.More, Far: far + "; " + fix})
+		} else if !isComplete {
 			list = append(list, api.Unlisted{Host: p.Host, Count: p.More})
 		}
 	}
@@ -86,6 +86,6 @@ func (r *linkTo) gaps(a rule.Address) []api.Unlisted {
 func (r *linkTo) wants(host string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at, ok := r.asked[host]
+	at, ok := r.requestedAt[host]
 	return ok && time.Since(at) <= askedFor
 }

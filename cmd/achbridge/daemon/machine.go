@@ -120,8 +120,8 @@ func (f *machineFile) read() map[string]bridge.Machine {
 		machines, err = parseMachines(text)
 	}
 	if err != nil {
-		aside := f.path + ".damaged"
-		f.log.Warn("cannot read machines of earlier commands, keeping the file", "file", aside, "err", errors.Join(err, os.Rename(f.path, aside)))
+		damagedPath := f.path + ".damaged"
+		f.log.Warn("cannot read machines of earlier commands, keeping the file", "file", damagedPath, "err", errors.Join(err, os.Rename(f.path, damagedPath)))
 	}
 	return machines
 }

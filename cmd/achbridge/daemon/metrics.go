@@ -22,7 +22,7 @@ type metrics struct {
 	hub    func() *api.Hub
 
 	mu   sync.Mutex
-	sure map[fateKey]uint64 // last value of each series of frames_total, since a count may shrink
+	sure map[outcomeKey]uint64 // last value of each series of frames_total, since a count may shrink
 }
 
 // maxSeries limits the mirrors, and the exports, that have their own series. The others
@@ -30,7 +30,7 @@ type metrics struct {
 const maxSeries = 1000
 
 func newMetrics(status func() status.Report, about func() api.DaemonInfo) *metrics {
-	return &metrics{status: status, about: about, hub: func() *api.Hub { return nil }, sure: map[fateKey]uint64{}}
+	return &metrics{status: status, about: about, hub: func() *api.Hub { return nil }, sure: map[outcomeKey]uint64{}}
 }
 
 func metric(name, help string, labels ...string) *prometheus.Desc {
@@ -41,7 +41,7 @@ var (
 	buildInfo    = metric("build_info", "Always 1; the labels tell of the daemon.", "version", "goversion", "host", "network")
 	uptime       = metric("uptime_seconds", "Since the daemon began.")
 	watchSpent   = metric("watch_seconds_total", "Processor time for polling without pause when a frame is expected.")
-	processor    = metric("processor_wait_ratio", "Share of the last seconds in which a thread of the daemon was ready to run but waited for a processor.")
+	cpuWait      = metric("processor_wait_ratio", "Share of the last seconds in which a thread of the daemon was ready to run but waited for a processor.")
 	omitted      = metric("omitted_channels", "Mirrors and exports that have no series of their own, there being too many.", "direction")
 	hubUp        = metric("hub_connected", "1 while this host is connected to its hub.", "hub")
 	hubRTT       = metric("hub_rtt_seconds", "Shortest round trip to the hub.", "hub")
@@ -80,13 +80,13 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	s.Mirrors = slices.DeleteFunc(s.Mirrors, func(c status.Mirror) bool { return c.Temporary }) // the unique names of temporary mirrors would make label cardinality unbounded
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	told := map[fateKey]uint64{}
+	counted := map[outcomeKey]uint64{}
 	about := m.about()
 	gauge(out, buildInfo, 1, about.Version, runtime.Version(), s.Host, about.Network)
 	gauge(out, uptime, s.UptimeS)
 	counter(out, watchSpent, about.Watch.SpentS)
 	if s.CPUWait != nil {
-		gauge(out, processor, *s.CPUWait)
+		gauge(out, cpuWait, *s.CPUWait)
 	}
 	for _, kind := range status.EventKinds {
 		counter(out, eventsTotal, s.Events[kind], string(kind))
@@ -103,12 +103,12 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	gauge(out, omitted, float64(max(0, len(s.Exports)-maxSeries)), "out")
 	for _, c := range s.Mirrors[:min(len(s.Mirrors), maxSeries)] {
 		collectMirror(out, c)
-		m.collectFrames(out, told, [3]string{c.Name, c.Host, "in"}, c.FrameCounters)
+		m.collectFrames(out, counted, [3]string{c.Name, c.Host, "in"}, c.FrameCounters)
 	}
 	for _, e := range s.Exports[:min(len(s.Exports), maxSeries)] {
-		m.collectFrames(out, told, [3]string{e.Channel, e.Peer, "out"}, e.FrameCounters)
+		m.collectFrames(out, counted, [3]string{e.Channel, e.Peer, "out"}, e.FrameCounters)
 	}
-	m.sure = told
+	m.sure = counted
 }
 
 func collectHub(out chan<- prometheus.Metric, h *api.Hub) {
@@ -168,8 +168,8 @@ func collectMirror(out chan<- prometheus.Metric, m status.Mirror) {
 	out <- prometheus.MustNewConstHistogram(ageAll, uint64(count), t.MeanMs/1000*count, buckets, m.Name, m.Host)
 }
 
-// fateKey identifies one series of frames_total: channel, peer, direction and reason.
-type fateKey struct {
+// outcomeKey identifies one series of frames_total: channel, peer, direction and reason.
+type outcomeKey struct {
 	of     [3]string
 	reason string
 }
@@ -181,16 +181,16 @@ const takenBack = 100
 // collectFrames sends the frame counters of a channel. Prometheus treats a counter that
 // shrinks as reset. So after a small decrease, collectFrames repeats the last value until
 // the count exceeds that value again.
-func (m *metrics) collectFrames(out chan<- prometheus.Metric, told map[fateKey]uint64, of [3]string, a ledger.FrameCounters) {
+func (m *metrics) collectFrames(out chan<- prometheus.Metric, counted map[outcomeKey]uint64, of [3]string, a ledger.FrameCounters) {
 	for _, f := range a.Outcomes() {
-		key, count := fateKey{of, f.Name}, f.Count
-		if _, twice := told[key]; twice {
+		key, count := outcomeKey{of, f.Name}, f.Count
+		if _, twice := counted[key]; twice {
 			return
 		}
 		if sure := m.sure[key]; count < sure && sure-count < takenBack && count > 0 {
 			count = sure
 		}
-		told[key] = count
+		counted[key] = count
 		counter(out, framesTotal, count, of[0], of[1], of[2], f.Name)
 	}
 	gauge(out, framesFlying, float64(a.InFlight), of[:]...)

@@ -11,8 +11,8 @@ import (
 // overview caches the daemon's status. Requests on the control socket get a new status;
 // all HTTP clients share the cached one. It is safe for concurrent use.
 type overview struct {
-	look func() api.StatusReply
-	good time.Duration // minimum time for which a status is cached; 0 means overviewGood
+	sample func() api.StatusReply
+	good   time.Duration // minimum time for which a status is cached; 0 means overviewGood
 
 	mu    sync.Mutex
 	last  api.StatusReply
@@ -52,7 +52,7 @@ func (o *overview) fresh() api.StatusReply {
 // renew replaces the cached status. o.mu must be held.
 func (o *overview) renew() {
 	began := time.Now()
-	o.last = o.look()
+	o.last = o.sample()
 	o.made = time.Now()
 	o.share = max(cmp.Or(o.good, overviewGood), overviewRest*o.made.Sub(began))
 }

@@ -14,40 +14,40 @@ import (
 	"achbridge/cmd/achbridge/diagnose"
 )
 
-// Time limits for the wait for a channel of another host: peekSoon if the host is linked or
-// unknown, peekWait if the node must dial the host first.
+// Time limits for the wait for a channel of another host: temporaryMirrorPoll if the host is linked or
+// unknown, temporaryMirrorWait if the node must dial the host first.
 const (
-	peekSoon = time.Second
-	peekWait = 4 * time.Second
+	temporaryMirrorPoll = time.Second
+	temporaryMirrorWait = 4 * time.Second
 )
 
-// peek replies with the mirror of a channel, and keeps a temporary mirror until the client
+// mirrorTemporarily replies with the mirror of a channel, and keeps a temporary mirror until the client
 // closes the connection.
-func (c *control) peek(w http.ResponseWriter, r *http.Request) {
+func (c *control) mirrorTemporarily(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the read deadline would end the request
 	a, err := rule.ParseChannel(r.URL.Query().Get("of"))
 	if err != nil {
 		reply(w, nil, badRequest{err})
 		return
 	}
-	m, end, err := c.lookAt(r.Context(), a)
+	m, end, err := c.temporaryMirror(r.Context(), a)
 	if err != nil {
 		reply(w, nil, err)
 		return
 	}
 	defer end()
-	reply(w, api.PeekReply{Mirror: m.Name, Temporary: m.Temporary}, nil)
+	reply(w, api.TemporaryMirrorReply{Mirror: m.Name, Temporary: m.Temporary}, nil)
 	_ = http.NewResponseController(w).Flush()
 	<-r.Context().Done()
 }
 
-// lookAt returns a mirror of a channel once the mirror is live, stale or contested. The caller
+// temporaryMirror returns a mirror of a channel once the mirror is live, stale or contested. The caller
 // must call end, which lets the node remove a temporary mirror, unless err is set.
-func (c *control) lookAt(ctx context.Context, a rule.Address) (found status.Mirror, end func(), err error) {
+func (c *control) temporaryMirror(ctx context.Context, a rule.Address) (found status.Mirror, end func(), err error) {
 	if end, err = c.node.MirrorTemporarily(a.Host, a.Channel); err != nil {
 		return found, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, peekWait)
+	ctx, cancel := context.WithTimeout(ctx, temporaryMirrorWait)
 	defer cancel()
 	began := time.Now()
 	c.node.Await(ctx, func() bool {
@@ -56,7 +56,7 @@ func (c *control) lookAt(ctx context.Context, a rule.Address) (found status.Mirr
 			found = m
 		}
 		dialled := slices.ContainsFunc(s.Peers, func(p status.Peer) bool { return p.Host == a.Host && p.State != status.PeerLinked })
-		return found.State != "" && found.State != status.MirrorWaiting || !dialled && time.Since(began) > peekSoon
+		return found.State != "" && found.State != status.MirrorWaiting || !dialled && time.Since(began) > temporaryMirrorPoll
 	})
 	if slices.Contains([]status.MirrorState{status.MirrorLive, status.MirrorStale, status.MirrorForeignWriter}, found.State) {
 		return found, end, nil

@@ -20,8 +20,8 @@ import (
 // an error, nothing has changed.
 func (d *Daemon) reload() (api.ReloadReply, error) {
 	manager := service.Manager{Log: d.log}
-	manager.Tell(reloading())
-	defer manager.Tell(daemon.SdNotifyReady)
+	manager.Notify(reloading())
+	defer manager.Notify(daemon.SdNotifyReady)
 	d.settings.mu.Lock()
 	defer d.settings.mu.Unlock()
 	r := api.ReloadReply{Changed: []string{}, Restart: []string{}, Warnings: []string{}}

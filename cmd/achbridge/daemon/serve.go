@@ -33,7 +33,7 @@ func Serve(ctx context.Context, d *Daemon, hangups <-chan os.Signal) error {
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
 	manager := service.Manager{Log: d.log}
-	manager.Tell(daemon.SdNotifyReady)
+	manager.Notify(daemon.SdNotifyReady)
 	for ctx.Err() == nil {
 		select {
 		case err := <-done:
@@ -43,7 +43,7 @@ func Serve(ctx context.Context, d *Daemon, hangups <-chan os.Signal) error {
 		case <-ctx.Done():
 		}
 	}
-	manager.Tell(daemon.SdNotifyStopping)
+	manager.Notify(daemon.SdNotifyStopping)
 	select {
 	case err := <-done:
 		return err

@@ -14,14 +14,14 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// looked is a report of the node with its creation time.
-type looked struct {
+// statusSample is a report of the node with its creation time.
+type statusSample struct {
 	report status.Report
 	at     time.Time
 }
 
-// sights holds the last reports of the node, oldest first. Rates are computed over several seconds.
-type sights []looked
+// statusHistory holds the last reports of the node, oldest first. Rates are computed over several seconds.
+type statusHistory []statusSample
 
 const (
 	sightEvery = time.Second
@@ -29,7 +29,7 @@ const (
 )
 
 // with adds a report and removes those that are too old. It returns the oldest remaining report, to compare with.
-func (s *sights) with(now looked) (before looked) {
+func (s *statusHistory) with(now statusSample) (before statusSample) {
 	for len(*s) > 0 && now.at.Sub((*s)[0].at) > sightSpan {
 		*s = (*s)[1:]
 	}
@@ -43,16 +43,16 @@ func (s *sights) with(now looked) (before looked) {
 	return before
 }
 
-// look returns the whole status. It diagnoses problems by comparison with the earlier reports in past, and updates past.
-func (d *Daemon) look(past *sights) api.StatusReply {
-	now := looked{d.node.Status(), time.Now()}
+// statusReply returns the whole status. It diagnoses problems by comparison with the earlier reports in past, and updates past.
+func (d *Daemon) statusReply(past *statusHistory) api.StatusReply {
+	now := statusSample{d.node.Status(), time.Now()}
 	return api.StatusReply{
-		DaemonInfo: d.info(), Goroutines: runtime.NumGoroutine(), Achd: d.achdReport(), Hub: d.hubReport(), Report: now.report, Troubles: d.troublesOf(past.with(now), now, nil),
+		DaemonInfo: d.info(), Goroutines: runtime.NumGoroutine(), Achd: d.achdReport(), Hub: d.hubReport(), Report: now.report, Problems: d.problemsOf(past.with(now), now, nil),
 	}
 }
 
-// troublesOf diagnoses problems by two reports of the node.
-func (d *Daemon) troublesOf(before, now looked, around map[string]diagnose.Surroundings) []diagnose.Trouble {
+// problemsOf diagnoses problems by two reports of the node.
+func (d *Daemon) problemsOf(before, now statusSample, around map[string]diagnose.Surroundings) []diagnose.Problem {
 	h := diagnose.Host{Before: before.report, After: now.report, Apart: now.at.Sub(before.at), Around: around, Load: loadText(), Hidden: map[string]string{}}
 	for _, m := range now.report.Mirrors {
 		h.Hidden[m.Name] = diagnose.HiddenBy(d.dir.KernelDevice(m.Name))
@@ -64,29 +64,29 @@ func (d *Daemon) troublesOf(before, now looked, around map[string]diagnose.Surro
 	if unix.Statfs(string(d.dir), &st) == nil {
 		h.Free = ui.FreeText(string(d.dir), &st)
 	}
-	return diagnose.Troubles(h)
+	return diagnose.Problems(h)
 }
 
-// lookAround limits the hosts without a link for which whyAll searches the network.
-const lookAround = 3
+// maxSearched limits the hosts without a link for which whyAll searches the network.
+const maxSearched = 3
 
 // whyAll observes the node for the window of the query and returns the problems of this host and its peers.
-func (d *Daemon) whyAll(ctx context.Context, query url.Values) (r api.TroublesReport, err error) {
+func (d *Daemon) whyAll(ctx context.Context, query url.Values) (r api.ProblemsReport, err error) {
 	window, err := windowOf(query, api.WhyWindow.String())
 	if err != nil {
 		return r, err
 	}
-	before, around := looked{d.node.Status(), time.Now()}, map[string]diagnose.Surroundings{}
+	before, around := statusSample{d.node.Status(), time.Now()}, map[string]diagnose.Surroundings{}
 	for _, m := range before.report.Mirrors {
 		_, linked := diagnose.LinkOf(before.report, m.Host)
-		if _, done := around[m.Host]; !linked && !done && len(around) < lookAround {
+		if _, done := around[m.Host]; !linked && !done && len(around) < maxSearched {
 			around[m.Host] = d.surroundings(ctx, m.Host)
 		}
 	}
 	api.Rest(ctx, window-time.Since(before.at))
-	now := looked{d.node.Status(), time.Now()}
-	r = api.TroublesReport{
-		Host: d.self.Host, Mirrors: len(now.report.Mirrors), Troubles: d.troublesOf(before, now, around), WindowS: now.at.Sub(before.at).Seconds(),
+	now := statusSample{d.node.Status(), time.Now()}
+	r = api.ProblemsReport{
+		Host: d.self.Host, Mirrors: len(now.report.Mirrors), Problems: d.problemsOf(before, now, around), WindowS: now.at.Sub(before.at).Seconds(),
 	}
 	return r, ctx.Err()
 }

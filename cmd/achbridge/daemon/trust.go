@@ -16,34 +16,34 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// standing holds the content of the daemon's key file and its revocation list. Both
+// keyState holds the content of the daemon's key file and its revocation list. Both
 // files may change while the daemon runs.
-type standing struct {
-	path   string
-	seen   fileStamp // stamp of the key file when it was last read
-	list   fileStamp // stamp of the revocation list in the directory of the key file
-	kept   string    // file that stores the newest revocation list; "" without a state directory
-	had    uint64    // number of the revocation list in the file kept
-	warned time.Time // time of the last warning that the certificate ends
+type keyState struct {
+	path       string
+	keyStamp   fileStamp // stamp of the key file when it was last read
+	list       fileStamp // stamp of the revocation list in the directory of the key file
+	storedList string    // file that stores the newest revocation list; "" without a state directory
+	had        uint64    // number of the revocation list in the file kept
+	warned     time.Time // time of the last warning that the certificate ends
 
 	mu  sync.Mutex
 	key trust.Key
 }
 
-func newStanding(path string) (*standing, error) {
-	s := &standing{path: path, seen: stampOf(path)}
+func newKeyState(path string) (*keyState, error) {
+	s := &keyState{path: path, keyStamp: stampOf(path)}
 	var err error
 	s.key, err = config.ReadKey(path)
 	return s, err
 }
 
-func (s *standing) held() trust.Key {
+func (s *keyState) held() trust.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.key
 }
 
-func (s *standing) hold(key trust.Key) {
+func (s *keyState) hold(key trust.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.key = key
@@ -66,10 +66,10 @@ func (d *Daemon) watchTrust(ctx context.Context) error {
 // incomplete, except for a log message.
 func (d *Daemon) followKey() {
 	now := stampOf(d.trust.path)
-	if now == d.trust.seen {
+	if now == d.trust.keyStamp {
 		return
 	}
-	d.trust.seen = now
+	d.trust.keyStamp = now
 	key, err := config.ReadKey(d.trust.path)
 	if err == nil {
 		err = d.endpoint.SetKey(key)
@@ -79,7 +79,7 @@ func (d *Daemon) followKey() {
 		return
 	}
 	d.trust.hold(key)
-	d.seek.join(key.Network())
+	d.announcer.join(key.Network())
 	d.dial()
 	d.log.Info("key file reloaded", "path", d.trust.path, "networks", key.Networks())
 }
@@ -87,7 +87,7 @@ func (d *Daemon) followKey() {
 // recall loads the revocation list that the last run of the daemon stored in kept, and
 // the one in the directory of the key file.
 func (d *Daemon) recall(kept string) {
-	d.trust.kept = kept
+	d.trust.storedList = kept
 	if kept != "" && d.trust.held().Host() != "" {
 		d.takeList(kept)
 		d.trust.had = d.endpoint.Revocations().Number()
@@ -107,11 +107,11 @@ func (d *Daemon) followList() {
 		d.takeList(beside)
 	}
 	list := d.endpoint.Revocations()
-	if list.Number() <= d.trust.had || d.trust.kept == "" {
+	if list.Number() <= d.trust.had || d.trust.storedList == "" {
 		return
 	}
 	d.trust.had = list.Number()
-	if err := config.KeepFile(d.trust.kept, []byte(list.Text()), 0o644); err != nil {
+	if err := config.KeepFile(d.trust.storedList, []byte(list.Text()), 0o644); err != nil {
 		d.log.Warn("cannot store revocation list, after a restart it must come from a peer", "err", err)
 	}
 }

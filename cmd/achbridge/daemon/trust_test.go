@@ -28,7 +28,7 @@ func TestCertificateExpiryIsLoggedDaily(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Daemon{node: node, trust: &standing{key: key}, self: discovery.Peer{Host: "krang"}}
+	d := &Daemon{node: node, trust: &keyState{key: key}, self: discovery.Peer{Host: "krang"}}
 	for _, c := range []struct {
 		before time.Duration // before the expiry
 		want   string

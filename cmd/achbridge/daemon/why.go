@@ -62,7 +62,7 @@ func (d *Daemon) whyOne(ctx context.Context, query url.Values) (r api.WhyReport,
 	beside.Wait()
 	s.After, s.Apart = d.node.Status(), time.Since(begin)
 	if e, err := d.config().Explain(s.Name(), d.node.MirrorRequest); err == nil {
-		s.Rules = e.Verdicts
+		s.Rules = e.Judgements
 	}
 	s.File, s.Load = d.fileFacts(name), loadText()
 	d.askOrigin(ctx, &s)
@@ -126,7 +126,7 @@ func (d *Daemon) askOrigin(ctx context.Context, s *diagnose.Snapshot) {
 		}
 	}
 	if !s.Self && !slices.Contains(s.Offers, s.Channel) {
-		s.Told.Cause, s.Told.Text = d.node.Ask(ctx, s.Host, s.Channel)
+		s.OriginReason.Cause, s.OriginReason.Text = d.node.Ask(ctx, s.Host, s.Channel)
 	}
 }
 
@@ -138,7 +138,7 @@ func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surr
 		a.Ended = ui.Day(ends)
 	}
 	a.Revoked = d.endpoint.Revocations().Has(key.Serial())
-	a.Hub = hubTrouble(d.hubReport())
+	a.Hub = hubProblem(d.hubReport())
 	a.Discovery = bool(d.config().Discovery)
 	if host == d.self.Host || rule.IsAchd(host) {
 		return a
@@ -148,20 +148,20 @@ func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surr
 	known = known || slices.ContainsFunc(s.Peers, func(p status.Peer) bool { return p.Host == host })
 	for _, p := range d.members() {
 		a.Seen = append(a.Seen, p.Host)
-		if text, cure, ok := config.FarText(p); ok && p.Host == host {
-			a.Far, a.FarCure = text, cure
+		if text, fix, ok := config.FarText(p); ok && p.Host == host {
+			a.Far, a.FarFix = text, fix
 		}
 	}
 	slices.Sort(a.Seen)
 	for _, p := range d.others() {
 		if p.Host == host {
-			a.Stranger = p.Network
+			a.OtherNetwork = p.Network
 		}
 	}
-	if known || !a.Discovery || a.Stranger != "" || a.Far != "" {
+	if known || !a.Discovery || a.OtherNetwork != "" || a.Far != "" {
 		return a
 	}
-	a.Multicast = multicastTroubles(ctx, d.config().Interfaces, d.seek.memberships())
+	a.Multicast = multicastProblems(ctx, d.config().Interfaces, d.announcer.memberships())
 	if len(a.Multicast) == 0 {
 		a.Answers = answersAt(ctx, host)
 	}
@@ -172,13 +172,13 @@ func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surr
 func (d *Daemon) others() []discovery.Peer {
 	d.network.mu.Lock()
 	defer d.network.mu.Unlock()
-	return Strangers(d.network.peers, d.membership())
+	return UnknownPeers(d.network.peers, d.membership())
 }
 
-// multicastTroubles returns a text for each interface on which the daemon does not receive multicast. daemons are its memberships. If it
-// receives multicast on all of them, multicastTroubles probes the interfaces, and returns their errors if multicast works on none. The
+// multicastProblems returns a text for each interface on which the daemon does not receive multicast. daemons are its memberships. If it
+// receives multicast on all of them, multicastProblems probes the interfaces, and returns their errors if multicast works on none. The
 // memberships come first since the kernel may allow a probe to join a group that it did not allow the daemon to join.
-func multicastTroubles(ctx context.Context, interfaces []string, daemons []discovery.Probe) (list []string) {
+func multicastProblems(ctx context.Context, interfaces []string, daemons []discovery.Probe) (list []string) {
 	for _, m := range daemons {
 		if m.Err != nil {
 			m.Err = fmt.Errorf("the daemon does not receive multicast: %w", m.Err)
@@ -288,8 +288,8 @@ func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 		f.Cause, f.Wrong = mirror.CauseOf(err), err.Error()
 	}
 	if err == nil {
-		_, companion := mirror.MetaOf(name, ch.Tag())
-		f.Mirror = ch.Tag() != (localach.Tag{}) && !companion
+		_, isMetadata := mirror.MetaOf(name, ch.Tag())
+		f.Mirror = ch.Tag() != (localach.Tag{}) && !isMetadata
 		if stat, err := ch.Stat(); err == nil && stat.LockOwner != 0 {
 			f.Holder = processText(stat.LockOwner)
 		}

@@ -67,7 +67,7 @@ func TestProbeFindsHostAtAnyAddress(t *testing.T) {
 // A probe may work on an interface where the kernel did not let the daemon join the group.
 func TestWhyUsesMulticastStateOfDaemon(t *testing.T) {
 	joined := []discovery.Probe{{Interface: "lo"}, {Interface: "radio0", Err: errors.New("no buffer space available")}}
-	got := multicastTroubles(t.Context(), []string{"lo"}, joined)
+	got := multicastProblems(t.Context(), []string{"lo"}, joined)
 	if want := []string{"radio0 (IPv4): the daemon does not receive multicast: no buffer space available"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -58,29 +58,29 @@ func countsFit(table []byte) bool {
 		if count > 0 && len(forms) == 0 {
 			return false
 		}
-		for ; count > 0 && rest.left != nil; count-- {
+		for ; count > 0 && rest.rest != nil; count-- {
 			for _, form := range forms {
 				rest.form(form)
 			}
 		}
 	}
-	return rest.left != nil
+	return rest.rest != nil
 }
 
 // cursor reads a table from its beginning. What is left is nil once the table ended too early.
-type cursor struct{ left []byte }
+type cursor struct{ rest []byte }
 
 func (c *cursor) skip(n uint64) {
-	if n > uint64(len(c.left)) {
-		c.left = nil
+	if n > uint64(len(c.rest)) {
+		c.rest = nil
 	} else {
-		c.left = c.left[n:]
+		c.rest = c.rest[n:]
 	}
 }
 
 func (c *cursor) byte() (b byte) {
-	if len(c.left) > 0 {
-		b = c.left[0]
+	if len(c.rest) > 0 {
+		b = c.rest[0]
 	}
 	c.skip(1)
 	return b
@@ -88,9 +88,9 @@ func (c *cursor) byte() (b byte) {
 
 // number reads an integer of changing length.
 func (c *cursor) number() uint64 {
-	v, n := binary.Uvarint(c.left)
+	v, n := binary.Uvarint(c.rest)
 	if n <= 0 {
-		c.left = nil
+		c.rest = nil
 		return 0
 	}
 	c.skip(uint64(n))
@@ -104,12 +104,12 @@ func (c *cursor) form(form uint64) {
 	case ok:
 		c.skip(size)
 	case form == 0x08:
-		_, c.left, _ = bytes.Cut(c.left, []byte{0}) // text; nil when it does not end
+		_, c.rest, _ = bytes.Cut(c.rest, []byte{0}) // text; nil when it does not end
 	case form == 0x09: // bytes
 		c.skip(c.number())
 	case form == 0x0f:
 		c.number()
 	default:
-		c.left = nil
+		c.rest = nil
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// packedZeros returns a zlib stream of size zeros, without the checksum at its end. All blocks after the first have the same bytes.
-func packedZeros(t *testing.T, size int) []byte {
+// compressedZeros returns a zlib stream of size zeros, without the checksum at its end. All blocks after the first have the same bytes.
+func compressedZeros(t *testing.T, size int) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := zlib.NewWriterLevel(&out, zlib.BestCompression)
@@ -52,7 +52,7 @@ func elfOf(t *testing.T, sections map[string][]byte, sizes map[string]uint64) st
 		body = append(body, data...)
 	}
 	for name, data := range sections {
-		if size, packed := sizes[name]; packed {
+		if size, isCompressed := sizes[name]; isCompressed {
 			var head bytes.Buffer
 			if err := binary.Write(&head, binary.LittleEndian, elf.Chdr64{Type: uint32(elf.COMPRESS_ZLIB), Size: size, Addralign: 1}); err != nil {
 				t.Fatal(err)
@@ -85,7 +85,7 @@ func elfOf(t *testing.T, sections map[string][]byte, sizes map[string]uint64) st
 // A small file may have compressed sections that are larger than the machine's memory after decompression.
 func TestOpenBoundsUnpackedSections(t *testing.T) {
 	const half = 600 << 20
-	zeros := packedZeros(t, half)
+	zeros := compressedZeros(t, half)
 	old := append([]byte("ZLIB"), binary.BigEndian.AppendUint64(nil, 1<<33)...)
 	for name, path := range map[string]string{
 		"two sections": elfOf(t, map[string][]byte{".debug_info": zeros, ".debug_str": zeros}, map[string]uint64{".debug_info": half, ".debug_str": half}),

@@ -123,7 +123,7 @@ func (d *pair) run(ctx context.Context, length time.Duration) (Report, error) {
 	}
 	err := d.show(ctx, length, meters, fail)
 	for i := range publishers {
-		meters[i].ended.Store(true)
+		meters[i].isStopped.Store(true)
 		publishers[i].stop.Store(true)
 	}
 	pauseUntilQuiet(ctx, meters)
@@ -183,8 +183,8 @@ func (d *pair) nodes(start func(func(context.Context) error)) error {
 func (d *pair) appear(ctx context.Context, fail <-chan error) error {
 	deadline := time.NewTimer(5 * time.Second)
 	defer deadline.Stop()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
 	for {
 		missing := ""
 		for _, c := range channels {
@@ -199,7 +199,7 @@ func (d *pair) appear(ctx context.Context, fail <-chan error) error {
 			return nil
 		}
 		select {
-		case <-look.C:
+		case <-ticker.C:
 		case err := <-fail:
 			return err
 		case <-deadline.C:

@@ -61,9 +61,9 @@ func (p *publisher) run(ctx context.Context) error {
 // notes how old the newest one is at that instant: so the mean of its samples
 // is the mean over time, the age of information.
 type ageMeter struct {
-	dir   localach.Dir
-	name  string
-	ended atomic.Bool // nothing new is put: frames still count, ages do not
+	dir       localach.Dir
+	name      string
+	isStopped atomic.Bool // nothing new is put: frames still count, ages do not
 
 	frames, backwards uint64
 	lastNumber        uint64
@@ -101,7 +101,7 @@ func (m *ageMeter) run(ctx context.Context) error {
 			}
 			m.see(buf[:n])
 		}
-		if now := monotonic(); m.lastStamp != 0 && now-begin > int64(warmUp) && !m.ended.Load() {
+		if now := monotonic(); m.lastStamp != 0 && now-begin > int64(warmUp) && !m.isStopped.Load() {
 			m.mu.Lock()
 			m.samples = append(m.samples, now-m.lastStamp)
 			m.mu.Unlock()

@@ -15,13 +15,13 @@ func pushByAchd(p status.Push) Finding {
 	f := Finding{Cause: cmp.Or(p.Cause, status.CauseOther), Text: fmt.Sprintf("%s does not take %s: %s", p.Host, p.Channel, cmp.Or(p.Reason, "no answer yet"))}
 	switch p.Cause {
 	case status.CausePeerSilent:
-		f.Cure = "have achd listen there, by inetd or with achbridge run --achd"
+		f.Fix = "have achd listen there, by inetd or with achbridge run --achd"
 	case status.CauseNoChannel:
-		f.Cure = "make the channel there: achd makes none"
+		f.Fix = "make the channel there: achd makes none"
 	case status.CauseAcceptRule:
-		f.Cure = "have accept in the section achd of its configuration name the channel, or end its other writer"
+		f.Fix = "have accept in the section achd of its configuration name the channel, or end its other writer"
 	default:
-		f.Cure = "ask again"
+		f.Fix = "ask again"
 	}
 	return f
 }
@@ -38,11 +38,11 @@ func (s *Snapshot) byAchd(m status.Mirror) Finding {
 		f := Finding{Cause: cmp.Or(m.Cause, status.CauseOther), Text: s.Name() + " does not come: " + cmp.Or(m.Reason, "its mirror has not begun; perhaps another has its name")}
 		switch m.Cause {
 		case status.CausePeerSilent:
-			f.Cure = "have achd listen there (" + there + "), by inetd or with achbridge run --achd; another port follows the host: achd://HOST:PORT/CHANNEL"
+			f.Fix = "have achd listen there (" + there + "), by inetd or with achbridge run --achd; another port follows the host: achd://HOST:PORT/CHANNEL"
 		case status.CauseNoChannel:
-			f.Cure = "start what makes the channel there: achd serves none that is not there"
+			f.Fix = "start what makes the channel there: achd serves none that is not there"
 		case status.CauseExportRule:
-			f.Cure = "have the section achd of its configuration name this host and the channel"
+			f.Fix = "have the section achd of its configuration name this host and the channel"
 		}
 		return f
 	}
@@ -63,10 +63,10 @@ func (s *Snapshot) byAchd(m status.Mirror) Finding {
 	}
 	switch {
 	case m.State == status.MirrorForeignWriter:
-		return s.contested(&f, before, m)
+		return s.foreignWriter(&f, before, m)
 	case m.State == status.MirrorStale:
 		return Finding{Cause: status.CausePublisherStopped, Text: fmt.Sprintf("no frame of %s came within its deadline of %s: its publisher, or the way here, stands still", s.Name(), unit.Time(m.QoS.Deadline)),
-			Evidence: known, Cure: "look at the publisher " + there}
+			Evidence: known, Fix: "look at the publisher " + there}
 	}
 	return Finding{Cause: Well, Text: m.Name + " gets what achd sends", Evidence: known}
 }

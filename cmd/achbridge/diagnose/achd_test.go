@@ -15,9 +15,9 @@ import (
 func TestDiagnosisOfMirrorFromAchd(t *testing.T) {
 	since := 20.0
 	for name, c := range map[string]struct {
-		change func(*status.Mirror)
-		cause  status.Cause
-		tells  string // part of text, evidence and fix
+		change   func(*status.Mirror)
+		cause    status.Cause
+		contains string // part of text, evidence and fix
 	}{
 		"well": {func(*status.Mirror) {}, Well, "100 frames a second come|nothing proves who sends it|how old its frames are at the origin is not known|the ledger has only the frames that came here"},
 		"rests": {func(m *status.Mirror) {
@@ -42,21 +42,21 @@ func TestDiagnosisOfMirrorFromAchd(t *testing.T) {
 			c.change(m)
 		})
 		f := Findings(s)[0]
-		all := strings.Join(append([]string{f.Text, f.Cure}, f.Evidence...), "|")
+		all := strings.Join(append([]string{f.Text, f.Fix}, f.Evidence...), "|")
 		if f.Cause != c.cause {
 			t.Errorf("%s: got %s, want %s: %s", name, f.Cause, c.cause, all)
 		}
-		for part := range strings.SplitSeq(c.tells, "|") {
+		for part := range strings.SplitSeq(c.contains, "|") {
 			if !strings.Contains(all, part) {
 				t.Errorf("%s: got %q, want %q in it", name, all, part)
 			}
 		}
-		troubles := Troubles(Host{Before: s.Before, After: s.After, Apart: s.Apart})
-		if (len(troubles) == 0) != (c.cause == Well) {
-			t.Errorf("%s: got troubles %+v", name, troubles)
+		problems := Problems(Host{Before: s.Before, After: s.After, Apart: s.Apart})
+		if (len(problems) == 0) != (c.cause == Well) {
+			t.Errorf("%s: got troubles %+v", name, problems)
 		}
 	}
-	if f := Findings(Snapshot{Host: "achd://robot", Channel: "imu"}); len(f) != 1 || f[0].Cure != "achbridge mirror achd://robot/imu" {
+	if f := Findings(Snapshot{Host: "achd://robot", Channel: "imu"}); len(f) != 1 || f[0].Fix != "achbridge mirror achd://robot/imu" {
 		t.Errorf("without a rule: got %+v", f)
 	}
 }

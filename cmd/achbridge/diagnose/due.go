@@ -78,7 +78,7 @@ func freshnessNote(m status.Mirror) string {
 func (f *flow) rests(due *float64) bool {
 	most := f.budget()
 	if f.allLate() {
-		most += f.transit
+		most += f.oneWayDelay
 	}
 	return due != nil && *due <= 1000*most
 }

@@ -18,13 +18,13 @@ func HiddenBy(device localach.Device, there bool) string {
 // hiddenChannel returns the finding that programs do not see a channel of this host. No fix removes the kernel's channel,
 // because that can crash the kernel while a program has the channel open.
 func hiddenChannel(name, hidden string) Finding {
-	return Finding{Cause: status.CauseKernelChannel, Text: name + ": " + hidden, Cure: "have its programs use shared memory, or another name"}
+	return Finding{Cause: status.CauseKernelChannel, Text: name + ": " + hidden, Fix: "have its programs use shared memory, or another name"}
 }
 
 // hiddenMirror returns the finding that programs do not see a mirror.
 func hiddenMirror(name, hidden string) Finding {
 	f := hiddenChannel(name, hidden)
-	f.Cure = "give the mirror another name: --as NAME"
+	f.Fix = "give the mirror another name: --as NAME"
 	return f
 }
 

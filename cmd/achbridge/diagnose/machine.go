@@ -6,22 +6,22 @@ import (
 	"achbridge/bridge/status"
 )
 
-// CopiedCure is the fix for two machines that have the same node id.
-const CopiedCure = "a copied image? on one of the two: another --name, remove the file node from its state directory, and start the daemon again; " +
+// CopiedFix is the fix for two machines that have the same node id.
+const CopiedFix = "a copied image? on one of the two: another --name, remove the file node from its state directory, and start the daemon again; " +
 	"with an authority, give it a key of its own as well: achbridge ca issue"
 
 // copiedPeer returns the finding that another machine has the node id of a linked host.
 func copiedPeer(l status.Link) Finding {
 	return Finding{
 		Cause: status.CauseCopiedImage, Text: fmt.Sprintf("two machines have the node id of %s: the one that is linked, at %s, and one at %s", l.Peer, l.Addr, l.CopyAt),
-		Evidence: []string{"mirrors stay with the one that is linked, until it is silent for 2 s"}, Cure: CopiedCure,
+		Evidence: []string{"mirrors stay with the one that is linked, until it is silent for 2 s"}, Fix: CopiedFix,
 	}
 }
 
 // copiedHere returns the finding that another machine has the node id of this host.
 func copiedHere(s status.Report) Finding {
 	return Finding{
-		Cause: status.CauseCopiedImage, Text: "another machine has the node id of this host", Evidence: []string{s.Copied}, Cure: CopiedCure,
+		Cause: status.CauseCopiedImage, Text: "another machine has the node id of this host", Evidence: []string{s.Copied}, Fix: CopiedFix,
 	}
 }
 
@@ -38,8 +38,8 @@ func copies(s status.Report, about func(host string) bool) (list []Finding) {
 	return list
 }
 
-// acceptCure returns the fix for a command or push that waits because its host runs on another machine
+// acceptFix returns the fix for a command or push that waits because its host runs on another machine
 // than before. The fix is for the host that sends the command or push.
-func acceptCure(channel, host string) string {
+func acceptFix(channel, host string) string {
 	return fmt.Sprintf("if it is the machine that you mean: achbridge push %s %s --accept-machine", channel, host)
 }

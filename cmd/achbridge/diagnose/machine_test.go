@@ -18,10 +18,10 @@ func TestCopiedImageIsReportedOnBothHosts(t *testing.T) {
 		s.Apart = 1e9
 		notes := Findings(s)
 		last := notes[len(notes)-1]
-		if last.Cause != status.CauseCopiedImage || last.Cure != CopiedCure {
+		if last.Cause != status.CauseCopiedImage || last.Fix != CopiedFix {
 			t.Errorf("on %s: got %+v, want cause %s", host, notes, status.CauseCopiedImage)
 		}
-		if list := Troubles(Host{After: s.After}); len(list) != 1 || list[0].Cause != status.CauseCopiedImage {
+		if list := Problems(Host{After: s.After}); len(list) != 1 || list[0].Cause != status.CauseCopiedImage {
 			t.Errorf("troubles of %s: got %+v", host, list)
 		}
 	}
@@ -37,13 +37,13 @@ func TestFixForOtherMachineNamesSendingHost(t *testing.T) {
 		"robot": {Host: "pc", Channel: "goal", After: robot},
 	} {
 		s.Apart = 1e9
-		const cure = "achbridge push goal robot --accept-machine"
+		const fix = "achbridge push goal robot --accept-machine"
 		var found bool
 		for _, f := range Findings(s) {
-			found = found || f.Cause == status.CauseOtherMachine && strings.Contains(f.Cure, cure) && strings.HasPrefix(f.Cure, "on pc, ") == (host == "robot")
+			found = found || f.Cause == status.CauseOtherMachine && strings.Contains(f.Fix, fix) && strings.HasPrefix(f.Fix, "on pc, ") == (host == "robot")
 		}
 		if !found {
-			t.Errorf("on %s: got %+v, want cause other_machine and %q", host, Findings(s), cure)
+			t.Errorf("on %s: got %+v, want cause other_machine and %q", host, Findings(s), fix)
 		}
 	}
 }

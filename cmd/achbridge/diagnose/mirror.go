@@ -14,14 +14,14 @@ func (s *Snapshot) mirrorFlow(m status.Mirror) []Finding {
 	before, _ := MirrorOf(s.Before, s.Host, s.Channel)
 	link, _ := LinkOf(s.After, s.Host)
 	f := s.flowFrom(before, m, link)
-	verdict := s.mirrorVerdict(&f, before, m, link)
+	diagnosis := s.mirrorDiagnosis(&f, before, m, link)
 	if m.LateS > 0 {
-		verdict.Evidence = append([]string{f.lateText()}, verdict.Evidence...)
+		diagnosis.Evidence = append([]string{f.lateText()}, diagnosis.Evidence...)
 	}
 	if m.Stamps != nil {
-		verdict = stampFinding(verdict, before, m)
+		diagnosis = stampFinding(diagnosis, before, m)
 	}
-	return append([]Finding{verdict}, f.notes(verdict.Cause)...)
+	return append([]Finding{diagnosis}, f.notes(diagnosis.Cause)...)
 }
 
 // stampFinding adds to a finding how the stamps in the frames are shifted. Commands that have expired are the finding
@@ -41,7 +41,7 @@ func stampFinding(found Finding, before, m status.Mirror) Finding {
 	}
 	found.Cause = status.CauseBudget
 	found.Text = fmt.Sprintf("%d commands had expired when they came: the last was valid for %s, and the clock is known to ± %s", expired, ui.Millis(m.Stamps.DurationMs), ui.Millis(m.Stamps.ErrorMs))
-	found.Cure = "let the commands be valid for longer, or use a link with a shorter round trip"
+	found.Fix = "let the commands be valid for longer, or use a link with a shorter round trip"
 	return found
 }
 
@@ -54,7 +54,7 @@ func (s *Snapshot) flowFrom(before, m status.Mirror, link status.Link) flow {
 	}
 	f.hz = float64(max(f.frames.Offered, less(m.Seq, before.Seq))) / f.s
 	if m.OneWayDelayMs != nil {
-		f.transit = *m.OneWayDelayMs / 1000
+		f.oneWayDelay = *m.OneWayDelayMs / 1000
 	}
 	if m.Cause != "" && f.frames.Refused > 0 {
 		f.cause = m.Cause
@@ -90,9 +90,9 @@ func (f *flow) take(before, after *status.InboundPath) {
 	}
 }
 
-func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.Link) Finding {
+func (s *Snapshot) mirrorDiagnosis(f *flow, before, m status.Mirror, link status.Link) Finding {
 	if f.lock < lockMuch && m.Cause == status.CauseForeignWriter {
-		return s.contested(f, before, m)
+		return s.foreignWriter(f, before, m)
 	}
 	if f.hz == 0 && f.lock < lockMuch && (f.cause == "" || f.allLate()) && f.unread == "" {
 		switch rests := f.rests(m.DueMs); {
@@ -106,7 +106,7 @@ func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.L
 	if ageless && !f.hosts.waits.starves() { // waiting for a CPU also makes the clock unknown
 		return unclear
 	}
-	if r, ok := f.verdict(); ok {
+	if r, ok := f.diagnosis(); ok {
 		return s.known(f, r, m)
 	}
 	if ageless {
@@ -123,7 +123,7 @@ func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.L
 	case over:
 		return Finding{Cause: status.CausePublisherSlow, Text: s.Name() + " rests now and then for longer than usual",
 			Evidence: []string{f.rateText(), fmt.Sprintf("the next frame was due for longer than the budget %.0f %% of the time", 100*s.Age.OverBudget)},
-			Cure:     "look at the publisher on " + s.Host}
+			Fix:      "look at the publisher on " + s.Host}
 	}
 	return s.well(f, m, link, m.Name+" is as fresh as its origin and the link allow")
 }
@@ -151,7 +151,7 @@ func (s *Snapshot) known(f *flow, r Finding, m status.Mirror) Finding {
 	case r.Cause == m.Cause && m.Reason != "":
 		r.Text = m.Name + " takes no frame: " + m.Reason
 		r.Evidence = append(s.fileEvidence(m.Cause), r.Evidence...)
-		r.Cure = cmp.Or(s.cureOf(m), r.Cure)
+		r.Fix = cmp.Or(s.fixOf(m), r.Fix)
 	case r.Cause == status.CausePublisherSlow:
 		r.Evidence = append(r.Evidence, fmt.Sprintf("the deadline is %s", unit.Time(m.QoS.Deadline)))
 	}
@@ -165,29 +165,29 @@ func (s *Snapshot) unknownAge(f *flow, m status.Mirror, link status.Link) (Findi
 		return Finding{}, false
 	}
 	r := Finding{Cause: status.CauseClock, Text: "how old the frames of " + s.Name() + " are is not known: the clock of " + s.Host + " is not",
-		Evidence: []string{f.rateText(), f.fateText()}, Cure: "ask again in a moment: the daemon learns the clock from packets that go both ways"}
+		Evidence: []string{f.rateText(), f.outcomeText()}, Fix: "ask again in a moment: the daemon learns the clock from packets that go both ways"}
 	if m.AgeMs != nil {
 		r.Text = fmt.Sprintf("the clock of %s is known to ± %s only, and the budget is %s", s.Host, ui.Millis(link.ClockUncertaintyMs), unit.Time(m.QoS.EffectiveBudget()))
 		r.Evidence = append(r.Evidence, fmt.Sprintf("the round trip is %s: half of it is the uncertainty at best", ui.Millis(link.RTTms)))
-		r.Cure = "a longer budget, or a link with a shorter round trip"
+		r.Fix = "a longer budget, or a link with a shorter round trip"
 	}
 	return r, true
 }
 
-// contested returns the finding that another program writes into the mirror too.
-func (s *Snapshot) contested(f *flow, before, m status.Mirror) Finding {
+// foreignWriter returns the finding that another program writes into the mirror too.
+func (s *Snapshot) foreignWriter(f *flow, before, m status.Mirror) Finding {
 	r := Finding{Cause: status.CauseForeignWriter, Text: "another program writes into " + m.Name + " too: its readers get the frames of both, in any order",
 		Evidence: []string{
 			m.Reason,
 			fmt.Sprintf("in %.3g s: %d frames of another, %d of this daemon", f.s, less(m.Foreign, before.Foreign), f.frames.Delivered+f.frames.LateKept),
 		},
-		Cure: fmt.Sprintf("end one of them, or give its mirror another name with --as: fuser -v /dev/shm/achshm-%s, as root, names the processes that have it open", m.Name)}
+		Fix: fmt.Sprintf("end one of them, or give its mirror another name with --as: fuser -v /dev/shm/achshm-%s, as root, names the processes that have it open", m.Name)}
 	return r
 }
 
 // stopped returns the finding that nothing is put into the channel.
 func (s *Snapshot) stopped(m status.Mirror, link status.Link) Finding {
-	f := Finding{Cause: status.CausePublisherStopped, Text: "nothing is put into " + s.Name(), Cure: "on " + s.Host + ": achbridge why " + s.Channel}
+	f := Finding{Cause: status.CausePublisherStopped, Text: "nothing is put into " + s.Name(), Fix: "on " + s.Host + ": achbridge why " + s.Channel}
 	if m.AgeMs != nil {
 		f.Text += fmt.Sprintf(": its newest frame is %s old", ui.Millis(*m.AgeMs))
 	}
@@ -203,7 +203,7 @@ func (s *Snapshot) stopped(m status.Mirror, link status.Link) Finding {
 func (s *Snapshot) well(f *flow, m status.Mirror, link status.Link, text string) Finding {
 	r := Finding{Cause: Well, Text: text}
 	if f.hz > 0 {
-		r.Evidence = append(r.Evidence, f.rateText(), f.fateText())
+		r.Evidence = append(r.Evidence, f.rateText(), f.outcomeText())
 	}
 	if s.Age != nil {
 		r.Evidence = append(r.Evidence, fmt.Sprintf("age: %s on average, p99 %s, budget %s", ui.Millis(s.Age.MeanMs), ui.Millis(s.Age.P99Ms), unit.Time(m.QoS.EffectiveBudget())))

@@ -39,7 +39,7 @@ func (s *Snapshot) origin() []Finding {
 	switch {
 	case c.Cause == status.CauseExportRule && len(s.Pushes()) == 0:
 		list = append([]Finding{s.hidden(c)}, list...)
-	case !slices.ContainsFunc(list, func(f Finding) bool { return f.Cure != "" }): // all are notes
+	case !slices.ContainsFunc(list, func(f Finding) bool { return f.Fix != "" }): // all are notes
 		list = append([]Finding{s.allWell(c, readers, hz)}, list...)
 	}
 	return list
@@ -48,24 +48,24 @@ func (s *Snapshot) origin() []Finding {
 // unknownHere returns the finding that the daemon does not know the channel.
 func (s *Snapshot) unknownHere() Finding {
 	if s.File.Cause != "" { // the daemon does not list a file that was damaged before the daemon started
-		return Finding{Cause: s.File.Cause, Text: "the daemon cannot use " + s.Channel + ": " + s.File.Wrong, Cure: cure(s.File.Cause, s.Channel)}
+		return Finding{Cause: s.File.Cause, Text: "the daemon cannot use " + s.Channel + ": " + s.File.Wrong, Fix: fix(s.File.Cause, s.Channel)}
 	}
 	if s.File.There {
-		return Finding{Cause: status.CauseOther, Text: "the daemon does not know " + s.Channel + " yet", Cure: "ask again"}
+		return Finding{Cause: status.CauseOther, Text: "the daemon does not know " + s.Channel + " yet", Fix: "ask again"}
 	}
 	return Finding{Cause: status.CauseNoChannel, Text: "there is no channel " + s.Channel + " on this host",
-		Cure: "start its publisher, or achbridge channel create " + s.Channel}
+		Fix: "start its publisher, or achbridge channel create " + s.Channel}
 }
 
 // localFile returns the finding why a channel of this host is not offered to others.
 func (s *Snapshot) localFile(c status.Local) (Finding, bool) {
 	switch {
 	case c.Cause == status.CauseFileMode || c.Cause == status.CauseCorrupt || isForeign(c.Cause):
-		return Finding{Cause: c.Cause, Text: "the daemon cannot use " + s.Channel + ": " + c.Reason, Evidence: s.fileEvidence(c.Cause), Cure: cure(c.Cause, s.Channel)}, true
+		return Finding{Cause: c.Cause, Text: "the daemon cannot use " + s.Channel + ": " + c.Reason, Evidence: s.fileEvidence(c.Cause), Fix: fix(c.Cause, s.Channel)}, true
 	case c.Reason != "" && c.Cause != status.CauseExportRule:
-		f := Finding{Cause: c.Cause, Text: s.Channel + " is not offered: " + c.Reason, Cure: cure(c.Cause, s.Channel)}
+		f := Finding{Cause: c.Cause, Text: s.Channel + " is not offered: " + c.Reason, Fix: fix(c.Cause, s.Channel)}
 		if c.Cause == status.CauseLimit {
-			f.Cure = "make it with smaller or fewer frames, or have fewer channels on this host, as the reason says"
+			f.Fix = "make it with smaller or fewer frames, or have fewer channels on this host, as the reason says"
 		}
 		return f, true
 	}
@@ -76,9 +76,9 @@ func (s *Snapshot) localFile(c status.Local) (Finding, bool) {
 // the host that pushed the channel is gone.
 func (s *Snapshot) unfed() Finding {
 	f := Finding{Cause: status.CausePeerMissing, Text: s.Channel + " is a mirror that nothing feeds now: nothing asks for it here, and no linked host pushes it",
-		Cure: "check that its origin runs; or achbridge mirror HOST/CHANNEL --as " + s.Channel}
+		Fix: "check that its origin runs; or achbridge mirror HOST/CHANNEL --as " + s.Channel}
 	for _, v := range s.Rules {
-		if v.Verb == "accept" {
+		if v.Kind == "accept" {
 			f.Evidence = append(f.Evidence, v.Result)
 		}
 	}
@@ -103,7 +103,7 @@ func (s *Snapshot) overdueHere() bool {
 }
 
 func (s *Snapshot) silentPublisher(c status.Local, hz float64) Finding {
-	f := Finding{Cause: status.CausePublisherStopped, Text: "nothing is put into " + s.Channel, Cure: "look at its publisher"}
+	f := Finding{Cause: status.CausePublisherStopped, Text: "nothing is put into " + s.Channel, Fix: "look at its publisher"}
 	f.Evidence = append(f.Evidence, fmt.Sprintf("it stays at frame %d for %.3g s", c.Seq, s.Apart.Seconds()))
 	if hz > 0 {
 		f.Text = "nothing is put into " + s.Channel + " any more"
@@ -114,16 +114,16 @@ func (s *Snapshot) silentPublisher(c status.Local, hz float64) Finding {
 	}
 	if s.File.Holder != "" {
 		f.Evidence = append(f.Evidence, "its lock is held by "+s.File.Holder)
-		f.Cure = "let that process go on, or end it"
+		f.Fix = "let that process go on, or end it"
 	}
 	return f
 }
 
 // hidden returns the finding that no host may read the channel, and that it is pushed to none.
 func (s *Snapshot) hidden(c status.Local) Finding {
-	f := Finding{Cause: status.CauseExportRule, Text: s.Channel + " is offered to nobody: " + c.Reason, Cure: cure(status.CauseExportRule, s.Channel)}
+	f := Finding{Cause: status.CauseExportRule, Text: s.Channel + " is offered to nobody: " + c.Reason, Fix: fix(status.CauseExportRule, s.Channel)}
 	for _, v := range s.Rules {
-		if v.Verb == "export" && !v.Applies {
+		if v.Kind == "export" && !v.Applies {
 			f.Text = s.Channel + ": " + v.Result
 			f.Evidence = append(f.Evidence, cmp.Or(v.Rule, "export")+", "+v.From)
 		}
@@ -156,12 +156,12 @@ func (s *Snapshot) pushFindings() (list []Finding) {
 			continue
 		}
 		if p.Cause == status.CauseOtherMachine {
-			list = append(list, Finding{Cause: p.Cause, Text: s.Channel + " is not pushed: " + p.Reason, Cure: acceptCure(s.Channel, p.Host)})
+			list = append(list, Finding{Cause: p.Cause, Text: s.Channel + " is not pushed: " + p.Reason, Fix: acceptFix(s.Channel, p.Host)})
 			continue
 		}
 		f := Finding{Cause: p.Cause, Text: fmt.Sprintf("%s does not take %s: %s", p.Host, s.Channel, cmp.Or(p.Reason, "no answer yet"))}
-		if f.Cure = cureAt(p.Host, p.Cause, p.NameThere()); f.Cure == "" {
-			f.Cause, f.Cure = status.CauseOther, "ask again"
+		if f.Fix = fixAt(p.Host, p.Cause, p.NameThere()); f.Fix == "" {
+			f.Cause, f.Fix = status.CauseOther, "ask again"
 		}
 		list = append(list, f)
 	}
@@ -176,7 +176,7 @@ func (s *Snapshot) exportFlow(e status.Subscription, hz float64) []Finding {
 	}
 	old, _ := first(s.Before.Exports, func(o status.Subscription) bool { return o.Channel == e.Channel && o.Peer == e.Peer })
 	f := s.flowTo(e, old, hz)
-	if r, ok := f.verdict(); ok && (hz > 0 || r.Cause != status.CauseOther) {
+	if r, ok := f.diagnosis(); ok && (hz > 0 || r.Cause != status.CauseOther) {
 		if f.allLate() {
 			r.Evidence = append([]string{f.lateText()}, r.Evidence...)
 		}
@@ -196,7 +196,7 @@ func (s *Snapshot) flowTo(e, old status.Subscription, hz float64) flow {
 		},
 		hosts: flowHosts{origin: s.Host, reader: e.Peer, here: s.After.Host, load: s.Load, waits: waitsOf(s.After, link, true)},
 		lock:  (e.ReaderWaitS - old.ReaderWaitS) / s.Apart.Seconds(), cause: e.ReaderCause,
-		spared: less(e.WithRoom, old.WithRoom), atHub: less(e.AtHub, old.AtHub),
+		avoidable: less(e.WithRoom, old.WithRoom), atHub: less(e.AtHub, old.AtHub),
 	}
 	if link.PathMbit != nil {
 		f.link.capacity = *link.PathMbit
@@ -205,7 +205,7 @@ func (s *Snapshot) flowTo(e, old status.Subscription, hz float64) flow {
 		f.unread, f.why = cmp.Or(e.Cause, status.CauseOther), ": "+e.Reason
 	}
 	if e.OneWayDelayMs != nil {
-		f.transit = *e.OneWayDelayMs / 1000
+		f.oneWayDelay = *e.OneWayDelayMs / 1000
 	}
 	lost, sent := less(link.Lost, was.Lost), less(link.Sent, was.Sent)
 	f.link.packets = float64(sent)

@@ -19,8 +19,8 @@ type Host struct {
 	Hidden        map[string]string       // see FileFacts.Kernel; keyed by local channel or mirror
 }
 
-// Trouble is one problem with all channels that it affects.
-type Trouble struct {
+// Problem is one problem with all channels that it affects.
+type Problem struct {
 	Finding
 	Host     string   `json:"host,omitempty"` // the other host, if the problem concerns one
 	Channels []string `json:"channels"`       // local names of the affected channels
@@ -33,9 +33,9 @@ const (
 	stoppedIs = 0.3                    // cost of a channel into which nothing is put: often on purpose
 )
 
-// Troubles returns the problems of this host and its peers, the most costly first, or an empty list.
-func Troubles(h Host) []Trouble {
-	g := gathering{Host: h, by: map[troubleKey]*Trouble{}, mirrors: map[string]int{}, exports: map[string]int{}}
+// Problems returns the problems of this host and its peers, the most costly first, or an empty list.
+func Problems(h Host) []Problem {
+	g := gathering{Host: h, by: map[problemKey]*Problem{}, mirrors: map[string]int{}, exports: map[string]int{}}
 	for i, m := range h.Before.Mirrors {
 		g.mirrors[m.Name] = i
 	}
@@ -48,10 +48,10 @@ func Troubles(h Host) []Trouble {
 		}
 		g.mirror(m)
 		if hidden := h.Hidden[m.Name]; hidden != "" {
-			g.add(hiddenMirror(m.Name, hidden), troubleOf{channel: m.Name, cost: 1})
+			g.add(hiddenMirror(m.Name, hidden), channelProblem{channel: m.Name, cost: 1})
 		}
 		if m.Mismatch != nil {
-			g.add(misfit(m.Mismatch, m.Name, m.Host), troubleOf{channel: m.Name, host: m.Host, cost: leastCost})
+			g.add(mismatch(m.Mismatch, m.Name, m.Host), channelProblem{channel: m.Name, host: m.Host, cost: leastCost})
 		}
 	}
 	for _, e := range h.After.Exports {
@@ -63,40 +63,40 @@ func Troubles(h Host) []Trouble {
 	for _, c := range h.After.Locals {
 		s := g.about(h.After.Host, c.Channel)
 		if f, bad := s.localFile(c); bad && f.Cause != "" { // a mirror, for example, has no cause
-			g.add(f, troubleOf{channel: c.Channel, cost: stoppedIs})
+			g.add(f, channelProblem{channel: c.Channel, cost: stoppedIs})
 		}
 		if hidden := h.Hidden[c.Channel]; hidden != "" && c.Exported {
-			g.add(hiddenChannel(c.Channel, hidden), troubleOf{channel: c.Channel, cost: stoppedIs})
+			g.add(hiddenChannel(c.Channel, hidden), channelProblem{channel: c.Channel, cost: stoppedIs})
 		}
 		if c.Mismatch != nil {
-			g.add(misfit(c.Mismatch, c.Channel, h.After.Host), troubleOf{channel: c.Channel, cost: leastCost})
+			g.add(mismatch(c.Mismatch, c.Channel, h.After.Host), channelProblem{channel: c.Channel, cost: leastCost})
 		}
 	}
 	if h.After.NoInotify != "" {
-		g.add(noInotify(h.After), troubleOf{cost: leastCost})
+		g.add(noInotify(h.After), channelProblem{cost: leastCost})
 	}
 	for _, f := range copies(h.After, func(string) bool { return true }) {
-		g.add(f, troubleOf{cost: leastCost})
+		g.add(f, channelProblem{cost: leastCost})
 	}
-	list := []Trouble{}
+	list := []Problem{}
 	for key, t := range g.by {
 		slices.Sort(t.Channels)
 		t.Channels = slices.Compact(t.Channels)
-		g.tell(key, t)
+		g.describe(key, t)
 		if t.Evidence == nil {
 			t.Evidence = []string{}
 		}
 		list = append(list, *t)
 	}
-	slices.SortFunc(list, func(a, b Trouble) int {
+	slices.SortFunc(list, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(b.cost, a.cost), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Text, b.Text))
 	})
 	return list
 }
 
-// troubleKey identifies the findings that are one problem. All findings about late or missing frames
+// problemKey identifies the findings that are one problem. All findings about late or missing frames
 // on a link are one problem in each direction.
-type troubleKey struct {
+type problemKey struct {
 	cause status.Cause // empty for a problem of the link
 	host  string
 	out   bool
@@ -105,7 +105,7 @@ type troubleKey struct {
 // gathering groups findings about channels by their cause.
 type gathering struct {
 	Host
-	by               map[troubleKey]*Trouble
+	by               map[problemKey]*Problem
 	mirrors, exports map[string]int // index of each in Before
 }
 
@@ -115,9 +115,9 @@ func exportKey(e status.Subscription) string { return e.Peer + "/" + e.Channel }
 var linkCauses = []status.Cause{status.CauseLinkRate, status.CauseLoss, status.CauseBudget, status.CauseHostBusy}
 
 // add adds a finding to others of the same cause. The most costly finding, or the first of these, represents all.
-func (g *gathering) add(f Finding, of troubleOf) {
+func (g *gathering) add(f Finding, of channelProblem) {
 	f.Cause = cmp.Or(f.Cause, status.CauseOther)
-	key := troubleKey{f.Cause, of.host, false}
+	key := problemKey{f.Cause, of.host, false}
 	switch {
 	case slices.Contains(linkCauses, f.Cause):
 		key.cause, key.out = "", of.out
@@ -126,7 +126,7 @@ func (g *gathering) add(f Finding, of troubleOf) {
 	}
 	t := g.by[key]
 	if t == nil {
-		t = &Trouble{Host: key.host, Channels: []string{}}
+		t = &Problem{Host: key.host, Channels: []string{}}
 		g.by[key] = t
 	}
 	if t.Cause == "" || of.cost > of.most(t) {
@@ -138,15 +138,15 @@ func (g *gathering) add(f Finding, of troubleOf) {
 	}
 }
 
-// troubleOf returns a finding as a problem, with its channel and its cost.
-type troubleOf struct {
+// channelProblem returns a finding as a problem, with its channel and its cost.
+type channelProblem struct {
 	channel, host string
 	out           bool
 	cost          float64
 }
 
 // most returns the average cost of the channels that a problem has so far.
-func (of troubleOf) most(t *Trouble) float64 { return t.cost / float64(max(1, len(t.Channels))) }
+func (of channelProblem) most(t *Problem) float64 { return t.cost / float64(max(1, len(t.Channels))) }
 
 // about returns the facts that Findings needs about one channel of another host.
 func (g *gathering) about(host, channel string) Snapshot {
@@ -164,7 +164,7 @@ func (g *gathering) about(host, channel string) Snapshot {
 }
 
 func (g *gathering) mirror(m status.Mirror) {
-	s, of := g.about(m.Host, m.Channel), troubleOf{channel: m.Name, host: m.Host, cost: 1}
+	s, of := g.about(m.Host, m.Channel), channelProblem{channel: m.Name, host: m.Host, cost: 1}
 	if m.Unauthenticated {
 		s.After.Mirrors = []status.Mirror{m}
 		if i, known := g.mirrors[m.Name]; known {
@@ -185,7 +185,7 @@ func (g *gathering) mirror(m status.Mirror) {
 		return
 	case status.MirrorWaiting:
 		g.add(Finding{Cause: cmp.Or(m.Cause, status.CauseOther), Text: s.Name() + ": " + cmp.Or(m.Reason, "it is about to be mirrored"),
-			Cure: "achbridge why " + s.Name()}, of)
+			Fix: "achbridge why " + s.Name()}, of)
 		return
 	}
 	i, known := g.mirrors[m.Name]
@@ -207,11 +207,11 @@ func (g *gathering) mirror(m status.Mirror) {
 // unlinked returns the finding that there is no working link to the snapshot's host, or false if
 // there is one.
 func (g *gathering) unlinked(s Snapshot) (Finding, bool) {
-	if _, looked := g.Around[s.Host]; !looked && len(s.After.Links) == 0 {
+	if _, isKnown := g.Around[s.Host]; !isKnown && len(s.After.Links) == 0 {
 		if f, ok := s.dialled(s.Host); ok {
 			return f, true
 		}
-		return Finding{Cause: status.CausePeerMissing, Text: "no host " + s.Host + " has been seen", Cure: "achbridge why " + s.Name()}, true
+		return Finding{Cause: status.CausePeerMissing, Text: "no host " + s.Host + " has been seen", Fix: "achbridge why " + s.Name()}, true
 	}
 	return s.unlinked(s.Host)
 }
@@ -227,7 +227,7 @@ func costOf(f Finding, flow *flow) float64 {
 }
 
 func (g *gathering) export(e status.Subscription) {
-	s, of := g.about(g.After.Host, e.Channel), troubleOf{channel: e.Channel, host: e.Peer, out: true}
+	s, of := g.about(g.After.Host, e.Channel), channelProblem{channel: e.Channel, host: e.Peer, out: true}
 	i, known := g.exports[exportKey(e)]
 	link, linked := LinkOf(g.After, e.Peer)
 	if !known || g.Apart < flowLeast || !linked || link.State == status.LinkSilent {
@@ -238,7 +238,7 @@ func (g *gathering) export(e status.Subscription) {
 	s.Before.Links, s.After.Links = []status.Link{was}, []status.Link{link}
 	hz := float64(less(e.Offered, old.Offered)) / g.Apart.Seconds()
 	flow := s.flowTo(e, old, hz)
-	if f, ok := flow.verdict(); ok && (hz > 0 || f.Cause != status.CauseOther) {
+	if f, ok := flow.diagnosis(); ok && (hz > 0 || f.Cause != status.CauseOther) {
 		of.cost = costOf(f, &flow)
 		g.add(f, of)
 	}
@@ -254,16 +254,16 @@ func (g *gathering) push(p status.Push) {
 	s := g.about(g.After.Host, p.Channel)
 	s.After.Pushes = []status.Push{p}
 	if p.Unauthenticated {
-		g.add(pushByAchd(p), troubleOf{channel: p.Channel, host: p.Host, out: true, cost: 1})
+		g.add(pushByAchd(p), channelProblem{channel: p.Channel, host: p.Host, out: true, cost: 1})
 		return
 	}
 	if l, ok := LinkOf(g.After, p.Host); ok {
 		s.After.Links = []status.Link{l}
 	} else if f, ok := g.unlinked(g.about(p.Host, cmp.Or(p.As, p.Channel))); ok {
-		g.add(f, troubleOf{channel: p.Channel, host: p.Host, cost: 1})
+		g.add(f, channelProblem{channel: p.Channel, host: p.Host, cost: 1})
 		return
 	}
 	for _, f := range s.pushFindings() {
-		g.add(f, troubleOf{channel: p.Channel, host: p.Host, out: true, cost: 1})
+		g.add(f, channelProblem{channel: p.Channel, host: p.Host, out: true, cost: 1})
 	}
 }

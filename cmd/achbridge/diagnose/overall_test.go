@@ -12,7 +12,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-var updateTroubles = flag.Bool("update-troubles", false, "write testdata/troubles.golden anew; then look at it")
+var updateProblems = flag.Bool("update-troubles", false, "write testdata/troubles.golden anew; then look at it")
 
 // fleet returns two seconds of a PC that mirrors 20 small channels and three cameras of krang without
 // problems. change adds the problem of a case.
@@ -26,10 +26,10 @@ func fleet(change func(*Host)) Host {
 	link.Received, link.ReceivedBytes = 5000, 1_550_000
 	h.After.Links = []status.Link{link}
 	add := func(name string, hz, bytes int) {
-		age, transit, period, due := 12.0, 6.0, 1000/float64(hz), 2.0
+		age, oneWayDelay, period, due := 12.0, 6.0, 1000/float64(hz), 2.0
 		m := status.Mirror{
 			Host: "krang", Channel: name, Name: "krang." + name, State: "live", Seq: uint64(58 * hz), Bytes: bytes,
-			AgeMs: &age, OneWayDelayMs: &transit, PeriodMs: &period, DueMs: &due, FrameCounters: ledger.FrameCounters{Offered: uint64(58 * hz), Delivered: uint64(58 * hz)},
+			AgeMs: &age, OneWayDelayMs: &oneWayDelay, PeriodMs: &period, DueMs: &due, FrameCounters: ledger.FrameCounters{Offered: uint64(58 * hz), Delivered: uint64(58 * hz)},
 		}
 		h.Before.Mirrors = append(h.Before.Mirrors, m)
 		m.Seq = uint64(60 * hz)
@@ -161,12 +161,12 @@ var wholes = []struct {
 func TestTroublesOfHostAreSortedByCost(t *testing.T) {
 	var out strings.Builder
 	for _, c := range wholes {
-		list := Troubles(c.host)
+		list := Problems(c.host)
 		fmt.Fprintf(&out, "%s\n", c.name)
 		var got []status.Cause
 		for _, x := range list {
 			got = append(got, x.Cause)
-			fmt.Fprintf(&out, "  %s: %s\n    evidence: %s\n    cure: %s\n    %d channels\n", x.Cause, x.Text, strings.Join(x.Evidence, "; "), x.Cure, len(x.Channels))
+			fmt.Fprintf(&out, "  %s: %s\n    evidence: %s\n    cure: %s\n    %d channels\n", x.Cause, x.Text, strings.Join(x.Evidence, "; "), x.Fix, len(x.Channels))
 		}
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
@@ -174,7 +174,7 @@ func TestTroublesOfHostAreSortedByCost(t *testing.T) {
 		fmt.Fprintf(&out, "  banner: %s\n\n", Banner(list))
 	}
 	const file = "testdata/troubles.golden"
-	if *updateTroubles {
+	if *updateProblems {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)
 		}

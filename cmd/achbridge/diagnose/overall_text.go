@@ -16,7 +16,7 @@ const (
 )
 
 // Banner returns one line that sums up all problems, or "" if there are none.
-func Banner(list []Trouble) string {
+func Banner(list []Problem) string {
 	if len(list) == 0 {
 		return ""
 	}
@@ -27,8 +27,8 @@ func Banner(list []Trouble) string {
 	return text
 }
 
-// tell replaces the text of a problem, which is about one channel, by one about all its channels.
-func (g *gathering) tell(key troubleKey, t *Trouble) {
+// describe replaces the text of a problem, which is about one channel, by one about all its channels.
+func (g *gathering) describe(key problemKey, t *Problem) {
 	n := len(t.Channels)
 	link := "link from " + t.Host
 	if key.out {
@@ -36,12 +36,12 @@ func (g *gathering) tell(key troubleKey, t *Trouble) {
 	}
 	switch t.Cause {
 	case status.CauseLinkRate:
-		g.tellRate(key, t, link)
+		g.describeRate(key, t, link)
 	case status.CauseLoss:
 		t.Text = fmt.Sprintf("%s: %s frames", t.Text, plural(n, "channel misses", "channels miss"))
 		t.Evidence = append([]string{namesOf(t.Channels)}, t.Evidence...)
 	case status.CauseHostBusy:
-		g.tellBusy(key, t, link)
+		g.describeBusy(key, t, link)
 		t.Evidence = append([]string{namesOf(t.Channels)}, t.Evidence...)
 	case status.CausePeerMissing, status.CausePeerSilent, status.CauseKey, status.CauseRevoked, status.CauseCertificate, status.CauseMulticast:
 		t.Text += fmt.Sprintf(": %s for it", plural(n, "channel waits", "channels wait"))
@@ -57,8 +57,8 @@ func (g *gathering) tell(key troubleKey, t *Trouble) {
 	}
 }
 
-// tellBusy writes the text about a host whose daemon gets too little CPU time.
-func (g *gathering) tellBusy(key troubleKey, t *Trouble, link string) {
+// describeBusy writes the text about a host whose daemon gets too little CPU time.
+func (g *gathering) describeBusy(key problemKey, t *Problem, link string) {
 	origin, reader, n := t.Host, g.After.Host, len(t.Channels)
 	if key.out {
 		origin, reader = reader, origin
@@ -78,8 +78,8 @@ type taker struct {
 	mbit float64
 }
 
-// tellRate writes the text about a link's capacity, the needs of its channels, and the largest of these.
-func (g *gathering) tellRate(key troubleKey, t *Trouble, link string) {
+// describeRate writes the text about a link's capacity, the needs of its channels, and the largest of these.
+func (g *gathering) describeRate(key problemKey, t *Problem, link string) {
 	takers, need := g.demand(t.Host, key.out)
 	carries := g.carried(t.Host, key.out)
 	needs := plural(len(takers), "mirror needs", "mirrors need")
@@ -103,7 +103,7 @@ func (g *gathering) tellRate(key troubleKey, t *Trouble, link string) {
 		takes = "takes"
 	}
 	t.Text += fmt.Sprintf(": %s %s %.0f %%", ui.AndList(names), takes, 100*share)
-	t.Cure = "max_rate or compress for " + ui.AndList(names) + "; or a faster link"
+	t.Fix = "max_rate or compress for " + ui.AndList(names) + "; or a faster link"
 }
 
 // demand returns the needs of a link's channels, the largest first, and their sum.

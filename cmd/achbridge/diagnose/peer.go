@@ -15,20 +15,20 @@ func (s *Snapshot) unlinked(host string) (Finding, bool) {
 	if linked && l.State != status.LinkSilent {
 		return Finding{}, false
 	}
-	for _, own := range s.ownStanding() {
+	for _, own := range s.ownCertificate() {
 		return own, true
 	}
 	if linked {
 		return Finding{
 			Cause: status.CausePeerSilent, Text: fmt.Sprintf("nothing is heard of %s any more, for %.1f s", host, l.SilentS),
 			Evidence: []string{fmt.Sprintf("the link to %s over %s was up for %s", l.Addr, l.Transport, ui.Seconds(l.UpS))},
-			Cure:     "check the cable or radio, and that the host and its daemon run",
+			Fix:      "check the cable or radio, and that the host and its daemon run",
 		}, true
 	}
 	if s.Around.Hub != "" && s.atHub(host) {
 		return Finding{
 			Cause: status.CausePeerSilent, Text: host + " is reached through the hub alone, to which this host has no connection", Evidence: []string{s.Around.Hub},
-			Cure: "achbridge hub check where the hub is; and TCP to it has to pass the firewalls",
+			Fix: "achbridge hub check where the hub is; and TCP to it has to pass the firewalls",
 		}, true
 	}
 	f, ok := s.dialled(host)
@@ -53,15 +53,15 @@ func (s *Snapshot) atHub(host string) (only bool) {
 	return only
 }
 
-// ownStanding returns the problem of this host's own certificate.
-func (s *Snapshot) ownStanding() []Finding {
+// ownCertificate returns the problem of this host's own certificate.
+func (s *Snapshot) ownCertificate() []Finding {
 	switch {
 	case s.Around.Revoked:
 		return []Finding{{Cause: status.CauseRevoked, Text: "the certificate of this host is revoked: nobody links with it",
-			Cure: "achbridge ca issue " + s.After.Host + ", where the authority is, and copy the key here"}}
+			Fix: "achbridge ca issue " + s.After.Host + ", where the authority is, and copy the key here"}}
 	case s.Around.Ended != "":
 		return []Finding{{Cause: status.CauseCertificate, Text: "the certificate of this host ended on " + s.Around.Ended + ": nobody links with it",
-			Cure: "achbridge ca issue " + s.After.Host + ", where the authority is, and copy the key here; or set the clock right"}}
+			Fix: "achbridge ca issue " + s.After.Host + ", where the authority is, and copy the key here; or set the clock right"}}
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (s *Snapshot) dialled(host string) (Finding, bool) {
 		case p.State == status.PeerLinked && p.ListedAs == host:
 			return Finding{
 				Cause: status.CausePeerMissing, Text: fmt.Sprintf("the peer that is listed as %s is host %s", host, p.Host),
-				Cure: fmt.Sprintf("use that name in rules and wishes: achbridge mirror %s/%s, then achbridge unmirror %s", p.Host, s.Channel, s.Name()),
+				Fix: fmt.Sprintf("use that name in rules and wishes: achbridge mirror %s/%s, then achbridge unmirror %s", p.Host, s.Channel, s.Name()),
 			}, true
 		case p.State == status.PeerLinked:
 		case p.Host == host:
@@ -101,14 +101,14 @@ func (s *Snapshot) dialled(host string) (Finding, bool) {
 	}
 	switch p.Cause {
 	case "":
-		f.Cause, f.Text, f.Cure = status.CausePeerSilent, fmt.Sprintf("%s is known at %s and not linked yet: %s", host, at, p.State), "ask again"
+		f.Cause, f.Text, f.Fix = status.CausePeerSilent, fmt.Sprintf("%s is known at %s and not linked yet: %s", host, at, p.State), "ask again"
 	case status.CauseKey:
 		f.Text = host + " refuses this host, or is refused: they have different keys"
-		f.Cure = "achbridge key show on both: the network must be the same; copy the key file"
+		f.Fix = "achbridge key show on both: the network must be the same; copy the key file"
 	case status.CauseRevoked, status.CauseCertificate:
 		return s.certificate(host, p, f), true
 	default:
-		f.Cure = "is the host on, does its daemon run (achbridge status there), and does its firewall let the UDP port in?"
+		f.Fix = "is the host on, does its daemon run (achbridge status there), and does its firewall let the UDP port in?"
 	}
 	return f, true
 }
@@ -120,10 +120,10 @@ func (s *Snapshot) certificate(host string, p status.Peer, f Finding) Finding {
 		whose, copied = s.After.Host, "here"
 	}
 	f.Text = "the certificate of " + whose + " is revoked"
-	f.Cure = "achbridge ca issue " + whose + ", where the authority is, and copy the key " + copied
+	f.Fix = "achbridge ca issue " + whose + ", where the authority is, and copy the key " + copied
 	if p.Cause == status.CauseCertificate {
 		f.Text = "the certificate of " + whose + " is not good now"
-		f.Cure += "; or set the clock right, on both hosts: date"
+		f.Fix += "; or set the clock right, on both hosts: date"
 	}
 	if p.OwnCertificate {
 		f.Text += ", says " + host
@@ -137,30 +137,30 @@ func (s *Snapshot) unseen(host string) Finding {
 	f := Finding{Cause: status.CausePeerMissing, Text: "no host " + host + " has been seen"}
 	switch {
 	case a.Far != "":
-		f.Text, f.Cure = a.Far, a.FarCure
+		f.Text, f.Fix = a.Far, a.FarFix
 		return f
-	case a.Stranger != "":
+	case a.OtherNetwork != "":
 		f.Cause, f.Text = status.CauseKey, fmt.Sprintf("%s is there with another key", host)
-		f.Evidence = append(f.Evidence, fmt.Sprintf("it belongs to network %s, this host to %s", a.Stranger, a.Network))
-		f.Cure = "copy the key file of one to the other: achbridge key show says where it is"
+		f.Evidence = append(f.Evidence, fmt.Sprintf("it belongs to network %s, this host to %s", a.OtherNetwork, a.Network))
+		f.Fix = "copy the key file of one to the other: achbridge key show says where it is"
 		return f
 	case !a.Discovery:
 		f.Evidence = append(f.Evidence, "discovery is off here, and no such peer is listed")
-		f.Cure = "list it: --peer " + host + ", or have it discovered"
+		f.Fix = "list it: --peer " + host + ", or have it discovered"
 		return f
 	case len(a.Multicast) > 0:
 		f.Cause, f.Text = status.CauseMulticast, "multicast fails on this host, and no host "+host+" is listed"
 		f.Evidence = a.Multicast
-		f.Cure = "achbridge doctor; or list it: --peer " + host
+		f.Fix = "achbridge doctor; or list it: --peer " + host
 		return f
 	case a.Answers != "":
 		f.Cause, f.Text = status.CauseMulticast, fmt.Sprintf("%s answers at %s, and nothing of it comes by multicast", host, a.Answers)
 		f.Evidence = append(f.Evidence, "multicast works on this host: it is blocked on the way (switch, Wi-Fi, firewall), or discovery is off there")
-		f.Cure = "list it: --peer " + host
+		f.Fix = "list it: --peer " + host
 		return f
 	}
 	f.Evidence = append(f.Evidence, seenText(a.Seen))
-	f.Cure = "is it on, and does its daemon run? if so multicast may be blocked on the way: list it by its address, --peer ADDRESS"
+	f.Fix = "is it on, and does its daemon run? if so multicast may be blocked on the way: list it by its address, --peer ADDRESS"
 	return f
 }
 

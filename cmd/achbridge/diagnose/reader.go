@@ -22,7 +22,7 @@ type Snapshot struct {
 	Age           *status.AgeFigures // ages of the mirror between the reports; nil means unknown
 	Rules         []config.Judgement // the rules that apply to the channel
 	Offers        []string           // channels that the origin offers to this host
-	Told          Word               // the origin's reason not to offer this channel
+	OriginReason  Word               // the origin's reason not to offer this channel
 	Around        Surroundings
 	File          FileFacts // file of the local channel or mirror
 	Load          string    // load of this host, as text
@@ -36,17 +36,17 @@ type Word struct {
 
 // Surroundings has the facts about an origin without a link, from discovery and the network.
 type Surroundings struct {
-	Discovery bool     // discovery by multicast is on
-	Seen      []string // hosts of our network that discovery found
-	Far       string   // why a host of that name is not dialled; "" if there is none
-	FarCure   string   // the fix for Far
-	Stranger  string   // the network of a host of that name in another network; "" if there is none
-	Network   string   // our network
-	Multicast []string // what is wrong with multicast on this host
-	Answers   string   // address at which the host answers although discovery has not found it
-	Ended     string   // the day on which our certificate expired; "" while it is valid
-	Revoked   bool     // our certificate is revoked
-	Hub       string   // why the hub is not reached; "" if it is, or none is used
+	Discovery    bool     // discovery by multicast is on
+	Seen         []string // hosts of our network that discovery found
+	Far          string   // why a host of that name is not dialled; "" if there is none
+	FarFix       string   // the fix for Far
+	OtherNetwork string   // the network of a host of that name in another network; "" if there is none
+	Network      string   // our network
+	Multicast    []string // what is wrong with multicast on this host
+	Answers      string   // address at which the host answers although discovery has not found it
+	Ended        string   // the day on which our certificate expired; "" while it is valid
+	Revoked      bool     // our certificate is revoked
+	Hub          string   // why the hub is not reached; "" if it is, or none is used
 }
 
 // FileFacts describes the file of a channel on this host.
@@ -67,7 +67,7 @@ type Finding struct {
 	Cause    status.Cause `json:"cause"`
 	Text     string       `json:"text"`
 	Evidence []string     `json:"evidence"`
-	Cure     string       `json:"cure,omitempty"`
+	Fix      string       `json:"cure,omitempty"`
 }
 
 // Well is the cause of a finding that nothing is wrong.
@@ -80,12 +80,12 @@ func Findings(s Snapshot) []Finding {
 	if s.Self {
 		list = s.origin()
 		if c, there := LocalOf(s.After, s.Channel); there && c.Mismatch != nil {
-			list = withMisfit(list, misfit(c.Mismatch, s.Channel, s.Host))
+			list = withMismatch(list, mismatch(c.Mismatch, s.Channel, s.Host))
 		}
 	} else {
 		list = s.reader()
 		if m, there := MirrorOf(s.After, s.Host, s.Channel); there && m.Mismatch != nil {
-			list = withMisfit(list, misfit(m.Mismatch, m.Name, s.Host))
+			list = withMismatch(list, mismatch(m.Mismatch, m.Name, s.Host))
 		}
 	}
 	list = s.withHidden(list)
@@ -109,9 +109,9 @@ func (s *Snapshot) reader() []Finding {
 	m, wanted := MirrorOf(s.After, s.Host, s.Channel)
 	byAchd := rule.IsAchd(s.Host)
 	switch {
-	case !wanted && !s.wished() && byAchd:
+	case !wanted && !s.isRequested() && byAchd:
 		return []Finding{s.unwanted()}
-	case !wanted && !s.wished():
+	case !wanted && !s.isRequested():
 		return append([]Finding{s.unwanted()}, s.offerNotes()...)
 	case byAchd:
 		return []Finding{s.byAchd(m)}
@@ -128,21 +128,21 @@ func (s *Snapshot) reader() []Finding {
 	return s.mirrorFlow(m)
 }
 
-// wished reports whether the configuration requests the channel.
-func (s *Snapshot) wished() bool {
-	return slices.ContainsFunc(s.Rules, func(v config.Judgement) bool { return v.Verb == "mirror" && v.Applies })
+// isRequested reports whether the configuration requests the channel.
+func (s *Snapshot) isRequested() bool {
+	return slices.ContainsFunc(s.Rules, func(v config.Judgement) bool { return v.Kind == "mirror" && v.Applies })
 }
 
 func (s *Snapshot) unwanted() Finding {
-	f := Finding{Cause: status.CauseRule, Text: s.Name() + " is not mirrored here: no rule names it", Cure: "achbridge mirror " + s.Name()}
+	f := Finding{Cause: status.CauseRule, Text: s.Name() + " is not mirrored here: no rule names it", Fix: "achbridge mirror " + s.Name()}
 	for _, v := range s.Rules {
-		if v.Verb != "mirror" {
+		if v.Kind != "mirror" {
 			continue
 		}
 		f.Text = s.Name() + " is " + v.Result
 		if v.Rule != "" {
 			f.Evidence = append(f.Evidence, v.Rule+", "+v.From)
-			f.Cure = "change " + v.Rule + " (" + v.From + "), then achbridge reload"
+			f.Fix = "change " + v.Rule + " (" + v.From + "), then achbridge reload"
 		}
 	}
 	return f
@@ -161,18 +161,18 @@ func (s *Snapshot) offerNotes() []Finding {
 
 // refused returns the finding about a mirror that cannot be made or written.
 func (s *Snapshot) refused(m status.Mirror) Finding {
-	f := Finding{Cause: m.Cause, Text: "there is no mirror of " + s.Name() + ": " + m.Reason, Cure: s.cureOf(m)}
+	f := Finding{Cause: m.Cause, Text: "there is no mirror of " + s.Name() + ": " + m.Reason, Fix: s.fixOf(m)}
 	if m.Cause == status.CauseFrameSize {
 		f.Text = "no frame of " + s.Name() + " can be put: " + m.Reason
-		f.Cure = "end the programs that use it, then achbridge channel create " + m.Name + " --replace, with --frames and --size as said"
+		f.Fix = "end the programs that use it, then achbridge channel create " + m.Name + " --replace, with --frames and --size as said"
 	}
 	switch {
 	case m.Cause == status.CauseOtherMachine:
-		f.Cure = "on " + m.RefusedBy + ", " + acceptCure(m.Channel, s.After.Host)
+		f.Fix = "on " + m.RefusedBy + ", " + acceptFix(m.Channel, s.After.Host)
 	case m.RefusedBy != "":
-		f.Cure = cureAt(m.RefusedBy, m.Cause, m.Channel)
+		f.Fix = fixAt(m.RefusedBy, m.Cause, m.Channel)
 	case isForeign(m.Cause):
-		f.Cure = "give the mirror another name: --as NAME"
+		f.Fix = "give the mirror another name: --as NAME"
 	}
 	f.Evidence = s.fileEvidence(m.Cause)
 	return f
@@ -185,16 +185,16 @@ func (s *Snapshot) notOffered(m status.Mirror) Finding {
 	}
 	f := Finding{Cause: status.CauseNoChannel, Text: s.Host + " does not offer " + s.Channel}
 	switch {
-	case s.Told.Cause != "":
-		f.Cause = s.Told.Cause
-		f.Text += "; it says: " + s.Told.Text
-	case s.Told.Text != "":
-		f.Text += "; the reason is unknown: " + s.Told.Text
+	case s.OriginReason.Cause != "":
+		f.Cause = s.OriginReason.Cause
+		f.Text += "; it says: " + s.OriginReason.Text
+	case s.OriginReason.Text != "":
+		f.Text += "; the reason is unknown: " + s.OriginReason.Text
 	}
 	f.Evidence = append(f.Evidence, offersText(s.Host, s.Offers))
-	f.Cure = "on " + s.Host + ": achbridge why " + s.Channel
+	f.Fix = "on " + s.Host + ": achbridge why " + s.Channel
 	if f.Cause != status.CauseNoChannel {
-		f.Cure = cureAt(s.Host, f.Cause, s.Channel)
+		f.Fix = fixAt(s.Host, f.Cause, s.Channel)
 	}
 	return f
 }
@@ -215,9 +215,9 @@ func isForeign(cause status.Cause) bool {
 	return cause == status.CauseAch1x || cause == status.CauseAch32Bit || cause == status.CauseOtherLibc
 }
 
-// cureAt returns the fix for a cause at another host, or "" if there is none.
-func cureAt(host string, cause status.Cause, channel string) string {
-	text := cure(cause, channel)
+// fixAt returns the fix for a cause at another host, or "" if there is none.
+func fixAt(host string, cause status.Cause, channel string) string {
+	text := fix(cause, channel)
 	switch {
 	case isForeign(cause):
 		return fmt.Sprintf("on %s, run the achd that belongs to its Ach; then here: achbridge mirror achd://%s/%s", host, host, channel)
@@ -227,9 +227,9 @@ func cureAt(host string, cause status.Cause, channel string) string {
 	return "on " + host + ": " + text
 }
 
-// cure returns the fix for a cause, on the host of the cause, or "" if there is none. channel is the name of the channel
+// fix returns the fix for a cause, on the host of the cause, or "" if there is none. channel is the name of the channel
 // or mirror there.
-func cure(cause status.Cause, channel string) string {
+func fix(cause status.Cause, channel string) string {
 	switch cause {
 	case status.CauseFileMode:
 		return "give the channel a group that achbridge is in, and mode 0660: readers write its lock, which is in the file"
@@ -257,9 +257,9 @@ func cure(cause status.Cause, channel string) string {
 	return ""
 }
 
-// cureOf returns the fix for the cause of a mirror of this host, with the address of its channel filled in.
-func (s *Snapshot) cureOf(m status.Mirror) string {
-	return strings.ReplaceAll(cure(m.Cause, m.Name), "HOST/CHANNEL", s.Name())
+// fixOf returns the fix for the cause of a mirror of this host, with the address of its channel filled in.
+func (s *Snapshot) fixOf(m status.Mirror) string {
+	return strings.ReplaceAll(fix(m.Cause, m.Name), "HOST/CHANNEL", s.Name())
 }
 
 // fileEvidence returns the facts of the channel's file that support a cause.

@@ -15,14 +15,14 @@ import (
 // sample returns two seconds of a mirror of a robot's imu, 100 Hz, without problems. change
 // adds the problem of a case.
 func sample(change func(*Snapshot, *status.Mirror, *status.Link)) Snapshot {
-	age, transit, period, due := 12.0, 6.0, 10.0, 2.0
+	age, oneWayDelay, period, due := 12.0, 6.0, 10.0, 2.0
 	s := Snapshot{Host: "robot", Channel: "imu", Apart: 2 * time.Second, Offers: []string{"imu"}, Around: Surroundings{Discovery: true, Network: "11111111"}}
-	s.Rules = []config.Judgement{{Verb: "mirror", Applies: true, Result: "mirrored here as robot.imu", Rule: "mirror[0]", From: "a.yaml:3"}}
+	s.Rules = []config.Judgement{{Kind: "mirror", Applies: true, Result: "mirrored here as robot.imu", Rule: "mirror[0]", From: "a.yaml:3"}}
 	s.Age = &status.AgeFigures{MeanMs: 11, P99Ms: 17}
 	s.Before.Links = []status.Link{{Peer: "robot", State: "up", UpS: 58, Traffic: status.Traffic{Received: 5800, ReceivedBytes: 580_000}}}
 	s.Before.Mirrors = []status.Mirror{{Host: "robot", Channel: "imu", Name: "robot.imu", State: "live", Seq: 5800, FrameCounters: ledger.FrameCounters{Offered: 5800, Delivered: 5800}}}
 	m := status.Mirror{
-		Host: "robot", Channel: "imu", Name: "robot.imu", State: "live", Seq: 6000, AgeMs: &age, PeriodMs: &period, DueMs: &due, OneWayDelayMs: &transit, Bytes: 64,
+		Host: "robot", Channel: "imu", Name: "robot.imu", State: "live", Seq: 6000, AgeMs: &age, PeriodMs: &period, DueMs: &due, OneWayDelayMs: &oneWayDelay, Bytes: 64,
 		FrameCounters: ledger.FrameCounters{Offered: 6000, Delivered: 6000},
 	}
 	l := status.Link{
@@ -55,9 +55,9 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 	type mirror = *status.Mirror
 	type link = *status.Link
 	for name, c := range map[string]struct {
-		s     Snapshot
-		cause status.Cause
-		tells string // part of text, evidence and fix
+		s        Snapshot
+		cause    status.Cause
+		contains string // part of text, evidence and fix
 	}{
 		"well": {sample(nil), Well, "age: 11.0 ms on average, p99 17.0 ms, budget 100 ms"},
 		"well, put faster than anybody looks": {sample(func(s *Snapshot, m mirror, l link) {
@@ -104,8 +104,8 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			l.Inbound = &status.InboundPath{AtS: 12, FullS: 1.8}
 		}), status.CauseLinkRate, "waited for the link 90 % of the time"},
 		"room on the link, as its origin tells": {sample(func(s *Snapshot, m mirror, l link) {
-			transit := 55.0
-			m.Bytes, m.Delivered, m.Superseded, m.OneWayDelayMs = 5000, 5840, 160, &transit
+			oneWayDelay := 55.0
+			m.Bytes, m.Delivered, m.Superseded, m.OneWayDelayMs = 5000, 5840, 160, &oneWayDelay
 			l.ReceivedBytes = 800_000
 			s.Before.Links[0].Inbound = &status.InboundPath{AtS: 10}
 			l.Inbound = &status.InboundPath{AtS: 12, FullS: 0.1}
@@ -122,8 +122,8 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		}), status.CauseForeignWriter, "80 frames of another"},
 		"link too slow": {sample(func(s *Snapshot, m mirror, l link) {
 			m.Bytes, m.Delivered, m.Superseded = 5000, 5840, 160
-			transit := 55.0
-			m.OneWayDelayMs = &transit
+			oneWayDelay := 55.0
+			m.OneWayDelayMs = &oneWayDelay
 			l.ReceivedBytes = 800_000
 		}), status.CauseLinkRate, "4 Mbit/s; the link carried 880 kbit/s in all"},
 		"loss": {sample(func(s *Snapshot, m mirror, l link) {
@@ -140,9 +140,9 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			m.Delivered, m.Superseded = 5988, 12
 		}), Well, "6.0 % lost"},
 		"budget too small for the size": {sample(func(s *Snapshot, m mirror, l link) {
-			transit := 850.0
+			oneWayDelay := 850.0
 			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].FrameCounters = 58, ledger.FrameCounters{Offered: 58, LateKept: 58}
-			m.Seq, m.Bytes, m.OneWayDelayMs, m.FrameCounters = 60, 100_000, &transit, ledger.FrameCounters{Offered: 60, LateKept: 60}
+			m.Seq, m.Bytes, m.OneWayDelayMs, m.FrameCounters = 60, 100_000, &oneWayDelay, ledger.FrameCounters{Offered: 60, LateKept: 60}
 			l.ReceivedBytes = 800_000
 		}), status.CauseBudget, "a budget of 1.1 s at least"},
 		"a daemon gets no processor": {sample(func(s *Snapshot, m mirror, l link) {
@@ -152,27 +152,27 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			m.Delivered, m.LateKept = 5960, 40
 		}), status.CauseHostBusy, "late_kept 40"},
 		"only late frames come": {sample(func(s *Snapshot, m mirror, l link) {
-			transit := 150.0
-			m.LateS, m.OneWayDelayMs, l.RTTms, m.Delivered, m.LateKept = 12, &transit, 300, 5800, 200
+			oneWayDelay := 150.0
+			m.LateS, m.OneWayDelayMs, l.RTTms, m.Delivered, m.LateKept = 12, &oneWayDelay, 300, 5800, 200
 		}), status.CauseBudget, "late: every frame that comes to pc is past its budget of 100 ms"},
 		"only late frames come, one in two seconds": {sample(func(s *Snapshot, m mirror, l link) {
-			transit, age, period, due := 150.0, 1800.0, 5000.0, 0.0
+			oneWayDelay, age, period, due := 150.0, 1800.0, 5000.0, 0.0
 			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].FrameCounters = 60, ledger.FrameCounters{Offered: 60, LateKept: 60}
 			m.Seq, m.FrameCounters, m.AgeMs, m.PeriodMs, m.DueMs = 60, ledger.FrameCounters{Offered: 60, LateKept: 60}, &age, &period, &due
-			m.LateS, m.OneWayDelayMs, l.RTTms = 30, &transit, 300
+			m.LateS, m.OneWayDelayMs, l.RTTms = 30, &oneWayDelay, 300
 		}), status.CauseBudget, "late: every frame"},
 		"only late frames came, and nothing any more": {sample(func(s *Snapshot, m mirror, l link) {
-			transit, age, period, due := 150.0, 1800.0, 10.0, 1790.0
+			oneWayDelay, age, period, due := 150.0, 1800.0, 10.0, 1790.0
 			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].FrameCounters = 60, ledger.FrameCounters{Offered: 60, LateKept: 60}
 			m.Seq, m.FrameCounters, m.AgeMs, m.PeriodMs, m.DueMs = 60, ledger.FrameCounters{Offered: 60, LateKept: 60}, &age, &period, &due
-			m.LateS, m.OneWayDelayMs, l.RTTms = 30, &transit, 300
+			m.LateS, m.OneWayDelayMs, l.RTTms = 30, &oneWayDelay, 300
 		}), status.CausePublisherStopped, "its newest frame is 1800 ms old"},
 		"only late frames come, on a good link": {sample(func(s *Snapshot, m mirror, l link) {
 			m.LateS, m.Delivered, m.LateKept = 12, 5999, 1
 		}), status.CauseHostBusy, "late: every frame"},
 		"only late frames come, since others fill the link": {sample(func(s *Snapshot, m mirror, l link) {
-			transit := 250.0
-			m.LateS, m.Bytes, m.OneWayDelayMs, m.Delivered, m.LateKept = 12, 100, &transit, 5800, 200
+			oneWayDelay := 250.0
+			m.LateS, m.Bytes, m.OneWayDelayMs, m.Delivered, m.LateKept = 12, 100, &oneWayDelay, 5800, 200
 			l.ReceivedBytes = 10_000_000
 		}), status.CauseLinkRate, "late: every frame"},
 		"only late frames come, and the lock is taken": {sample(func(s *Snapshot, m mirror, l link) {
@@ -183,13 +183,13 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			l.ReceivedBytes = 10_000_000
 		}), status.CauseLinkRate, "carries less"},
 		"late behind others": {sample(func(s *Snapshot, m mirror, l link) {
-			transit := 250.0
-			m.Bytes, m.OneWayDelayMs, m.Delivered, m.LateKept = 100, &transit, 5900, 100
+			oneWayDelay := 250.0
+			m.Bytes, m.OneWayDelayMs, m.Delivered, m.LateKept = 100, &oneWayDelay, 5900, 100
 			l.ReceivedBytes = 10_000_000
 		}), status.CauseLinkRate, "carries less than robot.imu needs"},
 		"budget too small for the way": {sample(func(s *Snapshot, m mirror, l link) {
-			transit := 60.0
-			m.QoS.Budget, m.OneWayDelayMs, l.RTTms = 20*time.Millisecond, &transit, 120
+			oneWayDelay := 60.0
+			m.QoS.Budget, m.OneWayDelayMs, l.RTTms = 20*time.Millisecond, &oneWayDelay, 120
 			m.Delivered, m.Late = 5800, 200
 		}), status.CauseBudget, "60.0 ms on its way"},
 		"clock": {sample(func(s *Snapshot, m mirror, l link) {
@@ -221,7 +221,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		}), status.CauseAch1x, "another name: --as NAME"},
 		"channel of Ach 1.x there": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, s.Offers = "waiting", nil
-			s.Told = Word{status.CauseAch1x, "imu: channel of another kind of Ach"}
+			s.OriginReason = Word{status.CauseAch1x, "imu: channel of another kind of Ach"}
 		}), status.CauseAch1x, "on robot, run the achd that belongs to its Ach; then here: achbridge mirror achd://robot/imu"},
 		"hidden by a kernel channel": {sample(func(s *Snapshot, m mirror, l link) {
 			s.File.Kernel = HiddenBy(localach.Device{Path: "/dev/ach-robot.imu"}, true)
@@ -234,22 +234,22 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		}), status.CauseExportRule, "export[0] denies it\non robot: change the export rules, then achbridge reload; achbridge explain imu"},
 		"not offered": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, s.Offers = "waiting", []string{"arm", "leg"}
-			s.Told = Word{status.CauseNoChannel, "imu: there is no such channel"}
+			s.OriginReason = Word{status.CauseNoChannel, "imu: there is no such channel"}
 		}), status.CauseNoChannel, "robot offers arm, leg"},
 		"not offered, and no answer": {sample(func(s *Snapshot, m mirror, l link) {
-			m.State, s.Offers, s.Told = "waiting", nil, Word{Text: "robot does not answer"}
+			m.State, s.Offers, s.OriginReason = "waiting", nil, Word{Text: "robot does not answer"}
 		}), status.CauseNoChannel, "robot does not offer imu; the reason is unknown: robot does not answer"},
 		"not to be read there": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, s.Offers = "waiting", nil
-			s.Told = Word{status.CauseFileMode, "imu: no permission"}
+			s.OriginReason = Word{status.CauseFileMode, "imu: no permission"}
 		}), status.CauseFileMode, "on robot: give the channel a group"},
 		"not mirrored": {sample(func(s *Snapshot, m mirror, l link) {
 			m.Name = ""
-			s.Rules = []config.Judgement{{Verb: "mirror", Result: "not mirrored: no rule names it", From: "default"}}
+			s.Rules = []config.Judgement{{Kind: "mirror", Result: "not mirrored: no rule names it", From: "default"}}
 		}), status.CauseRule, "achbridge mirror robot/imu"},
 		"denied here": {sample(func(s *Snapshot, m mirror, l link) {
 			m.Name = ""
-			s.Rules = []config.Judgement{{Verb: "mirror", Result: "not mirrored: mirror[0] denies it", Rule: "mirror[0]", From: "a.yaml:3"}}
+			s.Rules = []config.Judgement{{Kind: "mirror", Result: "not mirrored: mirror[0] denies it", Rule: "mirror[0]", From: "a.yaml:3"}}
 		}), status.CauseRule, "change mirror[0] (a.yaml:3)"},
 		"silent": {sample(func(s *Snapshot, m mirror, l link) {
 			l.State, l.SilentS, m.State = "silent", 3.2, "waiting"
@@ -276,9 +276,9 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		"another key": {unlinkedSample(func(s *Snapshot) {
 			s.After.Peers = []status.Peer{{Host: "robot", Error: "another key", Cause: status.CauseKey}}
 		}), status.CauseKey, "achbridge key show on both"},
-		"stranger": {unlinkedSample(func(s *Snapshot) { s.Around.Stranger = "22222222" }), status.CauseKey, "network 22222222, this host to 11111111"},
+		"stranger": {unlinkedSample(func(s *Snapshot) { s.Around.OtherNetwork = "22222222" }), status.CauseKey, "network 22222222, this host to 11111111"},
 		"behind a reflector": {unlinkedSample(func(s *Snapshot) {
-			s.Around.Far, s.Around.FarCure = "robot is announced at 10.9.0.2, and not dialled", "if that is the host: --peer 10.9.0.2"
+			s.Around.Far, s.Around.FarFix = "robot is announced at 10.9.0.2, and not dialled", "if that is the host: --peer 10.9.0.2"
 		}), status.CausePeerMissing, "--peer 10.9.0.2"},
 		"revoked there": {unlinkedSample(func(s *Snapshot) {
 			s.After.Peers = []status.Peer{{Host: "robot", Error: "revoked", Cause: status.CauseRevoked}}
@@ -296,21 +296,21 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		"no multicast":      {unlinkedSample(func(s *Snapshot) { s.Around.Multicast = []string{"eth0: dropped"} }), status.CauseMulticast, "eth0: dropped"},
 		"multicast blocked": {unlinkedSample(func(s *Snapshot) { s.Around.Answers = "10.0.0.1:8076" }), status.CauseMulticast, "robot answers at 10.0.0.1:8076"},
 	} {
-		t.Run(name, func(t *testing.T) { judge(t, Findings(c.s), c.cause, c.tells) })
+		t.Run(name, func(t *testing.T) { judge(t, Findings(c.s), c.cause, c.contains) })
 	}
 }
 
 // judge checks the cause and the text of the first finding.
-func judge(t *testing.T, list []Finding, cause status.Cause, tells string) {
+func judge(t *testing.T, list []Finding, cause status.Cause, contains string) {
 	t.Helper()
 	f := list[0]
 	if f.Cause != cause {
 		t.Errorf("got %+v, want %s", f, cause)
 	}
-	if all := strings.Join(append([]string{f.Text, f.Cure}, f.Evidence...), "\n"); !strings.Contains(all, tells) {
-		t.Errorf("got\n%s\nwant it to contain %q", all, tells)
+	if all := strings.Join(append([]string{f.Text, f.Fix}, f.Evidence...), "\n"); !strings.Contains(all, contains) {
+		t.Errorf("got\n%s\nwant it to contain %q", all, contains)
 	}
-	if bad := f.Cause != Well; bad && f.Cure == "" {
+	if bad := f.Cause != Well; bad && f.Fix == "" {
 		t.Errorf("%s: got no fix, want one", f.Cause)
 	}
 	for _, f := range list {
@@ -349,9 +349,9 @@ func TestDiagnoseNamesTheCauseAtOrigin(t *testing.T) {
 	type link = *status.Link
 	mbit := 1.0
 	for name, c := range map[string]struct {
-		s     Snapshot
-		cause status.Cause
-		tells string
+		s        Snapshot
+		cause    status.Cause
+		contains string
 	}{
 		"well":         {originSample(nil), Well, "gets to the host that reads it"},
 		"nobody reads": {originSample(func(s *Snapshot, c local, e export, l link) { e.Channel = "" }), Well, "nobody reads it"},
@@ -368,11 +368,11 @@ func TestDiagnoseNamesTheCauseAtOrigin(t *testing.T) {
 		}), status.CauseCorrupt, "channel rm imu"},
 		"hidden": {originSample(func(s *Snapshot, c local, e export, l link) {
 			e.Channel, c.Cause, c.Reason = "", status.CauseExportRule, "not exported"
-			s.Rules = []config.Judgement{{Verb: "export", Result: "nobody may read it: export[0] denies it", Rule: "export[0]", From: "a.yaml:2"}}
+			s.Rules = []config.Judgement{{Kind: "export", Result: "nobody may read it: export[0] denies it", Rule: "export[0]", From: "a.yaml:2"}}
 		}), status.CauseExportRule, "export[0], a.yaml:2"},
 		"a mirror that is put into here": {originSample(func(s *Snapshot, c local, e export, l link) {
 			e.Channel, c.Cause, c.Reason, s.File.Mirror = "", status.CauseExportRule, "it is a mirror", true
-			s.Rules = []config.Judgement{{Verb: "export", Applies: true, Result: "every host with the key may read it"}}
+			s.Rules = []config.Judgement{{Kind: "export", Applies: true, Result: "every host with the key may read it"}}
 		}), status.CauseExportRule, "is offered to nobody: it is a mirror"},
 		"pushed by a host that is gone": {originSample(func(s *Snapshot, c local, e export, l link) {
 			e.Channel, c.Cause, c.Reason, c.Seq, s.File.Mirror = "", status.CauseExportRule, "it is a mirror", 5800, true
@@ -416,8 +416,8 @@ func TestDiagnoseNamesTheCauseAtOrigin(t *testing.T) {
 			e.ReaderCause = status.CausePublisherSlow
 		}), status.CausePublisherSlow, "the deadline of pc"},
 		"clock": {originSample(func(s *Snapshot, c local, e export, l link) {
-			transit := 6.0
-			e.QoS.Budget, e.QoS.Class, e.OneWayDelayMs, l.ClockUncertaintyMs = 10*time.Millisecond, rule.Command, &transit, 5
+			oneWayDelay := 6.0
+			e.QoS.Budget, e.QoS.Class, e.OneWayDelayMs, l.ClockUncertaintyMs = 10*time.Millisecond, rule.Command, &oneWayDelay, 5
 			e.Delivered, e.Late = 5800, 200
 		}), status.CauseClock, "± 5.00 ms"},
 		"at rest as usual": {originSample(func(s *Snapshot, c local, e export, l link) {
@@ -432,6 +432,6 @@ func TestDiagnoseNamesTheCauseAtOrigin(t *testing.T) {
 			e.Reason, e.Cause = "channel lock held by another process", status.CauseReceiverSlow
 		}), status.CauseReceiverSlow, "imu cannot be read"},
 	} {
-		t.Run(name, func(t *testing.T) { judge(t, Findings(c.s), c.cause, c.tells) })
+		t.Run(name, func(t *testing.T) { judge(t, Findings(c.s), c.cause, c.contains) })
 	}
 }

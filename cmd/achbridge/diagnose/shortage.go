@@ -16,11 +16,11 @@ func (f *flow) short() (Finding, bool) {
 		return Finding{}, false
 	}
 	tight := f.link.oneWay+f.sending() > f.budget()
-	alone := tight && f.missing() < shortfall && f.hz*f.sending() < nearlyAll && !f.crowded() // frames would be late on a link without other channels too
+	alone := tight && f.missing() < shortfall && f.hz*f.sending() < nearlyAll && !f.sharesLink() // frames would be late on a link without other channels too
 	if lossy && !(alone && f.allLate()) {
 		return Finding{Cause: status.CauseLoss, Text: fmt.Sprintf("the way %s loses %.0f %% of the packets", f.link.to, 100*f.link.loss),
-			Evidence: []string{f.rateText(), f.fateText()},
-			Cure:     "mend the radio link or cable; for large frames --transport sctp on both hosts helps: it does not slow down for loss"}, true
+			Evidence: []string{f.rateText(), f.outcomeText()},
+			Fix:      "mend the radio link or cable; for large frames --transport sctp on both hosts helps: it does not slow down for loss"}, true
 	}
 	switch {
 	case f.hosts.waits.starves(): // its own delay looked like the capacity of the link
@@ -29,7 +29,7 @@ func (f *flow) short() (Finding, bool) {
 		return f.tooTight(), true
 	case f.link.isHub && f.missing() >= shortfall:
 		return f.slowHub(), true
-	case f.busy() || f.missing() >= shortfall && f.link.full < 0 && f.crowded():
+	case f.busy() || f.missing() >= shortfall && f.link.full < 0 && f.sharesLink():
 		return f.tooMuch(), true
 	case f.missing() >= shortfall:
 		return f.starved(), true
@@ -41,10 +41,10 @@ func (f *flow) short() (Finding, bool) {
 	return Finding{}, false
 }
 
-// crowded reports whether most of the link's traffic is of other channels. The delay of this channel's
+// sharesLink reports whether most of the link's traffic is of other channels. The delay of this channel's
 // frames then does not show the link's capacity.
-func (f *flow) crowded() bool {
-	return f.link.capacity == 0 && f.link.mbit > crowdMbit && f.link.mbit > 2*f.hz*float64(f.bytes)*8/1e6
+func (f *flow) sharesLink() bool {
+	return f.link.capacity == 0 && f.link.mbit > reportMbit && f.link.mbit > 2*f.hz*float64(f.bytes)*8/1e6
 }
 
 // stalled returns the finding about frames that are late although few of them are missing.
@@ -59,8 +59,8 @@ func (f *flow) stalled() Finding {
 func (f *flow) slowHub() Finding {
 	return Finding{
 		Cause: status.CauseLinkRate, Text: fmt.Sprintf("%s: the way through the hub takes %.3g frames a second, of %.3g that are put", f.what, f.arrived(), f.hz),
-		Evidence: []string{f.rateText(), f.fateText(), fmt.Sprintf("two frames may be on their way to the hub at once; the round trip between the hosts is %s", ui.Millis(2000*f.link.oneWay))},
-		Cure:     "nothing where the newest frames are enough; else smaller frames, a hub that is nearer, or a direct link",
+		Evidence: []string{f.rateText(), f.outcomeText(), fmt.Sprintf("two frames may be on their way to the hub at once; the round trip between the hosts is %s", ui.Millis(2000*f.link.oneWay))},
+		Fix:      "nothing where the newest frames are enough; else smaller frames, a hub that is nearer, or a direct link",
 	}
 }
 
@@ -71,9 +71,9 @@ func (f *flow) tooTight() Finding {
 		Cause: status.CauseBudget, Text: fmt.Sprintf("the budget of %s, %s, is too short: a frame takes %s %s", f.what, unit.Time(f.qos.EffectiveBudget()), ui.Millis(1000*need), f.link.to),
 		Evidence: []string{
 			fmt.Sprintf("a frame of %s takes %s to send and %s on its way", ui.AboutBytes(f.bytes), ui.Millis(1000*f.sending()), ui.Millis(1000*f.link.oneWay)),
-			f.rateText(), f.fateText(),
+			f.rateText(), f.outcomeText(),
 		},
-		Cure: fmt.Sprintf("a budget of %s at least; or smaller frames, compress zstd, a faster link", unit.Time(roundUp(need))),
+		Fix: fmt.Sprintf("a budget of %s at least; or smaller frames, compress zstd, a faster link", unit.Time(roundUp(need))),
 	}
 }
 
@@ -100,7 +100,7 @@ func (f *flow) tooMuch() Finding {
 	if f.link.capacity > 0 {
 		r.Evidence = append(r.Evidence, fmt.Sprintf("measured when it was full: %s", ui.BitRate(f.link.capacity*1e6)))
 	}
-	r.Evidence = append(r.Evidence, f.fateText())
-	r.Cure = "max_rate or compress for the channels that take most; a higher priority for " + f.what + "; or a faster link"
+	r.Evidence = append(r.Evidence, f.outcomeText())
+	r.Fix = "max_rate or compress for the channels that take most; a higher priority for " + f.what + "; or a faster link"
 	return r
 }

@@ -48,7 +48,7 @@ func (w waits) host(origin, reader string) string {
 // starved returns the finding that a daemon gets too little CPU time. It is measured, or follows from a link with room.
 func (f *flow) starved() Finding {
 	host := f.hosts.waits.host(f.hosts.origin, f.hosts.reader)
-	r := Finding{Cause: status.CauseHostBusy, Evidence: []string{f.rateText(), f.fateText()}}
+	r := Finding{Cause: status.CauseHostBusy, Evidence: []string{f.rateText(), f.outcomeText()}}
 	if f.hosts.waits.starves() {
 		r.Text = "frames of " + f.what + " are late or missing: the daemon on " + host + " gets too little processor time"
 		r.Evidence = append([]string{fmt.Sprintf("its threads waited for a processor %.0f %% of the time", 100*max(f.hosts.waits.origin, f.hosts.waits.reader))}, r.Evidence...)
@@ -56,7 +56,7 @@ func (f *flow) starved() Finding {
 		host = f.hosts.origin
 		r.Text = "frames of " + f.what + " leave late or not at all, though the link " + f.link.to + " has room"
 	}
-	r.Cure = "give the daemon on " + host + " more processor time: look at the load there (top), and at the daemon's nice level"
+	r.Fix = "give the daemon on " + host + " more processor time: look at the load there (top), and at the daemon's nice level"
 	if f.hosts.load != "" && (host == f.hosts.here || !f.hosts.waits.starves()) {
 		r.Evidence = append(r.Evidence, "load of "+f.hosts.here+": "+f.hosts.load)
 	}

@@ -30,7 +30,7 @@ func TestCPUWaitOfDaemonIsDiagnosedAsBusyHost(t *testing.T) {
 		change         func(*Snapshot, mirror, link)
 		origin, reader float64
 		cause          status.Cause
-		tells          string
+		contains       string
 	}{
 		"a full link, an idle daemon":   {full, 0.05, 0.05, status.CauseLinkRate, "waited for the link 90 % of the time"},
 		"a full link, a busy host":      {full, 0.25, 0.25, status.CauseLinkRate, "waited for the link"},
@@ -40,8 +40,8 @@ func TestCPUWaitOfDaemonIsDiagnosedAsBusyHost(t *testing.T) {
 		"both do, the reader's more":    {full, 0.75, 0.95, status.CauseHostBusy, "waited for a processor 95 %"},
 		"all comes in time":             {func(*Snapshot, mirror, link) {}, 0.95, 0.95, Well, "as fresh"},
 		"late frames": {func(s *Snapshot, m mirror, l link) {
-			transit := 150.0
-			m.LateS, m.OneWayDelayMs, l.RTTms, m.Delivered, m.LateKept = 12, &transit, 300, 5800, 200
+			oneWayDelay := 150.0
+			m.LateS, m.OneWayDelayMs, l.RTTms, m.Delivered, m.LateKept = 12, &oneWayDelay, 300, 5800, 200
 		}, 0.95, 0, status.CauseHostBusy, "late: every frame"},
 		"the clock is not known either": {func(s *Snapshot, m mirror, l link) {
 			full(s, m, l)
@@ -59,8 +59,8 @@ func TestCPUWaitOfDaemonIsDiagnosedAsBusyHost(t *testing.T) {
 			waited(s, l, c.origin, c.reader)
 		})
 		f := Findings(s)[0]
-		if text := strings.Join(append([]string{f.Text, f.Cure}, f.Evidence...), "; "); f.Cause != c.cause || !strings.Contains(text, c.tells) {
-			t.Errorf("%s: got %s: %s; want %s with %q", name, f.Cause, text, c.cause, c.tells)
+		if text := strings.Join(append([]string{f.Text, f.Fix}, f.Evidence...), "; "); f.Cause != c.cause || !strings.Contains(text, c.contains) {
+			t.Errorf("%s: got %s: %s; want %s with %q", name, f.Cause, text, c.cause, c.contains)
 		}
 	}
 }

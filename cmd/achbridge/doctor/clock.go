@@ -16,7 +16,7 @@ import (
 // certificates need.
 func checkClock(context.Context, *patient) result {
 	if err := steady(50 * time.Millisecond); err != nil {
-		return result{State: failing, Text: err.Error(), Cure: "see dmesg for the clock source: ages on this host are wrong"}
+		return result{State: failing, Text: err.Error(), Fix: "see dmesg for the clock source: ages on this host are wrong"}
 	}
 	source, _ := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 	text := "the monotonic clock is steady"
@@ -27,10 +27,10 @@ func checkClock(context.Context, *patient) result {
 	state, err := unix.Adjtimex(&t)
 	switch {
 	case err != nil:
-		return result{State: doubt, Text: text + "; it is unknown whether the wall clock is set: " + err.Error(), Cure: "timedatectl"}
+		return result{State: doubt, Text: text + "; it is unknown whether the wall clock is set: " + err.Error(), Fix: "timedatectl"}
 	case state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0:
 		return result{State: doubt, Text: text + "; the wall clock is not synchronised: " + time.Now().UTC().Format(time.RFC3339) + " (ages do not need it, certificates do)",
-			Cure: "timedatectl set-ntp true, or run chrony"}
+			Fix: "timedatectl set-ntp true, or run chrony"}
 	}
 	return result{State: fit, Text: fmt.Sprintf("%s; the wall clock is synchronised to %s", text, ui.Millis(float64(t.Maxerror)/1000))}
 }

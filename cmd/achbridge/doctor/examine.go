@@ -30,13 +30,13 @@ type result struct {
 	Check string  `json:"check"`
 	State fitness `json:"state"`
 	Text  string  `json:"text"`
-	Cure  string  `json:"cure,omitempty"`
+	Fix   string  `json:"cure,omitempty"`
 }
 
 // worsen sets the state and the fix if state is worse than the present one.
-func (r *result) worsen(state fitness, cure string) {
+func (r *result) worsen(state fitness, fix string) {
 	if state == failing || r.State == fit {
-		r.State, r.Cure = state, cure
+		r.State, r.Fix = state, fix
 	}
 }
 
@@ -55,17 +55,17 @@ type Host struct {
 // patient is the host that is checked.
 type patient struct {
 	Host
-	config *config.Config
-	wrong  error            // why the configuration cannot be loaded; config then has the defaults
-	daemon *api.StatusReply // nil: no daemon runs
-	asked  error            // why the daemon did not answer
-	joined []api.Membership // the daemon's memberships of the mDNS group; nil if it did not answer
+	config    *config.Config
+	wrong     error            // why the configuration cannot be loaded; config then has the defaults
+	daemon    *api.StatusReply // nil: no daemon runs
+	daemonErr error            // why the daemon did not answer
+	joined    []api.Membership // the daemon's memberships of the mDNS group; nil if it did not answer
 }
 
 // checks are all checks, in the order in which their results are shown.
 var checks = []struct {
 	name string
-	look func(context.Context, *patient) result
+	run  func(context.Context, *patient) result
 }{
 	{"configuration", checkConfiguration},
 	{"daemon", checkDaemon},
@@ -93,7 +93,7 @@ func Examine(ctx context.Context, h Host, control, file string) (Report, error) 
 	p := h.patient(ctx, control, file)
 	report := Report{Fit: true}
 	for _, c := range checks {
-		r := c.look(ctx, p)
+		r := c.run(ctx, p)
 		r.Check = c.name
 		report.Checks = append(report.Checks, r)
 		report.Fit = report.Fit && r.State != failing
@@ -107,18 +107,18 @@ func (h Host) patient(ctx context.Context, control, file string) *patient {
 	p.read(file)
 	c := h.Client(cmp.Or(control, p.config.Control))
 	var s api.StatusReply
-	if _, p.asked = c.Get(ctx, "/v1/status", &s); p.asked != nil {
+	if _, p.daemonErr = c.Get(ctx, "/v1/status", &s); p.daemonErr != nil {
 		return p
 	}
 	p.daemon = &s
-	var told api.DaemonSetup
-	if _, err := c.Get(ctx, "/v1/setup", &told); err == nil && file == "" {
-		if told.Config != config.Absolute(p.config.Path) {
-			p.read(told.Config)
+	var setup api.DaemonSetup
+	if _, err := c.Get(ctx, "/v1/setup", &setup); err == nil && file == "" {
+		if setup.Config != config.Absolute(p.config.Path) {
+			p.read(setup.Config)
 		}
-		p.joined = told.Memberships
-		p.config.Key, p.config.State, p.config.Interfaces = told.Key, told.State, told.Interfaces
-		_ = p.config.Discovery.Set(told.Discovery) // cannot fail: the daemon's value is valid
+		p.joined = setup.Memberships
+		p.config.Key, p.config.State, p.config.Interfaces = setup.Key, setup.State, setup.Interfaces
+		_ = p.config.Discovery.Set(setup.Discovery) // cannot fail: the daemon's value is valid
 	}
 	return p
 }
@@ -145,10 +145,10 @@ func (r Report) Show(t *ui.Terminal) error {
 		if err := t.Line("%s  %-13s  %s", state, c.Check, t.Wrap(indent, c.Text)); err != nil {
 			return err
 		}
-		if c.Cure == "" || c.State == fit {
+		if c.Fix == "" || c.State == fit {
 			continue
 		}
-		if err := t.Line("%*s%s", indent, "", t.Wrap(indent, "cure: "+c.Cure)); err != nil {
+		if err := t.Line("%*s%s", indent, "", t.Wrap(indent, "cure: "+c.Fix)); err != nil {
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (r Report) Show(t *ui.Terminal) error {
 
 func checkConfiguration(_ context.Context, p *patient) result {
 	if p.wrong != nil {
-		return result{State: failing, Text: strings.ReplaceAll(strings.TrimSpace(p.wrong.Error()), "\n", "; "), Cure: "achbridge check"}
+		return result{State: failing, Text: strings.ReplaceAll(strings.TrimSpace(p.wrong.Error()), "\n", "; "), Fix: "achbridge check"}
 	}
 	return result{State: fit, Text: cmp.Or(p.config.Path, "no file: all settings have their defaults")}
 }
@@ -166,31 +166,31 @@ func checkDaemon(_ context.Context, p *patient) result {
 	switch {
 	case p.daemon != nil:
 		return result{State: fit, Text: fmt.Sprintf("%s runs, pid %d, as host %s, up %s", p.daemon.Version, p.daemon.PID, p.daemon.Host, ui.Seconds(p.daemon.UptimeS))}
-	case errors.Is(p.asked, api.ErrNoDaemon):
-		return result{State: doubt, Text: "no daemon is running", Cure: "achbridge run, or systemctl enable --now achbridge"}
+	case errors.Is(p.daemonErr, api.ErrNoDaemon):
+		return result{State: doubt, Text: "no daemon is running", Fix: "achbridge run, or systemctl enable --now achbridge"}
 	}
-	return result{State: failing, Text: p.asked.Error(), Cure: "run doctor as the daemon's user, or as root"}
+	return result{State: failing, Text: p.daemonErr.Error(), Fix: "run doctor as the daemon's user, or as root"}
 }
 
-// account is the user and the groups of a process.
-type account struct {
+// credentials is the user and the groups of a process.
+type credentials struct {
 	uid, gid int
 	groups   []int
 }
 
-// account is the account that the daemon runs as, or would if it were started now.
-func (p *patient) account() account {
+// credentials is the account that the daemon runs as, or would if it were started now.
+func (p *patient) credentials() credentials {
 	if p.daemon != nil {
-		if who, err := accountOf(p.daemon.PID); err == nil {
+		if who, err := credentialsOf(p.daemon.PID); err == nil {
 			return who
 		}
 	}
 	groups, _ := os.Getgroups()
-	return account{os.Geteuid(), os.Getegid(), groups}
+	return credentials{os.Geteuid(), os.Getegid(), groups}
 }
 
-// accountOf is the account that a process runs as.
-func accountOf(pid int) (who account, err error) {
+// credentialsOf is the account that a process runs as.
+func credentialsOf(pid int) (who credentials, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return who, err
@@ -215,11 +215,11 @@ func accountOf(pid int) (who account, err error) {
 }
 
 func checkUser(_ context.Context, p *patient) result {
-	who := p.account()
+	who := p.credentials()
 	name := ui.UserText(who.uid, who.gid)
 	if who.uid == 0 {
 		return result{State: doubt, Text: "the daemon runs as root, which it does not need",
-			Cure: "run it as a user of the channels' group: the packaged unit does (User=achbridge, Group=ach)"}
+			Fix: "run it as a user of the channels' group: the packaged unit does (User=achbridge, Group=ach)"}
 	}
 	return result{State: fit, Text: "the daemon runs as " + name}
 }

@@ -15,18 +15,18 @@ import (
 )
 
 // expect checks the state of r, and that its text or fix contains tells. A result that is not fit must have a fix.
-func expect(t *testing.T, r result, state fitness, tells string) {
+func expect(t *testing.T, r result, state fitness, contains string) {
 	t.Helper()
-	if r.State != state || !strings.Contains(r.Text+"\n"+r.Cure, tells) {
-		t.Errorf("got %+v, want %s with %q", r, state, tells)
+	if r.State != state || !strings.Contains(r.Text+"\n"+r.Fix, contains) {
+		t.Errorf("got %+v, want %s with %q", r, state, contains)
 	}
-	if r.State != fit && r.Cure == "" {
+	if r.State != fit && r.Fix == "" {
 		t.Errorf("%s: %s: got no fix, want one", r.State, r.Text)
 	}
 }
 
-// look returns a patient whose channels are in a directory of the test.
-func look(t *testing.T) *patient {
+// newPatient returns a patient whose channels are in a directory of the test.
+func newPatient(t *testing.T) *patient {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "achbridge-test-")
 	if err != nil {
@@ -39,7 +39,7 @@ func look(t *testing.T) *patient {
 }
 
 func TestDoctorFindsBadChannels(t *testing.T) {
-	p := look(t)
+	p := newPatient(t)
 	good, err := p.Dir.Create("good", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: 64}})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestDoctorWarnsThatReadersAreNotWoken(t *testing.T) {
 	r := result{State: fit, Text: "no process has a channel open"}
 	r.wakesNobody()
 	expect(t, r, doubt, "no process has a channel open; the layout of condition variables")
-	r = result{State: failing, Text: "imu: bad", Cure: "mend it"}
+	r = result{State: failing, Text: "imu: bad", Fix: "mend it"}
 	r.wakesNobody()
 	expect(t, r, failing, "mend it")
 }
@@ -76,18 +76,18 @@ func TestDoctorChecksWriteAccessOfDaemonUser(t *testing.T) {
 	own, group := os.Getuid(), os.Getgid()
 	for _, c := range []struct {
 		mode os.FileMode
-		who  account
+		who  credentials
 		may  bool
 	}{
-		{0o600, account{uid: 12345, gid: 12345}, false},
-		{0o640, account{uid: 12345, gid: 12345, groups: []int{group}}, false}, // read permission is not enough
-		{0o660, account{uid: 12345, gid: 12345, groups: []int{group}}, true},
-		{0o660, account{uid: 12345, gid: group}, true},
-		{0o660, account{uid: 12345, gid: 12345}, false},
-		{0o606, account{uid: 12345, gid: group}, false}, // the permissions of the group apply before those of others
-		{0o666, account{uid: 12345, gid: 12345}, true},
-		{0o600, account{uid: own, gid: group}, true},
-		{0, account{}, true},
+		{0o600, credentials{uid: 12345, gid: 12345}, false},
+		{0o640, credentials{uid: 12345, gid: 12345, groups: []int{group}}, false}, // read permission is not enough
+		{0o660, credentials{uid: 12345, gid: 12345, groups: []int{group}}, true},
+		{0o660, credentials{uid: 12345, gid: group}, true},
+		{0o660, credentials{uid: 12345, gid: 12345}, false},
+		{0o606, credentials{uid: 12345, gid: group}, false}, // the permissions of the group apply before those of others
+		{0o666, credentials{uid: 12345, gid: 12345}, true},
+		{0o600, credentials{uid: own, gid: group}, true},
+		{0, credentials{}, true},
 	} {
 		if err := os.Chmod(path, c.mode); err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func TestDoctorChecksWriteAccessOfDaemonUser(t *testing.T) {
 }
 
 func TestDoctorChecksKey(t *testing.T) {
-	p := look(t)
+	p := newPatient(t)
 	expect(t, checkKey(t.Context(), p), failing, "no such file")
 	path, err := p.KeyPath()
 	if err != nil {
@@ -126,7 +126,7 @@ func TestDoctorChecksKey(t *testing.T) {
 // A certificate that expires within 30 days is a warning. An expired or revoked certificate is
 // a failure.
 func TestDoctorChecksCertificate(t *testing.T) {
-	p := look(t)
+	p := newPatient(t)
 	issued := time.Now()
 	authority, err := trust.NewAuthority(issued)
 	if err != nil {
@@ -139,11 +139,11 @@ func TestDoctorChecksCertificate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	day := 24 * time.Hour
 	for _, c := range []struct {
-		at    time.Duration // before the expiry
-		state fitness
-		tells string
+		at       time.Duration // before the expiry
+		state    fitness
+		contains string
 	}{{40 * day, fit, "for host krang until"}, {29*day + time.Hour, doubt, "ends in 29 days"}, {-day, failing, "has ended"}} {
-		expect(t, p.checkTrust(key, path, key.Ends().Add(-c.at)), c.state, c.tells)
+		expect(t, p.checkTrust(key, path, key.Ends().Add(-c.at)), c.state, c.contains)
 	}
 	list, err := authority.Revoke(7, []string{key.Serial()}, issued)
 	if err != nil {
@@ -164,9 +164,9 @@ func TestDoctorComparesProcessesSharingChannel(t *testing.T) {
 		return s
 	}
 	for name, c := range map[string]struct {
-		other sharer
-		state fitness
-		tells string
+		other    sharer
+		state    fitness
+		contains string
 	}{
 		"the same":          {like(func(s *sharer) {}), fit, ""},
 		"another version":   {like(func(s *sharer) { s.libc = "glibc 2.31" }), fit, ""},
@@ -176,15 +176,15 @@ func TestDoctorComparesProcessesSharingChannel(t *testing.T) {
 		"another namespace": {like(func(s *sharer) { s.namespace = "pid:[2]" }), failing, "different PID namespaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			state, text, cure := judgeSharers([]sharer{daemon, c.other})
-			expect(t, result{State: state, Text: text, Cure: cure}, c.state, c.tells)
+			state, text, fix := judgeSharers([]sharer{daemon, c.other})
+			expect(t, result{State: state, Text: text, Fix: fix}, c.state, c.contains)
 		})
 	}
 }
 
 // doctor must know the C library of this process.
 func TestDoctorFindsMappedChannelsAndLibcVersion(t *testing.T) {
-	p := look(t)
+	p := newPatient(t)
 	ch, err := p.Dir.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: 64}})
 	if err != nil {
 		t.Fatal(err)
@@ -208,9 +208,9 @@ func TestDoctorFindsMappedChannelsAndLibcVersion(t *testing.T) {
 
 func TestDoctorChecksSystemdUnit(t *testing.T) {
 	for _, c := range []struct {
-		out   string
-		state fitness
-		tells string
+		out      string
+		state    fitness
+		contains string
 	}{
 		{"LoadState=not-found\nActiveState=inactive\n", fit, "there is no achbridge.service"},
 		{"LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nNRestarts=0\nUnitFileState=enabled\n", fit, "active (running), enabled at boot"},
@@ -218,7 +218,7 @@ func TestDoctorChecksSystemdUnit(t *testing.T) {
 		{"LoadState=loaded\nActiveState=inactive\nSubState=dead\nUnitFileState=disabled\n", doubt, "systemctl enable --now"},
 		{"LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=exit-code\n", failing, "because of exit-code"},
 	} {
-		expect(t, unitResult(c.out), c.state, c.tells)
+		expect(t, unitResult(c.out), c.state, c.contains)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestDoctorChecksClockAndBuffers(t *testing.T) {
 	if err != nil || receive < 100<<10 || send < 100<<10 {
 		t.Errorf("got buffers of %d and %d, %v, want at least 100 KiB", receive, send, err)
 	}
-	p := look(t)
+	p := newPatient(t)
 	if r := checkBuffers(t.Context(), p); r.State == failing {
 		t.Errorf("got %+v", r)
 	}
@@ -243,15 +243,15 @@ func TestResultKeepsWorstState(t *testing.T) {
 	r := result{State: fit}
 	for _, step := range []struct {
 		state, want fitness
-		cure, cured string
+		fix, fixed  string
 	}{
 		{doubt, doubt, "first", "first"},
 		{doubt, doubt, "second", "first"},
 		{failing, failing, "third", "third"},
 		{doubt, failing, "fourth", "third"},
 	} {
-		if r.worsen(step.state, step.cure); r.State != step.want || r.Cure != step.cured {
-			t.Errorf("after %s, %s: got %s, %s, want %s, %s", step.state, step.cure, r.State, r.Cure, step.want, step.cured)
+		if r.worsen(step.state, step.fix); r.State != step.want || r.Fix != step.fixed {
+			t.Errorf("after %s, %s: got %s, %s, want %s, %s", step.state, step.fix, r.State, r.Fix, step.want, step.fixed)
 		}
 	}
 }

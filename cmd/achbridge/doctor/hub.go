@@ -18,7 +18,7 @@ func checkHub(_ context.Context, p *patient) result {
 	}
 	h := p.daemon.Hub
 	if !h.Connected {
-		return result{State: failing, Text: cmp.Or(h.Error, "no connection to "+h.Address+" yet"), Cure: "see that the hub runs (achbridge hub check there), and that TCP to it passes the firewalls"}
+		return result{State: failing, Text: cmp.Or(h.Error, "no connection to "+h.Address+" yet"), Fix: "see that the hub runs (achbridge hub check there), and that TCP to it passes the firewalls"}
 	}
 	return result{State: fit, Text: fmt.Sprintf("connected to %s for %s%s", h.Address, ui.Seconds(h.SinceS), h.RoundTrip())}
 }

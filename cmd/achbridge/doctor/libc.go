@@ -58,8 +58,8 @@ func checkSharers(_ context.Context, p *patient) result {
 		for _, s := range channels[name] {
 			people[s.PID] = true
 		}
-		if state, text, cure := judgeSharers(channels[name]); state != fit {
-			r.worsen(state, cure)
+		if state, text, fix := judgeSharers(channels[name]); state != fit {
+			r.worsen(state, fix)
 			list = append(list, name+": "+text)
 		}
 	}
@@ -86,7 +86,7 @@ func (r *result) wakesNobody() {
 }
 
 // judgeSharers returns the problem between the processes that share a channel, with its fix.
-func judgeSharers(list []sharer) (state fitness, text, cure string) {
+func judgeSharers(list []sharer) (state fitness, text, fix string) {
 	for _, s := range list[1:] {
 		if first := list[0]; s.namespace != first.namespace {
 			return failing, fmt.Sprintf("%s and %s are in different PID namespaces: glibc aborts one of them when they contend for the lock", first, s),

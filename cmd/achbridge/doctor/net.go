@@ -26,35 +26,35 @@ func checkMulticast(ctx context.Context, p *patient) result {
 	const list = "list the peers: --peer HOST"
 	probes, err := discovery.ProbeMulticast(ctx, p.config.Interfaces)
 	if err != nil {
-		return result{State: failing, Text: err.Error(), Cure: list + ", or peers in the configuration"}
+		return result{State: failing, Text: err.Error(), Fix: list + ", or peers in the configuration"}
 	}
-	var good, bad, cures []string
+	var good, bad, fixes []string
 	for _, probe := range probes {
-		cure := multicastCure(probe.Err)
+		fix := multicastFix(probe.Err)
 		if missed := p.unjoined(probe); probe.Err == nil && missed != "" {
-			probe.Err, cure = fmt.Errorf("the daemon does not receive multicast: %s", missed), "restart the daemon; its log says more"
+			probe.Err, fix = fmt.Errorf("the daemon does not receive multicast: %s", missed), "restart the daemon; its log says more"
 		}
 		if probe.Err == nil {
 			good = append(good, config.ProbeText(probe))
 			continue
 		}
 		bad = append(bad, config.ProbeText(probe))
-		if !slices.Contains(cures, cure) {
-			cures = append(cures, cure)
+		if !slices.Contains(fixes, fix) {
+			fixes = append(fixes, fix)
 		}
 	}
-	cure := strings.Join(append(cures, "or "+list), "; ")
+	fix := strings.Join(append(fixes, "or "+list), "; ")
 	switch {
 	case len(good) == 0:
-		return result{State: failing, Text: strings.Join(bad, "; "), Cure: cure}
+		return result{State: failing, Text: strings.Join(bad, "; "), Fix: fix}
 	case len(bad) > 0:
-		return result{State: doubt, Text: strings.Join(bad, "; ") + "; works on " + ui.AndList(good), Cure: cure}
+		return result{State: doubt, Text: strings.Join(bad, "; ") + "; works on " + ui.AndList(good), Fix: fix}
 	}
 	return result{State: fit, Text: "works on " + ui.AndList(good)}
 }
 
-// multicastCure returns the fix for the error of a probe.
-func multicastCure(err error) string {
+// multicastFix returns the fix for the error of a probe.
+func multicastFix(err error) string {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
 		return "have the program that keeps UDP port 5353 to itself share it (ss -ulpn shows which): with avahi, disallow-other-stacks=no in /etc/avahi/avahi-daemon.conf"
@@ -74,8 +74,8 @@ func (p *patient) unjoined(probe discovery.Probe) string {
 	return ""
 }
 
-// lookForHosts is how long doctor waits for other hosts to answer.
-const lookForHosts = 1500 * time.Millisecond
+// searchFor is how long doctor waits for other hosts to answer.
+const searchFor = 1500 * time.Millisecond
 
 // checkHosts searches for other hosts by multicast.
 func checkHosts(ctx context.Context, p *patient) result {
@@ -87,18 +87,18 @@ func checkHosts(ctx context.Context, p *patient) result {
 	if p.daemon != nil {
 		cfg.Self.Node, network = p.daemon.Node, p.daemon.Network
 	}
-	peers, err := discovery.Browse(ctx, cfg, lookForHosts)
+	peers, err := discovery.Browse(ctx, cfg, searchFor)
 	if err != nil {
-		return result{State: doubt, Text: "cannot search: " + err.Error(), Cure: "see multicast"}
+		return result{State: doubt, Text: "cannot search: " + err.Error(), Fix: "see multicast"}
 	}
-	var ours, strange, far, cures []string
+	var ours, strange, far, fixes []string
 	for _, h := range peers {
-		text, cure, isFar := config.FarText(h)
+		text, fix, isFar := config.FarText(h)
 		switch {
 		case network != "" && h.Network != "" && h.Network != network:
 			strange = append(strange, h.Host+" (network "+h.Network+")")
 		case isFar:
-			far, cures = append(far, text), append(cures, cure)
+			far, fixes = append(far, text), append(fixes, fix)
 		default:
 			ours = append(ours, h.Host)
 		}
@@ -109,10 +109,10 @@ func checkHosts(ctx context.Context, p *patient) result {
 		text = "there are " + ui.AndList(ours)
 	}
 	if len(far) > 0 {
-		return result{State: doubt, Text: text + "; " + strings.Join(far, "; "), Cure: strings.Join(cures, "; ")}
+		return result{State: doubt, Text: text + "; " + strings.Join(far, "; "), Fix: strings.Join(fixes, "; ")}
 	}
 	if len(strange) > 0 {
-		return result{State: doubt, Text: text + "; with another key " + ui.AndList(strange), Cure: "for one network copy the key file: achbridge key show says where it is"}
+		return result{State: doubt, Text: text + "; with another key " + ui.AndList(strange), Fix: "for one network copy the key file: achbridge key show says where it is"}
 	}
 	return result{State: fit, Text: text}
 }
@@ -124,7 +124,7 @@ func checkPorts(_ context.Context, p *patient) result {
 	}
 	at, err := p.TryPorts(p.config.Listen, p.config.Transport)
 	if err != nil {
-		return result{State: failing, Text: err.Error(), Cure: cmp.Or(ui.Cure(err), "another port: --listen :PORT")}
+		return result{State: failing, Text: err.Error(), Fix: cmp.Or(ui.Fix(err), "another port: --listen :PORT")}
 	}
 	return result{State: fit, Text: "UDP " + at + " is free"}
 }
@@ -136,17 +136,17 @@ const wantedBuffer = 7 << 20
 func checkBuffers(_ context.Context, p *patient) result {
 	receive, send, err := socketBuffers()
 	if err != nil {
-		return result{State: doubt, Text: "cannot read the size of a socket's buffers: " + err.Error(), Cure: "see the limits of this user: ulimit -a"}
+		return result{State: doubt, Text: "cannot read the size of a socket's buffers: " + err.Error(), Fix: "see the limits of this user: ulimit -a"}
 	}
 	text := fmt.Sprintf("a socket gets %s to receive and %s to send; QUIC wants %s", ui.AboutBytes(receive), ui.AboutBytes(send), ui.AboutBytes(wantedBuffer))
 	switch {
 	case receive >= wantedBuffer && send >= wantedBuffer:
 		return result{State: fit, Text: text}
-	case p.account().uid == 0:
+	case p.credentials().uid == 0:
 		return result{State: fit, Text: text + "; root may exceed it"}
 	}
 	return result{State: doubt, Text: text + ": bursts of large frames may be lost here",
-		Cure: fmt.Sprintf("sysctl -w net.core.rmem_max=%d net.core.wmem_max=%d, and a file in /etc/sysctl.d", wantedBuffer, wantedBuffer)}
+		Fix: fmt.Sprintf("sysctl -w net.core.rmem_max=%d net.core.wmem_max=%d, and a file in /etc/sysctl.d", wantedBuffer, wantedBuffer)}
 }
 
 // socketBuffers are the sizes that a user without privileges gets, in bytes.
@@ -179,7 +179,7 @@ const (
 func checkPaths(_ context.Context, p *patient) result {
 	ifaces, err := net.Interfaces()
 	if err != nil {
-		return result{State: doubt, Text: err.Error(), Cure: "ip link"}
+		return result{State: doubt, Text: err.Error(), Fix: "ip link"}
 	}
 	r := result{State: fit}
 	var list []string
@@ -201,7 +201,7 @@ func checkPaths(_ context.Context, p *patient) result {
 		}
 	}
 	if r.Text = strings.Join(list, "; "); r.Text == "" {
-		return result{State: failing, Text: "no network interface is up but the loopback", Cure: "ip link"}
+		return result{State: failing, Text: "no network interface is up but the loopback", Fix: "ip link"}
 	}
 	return r
 }

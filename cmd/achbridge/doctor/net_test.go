@@ -9,7 +9,7 @@ import (
 
 // The kernel may let doctor join a group after it has refused the daemon.
 func TestDoctorUsesMulticastStateOfDaemon(t *testing.T) {
-	p := look(t)
+	p := newPatient(t)
 	p.config.Interfaces = []string{"lo"}
 	p.joined = []api.Membership{{Interface: "lo"}, {Interface: "lo", IPv6: true}}
 	before := checkMulticast(t.Context(), p)

@@ -55,13 +55,13 @@ func removedIn(dir localach.Dir, mapped map[fileID]string) (names []string) {
 	return names
 }
 
-// RemovedCure returns the fix for a program whose channel was removed.
-func RemovedCure() string {
-	cure := "restart the program, so that it makes the channel again"
+// RemovedFix returns the fix for a program whose channel was removed.
+func RemovedFix() string {
+	fix := "restart the program, so that it makes the channel again"
 	if removesIPC("/") {
-		cure += "; systemd-logind removes the channels of a user who logs out: RemoveIPC=no in /etc/systemd/logind.conf, or loginctl enable-linger USER"
+		fix += "; systemd-logind removes the channels of a user who logs out: RemoveIPC=no in /etc/systemd/logind.conf, or loginctl enable-linger USER"
 	}
-	return cure
+	return fix
 }
 
 // checkRemoved looks for programs whose channels were removed, and for channels that will be when their owner logs out.
@@ -70,7 +70,7 @@ func checkRemoved(_ context.Context, p *patient) result {
 	var list []string
 	orphans := OrphansOf(p.Dir)
 	for _, o := range orphans {
-		r.worsen(failing, RemovedCure())
+		r.worsen(failing, RemovedFix())
 		list = append(list, o.String())
 	}
 	if owners := ownersWhoLogOut(p.Dir, "/"); p.Dir == localach.Shm && len(owners) > 0 {

@@ -52,7 +52,7 @@ func TestDoctorWarnsOfChannelsRemovedAtLogout(t *testing.T) {
 	if os.Geteuid() != 0 {
 		need.Missing(t, "not root: a channel cannot be given to another user")
 	}
-	p := look(t)
+	p := newPatient(t)
 	ch, err := p.Dir.Create("imu", localach.CreateConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestDoctorWarnsOfChannelsRemovedAtLogout(t *testing.T) {
 
 // doctor ignores mappings of its own process, so this test reads its own maps as those of another process.
 func TestRemovedChannelIsFoundInProcessMaps(t *testing.T) {
-	p := look(t)
+	p := newPatient(t)
 	created, err := p.Dir.Create("imu", localach.CreateConfig{})
 	if err != nil {
 		t.Fatal(err)

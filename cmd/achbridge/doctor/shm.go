@@ -26,30 +26,30 @@ const (
 func checkShm(_ context.Context, p *patient) result {
 	var st unix.Statfs_t
 	if err := unix.Statfs(string(p.Dir), &st); err != nil {
-		return result{State: failing, Text: string(p.Dir) + ": " + err.Error(), Cure: "mount -t tmpfs -o mode=1777 tmpfs " + string(p.Dir)}
+		return result{State: failing, Text: string(p.Dir) + ": " + err.Error(), Fix: "mount -t tmpfs -o mode=1777 tmpfs " + string(p.Dir)}
 	}
 	text := ui.FreeText(string(p.Dir), &st)
 	const remount = "mount -o remount,"
 	used := 1 - float64(st.Bavail)/float64(max(st.Blocks, 1))
 	free := int64(st.Bavail) * int64(st.Bsize)
-	switch who := p.account(); {
+	switch who := p.credentials(); {
 	case st.Flags&unix.ST_RDONLY != 0:
-		return result{State: failing, Text: text + ", and it is mounted read-only", Cure: remount + "rw " + string(p.Dir)}
+		return result{State: failing, Text: text + ", and it is mounted read-only", Fix: remount + "rw " + string(p.Dir)}
 	case !who.mayWrite(string(p.Dir)):
-		return result{State: failing, Text: text + ", and the daemon, " + ui.UserText(who.uid, who.gid) + ", may not make files there", Cure: "chmod 1777 " + string(p.Dir)}
+		return result{State: failing, Text: text + ", and the daemon, " + ui.UserText(who.uid, who.gid) + ", may not make files there", Fix: "chmod 1777 " + string(p.Dir)}
 	case st.Bavail == 0 || st.Files > 0 && st.Ffree == 0:
-		return result{State: failing, Text: text + ": it is full", Cure: "remove what fills it, or " + remount + "size=… " + string(p.Dir)}
+		return result{State: failing, Text: text + ": it is full", Fix: "remove what fills it, or " + remount + "size=… " + string(p.Dir)}
 	case used > fullShare || free < leastFree:
-		return result{State: doubt, Text: text + ": mirrors may take half of what is free", Cure: "remove what fills it, or " + remount + "size=… " + string(p.Dir)}
+		return result{State: doubt, Text: text + ": mirrors may take half of what is free", Fix: "remove what fills it, or " + remount + "size=… " + string(p.Dir)}
 	case st.Type != unix.TMPFS_MAGIC:
-		return result{State: doubt, Text: text + ", and it is no tmpfs: puts may wait for a disk", Cure: "mount -t tmpfs -o mode=1777 tmpfs " + string(p.Dir)}
+		return result{State: doubt, Text: text + ", and it is no tmpfs: puts may wait for a disk", Fix: "mount -t tmpfs -o mode=1777 tmpfs " + string(p.Dir)}
 	}
 	return result{State: fit, Text: text}
 }
 
 // mayWrite reports whether an account may make files in a directory, or open a file for
 // reading and writing, by its permission bits.
-func (who account) mayWrite(path string) bool {
+func (who credentials) mayWrite(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
 		return false
@@ -78,15 +78,15 @@ func (who account) mayWrite(path string) bool {
 func checkChannels(_ context.Context, p *patient) result {
 	infos, err := p.Dir.List()
 	if err != nil {
-		return result{State: failing, Text: err.Error(), Cure: "see shared memory"}
+		return result{State: failing, Text: err.Error(), Fix: "see shared memory"}
 	}
 	r := result{State: fit}
 	var list []string
-	add := func(state fitness, name, text, cure string) {
-		r.worsen(state, cure)
+	add := func(state fitness, name, text, fix string) {
+		r.worsen(state, fix)
 		list = append(list, name+": "+text)
 	}
-	who, mirrors := p.account(), 0
+	who, mirrors := p.credentials(), 0
 	for _, c := range infos {
 		if hidden := diagnose.HiddenBy(p.Dir.KernelDevice(c.Name)); hidden != "" {
 			add(doubt, c.Name, hidden, "have its programs use shared memory, or another name; a mirror: --as NAME")
@@ -103,8 +103,8 @@ func checkChannels(_ context.Context, p *patient) result {
 				fmt.Sprintf("chmod 0660 %s, and a group that the daemon is in", p.Dir.Path(c.Name)))
 			continue
 		}
-		if state, text, cure := p.lookAt(c); state != fit {
-			add(state, c.Name, text, cure)
+		if state, text, fix := p.checkChannel(c); state != fit {
+			add(state, c.Name, text, fix)
 		}
 	}
 	if len(list) == 0 {
@@ -119,8 +119,8 @@ func checkChannels(_ context.Context, p *patient) result {
 	return r
 }
 
-// lookAt opens a channel and returns its problem with the fix.
-func (p *patient) lookAt(c localach.Info) (state fitness, text, cure string) {
+// checkChannel opens a channel and returns its problem with the fix.
+func (p *patient) checkChannel(c localach.Info) (state fitness, text, fix string) {
 	if errors.Is(c.Err, fs.ErrPermission) {
 		return doubt, "it cannot be opened by " + ui.UserText(os.Geteuid(), os.Getegid()), "run doctor as root"
 	}

@@ -29,17 +29,17 @@ func checkKey(_ context.Context, p *patient) result {
 		return wrongKey(err)
 	}
 	if info, err := os.Stat(path); err == nil {
-		owner, who := int(info.Sys().(*syscall.Stat_t).Uid), p.account()
+		owner, who := int(info.Sys().(*syscall.Stat_t).Uid), p.credentials()
 		if who.uid != 0 && owner != who.uid {
 			return result{State: failing, Text: fmt.Sprintf("%s belongs to %s, and the daemon runs as %s: it cannot be read again", path, ui.UserText(owner, -1), ui.UserText(who.uid, who.gid)),
-				Cure: fmt.Sprintf("chown %d %s", who.uid, path)}
+				Fix: fmt.Sprintf("chown %d %s", who.uid, path)}
 		}
 	}
 	return p.checkTrust(key, path, time.Now())
 }
 
 func wrongKey(err error) result {
-	return result{State: failing, Text: err.Error(), Cure: cmp.Or(ui.Cure(err), "achbridge key new, or copy the file from a host of your network")}
+	return result{State: failing, Text: err.Error(), Fix: cmp.Or(ui.Fix(err), "achbridge key new, or copy the file from a host of your network")}
 }
 
 // checkTrust checks the key's certificate: its end, and whether it is revoked.
@@ -52,18 +52,18 @@ func (p *patient) checkTrust(key trust.Key, path string, now time.Time) result {
 		return result{State: fit, Text: text}
 	}
 	list := p.revocations(path)
-	cure := "achbridge ca issue " + key.Host() + ", where the authority is, and copy the file here"
+	fix := "achbridge ca issue " + key.Host() + ", where the authority is, and copy the file here"
 	text += ", for host " + key.Host() + " until " + ui.Day(key.Ends())
 	if n := list.Number(); n > 0 {
 		text += fmt.Sprintf(", revocations up to list %d", n)
 	}
 	switch left := key.Ends().Sub(now); {
 	case list.Has(key.Serial()):
-		return result{State: failing, Text: text + ": its certificate is revoked", Cure: cure}
+		return result{State: failing, Text: text + ": its certificate is revoked", Fix: fix}
 	case left < 0:
-		return result{State: failing, Text: text + ": its certificate has ended", Cure: cure}
+		return result{State: failing, Text: text + ": its certificate has ended", Fix: fix}
 	case left < config.WarnAhead:
-		return result{State: doubt, Text: fmt.Sprintf("%s: its certificate ends in %d days", text, int(left.Hours()/24)), Cure: cure}
+		return result{State: doubt, Text: fmt.Sprintf("%s: its certificate ends in %d days", text, int(left.Hours()/24)), Fix: fix}
 	}
 	return result{State: fit, Text: text}
 }
@@ -89,7 +89,7 @@ func checkUnit(ctx context.Context, _ *patient) result {
 	}
 	out, err := exec.CommandContext(ctx, "systemctl", "show", unitName, "--property=LoadState,ActiveState,SubState,Result,NRestarts,UnitFileState").Output()
 	if err != nil {
-		return result{State: doubt, Text: "systemctl: " + err.Error(), Cure: "systemctl status achbridge"}
+		return result{State: doubt, Text: "systemctl: " + err.Error(), Fix: "systemctl status achbridge"}
 	}
 	return unitResult(string(out))
 }
@@ -109,11 +109,11 @@ func unitResult(out string) result {
 	case is["LoadState"] != "loaded":
 		return result{State: fit, Text: "there is no " + unitName}
 	case is["ActiveState"] == "failed":
-		return result{State: failing, Text: text + ", because of " + is["Result"], Cure: "journalctl -u achbridge"}
+		return result{State: failing, Text: text + ", because of " + is["Result"], Fix: "journalctl -u achbridge"}
 	case is["ActiveState"] != "active":
-		return result{State: doubt, Text: text, Cure: "systemctl enable --now achbridge"}
+		return result{State: doubt, Text: text, Fix: "systemctl enable --now achbridge"}
 	case is["NRestarts"] != "" && is["NRestarts"] != "0":
-		return result{State: doubt, Text: text, Cure: "journalctl -u achbridge"}
+		return result{State: doubt, Text: text, Fix: "journalctl -u achbridge"}
 	}
 	return result{State: fit, Text: text}
 }

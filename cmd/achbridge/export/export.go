@@ -158,13 +158,13 @@ func (e *exporter) frame(r recording.Record) error {
 // tableOf returns the table for the frames of a topic, or nil if their layout is unknown. The topic of
 // frames that do not match the layout of their channel has no table.
 func (e *exporter) tableOf(topic *recording.Topic) (*table, error) {
-	t, looked := e.of[topic]
+	t, isCached := e.of[topic]
 	switch newest := e.tables[topic.Channel]; {
 	case t != nil:
 		return t, nil
-	case topic.Misfit && topic.Type == nil && newest != nil:
+	case topic.Mismatch && topic.Type == nil && newest != nil:
 		return newest, nil
-	case looked:
+	case isCached:
 		return nil, nil
 	}
 	e.of[topic] = nil

@@ -125,7 +125,7 @@ func TestEachLayoutOfChannelHasOwnFile(t *testing.T) {
 	c := Config{File: path, Dir: dir, Note: func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) },
 		Layout: func(t recording.Topic) (*layout.Layout, error) {
 			switch {
-			case t.Misfit:
+			case t.Mismatch:
 				return nil, errors.New("layout requested for frames with a mismatch")
 			case t.Type == nil:
 				return nil, nil

@@ -26,8 +26,8 @@ func (w *world) consumers() map[string]*server.ConsumerInfo {
 		w.Fatal(err)
 	}
 	all := map[string]*server.ConsumerInfo{}
-	for _, account := range z.AccountDetails {
-		for _, s := range account.Streams {
+	for _, detail := range z.AccountDetails {
+		for _, s := range detail.Streams {
 			for _, c := range s.Consumer {
 				all[s.Name+" "+c.Name] = c
 			}

@@ -20,17 +20,17 @@ type Checked struct {
 // Problem is an error and its fix.
 type Problem struct {
 	Text string `json:"problem"`
-	Cure string `json:"cure"`
+	Fix  string `json:"cure"`
 }
 
 // Check finds problems that would prevent a hub from working. It checks the files and, unless
 // the hub runs, the port and the directory in memory. A foreign hub has only files.
 func (d Directory) Check(at string, p config.Places, running bool) Checked {
 	r := Checked{Dir: string(d), Problems: []Problem{}}
-	complain := func(err error) { r.Problems = append(r.Problems, Problem{err.Error(), ui.Cure(err)}) }
+	report := func(err error) { r.Problems = append(r.Problems, Problem{err.Error(), ui.Fix(err)}) }
 	id, problems := d.examine()
 	for _, err := range problems {
-		complain(err)
+		report(err)
 	}
 	r.Address, r.Foreign, r.Running = id.Address, id.Foreign, running
 	r.Hash = id.HashText()
@@ -41,13 +41,13 @@ func (d Directory) Check(at string, p config.Places, running bool) Checked {
 		return r
 	}
 	if ln, err := listen(at); err != nil {
-		complain(err)
+		report(err)
 	} else {
 		r.Listen = listenText(at, ln)
 		ln.Close()
 	}
 	if store, err := makeStore(p, storeName(d)+"-check"); err != nil {
-		complain(err)
+		report(err)
 	} else {
 		removeStore(store)
 	}

@@ -50,8 +50,8 @@ func (m *maker) cleanHost(ctx context.Context, s *server.Server, host string) (i
 			m.log.Warn("cannot delete streams of a removed host, trying again", "host", host, "err", err)
 		}
 	}
-	for _, account := range z.AccountDetails {
-		for _, stream := range account.Streams {
+	for _, detail := range z.AccountDetails {
+		for _, stream := range detail.Streams {
 			if owner, err := hub.OwnerOf(stream.Name); err == nil && owner == host {
 				remove(m.within(ctx, func(ctx context.Context) error { return m.js.DeleteStream(ctx, stream.Name) }))
 				continue

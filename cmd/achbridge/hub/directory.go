@@ -158,7 +158,7 @@ func (d Directory) examine() (id Identity, problems []error) {
 	case info.Mode().Perm()&0o077 != 0:
 		problems = append(problems, ui.Usage(fmt.Errorf("hub %s: mode %04o lets others at it", d, info.Mode().Perm()), "chmod 700 "+string(d)))
 	}
-	complain := func(err error) {
+	report := func(err error) {
 		if err != nil {
 			problems = append(problems, err)
 		}
@@ -168,19 +168,19 @@ func (d Directory) examine() (id Identity, problems []error) {
 		id.Foreign, path = true, d.foreign()
 	}
 	text, err := d.read(path)
-	complain(err)
+	report(err)
 	if err == nil {
 		if id.Address, err = hub.ParseAddress(strings.TrimSpace(text)); err != nil {
-			complain(ui.Usage(fmt.Errorf("%s: %w", path, err), "write the address there by which hosts reach this hub"))
+			report(ui.Usage(fmt.Errorf("%s: %w", path, err), "write the address there by which hosts reach this hub"))
 		}
 	}
 	if id.Foreign {
-		complain(d.foreignCertificate(&id))
+		report(d.foreignCertificate(&id))
 	} else {
 		problems = append(problems, d.ownCertificate(&id)...)
 	}
 	_, err = d.Hosts()
-	complain(err)
+	report(err)
 	return id, problems
 }
 

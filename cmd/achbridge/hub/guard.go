@@ -26,14 +26,14 @@ type guard struct {
 	log *slog.Logger
 	own string // password of the maker's and the front's connections to the server; never leaves this process
 
-	mu      sync.Mutex
-	hosts   map[string]string // name by public key
-	names   map[string]bool
-	listed  []Host
-	as      map[uint64]Host // host of each accepted connection, until members.look finds the connection closed
-	seen    os.FileInfo     // file hosts when it was last read
-	refused logline.Limit
-	began   time.Time
+	mu        sync.Mutex
+	hosts     map[string]string // name by public key
+	names     map[string]bool
+	listed    []Host
+	as        map[uint64]Host // host of each accepted connection, until members.check finds the connection closed
+	hostsInfo os.FileInfo     // file hosts when it was last read
+	refused   logline.Limit
+	began     time.Time
 }
 
 // ownUser is the user name of the maker's connection.
@@ -60,7 +60,7 @@ func newGuard(d Directory, log *slog.Logger) (*guard, error) {
 func (g *guard) take(list []Host, seen os.FileInfo) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.hosts, g.names, g.listed, g.seen = map[string]string{}, map[string]bool{}, list, seen
+	g.hosts, g.names, g.listed, g.hostsInfo = map[string]string{}, map[string]bool{}, list, seen
 	for _, h := range list {
 		g.hosts[h.Public], g.names[h.Name] = h.Name, true
 	}
@@ -70,14 +70,14 @@ func (g *guard) take(list []Host, seen os.FileInfo) {
 // is invalid, reread logs an error once and keeps the previous hosts.
 func (g *guard) reread() (gone []Host) {
 	info, err := os.Stat(g.dir.hosts())
-	if err != nil || same(info, g.seen) { // only this goroutine sets seen
+	if err != nil || same(info, g.hostsInfo) { // only this goroutine sets seen
 		return nil
 	}
 	list, err := g.dir.Hosts()
 	if err != nil {
 		g.log.Error("cannot reload hosts, keeping previous list", "err", err)
 		g.mu.Lock()
-		g.seen = info // logs the error only once
+		g.hostsInfo = info // logs the error only once
 		g.mu.Unlock()
 		return nil
 	}
@@ -143,7 +143,7 @@ func (g *guard) Check(c server.ClientAuthentication) bool {
 	}
 	host := Host{opts.Username, opts.Nkey}
 	if err := g.let(c.GetID(), host); err != nil {
-		g.complain(c.RemoteAddress(), err)
+		g.warn(c.RemoteAddress(), err)
 		return false
 	}
 	p := hub.PermissionsOf(host.Name)
@@ -152,8 +152,8 @@ func (g *guard) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-// complain logs, rate-limited, that a connection is refused.
-func (g *guard) complain(from net.Addr, err error) {
+// warn logs, rate-limited, that a connection is refused.
+func (g *guard) warn(from net.Addr, err error) {
 	g.mu.Lock()
 	count, due := g.refused.Cause(time.Since(g.began))
 	g.mu.Unlock()
@@ -169,7 +169,7 @@ var (
 	errMany    = errors.New("its host has made too many connections within a second")
 )
 
-// maxConnections limits the connections of one host. Once a second, members.look closes all but the newest keptConnections.
+// maxConnections limits the connections of one host. Once a second, members.check closes all but the newest keptConnections.
 const maxConnections = 32
 
 // let records the host of a connection. It returns an error if the host already has maxConnections, or was removed.

@@ -23,9 +23,9 @@ type keeper struct {
 	log   *slog.Logger
 	purge func(context.Context, kept) error
 
-	began   time.Time
-	told    logline.Limit
-	dropped atomic.Int64 // frames dropped for lack of memory
+	began    time.Time
+	logLimit logline.Limit
+	dropped  atomic.Int64 // frames dropped for lack of memory
 }
 
 // kept describes a stream: its host and the size of its frames.
@@ -35,7 +35,7 @@ type kept struct {
 }
 
 func newKeeper(s *server.Server, m *maker, limit int64, log *slog.Logger) *keeper {
-	return &keeper{nats: s, limit: limit, log: log, purge: m.purge, began: time.Now(), told: logline.Limit{Period: time.Minute}}
+	return &keeper{nats: s, limit: limit, log: log, purge: m.purge, began: time.Now(), logLimit: logline.Limit{Period: time.Minute}}
 }
 
 // full returns the usage, in bytes, above which look drops frames until the usage is at most room.
@@ -55,8 +55,8 @@ func (k *keeper) used() int64 {
 // hasRoom reports whether there is memory for the frames of one more channel.
 func (k *keeper) hasRoom() bool { return k.used() < k.room() }
 
-// look drops frames if the memory usage is above full.
-func (k *keeper) look(ctx context.Context) {
+// check drops frames if the memory usage is above full.
+func (k *keeper) check(ctx context.Context) {
 	used := k.used()
 	if used <= k.full() {
 		return
@@ -66,8 +66,8 @@ func (k *keeper) look(ctx context.Context) {
 		return
 	}
 	var all []kept
-	for _, account := range z.AccountDetails {
-		for _, s := range account.Streams {
+	for _, detail := range z.AccountDetails {
+		for _, s := range detail.Streams {
 			host, err := hub.OwnerOf(s.Name)
 			if err != nil {
 				continue // not a stream of a host
@@ -82,7 +82,7 @@ func (k *keeper) look(ctx context.Context) {
 			k.dropped.Add(1)
 		}
 	}
-	if count, due := k.told.Cause(time.Since(k.began)); due {
+	if count, due := k.logLimit.Cause(time.Since(k.began)); due {
 		k.log.Warn("memory is full, dropped the largest frames of the hosts that use most, start the hub with more memory, as in --memory 1GiB",
 			"hosts", slices.Sorted(maps.Keys(hosts)), "max_memory", k.limit, "count", count)
 	}

@@ -52,9 +52,9 @@ func (m *members) forget(host string) {
 	delete(m.hosts, host)
 }
 
-// look reads the server's statistics of open and closed connections. It updates the hosts' figures, and disconnects
+// check reads the server's statistics of open and closed connections. It updates the hosts' figures, and disconnects
 // removed hosts and surplus connections.
-func (m *members) look() {
+func (m *members) check() {
 	hosts := m.guard.connections() // before Connz, so that Connz lists all of these that are open
 	z, err := m.nats.Connz(&server.ConnzOptions{State: server.ConnAll, Limit: mostConns, Sort: server.ByStart})
 	if err != nil {
@@ -98,7 +98,7 @@ func (m *members) look() {
 		n.Connections++
 		n.Waiting += c.Pending
 	}
-	m.tell(now, ends)
+	m.update(now, ends)
 	for id := range hosts {
 		if !open[id] {
 			m.guard.forget(id)
@@ -122,15 +122,15 @@ func (m *members) count(host string, c *server.ConnInfo) {
 	m.counts[c.Cid] = *c
 }
 
-// tell stores which hosts are connected, and logs changes. m.mu must be held.
-func (m *members) tell(now map[string]*member, ends map[string]string) {
+// update stores which hosts are connected, and logs changes. m.mu must be held.
+func (m *members) update(now map[string]*member, ends map[string]string) {
 	for name, h := range m.hosts {
 		n := now[name]
 		switch {
 		case n != nil && h.since.IsZero():
 			m.log.Info("host connected", "host", name, "from", n.From)
 		case n == nil && !h.since.IsZero():
-			m.log.Info("host left", "host", name, "why", ending(ends[name]))
+			m.log.Info("host left", "host", name, "why", endReason(ends[name]))
 		}
 		if n == nil {
 			n = &member{}
@@ -139,8 +139,8 @@ func (m *members) tell(now map[string]*member, ends map[string]string) {
 	}
 }
 
-// ending returns the log text for the server's reason why a connection ended.
-func ending(reason string) string {
+// endReason returns the log text for the server's reason why a connection ended.
+func endReason(reason string) string {
 	switch {
 	case strings.HasPrefix(reason, "Slow Consumer"):
 		return "it was too slow to take what it had asked for"

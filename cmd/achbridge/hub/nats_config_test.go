@@ -135,11 +135,11 @@ func TestDebianNATSServerRefusesForbiddenActions(t *testing.T) {
 	}
 	w.forbidden(pc, "ach.robot.here", "$JS.API.STREAM.DELETE.robot,imu", "$JS.API.STREAM.PURGE.robot,imu", "$JS.API.CONSUMER.DELETE.robot,imu.robot",
 		"$JS.API.CONSUMER.CREATE.robot,imu.robot.ach.robot.f.imu")
-	stranger, err := hub.NewCredentials("robot", url, w.credentials("robot").Certificate)
+	unknown, err := hub.NewCredentials("robot", url, w.credentials("robot").Certificate)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.dialAt(url, stranger); err == nil || !strings.Contains(err.Error(), "Authorization Violation") {
+	if _, err := w.dialAt(url, unknown); err == nil || !strings.Contains(err.Error(), "Authorization Violation") {
 		t.Errorf("with another key: got %v, want a refusal", err)
 	}
 }

@@ -147,7 +147,7 @@ func (g *guard) admit(from net.Addr, line []byte, nonce string) (host, connect s
 	}
 	h, err := g.identify(&o, []byte(nonce))
 	if err != nil {
-		g.complain(from, err)
+		g.warn(from, err)
 		return "", "", errNotAuthorized
 	}
 	own, err := json.Marshal(server.ClientOpts{Verbose: o.Verbose, Pedantic: o.Pedantic, Echo: o.Echo, Headers: o.Headers, NoResponders: o.NoResponders, Protocol: o.Protocol,

@@ -19,8 +19,8 @@ const (
 )
 
 var (
-	errBusy     = errors.New("too many requests of this host: try again")
-	errStranger = errors.New("it is no host of this hub any more")
+	errBusy        = errors.New("too many requests of this host: try again")
+	errUnknownHost = errors.New("it is no host of this hub any more")
 )
 
 // requests is the queue of the requests of one host, so that hosts do not wait for each other. maker.mu guards it.
@@ -66,7 +66,7 @@ func (m *maker) admit(host string) bool {
 	ok := m.of(host).allowed.Allow()
 	m.mu.Unlock()
 	if !ok {
-		m.complain(host, errBusy)
+		m.warn(host, errBusy)
 	}
 	return ok
 }
@@ -115,7 +115,7 @@ func (m *maker) serveHost(host string, r *requests) {
 // answer creates the stream or the consumer that a host requests.
 func (m *maker) answer(host string, request *nats.Msg) (err error) {
 	if !m.guard.has(host) {
-		return errStranger
+		return errUnknownHost
 	}
 	if request.Subject == hub.MakeOf(host) {
 		err = m.makeStream(host, string(request.Data))
@@ -132,13 +132,13 @@ func (m *maker) reply(host string, request *nats.Msg, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
-		m.complain(host, err)
+		m.warn(host, err)
 	}
 	_ = request.Respond([]byte(text)) // fails only if the hub stops
 }
 
-// complain logs, rate-limited, that a request of a host is refused.
-func (m *maker) complain(host string, err error) {
+// warn logs, rate-limited, that a request of a host is refused.
+func (m *maker) warn(host string, err error) {
 	m.mu.Lock()
 	count, due := m.refused.Cause(time.Since(m.began))
 	m.mu.Unlock()

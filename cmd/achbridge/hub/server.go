@@ -62,7 +62,7 @@ type Server struct {
 	store   string
 	nats    *server.Server
 	front   *front
-	said    *natsLog
+	natsLog *natsLog
 	guard   *guard
 	members *members
 	maker   *maker
@@ -110,11 +110,11 @@ func (s *Server) open() (err error) {
 	if s.store, err = makeStore(s.cfg.Places, storeName(s.cfg.Dir)); err != nil {
 		return err
 	}
-	s.said = &natsLog{log: s.log, fatal: make(chan string, 1)}
+	s.natsLog = &natsLog{log: s.log, fatal: make(chan string, 1)}
 	if s.nats, err = server.NewServer(s.options()); err != nil {
 		return ui.Failure(fmt.Errorf("hub: %w", err), "")
 	}
-	s.nats.SetLogger(s.said, false, false)
+	s.nats.SetLogger(s.natsLog, false, false)
 	return s.start()
 }
 
@@ -144,7 +144,7 @@ func (s *Server) start() error {
 	s.nats.Start()
 	if !s.nats.ReadyForConnections(10 * time.Second) {
 		select {
-		case text := <-s.said.fatal:
+		case text := <-s.natsLog.fatal:
 			return ui.Failure(fmt.Errorf("hub: %s", text), "")
 		default:
 			return ui.Failure(errors.New("hub: the server is not ready after 10 s"), "is this host very busy? try again")
@@ -191,7 +191,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.http != nil {
 		group.Go(func() error { return service.ServeHTTP(ctx, s.http, s.routes(), s.log) })
 	}
-	group.Go(func() error { return s.look(ctx) })
+	group.Go(func() error { return s.check(ctx) })
 	group.Go(func() error { return s.maker.clean(ctx, s.nats) })
 	group.Go(func() error {
 		manager.Watch(ctx, func() { s.nats.NumClients() })
@@ -199,15 +199,15 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		select {
-		case text := <-s.said.fatal:
+		case text := <-s.natsLog.fatal:
 			return ui.Failure(fmt.Errorf("hub: %s", text), "")
 		case <-ctx.Done():
 			return nil
 		}
 	})
-	manager.Tell(daemon.SdNotifyReady)
+	manager.Notify(daemon.SdNotifyReady)
 	<-ctx.Done()
-	manager.Tell(daemon.SdNotifyStopping)
+	manager.Notify(daemon.SdNotifyStopping)
 	err := group.Wait()
 	s.log.Info("hub stopped", "address", s.id.Address)
 	if errors.Is(err, context.Canceled) {
@@ -219,24 +219,24 @@ func (s *Server) Run(ctx context.Context) error {
 const (
 	// readEvery is the interval at which the file hosts and the memory are checked. A removed
 	// host is disconnected within a second.
-	readEvery = 250 * time.Millisecond
-	looks     = 4 // connections are checked once in this number of intervals
+	readEvery     = 250 * time.Millisecond
+	checkInterval = 4 // connections are checked once in this number of intervals
 )
 
-// look checks the file hosts, the connections and the memory at intervals, until ctx ends.
-func (s *Server) look(ctx context.Context) error {
+// check checks the file hosts, the connections and the memory at intervals, until ctx ends.
+func (s *Server) check(ctx context.Context) error {
 	n := 0
 	return service.Repeat(ctx, readEvery, func() {
 		gone := s.guard.reread()
-		if len(gone) > 0 || n%looks == 0 {
-			s.members.look()
+		if len(gone) > 0 || n%checkInterval == 0 {
+			s.members.check()
 		}
 		n++
 		for _, h := range gone {
 			s.members.forget(h.Name)
 			s.maker.forget(h.Name)
 		}
-		s.keeper.look(ctx)
+		s.keeper.check(ctx)
 	})
 }
 

@@ -28,15 +28,15 @@ func TestHostConnectsOnlyWithItsCredentials(t *testing.T) {
 	if _, err := w.dial(other.credentials("robot")); err == nil || !strings.Contains(err.Error(), "another certificate") {
 		t.Errorf("with credentials of another hub: got %v, want an error about the certificate", err)
 	}
-	stranger, err := hub.NewCredentials("robot", "tls://localhost", w.s.id.Hash)
+	unknown, err := hub.NewCredentials("robot", "tls://localhost", w.s.id.Hash)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.dial(stranger); !errors.Is(err, nats.ErrAuthorization) {
+	if _, err := w.dial(unknown); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("with an unknown key: got %v, want a refusal", err)
 	}
 	public, _ := w.credentials("pc").PublicKey()
-	_, err = nats.Connect("tls://"+w.s.Addr(), nats.Secure(nil), nats.NoReconnect(), nats.Nkey(public, stranger.Sign), nats.TLSHandshakeFirst())
+	_, err = nats.Connect("tls://"+w.s.Addr(), nats.Secure(nil), nats.NoReconnect(), nats.Nkey(public, unknown.Sign), nats.TLSHandshakeFirst())
 	if err == nil {
 		t.Error("connected with another host's key and a wrong signature, want a refusal")
 	}

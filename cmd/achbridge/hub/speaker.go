@@ -56,8 +56,8 @@ func (s *speaker) allow(line []byte) (message, error) {
 	if !ok || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
 		return message{}, errUnknownLine
 	}
-	verb, rest, _ := strings.Cut(text, " ")
-	switch verb {
+	operation, rest, _ := strings.Cut(text, " ")
+	switch operation {
 	case "SUB":
 		return message{}, s.subscribe(strings.Split(rest, " "))
 	case "UNSUB":

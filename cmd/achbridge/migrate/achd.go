@@ -12,8 +12,8 @@ import (
 	"achbridge/localach"
 )
 
-// wish is a pull or a push that achbridge can do.
-type wish struct {
+// request is a pull or a push that achbridge can do.
+type request struct {
 	push          bool
 	host          string // as rules name it
 	peer          string // as achd was given it
@@ -24,7 +24,7 @@ type wish struct {
 }
 
 // rule returns the wish as an entry of the configuration.
-func (w wish) rule() string {
+func (w request) rule() string {
 	text := w.local + " " + w.host
 	switch {
 	case !w.push && w.local == w.host+"."+w.remote:
@@ -44,7 +44,7 @@ func (w wish) rule() string {
 }
 
 // entry returns the configuration line of the wish, for a person who knows that it applies.
-func (w wish) entry() string {
+func (w request) entry() string {
 	if w.push {
 		return "push: [" + quoted(clean(w.rule())) + "]"
 	}
@@ -58,28 +58,28 @@ func (t *translation) achd(args []word, line string, at where) {
 	if p.flags['V'] || p.flags['?'] || p.flags['h'] || p.flags['H'] {
 		return // it shows its version or help
 	}
-	verb := ""
+	command := ""
 	if len(p.rest) > 0 {
-		verb = p.rest[0]
+		command = p.rest[0]
 	}
 	switch {
-	case verb == "serve" && len(p.rest) == 1:
+	case command == "serve" && len(p.rest) == 1:
 		t.serve(service{line: line, port: p.values['p']})
 		return
 	case why == "" && p.bad != "":
 		t.leave(line, p.bad, "")
 		return
-	case verb != "pull" && verb != "push":
+	case command != "pull" && command != "push":
 		t.leave(line, cmp.Or(why, "achd wants pull, push or serve"), "")
 		return
 	case len(p.rest) == 2 && why == "":
-		t.leave(line, "it names no host, and a rule needs one: put its name for HOST", wishOf(verb == "push", "HOST", p.rest[1], p).entry())
+		t.leave(line, "it names no host, and a rule needs one: put its name for HOST", requestOf(command == "push", "HOST", p.rest[1], p).entry())
 		return
 	case len(p.rest) != 3:
-		t.leave(line, cmp.Or(why, "achd "+verb+" wants HOST CHANNEL"), "")
+		t.leave(line, cmp.Or(why, "achd "+command+" wants HOST CHANNEL"), "")
 		return
 	}
-	w := wishOf(verb == "push", p.rest[1], p.rest[2], p)
+	w := requestOf(command == "push", p.rest[1], p.rest[2], p)
 	rateWhy := w.pace(p)
 	if why == "" {
 		why = cmp.Or(rateWhy, w.unfit())
@@ -91,8 +91,8 @@ func (t *translation) achd(args []word, line string, at where) {
 	t.take(w, line)
 }
 
-func wishOf(push bool, host, channel string, p flags) wish {
-	w := wish{push: push, host: host, peer: host, local: channel, remote: channel}
+func requestOf(push bool, host, channel string, p flags) request {
+	w := request{push: push, host: host, peer: host, local: channel, remote: channel}
 	if z, ok := p.values['z']; ok {
 		w.remote = z
 	}
@@ -112,7 +112,7 @@ func wishOf(push bool, host, channel string, p flags) wish {
 }
 
 // pace sets the maximum rate that -u MICROSECONDS gives. It returns the problem with that value, or "".
-func (w *wish) pace(p flags) string {
+func (w *request) pace(p flags) string {
 	text, ok := p.values['u']
 	if !ok {
 		return ""
@@ -135,7 +135,7 @@ var hostName = expression(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 var peerName = expression(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}(\.[A-Za-z0-9][A-Za-z0-9_-]{0,62}){0,3}$`)
 
 // unfit returns the reason why the wish cannot become a rule, or "".
-func (w wish) unfit() string {
+func (w request) unfit() string {
 	switch a, err := netip.ParseAddr(w.peer); {
 	case w.peer == "localhost" || err == nil && a.IsLoopback():
 		return w.peer + " is this host, so this goes through a tunnel: put the name of the host at its other end for NAME"

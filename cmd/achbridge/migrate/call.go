@@ -98,13 +98,13 @@ func (t *translation) nested(program string, args []word, c *syntax.CallExpr, at
 // other handles a program that does not belong to Ach.
 func (t *translation) other(program string, words []word, line string) {
 	text := joined(words)
-	if s, ok := serverIn(text); ok && (!isAside(program) || inetdLine().MatchString(text)) {
+	if s, ok := serverIn(text); ok && (!isIgnored(program) || inetdLine().MatchString(text)) {
 		s.line = line
 		t.serve(s)
 		return
 	}
 	switch {
-	case isAside(program):
+	case isIgnored(program):
 	case endsOthers(program):
 		if mentions(text) {
 			t.leave(line, "nothing takes its place: one daemon runs as a service; achbridge unmirror HOST/CHANNEL ends a mirror while it runs", "")

@@ -86,7 +86,7 @@ func without(script string) string {
 // withoutUser removes the user from a line of /etc/crontab.
 func withoutUser(before, command string) string {
 	words := strings.Fields(command)
-	if len(words) < 2 || strings.Contains(words[0], "/") || !starts(words[1]) || starts(words[0]) && words[0] != "ach" || isAside(words[0]) || endsOthers(words[0]) {
+	if len(words) < 2 || strings.Contains(words[0], "/") || !starts(words[1]) || starts(words[0]) && words[0] != "ach" || isIgnored(words[0]) || endsOthers(words[0]) {
 		return before + command
 	}
 	return before + strings.Repeat(" ", len(words[0])) + strings.TrimPrefix(command, words[0])

@@ -26,7 +26,7 @@ func (t *translation) print(name string) []byte {
 			w.note(n)
 		}
 	}
-	left := slices.DeleteFunc(slices.Clone(t.left), func(n note) bool { return t.sure[n.line] && n.entry != "" })
+	left := slices.DeleteFunc(slices.Clone(t.untranslated), func(n note) bool { return t.sure[n.line] && n.entry != "" })
 	if len(left) > 0 {
 		w.line("")
 		w.line("# Not translated, and why:")

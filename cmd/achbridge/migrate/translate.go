@@ -56,12 +56,12 @@ func nested(script []byte) (n int) {
 
 // translation is what a script has come to.
 type translation struct {
-	peers    []string
-	mirrors  []entry
-	pushes   []entry
-	services []service
-	channels []note // what makes, removes and describes channels
-	left     []note // what is not translated
+	peers        []string
+	mirrors      []entry
+	pushes       []entry
+	services     []service
+	channels     []note // what makes, removes and describes channels
+	untranslated []note // what is not translated
 
 	functions map[string]*syntax.Stmt
 	order     []string // the names of functions, as they come
@@ -73,7 +73,7 @@ type translation struct {
 // entry is a rule of mirror or push, with the lines that it takes the place of.
 type entry struct {
 	rule  string
-	of    wish
+	of    request
 	lines []string // line N: TEXT
 	notes []string
 }
@@ -87,19 +87,19 @@ type note struct {
 }
 
 func (t *translation) found() bool {
-	return len(t.mirrors)+len(t.pushes)+len(t.services)+len(t.channels)+len(t.left) > 0
+	return len(t.mirrors)+len(t.pushes)+len(t.services)+len(t.channels)+len(t.untranslated) > 0
 }
 
 // leave notes that a line is not translated, and why.
 func (t *translation) leave(line, why, entry string) {
 	same := func(n note) bool { return n.line == line && n.entry == entry }
-	if !slices.ContainsFunc(t.left, same) {
-		t.left = append(t.left, note{line: line, says: []string{why}, entry: entry})
+	if !slices.ContainsFunc(t.untranslated, same) {
+		t.untranslated = append(t.untranslated, note{line: line, says: []string{why}, entry: entry})
 	}
 }
 
 // take makes an entry of a wish, or adds the line to the one that is there already.
-func (t *translation) take(w wish, line string) {
+func (t *translation) take(w request, line string) {
 	list := &t.mirrors
 	if w.push {
 		list = &t.pushes
@@ -125,7 +125,7 @@ func (t *translation) take(w wish, line string) {
 }
 
 // clash returns the reason why a wish conflicts with the earlier entries, or "" if it does not.
-func (t *translation) clash(w wish) string {
+func (t *translation) clash(w request) string {
 	for _, e := range slices.Concat(t.mirrors, t.pushes) {
 		o := e.of
 		same := o.host == w.host && o.remote == w.remote

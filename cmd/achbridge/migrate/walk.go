@@ -270,11 +270,11 @@ func endless(c *syntax.WhileClause) bool {
 	for _, w := range valuesOf(call.Args) {
 		words = append(words, w.text)
 	}
-	question := strings.Join(words, " ")
+	condition := strings.Join(words, " ")
 	if c.Until {
-		return question == "false"
+		return condition == "false"
 	}
-	return slices.Contains([]string{"true", ":", "[ 1 ]", "[ true ]", "test 1", "/bin/true"}, question)
+	return slices.Contains([]string{"true", ":", "[ 1 ]", "[ true ]", "test 1", "/bin/true"}, condition)
 }
 
 // inside walks the commands whose output a node uses.

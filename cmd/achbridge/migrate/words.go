@@ -164,11 +164,11 @@ var ofAch = expression(`(?:^|[^\w.$-])(?:achd|achcop|achpipe\.bin|ach +(?:-\S+ +
 
 func mentions(text string) bool { return ofAch().MatchString(text) }
 
-// aside are programs that only speak of others.
-var aside = []string{"echo", "printf", "logger", "which", "type", "whereis", "command", "grep", "pgrep", "pidof", "ps",
+// ignored are programs that only speak of others.
+var ignored = []string{"echo", "printf", "logger", "which", "type", "whereis", "command", "grep", "pgrep", "pidof", "ps",
 	"test", "[", "man", "cd", "mkdir", "export", "wall", "alias", ":", "true"}
 
-func isAside(program string) bool { return slices.Contains(aside, program) }
+func isIgnored(program string) bool { return slices.Contains(ignored, program) }
 
 // expression returns a regular expression that is compiled at its first use: other commands
 // need none of them.

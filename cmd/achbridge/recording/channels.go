@@ -27,8 +27,8 @@ func (r *recorder) wanted(name string) bool {
 		return true // opening the channel then returns the reason
 	}
 	defer ch.Close()
-	_, companion := mirror.MetaOf(name, ch.Tag())
-	return !companion && !bridge.IsTemporary(name, ch.Tag())
+	_, isMetadata := mirror.MetaOf(name, ch.Tag())
+	return !isMetadata && !bridge.IsTemporary(name, ch.Tag())
 }
 
 // changed handles a change in the channel directory.
@@ -85,7 +85,7 @@ func (r *recorder) begin(name string) {
 	r.streams[name] = s
 	s.due.Store(true)
 	if !known {
-		r.types.onlyByOrigin[name], s.held = true, true
+		r.types.onlyByOrigin[name], s.awaitsType = true, true
 		r.types.ask(s)
 	}
 	s.notice = r.watcher.Watch(s.ch, func(uint64) {
@@ -98,7 +98,7 @@ func (r *recorder) begin(name string) {
 func (r *recorder) attach(s *stream) {
 	_ = r.drainOne(s)
 	s.meta.close()
-	s.meta = openCompanion(r.Dir, s.topic.Channel)
+	s.meta = openMetadataChannel(r.Dir, s.topic.Channel)
 	topic := *s.topic
 	if topic.Times = ""; s.meta != nil {
 		topic.Times = "origin"

@@ -31,10 +31,10 @@ var ErrExists = errors.New("the file exists already")
 // files writes the files of a recording, one after the other.
 type files struct {
 	Files
-	now   func() time.Time
-	begun time.Time // start time of the current file
-	w     *writer   // writer of the current file; nil if the next message starts a new file
-	made  []Made
+	now         func() time.Time
+	fileBeganAt time.Time // start time of the current file
+	w           *writer   // writer of the current file; nil if the next message starts a new file
+	made        []Made
 }
 
 // Made is a file that was written.
@@ -56,8 +56,8 @@ func (f *files) next() error {
 		path = fmt.Sprintf("%s-%04d%s", strings.TrimSuffix(path, ext), len(f.made)+1, ext)
 	}
 	facts := maps.Clone(f.Facts)
-	f.begun = f.now()
-	facts["started"] = f.begun.UTC().Format(time.RFC3339Nano)
+	f.fileBeganAt = f.now()
+	facts["started"] = f.fileBeganAt.UTC().Format(time.RFC3339Nano)
 	w, err := newWriter(path, facts)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s: %w", path, ErrExists)
@@ -73,7 +73,7 @@ func (f *files) next() error {
 // room makes sure that there is a file with room for size more bytes. It ends the present file
 // when that would get too large, or covers MaxTime.
 func (f *files) room(size int) error {
-	if f.w != nil && (f.MaxSize > 0 && len(f.w.order) > 0 && f.w.size()+int64(size) > f.MaxSize || f.MaxTime > 0 && f.now().Sub(f.begun) >= f.MaxTime) {
+	if f.w != nil && (f.MaxSize > 0 && len(f.w.order) > 0 && f.w.size()+int64(size) > f.MaxSize || f.MaxTime > 0 && f.now().Sub(f.fileBeganAt) >= f.MaxTime) {
 		if err := f.close(); err != nil {
 			return err
 		}

@@ -12,16 +12,16 @@ import (
 
 // mirrors holds the daemon's last report of its mirrors. It belongs to the goroutine that reads.
 type mirrors struct {
-	fates    map[string]map[string]uint64    // last counts of the ledger, by mirror and cause
-	accounts map[string]ledger.FrameCounters // frame counters, by mirror
-	origins  map[string]string               // HOST/CHANNEL, by mirror
-	drops    map[[2]string]uint64            // in all, by channel and cause
-	answers  chan []status.Mirror
+	lastDrops     map[string]map[string]uint64    // last counts of the ledger, by mirror and cause
+	frameCounters map[string]ledger.FrameCounters // frame counters, by mirror
+	origins       map[string]string               // HOST/CHANNEL, by mirror
+	drops         map[[2]string]uint64            // in all, by channel and cause
+	answers       chan []status.Mirror
 }
 
-// askLedger reads the accounts of the daemon's mirrors once a second, if a daemon runs.
-func (r *recorder) askLedger(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
+// readMirrors reads the accounts of the daemon's mirrors once a second, if a daemon runs.
+func (r *recorder) readMirrors(ctx context.Context) {
+	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for {
 		if list, err := r.Mirrors(ctx); err == nil {
@@ -39,32 +39,32 @@ func (r *recorder) askLedger(ctx context.Context) {
 	}
 }
 
-// account records the frames that did not get into the recorded mirrors.
-func (r *recorder) account(list []status.Mirror) {
+// recordDrops records the frames that did not get into the recorded mirrors.
+func (r *recorder) recordDrops(list []status.Mirror) {
 	for _, m := range list {
 		r.originOf(m)
 		r.retype(m)
-		fates := map[string]uint64{}
+		drops := map[string]uint64{}
 		for _, drop := range m.Drops() {
-			fates[drop.Name] = drop.Count
+			drops[drop.Name] = drop.Count
 		}
-		before, known := r.mirrors.fates[m.Name]
-		if was := r.mirrors.accounts[m.Name]; m.Offered < was.Offered && m.Delivered < was.Delivered {
+		before, known := r.mirrors.lastDrops[m.Name]
+		if was := r.mirrors.frameCounters[m.Name]; m.Offered < was.Offered && m.Delivered < was.Delivered {
 			before = nil // the daemon or the mirror was restarted, and counts from 0
 		}
-		r.mirrors.accounts[m.Name] = m.FrameCounters
+		r.mirrors.frameCounters[m.Name] = m.FrameCounters
 		if known && r.streams[m.Name] == nil {
 			continue // a mirror that appears later counts from its beginning
 		}
-		r.mirrors.fates[m.Name] = fates
+		r.mirrors.lastDrops[m.Name] = drops
 		if !known {
 			continue
 		}
-		for _, cause := range slices.Sorted(maps.Keys(fates)) {
-			if fates[cause] > before[cause] {
-				r.drop(r.now(), m.Name, cause, fates[cause]-before[cause])
+		for _, cause := range slices.Sorted(maps.Keys(drops)) {
+			if drops[cause] > before[cause] {
+				r.drop(r.now(), m.Name, cause, drops[cause]-before[cause])
 			}
-			fates[cause] = max(fates[cause], before[cause]) // a count may shrink if a lost frame arrives late
+			drops[cause] = max(drops[cause], before[cause]) // a count may shrink if a lost frame arrives late
 		}
 	}
 }
@@ -80,7 +80,7 @@ func (r *recorder) originOf(m status.Mirror) {
 		topic.Origin = origin
 		if kind, known := r.typeFor(&topic, s.ch.Tag()); known {
 			topic.Type = kind
-		} else if !s.held {
+		} else if !s.awaitsType {
 			r.types.byName[origin] = topic.Type // it has been asked for
 		}
 		s.topic = &topic

@@ -70,7 +70,7 @@ type player struct {
 	bytes   int
 	n       int       // frames read
 	read    time.Time // log time of the last frame read
-	ended   error
+	readErr error
 	played  Played
 }
 
@@ -87,10 +87,10 @@ func (f frame) order(o frame) int { return cmp.Or(f.at.Compare(o.at), cmp.Compar
 
 // out is a channel that is played into.
 type out struct {
-	ch   *localach.Channel
-	w    *localach.Writer
-	last time.Time // when to put the previous frame: the order of frames is kept
-	seen time.Time // when its file was last looked at
+	ch        *localach.Channel
+	w         *localach.Writer
+	last      time.Time // when to put the previous frame: the order of frames is kept
+	checkedAt time.Time // when its file was last looked at
 }
 
 // Run puts the frames until the file or ctx ends. The returned counts are valid even if there is
@@ -109,7 +109,7 @@ func (p Play) Run(ctx context.Context) (Played, error) {
 	begun := time.Now()
 	err = b.run(ctx)
 	b.played.Took, b.played.Channels, b.played.Others = time.Since(begun), len(b.outs), len(b.others)
-	b.played.Complete = !errors.Is(b.ended, ErrCut)
+	b.played.Complete = !errors.Is(b.readErr, ErrCut)
 	return b.played, err
 }
 
@@ -160,10 +160,10 @@ func (p *player) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if errors.Is(p.ended, io.EOF) || errors.Is(p.ended, ErrCut) {
+	if errors.Is(p.readErr, io.EOF) || errors.Is(p.readErr, ErrCut) {
 		return nil
 	}
-	return p.ended
+	return p.readErr
 }
 
 // start returns the time in the file at which playing begins: the time when the first frame was
@@ -189,13 +189,13 @@ func (p *player) start() time.Time {
 
 // fill reads frames ahead of their time.
 func (p *player) fill() error {
-	for p.ended == nil {
+	for p.readErr == nil {
 		if len(p.ahead) > 0 && (p.bytes > maxWaiting || p.read.Sub(p.ahead[0].at) > aheadTime) {
 			return nil
 		}
 		record, err := p.r.Next()
 		if err != nil {
-			p.ended = err
+			p.readErr = err
 			return nil
 		}
 		if err := p.take(record); err != nil {
@@ -281,7 +281,7 @@ func (p *player) put(f frame) error {
 	if len(f.data) > o.ch.Geometry().FrameSize && len(f.data) <= f.topic.FrameSize {
 		return &ChannelError{Channel: o.ch.Name(), Topic: f.topic, Size: len(f.data), Err: fmt.Errorf("%w: they have %d bytes, one of those recorded %d", ErrSmall, o.ch.Geometry().FrameSize, len(f.data))}
 	}
-	if err := o.look(); err != nil {
+	if err := o.checkFile(); err != nil {
 		return &ChannelError{Channel: o.ch.Name(), Topic: f.topic, Err: err}
 	}
 	if _, err := o.w.Put(f.data); err != nil {
@@ -291,15 +291,15 @@ func (p *player) put(f frame) error {
 	return nil
 }
 
-// lookOften is the interval at which the player checks that a channel still exists.
-const lookOften = 100 * time.Millisecond
+// fileCheckEvery is the interval at which the player checks that a channel still exists.
+const fileCheckEvery = 100 * time.Millisecond
 
-// look returns an error if the channel's file was removed or replaced: nobody would see a frame.
-func (o *out) look() error {
-	if time.Since(o.seen) < lookOften {
+// checkFile returns an error if the channel's file was removed or replaced: nobody would see a frame.
+func (o *out) checkFile() error {
+	if time.Since(o.checkedAt) < fileCheckEvery {
 		return nil
 	}
-	o.seen = time.Now()
+	o.checkedAt = time.Now()
 	if err := o.ch.Check(); !errors.Is(err, localach.ErrBusy) {
 		return err
 	}

@@ -15,7 +15,7 @@ type queue struct {
 	filling batch
 	full    bool          // the reader waits for room
 	ready   chan struct{} // takeAt bytes wait to be written
-	taken   chan struct{} // there is room again
+	hasRoom chan struct{} // there is room again
 }
 
 // batch has the data of several frames in one buffer.
@@ -44,7 +44,7 @@ const (
 )
 
 func newQueue() *queue {
-	return &queue{ready: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
+	return &queue{ready: make(chan struct{}, 1), hasRoom: make(chan struct{}, 1)}
 }
 
 // isFull reports whether a frame of size bytes has no room. An empty queue has room for a
@@ -80,7 +80,7 @@ func (q *queue) take(old batch) batch {
 	q.filling = batch{old.data[:0], old.items[:0]}
 	if q.full {
 		q.full = false
-		poke(q.taken)
+		poke(q.hasRoom)
 	}
 	return b
 }

@@ -37,17 +37,17 @@ type Record struct {
 // Reader reads a file from its beginning to its end. The file may have been cut short. One
 // goroutine at a time.
 type Reader struct {
-	name   string
-	close  func() error // closes the file
-	zeros  func() bool  // reports whether the record that was read last reaches into zeros at the file's end
-	unpack *zstd.Decoder
-	lexer  *mcap.Lexer
-	buf    []byte
-	topics map[uint16]*topic
-	types  map[uint16]*mcap.Schema
-	kept   int // bytes that topics, types and Facts use
-	most   int // limit of kept
-	ended  bool
+	name      string
+	close     func() error // closes the file
+	zeros     func() bool  // reports whether the record that was read last reaches into zeros at the file's end
+	unpack    *zstd.Decoder
+	lexer     *mcap.Lexer
+	buf       []byte
+	topics    map[uint16]*topic
+	types     map[uint16]*mcap.Schema
+	keptBytes int // bytes that topics, types and Facts use
+	most      int // limit of kept
+	atEnd     bool
 
 	// Facts are the file's own metadata, as far as the file was read.
 	Facts map[string]string
@@ -66,8 +66,8 @@ const maxRecord = 1<<30 + 1<<20
 // one. A file that is being recorded still grows, so a claim up to usual is always believed. zstd
 // packs frames of zeros by less than packs.
 const (
-	usual = 64 << 20
-	packs = 1 << 16
+	usual         = 64 << 20
+	maxCompressed = 1 << 16
 )
 
 // mostKept limits the memory for a file's topics, types and Facts, in bytes. A recording has a few KiB for each channel.
@@ -77,7 +77,7 @@ var errTooMuch = fmt.Errorf("it says too much of its channels: more than %d MiB"
 
 // keep counts bytes that are kept until the file is closed.
 func (r *Reader) keep(n int) error {
-	if r.kept += n; r.kept > r.most {
+	if r.keptBytes += n; r.keptBytes > r.most {
 		return errTooMuch
 	}
 	return nil
@@ -100,7 +100,7 @@ func Open(path string) (*Reader, error) {
 		return nil, err
 	}
 	from := &counted{from: bufio.NewReaderSize(file, 256<<10)}
-	r, err := read(path, from, believable(st.Size()), believable(packs*st.Size()))
+	r, err := read(path, from, believable(st.Size()), believable(maxCompressed*st.Size()))
 	if err != nil {
 		file.Close()
 		return nil, err
@@ -177,7 +177,7 @@ func (r *Reader) Next() (Record, error) {
 	for {
 		kind, data, err := r.token()
 		switch {
-		case err != nil && r.ended:
+		case err != nil && r.atEnd:
 			return Record{}, io.EOF
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, mcap.ErrRecordTooLarge):
 			return Record{}, ErrCut
@@ -241,7 +241,7 @@ func (r *Reader) take(kind mcap.TokenType, data []byte) (record Record, ok bool,
 		}
 		return record, false, err
 	case mcap.TokenFooter:
-		r.ended = true
+		r.atEnd = true
 	case mcap.TokenMessage:
 		record, err = r.message(data)
 		return record, err == nil, err
@@ -273,7 +273,7 @@ func (r *Reader) message(data []byte) (Record, error) {
 func topicOf(c *mcap.Channel) *Topic {
 	t := Topic{
 		Channel: c.Metadata["ach"], Host: c.Metadata["host"], Mode: c.Metadata["mode"],
-		Origin: c.Metadata["origin"], Times: c.Metadata["times"], Misfit: c.Metadata["misfit"] == "true",
+		Origin: c.Metadata["origin"], Times: c.Metadata["times"], Mismatch: c.Metadata["misfit"] == "true",
 	}
 	count, err := strconv.Atoi(c.Metadata["frame_count"])
 	size, err2 := strconv.Atoi(c.Metadata["frame_size"])

@@ -186,9 +186,9 @@ func TestRecordSelectsChannelsByPattern(t *testing.T) {
 		create(t, dir, name, 16, 64).put(1)
 	}
 	feedMirror(t, dir, "krang.cam")
-	peek := create(t, dir, "peek-00112233-1", 16, 64)
-	peek.put(1)
-	if err := peek.ch.SetTag(localach.Tag{Node: [16]byte{1}, Channel: 1}, 0); err != nil {
+	temporary := create(t, dir, "peek-00112233-1", 16, 64)
+	temporary.put(1)
+	if err := temporary.ch.SetTag(localach.Tag{Node: [16]byte{1}, Channel: 1}, 0); err != nil {
 		t.Fatal(err)
 	}
 	create(t, dir, "peek-a-boo", 16, 64).put(1) // no temporary mirror, but a robot's channel
@@ -314,20 +314,20 @@ func TestFrameCountersAreRecorded(t *testing.T) {
 	t.Parallel() // it waits for seconds
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	create(t, dir, "krang.imu", 16, 64).put(1)
-	looks := uint64(0)
+	reports := uint64(0)
 	end := record(t, Config{Dir: dir, Files: Files{Path: path}, Mirrors: func(context.Context) ([]status.Mirror, error) {
-		looks++
+		reports++
 		m := status.Mirror{Host: "krang", Channel: "imu", Name: "krang.imu"}
-		m.Superseded, m.Lost = 100+min(looks, 3), 7
-		if looks > 4 { // the daemon has restarted
+		m.Superseded, m.Lost = 100+min(reports, 3), 7
+		if reports > 4 { // the daemon has restarted
 			m.Superseded, m.Lost = 3, 0
 		}
 		m.Delivered = m.Superseded
 		m.Offered = 2*m.Superseded + m.Lost
-		if looks == 3 { // for a moment, one frame is counted twice
+		if reports == 3 { // for a moment, one frame is counted twice
 			m.Offered--
 		}
-		return []status.Mirror{m, {Name: "other", FrameCounters: ledger.FrameCounters{Lost: looks}}}, nil
+		return []status.Mirror{m, {Name: "other", FrameCounters: ledger.FrameCounters{Lost: reports}}}, nil
 	}})
 	await.True(t, "five drops", func() bool {
 		if _, err := os.Stat(path); err != nil {

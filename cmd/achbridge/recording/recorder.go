@@ -81,17 +81,17 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		streams: map[string]*stream{}, events: make(chan localach.Event),
 		names: names{withFrames: map[string]bool{}, refusals: map[string]string{}, atStart: map[string]bool{}},
 		mirrors: mirrors{
-			fates: map[string]map[string]uint64{}, accounts: map[string]ledger.FrameCounters{}, origins: map[string]string{},
+			lastDrops: map[string]map[string]uint64{}, frameCounters: map[string]ledger.FrameCounters{}, origins: map[string]string{},
 			drops: map[[2]string]uint64{}, answers: make(chan []status.Mirror),
 		},
 		types: types{
-			byName: map[string]*Type{}, layouts: map[string]string{}, onlyByOrigin: map[string]bool{}, misfits: map[string]bool{},
+			byName: map[string]*Type{}, layouts: map[string]string{}, onlyByOrigin: map[string]bool{}, mismatches: map[string]bool{},
 			answers: make(chan answer),
 		},
 	}
 	r.begun = time.Now()
 	r.mono = status.Monotonic(r.begun)
-	if err := r.lookAround(ctx); err != nil {
+	if err := r.checkChannels(ctx); err != nil {
 		return Report{}, err
 	}
 	out := &files{Files: cfg.Files, now: time.Now}
@@ -103,8 +103,8 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return r.report, err
 }
 
-// lookAround records which channels exist when the recording begins.
-func (r *recorder) lookAround(ctx context.Context) error {
+// checkChannels records which channels exist when the recording begins.
+func (r *recorder) checkChannels(ctx context.Context) error {
 	list, err := r.Dir.List()
 	if err != nil {
 		return err
@@ -120,10 +120,10 @@ func (r *recorder) lookAround(ctx context.Context) error {
 	if r.Mirrors == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookEvery)
+	ctx, cancel := context.WithTimeout(ctx, checkEvery)
 	defer cancel()
 	if list, err := r.Mirrors(ctx); err == nil {
-		r.account(list)
+		r.recordDrops(list)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (r *recorder) run(ctx context.Context, out *files) error {
 		}))
 	})
 	if r.Mirrors != nil {
-		group.Go(func() error { r.askLedger(inner); return nil })
+		group.Go(func() error { r.readMirrors(inner); return nil })
 	}
 	ended := make(chan struct{})
 	group.Go(func() error {
@@ -162,7 +162,7 @@ func ignore(ctx context.Context, err error) error {
 }
 
 const (
-	lookEvery  = time.Second // channels are checked, and the ledger read
+	checkEvery = time.Second // channels are checked, and the ledger read
 	busyRetry  = time.Millisecond
 	metaPause  = 200 * time.Microsecond
 	metaTrials = 5
@@ -176,22 +176,22 @@ func (r *recorder) read(ctx context.Context) {
 		}
 		r.types.asks.Wait()
 	}()
-	r.types.ask = r.askers(ctx)
-	tick := time.NewTicker(lookEvery)
+	r.types.ask = r.typeRequester(ctx)
+	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	retry := time.NewTimer(time.Hour)
 	defer retry.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-r.wake:
-		case <-r.queue.taken:
+		case <-r.queue.hasRoom:
 		case <-retry.C:
 		case e := <-r.events:
 			r.changed(e)
 		case a := <-r.types.answers:
 			r.answered(a)
 		case list := <-r.mirrors.answers:
-			r.account(list)
+			r.recordDrops(list)
 		case <-tick.C:
 			r.check()
 		case <-ctx.Done():
@@ -201,7 +201,7 @@ func (r *recorder) read(ctx context.Context) {
 		}
 	}
 	for _, s := range r.streams {
-		s.held = false
+		s.awaitsType = false
 		s.due.Store(true)
 	}
 	r.drain()
@@ -211,7 +211,7 @@ func (r *recorder) read(ctx context.Context) {
 // must be tried again. Frames without room in the queue wait for the writer.
 func (r *recorder) drain() (busy bool) {
 	for _, s := range r.streams {
-		if s.held || !s.due.Swap(false) {
+		if s.awaitsType || !s.due.Swap(false) {
 			continue
 		}
 		switch err := r.drainOne(s); {

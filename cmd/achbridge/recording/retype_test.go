@@ -15,31 +15,31 @@ import (
 	"achbridge/testnet/await"
 )
 
-// tells is an origin that sends the layout of its channel to the daemon.
-type tells struct {
-	mu    sync.Mutex
-	hash  string
-	kind  *Type
-	err   error
-	asked int
+// originTypes is an origin that sends the layout of its channel to the daemon.
+type originTypes struct {
+	mu       sync.Mutex
+	hash     string
+	kind     *Type
+	err      error
+	requests int
 }
 
-func (o *tells) set(hash string, kind *Type, err error) {
+func (o *originTypes) set(hash string, kind *Type, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.hash, o.kind, o.err = hash, kind, err
 }
 
-func (o *tells) mirrors(context.Context) ([]status.Mirror, error) {
+func (o *originTypes) mirrors(context.Context) ([]status.Mirror, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return []status.Mirror{{Host: "robot", Channel: "imu", Name: "imu", TypeHash: o.hash}}, nil
 }
 
-func (o *tells) typeOf(context.Context, string) (*Type, error) {
+func (o *originTypes) typeOf(context.Context, string) (*Type, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.asked++
+	o.requests++
 	return o.kind, o.err
 }
 
@@ -54,7 +54,7 @@ func TestRecordingUsesChangedLayoutOfOrigin(t *testing.T) {
 	}
 	first.From = status.TypeFromOrigin
 	again := *first
-	robot := &tells{}
+	robot := &originTypes{}
 	robot.set("1", first, nil)
 	var mu sync.Mutex
 	var notes []string
@@ -96,7 +96,7 @@ func TestRecordingUsesChangedLayoutOfOrigin(t *testing.T) {
 		t.Errorf("got %+v, want all of %d frames", report, frames)
 	}
 	s, err := Summarize(path)
-	if err != nil || len(s.Channels) != 1 || s.Channels[0].Misfits != 0 {
+	if err != nil || len(s.Channels) != 1 || s.Channels[0].Mismatches != 0 {
 		t.Errorf("got %+v, %v, want no mismatch", s.Channels, err)
 	}
 	mu.Lock()

@@ -15,17 +15,17 @@ import (
 
 // stream is one channel that is recorded.
 type stream struct {
-	topic  *Topic
-	ch     *localach.Channel
-	r      *localach.Reader
-	notice *localach.Notice
-	due    atomic.Bool // there may be a new frame
-	began  bool        // a frame was read
-	buf    []byte
-	meta   *companion // nil if capture times are unknown
-	missed uint64
-	asking bool // a request to the origin for the type is under way
-	held   bool // its frames stay in the ring until the type is known
+	topic      *Topic
+	ch         *localach.Channel
+	r          *localach.Reader
+	notice     *localach.Notice
+	due        atomic.Bool // there may be a new frame
+	began      bool        // a frame was read
+	buf        []byte
+	meta       *metadataChannel // nil if capture times are unknown
+	missed     uint64
+	asking     bool // a request to the origin for the type is under way
+	awaitsType bool // its frames stay in the ring until the type is known
 }
 
 // openStream opens a channel; its stream begins with the oldest frame.
@@ -44,7 +44,7 @@ func openStream(dir localach.Dir, name, host string) (*stream, error) {
 		Channel: name, Host: host, FrameCount: st.Geometry.FrameCount, FrameSize: st.Geometry.FrameSize,
 		Mode: fmt.Sprintf("%04o", st.Mode.Perm()),
 	}
-	if s.meta = openCompanion(dir, name); s.meta != nil {
+	if s.meta = openMetadataChannel(dir, name); s.meta != nil {
 		s.topic.Times = "origin"
 	}
 	return s, nil
@@ -103,21 +103,21 @@ func (s *stream) close() {
 	s.ch.Close()
 }
 
-// companion reads the capture times of frames from the metadata channel NAME.meta of a mirror.
-type companion struct {
-	ch   *localach.Channel
-	r    *localach.Reader
-	buf  []byte
-	told []told // in order of seq
+// metadataChannel reads the capture times of frames from the metadata channel NAME.meta of a mirror.
+type metadataChannel struct {
+	ch       *localach.Channel
+	r        *localach.Reader
+	buf      []byte
+	captures []capture // in order of seq
 }
 
-// told is the capture time of frame seq in the metadata channel, by CLOCK_MONOTONIC; 0 means unknown.
-type told struct {
+// capture is the capture time of frame seq in the metadata channel, by CLOCK_MONOTONIC; 0 means unknown.
+type capture struct {
 	seq      uint64
 	captured time.Duration
 }
 
-func openCompanion(dir localach.Dir, name string) *companion {
+func openMetadataChannel(dir localach.Dir, name string) *metadataChannel {
 	ch, err := dir.TryOpen(name + rule.MetaSuffix)
 	if err != nil {
 		return nil
@@ -126,12 +126,12 @@ func openCompanion(dir localach.Dir, name string) *companion {
 		ch.Close()
 		return nil
 	}
-	return &companion{ch: ch, r: ch.Reader(), buf: make([]byte, ch.Geometry().FrameSize)}
+	return &metadataChannel{ch: ch, r: ch.Reader(), buf: make([]byte, ch.Geometry().FrameSize)}
 }
 
 // captured returns the capture time of frame seq of the mirror. pending means that the daemon
 // has not yet written it.
-func (c *companion) captured(seq uint64) (at time.Duration, pending bool) {
+func (c *metadataChannel) captured(seq uint64) (at time.Duration, pending bool) {
 	if c == nil {
 		return 0, false
 	}
@@ -141,28 +141,28 @@ func (c *companion) captured(seq uint64) (at time.Duration, pending bool) {
 			break
 		}
 		if m, err := status.ParseMeta(c.buf[:n]); err == nil {
-			if k := len(c.told); k > 0 && c.told[k-1].seq == m.MirrorSeq {
-				c.told[k-1].captured = m.Captured // a later, more exact time for the same frame
+			if k := len(c.captures); k > 0 && c.captures[k-1].seq == m.MirrorSeq {
+				c.captures[k-1].captured = m.Captured // a later, more exact time for the same frame
 			} else {
-				c.told = append(c.told, told{m.MirrorSeq, m.Captured})
+				c.captures = append(c.captures, capture{m.MirrorSeq, m.Captured})
 			}
 		}
 	}
 	drop := 0
-	for drop < len(c.told) && c.told[drop].seq < seq {
+	for drop < len(c.captures) && c.captures[drop].seq < seq {
 		drop++
 	}
-	c.told = append(c.told[:0], c.told[drop:]...)
-	if len(c.told) == 0 {
+	c.captures = append(c.captures[:0], c.captures[drop:]...)
+	if len(c.captures) == 0 {
 		return 0, true
 	}
-	if c.told[0].seq == seq {
-		at = c.told[0].captured
+	if c.captures[0].seq == seq {
+		at = c.captures[0].captured
 	}
 	return at, false
 }
 
-func (c *companion) close() {
+func (c *metadataChannel) close() {
 	if c != nil {
 		c.ch.Close()
 	}

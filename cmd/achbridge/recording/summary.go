@@ -43,18 +43,18 @@ type ChannelSummary struct {
 	// Type is what the frames hold, and Renamed are the fields that have other names in its schema.
 	// NoSchema is the reason why it has no schema. Misfits counts frames that do not fit the type. TypeFrom is
 	// the source of the layout: "file" or "origin".
-	Type     string            `json:"type,omitempty"`
-	TypeFrom status.TypeSource `json:"type_from,omitempty"`
-	Renamed  []ros1msg.Renamed `json:"renamed,omitempty"`
-	NoSchema string            `json:"no_schema,omitempty"`
-	Misfits  uint64            `json:"misfits,omitempty"`
+	Type       string            `json:"type,omitempty"`
+	TypeFrom   status.TypeSource `json:"type_from,omitempty"`
+	Renamed    []ros1msg.Renamed `json:"renamed,omitempty"`
+	NoSchema   string            `json:"no_schema,omitempty"`
+	Mismatches uint64            `json:"misfits,omitempty"`
 	// Late has the delays from the capture of frames until they were read; null means unknown.
 	Late *Lateness `json:"late"`
 	// Drops are frames that did not get into the mirror, by cause.
 	Drops map[string]uint64 `json:"drops,omitempty"`
 
 	first, last time.Time // least and greatest log time of its frames
-	misfits     uint64
+	mismatches  uint64
 	late        time.Duration // sum of the delays of the frames counted by dated
 	dated       uint64
 }
@@ -156,8 +156,8 @@ func (c *ChannelSummary) add(r Record) {
 	c.FrameCount, c.FrameSize, c.Origin = r.Topic.FrameCount, r.Topic.FrameSize, cmp.Or(r.Topic.Origin, c.Origin)
 	if t := r.Topic.Type; t != nil {
 		c.Type, c.TypeFrom, c.Renamed, c.NoSchema = t.Name, t.From, t.Renamed, t.Why
-	} else if r.Topic.Misfit {
-		c.misfits++
+	} else if r.Topic.Mismatch {
+		c.mismatches++
 	}
 	if r.Topic.Times != "" && r.Publish.Before(r.Log) { // otherwise nobody knows when it was captured
 		if c.Late == nil {
@@ -184,7 +184,7 @@ func (s *Summary) finish(channels map[string]*ChannelSummary) {
 			c.Late.MeanMs = status.Ms(c.late) / float64(c.dated)
 		}
 		if c.Type != "" {
-			c.Misfits = c.misfits
+			c.Mismatches = c.mismatches
 		}
 		s.Channels = append(s.Channels, *c)
 	}

@@ -90,7 +90,7 @@ func TestChannelWithLayoutHasSchemaAndRawBytes(t *testing.T) {
 	}
 	s := summary(t, path)
 	c := s.Channels[0]
-	if c.Type != "achbridge/imu" || c.Misfits != 1 || c.Frames != 3 || !slices.Equal(c.Renamed, kind.Renamed) || len(c.Renamed) != 1 || s.Channels[1].Type != "" {
+	if c.Type != "achbridge/imu" || c.Mismatches != 1 || c.Frames != 3 || !slices.Equal(c.Renamed, kind.Renamed) || len(c.Renamed) != 1 || s.Channels[1].Type != "" {
 		t.Errorf("got %+v", s.Channels)
 	}
 }

@@ -17,7 +17,7 @@ type types struct {
 	byName       map[string]*Type  // type by HOST/CHANNEL of a mirror or by the channel's name; nil if it has none
 	layouts      map[string]string // hash of the layout from the origin of a mirror, by the mirror's name
 	onlyByOrigin map[string]bool   // mirrors whose type only their origin has
-	misfits      map[string]bool   // channels with a frame that did not fit its type
+	mismatches   map[string]bool   // channels with a frame that did not fit its type
 	ask          func(*stream)     // asks the origin for the type of a stream
 	asks         sync.WaitGroup
 	answers      chan answer
@@ -53,9 +53,9 @@ type answer struct {
 	err  error
 }
 
-// askers asks origins for types in the background, until ctx ends, so that no other channel waits.
+// typeRequester asks origins for types in the background, until ctx ends, so that no other channel waits.
 // A stream whose type is not known yet is held meanwhile.
-func (r *recorder) askers(ctx context.Context) func(*stream) {
+func (r *recorder) typeRequester(ctx context.Context) func(*stream) {
 	free := make(chan struct{}, maxAsked)
 	return func(s *stream) {
 		s.asking = true
@@ -78,8 +78,8 @@ func (r *recorder) askers(ctx context.Context) func(*stream) {
 
 // answered lets a stream go on that was held, or gives it a later type.
 func (r *recorder) answered(a answer) {
-	now, first := a.s.topic.Type, a.s.held
-	a.s.asking, a.s.held = false, false
+	now, first := a.s.topic.Type, a.s.awaitsType
+	a.s.asking, a.s.awaitsType = false, false
 	a.s.due.Store(true)
 	if a.err != nil {
 		r.types.layouts[a.s.topic.Channel] = "" // it is asked again
@@ -96,7 +96,7 @@ func (r *recorder) answered(a answer) {
 	topic := *a.s.topic
 	topic.Type = a.kind
 	a.s.topic = &topic
-	delete(r.types.misfits, topic.Channel)
+	delete(r.types.mismatches, topic.Channel)
 }
 
 // retype requests the type of a mirror from its origin again if the hash of its layout has changed. The
@@ -124,11 +124,11 @@ func (r *recorder) topicFor(s *stream, frame []byte) *Topic {
 	if why == nil {
 		return s.topic
 	}
-	if name := s.topic.Channel; !r.types.misfits[name] {
-		r.types.misfits[name] = true
+	if name := s.topic.Channel; !r.types.mismatches[name] {
+		r.types.mismatches[name] = true
 		r.Note("%s: frames are recorded without a type: %v", name, why)
 	}
 	topic := *s.topic
-	topic.Type, topic.Misfit = nil, true
+	topic.Type, topic.Mismatch = nil, true
 	return &topic
 }

@@ -45,14 +45,14 @@ func TestFramesWaitForLayoutOfOrigin(t *testing.T) {
 	imu.puts("sixteen bytes, 0")
 	var mu sync.Mutex
 	asking, most := 0, 0
-	asked := make(chan string, mirrors+1)
+	requests := make(chan string, mirrors+1)
 	told := make(chan struct{})
 	end := record(t, Config{Dir: dir, Files: Files{Path: path}, OriginType: func(ctx context.Context, name string) (*Type, error) {
 		mu.Lock()
 		asking++
 		most = max(most, asking)
 		mu.Unlock()
-		asked <- name
+		requests <- name
 		<-told
 		mu.Lock()
 		asking--
@@ -66,7 +66,7 @@ func TestFramesWaitForLayoutOfOrigin(t *testing.T) {
 		return kind, nil
 	}})
 	for range maxAsked {
-		<-asked
+		<-requests
 	}
 	create(t, dir, "other", 16, 64).put(1)
 	there(t, path, "other", 1) // the recording of the mirrors, which existed before other, has begun too
@@ -88,7 +88,7 @@ func TestFramesWaitForLayoutOfOrigin(t *testing.T) {
 		if c.Channel == "m0" || c.Channel == "m1" || c.Channel == "other" {
 			from = ""
 		}
-		if c.TypeFrom != from || c.Misfits != 0 || c.Missed != 0 {
+		if c.TypeFrom != from || c.Mismatches != 0 || c.Missed != 0 {
 			t.Errorf("got %+v, want the layout of %q", c, from)
 		}
 	}
@@ -98,14 +98,14 @@ func TestFramesWaitForLayoutOfOrigin(t *testing.T) {
 func TestRecordingEndsDuringLayoutRequest(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	imu := mirrorOf(t, dir, "imu")
-	asked := make(chan struct{})
+	requests := make(chan struct{})
 	var notes []string
 	end := record(t, Config{Dir: dir, Files: Files{Path: path}, OriginType: func(ctx context.Context, _ string) (*Type, error) {
-		close(asked)
+		close(requests)
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}, Note: func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }})
-	<-asked
+	<-requests
 	imu.puts("sixteen bytes, 1", "sixteen bytes, 2")
 	if _, err := end(); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ type Topic struct {
 	Origin     string // HOST/CHANNEL of a mirror; empty if there is none or it is unknown
 	Times      string // "origin" where publish times are known
 	Type       *Type  // type of the frames; nil if it is unknown or the frames do not fit it
-	Misfit     bool   // the frames do not fit the type that the channel has
+	Mismatch   bool   // the frames do not fit the type that the channel has
 }
 
 func (t Topic) metadata() map[string]string {
@@ -44,7 +44,7 @@ func (t Topic) metadata() map[string]string {
 	if t.Times != "" {
 		m["times"] = t.Times
 	}
-	if t.Misfit {
+	if t.Mismatch {
 		m["misfit"] = "true"
 	}
 	t.Type.describe(m)
@@ -69,25 +69,25 @@ const (
 // writer writes one file. It makes the chunks itself: mcap.Writer closes a chunk only when a
 // message comes, so a crash could lose messages of any age.
 type writer struct {
-	file    *os.File
-	buffer  *bufio.Writer
-	out     *mcap.Writer // writes the header, whole chunks and the end
-	records *mcap.Writer // writes the records of the open chunk into chunk
-	chunk   bytes.Buffer
-	zstd    *zstd.Encoder
-	packed  []byte
+	file       *os.File
+	buffer     *bufio.Writer
+	out        *mcap.Writer // writes the header, whole chunks and the end
+	records    *mcap.Writer // writes the records of the open chunk into chunk
+	chunk      bytes.Buffer
+	zstd       *zstd.Encoder
+	compressed []byte
 
-	topics  map[Topic]uint16
-	schemas map[*Type]uint16
-	summary int64  // bytes that the types take at the file's end
-	drops   uint16 // id of DropsTopic; 0 before the first drop
-	order   []uint16
-	indexes map[uint16]*mcap.MessageIndex
-	counts  map[uint16]uint64
-	first   uint64 // log time of the oldest message in the chunk
-	last    uint64
-	begun   time.Time // start time of the chunk; zero if the chunk is empty
-	whole   int64     // the file's size after its last whole chunk
+	topics       map[Topic]uint16
+	schemas      map[*Type]uint16
+	summary      int64  // bytes that the types take at the file's end
+	drops        uint16 // id of DropsTopic; 0 before the first drop
+	order        []uint16
+	indexes      map[uint16]*mcap.MessageIndex
+	counts       map[uint16]uint64
+	first        uint64 // log time of the oldest message in the chunk
+	last         uint64
+	chunkBeganAt time.Time // start time of the chunk; zero if the chunk is empty
+	whole        int64     // the file's size after its last whole chunk
 }
 
 // newWriter creates the file, which must not exist. facts are the file's metadata.
@@ -216,8 +216,8 @@ func (w *writer) message(id uint16, m mcap.Message) error {
 		return err
 	}
 	w.counts[id]++
-	if w.begun.IsZero() {
-		w.begun, w.first, w.last = time.Now(), m.LogTime, m.LogTime
+	if w.chunkBeganAt.IsZero() {
+		w.chunkBeganAt, w.first, w.last = time.Now(), m.LogTime, m.LogTime
 	}
 	w.first, w.last = min(w.first, m.LogTime), max(w.last, m.LogTime)
 	if w.chunk.Len() >= chunkSize {
@@ -232,13 +232,13 @@ func (w *writer) flush() error {
 	if w.chunk.Len() == 0 {
 		return nil
 	}
-	if w.begun.IsZero() {
+	if w.chunkBeganAt.IsZero() {
 		w.first, w.last = 0, 0 // the chunk has topics but no message
 	}
-	w.packed = w.zstd.EncodeAll(w.chunk.Bytes(), w.packed[:0])
+	w.compressed = w.zstd.EncodeAll(w.chunk.Bytes(), w.compressed[:0])
 	c := &mcap.Chunk{
 		MessageStartTime: w.first, MessageEndTime: w.last, UncompressedSize: uint64(w.chunk.Len()),
-		UncompressedCRC: crc32.ChecksumIEEE(w.chunk.Bytes()), Compression: string(mcap.CompressionZSTD), Records: w.packed,
+		UncompressedCRC: crc32.ChecksumIEEE(w.chunk.Bytes()), Compression: string(mcap.CompressionZSTD), Records: w.compressed,
 	}
 	var indexes []*mcap.MessageIndex
 	stats := w.out.Statistics
@@ -258,7 +258,7 @@ func (w *writer) flush() error {
 		w.chunk = bytes.Buffer{} // a large frame has made the buffer too large to keep
 	}
 	w.chunk.Reset()
-	w.begun = time.Time{}
+	w.chunkBeganAt = time.Time{}
 	for _, index := range indexes {
 		index.Reset()
 	}
@@ -283,7 +283,7 @@ func (w *writer) cut(err error) error {
 
 // due reports whether the chunk was begun at least wait ago.
 func (w *writer) due(now time.Time, wait time.Duration) bool {
-	return !w.begun.IsZero() && now.Sub(w.begun) >= wait
+	return !w.chunkBeganAt.IsZero() && now.Sub(w.chunkBeganAt) >= wait
 }
 
 // size returns an upper bound of the file's size in bytes if it were ended now.
@@ -302,7 +302,7 @@ func (w *writer) close() (bytes int64, err error) {
 	defer w.file.Close()
 	defer w.zstd.Close()
 	start := w.out.Statistics.MessageStartTime
-	empty := w.begun.IsZero()
+	empty := w.chunkBeganAt.IsZero()
 	if err := w.flush(); err != nil {
 		return w.whole, err
 	}

@@ -8,36 +8,36 @@ import (
 	"sync"
 )
 
-// crowd limits the number of connections to a server, so that no client can keep others out. If there are too many, it
+// connLimiter limits the number of connections to a server, so that no client can keep others out. If there are too many, it
 // closes the connection that has been idle longest. It never closes a connection whose request is being answered; the
 // server must limit these itself.
-type crowd struct {
+type connLimiter struct {
 	net.Listener
 	most int
 
-	mu     sync.Mutex
-	guests []*guest // ordered by idle time, the longest idle first
+	mu    sync.Mutex
+	conns []*limitedConn // ordered by idle time, the longest idle first
 }
 
-// guest is one connection of a crowd.
-type guest struct {
+// limitedConn is one connection of a crowd.
+type limitedConn struct {
 	net.Conn
-	crowd  *crowd
-	asking int // number of requests being answered
+	limiter *connLimiter
+	asking  int // number of requests being answered
 }
 
 // Accept waits for the next connection, and closes the longest idle one if there are too many.
-func (c *crowd) Accept() (net.Conn, error) {
+func (c *connLimiter) Accept() (net.Conn, error) {
 	conn, err := c.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	g := &guest{Conn: conn, crowd: c}
+	g := &limitedConn{Conn: conn, limiter: c}
 	c.mu.Lock()
-	c.guests = append(c.guests, g)
-	var leaves *guest
-	if len(c.guests) > c.most { // closes g itself if all others have requests
-		leaves = c.guests[slices.IndexFunc(c.guests, func(o *guest) bool { return o.asking == 0 })]
+	c.conns = append(c.conns, g)
+	var leaves *limitedConn
+	if len(c.conns) > c.most { // closes g itself if all others have requests
+		leaves = c.conns[slices.IndexFunc(c.conns, func(o *limitedConn) bool { return o.asking == 0 })]
 	}
 	c.mu.Unlock()
 	if leaves != nil {
@@ -47,26 +47,26 @@ func (c *crowd) Accept() (net.Conn, error) {
 }
 
 // Close closes the connection and removes it from the crowd.
-func (g *guest) Close() error {
-	c := g.crowd
+func (g *limitedConn) Close() error {
+	c := g.limiter
 	c.mu.Lock()
-	c.guests = slices.DeleteFunc(c.guests, func(o *guest) bool { return o == g })
+	c.conns = slices.DeleteFunc(c.conns, func(o *limitedConn) bool { return o == g })
 	c.mu.Unlock()
 	return g.Conn.Close()
 }
 
-// guestKey is the context key of a request's guest.
-type guestKey struct{}
+// limitedConnKey is the context key of a request's guest.
+type limitedConnKey struct{}
 
 // know adds the guest of a connection to the context of its requests.
-func (c *crowd) know(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, guestKey{}, conn)
+func (c *connLimiter) know(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, limitedConnKey{}, conn)
 }
 
 // answering wraps next so that a connection is not closed while next answers its request.
-func (c *crowd) answering(next http.Handler) http.Handler {
+func (c *connLimiter) answering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if g, ok := r.Context().Value(guestKey{}).(*guest); ok {
+		if g, ok := r.Context().Value(limitedConnKey{}).(*limitedConn); ok {
 			c.ask(g, 1)
 			defer c.ask(g, -1)
 		}
@@ -75,12 +75,12 @@ func (c *crowd) answering(next http.Handler) http.Handler {
 }
 
 // ask records that a request begins or ends. The connection becomes the most recently used one.
-func (c *crowd) ask(g *guest, change int) {
+func (c *connLimiter) ask(g *limitedConn, change int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g.asking += change
-	if i := slices.Index(c.guests, g); i >= 0 {
-		c.guests = append(slices.Delete(c.guests, i, i+1), g)
+	if i := slices.Index(c.conns, g); i >= 0 {
+		c.conns = append(slices.Delete(c.conns, i, i+1), g)
 	}
 }
 

@@ -78,7 +78,7 @@ func ReplyJSON(w http.ResponseWriter, code int, v any) {
 func ServeUntil(ctx context.Context, srv *http.Server, ln net.Listener, what string) error {
 	stop := context.AfterFunc(ctx, func() { srv.Close() })
 	defer stop()
-	c := &crowd{Listener: ln, most: MostConns}
+	c := &connLimiter{Listener: ln, most: MostConns}
 	srv.Handler, srv.ConnContext = c.answering(srv.Handler), c.know
 	if err := srv.Serve(c); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("%s: %w", what, err)

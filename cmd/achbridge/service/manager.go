@@ -11,7 +11,7 @@ import (
 // Manager is the service manager that started this process, if there is one: systemd, with the protocol of sd_notify(3).
 type Manager struct{ Log *slog.Logger }
 
-func (m Manager) Tell(state string) {
+func (m Manager) Notify(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		m.Log.Warn("cannot notify service manager", "state", state, "err", err, "socket", os.Getenv("NOTIFY_SOCKET"))
 	}
@@ -28,10 +28,10 @@ func (m Manager) Watch(ctx context.Context, alive func()) {
 	if limit == 0 {
 		return
 	}
-	look := func() {
+	check := func() {
 		alive()
-		m.Tell(daemon.SdNotifyWatchdog)
+		m.Notify(daemon.SdNotifyWatchdog)
 	}
-	look()
-	_ = Repeat(ctx, limit/3, look) // ends only when ctx ends
+	check()
+	_ = Repeat(ctx, limit/3, check) // ends only when ctx ends
 }

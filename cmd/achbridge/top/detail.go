@@ -37,7 +37,7 @@ func (m model) detailPage(r channelRow) []string {
 		}
 	}
 	lines = append(lines, "")
-	lines = append(lines, ledgerLines(a)...)
+	lines = append(lines, counterLines(a)...)
 	lines = append(lines, "")
 	if r.mark != "" {
 		lines = append(lines, "link    none: achd's protocol, without authentication; the ledger has only what came here")
@@ -113,11 +113,11 @@ func figuresLine(what string, f *status.AgeFigures) []string {
 		ui.Millis(f.MeanMs), ui.Millis(f.P50Ms), ui.Millis(f.P99Ms), ui.Millis(f.PeakMs), 100*f.OverBudget)}
 }
 
-// ledgerLines returns the outcomes of the frames, two on a line. It omits outcomes with a count of zero.
-func ledgerLines(a ledger.FrameCounters) []string {
-	fates := append(a.Outcomes(), ledger.Outcome{Name: "in_flight", Count: a.InFlight})
+// counterLines returns the outcomes of the frames, two on a line. It omits outcomes with a count of zero.
+func counterLines(a ledger.FrameCounters) []string {
+	outcomes := append(a.Outcomes(), ledger.Outcome{Name: "in_flight", Count: a.InFlight})
 	var cells []string
-	for _, f := range fates {
+	for _, f := range outcomes {
 		if f.Count > 0 {
 			cells = append(cells, fmt.Sprintf("%-12s %10d %6.2f %%", f.Name, f.Count, 100*float64(f.Count)/float64(max(1, a.Offered))))
 		}

@@ -82,13 +82,13 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.screen.width, m.screen.height = msg.Width, msg.Height
 	case statusMsg:
 		m.take(msg)
-		look := m.lookInside()
-		return m, tea.Batch(look, tea.Tick(lookEvery, func(time.Time) tea.Msg { return askMsg{} }))
+		readValues := m.readChosen()
+		return m, tea.Batch(readValues, tea.Tick(refreshEvery, func(time.Time) tea.Msg { return askMsg{} }))
 	case valuesMsg:
 		m.inside, m.looking = msg, false
 		if r, ok := m.shown(); ok && r.channel != msg.channel {
-			look := m.lookInside() // the user has chosen another channel meanwhile
-			return m, look
+			readValues := m.readChosen() // the user has chosen another channel meanwhile
+			return m, readValues
 		}
 	case askMsg:
 		return m, m.ask
@@ -96,7 +96,7 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.events = append(m.events[:len(m.events):len(m.events)], msg.list...)
 		m.events = m.events[max(0, len(m.events)-keptEvents):]
 		if msg.err != nil {
-			return m, tea.Tick(lookEvery, func(time.Time) tea.Msg { return followMsg{} })
+			return m, tea.Tick(refreshEvery, func(time.Time) tea.Msg { return followMsg{} })
 		}
 		return m, m.follow
 	case followMsg:
@@ -120,12 +120,12 @@ func (m *model) take(s statusMsg) {
 		m.past = nil // the daemon has restarted: its counters began at zero
 	}
 	m.status, m.at, m.err = s.StatusReply, s.at, nil
-	m.look()
+	m.refresh()
 	m.arrange()
 }
 
-// lookInside requests the values of the channel whose detail page is shown.
-func (m *model) lookInside() tea.Cmd {
+// readChosen requests the values of the channel whose detail page is shown.
+func (m *model) readChosen() tea.Cmd {
 	r, ok := m.shown()
 	if !ok || !m.detail || m.looking || m.values == nil {
 		return nil
@@ -135,8 +135,8 @@ func (m *model) lookInside() tea.Cmd {
 	return func() tea.Msg { return valuesMsg{channel, values(channel)} }
 }
 
-// look adds the new status to the history of each channel.
-func (m *model) look() {
+// refresh adds the new status to the history of each channel.
+func (m *model) refresh() {
 	past := make(map[string]*history, len(m.past))
 	note := func(key string, s sample) {
 		p := m.past[key]
@@ -233,8 +233,8 @@ func (m model) press(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		}
 	}
 	m.arrange()
-	look := m.lookInside()
-	return m, look
+	readValues := m.readChosen()
+	return m, readValues
 }
 
 func (m *model) typeFilter(k tea.KeyPressMsg) {

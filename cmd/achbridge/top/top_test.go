@@ -118,7 +118,7 @@ func TestTopGoldenPages(t *testing.T) {
 	later := lost
 	later.at = later.at.Add(12 * time.Second)
 	troubled := topStatusAt(3, 35)
-	troubled.Troubles = []diagnose.Trouble{
+	troubled.Problems = []diagnose.Problem{
 		{Finding: diagnose.Finding{Cause: status.CauseLinkRate, Text: "link from krang carries 1.1 of the 6.2 Mbit/s that 23 mirrors need: camera takes 84 %"}}, {},
 	}
 	for name, m := range map[string]model{
@@ -182,18 +182,18 @@ func TestTopRequestsValuesOfShownChannel(t *testing.T) {
 		return inside(channel).lines
 	}
 	press := func(key string) tea.Cmd {
-		next, look := m.Update(keyPress(key))
+		next, readValues := m.Update(keyPress(key))
 		m = next.(model)
-		return look
+		return readValues
 	}
 	if press("n") != nil {
 		t.Error("top requests values while the list is shown")
 	}
-	look := press("enter")
-	if look == nil || press("down") != nil {
+	readValues := press("enter")
+	if readValues == nil || press("down") != nil {
 		t.Fatal("want one request at a time, while the detail is shown")
 	}
-	next, again := m.Update(look())
+	next, again := m.Update(readValues())
 	m = next.(model)
 	if strings.Contains(strings.Join(m.page(), "\n"), "gyro") {
 		t.Error("the page of a channel shows values of another")
@@ -349,12 +349,12 @@ func TestTopDoesNotMarkSlowChannels(t *testing.T) {
 
 // A mirror that receives only late frames has the state live and the health late.
 func TestTopShowsLateMirror(t *testing.T) {
-	look := topStatusAt(3, 5)
-	look.Mirrors[1].LateS = 4.2
-	m := model{screen: screen{width: 120, height: 24}}.after(look)
+	readValues := topStatusAt(3, 5)
+	readValues.Mirrors[1].LateS = 4.2
+	m := model{screen: screen{width: 120, height: 24}}.after(readValues)
 	found := false
 	for _, r := range m.rows {
-		if r.name == look.Mirrors[1].Name {
+		if r.name == readValues.Mirrors[1].Name {
 			found = r.bad() && r.has("late")
 		}
 	}

@@ -32,7 +32,7 @@ func (m model) space() int { return m.screen.height - headLines - len(m.warning(
 // warning returns lostLine, or the most serious problem of all shown channels, in as many lines as needed. Without a
 // problem it returns a blank line.
 func (m model) warning() []string {
-	return m.red(cmp.Or(m.lostLine(), diagnose.Banner(m.status.Troubles)))
+	return m.red(cmp.Or(m.lostLine(), diagnose.Banner(m.status.Problems)))
 }
 
 // red returns a text in as many red lines as needed.

@@ -14,10 +14,10 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// lookEvery is the interval between requests for the status. patience is how long top waits for each answer.
+// refreshEvery is the interval between requests for the status. patience is how long top waits for each answer.
 const (
-	lookEvery = time.Second
-	patience  = 3 * time.Second
+	refreshEvery = time.Second
+	patience     = 3 * time.Second
 )
 
 // Config selects the daemon and the terminal.
@@ -60,7 +60,7 @@ func (m model) showPages(ctx context.Context, t *ui.Terminal) error {
 		if err := t.Line("%s\n", strings.Join(m.page(), "\n")); err != nil {
 			return err
 		}
-		api.Rest(ctx, lookEvery)
+		api.Rest(ctx, refreshEvery)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -15,7 +15,7 @@ const (
 // exit code.
 type failure struct {
 	err  error
-	cure string
+	fix  string
 	code int
 }
 
@@ -23,16 +23,16 @@ func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
 // Failure returns an error of a valid command that failed.
-func Failure(err error, cure string) error { return &failure{err, cure, exitFailure} }
+func Failure(err error, fix string) error { return &failure{err, fix, exitFailure} }
 
 // Usage returns an error about wrong arguments or a wrong configuration.
-func Usage(err error, cure string) error { return &failure{err, cure, ExitUsage} }
+func Usage(err error, fix string) error { return &failure{err, fix, ExitUsage} }
 
 // NotFound returns an error about an object that does not exist.
-func NotFound(err error, cure string) error { return &failure{err, cure, ExitNothing} }
+func NotFound(err error, fix string) error { return &failure{err, fix, ExitNothing} }
 
 // OverLimit returns an error about a measured value above the given limit.
-func OverLimit(err error, cure string) error { return &failure{err, cure, exitOver} }
+func OverLimit(err error, fix string) error { return &failure{err, fix, exitOver} }
 
 // ExitCode returns the code of the outermost failure in err, and exitFailure for other errors.
 func ExitCode(err error) int {
@@ -45,10 +45,10 @@ func ExitCode(err error) int {
 	return exitFailure
 }
 
-// Cure returns the fix of the outermost failure in err, "" if there is none.
-func Cure(err error) string {
+// Fix returns the fix of the outermost failure in err, "" if there is none.
+func Fix(err error) string {
 	if f, ok := errors.AsType[*failure](err); ok {
-		return f.cure
+		return f.fix
 	}
 	return ""
 }

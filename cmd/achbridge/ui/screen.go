@@ -28,13 +28,13 @@ func ScreenSize(out *os.File) (width, height int) {
 
 // Show displays a model on the terminal out until ctx ends or the model quits. It reads keys from in. An error begins
 // with the name of the command.
-func Show(ctx context.Context, verb string, m tea.Model, in io.Reader, out *os.File) error {
+func Show(ctx context.Context, command string, m tea.Model, in io.Reader, out *os.File) error {
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(out), tea.WithInput(in), tea.WithoutSignalHandler(),
 		tea.WithFilter(sized)).Run()
 	if ctx.Err() != nil || err == nil {
 		return nil
 	}
-	return Failure(fmt.Errorf("%s: %w", verb, err), "")
+	return Failure(fmt.Errorf("%s: %w", command, err), "")
 }
 
 // sized replaces a size of 0 with the usual size.

@@ -15,7 +15,7 @@ const (
 
 // Table prints rows under header to stdout. Empty cells become "-". On a screen the last column wraps. If it lacks room,
 // the columns named in spare are omitted, one after another.
-func (u *Terminal) Table(header []string, rows [][]string, spare ...string) error {
+func (u *Terminal) Table(header []string, rows [][]string, shrinkable ...string) error {
 	all := [][]string{header}
 	for _, row := range rows {
 		cells := make([]string, len(row))
@@ -25,7 +25,7 @@ func (u *Terminal) Table(header []string, rows [][]string, spare ...string) erro
 		all = append(all, cells)
 	}
 	width := u.Columns()
-	for _, name := range spare {
+	for _, name := range shrinkable {
 		if i := slices.Index(all[0], name); i >= 0 && width > 0 && !fits(all, width) {
 			for r := range all {
 				all[r] = slices.Delete(slices.Clone(all[r]), i, i+1)

@@ -185,14 +185,14 @@ func (u *Terminal) Note(format string, args ...any) {
 
 // Fail prints an error and its fix. Each of several problems has its own line.
 func (u *Terminal) Fail(err error) {
-	cure := Cure(err)
+	fix := Fix(err)
 	name := u.errColor.Paint("31", "achbridge:")
 	for text := range strings.Lines(err.Error()) {
 		text = strings.TrimPrefix(strings.TrimRight(text, "\n"), "achbridge: ")
 		fmt.Fprintln(u.Err, name, text)
 	}
-	if cure != "" {
-		fmt.Fprintln(u.Err, "  cure:", cure)
+	if fix != "" {
+		fmt.Fprintln(u.Err, "  cure:", fix)
 	}
 }
 

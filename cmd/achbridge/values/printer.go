@@ -41,14 +41,14 @@ type Printer struct {
 	// not a screen.
 	Columns func() int
 
-	before map[string]string // previous texts by path, for Changes
-	headed bool              // the header line of CSV has been printed
-	misfit bool              // the previous frame did not match the layout
+	before     map[string]string // previous texts by path, for Changes
+	headed     bool              // the header line of CSV has been printed
+	mismatched bool              // the previous frame did not match the layout
 }
 
 // Take sets the layout of the next frames. CSV output then gets another header line.
 func (p *Printer) Take(l *layout.Layout) {
-	p.Layout, p.before, p.headed, p.misfit = l, nil, false, false
+	p.Layout, p.before, p.headed, p.mismatched = l, nil, false, false
 }
 
 // Frame returns the text of a frame that was read at that time. It does not decode a frame that does not match the
@@ -58,7 +58,7 @@ func (p *Printer) Frame(at time.Time, frame []byte) ([]byte, error) {
 	if err != nil {
 		return p.unfit(at, frame, err), nil
 	}
-	p.misfit = false
+	p.mismatched = false
 	parts, err := p.parts(root)
 	if err != nil {
 		return nil, err
@@ -76,10 +76,10 @@ func (p *Printer) unfit(at time.Time, frame []byte, why error) []byte {
 	if p.Form == Lines || p.Form == Changes {
 		return fmt.Appendf(nil, "--- %s  %v\n%s", at.Format(timeFormat), why, hex.Dump(frame))
 	}
-	if !p.misfit {
+	if !p.mismatched {
 		p.Note("frames are left out: %v", why)
 	}
-	p.misfit = true
+	p.mismatched = true
 	return nil
 }
 

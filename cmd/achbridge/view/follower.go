@@ -15,10 +15,10 @@ import (
 // Follower reads frames of up to wire.MaxFrame bytes from one channel, and detects that the
 // channel was replaced or removed.
 type Follower struct {
-	ch     *localach.Channel
-	Reader *localach.Reader
-	buf    []byte
-	looked time.Time // when the channel was last checked
+	ch        *localach.Channel
+	Reader    *localach.Reader
+	buf       []byte
+	checkedAt time.Time // when the channel was last checked
 }
 
 // NewFollower reads a channel from its oldest frame on.
@@ -30,11 +30,11 @@ const Patience = 100 * time.Millisecond
 
 // Wait calls next with Patience, and checks the channel about as often.
 func (f *Follower) Wait(next func(time.Duration) ([]byte, error)) ([]byte, error) {
-	if now := time.Now(); now.Sub(f.looked) > Patience {
+	if now := time.Now(); now.Sub(f.checkedAt) > Patience {
 		if err := f.ch.Check(); err != nil {
 			return nil, err
 		}
-		f.looked = now
+		f.checkedAt = now
 	}
 	return next(Patience)
 }

@@ -53,7 +53,7 @@ func (h Host) Open(name string) (*localach.Channel, error) {
 func (h Host) ChannelError(name string, err error) error {
 	anew := fmt.Sprintf("achbridge channel create %s --replace", name)
 	switch {
-	case ui.ExitCode(err) == ui.ExitUsage, ui.Cure(err) != "": // err already has both
+	case ui.ExitCode(err) == ui.ExitUsage, ui.Fix(err) != "": // err already has both
 		return err
 	case errors.Is(err, localach.ErrName):
 		return ui.Usage(err, "")

@@ -13,10 +13,10 @@ import (
 const typeAgain = 2 * time.Second
 
 // Later holds a layout that replaced the channel's layout after the command started.
-type Later struct{ found atomic.Pointer[layout.Layout] }
+type Later struct{ layout atomic.Pointer[layout.Layout] }
 
 // Take returns the layout that is new since the last call, or nil.
-func (l *Later) Take() *layout.Layout { return l.found.Swap(nil) }
+func (l *Later) Take() *layout.Layout { return l.layout.Swap(nil) }
 
 // WithLater calls read, and meanwhile checks for a layout other than first, which may be nil. The previous
 // layout stays if the channel loses its layout or the check fails. A file of --type is read once.
@@ -29,11 +29,11 @@ func (h Host) WithLater(file string, of View, first *layout.Layout, read func(*L
 	ctx, cancel := context.WithCancel(of.Ctx)
 	defer work.Wait()
 	defer cancel()
-	work.Go(func() { h.lookForLater(ctx, of, first, later) })
+	work.Go(func() { h.awaitLayout(ctx, of, first, later) })
 	return read(later)
 }
 
-func (h Host) lookForLater(ctx context.Context, of View, now *layout.Layout, later *Later) {
+func (h Host) awaitLayout(ctx context.Context, of View, now *layout.Layout, later *Later) {
 	h = h.quiet() // the first read already printed all notes
 	of.Ctx = ctx
 	tick := time.NewTicker(typeAgain)
@@ -49,6 +49,6 @@ func (h Host) lookForLater(ctx context.Context, of View, now *layout.Layout, lat
 			continue
 		}
 		now = l
-		later.found.Store(l)
+		later.layout.Store(l)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func TestLayoutOfOriginIsValidated(t *testing.T) {
 	t.Parallel()
 	good := layout.Layout{Name: "imu", Size: 1, Fields: []layout.Field{{Name: "n", Type: layout.Uint8}}}
-	packed, err := good.Encode()
+	encoded, err := good.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,11 +30,13 @@ func TestLayoutOfOriginIsValidated(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers := map[string]func(http.ResponseWriter){
-		"good": func(w http.ResponseWriter) { tell(w, api.LayoutReply{Host: "krang", Layout: packed}) },
-		"none": func(w http.ResponseWriter) { tell(w, api.LayoutReply{Host: "krang"}) },
-		"why":  func(w http.ResponseWriter) { tell(w, api.LayoutReply{Host: "krang", Channel: "imu", Why: "it sleeps"}) },
+		"good": func(w http.ResponseWriter) { reply(w, api.LayoutReply{Host: "krang", Layout: encoded}) },
+		"none": func(w http.ResponseWriter) { reply(w, api.LayoutReply{Host: "krang"}) },
+		"why": func(w http.ResponseWriter) {
+			reply(w, api.LayoutReply{Host: "krang", Channel: "imu", Why: "it sleeps"})
+		},
 		"bad": func(w http.ResponseWriter) {
-			tell(w, api.LayoutReply{Host: "krang", Channel: "imu", Layout: packed[1:]})
+			reply(w, api.LayoutReply{Host: "krang", Channel: "imu", Layout: encoded[1:]})
 		},
 		"older":  func(w http.ResponseWriter) { http.Error(w, "404 page not found", http.StatusNotFound) },
 		"broken": func(w http.ResponseWriter) { http.Error(w, "{", http.StatusOK) },
@@ -53,4 +55,4 @@ func TestLayoutOfOriginIsValidated(t *testing.T) {
 	}
 }
 
-func tell(w http.ResponseWriter, r api.LayoutReply) { _ = json.NewEncoder(w).Encode(r) }
+func reply(w http.ResponseWriter, r api.LayoutReply) { _ = json.NewEncoder(w).Encode(r) }

@@ -14,8 +14,8 @@ type Meter struct {
 	Channel string // name in the reports
 	Window  time.Duration
 
-	mu   sync.Mutex
-	seen []arrival // oldest first; the first may be older than the window
+	mu       sync.Mutex
+	arrivals []arrival // oldest first; the first may be older than the window
 }
 
 // arrival is one frame as it was read.
@@ -72,13 +72,13 @@ func (m *Meter) Read(l View, ready func()) error {
 func (m *Meter) restart() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen = nil
+	m.arrivals = nil
 }
 
 func (m *Meter) add(a arrival) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen = append(m.seen, a)
+	m.arrivals = append(m.arrivals, a)
 }
 
 // Measure returns the report about the window that ends at now, and drops older frames,
@@ -88,16 +88,16 @@ func (m *Meter) Measure(now time.Time) Rate {
 	defer m.mu.Unlock()
 	begin := now.Add(-m.Window)
 	drop := 0
-	for drop+1 < len(m.seen) && m.seen[drop+1].at.Before(begin) {
+	for drop+1 < len(m.arrivals) && m.arrivals[drop+1].at.Before(begin) {
 		drop++
 	}
-	m.seen = append(m.seen[:0], m.seen[drop:]...)
+	m.arrivals = append(m.arrivals[:0], m.arrivals[drop:]...)
 
 	r := Rate{Channel: m.Channel, WindowS: m.Window.Seconds()}
 	var sum, squares, bytes float64
 	var put uint64
 	var intervals int
-	for i, a := range m.seen {
+	for i, a := range m.arrivals {
 		if a.at.Before(begin) {
 			continue
 		}
@@ -110,7 +110,7 @@ func (m *Meter) Measure(now time.Time) Rate {
 		if i == 0 {
 			continue
 		}
-		before := m.seen[i-1]
+		before := m.arrivals[i-1]
 		steps := a.seq - before.seq
 		put += steps
 		r.Missed += steps - 1

@@ -21,8 +21,8 @@ func TestMeterReportsRateJitterAndSizes(t *testing.T) {
 	if r.Frames != 100 || r.Missed != 0 || r.SizeMin != 60 || r.SizeMax != 61 || math.Abs(r.SizeMean-60.5) > 0.01 {
 		t.Errorf("got %+v, want 100 frames of 60 to 61 bytes, none missed", r)
 	}
-	if len(m.seen) > 101 {
-		t.Errorf("got %d arrivals, want those of the window and one before", len(m.seen))
+	if len(m.arrivals) > 101 {
+		t.Errorf("got %d arrivals, want those of the window and one before", len(m.arrivals))
 	}
 }
 

@@ -89,8 +89,8 @@ func (h Host) localMatches(pattern string) (names []string, err error) {
 
 // helper reports whether the daemon made a channel for its readers: a metadata channel or temporary mirror.
 func helper(info localach.Info) bool {
-	_, companion := mirror.MetaOf(info.Name, info.Tag)
-	return companion || bridge.IsTemporary(info.Name, info.Tag)
+	_, isMetadata := mirror.MetaOf(info.Name, info.Tag)
+	return isMetadata || bridge.IsTemporary(info.Name, info.Tag)
 }
 
 // CheckPatterns returns an error for a pattern that cannot match a channel of this host.

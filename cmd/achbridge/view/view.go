@@ -22,9 +22,9 @@ type View struct {
 	close func()
 }
 
-// lookAt opens a channel of this host by its name. HOST/CHANNEL is mirrored by the daemon
+// openView opens a channel of this host by its name. HOST/CHANNEL is mirrored by the daemon
 // until the view is closed.
-func (h Host) lookAt(ctx context.Context, c *api.Client, of string) (l View, err error) {
+func (h Host) openView(ctx context.Context, c *api.Client, of string) (l View, err error) {
 	if c == nil || !strings.Contains(of, "/") {
 		ch, err := h.Open(of)
 		if err != nil {
@@ -36,7 +36,7 @@ func (h Host) lookAt(ctx context.Context, c *api.Client, of string) (l View, err
 		return l, ui.Usage(err, "")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	p, gone, err := c.Peek(ctx, of)
+	p, gone, err := c.MirrorTemporarily(ctx, of)
 	if err != nil {
 		cancel(nil)
 		return l, err
@@ -53,11 +53,11 @@ func (h Host) lookAt(ctx context.Context, c *api.Client, of string) (l View, err
 	}}, nil
 }
 
-// Follow calls read with the channel that lookAt opens. After the mirror of another host's
+// Follow calls read with the channel that openView opens. After the mirror of another host's
 // channel was replaced, it opens the channel again.
 func (h Host) Follow(ctx context.Context, c *api.Client, of string, read func(View) error) error {
 	for {
-		l, err := h.lookAt(ctx, c, of)
+		l, err := h.openView(ctx, c, of)
 		if err != nil {
 			return err
 		}
