@@ -156,7 +156,7 @@ func TestMirrorFollowsAchdHost(t *testing.T) {
 		if m.Seq != 100 || m.Delivered != 100 || m.Offered != 100 {
 			t.Errorf("got frame %d, %+v, want all of 100", m.Seq, m.FrameCounters)
 		}
-		if n := strings.Count(pc.log.String(), "no authentication and no encryption"); n != 1 {
+		if n := strings.Count(pc.log.String(), "without authentication or encryption"); n != 1 {
 			t.Errorf("got %d log lines on what achd lacks, want one", n)
 		}
 	})

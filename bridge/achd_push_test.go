@@ -42,7 +42,7 @@ func TestPushToAchdHost(t *testing.T) {
 		w.within(6*time.Second, "the robot is back", is(status.PushAccepted, "", ""))
 		plan.put(101, 64)
 		robot.follows("goal", 101, 20*time.Millisecond)
-		if n := strings.Count(pc.log.String(), "no authentication and no encryption"); n != 1 {
+		if n := strings.Count(pc.log.String(), "without authentication or encryption"); n != 1 {
 			t.Errorf("got %d log lines on what achd lacks, want one", n)
 		}
 		if err := pc.node.Apply(Config{}); err != nil {

@@ -165,7 +165,7 @@ func TestSessionOverUnwantedTransportIsRefused(t *testing.T) {
 		pc.node.SetPeers([]Peer{request})
 		robot.node.SetPeers([]Peer{pc.asPeer(overQUIC)})
 		w.within(time.Second, "refusal", func() bool {
-			return pc.said("to be linked over another transport") > 0 && robot.said("this node wants the other transport") > 0
+			return pc.said("must link over another transport") > 0 && robot.said("this node wants the other transport") > 0
 		})
 		if pc.link().Peer != "" {
 			t.Errorf("got link %+v, want none", pc.link())
