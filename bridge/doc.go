@@ -34,7 +34,8 @@
 //
 //	node.go             Node and its periodic work  loop.go           its goroutine
 //	config.go           Config                      limits.go         the table of all limits
-//	wishes.go           mirrors that users request  mirror_requests.go  all requests, and their precedence
+//	requested_mirrors.go  mirrors that users request
+//	mirror_requests.go  all requests, and their precedence
 //	mirrors.go          all mirrors                 binding.go        one mirror, and the link that feeds it
 //	local.go            rules and facts about the channels of this host
 //	dial.go             dials that package peers returns, and trials of other routes

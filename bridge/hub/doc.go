@@ -93,11 +93,11 @@
 // announces an oversized message.
 //
 //	client.go, keep.go       Client, Run: keeps a line connected
-//	line.go, half.go         two connections, requests, pings
+//	conn_pair.go, half.go    two connections, requests, pings
 //	dial.go, guard.go        TCP, TLS, authentication; checks of server data
-//	socket.go, flow.go, window.go   limits of unacknowledged bytes
+//	socket.go, flow.go, window.go, receive_window.go   limits of unacknowledged bytes
 //	presence.go              connected hosts
 //	sessions.go, session.go, message.go   byte streams
-//	channel.go, put.go, make.go, pull.go, consumer.go, credit.go   frames
+//	channel.go, put.go, make.go, fetch.go, consumer.go, credit.go   frames
 //	names.go, stream.go, credentials.go   names, settings and files
 package hub

@@ -12,7 +12,7 @@ import (
 	"achbridge/wire"
 )
 
-func TestPackedLayoutFitsItsMessage(t *testing.T) {
+func TestEncodedLayoutFitsItsMessage(t *testing.T) {
 	if layout.MaxText != wire.MaxLayout {
 		t.Errorf("a layout has %d bytes at most, and its message takes %d", layout.MaxText, wire.MaxLayout)
 	}

@@ -17,7 +17,8 @@
 //	mirror.go     the subscription, one put        put.go        frames of mode newest
 //	file.go       the file, created or reopened    put_every.go  frames of mode every, in order
 //	repair.go     busy locks, damaged files        deadline.go   the deadline and the safe frame
-//	contest.go    foreign writers of the file      companion.go  the metadata channel NAME.meta
+//	foreign_writer.go    foreign writers of the file
+//	metadata_channel.go  the metadata channel NAME.meta
 //	putrecord.go  puts into an adopted channel     space.go      limit of shared memory
 //	ages.go       ages over time                   status.go     the mirror's status
 //	clock.go      the node's and the peer's clock  cause.go      the cause of an error

@@ -44,7 +44,7 @@ func TestSilentPeerIsDialledAfter1And2And4Seconds(t *testing.T) {
 }
 
 // In a fade packets still arrive, although frames are not answered in time.
-func TestPeerThatIsHeardIsNotDialled(t *testing.T) {
+func TestAnsweringPeerIsNotDialled(t *testing.T) {
 	n := withRobot()
 	l := n.silences()
 	heard := func() {

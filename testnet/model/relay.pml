@@ -5,15 +5,15 @@
  * until the reader pulls them; and the hub may be an adversary.
  *
  *	Robot      puts frames, and may make its channel anew
- *	Origin     the node's goroutine of the robot's host   control.go hub_export.go hub_readers.go
- *	Putter     copies, seals and puts                     hub_put.go hub_load.go
+ *	Origin     the node's goroutine of the robot's host   control.go hubway/publishers.go, subscription.go
+ *	Putter     copies, seals and puts                     hubway/publisher.go, load.go
  *	Hub        stores and serves, or lies
- *	Mirror     the node's goroutine of the other host     control.go wishes.go heal.go
- *	Pull       opens and puts into the mirror             hub_pull.go
+ *	Mirror     the node's goroutine of the other host     control.go requested_mirrors.go binding.go
+ *	Pull       opens and puts into the mirror             hubway/consumer.go
  *	Fault      what goes wrong, Recovery what is mended
  *	Rest       looks at the mirror when nothing moves
  *
- * all but the hub in package bridge. Times are left out: whether a frame is past its budget is
+ * all but the hub in package bridge and hubway. Times are left out: whether a frame is past its budget is
  * open each time somebody asks, but what a mirror asks for, after a second and more, is past it by
  * then. Each cut of a connection, restart of a daemon or of the hub, each frame that the hub does
  * not store, and each change of the key is a fault; a run has any FAULTS of them. The control

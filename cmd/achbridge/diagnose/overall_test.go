@@ -158,7 +158,7 @@ var wholes = []struct {
 	}(), []status.Cause{status.CauseLimit}},
 }
 
-func TestTroublesOfHostAreSortedByCost(t *testing.T) {
+func TestProblemsOfHostAreSortedByCost(t *testing.T) {
 	var out strings.Builder
 	for _, c := range wholes {
 		list := Problems(c.host)

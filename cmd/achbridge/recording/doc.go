@@ -36,7 +36,7 @@
 // chunks that the kernel had not yet written are lost too.
 //
 //	recorder.go  rings -> queue                channels.go  which channels to record
-//	stream.go    one channel, as it is read    ledger.go    what did not get into mirrors
+//	stream.go    one channel, as it is read    counters.go  what did not get into mirrors
 //	queue.go     queue -> files                files.go     one after the other: rotation
 //	writer.go    one file, in chunks           reader.go    a file, as it is read
 //	player.go    a file -> channels

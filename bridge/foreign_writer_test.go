@@ -66,7 +66,7 @@ func TestBothDaemonsReportForeignWriter(t *testing.T) {
 }
 
 // Only our daemon puts frames, also after the file was replaced or the link was down.
-func TestMirrorWithOneWriterIsNotContested(t *testing.T) {
+func TestMirrorWithOneWriterHasNoForeignWriter(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu := robot.channel("imu", 16, 64)
@@ -106,7 +106,7 @@ func (h *host) putByProgram(channel string) {
 
 // Frames that a program puts while the mirror is not fed are counted, but do not make it
 // contested.
-func TestForeignFramesDoNotContestIdleMirror(t *testing.T) {
+func TestIdleMirrorHasNoForeignWriter(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
 		imu := robot.channel("imu", 16, 64)

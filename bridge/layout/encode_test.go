@@ -24,7 +24,7 @@ func arm() Layout {
 	}}
 }
 
-func TestPackedLayoutRoundTrip(t *testing.T) {
+func TestEncodedLayoutRoundTrip(t *testing.T) {
 	deepest := Layout{Name: "t", Size: 1, Fields: nested(15)}
 	fields := deepest.Fields
 	for fields[0].Fields != nil {
@@ -47,7 +47,7 @@ func TestPackedLayoutRoundTrip(t *testing.T) {
 }
 
 // Hosts of different versions exchange these bytes and their hashes.
-func TestPackedLayoutBytesAreStable(t *testing.T) {
+func TestEncodedLayoutBytesAreStable(t *testing.T) {
 	l := Layout{Name: "imu", Size: 24, Fields: []Field{{Name: "gyro", Type: Double, Count: []int{3}, Unit: "rad/s", Scale: 0.5}}}
 	encoded, err := l.Encode()
 	if err != nil {
@@ -60,7 +60,7 @@ func TestPackedLayoutBytesAreStable(t *testing.T) {
 	}
 }
 
-func TestHostilePackedLayoutsAreRefused(t *testing.T) {
+func TestHostileEncodedLayoutsAreRefused(t *testing.T) {
 	const head, field = "a3 01 6174 02 01 03 81", "a2 01 6178 03 65 75696e7438 " // t of one byte, x, a uint8
 	for _, c := range []struct{ name, encoded, want string }{
 		{"nothing", "", "not a layout"},
@@ -131,7 +131,7 @@ func deepHex(depth int) string {
 }
 
 // The most expensive input for its size has the maximum number of lists, with empty fields.
-func TestHostilePackedLayoutCostsLittleMemory(t *testing.T) {
+func TestHostileEncodedLayoutCostsLittleMemory(t *testing.T) {
 	list := slices.Concat([]byte{0x99, 0x10, 0x00}, slices.Repeat([]byte{0xa0}, 4096))
 	encoded := []byte{0xa1, 0x03, 0x8f}
 	for range 15 {
