@@ -84,10 +84,10 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 	fits := p.packets.Held()+size <= theirs/2
 	if p.packets.Silent(now) || !fits && p.packets.Overdue(now) {
 		interval := ProbeInterval
-		if p.packets.Held()+SmallFrame > theirs && p.transport.ReceivedPackets() == p.answers {
+		if p.packets.Held()+SmallFrame > theirs && p.transport.ReceivedPackets() == p.receivedBefore {
 			interval = slowProbes // a probe would wait in the transport
 		}
-		if at := max(p.left+interval, p.nextWhole(now)); now < at {
+		if at := max(p.sentAt+interval, p.nextWhole(now)); now < at {
 			return false, min(at, now+ProbeInterval) // check again then whether the transport has received packets
 		}
 		return fits || cargo == Probe, now + interval
@@ -100,7 +100,7 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 	p.limits = ours <= theirs
 	switch {
 	case p.packets.Bytes() == 0:
-	case !parts && p.stalls.known && now < p.nextWhole(now):
+	case !parts && p.stalls.isKnown && now < p.nextWhole(now):
 		p.limits = false // the path limits whole frames, not the pacer
 		return false, p.nextWhole(now)
 	case full:
@@ -141,7 +141,7 @@ func (p *Pacer) Waiting(now time.Duration, waits bool) {
 func (p *Pacer) Sent(now time.Duration, cargo Cargo, size int) {
 	switch cargo {
 	case Parts:
-		p.parted = now
+		p.partSentAt = now
 	case Whole:
 		if now != p.wholeAt {
 			p.gap = p.nextWhole(now) - p.wholeAt
@@ -149,7 +149,7 @@ func (p *Pacer) Sent(now time.Duration, cargo Cargo, size int) {
 		p.wholeAt = now
 	}
 	p.spend(now, size)
-	p.answers = p.transport.ReceivedPackets()
+	p.receivedBefore = p.transport.ReceivedPackets()
 }
 
 // Feedback implements Control.

@@ -12,21 +12,21 @@ import (
 // queue. If others share the path, its rate is higher than we know. Therefore only packets
 // that arrive much faster count. The zero value is ready and means a path without jitter.
 type jitter struct {
-	last   time.Duration // arrival time of the previous packet
-	rate   float64       // current or recent rate of the path, bytes a second
-	ahead  time.Duration // time by which the current burst of packets arrived faster than the path transmits
-	most   time.Duration // maximum of ahead since looked, times jitterFast
-	count  int           // number of packets since looked
-	looked time.Duration // start of the current measurement, by the peer's clock
-	noise  time.Duration // moving average of most
+	last      time.Duration // arrival time of the previous packet
+	rate      float64       // current or recent rate of the path, bytes a second
+	ahead     time.Duration // time by which the current burst of packets arrived faster than the path transmits
+	most      time.Duration // maximum of ahead since looked, times jitterFast
+	count     int           // number of packets since looked
+	startedAt time.Duration // start of the current measurement, by the peer's clock
+	noise     time.Duration // moving average of most
 }
 
 const (
-	jitterLook = 16  // least number of packets of a measurement, which lasts at least one turn
-	jitterRise = 8   // measurements in the average when noise rises ...
-	jitterFall = 32  // ... and when it falls
-	jitterFast = 1.5 // multiple of the rate that counts as much faster
-	jitterLag  = 64  // packets over which rate decays: those sent before the rate fell may still arrive
+	jitterPackets = 16  // least number of packets of a measurement, which lasts at least one turn
+	jitterRise    = 8   // measurements in the average when noise rises ...
+	jitterFall    = 32  // ... and when it falls
+	jitterFast    = 1.5 // multiple of the rate that counts as much faster
+	jitterLag     = 64  // packets over which rate decays: those sent before the rate fell may still arrive
 )
 
 // note records one packet, in order of arrival. rate is the known rate of the path.
@@ -36,7 +36,7 @@ func (j *jitter) note(d delivery.Delivery, rate float64) {
 	j.ahead = min(max(0, j.ahead+least-(d.Arrived-j.last)), turn)
 	j.last = d.Arrived
 	j.most = max(j.most, time.Duration(jitterFast*float64(j.ahead)))
-	if j.count++; j.count < jitterLook || d.Arrived-j.looked < turn {
+	if j.count++; j.count < jitterPackets || d.Arrived-j.startedAt < turn {
 		return
 	}
 	looks := time.Duration(jitterRise)
@@ -44,5 +44,5 @@ func (j *jitter) note(d delivery.Delivery, rate float64) {
 		looks = jitterFall
 	}
 	j.noise += (j.most - j.noise) / looks
-	j.most, j.count, j.looked = 0, 0, d.Arrived
+	j.most, j.count, j.startedAt = 0, 0, d.Arrived
 }

@@ -6,7 +6,7 @@ import (
 	"achbridge/bridge/delivery"
 )
 
-// transit separates the queueing delay from the rest of a packet's delay. The least delay of
+// delayFilter separates the queueing delay from the rest of a packet's delay. The least delay of
 // the last ten to twenty seconds is the base delay, without a queue. Each size class has its
 // own base delay, since a large packet takes longer to transmit.
 //
@@ -14,21 +14,21 @@ import (
 // drift of up to 100 ppm adds 2 ms in that time, which looks like a queue. The round trip is
 // measured with one clock, but includes the queue of the return path. So only a queue that
 // both measurements show is a queue on the forward path.
-type transit struct {
+type delayFilter struct {
 	least, former [sizeClasses]time.Duration // least delay in this slot and in the previous one, 0 without packets
 	size          [sizeClasses]int           // size of the latest packet
 	slot          time.Duration              // when this slot began
 }
 
 const (
-	transitSlot = 10 * time.Second
+	delaySlot   = 10 * time.Second
 	sizeClasses = 8
 	sizeClass   = 180 // bytes
 )
 
 // queue records the delay of one packet and returns its queueing delay.
-func (t *transit) queue(now, took time.Duration, size int) time.Duration {
-	if now-t.slot >= transitSlot {
+func (t *delayFilter) queue(now, took time.Duration, size int) time.Duration {
+	if now-t.slot >= delaySlot {
 		t.former, t.least, t.slot = t.least, [sizeClasses]time.Duration{}, now
 	}
 	class := min(size/sizeClass, sizeClasses-1)
@@ -54,7 +54,7 @@ const surely = 0.8
 // slower records that the bottleneck now takes perByte seconds longer for each byte, so that
 // this time does not count as queueing delay. It returns the time added for a packet of size
 // bytes.
-func (t *transit) slower(perByte float64, size int) time.Duration {
+func (t *delayFilter) slower(perByte float64, size int) time.Duration {
 	longer := func(size int) time.Duration {
 		return time.Duration(surely * perByte * float64(size+headerBytes) * float64(time.Second))
 	}
@@ -94,32 +94,32 @@ func (a *arrivals) newest() delivery.Delivery {
 // latest three. took is the time between the first and the last arrival. It is 0 if there are
 // fewer than three packets.
 func (a *arrivals) rate(span, since time.Duration) (delivered, sent float64, took time.Duration) {
-	l := a.look(span, since)
-	if l.took <= 0 || l.left <= 0 {
+	l := a.window(span, since)
+	if l.took <= 0 || l.sentIn <= 0 {
 		return 0, 0, 0
 	}
-	return l.bytes / l.took.Seconds(), l.bytes / l.left.Seconds(), l.took
+	return l.bytes / l.took.Seconds(), l.bytes / l.sentIn.Seconds(), l.took
 }
 
 // steady returns the rate at which packets arrived, without the longest gap between two of
 // them, since the path may have stalled in it.
 func (a *arrivals) steady(span, since time.Duration) float64 {
-	l := a.look(span, since)
+	l := a.window(span, since)
 	if l.took <= l.gap {
 		return mostRate
 	}
 	return (l.bytes - l.gapBytes) / (l.took - l.gap).Seconds()
 }
 
-// look describes the packets that arrived in a span of time. bytes omits the first packet.
-type look struct {
-	bytes      float64
-	took, left time.Duration // time from the first to the last packet: of arrivals, and of departures
-	gap        time.Duration // the longest time between two arrivals
-	gapBytes   float64       // size of the packet after that gap
+// window describes the packets that arrived in a span of time. bytes omits the first packet.
+type window struct {
+	bytes        float64
+	took, sentIn time.Duration // time from the first to the last packet: of arrivals, and of departures
+	gap          time.Duration // the longest time between two arrivals
+	gapBytes     float64       // size of the packet after that gap
 }
 
-func (a *arrivals) look(span, since time.Duration) (l look) {
+func (a *arrivals) window(span, since time.Duration) (l window) {
 	count := min(a.n, uint64(len(a.list)))
 	if count < 3 {
 		return l
@@ -141,7 +141,7 @@ func (a *arrivals) look(span, since time.Duration) (l look) {
 			break
 		}
 	}
-	l.took, l.left = newest.Arrived-oldest.Arrived, newest.Sent-oldest.Sent
+	l.took, l.sentIn = newest.Arrived-oldest.Arrived, newest.Sent-oldest.Sent
 	return l
 }
 
@@ -152,7 +152,7 @@ type best struct {
 }
 
 func (b *best) note(now time.Duration, rate float64) {
-	if now-b.slot >= transitSlot {
+	if now-b.slot >= delaySlot {
 		b.former, b.now, b.slot = b.now, 0, now
 	}
 	b.now = max(b.now, rate)

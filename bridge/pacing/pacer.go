@@ -29,81 +29,81 @@ import (
 // 1989). All reduce their rates in proportion. But the first step of a probe is the same
 // number of packets at every rate, so slower pacers gain more, and they probe more often.
 type Pacer struct {
-	packets   *delivery.SentPackets
-	transport Transport
-	limits    bool   // the pacer, not the transport, limits sending
-	answers   uint64 // packets that the transport had received when the last packet was sent
+	packets        *delivery.SentPackets
+	transport      Transport
+	limits         bool   // the pacer, not the transport, limits sending
+	receivedBefore uint64 // packets that the transport had received when the last packet was sent
 
-	rate    float64       // sending rate, bytes a second
-	credit  float64       // bytes that may be sent now; negative while the next packet must wait
-	filled  time.Duration // when credit was last topped up
-	path    float64       // capacity of the path: its delivery rate while there was a queue; 0 if never measured
-	full    float64       // last measured capacity, 0 if never measured or only guessed after a burst of loss
-	growing float64       // the last step of a probe, as a power of e; 0 without a probe
-	quiet   time.Duration // when the next probe may begin
-	tested  time.Duration // time for which the last step of a probe has loaded the path
-	calm    time.Duration // when the effect of the last step down must be visible
-	fell    time.Duration // time of the last step down
-	stood   time.Duration // queueing delay when the first step down for it took effect; 0 without such a queue
-	carried float64       // delivery rate at the first step down for the queue
-	gone    time.Duration // part of stood that should have drained by the last step down
-	slowed  time.Duration // time by which slower has raised the base delay since the queue appeared
-	sure    bool          // path was measured at the last step down, not guessed
-	others  int           // consecutive rounds with a queue that our packets did not cause
-	peak    best          // highest delivery rate measured; unlike best, a step down does not lower it
-	crowded time.Duration // time for which a queue stayed although we sent almost nothing
-	held    time.Duration // since when frames have been waiting for the pacer; 0 if none waits
-	freed   time.Duration // when frames last stopped waiting for the pacer
-	loaded  time.Duration // since when we have sent all that the pacer permits
-	limited time.Duration // time for which frames waited in this round, before held
-	round   time.Duration // when this round began
-	queue   time.Duration // least queueing delay in this round: a standing queue, not a burst
-	trip    time.Duration // least queueing delay of the round trip in this round
-	seen    int           // number of packets in queue and trip
-	best    best          // highest delivery rate measured
-	transit transit       // delays from here to the peer, by both clocks
-	trips   transit       // round-trip delays, by our clock
-	arrived arrivals
-	stalls  stalls
-	jitter  jitter // random extra delay of packets
-	service service
-	parted  time.Duration // when a part of a large frame was last sent
-	wholeAt time.Duration // when whole frames were last sent
-	gap     time.Duration // least time that nextWhole left between the last two packets of whole frames
-	left    time.Duration // when the last packet was sent
-	heard   time.Duration // when the last report on packets arrived
+	rate            float64       // sending rate, bytes a second
+	credit          float64       // bytes that may be sent now; negative while the next packet must wait
+	filled          time.Duration // when credit was last topped up
+	path            float64       // capacity of the path: its delivery rate while there was a queue; 0 if never measured
+	full            float64       // last measured capacity, 0 if never measured or only guessed after a burst of loss
+	growing         float64       // the last step of a probe, as a power of e; 0 without a probe
+	nextProbeAt     time.Duration // when the next probe may begin
+	testedFor       time.Duration // time for which the last step of a probe has loaded the path
+	visibleAt       time.Duration // when the effect of the last step down must be visible
+	steppedDownAt   time.Duration // time of the last step down
+	standingQueue   time.Duration // queueing delay when the first step down for it took effect; 0 without such a queue
+	carried         float64       // delivery rate at the first step down for the queue
+	drainedBefore   time.Duration // part of stood that should have drained by the last step down
+	slowedBy        time.Duration // time by which slower has raised the base delay since the queue appeared
+	isMeasured      bool          // path was measured at the last step down, not guessed
+	otherRounds     int           // consecutive rounds with a queue that our packets did not cause
+	peak            best          // highest delivery rate measured; unlike best, a step down does not lower it
+	crossTrafficFor time.Duration // time for which a queue stayed although we sent almost nothing
+	waitingSince    time.Duration // since when frames have been waiting for the pacer; 0 if none waits
+	freedAt         time.Duration // when frames last stopped waiting for the pacer
+	loaded          time.Duration // since when we have sent all that the pacer permits
+	limited         time.Duration // time for which frames waited in this round, before held
+	round           time.Duration // when this round began
+	queue           time.Duration // least queueing delay in this round: a standing queue, not a burst
+	trip            time.Duration // least queueing delay of the round trip in this round
+	roundPackets    int           // number of packets in queue and trip
+	best            best          // highest delivery rate measured
+	oneWayDelay     delayFilter   // delays from here to the peer, by both clocks
+	roundTrip       delayFilter   // round-trip delays, by our clock
+	arrived         arrivals
+	stalls          stalls
+	jitter          jitter // random extra delay of packets
+	service         service
+	partSentAt      time.Duration // when a part of a large frame was last sent
+	wholeAt         time.Duration // when whole frames were last sent
+	gap             time.Duration // least time that nextWhole left between the last two packets of whole frames
+	sentAt          time.Duration // when the last packet was sent
+	feedbackAt      time.Duration // when the last report on packets arrived
 }
 
 const (
-	packetBytes  = 1280                  // size of a full packet with its headers
-	turn         = 10 * time.Millisecond // interval at which a shared medium serves a station: over less time a rate shows a turn, not the path
-	headerBytes  = delivery.HeaderBytes
-	initialRate  = 10 * packetBytes / 0.020
-	leastRate    = 2 * packetBytes // bytes a second: a packet every half second
-	mostRate     = 1.25e9
-	firstWindow  = 10 * packetBytes // RFC 9002, 7.2
-	burstPackets = 2
-	burstTime    = 1500 * time.Microsecond // timers of a real host fire about a millisecond late
-	mostBurst    = 32 * packetBytes        // quic-go queues 128 packets for its reader, and drops the newest
-	roundLeast   = 4 * time.Millisecond    // a round is a quarter of the round trip, or this
-	below        = 0.98                    // share of the measured delivery rate at which we send
-	firstGrowth  = 0.9                     // power of e per round trip, before the first queue
-	probePackets = 0.37                    // the first step of a probe, in additional packets in flight; each step is twice the one before
-	probeGrowth  = 0.35                    // largest first step, as a power of e
-	mostGrowth   = 0.7                     // largest step, as a power of e
-	mostUnproven = 2                       // multiple of the best delivery rate that limits growth
-	probeRounds  = 10                      // least pause between two probes, in round trips ...
-	probeLeast   = 400 * time.Millisecond  // ... and in time
-	probeGain    = 1.03                    // a probe that gained this factor from cross traffic ...
-	afterGain    = 2                       // ... is followed by the next after this fraction of the pause
-	probeLook    = 4                       // packets of a probe's step that must have queued: a single one may have met another sender's packet
-	queuePackets = 0.5                     // tolerated queue, in packets at the rate ...
-	hostPause    = time.Millisecond        // ... and in time: processes and timers of real hosts are that late
-	othersRounds = 20                      // number of rounds after which a queue of others counts as path delay
-	longQueue    = 4                       // multiple of the tolerated queue: a step down for a longer queue is given time
-	longSpan     = 10                      // packets over which the delivery rate is measured while it changes little
-	stoodStill   = 2                       // if the rate without the longest gap exceeds the delivery rate by this factor, the path stalled
-	rateFell     = 0.7                     // a delivery rate below this share of the former one means that the path has changed
+	packetBytes       = 1280                  // size of a full packet with its headers
+	turn              = 10 * time.Millisecond // interval at which a shared medium serves a station: over less time a rate shows a turn, not the path
+	headerBytes       = delivery.HeaderBytes
+	initialRate       = 10 * packetBytes / 0.020
+	leastRate         = 2 * packetBytes // bytes a second: a packet every half second
+	mostRate          = 1.25e9
+	firstWindow       = 10 * packetBytes // RFC 9002, 7.2
+	burstPackets      = 2
+	burstTime         = 1500 * time.Microsecond // timers of a real host fire about a millisecond late
+	mostBurst         = 32 * packetBytes        // quic-go queues 128 packets for its reader, and drops the newest
+	roundLeast        = 4 * time.Millisecond    // a round is a quarter of the round trip, or this
+	below             = 0.98                    // share of the measured delivery rate at which we send
+	firstGrowth       = 0.9                     // power of e per round trip, before the first queue
+	probePackets      = 0.37                    // the first step of a probe, in additional packets in flight; each step is twice the one before
+	probeGrowth       = 0.35                    // largest first step, as a power of e
+	mostGrowth        = 0.7                     // largest step, as a power of e
+	mostUnproven      = 2                       // multiple of the best delivery rate that limits growth
+	probeRounds       = 10                      // least pause between two probes, in round trips ...
+	probeLeast        = 400 * time.Millisecond  // ... and in time
+	probeGain         = 1.03                    // a probe that gained this factor from cross traffic ...
+	afterGain         = 2                       // ... is followed by the next after this fraction of the pause
+	leastProbePackets = 4                       // packets of a probe's step that must have queued: a single one may have met another sender's packet
+	queuePackets      = 0.5                     // tolerated queue, in packets at the rate ...
+	hostPause         = time.Millisecond        // ... and in time: processes and timers of real hosts are that late
+	othersRounds      = 20                      // number of rounds after which a queue of others counts as path delay
+	longQueue         = 4                       // multiple of the tolerated queue: a step down for a longer queue is given time
+	longSpan          = 10                      // packets over which the delivery rate is measured while it changes little
+	stoodStill        = 2                       // if the rate without the longest gap exceeds the delivery rate by this factor, the path stalled
+	rateFell          = 0.7                     // a delivery rate below this share of the former one means that the path has changed
 )
 
 // Delivered processes the packets of one report, in order of arrival. rtt is the least
@@ -113,25 +113,25 @@ func (p *Pacer) Delivered(now time.Duration, list []delivery.Delivery, rtt time.
 	p.start()
 	for _, d := range list {
 		p.arrived.add(d)
-		queue := p.transit.queue(now, d.Arrived-d.Sent, d.Size)
+		queue := p.oneWayDelay.queue(now, d.Arrived-d.Sent, d.Size)
 		trip := queue
 		if d.RTT > 0 {
-			trip = p.trips.queue(now, d.RTT, d.Size)
+			trip = p.roundTrip.queue(now, d.RTT, d.Size)
 			queue = min(queue, trip)
 		}
 		p.stalls.note(now, d, queue, p.fastest(), p.jitter.noise)
 		p.jitter.note(d, max(p.rate, p.path))
 		p.service.note(d, p.idle(now), rtt)
-		if p.seen == 0 || queue < p.queue {
+		if p.roundPackets == 0 || queue < p.queue {
 			p.queue = queue
 		}
-		if p.seen == 0 || trip < p.trip {
+		if p.roundPackets == 0 || trip < p.trip {
 			p.trip = trip
 		}
-		p.seen++
+		p.roundPackets++
 	}
 	if len(list) > 0 {
-		p.heard = now
+		p.feedbackAt = now
 	}
 	rtt = max(rtt, time.Millisecond)
 	if p.Filling(now) {
@@ -139,19 +139,19 @@ func (p *Pacer) Delivered(now time.Duration, list []delivery.Delivery, rtt time.
 		return 0
 	}
 	tolerated, visible := p.thresholds()
-	if p.seen == 0 || now-p.round < max(rtt/4, roundLeast) || !p.clear(tolerated, visible) {
+	if p.roundPackets == 0 || now-p.round < max(rtt/4, roundLeast) || !p.clear(tolerated, visible) {
 		return 0
 	}
 	if delivered, _, took := p.arrived.rate(max(rtt/2, turn), 0); took > 0 {
 		p.best.note(now, delivered)
 		p.peak.note(now, delivered)
 	}
-	if p.crowd(now) {
+	if p.isBesideCrossTraffic(now) {
 		longer = p.lengthen(now, rtt)
 		p.nextRound(now)
 		return longer
 	}
-	if p.growing > 0 && p.seen < probeLook && p.queue < tolerated {
+	if p.growing > 0 && p.roundPackets < leastProbePackets && p.queue < tolerated {
 		return 0
 	}
 	switch {
@@ -161,14 +161,14 @@ func (p *Pacer) Delivered(now time.Duration, list []delivery.Delivery, rtt time.
 	case p.queue > tolerated || p.growing > 0 && p.queue > visible:
 		longer = p.shrink(now, rtt)
 	default:
-		p.others = 0
+		p.otherRounds = 0
 		p.grow(now, visible, rtt)
 	}
 	switch {
 	case p.queue < visible:
-		p.stood = 0
-	case p.stood != 0 && p.arrived.newest().Sent <= p.fell:
-		p.stood = p.queue // the step down has no effect yet
+		p.standingQueue = 0
+	case p.standingQueue != 0 && p.arrived.newest().Sent <= p.steppedDownAt:
+		p.standingQueue = p.queue // the step down has no effect yet
 	}
 	p.nextRound(now)
 	return longer
@@ -182,12 +182,12 @@ func (p *Pacer) fastest() time.Duration {
 // emptied returns how much of the queue should have drained since we stepped down for it.
 // That is the difference between the delivery rate and our sending rate over the time since.
 func (p *Pacer) emptied() time.Duration {
-	return p.gone + time.Duration((1-p.rate/p.carried)*float64(p.arrived.newest().Sent-p.fell))
+	return p.drainedBefore + time.Duration((1-p.rate/p.carried)*float64(p.arrived.newest().Sent-p.steppedDownAt))
 }
 
 // drains reports whether it is too early to see the effect of a step down for a long queue.
 func (p *Pacer) drains(tolerated time.Duration) bool {
-	return p.steppedDown() && p.stood >= longQueue*tolerated && p.queue < p.stood+tolerated && p.emptied() < p.stood
+	return p.steppedDown() && p.standingQueue >= longQueue*tolerated && p.queue < p.standingQueue+tolerated && p.emptied() < p.standingQueue
 }
 
 // stands reports whether the Pacer cannot drain the apparent queue: half of it should have drained,
@@ -197,22 +197,22 @@ func (p *Pacer) stands(tolerated time.Duration) bool {
 		return false
 	}
 	emptied := p.emptied()
-	return emptied >= max(p.stood/2, 2*tolerated) && (p.queue-p.stood).Abs() < emptied/4
+	return emptied >= max(p.standingQueue/2, 2*tolerated) && (p.queue-p.standingQueue).Abs() < emptied/4
 }
 
 // steppedDown reports whether there is a queue for which we have stepped down from a
 // measured rate.
-func (p *Pacer) steppedDown() bool { return p.stood != 0 && p.sure && p.growing == 0 }
+func (p *Pacer) steppedDown() bool { return p.standingQueue != 0 && p.isMeasured && p.growing == 0 }
 
 // lengthen treats the standing queue as delay of the path, and restores the rate at which the
 // path delivered before the step down. It returns the additional delay. It measures the base
 // delays again, since the time that slower added to them depends on the packet size. A
 // millisecond too little for some sizes would look like a permanent queue.
 func (p *Pacer) lengthen(now, rtt time.Duration) (longer time.Duration) {
-	longer = max(p.queue, p.trip) + p.slowed
-	p.transit, p.trips = transit{}, transit{}
-	p.sure, p.stood, p.slowed, p.others, p.crowded = false, 0, 0, 0, 0
-	p.quiet = now + p.pause(rtt+longer, p.path)
+	longer = max(p.queue, p.trip) + p.slowedBy
+	p.oneWayDelay, p.roundTrip = delayFilter{}, delayFilter{}
+	p.isMeasured, p.standingQueue, p.slowedBy, p.otherRounds, p.crossTrafficFor = false, 0, 0, 0, 0
+	p.nextProbeAt = now + p.pause(rtt+longer, p.path)
 	p.path, p.full = max(p.path, p.carried), max(p.full, p.carried)
 	p.set(max(p.rate, below*p.path))
 	return longer
@@ -229,41 +229,41 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 		return 0
 	}
 	if idle && delivered > 0.9*sent {
-		if p.others++; p.others < othersRounds {
+		if p.otherRounds++; p.otherRounds < othersRounds {
 			return 0
 		}
 		return p.lengthen(now, rtt)
 	}
-	p.others = 0
+	p.otherRounds = 0
 	guessed := idle || took < turn
 	if guessed {
 		delivered = max(delivered, p.rate/2) // the time or the load is too small for a lower estimate
 	}
-	seen := now >= p.calm && p.arrived.newest().Sent > p.fell
+	seen := now >= p.visibleAt && p.arrived.newest().Sent > p.steppedDownAt
 	if !seen && p.growing == 0 && (delivered > rateFell*p.path || delivered > 0.9*sent) {
 		return 0 // the effect of the last step down is not visible yet
 	}
-	same := p.stood != 0 && (p.queue-p.stood).Abs() < max(p.tolerable(), p.emptied()/4)
-	if p.stood == 0 {
-		p.slowed = 0
+	same := p.standingQueue != 0 && (p.queue-p.standingQueue).Abs() < max(p.tolerable(), p.emptied()/4)
+	if p.standingQueue == 0 {
+		p.slowedBy = 0
 	}
 	if former := cmp.Or(p.path, p.best.rate()); delivered < rateFell*former {
-		p.slowed += p.transit.slower(1/delivered-1/former, p.arrived.newest().Size)
-		p.trips.slower(1/delivered-1/former, 0)
+		p.slowedBy += p.oneWayDelay.slower(1/delivered-1/former, p.arrived.newest().Size)
+		p.roundTrip.slower(1/delivered-1/former, 0)
 	}
 	switch {
 	case doubtful:
-		p.quiet = now + 2*p.echo(rtt)
+		p.nextProbeAt = now + 2*p.echo(rtt)
 	case p.growing > 0 || p.noise() == 0 || delivered < surelyLess*p.path:
-		p.quiet = now + p.pause(rtt, delivered)
+		p.nextProbeAt = now + p.pause(rtt, delivered)
 	}
 	if same {
-		p.gone = p.emptied()
+		p.drainedBefore = p.emptied()
 	} else {
-		p.gone, p.carried, p.stood = 0, delivered, p.queue
+		p.drainedBefore, p.carried, p.standingQueue = 0, delivered, p.queue
 	}
-	p.path, p.full, p.growing, p.calm = delivered, delivered, 0, now+p.echo(rtt)
-	p.fell, p.sure = now, !guessed
+	p.path, p.full, p.growing, p.visibleAt = delivered, delivered, 0, now+p.echo(rtt)
+	p.steppedDownAt, p.isMeasured = now, !guessed
 	p.best.fall(now, max(delivered, p.best.rate()/2))
 	p.set(below * delivered * (1 - min(0.5, float64(p.queue)/float64(rtt+p.queue))))
 	return 0
@@ -283,7 +283,7 @@ func (p *Pacer) delivery(rtt time.Duration) (delivered, sent float64, took time.
 	if steady := p.arrived.steady(max(rtt/2, turn), p.loaded); steady > stoodStill*delivered {
 		delivered = max(delivered, min(steady, cmp.Or(p.path, p.best.rate())))
 	}
-	if p.noise() > 0 && !p.stalls.known {
+	if p.noise() > 0 && !p.stalls.isKnown {
 		delivered, doubtful = p.believe(delivered, sent, max(rtt/2, turn), took)
 	}
 	return delivered, sent, took, doubtful
@@ -317,12 +317,12 @@ func (p *Pacer) grow(now, visible, rtt time.Duration) {
 		// The rate does not limit sending.
 	case p.path == 0:
 		p.raise(firstGrowth, elapsed, rtt)
-	case p.growing > 0 && p.tested < p.echo(rtt)+time.Duration(float64(p.visible())/p.growing):
-		p.tested += elapsed // the effect of the last step is not visible yet
-	case p.growing > 0 || now >= p.quiet:
+	case p.growing > 0 && p.testedFor < p.echo(rtt)+time.Duration(float64(p.visible())/p.growing):
+		p.testedFor += elapsed // the effect of the last step is not visible yet
+	case p.growing > 0 || now >= p.nextProbeAt:
 		p.growing = min(max(min(probeGrowth, probePackets/p.pipe(rtt)), 2*p.growing), mostGrowth)
 		p.set(p.rate * math.Exp(p.growing))
-		p.tested = 0
+		p.testedFor = 0
 	}
 }
 
@@ -338,8 +338,8 @@ func (p *Pacer) raise(power float64, elapsed, rtt time.Duration) {
 
 // Lost halves the rate after a burst of lost packets.
 func (p *Pacer) Lost(now time.Duration) {
-	p.growing, p.path, p.full, p.sure = 0, p.rate/2, 0, false
-	p.quiet = now
+	p.growing, p.path, p.full, p.isMeasured = 0, p.rate/2, 0, false
+	p.nextProbeAt = now
 	p.set(p.rate / 2)
 	p.nextRound(now)
 }
@@ -349,8 +349,8 @@ func (p *Pacer) Lost(now time.Duration) {
 // that time did not wait for the pacer.
 func (p *Pacer) Resumed(now time.Duration) {
 	p.arrived, p.growing, p.loaded = arrivals{}, 0, now
-	if p.held != 0 {
-		p.held = now
+	if p.waitingSince != 0 {
+		p.waitingSince = now
 	}
 	p.nextRound(now)
 }

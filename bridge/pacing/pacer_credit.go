@@ -18,16 +18,16 @@ func (p *Pacer) Next(now time.Duration) time.Duration {
 func (p *Pacer) spend(now time.Duration, size int) {
 	p.top(now)
 	p.credit -= float64(size + headerBytes)
-	p.left = now
+	p.sentAt = now
 }
 
 // Hold records that frames wait for the pacer from now until Free.
 func (p *Pacer) Hold(now time.Duration) {
-	if p.held != 0 {
+	if p.waitingSince != 0 {
 		return
 	}
-	p.held = now
-	if now-p.freed > p.wire(p.depth()) {
+	p.waitingSince = now
+	if now-p.freedAt > p.wire(p.depth()) {
 		p.loaded = now
 	}
 }
@@ -35,11 +35,11 @@ func (p *Pacer) Hold(now time.Duration) {
 // Free records that no frame waits for the pacer from now on. Until the next Hold the pacer
 // learns nothing about the capacity of the path.
 func (p *Pacer) Free(now time.Duration) {
-	if p.held == 0 {
+	if p.waitingSince == 0 {
 		return
 	}
-	p.limited += now - max(p.held, p.round)
-	p.held, p.freed = 0, now
+	p.limited += now - max(p.waitingSince, p.round)
+	p.waitingSince, p.freedAt = 0, now
 }
 
 // Window returns how many bytes may be in flight on a path with this round trip, if the peer
@@ -88,12 +88,12 @@ func (p *Pacer) depth() float64 {
 }
 
 func (p *Pacer) waited(now time.Duration) time.Duration {
-	if p.held == 0 {
+	if p.waitingSince == 0 {
 		return p.limited
 	}
-	return p.limited + now - max(p.held, p.round)
+	return p.limited + now - max(p.waitingSince, p.round)
 }
 
 func (p *Pacer) nextRound(now time.Duration) {
-	p.round, p.limited, p.seen = now, 0, 0
+	p.round, p.limited, p.roundPackets = now, 0, 0
 }

@@ -23,12 +23,12 @@ const (
 
 // Filling reports whether parts of large frames fill a path that stalls at times.
 func (p *Pacer) Filling(now time.Duration) bool {
-	return p.stalls.known && p.parted != 0 && now-p.parted < stallSlot
+	return p.stalls.isKnown && p.partSentAt != 0 && now-p.partSentAt < stallSlot
 }
 
 // PartWindow returns the Window for parts of large frames.
 func (p *Pacer) PartWindow(rtt, delay time.Duration) int {
-	if !p.stalls.known {
+	if !p.stalls.isKnown {
 		return p.Window(rtt, delay)
 	}
 	way := rtt + delay
@@ -39,7 +39,7 @@ func (p *Pacer) PartWindow(rtt, delay time.Duration) int {
 // UrgentWindow returns the PartWindow while frames of a higher priority are sent, which would
 // queue behind the parts.
 func (p *Pacer) UrgentWindow(rtt, delay time.Duration) int {
-	if !p.stalls.known {
+	if !p.stalls.isKnown {
 		return p.Window(rtt, delay)
 	}
 	return p.carries(max(rtt+delay/2, turn)) + packetBytes
@@ -50,7 +50,7 @@ func (p *Pacer) carries(time time.Duration) int { return int(p.service.rate * ti
 
 // fill sets the rate to the average delivery rate while parts fill the path.
 func (p *Pacer) fill(now, rtt time.Duration) {
-	p.growing, p.stood, p.slowed, p.others = 0, 0, 0, 0
+	p.growing, p.standingQueue, p.slowedBy, p.otherRounds = 0, 0, 0, 0
 	p.set(p.service.rate)
 	p.path, p.full = p.rate, p.rate
 	if now-p.round >= max(rtt/4, roundLeast) {
@@ -69,32 +69,32 @@ func (p *Pacer) pace(now time.Duration) float64 {
 
 // idle returns the time since a frame last waited for the pacer, or 0 while one waits.
 func (p *Pacer) idle(now time.Duration) time.Duration {
-	if p.held != 0 {
+	if p.waitingSince != 0 {
 		return 0
 	}
-	return now - p.freed
+	return now - p.freedAt
 }
 
 // Criteria for a queue of cross traffic.
 const (
-	nextToNothing = 6                      // our rate is below this fraction of the peak rate
-	crowdedTime   = 500 * time.Millisecond // minimum queue persistence
-	crowdedMost   = 60 * time.Millisecond  // maximum queueing delay: on a path that has become very slow one packet takes longer
+	nextToNothing    = 6                      // our rate is below this fraction of the peak rate
+	crossTrafficTime = 500 * time.Millisecond // minimum queue persistence
+	crossTrafficMost = 60 * time.Millisecond  // maximum queueing delay: on a path that has become very slow one packet takes longer
 )
 
-// crowd reports whether a queue has persisted although we now send only a small fraction of the
+// isBesideCrossTraffic reports whether a queue has persisted although we now send only a small fraction of the
 // peak rate. Then the path has become longer, or cross traffic fills it. Stepping down further
 // would leave us nothing. Cross traffic hides stalls, so crowd presumes a path that stalls.
-func (p *Pacer) crowd(now time.Duration) bool {
+func (p *Pacer) isBesideCrossTraffic(now time.Duration) bool {
 	switch {
 	case p.rate*nextToNothing > p.peak.rate():
-		p.crowded = 0
-	case p.queue > stallAhead && p.queue < crowdedMost:
-		p.crowded += now - p.round
+		p.crossTrafficFor = 0
+	case p.queue > stallAhead && p.queue < crossTrafficMost:
+		p.crossTrafficFor += now - p.round
 	default:
-		p.crowded = max(0, p.crowded-(now-p.round))
+		p.crossTrafficFor = max(0, p.crossTrafficFor-(now-p.round))
 	}
-	if p.crowded < crowdedTime {
+	if p.crossTrafficFor < crossTrafficTime {
 		return false
 	}
 	p.stalls.presume(now)
@@ -117,7 +117,7 @@ func (p *Pacer) nextWhole(now time.Duration) time.Duration {
 	way := least + max(delivery.ReportDelay(p.transport.RTT()), p.packets.Reported())
 	at := p.wholeAt + max(p.gap/2, way/gapRound)
 	if overdue := now - p.packets.Late(now) + way/2; at > overdue {
-		took := p.heard - p.arrived.newest().Sent
+		took := p.feedbackAt - p.arrived.newest().Sent
 		at = min(at+(at-overdue)/(gapLate-1), p.wholeAt+max(gapMost, took/gapLate))
 	}
 	return at

@@ -15,8 +15,8 @@ const (
 	sparseNoise  = 4                     // fraction of the noise that remains in the minimum of a few delays
 	noisePackets = 2                     // packets needed to detect a queue: this times noise divided by visible queue
 	mostPackets  = 32                    // limit of that number of packets
-	shortLook    = 4                     // multiple of the noise: a measurement that is not longer does not show the rate
-	longLook     = 16                    // multiple of the noise: a measurement that long shows the rate
+	shortSpan    = 4                     // multiple of the noise: a measurement that is not longer does not show the rate
+	noiseSpan    = 16                    // multiple of the noise: a measurement that long shows the rate
 	mostDoubt    = 0.25                  // largest share by which a probe's rate may exceed the measured delivery rate
 	surelyLess   = 0.9                   // below this share of path the rate is lower, despite any jitter
 	surelyQueue  = 3                     // multiple of the noise beyond the tolerated delay that is a queue, despite any jitter
@@ -57,7 +57,7 @@ func (p *Pacer) thresholds() (tolerated, visible time.Duration) {
 // jitter.
 func (p *Pacer) clear(tolerated, visible time.Duration) bool {
 	packets := int(noisePackets * p.noise() / visible)
-	return p.seen >= min(packets, mostPackets) || p.queue >= tolerated+p.jitter.noise
+	return p.roundPackets >= min(packets, mostPackets) || p.queue >= tolerated+p.jitter.noise
 }
 
 // believe corrects the measured delivery rate for jitter:
@@ -74,14 +74,14 @@ func (p *Pacer) clear(tolerated, visible time.Duration) bool {
 func (p *Pacer) believe(delivered, sent float64, span, took time.Duration) (rate float64, doubtful bool) {
 	noise := p.noise()
 	if p.growing == 0 && p.queue > p.tolerable()+surelyQueue*p.jitter.noise {
-		span := max(span, longLook*p.jitter.noise, p.wire(longSpan*packetBytes))
+		span := max(span, noiseSpan*p.jitter.noise, p.wire(longSpan*packetBytes))
 		// In a moment of this time there may have been no frame.
 		if long := p.arrived.steady(span, 0); long < muchLess*p.path {
 			return long, false
 		}
 	}
 	switch {
-	case took < shortLook*noise:
+	case took < shortSpan*noise:
 		rate = max(p.path, p.rate*math.Exp(-p.growing))
 		return rate, p.growing > 0 && rate > probeGain*p.path
 	case p.growing > 0:
@@ -89,7 +89,7 @@ func (p *Pacer) believe(delivered, sent float64, span, took time.Duration) (rate
 		rate = max(delivered, min(sent, delivered*(1+doubt)))
 		return rate, rate >= sent && rate > probeGain*p.path
 	}
-	long, left, took := p.arrived.rate(max(span, longLook*noise), p.loaded)
+	long, left, took := p.arrived.rate(max(span, noiseSpan*noise), p.loaded)
 	if took == 0 || long < rateFell*left {
 		return delivered, false
 	}

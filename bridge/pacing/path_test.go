@@ -97,7 +97,7 @@ func (f *flow) send(p *path) {
 	f.inPipe += f.size
 	f.sent += float64(f.size + headerBytes)
 	if f.parts {
-		f.pacer.parted = p.now
+		f.pacer.partSentAt = p.now
 	}
 	f.pacer.spend(p.now, f.size)
 }

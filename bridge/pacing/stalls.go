@@ -11,16 +11,16 @@ import (
 // rate predicts. So a stall is not a sign of congestion, and needs no step down. The zero
 // value is ready and means a path without stalls.
 type stalls struct {
-	last   delivery.Delivery
-	gap    time.Duration // gap between two arrivals that may be a stall, 0 if none
-	queue  time.Duration // queueing delay of the packet after the gap
-	since  time.Duration // when the gap was noticed
-	latest time.Duration // when the last stall was confirmed
-	slot   time.Duration // when this slot began
-	count  [2]int        // number of stalls in this slot and in the previous one
-	sum    [2]float64    // sums of their lengths, in seconds
-	square [2]float64    // sums of the squares of their lengths
-	known  bool          // the path stalls at times
+	last     delivery.Delivery
+	gap      time.Duration // gap between two arrivals that may be a stall, 0 if none
+	queue    time.Duration // queueing delay of the packet after the gap
+	since    time.Duration // when the gap was noticed
+	latestAt time.Duration // when the last stall was confirmed
+	slot     time.Duration // when this slot began
+	count    [2]int        // number of stalls in this slot and in the previous one
+	sum      [2]float64    // sums of their lengths, in seconds
+	square   [2]float64    // sums of the squares of their lengths
+	isKnown  bool          // the path stalls at times
 }
 
 const (
@@ -56,21 +56,21 @@ func (s *stalls) note(now time.Duration, d delivery.Delivery, queue, wire, noise
 		s.count[0]++
 		s.sum[0] += s.gap.Seconds()
 		s.square[0] += s.gap.Seconds() * s.gap.Seconds()
-		s.gap, s.latest = 0, now
+		s.gap, s.latestAt = 0, now
 	case now-s.since > max(stallDoubt, 2*s.gap):
 		s.gap = 0
 	}
 	sum := s.sum[0] + s.sum[1]
 	chance := sum > 0 && s.typical() <= min(time.Duration(stallNoise*float64(noise)), stallClear)
-	if s.known {
-		s.known = now-s.latest < stallsGone && !chance
+	if s.isKnown {
+		s.isKnown = now-s.latestAt < stallsGone && !chance
 	} else {
-		s.known = s.count[0]+s.count[1] >= stallCount && sum > 2*stallShare*stallSlot.Seconds() && !chance
+		s.isKnown = s.count[0]+s.count[1] >= stallCount && sum > 2*stallShare*stallSlot.Seconds() && !chance
 	}
 }
 
 // presume treats the path as one that stalls at times, until stallsGone has passed.
-func (s *stalls) presume(now time.Duration) { s.known, s.latest = true, now }
+func (s *stalls) presume(now time.Duration) { s.isKnown, s.latestAt = true, now }
 
 // typical returns the average length of a stall, weighted by length: the expected length of
 // the stall that a random moment of all stalls belongs to.

@@ -65,13 +65,13 @@ func TestConstantPathHasNoStalls(t *testing.T) {
 		f.delay, f.parts = 5*ms, true
 		for range 100 {
 			p.run(100 * ms)
-			if f.pacer.stalls.known {
+			if f.pacer.stalls.isKnown {
 				t.Fatalf("%.0f Mbit/s: a stall after %v, want none", rate/mbit, p.now)
 			}
 		}
 		p.rate /= 10
 		p.run(2 * time.Second)
-		if f.pacer.stalls.known {
+		if f.pacer.stalls.isKnown {
 			t.Errorf("%.0f Mbit/s: a path that becomes slower counts as one that stands still", rate/mbit)
 		}
 	}
@@ -89,7 +89,7 @@ func TestPacerSendsLittleWhileFeedbackIsOverdue(t *testing.T) {
 	flight := &delivery.SentPackets{}
 	flight.Begin(rtt)
 	p := NewPacer(flight, roomy{}).(*Pacer)
-	p.stalls.known = true
+	p.stalls.isKnown = true
 	var sentAt []time.Duration
 	for now := ms; now < 1040*ms; now += ms {
 		if ok, _ := p.May(now, Whole, SmallFrame); ok {
