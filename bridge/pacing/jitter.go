@@ -15,8 +15,8 @@ type jitter struct {
 	last      time.Duration // arrival time of the previous packet
 	rate      float64       // current or recent rate of the path, bytes a second
 	ahead     time.Duration // time by which the current burst of packets arrived faster than the path transmits
-	most      time.Duration // maximum of ahead since looked, times jitterFast
-	count     int           // number of packets since looked
+	most      time.Duration // maximum of ahead since startedAt, times jitterFast
+	count     int           // number of packets since startedAt
 	startedAt time.Duration // start of the current measurement, by the peer's clock
 	noise     time.Duration // moving average of most
 }

@@ -46,7 +46,7 @@ type Pacer struct {
 	steppedDownAt   time.Duration // time of the last step down
 	standingQueue   time.Duration // queueing delay when the first step down for it took effect; 0 without such a queue
 	carried         float64       // delivery rate at the first step down for the queue
-	drainedBefore   time.Duration // part of stood that should have drained by the last step down
+	drainedBefore   time.Duration // part of standingQueue that should have drained by the last step down
 	slowedBy        time.Duration // time by which slower has raised the base delay since the queue appeared
 	isMeasured      bool          // path was measured at the last step down, not guessed
 	otherRounds     int           // consecutive rounds with a queue that our packets did not cause
