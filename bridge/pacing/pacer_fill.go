@@ -84,7 +84,7 @@ const (
 
 // isBesideCrossTraffic reports whether a queue has persisted although we now send only a small fraction of the
 // peak rate. Then the path has become longer, or cross traffic fills it. Stepping down further
-// would leave us nothing. Cross traffic hides stalls, so crowd presumes a path that stalls.
+// would leave us nothing. Cross traffic hides stalls, so the function presumes a path that stalls.
 func (p *Pacer) isBesideCrossTraffic(now time.Duration) bool {
 	switch {
 	case p.rate*nextToNothing > p.peak.rate():
