@@ -24,7 +24,7 @@ type fields struct {
 	KeyID, Secret, Node, Seed string // hex; Seed is that of the signing key, "" without one
 	Counter, Epoch, Seq       uint64
 	Captured                  time.Duration
-	Owed                      bool
+	LastValue                 bool
 	Codec                     wire.Codec
 	RawSize                   int
 	Data                      []byte
@@ -41,7 +41,7 @@ func TestVectors(t *testing.T) {
 			}
 			origin, s, o := w.ends(t)
 			s.counter = w.Counter - 1
-			f := Frame{Epoch: w.Epoch, Seq: w.Seq, Captured: w.Captured, LastValue: w.Owed, Codec: w.Codec, RawSize: w.RawSize, Data: w.Data}
+			f := Frame{Epoch: w.Epoch, Seq: w.Seq, Captured: w.Captured, LastValue: w.LastValue, Codec: w.Codec, RawSize: w.RawSize, Data: w.Data}
 			if b := mustSeal(t, s, f); !bytes.Equal(b, v.sealed) {
 				t.Errorf("seal: got %x, want %x", b, v.sealed)
 			}
