@@ -44,9 +44,9 @@ type Pacer struct {
 	testedFor       time.Duration // time for which the last step of a probe has loaded the path
 	visibleAt       time.Duration // when the effect of the last step down must be visible
 	steppedDownAt   time.Duration // time of the last step down
-	standingQueue   time.Duration // queueing delay when the first step down for it took effect; 0 without such a queue
+	queueBefore     time.Duration // queueing delay when the first step down for it took effect; 0 without such a queue
 	carried         float64       // delivery rate at the first step down for the queue
-	drainedBefore   time.Duration // part of standingQueue that should have drained by the last step down
+	drainedBefore   time.Duration // part of queueBefore that should have drained by the last step down
 	slowedBy        time.Duration // time by which slower has raised the base delay since the queue appeared
 	isMeasured      bool          // path was measured at the last step down, not guessed
 	otherRounds     int           // consecutive rounds with a queue that our packets did not cause
@@ -166,9 +166,9 @@ func (p *Pacer) Delivered(now time.Duration, list []delivery.Delivery, rtt time.
 	}
 	switch {
 	case p.queue < visible:
-		p.standingQueue = 0
-	case p.standingQueue != 0 && p.arrived.newest().Sent <= p.steppedDownAt:
-		p.standingQueue = p.queue // the step down has no effect yet
+		p.queueBefore = 0
+	case p.queueBefore != 0 && p.arrived.newest().Sent <= p.steppedDownAt:
+		p.queueBefore = p.queue // the step down has no effect yet
 	}
 	p.nextRound(now)
 	return longer
@@ -187,7 +187,7 @@ func (p *Pacer) emptied() time.Duration {
 
 // drains reports whether it is too early to see the effect of a step down for a long queue.
 func (p *Pacer) drains(tolerated time.Duration) bool {
-	return p.steppedDown() && p.standingQueue >= longQueue*tolerated && p.queue < p.standingQueue+tolerated && p.emptied() < p.standingQueue
+	return p.steppedDown() && p.queueBefore >= longQueue*tolerated && p.queue < p.queueBefore+tolerated && p.emptied() < p.queueBefore
 }
 
 // stands reports whether the Pacer cannot drain the apparent queue: half of it should have drained,
@@ -197,12 +197,12 @@ func (p *Pacer) stands(tolerated time.Duration) bool {
 		return false
 	}
 	emptied := p.emptied()
-	return emptied >= max(p.standingQueue/2, 2*tolerated) && (p.queue-p.standingQueue).Abs() < emptied/4
+	return emptied >= max(p.queueBefore/2, 2*tolerated) && (p.queue-p.queueBefore).Abs() < emptied/4
 }
 
 // steppedDown reports whether there is a queue for which we have stepped down from a
 // measured rate.
-func (p *Pacer) steppedDown() bool { return p.standingQueue != 0 && p.isMeasured && p.growing == 0 }
+func (p *Pacer) steppedDown() bool { return p.queueBefore != 0 && p.isMeasured && p.growing == 0 }
 
 // lengthen treats the standing queue as delay of the path, and restores the rate at which the
 // path delivered before the step down. It returns the additional delay. It measures the base
@@ -211,7 +211,7 @@ func (p *Pacer) steppedDown() bool { return p.standingQueue != 0 && p.isMeasured
 func (p *Pacer) lengthen(now, rtt time.Duration) (longer time.Duration) {
 	longer = max(p.queue, p.trip) + p.slowedBy
 	p.oneWayDelay, p.roundTrip = delayFilter{}, delayFilter{}
-	p.isMeasured, p.standingQueue, p.slowedBy, p.otherRounds, p.crossTrafficFor = false, 0, 0, 0, 0
+	p.isMeasured, p.queueBefore, p.slowedBy, p.otherRounds, p.crossTrafficFor = false, 0, 0, 0, 0
 	p.nextProbeAt = now + p.pause(rtt+longer, p.path)
 	p.path, p.full = max(p.path, p.carried), max(p.full, p.carried)
 	p.set(max(p.rate, below*p.path))
@@ -243,8 +243,8 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 	if !seen && p.growing == 0 && (delivered > rateFell*p.path || delivered > 0.9*sent) {
 		return 0 // the effect of the last step down is not visible yet
 	}
-	same := p.standingQueue != 0 && (p.queue-p.standingQueue).Abs() < max(p.tolerable(), p.emptied()/4)
-	if p.standingQueue == 0 {
+	same := p.queueBefore != 0 && (p.queue-p.queueBefore).Abs() < max(p.tolerable(), p.emptied()/4)
+	if p.queueBefore == 0 {
 		p.slowedBy = 0
 	}
 	if former := cmp.Or(p.path, p.best.rate()); delivered < rateFell*former {
@@ -260,7 +260,7 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 	if same {
 		p.drainedBefore = p.emptied()
 	} else {
-		p.drainedBefore, p.carried, p.standingQueue = 0, delivered, p.queue
+		p.drainedBefore, p.carried, p.queueBefore = 0, delivered, p.queue
 	}
 	p.path, p.full, p.growing, p.visibleAt = delivered, delivered, 0, now+p.echo(rtt)
 	p.steppedDownAt, p.isMeasured = now, !guessed

@@ -50,7 +50,7 @@ func (p *Pacer) carries(time time.Duration) int { return int(p.service.rate * ti
 
 // fill sets the rate to the average delivery rate while parts fill the path.
 func (p *Pacer) fill(now, rtt time.Duration) {
-	p.growing, p.standingQueue, p.slowedBy, p.otherRounds = 0, 0, 0, 0
+	p.growing, p.queueBefore, p.slowedBy, p.otherRounds = 0, 0, 0, 0
 	p.set(p.service.rate)
 	p.path, p.full = p.rate, p.rate
 	if now-p.round >= max(rtt/4, roundLeast) {
