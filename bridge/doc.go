@@ -52,7 +52,7 @@
 //	permit.go           rules for peers; Apply      accept.go         pushes of peers
 //	push.go             a push and its phases       pushes.go         the table of pushes
 //	report.go           the status                  loadtest.go       throughput tests of links
-//	clocks.go           clock steps, and suspends of the host
+//	clocks.go           clock steps, suspends, and the clocks of stamps in frames
 //
 //	mirror/  one mirror                             lock/    the order of locks
 //	achd/    achd's protocol, both ends

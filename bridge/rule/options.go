@@ -194,7 +194,7 @@ type Option struct {
 
 // options lists all options in the order of the help.
 var options = []Option{
-	{"budget", "TIME", nil, "drop frames older than this", false,
+	{"budget", "TIME", nil, "latency budget: send no older frame", false,
 		func(q *QoS, s string, _ ReadFile) (err error) { q.Budget, err = parseBudget(s); return },
 		func(q QoS) string { return q.EffectiveBudget().String() }},
 	{"max_rate", "HZ", nil, "send at most this many frames a second", false,
