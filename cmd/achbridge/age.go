@@ -19,7 +19,7 @@ func ageCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:         "age HOST/CHANNEL|MIRROR",
 		Short:       "Measure the age of a mirror's newest frame",
-		Example:     examples("achbridge age krang/imu", "achbridge age krang.imu --window 30s --fail-over 50ms"),
+		Example:     examples("achbridge age krang/imu", "achbridge age krang.imu --window 30s --fail-above 50ms"),
 		Annotations: docs("docs/qos.md"),
 		Args:        takes("HOST/CHANNEL|MIRROR"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
@@ -33,7 +33,9 @@ func ageCommand(a *app) *cobra.Command {
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().DurationVar(&q.window, "window", q.window, "measure for `TIME`")
-	cmd.Flags().DurationVar(&q.most, "fail-over", 0, "exit with 4 if p99 is above `TIME` (default: no limit)")
+	cmd.Flags().DurationVar(&q.most, "fail-above", 0, "exit with 4 if p99 is above `TIME` (default: no limit)")
+	cmd.Flags().DurationVar(&q.most, "fail-over", 0, "the former name of --fail-above")
+	_ = cmd.Flags().MarkHidden("fail-over")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
 	return cmd
@@ -50,8 +52,8 @@ func (q ageQuery) check(cmd *cobra.Command) error {
 	if err := api.CheckWindow("--window", q.window); err != nil {
 		return ui.Usage(err, "")
 	}
-	if cmd.Flags().Changed("fail-over") && q.most <= 0 {
-		return ui.Usage(fmt.Errorf("--fail-over %v: want a time above zero, as in 50ms", q.most), "")
+	if (cmd.Flags().Changed("fail-above") || cmd.Flags().Changed("fail-over")) && q.most <= 0 {
+		return ui.Usage(fmt.Errorf("--fail-above %v: want a time above zero, as in 50ms", q.most), "")
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func mirrorRequest(address, as string, given *pflag.FlagSet) (rule.Mirror, error
 func (a *app) changed(ctx context.Context, c *api.Client, address rule.Mirror, set []string) (rule.Mirror, error) {
 	var request rule.Mirror
 	of := address.Host + "/" + address.Channel
-	if _, err := c.Get(ctx, "/v1/wish?of="+url.QueryEscape(of), &request); err != nil {
+	if _, err := c.Get(ctx, "/v1/mirror-request?of="+url.QueryEscape(of), &request); err != nil {
 		return request, err
 	}
 	request.Host, request.Channel = address.Host, address.Channel

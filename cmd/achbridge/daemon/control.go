@@ -67,7 +67,8 @@ func (c *control) routes() http.Handler {
 	long("POST /v1/mirror", body(c.mirror))
 	mux.HandleFunc("POST /v1/unmirror", body(c.unmirror))
 	long("POST /v1/push", body(c.push))
-	mux.HandleFunc("GET /v1/wish", query(c.mirrorRequest))
+	mux.HandleFunc("GET /v1/mirror-request", query(c.mirrorRequest))
+	mux.HandleFunc("GET /v1/wish", query(c.mirrorRequest)) // the former name
 	mux.HandleFunc("GET /v1/explain", query(c.explain))
 	mux.HandleFunc("POST /v1/reload", plain(c.reload))
 	mux.HandleFunc("GET /v1/setup", plain(c.setup))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"achbridge/bridge/rule"
 	"achbridge/bridge/trust"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
@@ -110,6 +111,21 @@ func TestListsInJSONAreNeverNull(t *testing.T) {
 		lists := strings.ReplaceAll(string(answer), `"processor_wait": null`, "") // this number is null while it is unknown
 		if strings.Contains(lists, "null") {
 			t.Errorf("%s: got %s, want empty lists", path, answer)
+		}
+	}
+}
+
+func TestFormerPathOfMirrorRequestStillWorks(t *testing.T) {
+	c := api.New(startDaemon(t))
+	var request rule.Mirror
+	var made any
+	if err := c.Post(t.Context(), "/v1/mirror", rule.Mirror{Host: "atlas", Channel: "imu", As: "atlas_imu"}, &made); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/mirror-request", "/v1/wish"} {
+		request = rule.Mirror{}
+		if _, err := c.Get(t.Context(), path+"?of=atlas/imu", &request); err != nil || request.As != "atlas_imu" {
+			t.Errorf("%s: got %+v, %v, want the request for atlas_imu", path, request, err)
 		}
 	}
 }
