@@ -49,7 +49,7 @@ func TestAtMostThreeFramesAreInFlightToReader(t *testing.T) {
 	nextOne(t, in) // sends three fetches, and does not handle their replies
 	l, _ := pc.current()
 	flush := func() { // waits until the messages sent by the hub so far have arrived
-		for _, h := range []*half{l.small, l.large} {
+		for _, h := range []*hubConn{l.small, l.large} {
 			if err := h.nc.FlushTimeout(await.Limit); err != nil {
 				t.Fatal(err)
 			}
@@ -61,10 +61,10 @@ func TestAtMostThreeFramesAreInFlightToReader(t *testing.T) {
 	for range 100 {
 		put()
 	}
-	await.True(t, "three frames came", func() bool { return came() >= maxPulls*size })
+	await.True(t, "three frames came", func() bool { return came() >= maxFetches*size })
 	flush()
-	if got := came(); got > maxPulls*(size+500) {
-		t.Errorf("got %d bytes to the reader, want %d frames of %d", got, maxPulls, size)
+	if got := came(); got > maxFetches*(size+500) {
+		t.Errorf("got %d bytes to the reader, want %d frames of %d", got, maxFetches, size)
 	}
 }
 

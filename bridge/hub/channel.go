@@ -15,22 +15,22 @@ type Channel struct {
 	closed     chan struct{}
 	once       sync.Once
 
-	put  publisher
-	pull consumer
+	put      publisher
+	consumer consumer
 }
 
 // Channel returns the access to a host's channel. It does not block.
 func (c *Client) Channel(host, channel string) *Channel {
 	ch := &Channel{client: c, host: host, name: channel, closed: make(chan struct{})}
-	ch.put.channel, ch.pull.channel = ch, ch
-	ch.pull.init()
+	ch.put.channel, ch.consumer.channel = ch, ch
+	ch.consumer.init()
 	return ch
 }
 
 // Close ends blocked calls, and fetches no more frames.
 func (ch *Channel) Close() {
 	ch.once.Do(func() { close(ch.closed) })
-	ch.pull.leave()
+	ch.consumer.leave()
 }
 
 var errClosed = errors.New("hub: channel closed")

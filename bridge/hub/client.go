@@ -35,10 +35,10 @@ type Client struct {
 	sessions sessions
 
 	mu           sync.Mutex
-	line         *line         // nil means not connected
-	changed      chan struct{} // closed when line changes
-	since        time.Time     // when line was last set or cleared
-	problem      error         // why there is no line, or why no replacement could be connected
+	pair         *connPair     // nil means not connected
+	changed      chan struct{} // closed when pair changes
+	since        time.Time     // when pair was last set or cleared
+	problem      error         // why there is no connection, or why no replacement could be connected
 	problemLimit logline.Limit // limits the log messages about trouble
 	began        time.Time     // when the client was made
 	silent       time.Duration
@@ -93,8 +93,8 @@ type State struct {
 // State returns the present state. It never blocks.
 func (c *Client) State() State {
 	c.mu.Lock()
-	s := State{Connected: c.line != nil, Since: c.since, Address: c.credentials.Hub, Err: c.problem, Silent: c.silent}
-	l := c.line
+	s := State{Connected: c.pair != nil, Since: c.since, Address: c.credentials.Hub, Err: c.problem, Silent: c.silent}
+	l := c.pair
 	c.mu.Unlock()
 	if l != nil {
 		s.Unacked, s.RoundTrip, s.MaxPayload = l.flow.unacked(), l.flow.least(), l.maxPayload()
@@ -104,31 +104,31 @@ func (c *Client) State() State {
 
 // current returns the connection to the hub, or nil, and a channel that is closed when the
 // connection changes.
-func (c *Client) current() (*line, <-chan struct{}) {
+func (c *Client) current() (*connPair, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.line, c.changed
+	return c.pair, c.changed
 }
 
 // connected returns the connection to the hub. It fails at once without a connection, or if the
 // connection has been silent for too long.
-func (c *Client) connected() (*line, error) {
+func (c *Client) connected() (*connPair, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.line == nil:
+	case c.pair == nil:
 		return nil, errNotConnected(c.problem)
-	case c.silent >= c.line.patience():
+	case c.silent >= c.pair.patience():
 		return nil, errNotConnected(fmt.Errorf("nothing heard for %v", c.silent.Round(100*time.Millisecond)))
 	}
-	return c.line, nil
+	return c.pair, nil
 }
 
 // become makes l the connection. If l is nil there is none, for the given reason.
-func (c *Client) become(l *line, reason error) {
+func (c *Client) become(l *connPair, reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.line, c.since, c.problem, c.silent = l, time.Now(), reason, 0
+	c.pair, c.since, c.problem, c.silent = l, time.Now(), reason, 0
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -150,7 +150,7 @@ func (c *Client) noteProblem(err error) {
 }
 
 // isSilent reports whether l has been silent for too long, and records for how long.
-func (c *Client) isSilent(l *line) bool {
+func (c *Client) isSilent(l *connPair) bool {
 	silent := l.silent()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// line is this host's pair of connections to the hub. Control messages and frames up to smallFrame
-// use one, so that they do not wait behind larger frames on the other. The line ends when either
+// connPair holds the two connections of this host to the hub. Control messages and frames up to smallFrame
+// use one, so that they do not wait behind larger frames on the other. The pair ends when either
 // connection ends.
-type line struct {
+type connPair struct {
 	flow         *flow
-	small, large *half
-	work         sync.WaitGroup // goroutines that end with the line
+	small, large *hubConn
+	work         sync.WaitGroup // goroutines that end with the pair
 	done         chan struct{}
 
 	mu  sync.Mutex
@@ -28,24 +28,24 @@ const (
 	leastPatience = 500 * time.Millisecond
 )
 
-// dialLine opens both connections and authenticates. The end of ctx cancels it.
-func (c *Client) dialLine(ctx context.Context, f *flow) (*line, error) {
+// dialPair opens both connections and authenticates. The end of ctx cancels it.
+func (c *Client) dialPair(ctx context.Context, f *flow) (*connPair, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
-	l := &line{flow: f, done: make(chan struct{})}
+	l := &connPair{flow: f, done: make(chan struct{})}
 	var wait sync.WaitGroup
-	halves, errs := [2]*half{}, [2]error{}
-	for i := range halves {
+	conns, errs := [2]*hubConn{}, [2]error{}
+	for i := range conns {
 		wait.Go(func() {
-			if halves[i], errs[i] = c.dialHalf(ctx, l.flow, i == 0); errs[i] != nil {
+			if conns[i], errs[i] = c.dialConn(ctx, l.flow, i == 0); errs[i] != nil {
 				cancel()
 			}
 		})
 	}
 	wait.Wait()
-	l.small, l.large = halves[0], halves[1]
+	l.small, l.large = conns[0], conns[1]
 	err := firstCause(errs[:])
-	for _, h := range halves {
+	for _, h := range conns {
 		if h != nil && err == nil {
 			err = h.open()
 		}
@@ -58,7 +58,7 @@ func (c *Client) dialLine(ctx context.Context, f *flow) (*line, error) {
 }
 
 // maxPayload returns the maximum size of a message, which the hub may change at any time.
-func (l *line) maxPayload() int { return int(min(l.small.nc.MaxPayload(), MaxPayload)) }
+func (l *connPair) maxPayload() int { return int(min(l.small.nc.MaxPayload(), MaxPayload)) }
 
 // firstCause returns the error that caused the cancellation of the other connection.
 func firstCause(errs []error) error {
@@ -70,17 +70,17 @@ func firstCause(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// half returns the connection for messages of a size.
-func (l *line) half(size int) *half {
+// conn returns the connection for messages of a size.
+func (l *connPair) conn(size int) *hubConn {
 	if size <= smallFrame {
 		return l.small
 	}
 	return l.large
 }
 
-// begin runs f on a goroutine of the line. It returns false if the line has ended. f must end with
-// the line.
-func (l *line) begin(f func()) bool {
+// begin runs f on a goroutine of the pair. It returns false if the pair has ended. f must end with
+// the pair.
+func (l *connPair) begin(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -91,7 +91,7 @@ func (l *line) begin(f func()) bool {
 }
 
 // end ends both connections at once. The first reason stays.
-func (l *line) end(reason error) {
+func (l *connPair) end(reason error) {
 	l.mu.Lock()
 	if l.err != nil {
 		l.mu.Unlock()
@@ -100,22 +100,22 @@ func (l *line) end(reason error) {
 	l.err = reason
 	l.mu.Unlock()
 	close(l.done)
-	for _, h := range []*half{l.small, l.large} {
+	for _, h := range []*hubConn{l.small, l.large} {
 		if h != nil {
 			h.end(reason)
 		}
 	}
 }
 
-// reason returns the reason why the line has ended, or nil.
-func (l *line) reason() error {
+// reason returns the reason why the pair has ended, or nil.
+func (l *connPair) reason() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
 // serve pings the hub until one of the connections or ctx ends.
-func (l *line) serve(ctx context.Context) {
+func (l *connPair) serve(ctx context.Context) {
 	var wait sync.WaitGroup
 	wait.Go(func() { l.small.ping(pingSmall) })
 	wait.Go(func() { l.large.ping(pingLarge) })
@@ -133,7 +133,7 @@ func (l *line) serve(ctx context.Context) {
 }
 
 // silent returns how long a sign of life from the hub has been overdue on either connection.
-func (l *line) silent() time.Duration { return max(l.small.silent(), l.large.silent()) }
+func (l *connPair) silent() time.Duration { return max(l.small.silent(), l.large.silent()) }
 
 // patience returns how long a sign of life may be overdue before the connection is replaced.
-func (l *line) patience() time.Duration { return max(leastPatience, 4*l.flow.least()) }
+func (l *connPair) patience() time.Duration { return max(leastPatience, 4*l.flow.least()) }

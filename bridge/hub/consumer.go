@@ -15,7 +15,7 @@ const (
 	// consumerLasts is how long the server keeps a consumer without a fetch.
 	consumerLasts = 2 * time.Second
 	// maxWaiting is the number of fetches of a consumer that may wait at the server. A host has up
-	// to maxPulls on each of its two connections, and fetches of a former connection may still
+	// to maxFetches on each of its two connections, and fetches of a former connection may still
 	// wait.
 	maxWaiting = 8
 )
@@ -60,7 +60,7 @@ func ParseRead(body []byte) (stream string, isFirst bool) {
 
 // makeConsumer makes the hub create the consumer with which this host fetches. isFirst is as in
 // ParseRead. On a nats-server that is not one of our hubs, this host creates the consumer itself.
-func (ch *Channel) makeConsumer(ctx context.Context, l *line, isFirst bool) error {
+func (ch *Channel) makeConsumer(ctx context.Context, l *connPair, isFirst bool) error {
 	host, stream := ch.client.credentials.Host, StreamName(ch.host, ch.name)
 	isForeign, err := l.small.askHub(ctx, ReadOf(host), readRequest(stream, isFirst))
 	if !isForeign {
@@ -85,7 +85,7 @@ func (ch *Channel) makeConsumer(ctx context.Context, l *line, isFirst bool) erro
 // removeConsumer removes the consumer of a former connection. A missing consumer is no error.
 // Neither is a server whose owner has not allowed the removal. Then a frame that went to the
 // former connection is lost, and the mirror gets the next one.
-func (h *half) removeConsumer(ctx context.Context, host, stream string) error {
+func (h *hubConn) removeConsumer(ctx context.Context, host, stream string) error {
 	err := h.api(ctx, "$JS.API.CONSUMER.DELETE."+stream+"."+ConsumerName(host), nil)
 	var none *jetstream.APIError
 	if errors.As(err, &none) || errors.Is(err, nats.ErrPermissionViolation) {

@@ -11,24 +11,24 @@ import "time"
 // path. In both cases the delay exceeds the shortest one. So credit tries a change, and reverts it
 // if the reader's newest frame did not become younger.
 type credit struct {
-	pulls    int
-	beside   bool // large frames arrive too, and delay these
-	began    bool
-	last     stored
-	lastCame time.Duration
-	least    time.Duration // shortest delay, by both hosts' clocks; only differences are meaningful
-	leastAt  time.Duration
-	delay    time.Duration                       // average excess over the shortest delay
-	interval time.Duration                       // average time between frames
-	frames   int                                 // frames counted since pulls changed; negative while the first frames are ignored
-	replaced bool                                // frames were replaced at the hub
-	before   int                                 // value of pulls before the present try; 0 means no try
-	was      time.Duration                       // age of the newest frame before the try
-	failed   struct{ more, fewer time.Duration } // until when a reverted change is not tried again
+	fetches   int
+	beside    bool // large frames arrive too, and delay these
+	began     bool
+	last      stored
+	lastCame  time.Duration
+	least     time.Duration // shortest delay, by both hosts' clocks; only differences are meaningful
+	leastAt   time.Duration
+	delay     time.Duration                       // average excess over the shortest delay
+	interval  time.Duration                       // average time between frames
+	frames    int                                 // frames counted since fetches changed; negative while the first frames are ignored
+	replaced  bool                                // frames were replaced at the hub
+	before    int                                 // value of fetches before the present try; 0 means no try
+	ageBefore time.Duration                       // age of the newest frame before the try
+	failed    struct{ more, fewer time.Duration } // until when a reverted change is not tried again
 }
 
 const (
-	// creditFrames is the number of frames after which pulls may change.
+	// creditFrames is the number of frames after which fetches may change.
 	creditFrames = 12
 	// creditHolds is how long the shortest delay stays valid.
 	creditHolds = 30 * time.Second
@@ -40,7 +40,7 @@ const (
 	creditTries = 5 * time.Second
 )
 
-func newCredit() credit { return credit{pulls: maxPulls} }
+func newCredit() credit { return credit{fetches: maxFetches} }
 
 // frame handles a frame that arrived at now, by a monotonic clock. trip is the path's shortest
 // round trip.
@@ -66,37 +66,37 @@ func (c *credit) frame(now time.Duration, s stored, trip time.Duration) {
 	}
 }
 
-// judge tries a change of pulls, or reverts one that did not make the reader's newest frame
+// judge tries a change of fetches, or reverts one that did not make the reader's newest frame
 // younger.
 func (c *credit) judge(now, trip time.Duration) {
 	fewest := 1
 	if c.beside { // these fetches do not cause the delay
 		fewest = 2
 	}
-	age, pulls, before := c.delay+c.interval/2, c.pulls, c.before
+	age, fetches, before := c.delay+c.interval/2, c.fetches, c.before
 	c.frames, c.before = 0, 0
 	switch {
-	case c.pulls < fewest:
-		c.pulls = fewest
-	case before > pulls && age >= c.was:
-		c.pulls, c.failed.fewer = before, now+creditTries
-	case before >= fewest && before < pulls && age >= c.was:
-		c.pulls, c.failed.more = before, now+creditTries
-	case c.pulls < maxPulls && c.idle(trip) && now >= c.failed.more:
-		c.pulls++
-		c.before, c.was = pulls, age
-	case c.pulls > fewest && c.delay > c.interval/2 && now >= c.failed.fewer:
-		c.pulls--
-		c.before, c.was = pulls, age
+	case c.fetches < fewest:
+		c.fetches = fewest
+	case before > fetches && age >= c.ageBefore:
+		c.fetches, c.failed.fewer = before, now+creditTries
+	case before >= fewest && before < fetches && age >= c.ageBefore:
+		c.fetches, c.failed.more = before, now+creditTries
+	case c.fetches < maxFetches && c.idle(trip) && now >= c.failed.more:
+		c.fetches++
+		c.before, c.ageBefore = fetches, age
+	case c.fetches > fewest && c.delay > c.interval/2 && now >= c.failed.fewer:
+		c.fetches--
+		c.before, c.ageBefore = fetches, age
 	}
-	if c.pulls != pulls {
-		c.frames = -max(pulls, c.pulls) // frames in flight were fetched before the change
+	if c.fetches != fetches {
+		c.frames = -max(fetches, c.fetches) // frames in flight were fetched before the change
 	}
 }
 
-// idle reports whether the path has time for one more frame while a pull travels.
+// idle reports whether the path has time for one more frame while a fetch is in flight.
 func (c *credit) idle(trip time.Duration) bool {
-	pulls := time.Duration(c.pulls)
-	sending := max(pulls*c.interval-trip, 0) // time to send one frame: each fetch returns one frame in a round trip plus this time
-	return pulls*sending <= trip*5/4
+	fetches := time.Duration(c.fetches)
+	sending := max(fetches*c.interval-trip, 0) // time to send one frame: each fetch returns one frame in a round trip plus this time
+	return fetches*sending <= trip*5/4
 }

@@ -18,8 +18,8 @@ type reading struct {
 }
 
 // age returns the average age of the newest frame at the reader between from and to, since its
-// arrival at the hub. pulls returns the limit of fetches, and is called for each frame.
-func (p reading) age(from, to time.Duration, pulls func(now time.Duration, s *stored) int) time.Duration {
+// arrival at the hub. fetches returns the limit of fetches, and is called for each frame.
+func (p reading) age(from, to time.Duration, fetches func(now time.Duration, s *stored) int) time.Duration {
 	random := rand.New(rand.NewPCG(1, 2))
 	const start = 1000 * time.Second // time by the hub's clock
 	var atHub []time.Duration        // arrivals of fetches at the hub, in order
@@ -29,7 +29,7 @@ func (p reading) age(from, to time.Duration, pulls func(now time.Duration, s *st
 			atHub = append(atHub, now+p.trip/2)
 		}
 	}
-	ask(0, pulls(0, nil))
+	ask(0, fetches(0, nil))
 	var newest, sent stored // at the hub
 	next := stored{at: p.every, number: 1}
 	advance := func(to time.Duration) {
@@ -56,7 +56,7 @@ func (p reading) age(from, to time.Duration, pulls func(now time.Duration, s *st
 		}
 		last, held = now, sent.at
 		under--
-		ask(now, pulls(now, &stored{at: start + sent.at, number: sent.number}))
+		ask(now, fetches(now, &stored{at: start + sent.at, number: sent.number}))
 	}
 	return area / ((last - from) / time.Microsecond)
 }
@@ -68,12 +68,12 @@ func (p reading) by(c *credit, acknowledge func(now time.Duration)) func(time.Du
 			c.frame(now, *s, p.trip)
 			acknowledge(now)
 		}
-		return c.pulls
+		return c.fetches
 	}
 }
 
-func fixed(pulls int) func(time.Duration, *stored) int {
-	return func(time.Duration, *stored) int { return pulls }
+func fixed(fetches int) func(time.Duration, *stored) int {
+	return func(time.Duration, *stored) int { return fetches }
 }
 
 // The age at the reader is that of the best number of fetches, and a little more because of the
@@ -93,19 +93,19 @@ func TestCreditFindsBestFetchLimit(t *testing.T) {
 		{"1 kB on 100 Mbit/s, 100 ms, with stalls", ms, 100 * time.Microsecond, 100 * ms, ms, 50 * ms},
 		{"1 kB on 100 Mbit/s, 100 ms, put each 10 ms", 10 * ms, 100 * time.Microsecond, 100 * ms, ms, 0},
 	} {
-		best, pulls := time.Hour, 0
+		best, fetches := time.Hour, 0
 		var all []time.Duration
-		for n := 1; n <= maxPulls; n++ {
+		for n := 1; n <= maxFetches; n++ {
 			age := p.age(30*time.Second, 60*time.Second, fixed(n))
 			if all = append(all, age); age < best {
-				best, pulls = age, n
+				best, fetches = age, n
 			}
 		}
 		c := newCredit()
 		got := p.age(30*time.Second, 60*time.Second, p.by(&c, func(time.Duration) {}))
-		t.Logf("%s: %v; with 1, 2, 3 pulls %v", p.name, got, all)
+		t.Logf("%s: %v; with 1, 2, 3 fetches %v", p.name, got, all)
 		if got > best*11/10 {
-			t.Errorf("%s: got an age of %v, want %v, as with %d pulls; with 1, 2, 3 it is %v", p.name, got, best, pulls, all)
+			t.Errorf("%s: got an age of %v, want %v, as with %d fetches; with 1, 2, 3 it is %v", p.name, got, best, fetches, all)
 		}
 	}
 }
@@ -118,13 +118,13 @@ func TestFailedFetchLimitIsNotRetriedAtOnce(t *testing.T) {
 	c := newCredit()
 	fell, last := 0, 0
 	bothThin.age(0, 60*time.Second, bothThin.by(&c, func(now time.Duration) {
-		if now > 10*time.Second && c.pulls < last {
+		if now > 10*time.Second && c.fetches < last {
 			fell++
 		}
-		last = c.pulls
+		last = c.fetches
 	}))
 	if most := int(50*time.Second/creditTries) + 1; fell == 0 || fell > most {
-		t.Errorf("one pull was tried %d times in 50 s, want 1 to %d", fell, most)
+		t.Errorf("one fetch was tried %d times in 50 s, want 1 to %d", fell, most)
 	}
 }
 
@@ -134,8 +134,8 @@ func TestFetchLimitStaysWithoutReplacedFrames(t *testing.T) {
 		at := time.Duration(i) * 20 * time.Millisecond
 		c.frame(at+time.Duration(i%10)*3*time.Millisecond, stored{at: 1000*time.Second + at, number: uint64(i)}, 20*time.Millisecond)
 	}
-	if c.pulls != maxPulls {
-		t.Errorf("got %d pulls, want %d", c.pulls, maxPulls)
+	if c.fetches != maxFetches {
+		t.Errorf("got %d fetches, want %d", c.fetches, maxFetches)
 	}
 }
 
@@ -150,8 +150,8 @@ func TestFetchLimitStaysWhenHubClockIsSet(t *testing.T) {
 				at += step
 			}
 			c.frame(now, stored{at: at, number: uint64(2 * i)}, 20*time.Millisecond)
-			if c.pulls != maxPulls {
-				t.Errorf("%s: got %d pulls at frame %d, want %d", name, c.pulls, i, maxPulls)
+			if c.fetches != maxFetches {
+				t.Errorf("%s: got %d fetches at frame %d, want %d", name, c.fetches, i, maxFetches)
 				break
 			}
 		}
@@ -163,7 +163,7 @@ func TestFetchLimitWithLargeFramesIsAtLeastTwo(t *testing.T) {
 	c.beside = true
 	p := reading{every: time.Millisecond, send: 9 * time.Millisecond, trip: 2 * time.Millisecond}
 	p.age(0, 5*time.Second, p.by(&c, func(time.Duration) {}))
-	if c.pulls != 2 {
-		t.Errorf("got %d pulls, want 2: it may be the large frames for which small ones wait", c.pulls)
+	if c.fetches != 2 {
+		t.Errorf("got %d fetches, want 2: it may be the large frames for which small ones wait", c.fetches)
 	}
 }

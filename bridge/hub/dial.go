@@ -123,10 +123,10 @@ func (c *Client) pinned(certificate *x509.Certificate) bool {
 	return bytes.Equal(sum[:], c.credentials.Certificate)
 }
 
-// dialHalf opens one connection and authenticates.
-func (c *Client) dialHalf(ctx context.Context, f *flow, small bool) (*half, error) {
+// dialConn opens one connection and authenticates.
+func (c *Client) dialConn(ctx context.Context, f *flow, small bool) (*hubConn, error) {
 	d := &dialer{ctx: ctx, client: c, flow: f, small: small}
-	h := &half{client: c, small: small, done: make(chan struct{}), turn: make(chan struct{}, 1), waiting: map[string]func(*nats.Msg){}, errorReported: make(chan struct{})}
+	h := &hubConn{client: c, small: small, done: make(chan struct{}), turn: make(chan struct{}, 1), waiting: map[string]func(*nats.Msg){}, errorReported: make(chan struct{})}
 	defer func() {
 		if d.disarm != nil {
 			d.disarm()
@@ -151,7 +151,7 @@ func (c *Client) dialHalf(ctx context.Context, f *flow, small bool) (*half, erro
 	return h, nil
 }
 
-func (c *Client) options(d *dialer, h *half) []nats.Option {
+func (c *Client) options(d *dialer, h *hubConn) []nats.Option {
 	return []nats.Option{
 		nats.Name("achbridge " + c.credentials.Host),
 		nats.SetCustomDialer(d),
@@ -160,7 +160,7 @@ func (c *Client) options(d *dialer, h *half) []nats.Option {
 		nats.NoReconnect(),             // the library would buffer published messages until it has reconnected
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(dialLimit),
-		nats.PingInterval(time.Hour), // half.ping sends the pings instead
+		nats.PingInterval(time.Hour), // hubConn.ping sends the pings instead
 		nats.FlusherTimeout(0),
 		nats.CustomInboxPrefix(InboxPrefix(c.credentials.Host)),
 		nats.Nkey(c.public, c.credentials.Sign),

@@ -92,8 +92,8 @@
 // data of the other is lost. The client library neither reconnects nor buffers. It gets no data from a server that
 // announces an oversized message.
 //
-//	client.go, keep.go       Client, Run: keeps a line connected
-//	conn_pair.go, half.go    two connections, requests, pings
+//	client.go, keep.go       Client, Run: keeps a pair of connections
+//	conn_pair.go, hub_conn.go   two connections, requests, pings
 //	dial.go, guard.go        TCP, TLS, authentication; checks of server data
 //	socket.go, flow.go, window.go, receive_window.go   limits of unacknowledged bytes
 //	presence.go              connected hosts

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxPulls is the maximum number of fetches in flight, each for one message.
-	maxPulls = 3
+	// maxFetches is the maximum number of fetches in flight, each for one message.
+	maxFetches = 3
 	// pullLasts is how long the hub keeps a fetch that it cannot answer with a frame.
 	pullLasts = 10 * time.Second
 	// firstRetry and lastRetry are the delays of a reader that finds no stream.
@@ -18,15 +18,15 @@ const (
 	lastRetry  = 500 * time.Millisecond
 )
 
-// consumer reads a channel. It bounds the memory that the hub can use: it keeps at most maxPulls
+// consumer reads a channel. It bounds the memory that the hub can use: it keeps at most maxFetches
 // frames, the newest ones.
 type consumer struct {
 	channel *Channel
-	since   time.Time // when the puller was made
+	since   time.Time // when the consumer was made
 	wake    chan struct{}
 
 	mu          sync.Mutex
-	line        *line              // line of the consumer; nil without a consumer
+	pair        *connPair          // connections of the consumer; nil without a consumer
 	small       *nats.Subscription // subscription to frames on the small connection
 	big         *nats.Subscription // the same on the large connection, made when the first frame or one larger than smallFrame is due
 	got         []*nats.Msg
@@ -35,7 +35,7 @@ type consumer struct {
 	large       bool // the last frame exceeds smallFrame; true before the first frame, which may
 	credit      credit
 
-	consumerLine *line // line on which a consumer was last made; used only by the goroutine that calls Next
+	consumerPair *connPair // connections on which a consumer was last made; used only by the goroutine that calls Next
 }
 
 func (p *consumer) init() {
@@ -48,7 +48,7 @@ func (p *consumer) init() {
 // connection and for the stream, and continues when one of them was lost. The first frame after
 // such a loss may be one that it returned before. The caller owns the slice.
 func (ch *Channel) Next(ctx context.Context) ([]byte, error) {
-	p := &ch.pull
+	p := &ch.consumer
 	retry := firstRetry
 	for {
 		if err := ch.over(ctx); err != nil {
@@ -84,7 +84,7 @@ func (p *consumer) newest() []byte {
 	return m.Data
 }
 
-// pause waits until a message arrives, the line changes, or most has passed.
+// pause waits until a message arrives, the connection changes, or most has passed.
 func (p *consumer) pause(ctx context.Context, most time.Duration, changed <-chan struct{}) error {
 	select {
 	case <-p.wake:
@@ -103,14 +103,14 @@ func (p *consumer) pause(ctx context.Context, most time.Duration, changed <-chan
 	return nil
 }
 
-// follow makes sure that there is a consumer on the present line.
+// follow makes sure that there is a consumer on the present connections.
 func (p *consumer) follow(ctx context.Context) error {
 	l, err := p.channel.client.connected()
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
-	there := p.line == l
+	there := p.pair == l
 	if !there {
 		p.drop()
 	}
@@ -118,19 +118,19 @@ func (p *consumer) follow(ctx context.Context) error {
 	if there {
 		return nil
 	}
-	if err := p.channel.makeConsumer(ctx, l, p.consumerLine != l); err != nil {
+	if err := p.channel.makeConsumer(ctx, l, p.consumerPair != l); err != nil {
 		return err
 	}
-	// Only the first request on a line removes an existing consumer. Otherwise two hosts with the
+	// Only the first request on a pair of connections removes an existing consumer. Otherwise two hosts with the
 	// same credentials would repeatedly remove each other's.
-	p.consumerLine = l
+	p.consumerPair = l
 	inbox, err := l.small.listen(func(m *nats.Msg) { p.take(l, m) })
 	if err != nil {
 		return errNotConnected(err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.line, p.small = l, inbox
+	p.pair, p.small = l, inbox
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (p *consumer) drop() {
 			_ = inbox.Unsubscribe()
 		}
 	}
-	p.line, p.small, p.big, p.waiting = nil, nil, nil, 0
+	p.pair, p.small, p.big, p.waiting = nil, nil, nil, 0
 }
 
 // leave stops fetching frames.
@@ -155,10 +155,10 @@ func (p *consumer) leave() {
 func (p *consumer) ask() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.line == nil {
+	if p.pair == nil {
 		return false
 	}
-	l := p.line
+	l := p.pair
 	if p.large && p.big == nil {
 		big, err := l.large.listen(func(m *nats.Msg) { p.take(l, m) })
 		if err != nil {
@@ -172,7 +172,7 @@ func (p *consumer) ask() bool {
 		over, inbox = l.large, p.big
 	}
 	next := PullPrefix + StreamName(p.channel.host, p.channel.name) + "." + ConsumerName(p.channel.client.credentials.Host)
-	for p.waiting < p.credit.pulls {
+	for p.waiting < p.credit.fetches {
 		if over.nc.PublishRequest(next, inbox.Subject, []byte(PullBody)) != nil {
 			p.drop()
 			return false
@@ -191,17 +191,17 @@ const (
 )
 
 // take handles the hub's answer to a fetch: a frame, or the reason why there is none.
-func (p *consumer) take(l *line, m *nats.Msg) {
+func (p *consumer) take(l *connPair, m *nats.Msg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.line != l {
+	if p.pair != l {
 		return
 	}
 	switch {
 	case len(m.Data) > 0:
 		p.waiting = max(p.waiting-1, 0)
 		p.got = append(p.got, m)
-		if len(p.got) > maxPulls {
+		if len(p.got) > maxFetches {
 			p.got = append(p.got[:0], p.got[1:]...)
 		}
 		if at, err := m.Metadata(); err == nil {

@@ -32,9 +32,9 @@ func newestComesAgain(t *testing.T, h *testHub) {
 	}
 	put("second")
 	await.True(t, "the hub has sent the second frame", func() bool {
-		former.pull.mu.Lock()
-		defer former.pull.mu.Unlock()
-		return len(former.pull.got) > 0
+		former.consumer.mu.Lock()
+		defer former.consumer.mu.Unlock()
+		return len(former.consumer.got) > 0
 	})
 	again := h.connectedClient("pc").Channel("robot", "imu")
 	if got, err := again.Next(await.Context(t)); string(got) != "second" {

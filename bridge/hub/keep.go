@@ -20,7 +20,7 @@ const (
 	refusedWait = 5 * time.Second
 	// maxAttempts limits the concurrent attempts.
 	maxAttempts = 16
-	// heartbeat is the interval at which the silence of a line is checked.
+	// heartbeat is the interval at which the silence of the connections is checked.
 	heartbeat = 50 * time.Millisecond
 	// goodbye limits the time to leave.
 	goodbye = 200 * time.Millisecond
@@ -34,7 +34,7 @@ func (c *Client) Run(ctx context.Context) error {
 	defer wait.Wait()
 	wait.Go(func() { c.presence.run(ctx) })
 	defer c.sessions.endAll(nil)
-	var l *line
+	var l *connPair
 	for ctx.Err() == nil {
 		if l == nil {
 			if l = c.dialFirst(ctx); l == nil {
@@ -48,8 +48,8 @@ func (c *Client) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// hold uses l until it ends. It returns the line that replaced l, or nil.
-func (c *Client) hold(ctx context.Context, l *line) (next *line) {
+// hold uses l until it ends. It returns the pair that replaced l, or nil.
+func (c *Client) hold(ctx context.Context, l *connPair) (next *connPair) {
 	lineCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -84,7 +84,7 @@ func (c *Client) hold(ctx context.Context, l *line) (next *line) {
 }
 
 // take makes l the connection and subscribes to the messages for this host.
-func (c *Client) take(l *line) error {
+func (c *Client) take(l *connPair) error {
 	if _, err := l.small.subscribe(controlTo(c.credentials.Host), c.sessions.take); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (c *Client) lost(reason error) {
 }
 
 // leave sends the goodbye messages, for at most the time goodbye.
-func (c *Client) leave(l *line) {
+func (c *Client) leave(l *connPair) {
 	defer time.AfterFunc(goodbye, func() { l.end(context.Canceled) }).Stop() // a hub that accepts no data must not delay the end
 	c.sessions.endAll(nil)
 	c.presence.say(l, here{Gone: true})
@@ -113,7 +113,7 @@ func (c *Client) leave(l *line) {
 }
 
 // dialBeside dials while l is silent. It returns nil when l is no longer silent, or when l ends.
-func (c *Client) dialBeside(ctx context.Context, l *line) *line {
+func (c *Client) dialBeside(ctx context.Context, l *connPair) *connPair {
 	ctx, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -141,21 +141,21 @@ func (c *Client) dialBeside(ctx context.Context, l *line) *line {
 // attempt is the result of an attempt to connect.
 type attempt struct {
 	flow *flow
-	line *line
+	pair *connPair
 	err  error
 }
 
-// dialFirst returns the first line that answers, or nil when ctx ends. Unanswered attempts
+// dialFirst returns the first pair of connections to which the hub answers, or nil when ctx ends. Unanswered attempts
 // continue while others begin.
-func (c *Client) dialFirst(ctx context.Context) *line {
+func (c *Client) dialFirst(ctx context.Context) *connPair {
 	ctx, cancel := context.WithCancel(ctx)
 	results := make(chan attempt, maxAttempts)
 	pending := map[*flow]bool{}
 	defer func() {
 		cancel()
 		for range pending {
-			if late := <-results; late.line != nil {
-				late.line.end(errReplaced)
+			if late := <-results; late.pair != nil {
+				late.pair.end(errReplaced)
 			}
 		}
 	}()
@@ -171,7 +171,7 @@ func (c *Client) dialFirst(ctx context.Context) *line {
 				f := newFlow()
 				pending[f] = true
 				go func() {
-					l, err := c.dialLine(ctx, f)
+					l, err := c.dialPair(ctx, f)
 					results <- attempt{f, l, err}
 				}()
 			}
@@ -179,7 +179,7 @@ func (c *Client) dialFirst(ctx context.Context) *line {
 		case a := <-results:
 			delete(pending, a.flow)
 			if a.err == nil {
-				return a.line
+				return a.pair
 			}
 			c.noteProblem(a.err)
 			next.Reset(pause(time.Since(begun), a.err))

@@ -12,7 +12,7 @@ import (
 )
 
 // make makes the hub create the channel's stream, unless it exists.
-func (p *publisher) make(ctx context.Context, l *line) error {
+func (p *publisher) make(ctx context.Context, l *connPair) error {
 	p.on(l)
 	p.mu.Lock()
 	made := p.made
@@ -25,13 +25,13 @@ func (p *publisher) make(ctx context.Context, l *line) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.made = p.line == l
+	p.made = p.pair == l
 	return nil
 }
 
 // askHub asks one of our hubs to create a stream or a consumer. isForeign reports that there was
 // no responder: the nats-server is not one of our hubs.
-func (h *half) askHub(ctx context.Context, subject string, body []byte) (isForeign bool, err error) {
+func (h *hubConn) askHub(ctx context.Context, subject string, body []byte) (isForeign bool, err error) {
 	answer, err := h.ask(ctx, subject, body)
 	if err == nil && len(answer.Data) > 0 {
 		return false, fmt.Errorf("hub: %.200q", answer.Data)
@@ -41,7 +41,7 @@ func (h *half) askHub(ctx context.Context, subject string, body []byte) (isForei
 
 // makeStream makes the hub create the stream of a channel. On a nats-server that is not one of our
 // hubs, this host creates the stream itself.
-func (c *Client) makeStream(ctx context.Context, l *line, host, channel string) error {
+func (c *Client) makeStream(ctx context.Context, l *connPair, host, channel string) error {
 	isForeign, err := l.small.askHub(ctx, MakeOf(c.credentials.Host), []byte(channel))
 	if !isForeign {
 		return err
@@ -65,7 +65,7 @@ func (c *Client) makeStream(ctx context.Context, l *line, host, channel string) 
 }
 
 // api asks the server to create or remove a stream or a consumer.
-func (h *half) api(ctx context.Context, subject string, body []byte) error {
+func (h *hubConn) api(ctx context.Context, subject string, body []byte) error {
 	m, err := h.ask(ctx, subject, body)
 	if err != nil {
 		return err

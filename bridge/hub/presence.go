@@ -130,14 +130,14 @@ func (p *presence) run(ctx context.Context) {
 }
 
 // say sends this host's presence, or that it leaves, to all other hosts.
-func (p *presence) say(l *line, h here) {
+func (p *presence) say(l *connPair, h here) {
 	h.Incarnation = p.client.incarnation
 	_ = l.small.nc.Publish(hereOf(p.client.credentials.Host), h.append(nil))
 }
 
 // connected restarts the timeouts of all hosts after a reconnect, since no presence
 // arrived meanwhile. It sends this host's presence on l.
-func (p *presence) connected(l *line) {
+func (p *presence) connected(l *connPair) {
 	p.mu.Lock()
 	now := time.Now()
 	for host, n := range p.hosts {

@@ -25,13 +25,13 @@ const (
 
 var errNoAck = errors.New("hub: it did not acknowledge a frame in 5 s")
 
-// publisher publishes the frames of one channel of this host. Frames sent on a former line do not
-// count, since that line has ended and sends nothing more.
+// publisher publishes the frames of one channel of this host. Frames sent on former connections do not
+// count, since those have ended and send nothing more.
 type publisher struct {
 	channel *Channel
 
 	mu   sync.Mutex
-	line *line
+	pair *connPair
 	free chan struct{} // semaphore with a slot for each unacknowledged frame
 	made bool          // the stream exists, as far as is known
 	put  time.Time     // when the last frame was sent
@@ -82,8 +82,8 @@ type places struct{ free, turn chan struct{} }
 func (p places) all() { <-p.turn; <-p.free }
 
 // enter waits until a frame may be sent.
-func (p *publisher) enter(ctx context.Context, l *line, size int) (places, error) {
-	h := l.half(size)
+func (p *publisher) enter(ctx context.Context, l *connPair, size int) (places, error) {
+	h := l.conn(size)
 	leave := places{free: p.on(l), turn: h.turn}
 	if err := p.wait(ctx, l, leave.free, nil); err != nil {
 		return leave, err
@@ -105,7 +105,7 @@ func (p *publisher) enter(ctx context.Context, l *line, size int) (places, error
 
 // space waits until half a round trip has passed since the last frame. If two frames are sent
 // together, the second one waits behind the first, and so do all that follow.
-func (p *publisher) space(ctx context.Context, l *line) error {
+func (p *publisher) space(ctx context.Context, l *connPair) error {
 	p.mu.Lock()
 	wait := p.trip/maxUnacked - time.Since(p.put)
 	p.mu.Unlock()
@@ -135,7 +135,7 @@ func (p *publisher) acknowledged(then time.Time) {
 }
 
 // wait blocks until it has a place in the semaphore or due arrives, whichever is not nil.
-func (p *publisher) wait(ctx context.Context, l *line, semaphore chan<- struct{}, due <-chan time.Time) error {
+func (p *publisher) wait(ctx context.Context, l *connPair, semaphore chan<- struct{}, due <-chan time.Time) error {
 	select {
 	case semaphore <- struct{}{}:
 		return nil
@@ -150,20 +150,20 @@ func (p *publisher) wait(ctx context.Context, l *line, semaphore chan<- struct{}
 	}
 }
 
-// on makes l the present line, and returns its semaphore for unacknowledged frames.
-func (p *publisher) on(l *line) chan struct{} {
+// on makes l the present pair, and returns its semaphore for unacknowledged frames.
+func (p *publisher) on(l *connPair) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.line != l {
-		p.line, p.free, p.made, p.trip = l, make(chan struct{}, maxUnacked), false, 0
+	if p.pair != l {
+		p.pair, p.free, p.made, p.trip = l, make(chan struct{}, maxUnacked), false, 0
 	}
 	return p.free
 }
 
-// publish sends b. A goroutine of the line writes a large frame.
-func (p *publisher) publish(l *line, leave places, b []byte) (<-chan error, error) {
-	h := l.half(len(b))
-	f := &unackedFrame{half: h, acked: make(chan error, 1), free: leave.free}
+// publish sends b. A goroutine of the pair writes a large frame.
+func (p *publisher) publish(l *connPair, leave places, b []byte) (<-chan error, error) {
+	h := l.conn(len(b))
+	f := &unackedFrame{conn: h, acked: make(chan error, 1), free: leave.free}
 	f.mu.Lock()
 	left := p.left()
 	f.inbox = h.expect(func(m *nats.Msg) {
@@ -193,7 +193,7 @@ func (p *publisher) publish(l *line, leave places, b []byte) (<-chan error, erro
 
 // unackedFrame is an unacknowledged frame.
 type unackedFrame struct {
-	half  *half
+	conn  *hubConn
 	inbox string
 	acked chan error
 	free  chan struct{}
@@ -212,20 +212,20 @@ func (f *unackedFrame) settle(err error) {
 	}
 	f.settled = true
 	f.late.Stop()
-	f.half.forget(f.inbox)
+	f.conn.forget(f.inbox)
 	f.acked <- err
 	<-f.free
 }
 
 // word returns the hub's answer to a frame as an error, nil for an acknowledgement.
-func (p *publisher) word(l *line, m *nats.Msg) error {
+func (p *publisher) word(l *connPair, m *nats.Msg) error {
 	if m == nil {
 		return errNotConnected(l.reason())
 	}
 	if statusOf(m) == statusNobody {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.line == l {
+		if p.pair == l {
 			p.made = false // the next put makes the stream
 		}
 		return errors.New("hub: the channel's stream was gone")

@@ -24,7 +24,7 @@ const (
 // one ends the stream.
 type session struct {
 	client *Client
-	line   *line
+	pair   *connPair
 	key    sessionKey
 
 	accepted chan struct{} // closed when the other end's first message has arrived
@@ -48,8 +48,8 @@ type session struct {
 	writeBefore   deadline
 }
 
-func newSession(c *Client, l *line, key sessionKey) *session {
-	s := &session{client: c, line: l, key: key, accepted: make(chan struct{}), done: make(chan struct{}), granted: streamCredit}
+func newSession(c *Client, l *connPair, key sessionKey) *session {
+	s := &session{client: c, pair: l, key: key, accepted: make(chan struct{}), done: make(chan struct{}), granted: streamCredit}
 	s.wake.L = &s.mu
 	return s
 }
@@ -60,7 +60,7 @@ func (s *session) dial(nobody string) error {
 	s.out.Lock()
 	defer s.out.Unlock()
 	s.number = 1
-	return s.line.small.nc.PublishRequest(s.subject(), nobody, message{Kind: kindOpen}.append(nil))
+	return s.pair.small.nc.PublishRequest(s.subject(), nobody, message{Kind: kindOpen}.append(nil))
 }
 
 // grant accepts the stream by sending the other end its first credit.
@@ -84,7 +84,7 @@ func (s *session) send(m message) error {
 	defer s.out.Unlock()
 	m.Number = s.number
 	s.number++
-	return s.line.small.nc.Publish(s.subject(), m.append(nil))
+	return s.pair.small.nc.Publish(s.subject(), m.append(nil))
 }
 
 // take handles a message from the other end.
@@ -273,7 +273,7 @@ func (s *session) publish(data []byte) error {
 		defer s.mu.Unlock()
 		return s.writable()
 	}
-	if err := s.line.flow.wait(over, s.line.small.socket, len(data)); err != nil {
+	if err := s.pair.flow.wait(over, s.pair.small.socket, len(data)); err != nil {
 		return err
 	}
 	return s.send(message{Kind: kindData, Data: data})
@@ -284,7 +284,7 @@ func (s *session) publish(data []byte) error {
 func (s *session) Close() error {
 	mustNotify, err := s.shut()
 	if mustNotify {
-		s.line.begin(func() { _ = s.send(message{Kind: kindClose}) })
+		s.pair.begin(func() { _ = s.send(message{Kind: kindClose}) })
 	}
 	return err
 }

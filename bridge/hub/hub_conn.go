@@ -24,8 +24,8 @@ const (
 	askLimit = 2 * time.Second
 )
 
-// half is one of the two connections to the hub.
-type half struct {
+// hubConn is one of the two connections to the hub.
+type hubConn struct {
 	client *Client
 	small  bool
 	nc     *nats.Conn
@@ -45,7 +45,7 @@ type half struct {
 }
 
 // open subscribes to answers.
-func (h *half) open() error {
+func (h *hubConn) open() error {
 	h.inbox = InboxPrefix(h.client.credentials.Host) + "." + rand.Text()[:10]
 	_, err := h.subscribe(h.inbox+".*", h.answer)
 	if last := h.nc.LastError(); err != nil && last != nil {
@@ -56,7 +56,7 @@ func (h *half) open() error {
 
 // subscribe makes the library call take for each message, one after the other. take must not
 // block.
-func (h *half) subscribe(subject string, take func(*nats.Msg)) (*nats.Subscription, error) {
+func (h *hubConn) subscribe(subject string, take func(*nats.Msg)) (*nats.Subscription, error) {
 	sub, err := h.nc.Subscribe(subject, take)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (h *half) subscribe(subject string, take func(*nats.Msg)) (*nats.Subscripti
 
 // listen is subscribe for messages that keep the subject to which they were published, as frames
 // do.
-func (h *half) listen(take func(*nats.Msg)) (*nats.Subscription, error) {
+func (h *hubConn) listen(take func(*nats.Msg)) (*nats.Subscription, error) {
 	h.mu.Lock()
 	h.next++
 	subject := h.inbox + ".pull." + strconv.FormatUint(h.next, 36)
@@ -74,7 +74,7 @@ func (h *half) listen(take func(*nats.Msg)) (*nats.Subscription, error) {
 	return h.subscribe(subject, take)
 }
 
-func (h *half) answer(m *nats.Msg) {
+func (h *hubConn) answer(m *nats.Msg) {
 	word := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
 	h.mu.Lock()
 	take := h.waiting[word]
@@ -86,7 +86,7 @@ func (h *half) answer(m *nats.Msg) {
 
 // expect makes answer call take for each message to the returned subject, until forget. take gets
 // nil when the connection ends.
-func (h *half) expect(take func(*nats.Msg)) (subject string) {
+func (h *hubConn) expect(take func(*nats.Msg)) (subject string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.waiting == nil {
@@ -98,7 +98,7 @@ func (h *half) expect(take func(*nats.Msg)) (subject string) {
 	return h.inbox + "." + word
 }
 
-func (h *half) forget(subject string) {
+func (h *hubConn) forget(subject string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.waiting, subject[strings.LastIndexByte(subject, '.')+1:])
@@ -106,7 +106,7 @@ func (h *half) forget(subject string) {
 
 // ask publishes a request and waits for the answer. The error is nats.ErrNoResponders if there is
 // no responder.
-func (h *half) ask(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
+func (h *hubConn) ask(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	got := make(chan *nats.Msg, 1)
@@ -158,7 +158,7 @@ func statusOf(m *nats.Msg) string {
 	return m.Header.Get("Status")
 }
 
-func (h *half) reportError(err error) {
+func (h *hubConn) reportError(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastError = err
@@ -168,14 +168,14 @@ func (h *half) reportError(err error) {
 
 // lastErrorState returns the last error that the hub reported, and a channel that is closed at the next
 // one.
-func (h *half) lastErrorState() (<-chan struct{}, error) {
+func (h *hubConn) lastErrorState() (<-chan struct{}, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.errorReported, h.lastError
 }
 
 // end ends the connection at once and drops unsent data. The first reason stays.
-func (h *half) end(reason error) {
+func (h *hubConn) end(reason error) {
 	h.mu.Lock()
 	select {
 	case <-h.done:
@@ -203,7 +203,7 @@ func (h *half) end(reason error) {
 
 // write publishes a message. It returns when the kernel has all of it, or when the connection has
 // ended.
-func (h *half) write(subject, reply string, b []byte) error {
+func (h *hubConn) write(subject, reply string, b []byte) error {
 	if err := h.nc.PublishRequest(subject, reply, b); err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (h *half) write(subject, reply string, b []byte) error {
 	return nil
 }
 
-func (h *half) reason() error {
+func (h *hubConn) reason() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.err
@@ -229,7 +229,7 @@ func (h *half) reason() error {
 
 // ping requests a sign of life whenever the connection was silent for a while, until the
 // connection ends.
-func (h *half) ping(every time.Duration) {
+func (h *hubConn) ping(every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -250,7 +250,7 @@ func (h *half) ping(every time.Duration) {
 }
 
 // silent returns how long a sign of life from the hub has been overdue.
-func (h *half) silent() time.Duration {
+func (h *hubConn) silent() time.Duration {
 	h.socket.flow.unacked()
 	asked := h.pingSentAt.Load()
 	if asked == 0 {
