@@ -118,8 +118,8 @@ func exception(line string) (why string, ok bool) {
 	return "", false
 }
 
-// leftOut returns the reason why a line is not run this time.
-func leftOut(line string) (why string, ok bool) {
+// skipReason returns the reason why a line is not run on this machine or in a short run.
+func skipReason(line string) (why string, ok bool) {
 	for _, e := range slow {
 		if e.line.MatchString(line) && !need.IsLong() {
 			return e.why + ": set ACHBRIDGE_LONG=1", true

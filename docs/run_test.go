@@ -160,7 +160,7 @@ func (s *story) do(p step) {
 	if _, not := exception(p.line); not || s.over {
 		return
 	}
-	if why, not := leftOut(p.line); not {
+	if why, not := skipReason(p.line); not {
 		s.over = serverLine.MatchString(p.line)
 		s.Run(p.at, func(t *testing.T) { t.Skipf("%s: %s", p.line, why) })
 		return

@@ -81,9 +81,9 @@ func (p *phase) begin(seen putTime) {
 // between them. So each time their number has doubled, measure replaces the result even if its error is larger.
 func (p *phase) measure(b putTime) {
 	n := time.Duration(b.seq - p.anchor.seq)
-	least, most := (b.early-p.anchor.late)/n, (b.late-p.anchor.early)/n
-	if loss := (most - least) / 2; p.period == 0 || loss <= p.periodError || n&(n-1) == 0 {
-		p.period, p.periodError = (least+most)/2, loss
+	shortest, longest := (b.early-p.anchor.late)/n, (b.late-p.anchor.early)/n
+	if loss := (longest - shortest) / 2; p.period == 0 || loss <= p.periodError || n&(n-1) == 0 {
+		p.period, p.periodError = (shortest+longest)/2, loss
 	}
 }
 

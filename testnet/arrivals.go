@@ -13,7 +13,7 @@ const (
 	drawDuplicate
 	drawSecond
 	drawReorder
-	drawHold
+	drawReorderDelay
 	draws
 )
 

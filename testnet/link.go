@@ -254,7 +254,7 @@ func (l *Link[T]) put(p *packet[T]) time.Duration {
 	}
 	at := p.depart + l.params.Delay + scale(l.params.Jitter, drawJitter)
 	if p.reordered {
-		at += scale(max(l.params.Delay, time.Millisecond), drawHold)
+		at += scale(max(l.params.Delay, time.Millisecond), drawReorderDelay)
 	} else {
 		at = max(at, l.lastArrival)
 		l.lastArrival = at

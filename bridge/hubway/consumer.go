@@ -98,8 +98,8 @@ const (
 	// MaxUnknownKeys is how many frames with another key may be at the hub, or in flight, when the origin changes its
 	// key.
 	MaxUnknownKeys = 4
-	// maxSealed is an upper bound of the bytes that sealing adds to the data.
-	maxSealed = seal.Before + 1<<10
+	// maxSealOverhead is an upper bound of the bytes that sealing adds to the data.
+	maxSealOverhead = seal.Before + 1<<10
 	// Each connection to the hub begins with the newest frame, which may have arrived over the previous connection.
 	repeatBurst = 2
 	repeatEvery = 10 * time.Second
@@ -227,7 +227,7 @@ func sleep(ctx context.Context, d time.Duration) {
 func (c *Consumer) accept(b []byte) {
 	id, err := seal.KeyOf(b)
 	switch {
-	case err != nil, len(b) > c.cfg.Limit+maxSealed:
+	case err != nil, len(b) > c.cfg.Limit+maxSealOverhead:
 		c.tally.forged++
 		return
 	case c.phase == keyless || id != c.key.id:

@@ -276,7 +276,7 @@ func (p *publisher) pass(seq, passed uint64, o outcome) {
 		return
 	}
 	for _, s := range p.subscriptions {
-		s.counts.add(max(p.newest.seq, s.from), seq, passed, o)
+		s.counts.add(max(p.newest.seq, s.countAfter), seq, passed, o)
 	}
 	p.newest.seq, p.newest.outcome = seq, o
 }

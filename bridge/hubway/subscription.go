@@ -25,7 +25,7 @@ type Subscription struct {
 
 	// Guarded by publisher.mu.
 	qos        rule.QoS
-	from       uint64 // frames up to this number are not counted
+	countAfter uint64 // frames up to this number are not counted
 	counts     counts
 	sentBefore int64 // publisher.puts.total at the beginning of the subscription
 	bound      bound
@@ -90,7 +90,7 @@ func (g *putLog) upTo(seq uint64) (sent int64, ok bool) {
 func (p *publisher) join(r *Subscription, have, last uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.from, r.sentBefore, r.bound = last, p.puts.total, newBound(p.cfg.Clock.Now())
+	r.countAfter, r.sentBefore, r.bound = last, p.puts.total, newBound(p.cfg.Clock.Now())
 	p.subscriptions = append(p.subscriptions, r)
 	p.requalified()
 	if p.phase == starting {
@@ -102,7 +102,7 @@ func (p *publisher) join(r *Subscription, have, last uint64) {
 	if have >= last {
 		return
 	}
-	r.from = last - 1 // a new subscriber receives the newest frame (last-value delivery)
+	r.countAfter = last - 1 // a new subscriber receives the newest frame (last-value delivery)
 	if p.command || p.newest.seq < last {
 		return
 	}

@@ -18,7 +18,7 @@ func TestEachFrameIsCountedOncePerSubscription(t *testing.T) {
 		for range 30 {
 			newest += rng.Uint64N(4)
 			if rng.IntN(3) == 0 {
-				p.subscriptions = append(p.subscriptions, &Subscription{from: newest})
+				p.subscriptions = append(p.subscriptions, &Subscription{countAfter: newest})
 			}
 			if seq := newest - rng.Uint64N(min(newest, 2)+1); rng.IntN(2) == 0 {
 				p.pass(seq, rng.Uint64N(newest+1), outcome(rng.IntN(int(outcomes))))
@@ -26,8 +26,8 @@ func TestEachFrameIsCountedOncePerSubscription(t *testing.T) {
 		}
 		p.pass(newest+1, 0, sent)
 		for _, s := range p.subscriptions {
-			if got, want := s.counts.total(), newest+1-s.from; got != want {
-				t.Fatalf("counted %d frames (%+v) after %d up to %d, want %d", got, s.counts, s.from, newest+1, want)
+			if got, want := s.counts.total(), newest+1-s.countAfter; got != want {
+				t.Fatalf("counted %d frames (%+v) after %d up to %d, want %d", got, s.counts, s.countAfter, newest+1, want)
 			}
 		}
 	}

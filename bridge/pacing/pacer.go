@@ -247,9 +247,9 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 	if p.queueBefore == 0 {
 		p.slowedBy = 0
 	}
-	if former := cmp.Or(p.path, p.best.rate()); delivered < rateFell*former {
-		p.slowedBy += p.oneWayDelay.slower(1/delivered-1/former, p.arrived.newest().Size)
-		p.roundTrip.slower(1/delivered-1/former, 0)
+	if previous := cmp.Or(p.path, p.best.rate()); delivered < rateFell*previous {
+		p.slowedBy += p.oneWayDelay.slower(1/delivered-1/previous, p.arrived.newest().Size)
+		p.roundTrip.slower(1/delivered-1/previous, 0)
 	}
 	switch {
 	case doubtful:

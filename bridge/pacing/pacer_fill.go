@@ -32,8 +32,8 @@ func (p *Pacer) PartWindow(rtt, delay time.Duration) int {
 		return p.Window(rtt, delay)
 	}
 	way := rtt + delay
-	ahead := max(min(max(p.stalls.typical(), stallAhead), mostAhead), time.Duration(aheadRound*float64(way)))
-	return p.carries(way+ahead) + aheadMore*packetBytes
+	queueTime := max(min(max(p.stalls.typical(), stallAhead), mostAhead), time.Duration(aheadRound*float64(way)))
+	return p.carries(way+queueTime) + aheadMore*packetBytes
 }
 
 // UrgentWindow returns the PartWindow while frames of a higher priority are sent, which would

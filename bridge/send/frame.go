@@ -228,7 +228,7 @@ func (sub *Subscription) frameOf(p delivery.Piece) *frame {
 // all of its parts have left, and no queue is on the path.
 func (sub *Subscription) overlaps() bool {
 	f := &sub.current
-	return sub.isDrained && f.phase == sent && !f.isWhole && !f.isRepeat && !f.isLastValue && f.shared != nil && f.parts.Size <= delivery.MostOverlapping
+	return sub.isPathDrained && f.phase == sent && !f.isWhole && !f.isRepeat && !f.isLastValue && f.shared != nil && f.parts.Size <= delivery.MostOverlapping
 }
 
 // growOlder makes the current frame the older of two, if it is a large one on its way. All of it has left; lost

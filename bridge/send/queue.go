@@ -58,13 +58,13 @@ func (l *Link) fillQueue(q *queue, now time.Duration) {
 	l.activateNews()
 	q.entries, q.waits = q.entries[:0], [levels]bool{}
 	still := l.active[:0]
-	isDrained, rate := l.control.Drained(), l.control.Rate()
+	isPathDrained, rate := l.control.Drained(), l.control.Rate()
 	for _, sub := range l.active {
 		if sub.activity == ended {
 			continue
 		}
 		sub.expire(now, rate)
-		sub.isDrained = isDrained
+		sub.isPathDrained = isPathDrained
 		sub.hasWaited = sub.hasWaited || sub.isNewer() && (sub.current.isBusy() || sub.source.request.Copying())
 		t, ok := sub.offer(now)
 		if ok {

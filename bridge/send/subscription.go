@@ -28,9 +28,9 @@ type Subscription struct {
 	size          int          // bytes of the frame that was loaded last, as it is sent
 	hasWaited     bool         // a newer frame had to wait: for the link, the channel's lock, or the frame before it
 
-	current   frame // loaded last
-	older     frame // the large frame before it, all of which has left
-	isDrained bool  // no queue is on the path
+	current       frame // loaded last
+	older         frame // the large frame before it, all of which has left
+	isPathDrained bool  // no queue is on the path
 }
 
 // activity is the phase of a subscription.

@@ -14,8 +14,8 @@ import (
 // MirrorTemporarily requests a mirror of the channel, HOST/CHANNEL. The daemon keeps the mirror until ctx ends. gone receives an
 // error if the daemon ends earlier.
 func (c *Client) MirrorTemporarily(ctx context.Context, of string) (p TemporaryMirrorReply, gone <-chan error, err error) {
-	patient := c.Within(0) // no time limit
-	resp, err := patient.begin(ctx, http.MethodGet, "/v1/peek?"+url.Values{"of": {of}}.Encode(), nil)
+	unlimited := c.Within(0) // no time limit
+	resp, err := unlimited.begin(ctx, http.MethodGet, "/v1/peek?"+url.Values{"of": {of}}.Encode(), nil)
 	if err != nil {
 		return p, nil, err
 	}

@@ -42,7 +42,7 @@ func (c *Config) IsNamed() bool { return c.from["name"] != (origin{}) }
 type Source struct {
 	Path  string // path of the file; empty if there is none
 	Env   func(string) string
-	given []givenFlag
+	flags []givenFlag
 }
 
 // givenFlag is a flag that was set on the command line, with its values as text.
@@ -56,7 +56,7 @@ type givenFlag struct {
 func (p Places) Source(path string, flags *pflag.FlagSet) Source {
 	src := Source{Path: cmp.Or(path, p.Env(EnvName("config")), p.findConfig()), Env: p.Env}
 	if flags != nil {
-		src.given = givenFlags(flags)
+		src.flags = givenFlags(flags)
 	}
 	return src
 }
@@ -91,7 +91,7 @@ func (src Source) Read(path string, text []byte) (*Config, error) {
 	b.Problems = found
 	c.takeFile(flags, entries, b)
 	c.takeEnv(flags, src.Env, b)
-	c.takeFlags(flags, src.given, b)
+	c.takeFlags(flags, src.flags, b)
 	c.build(b)
 	if err := b.err(); err != nil {
 		return nil, ui.Usage(err, "")

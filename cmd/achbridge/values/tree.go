@@ -110,10 +110,10 @@ var steps = regexp.MustCompile(`[^.\[\]]+|\[\d*\]`)
 // part.
 func find(root layout.Value, tail, path string, most int) (selection, error) {
 	s := selection{field: root.Field(), tree: tree{value: root}}
-	outer := 0 // number of lists of which the path means all elements, so that an index applies inside each element
+	outerLists := 0 // number of lists of which the path means all elements, so that an index applies inside each element
 	for _, step := range steps.FindAllString(path, -1) {
 		if step == "[]" {
-			outer++
+			outerLists++
 			continue
 		}
 		if step[0] != '[' {
@@ -121,7 +121,7 @@ func find(root layout.Value, tail, path string, most int) (selection, error) {
 			if err != nil {
 				return s, err
 			}
-			outer = s.tree.depth()
+			outerLists = s.tree.depth()
 			s = next
 			continue
 		}
@@ -129,7 +129,7 @@ func find(root layout.Value, tail, path string, most int) (selection, error) {
 		if err != nil { // more digits than any array index has
 			i = math.MaxInt
 		}
-		next, err := s.tree.at(i, outer)
+		next, err := s.tree.at(i, outerLists)
 		switch {
 		case err == nil:
 			s.tree = next
