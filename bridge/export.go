@@ -45,7 +45,7 @@ type plane interface {
 	// Problem returns why the last attempt to read or send the channel failed; nil if it
 	// succeeded.
 	Problem() error
-	// Stop ends the sending and closes the export's book.
+	// Stop ends the sending and closes the export's sender counters.
 	Stop()
 }
 
@@ -129,16 +129,16 @@ func newSharedExports(work *sync.WaitGroup, now func() time.Duration) sharedExpo
 	}
 }
 
-// countersKey identifies a Book: a peer, and the channel that it reads.
+// countersKey identifies sender counters: by a peer, and the channel that it reads.
 type countersKey struct {
 	peer    trust.NodeID
 	channel string
 }
 
-// maxKeptCounters bounds the number of Books kept for channels that peers have read.
+// maxKeptCounters bounds the number of sender counters kept for channels that peers have read.
 const maxKeptCounters = 10000
 
-// senderCounters returns the Book of a channel for a peer.
+// senderCounters returns the sender counters of a channel for a peer.
 func (s *sharedExports) senderCounters(peer trust.NodeID, channel string) *ledger.SenderCounters {
 	key := countersKey{peer, channel}
 	b := s.counters[key]

@@ -257,7 +257,7 @@ func TestPingThroughTheHub(t *testing.T) {
 	})
 }
 
-// A host without requests here is not linked. It is linked at once when there is a request.
+// A host from which no mirror is requested is not linked. A request links it at once.
 func TestHubHostsAreLinkedOnDemand(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)

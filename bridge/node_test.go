@@ -60,7 +60,7 @@ func TestMirrorFollowsRecreatedChannel(t *testing.T) {
 			t.Fatal(err)
 		}
 		anew := robot.channel("imu", 8, 2048)
-		anew.put(1, 2048) // the old mirror holds 16 times 64
+		anew.put(1, 2048) // does not fit the old mirror, whose file has room for 16 frames of 64 bytes
 		pc.follows("robot.imu", 1, time.Second)
 		if _, err := holder.Reader().Last(make([]byte, 1024)); !errors.Is(err, localach.ErrCorrupt) {
 			t.Errorf("a reader of the replaced mirror got %v, want ErrCorrupt", err)

@@ -68,7 +68,7 @@ var syntheticLinks = []radioLink{
 	{name: "wifi-edge", text: "delay=1ms,queue=512KiB,wifi=edge,air=cell"},
 }
 
-// recordedLinks are the traces with bars. The first four are from mahimahi, the last from
+// recordedLinks are the recorded traces that radioBars has limits for. The first four are from mahimahi, the last from
 // Cellular-Traces-NYC.
 var recordedLinks = []string{"Verizon-LTE-short.up", "Verizon-LTE-short.down", "ATT-LTE-driving.up", "ATT-LTE-driving.down", "nyc-trace-2767958-taxi1"}
 

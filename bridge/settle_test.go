@@ -7,7 +7,7 @@ import (
 	"achbridge/bridge/ledger"
 )
 
-// cutOff returns the Book of a subscription whose link ended after ten frames. Six are known to
+// cutOff returns the sender counters of a subscription whose link ended after ten frames. Six are known to
 // have arrived. by identifies the mirror and its counters.
 func cutOff(by ledger.Reader) *ledger.SenderCounters {
 	b := &ledger.SenderCounters{}
@@ -71,7 +71,7 @@ func TestCountersStayWithoutMirrorReport(t *testing.T) {
 }
 
 // A member may send any counters. Counters above the number of sent frames are ignored, and the
-// sums of the Book still hold.
+// sums of the sender counters still hold.
 func TestForgedMirrorCountersAreIgnored(t *testing.T) {
 	for name, lie := range map[string]ledger.FrameCounters{
 		"one count above what was sent": {Delivered: 11},

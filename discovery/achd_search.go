@@ -63,9 +63,10 @@ func (a AchdSearch) answer(ctx context.Context) error {
 		links.Store(&list)
 		group.retain(list)
 		for _, l := range list {
+			// An interface without IPv4 also causes an error. It is tried again in the next round.
 			if err := group.join(l.iface); len(group.list) == 0 {
 				return err
-			} // other errors are of interfaces without IPv4, which the next round tries again
+			}
 		}
 		timer.Reset(listInterfacesEvery)
 	}

@@ -20,8 +20,8 @@ const (
 
 const (
 	maxPacket    = 9000 // largest packet in bytes (RFC 6762, section 17)
-	maxInstances = 8    // most services of achbridge in one packet; a host has one
-	maxAddrs     = 16   // most addresses of one service
+	maxInstances = 8    // maximum number of achbridge services in one packet; a host has one
+	maxAddrs     = 16   // maximum number of addresses of one service
 )
 
 // classFlush is the cache-flush bit of a unique record's class (RFC 6762, section 10.2).

@@ -209,7 +209,7 @@ var (
 	finds = regexp.MustCompile(`^achbridge (why|doctor|check|age|status --check)\b`)
 )
 
-// write writes the file of a block into the home of one host or of all hosts. For a lab it
+// write writes the file that a block of a document shows into the home of one host or of all hosts. For a lab it
 // writes the file into the directory of the lab's shell.
 func (s *story) write(p step) {
 	if s.lab == nil {

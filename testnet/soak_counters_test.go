@@ -41,8 +41,8 @@ func (p *process) checkUndisturbed(other *process) {
 		p.t.Errorf("failed puts: got %d, want 0", failed)
 	}
 	// If a lock is not released, a put fails after lockLimit. If a waiter was killed, the
-	// broadcast of a put does not end. On a busy machine a thread may lose its CPU within
-	// a put, as those of the other publisher do.
+	// broadcast of a put does not end. On a busy machine a thread may also lose its CPU
+	// within a put; the longest put of the other publisher shows for how long.
 	checkPromise(p.t, "a put", worst, max(lockLimit, 4*alone))
 }
 

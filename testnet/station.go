@@ -168,7 +168,7 @@ func (s *station[T]) aggregate(now time.Duration, room int) (bytes int) {
 	return bytes
 }
 
-// finish draws which packets of the aggregate failed, and delivers packets in order.
+// finish chooses at random which packets of the aggregate failed, and delivers packets in order.
 func (s *station[T]) finish(now time.Duration) {
 	s.isSending = false
 	whole := s.rand.Float64() < s.model.wholeLoss

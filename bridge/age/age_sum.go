@@ -14,7 +14,7 @@ type Stat struct {
 	Mean time.Duration
 	P50  time.Duration // not exceeded half of the time
 	P99  time.Duration
-	Peak time.Duration // greatest age, right before the next frame or now
+	Peak time.Duration // greatest age: that right before a frame was put, or the age now
 	Over time.Duration // time above the limit set by Put or Limit
 }
 

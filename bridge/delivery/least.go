@@ -5,7 +5,7 @@ import "time"
 // least keeps the minimum of the times noted in the last ten to twenty seconds. It divides time into
 // slots of length leastSlot.
 type least struct {
-	now, former time.Duration // minimum of the current slot and of the previous slot, 0 without samples
+	now, former time.Duration // minimum of the current slot and of the previous slot; 0 means no samples
 	slot        time.Duration // start of the current slot
 }
 

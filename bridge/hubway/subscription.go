@@ -18,7 +18,7 @@ type Subscription struct {
 	id              uint32
 	peer            Peer
 	counters        *ledger.SenderCounters
-	countersAtBegin ledger.SenderCounters // copy of book at the beginning of the subscription
+	countersAtBegin ledger.SenderCounters // copy of counters at the beginning of the subscription
 	arrived         uint64                // newest frame that the peer has counted
 	replaced        uint64                // frames replaced at the hub by newer ones, by the peer's last report
 	problem         error
@@ -147,7 +147,7 @@ func (r *Subscription) Resend(have uint64) {
 	}
 }
 
-// Stop ends the subscription and closes its book. The other subscribers get a new key at once, so that the peer cannot
+// Stop ends the subscription and closes its counters. The other subscribers get a new key at once, so that the peer cannot
 // decrypt frames that it may still fetch.
 func (r *Subscription) Stop() {
 	r.settle()
@@ -209,7 +209,7 @@ func (r *Subscription) Show(s *status.Subscription) {
 // Problem returns why the last attempt to put a frame failed, nil if it succeeded.
 func (r *Subscription) Problem() error { return r.problem }
 
-// settle updates the book from the publisher's counts.
+// settle updates the sender counters from the publisher's counts.
 func (r *Subscription) settle() {
 	r.publisher.mu.Lock()
 	c := r.counts

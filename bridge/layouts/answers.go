@@ -16,7 +16,7 @@ type AnswerLimit struct {
 
 const answerUnit = 1 << 10
 
-// NewAnswerLimit returns the limit for a new link.
+// NewAnswerLimit returns the AnswerLimit of a new link.
 func NewAnswerLimit() AnswerLimit {
 	return AnswerLimit{bytes: rate.NewLimiter(rate.Every(10*time.Millisecond), 1024)}
 }

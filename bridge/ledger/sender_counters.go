@@ -5,7 +5,7 @@ import (
 )
 
 // SenderCounters holds the origin's counters of one channel for one peer. The origin decides which frames to send, learns
-// from feedback which frames have arrived, and receives the peer's counters once a second. A Book lasts over
+// from feedback which frames have arrived, and receives the peer's counters once a second. It lasts over
 // several subscriptions. Guarded by the mu of the link that serves it.
 type SenderCounters struct {
 	Past  FrameCounters // counters of ended subscriptions; exported for tests of the node
@@ -23,7 +23,7 @@ type SenderCounters struct {
 	Reported                                        FrameCounters // counters reported by the peer; exported for tests of the node
 
 	Reader Reader          // exported for tests of the node
-	closed *SenderCounters // the book before the last Close, see Settle; nil if there is none
+	closed *SenderCounters // the counters before the last Close, see Settle; nil before the first
 }
 
 // Reader identifies the mirror that receives the frames.

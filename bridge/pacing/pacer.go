@@ -96,7 +96,7 @@ const (
 	probeLeast        = 400 * time.Millisecond  // ... and in time
 	probeGain         = 1.03                    // a probe that gained this factor from cross traffic ...
 	afterGain         = 2                       // ... is followed by the next after this fraction of the pause
-	leastProbePackets = 4                       // packets of a probe's step that must have queued: a single one may have met another sender's packet
+	leastProbePackets = 4                       // a probe's step is judged after this many packets, or at a longer queue: fewer may have met another sender's packet
 	queuePackets      = 0.5                     // tolerated queue, in packets at the rate ...
 	hostPause         = time.Millisecond        // ... and in time: processes and timers of real hosts are that late
 	othersRounds      = 20                      // number of rounds after which a queue of others counts as path delay

@@ -138,7 +138,7 @@ func (t *Table) Next(now time.Duration, v View) (dials []*Dial) {
 	return append(dials, t.dialClaims(now, list)...)
 }
 
-// Waits reports whether a peer is to be dialled later.
+// Waits reports whether a peer waits to be dialled later.
 func (t *Table) Waits() bool { return t.waits }
 
 // isDue reports whether p has to be dialled now: it is wanted, has no link or a silent one, and its time has come.

@@ -28,7 +28,7 @@ type frame struct {
 	captured    time.Duration // 0: unknown
 	before      time.Duration // capture time of the frame that was loaded before it
 	isLastValue bool          // sent even past the frame's budget, since the mirror has no newer frame
-	isRepeat    bool          // the peer had it before: the mirror counts it, not the book
+	isRepeat    bool          // the peer had it before, so the mirror counts it and the sender counters do not
 	hasLeft     bool          // a packet of it has left
 	hasLost     bool          // a packet of it was lost
 

@@ -18,8 +18,8 @@ type datagramBuilder struct {
 	spent        [levels]int // bytes of body and stream by priority
 	queue        queue
 	cargo        pacing.Cargo
-	sentAt       time.Duration // when frames or a probe left last; 0 means never
-	clockAskedAt time.Duration // when the peer's clock was asked for; 0 means never
+	sentAt       time.Duration // when frames or a probe were last sent; 0 means never
+	clockAskedAt time.Duration // when the peer's clock was last queried; 0 means never
 	wakeAt       time.Duration // when the sleeping send loop wakes up by itself; 0 means that it does not sleep
 }
 

@@ -66,7 +66,7 @@ func newSubscription(r Request, c ring.Clock) *Subscription {
 	return sub
 }
 
-// Stop ends the sending and closes the book.
+// Stop ends the sending and closes the sender counters.
 func (sub *Subscription) Stop() {
 	sub.link.mu.Lock()
 	defer sub.link.mu.Unlock()

@@ -478,7 +478,7 @@ func feedOf(l *schema, dir string) {
 			if err := json.Unmarshal([]byte(rest), &v); err != nil {
 				l.t.Fatal(err)
 			}
-			if event != "status" { // status --json pins the status
+			if event != "status" { // the output of status --json has the keys of a status
 				l.of("feed "+event, v)
 			} else if _, ok := v.(map[string]any)["mirrors"]; !ok {
 				l.t.Errorf("feed: no status in %s", rest)

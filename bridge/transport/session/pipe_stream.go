@@ -98,7 +98,7 @@ func (w pipeSendStream) Close() { w.s.end(func() { w.s.closed = true }) }
 func (w pipeSendStream) Reset() {
 	w.s.end(func() {
 		if w.s.over {
-			return // the end was seen already
+			return // the reader has received the end, or has stopped
 		}
 		w.s.reset = true
 		w.s.unread = bytes.Buffer{}
@@ -112,7 +112,7 @@ func (r pipeReceiveStream) Read(b []byte) (int, error) { return r.s.read(b) }
 func (r pipeReceiveStream) Stop() {
 	r.s.end(func() {
 		if r.s.over {
-			return // the end was seen already
+			return // the reader has received the end
 		}
 		r.s.stopped = true
 		r.s.unread = bytes.Buffer{}

@@ -25,7 +25,7 @@ func copiedHere(s status.Report) Finding {
 	}
 }
 
-// copies returns the findings that another machine has the node id of this host, or of a linked host for which about is true.
+// copies returns the findings that another machine has the node id of this host, or of a linked host that about selects.
 func copies(s status.Report, about func(host string) bool) (list []Finding) {
 	if s.Copied != "" {
 		list = append(list, copiedHere(s))

@@ -66,8 +66,8 @@ type player struct {
 	outs    map[string]*out // channels to put into, by the name in the file
 	skipped map[string]bool
 	others  map[string]bool
-	ahead   []frame // the next to put first
-	bytes   int
+	ahead   []frame   // frames read but not put yet, in the order of their puts
+	bytes   int       // size of these frames
 	n       int       // frames read
 	read    time.Time // log time of the last frame read
 	readErr error

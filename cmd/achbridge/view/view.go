@@ -18,7 +18,7 @@ type View struct {
 	Of    string          // name as the user gave it
 	Asks  *api.Client     // client of the daemon
 	Ctx   context.Context // also ends with the mirror
-	fresh bool            // a new, empty mirror: its first frame was put earlier at the origin
+	fresh bool            // the mirror was made empty, so its first frame may be older than the view
 	close func()
 }
 
