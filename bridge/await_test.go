@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-func TestAwaitSeesTheMirrorWithoutPolling(t *testing.T) {
+func TestAwaitDetectsLiveMirrorWithoutPolling(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.channel("imu", 4, 64)

@@ -39,12 +39,12 @@ func TestMirrorsOfAllHostsAreLimited(t *testing.T) {
 	}
 }
 
-func TestNodeRestsLongerThanItReconciles(t *testing.T) {
+func TestReconcilePauseExceedsItsDuration(t *testing.T) {
 	if got := rest(10 * time.Millisecond); got < 30*time.Millisecond {
-		t.Errorf("got a rest of %v after 10 ms, want 30 at least", got)
+		t.Errorf("rest(10ms) = %v, want at least 30ms", got)
 	}
 	if got := rest(0); got != 0 {
-		t.Errorf("got a rest of %v after nothing", got)
+		t.Errorf("rest(0) = %v, want 0", got)
 	}
 }
 

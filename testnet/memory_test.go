@@ -93,7 +93,7 @@ func TestSocketsOfOneHostShareItsEgress(t *testing.T) {
 	})
 }
 
-func TestDirectionHasSeparateParameters(t *testing.T) {
+func TestLinkDirectionsHaveSeparateParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, a, b := pair(t, 1, "delay=10ms")
 		if err := n.Change("robot>pc", "delay=50ms"); err != nil {

@@ -90,8 +90,8 @@ func TestAirsAreIndependent(t *testing.T) {
 	}
 }
 
-// The behaviour of two links of one air must not depend on which of them is asked first.
-func TestAirKeepsOrderOfTime(t *testing.T) {
+// Two links share one air. Their counts must not depend on which of them is polled first.
+func TestAirIgnoresPollingOrder(t *testing.T) {
 	run := func(first, second int) (all []string) {
 		airs := NewAirs(3)
 		links := []*Link[int]{NewLinkIn[int](airs, 1, params(t, "wifi=busy,air=a")), NewLinkIn[int](airs, 2, params(t, "wifi=busy,air=a"))}
@@ -108,7 +108,7 @@ func TestAirKeepsOrderOfTime(t *testing.T) {
 		return all
 	}
 	if a, b := run(0, 1), run(1, 0); !slices.Equal(a, b) {
-		t.Error("got another course of things when the second link was asked first")
+		t.Error("got other counts when the second link was polled first")
 	}
 }
 

@@ -111,7 +111,7 @@ func TestMatchCountsCommentsInPaths(t *testing.T) {
 	}
 }
 
-func TestParseRulesRefusesInvalid(t *testing.T) {
+func TestParseRulesRefusesInvalidLines(t *testing.T) {
 	for _, line := range []string{"comment told => x", "1 remark told => x", "1 comment told", "-1 comment told => x"} {
 		if list, err := parseRules(line); err == nil {
 			t.Errorf("parseRules(%q) = %v, want an error", line, list)

@@ -127,7 +127,7 @@ func TestFeedbackIsSmallShareOfTraffic(t *testing.T) {
 	}
 }
 
-func TestFeedbackWithoutCredit(t *testing.T) {
+func TestFeedbackCreditDelaysOnlyParts(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		after time.Duration // arrival, after the last report
@@ -136,9 +136,9 @@ func TestFeedbackWithoutCredit(t *testing.T) {
 		due   time.Duration // after the last report
 	}{
 		{"a part waits for credit", 10 * ms, Frames, 1, newsInterval},
-		{"after a pause it does not", 200 * ms, Frames, 1, 205 * ms},
-		{"nor does the end of a frame", 10 * ms, Complete, 1, 10 * ms},
-		{"nor what would leave the bitmap", 10 * ms, Frames, mostUnreported, 10 * ms},
+		{"a part after a pause does not wait", 200 * ms, Frames, 1, 205 * ms},
+		{"the end of a frame does not wait", 10 * ms, Complete, 1, 10 * ms},
+		{"packets that would leave the bitmap do not wait", 10 * ms, Frames, mostUnreported, 10 * ms},
 	} {
 		r := &ReceivedPackets{credit: -feedbackBurst * feedbackPart}
 		r.Received(time.Second, 1, 100, Frames)

@@ -9,7 +9,7 @@ import (
 
 // The average must follow a path that becomes faster within a few round trips, and a stall must
 // lower it only little.
-func TestServiceRisesFastAndFallsSlowly(t *testing.T) {
+func TestServiceRateRisesFastAndFallsSlowly(t *testing.T) {
 	var s service
 	at := time.Second
 	play := func(rate float64, length time.Duration) {

@@ -23,7 +23,7 @@ import (
 const (
 	dashboard = "../../packaging/grafana/achbridge.json"
 	alerts    = "../../packaging/prometheus/achbridge.rules.yaml"
-	// hubMetrics is the golden file of TestOutsideHub, which lists the metrics of a hub.
+	// hubMetrics is the golden file of TestGoldenHub, which lists the metrics of a hub.
 	hubMetrics = "testdata/outside/hub_metrics.golden"
 )
 

@@ -15,8 +15,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// TestOutsideHub pins the JSON of the hub's commands and its metrics.
-func TestOutsideHub(t *testing.T) {
+// TestGoldenHub pins the JSON of the hub's commands and its metrics.
+func TestGoldenHub(t *testing.T) {
 	t.Parallel()
 	dir := memory(t)
 	l := &schema{t: t, types: map[string]map[string]bool{}, texts: map[string]map[string]bool{}}

@@ -143,7 +143,7 @@ func stays(t *testing.T, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestOutsideJSON(t *testing.T) {
+func TestGoldenJSON(t *testing.T) {
 	need.Processes(t)
 	t.Parallel()
 	l := &schema{t: t, types: map[string]map[string]bool{}, texts: map[string]map[string]bool{}}
@@ -257,8 +257,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestOutsideFilesOfNetworkKey pins the files of a node with a network key.
-func TestOutsideFilesOfNetworkKey(t *testing.T) {
+// TestGoldenFilesOfNetworkKey pins the files of a node with a network key.
+func TestGoldenFilesOfNetworkKey(t *testing.T) {
 	t.Parallel()
 	dir := memory(t)
 	succeeds(t, dir, "key", "new")
@@ -267,9 +267,9 @@ func TestOutsideFilesOfNetworkKey(t *testing.T) {
 	pinned(t, "files_network_key.golden", filesOf(t, map[string]string{"krang": dir}))
 }
 
-// TestOutsideIdentity pins the identity of a host, which follows only from its files and name:
+// TestGoldenIdentity pins the identity of a host, which follows only from its files and name:
 // the network id from the key, the node id from the file node and the host's name.
-func TestOutsideIdentity(t *testing.T) {
+func TestGoldenIdentity(t *testing.T) {
 	t.Parallel()
 	dir := memory(t)
 	for name, text := range map[string]string{"key": "achkey1-" + strings.Repeat("A", 43) + "\n", "node": strings.Repeat("0f", 16) + "\n"} {
@@ -286,8 +286,8 @@ func TestOutsideIdentity(t *testing.T) {
 	pinned(t, "identity.golden", []string{"network " + is.Network, "node " + is.Node})
 }
 
-// TestOutsideOldRecording plays a recording of an earlier version.
-func TestOutsideOldRecording(t *testing.T) {
+// TestGoldenRecordingPlays plays a recording of an earlier version.
+func TestGoldenRecordingPlays(t *testing.T) {
 	t.Parallel()
 	file, err := filepath.Abs(filepath.Join(outside, "run.mcap"))
 	if err != nil {

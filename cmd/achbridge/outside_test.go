@@ -27,13 +27,13 @@ import (
 // The tests run the program's command line in workers and import none of its packages, so
 // that they need no change when the packages change.
 //
-//	go test ./cmd/achbridge -run Outside -update-outside
+//	go test ./cmd/achbridge -run TestGolden -update-outside
 //
 // rewrites the files. A changed line in them is a change that users notice.
 
 const outside = "testdata/outside"
 
-var rewrite = flag.Bool("update-outside", false, "write the golden files of testdata/outside anew; then look at what changed")
+var rewrite = flag.Bool("update-outside", false, "rewrite the golden files in testdata/outside; then review the changes")
 
 // pinned compares lines with a golden file, in any order.
 func pinned(t *testing.T, file string, lines []string) {
@@ -121,7 +121,7 @@ var helpLine = regexp.MustCompile(`^ +(?:(-\w), |    )--([\w-]+)(?: ("[^"]*"|\S+
 // manLine matches a flag in a manual page, with its default: \fB-o\fP, \fB--output\fP="".
 var manLine = regexp.MustCompile(`\\fB--([\w-]+)\\fP\[?=([^\]\n]*)`)
 
-func TestOutsideFlags(t *testing.T) {
+func TestGoldenFlags(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	succeeds(t, dir, "man", dir, "--date", "2026-01-31")
@@ -155,8 +155,8 @@ func TestOutsideFlags(t *testing.T) {
 	pinned(t, "flags.golden", lines)
 }
 
-// TestOutsideExitCodes runs the command lines of the golden file. Each follows its expected exit code.
-func TestOutsideExitCodes(t *testing.T) {
+// TestGoldenExitCodes runs the command lines of the golden file. Each follows its expected exit code.
+func TestGoldenExitCodes(t *testing.T) {
 	t.Parallel()
 	dir := memory(t)
 	succeeds(t, dir, "key", "new", "--key", "key")
@@ -181,8 +181,8 @@ func TestOutsideExitCodes(t *testing.T) {
 	pinned(t, "exits.golden", lines)
 }
 
-// TestOutsideSchema pins the keys of the configuration and checks that the check command knows them all.
-func TestOutsideSchema(t *testing.T) {
+// TestGoldenSchema pins the keys of the configuration and checks that the check command knows them all.
+func TestGoldenSchema(t *testing.T) {
 	t.Parallel()
 	var schema any
 	text, err := os.ReadFile(inRepository(t, "achbridge.schema.json"))
@@ -283,9 +283,9 @@ func inRepository(t *testing.T, name string) string {
 	return found[0]
 }
 
-// TestOutsideWire pins the bytes of each message and datagram. The tests of package wire check
+// TestGoldenWire pins the bytes of each message and datagram. The tests of package wire check
 // that it encodes and decodes these bytes, and that every message has an example.
-func TestOutsideWire(t *testing.T) {
+func TestGoldenWire(t *testing.T) {
 	t.Parallel()
 	var lines []string
 	name, bytesOf := "", map[string]string{}
@@ -306,8 +306,8 @@ func TestOutsideWire(t *testing.T) {
 	pinned(t, "wire.golden", lines)
 }
 
-// words lists the words in JSON and metrics, including those that take long, or chance, to
-// appear. Each must be a string literal in the sources.
+// words lists the values of JSON keys, and a metric, that the golden files need not contain, since
+// some appear late or by chance. Each must be a string literal in the sources.
 var words = map[string]string{
 	"state of a mirror":   "waiting live stale contested refused",
 	"health of a mirror":  "live late waiting stale refused",
@@ -324,7 +324,7 @@ var words = map[string]string{
 		"foreign_writer foreign_gone channel_unusable refused loop clock_step host_changed certificate_ends",
 }
 
-func TestOutsideWordsAreInTheSources(t *testing.T) {
+func TestJSONValuesAreInSources(t *testing.T) {
 	t.Parallel()
 	text := sources(t)
 	for what, list := range words {

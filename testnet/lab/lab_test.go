@@ -121,7 +121,7 @@ func waitFor(t *testing.T, out io.Reader, text string) {
 	}
 }
 
-func TestScriptCommandsHostsAndLinks(t *testing.T) {
+func TestScriptControlsHostsAndLinks(t *testing.T) {
 	needHosts(t)
 	const script = `
 		lab addr robot; lab addr -6 pc

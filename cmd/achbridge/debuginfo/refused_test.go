@@ -91,7 +91,7 @@ func TestLayoutOfRustStruct(t *testing.T) {
 	}
 }
 
-func TestBigEndianAndOtherFilesAreRefused(t *testing.T) {
+func TestOpenRefusesBigEndianAndNonELFFiles(t *testing.T) {
 	header := make([]byte, 64)
 	copy(header, "\x7fELF\x02\x02\x01")
 	header[17], header[19], header[23], header[53], header[59] = 1, 21, 1, 64, 64 // relocatable, PowerPC
