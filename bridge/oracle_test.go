@@ -14,7 +14,7 @@ const (
 	oraclePart     = 1100
 )
 
-// formula returns the least mean age of a periodic source over a link, in ms (Kaul, Yates,
+// formula returns the smallest mean age of a periodic source over a link, in ms (Kaul, Yates,
 // Gruteser 2012, for a constant transmission time). Without a queue it is D + S + T/2, plus the
 // effect of loss without repair. If the link is slower than the source and sends the newest frame
 // each time, it is D + T/2 + 1.5 S.

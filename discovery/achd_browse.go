@@ -21,7 +21,7 @@ type AchdChannel struct {
 	Addr    netip.AddrPort
 }
 
-// maxAchdChannels is the most channels that one search returns.
+// maxAchdChannels is the maximum number of channels that one search returns.
 const maxAchdChannels = 4096
 
 // BrowseAchd searches once for channels of hosts with achd, over IPv4, on the named interfaces or, without names, on all.

@@ -25,9 +25,9 @@ const (
 	// itself four times as often (see maxAnnounceInterval).
 	maxBelief = 2 * time.Minute
 
-	maxClaims       = 1024 // most claims in the table
-	maxSourceClaims = 64   // most claims of one source; a reflector is the source of many hosts' claims
-	maxPeerAddrs    = 32   // most addresses of one peer
+	maxClaims       = 1024 // maximum number of claims in the table
+	maxSourceClaims = 64   // maximum number of claims of one source; a reflector is the source of many hosts' claims
+	maxPeerAddrs    = 32   // maximum number of addresses of one peer
 )
 
 // announcement is a received announcement of one host.

@@ -12,9 +12,9 @@ import (
 
 const (
 	txtVersion  = "1"
-	maxTXT      = 1000 // most bytes in our TXT record; with addresses it then fits into one Ethernet packet
-	maxStrings  = 160  // most strings in another host's TXT record
-	maxChannels = 128  // most channels in another host's TXT record
+	maxTXT      = 1000 // maximum number of bytes in our TXT record; with addresses it then fits into one Ethernet packet
+	maxStrings  = 160  // maximum number of strings in another host's TXT record
+	maxChannels = 128  // maximum number of channels in another host's TXT record
 
 	maxFrameCount   = 1 << 24
 	maxFrameSize    = 64 << 20

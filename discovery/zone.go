@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	maxZoneHosts     = 256 // most hosts of one domain
-	maxParallelHosts = 8   // most hosts of a zone that are looked up in parallel
+	maxZoneHosts     = 256 // maximum number of hosts of one domain
+	maxParallelHosts = 8   // maximum number of hosts of a zone that are looked up in parallel
 )
 
 // zone is what one reading of a domain's zone has found.

@@ -66,8 +66,8 @@ const (
 const (
 	restShare = 4
 	slack     = 10 * time.Millisecond
-	readAhead = 64      // most events that are read between two checks
-	maxKnown  = 1 << 17 // most names that are watched
+	readAhead = 64      // maximum number of events that are read between two checks
+	maxKnown  = 1 << 17 // maximum number of names that are watched
 )
 
 // Inotify may be unavailable, since a user has 128 instances, which editors and containers use too. Then all files are checked

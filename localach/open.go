@@ -149,7 +149,7 @@ func (h header) geometry() (Geometry, error) {
 // page tables per GiB, and a user can give a large file thousands of names. So large mappings are not filled, and their large
 // frames are copied without the lock. The total is limited too.
 const (
-	maxFilled    = 64 << 20 // most bytes of one mapping
+	maxFilled    = 64 << 20 // maximum number of bytes of one mapping
 	maxFilledAll = 4 << 30
 )
 

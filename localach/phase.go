@@ -40,7 +40,7 @@ const (
 	maxMargin       = 40 * time.Microsecond
 	minFrames       = 8 // frames before the period is used
 	usefulPrecision = approach + minPause
-	maxSpan         = 256 // most frames over which the period is measured, since clocks drift
+	maxSpan         = 256 // maximum number of frames over which the period is measured, since clocks drift
 	minPeriod       = 2 * pollFastest
 	maxPeriod       = time.Second
 	unproved        = 0x1f        // initial value of missed, as if five windows had missed their frame

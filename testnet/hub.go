@@ -26,9 +26,9 @@ type Hub struct {
 const (
 	// hubOverhead is the size of a message on a line besides its data, in bytes.
 	hubOverhead = 100
-	// hubMaxUnacked is the most frames of a channel that may be unacknowledged.
+	// hubMaxUnacked is the maximum number of frames of a channel that may be unacknowledged.
 	hubMaxUnacked = 2
-	// hubMaxFetches is the most fetches of a reader that may be unanswered.
+	// hubMaxFetches is the maximum number of fetches of a reader that may be unanswered.
 	hubMaxFetches = 3
 )
 

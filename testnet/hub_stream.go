@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	hubWindow   = 64 << 10 // most unread bytes of a stream
-	hubPiece    = 16 << 10 // most bytes of one message
-	hubArrivals = 64       // most streams that wait for Accept
+	hubWindow   = 64 << 10 // maximum number of unread bytes of a stream
+	hubPiece    = 16 << 10 // maximum number of bytes of one message
+	hubArrivals = 64       // maximum number of streams that wait for Accept
 )
 
 var (

@@ -28,7 +28,7 @@ const (
 	slotTime  = 9 * time.Microsecond // 802.11, at 20 MHz
 	difs      = 34 * time.Microsecond
 	slots     = 16
-	maxFrames = 64    // most packets in an aggregate
+	maxFrames = 64    // maximum number of packets in an aggregate
 	maxBytes  = 65535 // largest aggregate
 	mpduBytes = 50    // size of the headers of a packet in an aggregate
 	maxTries  = 10    // attempts per packet

@@ -10,7 +10,7 @@ import (
 // Limits of a datagram.
 const (
 	MaxDatagram = 1200 // bytes
-	MaxHeader   = 18   // most bytes that AppendHeader appends
+	MaxHeader   = 18   // maximum number of bytes that AppendHeader appends
 )
 
 // Header begins every datagram.

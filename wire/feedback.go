@@ -11,7 +11,7 @@ import (
 const (
 	MaxArrivals = 16
 	MaxGaps     = 8
-	MaxFeedback = 357 // most bytes that AppendFeedback appends
+	MaxFeedback = 357 // maximum number of bytes that AppendFeedback appends
 )
 
 var (

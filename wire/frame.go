@@ -10,7 +10,7 @@ import (
 // Limits of a frame.
 const (
 	MaxFrame         = 64 << 20 // largest frame, in bytes
-	MaxFrameOverhead = 35       // most bytes that AppendFrame appends besides the data
+	MaxFrameOverhead = 35       // maximum number of bytes that AppendFrame appends besides the data
 )
 
 // Frame is a whole frame inside one datagram.

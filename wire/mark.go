@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// MaxMark is the most bytes that AppendMark appends.
+// MaxMark is the maximum number of bytes that AppendMark appends.
 const MaxMark = 15
 
 // Mark attaches bytes of a subscription's reliable stream to the packet that holds the mark and was

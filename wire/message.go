@@ -11,7 +11,7 @@ import (
 // Limits of a control message.
 const (
 	MaxMessage  = 1 << 20 // largest message body, in bytes
-	MaxChannels = 2048    // most channels, removed names or accounts in one message
+	MaxChannels = 2048    // maximum number of channels, removed names or accounts in one message
 )
 
 // Types of control messages, also used in Refused.Re and Unknown.Type.

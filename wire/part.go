@@ -9,7 +9,7 @@ import (
 // Limits of a part.
 const (
 	MaxParts        = 1 << 16
-	MaxPartOverhead = 43 // most bytes that AppendPart appends besides the data
+	MaxPartOverhead = 43 // maximum number of bytes that AppendPart appends besides the data
 )
 
 // Part is a fragment of a frame that does not fit into a datagram. Data has

@@ -157,7 +157,7 @@ func (p *sender) read() (int, error) {
 	return p.r.TryNextOldest(room)
 }
 
-// roomAtFirst is the most memory taken at first for a frame that may be smaller.
+// roomAtFirst is the maximum memory allocated at first for a frame that may be smaller.
 const roomAtFirst = 32 << 10
 
 // grow makes room for a frame of n bytes and its head.

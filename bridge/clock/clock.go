@@ -4,7 +4,7 @@ import "time"
 
 // Estimator estimates the offset of the peer's clock from ours, from the two-way time stamps in feedback. The
 // error of a sample is at most half its round trip plus the drift of the clocks since then. Estimator uses the
-// sample of the last ten seconds with the least error (the clock filter of NTP, RFC 5905, section 10). A host's
+// sample of the last ten seconds with the smallest error (the clock filter of NTP, RFC 5905, section 10). A host's
 // monotonic clock stops while the host is suspended. Estimator detects this when samples contradict each other,
 // and then uses only the latest. It does not use wall clocks.
 type Estimator struct {

@@ -32,7 +32,7 @@ const (
 	newsInterval   = 50 * time.Millisecond // time after the last report when the next one needs no credit
 	reminderAfter  = 250 * time.Millisecond
 	feedbackPart   = 20   // bytes of frames that earn one byte of feedback
-	smallPacket    = 400  // least size, in bytes, that counts for the credit
+	smallPacket    = 400  // minimum size, in bytes, that counts for the credit
 	feedbackBurst  = 1000 // limit of the credit and of its overdraft, bytes of feedback
 	reportBytes    = 100  // size of a report in its own packet, with all headers
 	rideBytes      = 40   // size of a report in a packet with frames

@@ -71,7 +71,7 @@ const (
 	forgetAfter = 5 * time.Second
 )
 
-// LeastTimeout is the least allowance, beyond the round trip and its variation, before an
+// LeastTimeout is the minimum allowance, beyond the round trip and its variation, before an
 // unacknowledged packet counts as lost.
 const LeastTimeout = 15 * time.Millisecond
 

@@ -84,7 +84,7 @@ func (m *Mirror) heal(damage error) error {
 	return m.replace("its file was damaged: "+damage.Error(), 0)
 }
 
-// replace replaces the mirror's file by an empty one with the same permissions. size is the least frame size of
+// replace replaces the mirror's file by an empty one with the same permissions. size is the minimum frame size of
 // the new file, in bytes. Programs that have the old file open get the error CORRUPT instead of silence. A file
 // of another program under this name is left unchanged. In mode every, the new file continues where the old one
 // ended. m.mu must be held.

@@ -22,7 +22,7 @@ type jitter struct {
 }
 
 const (
-	jitterPackets = 16  // least number of packets of a measurement, which lasts at least one turn
+	jitterPackets = 16  // minimum number of packets of a measurement, which lasts at least one turn
 	jitterRise    = 8   // measurements in the average when noise rises ...
 	jitterFall    = 32  // ... and when it falls
 	jitterFast    = 1.5 // multiple of the rate that counts as much faster

@@ -6,7 +6,7 @@ import (
 	"achbridge/bridge/delivery"
 )
 
-// delayFilter separates the queueing delay from the rest of a packet's delay. The least delay of
+// delayFilter separates the queueing delay from the rest of a packet's delay. The smallest delay of
 // the last ten to twenty seconds is the base delay, without a queue. Each size class has its
 // own base delay, since a large packet takes longer to transmit.
 //
@@ -15,7 +15,7 @@ import (
 // measured with one clock, but includes the queue of the return path. So only a queue that
 // both measurements show is a queue on the forward path.
 type delayFilter struct {
-	least, former [sizeClasses]time.Duration // least delay in this slot and in the previous one, 0 without packets
+	least, former [sizeClasses]time.Duration // smallest delay in this slot and in the previous one, 0 without packets
 	size          [sizeClasses]int           // size of the latest packet
 	slot          time.Duration              // when this slot began
 }

@@ -57,8 +57,8 @@ type Pacer struct {
 	loaded          time.Duration // since when we have sent all that the pacer permits
 	limited         time.Duration // time for which frames waited in this round, before held
 	round           time.Duration // when this round began
-	queue           time.Duration // least queueing delay in this round: a standing queue, not a burst
-	trip            time.Duration // least queueing delay of the round trip in this round
+	queue           time.Duration // smallest queueing delay in this round: a standing queue, not a burst
+	trip            time.Duration // smallest queueing delay of the round trip in this round
 	roundPackets    int           // number of packets in queue and trip
 	best            best          // highest delivery rate measured
 	oneWayDelay     delayFilter   // delays from here to the peer, by both clocks
@@ -69,7 +69,7 @@ type Pacer struct {
 	service         service
 	partSentAt      time.Duration // when a part of a large frame was last sent
 	wholeAt         time.Duration // when whole frames were last sent
-	gap             time.Duration // least time that nextWhole left between the last two packets of whole frames
+	gap             time.Duration // minimum time that nextWhole left between the last two packets of whole frames
 	sentAt          time.Duration // when the last packet was sent
 	feedbackAt      time.Duration // when the last report on packets arrived
 }
@@ -92,7 +92,7 @@ const (
 	probeGrowth       = 0.35                    // largest first step, as a power of e
 	mostGrowth        = 0.7                     // largest step, as a power of e
 	mostUnproven      = 2                       // multiple of the best delivery rate that limits growth
-	probeRounds       = 10                      // least pause between two probes, in round trips ...
+	probeRounds       = 10                      // minimum pause between two probes, in round trips ...
 	probeLeast        = 400 * time.Millisecond  // ... and in time
 	probeGain         = 1.03                    // a probe that gained this factor from cross traffic ...
 	afterGain         = 2                       // ... is followed by the next after this fraction of the pause

@@ -82,7 +82,7 @@ func (p *Pacer) top(now time.Duration) {
 	p.filled = now
 }
 
-// depth returns the most bytes that may be sent at once.
+// depth returns the maximum number of bytes that may be sent at once.
 func (p *Pacer) depth() float64 {
 	return min(max((burstPackets-1)*packetBytes, p.rate*burstTime.Seconds()), mostBurst)
 }

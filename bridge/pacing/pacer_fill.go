@@ -14,7 +14,7 @@ import (
 // frames wait.
 
 const (
-	stallAhead = 5 * time.Millisecond  // least time for which parts may queue on the path ...
+	stallAhead = 5 * time.Millisecond  // minimum time for which parts may queue on the path ...
 	mostAhead  = 30 * time.Millisecond // ... and the most, however long a stall is ...
 	aheadRound = 0.3                   // ... but at least this share of the round trip, since feedback is not faster
 	aheadMore  = 4                     // additional packets: the medium transmits several at once
@@ -102,7 +102,7 @@ func (p *Pacer) isBesideCrossTraffic(now time.Duration) bool {
 }
 
 const (
-	gapRound = 20                     // least gap, as a fraction of the round trip: closer frames make a mirror no fresher, and queue in a stall
+	gapRound = 20                     // minimum gap, as a fraction of the round trip: closer frames make a mirror no fresher, and queue in a stall
 	gapLate  = 3                      // gap, as a fraction of the time for which feedback is overdue
 	gapMost  = 100 * time.Millisecond // limit of the gap, or a gapLate-th of the last packet's delay if that is longer
 )

@@ -41,7 +41,7 @@ func (p *Pacer) visible() time.Duration { return max(p.tolerable()/4, hostPause/
 
 // thresholds returns the queueing delay that is tolerated and the one that ends a probe.
 // Packets that follow each other closely keep their order, so each waits for the latest one
-// before it. Therefore even the least delay of many is longer than that of a single packet. A
+// before it. Therefore even the smallest delay of many is longer than that of a single packet. A
 // probe must not end by chance, since the next one is far away.
 func (p *Pacer) thresholds() (tolerated, visible time.Duration) {
 	noise := p.noise()

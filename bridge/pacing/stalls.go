@@ -27,8 +27,8 @@ const (
 	stallSlot  = 2 * time.Second
 	stallLeast = 2 * time.Millisecond
 	stallWires = 1.5                    // packets: another sender may cause a gap of this length
-	stallCount = 3                      // least number of stalls in two slots for known ...
-	stallShare = 0.02                   // ... and their least share of the time
+	stallCount = 3                      // minimum number of stalls in two slots for known ...
+	stallShare = 0.02                   // ... and their minimum share of the time
 	stallsGone = 5 * time.Second        // time after the last stall when known ends
 	stallNoise = 1.5                    // multiple of the jitter that typical stalls must exceed ...
 	stallClear = 4 * time.Millisecond   // ... unless they exceed this

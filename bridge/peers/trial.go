@@ -30,7 +30,7 @@ const (
 	trialLater  = time.Hour
 	// maxWays bounds the number of addresses that are tried for one peer.
 	maxWays = 8
-	// trialAbove is the least round trip of a link with which another way is tried. For a shorter one no better
+	// trialAbove is the shortest round trip of a link with which another way is tried. For a shorter one no better
 	// way is worth a handshake.
 	trialAbove = 2 * time.Millisecond
 )

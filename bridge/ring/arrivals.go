@@ -209,7 +209,7 @@ func (a *Arrivals) SetCommand(command bool) {
 }
 
 // Due returns the age of the newest frame, the time between two frames for the peer, and how long the next frame has been due.
-// All are in ms, and nil means unknown. interval is the least time that the origin leaves between two frames.
+// All are in ms, and nil means unknown. interval is the minimum time that the origin leaves between two frames.
 func (a *Arrivals) Due(now, interval time.Duration) (age, period, due *float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

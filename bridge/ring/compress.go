@@ -39,7 +39,7 @@ const (
 	minAuto   = 4 * 1024 // for CompressAuto: several packets
 )
 
-// minGain is the least share of a frame's size that compression must save.
+// minGain is the minimum share of a frame's size that compression must save.
 const minGain = 1.0 / 16
 
 // NewCompression returns the Compression of one subscription. Compress uses compressor, and now to measure the time.

@@ -199,7 +199,7 @@ func Refused(r *localach.Reader, size int, err error) error {
 	return &Refusal{Seq: r.Seq(), Size: size, err: err}
 }
 
-// HugeFrame is the least size, in bytes, of frames that are copied and compressed one at a time. Each uses a CPU for
+// HugeFrame is the minimum size, in bytes, of frames that are copied and compressed one at a time. Each uses a CPU for
 // milliseconds.
 const HugeFrame = 4 << 20
 

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// maxSize is the most bytes that are read from a file.
+// maxSize is the maximum number of bytes that are read from a file.
 const maxSize = 16 << 10
 
 // Read reads a regular file that only its owner may access. Errors begin with what. They wrap fs.ErrNotExist for a missing

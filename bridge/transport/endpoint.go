@@ -51,7 +51,7 @@ const (
 	defaultIdleTimeout = 10 * time.Second
 	minIdleTimeout     = 100 * time.Millisecond
 
-	// maxArrivals is the most sessions that may wait for Accept.
+	// maxArrivals is the maximum number of sessions that may wait for Accept.
 	maxArrivals = 32
 )
 

@@ -38,7 +38,7 @@ const (
 	greetingTimeout = time.Second
 
 	maxKept = 16
-	// keptEach is the most reserved places that one address may use. So unknown peers that
+	// keptEach is the maximum number of reserved places that one address may use. So unknown peers that
 	// share an address with a member, behind a NAT, leave some to others.
 	keptEach = 4
 )

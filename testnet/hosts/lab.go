@@ -30,7 +30,7 @@ type Config struct {
 // Errors that wrap it suggest a fix.
 var ErrPrivilege = errors.New("not permitted")
 
-const maxHosts = 250 // most hosts in one IPv4 /24
+const maxHosts = 250 // maximum number of hosts in one IPv4 /24
 
 // Lab is a running set of hosts. It is safe for concurrent use.
 type Lab struct {

@@ -25,7 +25,7 @@ type peerAddress struct {
 }
 
 const (
-	// askPeriod is the least time between two such heartbeats, even if many addresses appear.
+	// askPeriod is the minimum time between two such heartbeats, even if many addresses appear.
 	askPeriod = 50 * time.Millisecond
 	// nonceSize differs from that of pion/sctp's own heartbeats, so that the library ignores
 	// answers to ours.

@@ -27,7 +27,7 @@ const (
 	// maxWaitingEach is the credit of one stream in such messages.
 	maxWaiting     = maxCwnd / 32
 	maxWaitingEach = session.StreamWindow / 32
-	// maxWords is the most unacknowledged bytes of words, more than all streams can need at
+	// maxWords is the maximum number of unacknowledged bytes of words, more than all streams can need at
 	// once.
 	maxWords = 64 << 10
 

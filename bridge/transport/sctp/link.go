@@ -54,9 +54,9 @@ const (
 	narrowMTU = 576 - 28 - sealSize
 	sealSize  = 46
 
-	// minWindow is the least congestion window, in bytes. See associationOptions.
+	// minWindow is the minimum congestion window, in bytes. See associationOptions.
 	minWindow = 1 << 20
-	// receiveBuffer is the most bytes of a peer that have arrived and are not read.
+	// receiveBuffer is the maximum number of bytes of a peer that have arrived and are not read.
 	receiveBuffer = 2 << 20
 	// retransmitTimeout is the period of the retransmission timer.
 	retransmitTimeout = 500 * time.Millisecond

@@ -110,7 +110,7 @@ func randomCID() (id cid) {
 	return id
 }
 
-// cookieLife is the least validity of a cookie. It may be valid for twice that time.
+// cookieLife is the minimum validity of a cookie. It may be valid for twice that time.
 const cookieLife = 10 * time.Second
 
 // cookieJar makes and checks cookies without storing them.

@@ -56,9 +56,9 @@ type addressedPacket struct {
 }
 
 const (
-	// pathQueue is the most packets that wait for the goroutine that decrypts them.
+	// pathQueue is the maximum number of packets that wait for the goroutine that decrypts them.
 	pathQueue = 256
-	// unknownPeerByteLimit is the most bytes that an unknown peer may send. A complete handshake
+	// unknownPeerByteLimit is the maximum number of bytes that an unknown peer may send. A complete handshake
 	// needs less than 2000. Without the limit a DTLS stack would buffer megabytes of fragments.
 	unknownPeerByteLimit = 32 << 10
 )

@@ -31,7 +31,7 @@ type socket struct {
 }
 
 const (
-	// socketQueue is the most packets that wait for the network card.
+	// socketQueue is the maximum number of packets that wait for the network card.
 	socketQueue = 512
 	// largestPacket is larger than any of our packets.
 	largestPacket = 2048
@@ -59,7 +59,7 @@ const (
 	// closedSessionTimeout is longer than any peer continues to send without answers.
 	closedSessionTimeout = 5 * time.Second
 	maxPartings          = 1024
-	// goodbyePeriod is the least time between two goodbyes of one session.
+	// goodbyePeriod is the minimum time between two goodbyes of one session.
 	goodbyePeriod = 20 * time.Millisecond
 )
 

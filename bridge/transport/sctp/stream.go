@@ -29,7 +29,7 @@ const (
 	wordStop   = 3 // reader: requests the writer to cut the stream
 	wordDone   = 4 // reader: has read the end; the number is free
 
-	// creditStep is the least number of read bytes for which the reader sends credit. The unsent
+	// creditStep is the minimum number of read bytes for which the reader sends credit. The unsent
 	// credit of all streams together is a small part of ConnectionWindow.
 	creditStep = session.StreamWindow / 16
 )

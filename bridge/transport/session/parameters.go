@@ -47,11 +47,11 @@ const LeavingReason = "the daemon is leaving"
 // that is 1280 bytes, which every IPv6 path carries (RFC 8200 section 5).
 const PacketSize = 1232
 
-// MaxStreams is the most streams that a peer may have open in a session. A stream is open from
+// MaxStreams is the maximum number of streams that a peer may have open in a session. A stream is open from
 // OpenStream until its reader has read to the end or has stopped it.
 const MaxStreams = 256
 
-// DatagramQueue is the most datagrams of a session that wait to be received, the same number as over QUIC.
+// DatagramQueue is the maximum number of datagrams of a session that wait to be received, the same number as over QUIC.
 const DatagramQueue = 128
 
 // The flow-control windows, in bytes. A stream that is not read uses at most StreamWindow of

@@ -190,7 +190,7 @@ func (r *ruleFlag) read(texts []string) []ruleEntry {
 	return rules
 }
 
-// LogLevel is the least level of the lines in the log.
+// LogLevel is the lowest level of the lines in the log.
 type LogLevel struct{ slog.Level }
 
 func (l *LogLevel) String() string { return strings.ToLower(l.Level.String()) }

@@ -28,7 +28,7 @@ func (d Demand) sending() time.Duration {
 	return time.Duration(float64(d.Bytes) * 8 / d.Rate * float64(time.Second))
 }
 
-// best returns the least mean and peak age that a mirror can have when the link carries
+// best returns the smallest mean and peak age that a mirror can have when the link carries
 // nothing else. A frame is put every T, takes S to send and P to travel. If S <= T, the mean
 // age is P + S + T/2 and the peak is P + S + T. If S > T, it is best to send the newest frame
 // as soon as the previous one has left. Then the mean is P + T/2 + 1.5 S and the peak

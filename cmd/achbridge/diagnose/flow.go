@@ -68,7 +68,7 @@ const (
 	fewFrames      = 5
 	lossMuch       = 0.05 // share of lost packets from which loss is the diagnosis
 	lossSome       = 0.01 // share of lost packets from which loss is a note
-	fewest         = 20   // least number of packets for a share that means something
+	fewest         = 20   // minimum number of packets for a share that means something
 	fullMuch       = 0.5
 	nearlyAll      = 0.9
 	reportMbit     = 0.1 // Mbit/s that reports between the hosts may take

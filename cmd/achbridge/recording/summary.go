@@ -20,7 +20,7 @@ type Summary struct {
 	Bytes    int64            `json:"bytes"`
 	Complete bool             `json:"complete"` // false: the file was cut short, and this describes its whole chunks
 	Host     string           `json:"host,omitempty"`
-	Start    *time.Time       `json:"start"` // the least log time of a frame; null without frames
+	Start    *time.Time       `json:"start"` // the earliest log time of a frame; null without frames
 	End      *time.Time       `json:"end"`   // the greatest log time of a frame
 	Seconds  float64          `json:"duration_s"`
 	Frames   uint64           `json:"frames"`
@@ -53,7 +53,7 @@ type ChannelSummary struct {
 	// Drops are frames that did not get into the mirror, by cause.
 	Drops map[string]uint64 `json:"drops,omitempty"`
 
-	first, last time.Time // least and greatest log time of its frames
+	first, last time.Time // earliest and latest log time of its frames
 	mismatches  uint64
 	late        time.Duration // sum of the delays of the frames counted by dated
 	dated       uint64

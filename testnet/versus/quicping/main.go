@@ -1,5 +1,5 @@
 // Command quicping does what ends.c does, with plain datagrams of quic-go: it measures the
-// least cost of a program that sends over QUIC.
+// lowest cost of a program that sends over QUIC.
 //
 //	quicping write udp:ADDRESS:PORT HZ BYTES [udp:ADDRESS:PORT HZ BYTES]...
 //	quicping read udp:0.0.0.0:PORT...
@@ -37,7 +37,7 @@ var transport = &quic.Config{EnableDatagrams: true, KeepAlivePeriod: time.Second
 
 const (
 	protocol = "quicping"
-	most     = 1100 // most bytes in a datagram
+	most     = 1100 // maximum number of bytes in a datagram
 	last     = 16   // offset of the mark of a frame's last datagram, after number and time
 )
 
