@@ -59,20 +59,20 @@ func kindOf(h *[headerBytes]byte) error {
 // with the clock, is ignored.
 func condClock(h *[headerBytes]byte) (monotonic, known bool) {
 	cond := func(offset int) uint32 { return word(h, condOffset+offset) }
-	const shared, clock = 1, 2
+	const sharedBit, clockBit = 1, 2
 	if cond(32) == math.MaxUint32 && cond(36) == math.MaxUint32 { // before 2.25: __mutex, which is ~0 if it is process-shared
 		return cond(40)&1 != 0, true // __nwaiters
 	}
 	until240, since241 := cond(36), cond(28) // __wrefs
-	isUntil240 := until240&shared != 0
-	isSince241 := since241&shared != 0 && cond(40) == 0 && cond(44) == 0 // two words that are unused since 2.41
+	isUntil240 := until240&sharedBit != 0
+	isSince241 := since241&sharedBit != 0 && cond(40) == 0 && cond(44) == 0 // two words that are unused since 2.41
 	switch {
-	case isUntil240 && isSince241 && (until240^since241)&clock != 0:
+	case isUntil240 && isSince241 && (until240^since241)&clockBit != 0:
 		return false, false
 	case isUntil240:
-		return until240&clock != 0, true
+		return until240&clockBit != 0, true
 	case isSince241:
-		return since241&clock != 0, true
+		return since241&clockBit != 0, true
 	}
 	return false, false
 }

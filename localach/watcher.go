@@ -157,7 +157,7 @@ func (w *Watcher) poll(wakes []wake) (called []wake, now time.Duration, pollNow 
 	w.changed = pollSlots(w.slots, now, slack, w.changed[:0])
 	for _, i := range w.changed {
 		n, s := w.notices[i], &w.slots[i]
-		if s.wentBack { // until Check runs, the channel may get as many frames as before
+		if s.wentBack { // the channel was initialised again; Check would miss that once it has as many frames again
 			_ = n.channel.fail(statusReinit)
 		}
 		n.pace.observe(s.lastSeen, now)

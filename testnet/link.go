@@ -22,7 +22,7 @@ type Link[T any] struct {
 	bytes       int64         // bytes in queue, including the packet in transmission
 	freeAt      time.Duration // when the transmitter will have sent all queued packets
 	lastArrival time.Duration // latest arrival of a packet that is not reordered
-	chances     chances       // position in the trace, if there is one
+	chances     chances       // position in the trace; unused without a trace
 	station     *station[T]   // station of a wifi link; its packets in the air are not in queue
 	wire        arrivals[T]
 	sent        uint64

@@ -62,7 +62,7 @@ type Reassemblers struct {
 	isLastValue  bool
 }
 
-// ReassemblerBytes returns the maximum memory, in bytes, that Assemblies uses if no frame is larger
+// ReassemblerBytes returns the maximum memory, in bytes, that Reassemblers uses if no frame is larger
 // than largest bytes.
 func ReassemblerBytes(largest int) int { return max(largest, min(2*largest, 2*MostOverlapping)) }
 

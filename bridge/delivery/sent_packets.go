@@ -30,7 +30,7 @@ type SentPackets struct {
 	srtt, rttvar time.Duration
 	least        least         // minimum round-trip time
 	guessed      bool          // srtt, rttvar and least hold the handshake's round trip, set by Begin
-	late         time.Duration // recent maximum of the time for which the peer delayed an acknowledgement
+	ackDelay         time.Duration // recent maximum of the time for which the peer delayed an acknowledgement
 	sampled      uint64        // newest packet that gave a round-trip sample
 	waiting      bool          // packets sent since unheard have no new acknowledgement yet
 	unheard      time.Duration // while waiting: when the wait for a new acknowledgement began
@@ -157,7 +157,7 @@ func (f *SentPackets) Feedback(now, held time.Duration, r wire.Feedback) Outcome
 		for _, d := range f.out.Deliveries {
 			late = max(late, now-d.Sent-d.RTT)
 		}
-		f.late = max(late, f.late-(f.late-late)/8)
+		f.ackDelay = max(late, f.ackDelay-(f.ackDelay-late)/8)
 	}
 	slices.SortFunc(f.out.Deliveries, func(a, b Delivery) int { return cmp.Compare(a.Arrived, b.Arrived) })
 	f.drop()
@@ -236,7 +236,7 @@ func (f *SentPackets) Late(now time.Duration) time.Duration {
 	i, _ := slices.BinarySearchFunc(f.packets, f.sampled+1, func(p packet, number uint64) int { return cmp.Compare(p.number, number) })
 	for ; i < len(f.packets); i++ {
 		if p := &f.packets[i]; p.state != closed && f.srtt != 0 {
-			return now - p.sent - f.least.value() - f.late
+			return now - p.sent - f.least.value() - f.ackDelay
 		}
 	}
 	return -1
@@ -255,8 +255,8 @@ func (f *SentPackets) RTT() (smoothed, least time.Duration) { return f.srtt, f.l
 // Longer records that the round trip of the path has become longer by this time.
 func (f *SentPackets) Longer(by time.Duration) { f.least.longer(by) }
 
-// Reported returns the longest time for which the peer recently delayed an acknowledgement.
-func (f *SentPackets) Reported() time.Duration { return f.late }
+// AckDelay returns the longest time for which the peer recently delayed an acknowledgement.
+func (f *SentPackets) AckDelay() time.Duration { return f.ackDelay }
 
 // Silent reports whether packets await acknowledgement and no new one has arrived for
 // max(300 ms, 4 RTT).
@@ -285,7 +285,7 @@ func (f *SentPackets) timeout() time.Duration {
 	if f.srtt == 0 {
 		return initialRTO
 	}
-	return f.srtt + 4*f.rttvar + max(feedbackDelay, f.late+timerMargin)
+	return f.srtt + 4*f.rttvar + max(feedbackDelay, f.ackDelay+timerMargin)
 }
 
 // sample smooths the round-trip time as RFC 9002, 5.3 does. It ignores a negative sample:

@@ -258,7 +258,7 @@ func TestRoundTripsOfEveryDelivery(t *testing.T) {
 func TestLateFeedbackDelaysExpiry(t *testing.T) {
 	f := sentPackets(4) // at 1 to 4 ms
 	f.Feedback(63*ms, 40*ms, wire.Feedback{Newest: 3, Bitmap: 0b11, Arrived: time.Hour})
-	if got := f.Reported(); got != 40*ms {
+	if got := f.AckDelay(); got != 40*ms {
 		t.Errorf("got a feedback delay of %v, want 40ms", got)
 	}
 	at, _ := f.NextExpiry()

@@ -32,7 +32,7 @@ func ConsumerOf(host, stream string) (jetstream.ConsumerConfig, error) {
 		AckPolicy:         jetstream.AckNonePolicy,
 		MaxWaiting:        maxWaiting,
 		MaxRequestBatch:   1,
-		MaxRequestExpires: pullLasts,
+		MaxRequestExpires: fetchTimeout,
 		InactiveThreshold: consumerLasts,
 		MemoryStorage:     true,
 		Replicas:          1,

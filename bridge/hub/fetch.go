@@ -11,8 +11,8 @@ import (
 const (
 	// maxFetches is the maximum number of fetches in flight, each for one message.
 	maxFetches = 3
-	// pullLasts is how long the hub keeps a fetch that it cannot answer with a frame.
-	pullLasts = 10 * time.Second
+	// fetchTimeout is how long the hub keeps a fetch that it cannot answer with a frame.
+	fetchTimeout = 10 * time.Second
 	// firstRetry and lastRetry are the delays of a reader that finds no stream.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
@@ -59,7 +59,7 @@ func (ch *Channel) Next(ctx context.Context) ([]byte, error) {
 			p.ask()
 			return b, nil
 		}
-		wait := pullLasts + askLimit
+		wait := fetchTimeout + askLimit
 		if err := p.follow(ctx); err != nil {
 			wait, retry = retry, min(2*retry, lastRetry)
 		} else if retry = firstRetry; !p.ask() {
@@ -91,7 +91,7 @@ func (p *consumer) pause(ctx context.Context, most time.Duration, changed <-chan
 	case <-changed:
 	case <-time.After(most):
 		p.mu.Lock()
-		if p.waiting > 0 && time.Since(p.lastFetchAt) >= pullLasts+askLimit {
+		if p.waiting > 0 && time.Since(p.lastFetchAt) >= fetchTimeout+askLimit {
 			p.drop()
 		}
 		p.mu.Unlock()
@@ -171,9 +171,9 @@ func (p *consumer) ask() bool {
 	if p.large { // over the connection of its inbox, since the hub drops a fetch that arrives before the subscription
 		over, inbox = l.large, p.big
 	}
-	next := PullPrefix + StreamName(p.channel.host, p.channel.name) + "." + ConsumerName(p.channel.client.credentials.Host)
+	next := FetchPrefix + StreamName(p.channel.host, p.channel.name) + "." + ConsumerName(p.channel.client.credentials.Host)
 	for p.waiting < p.credit.fetches {
-		if over.nc.PublishRequest(next, inbox.Subject, []byte(PullBody)) != nil {
+		if over.nc.PublishRequest(next, inbox.Subject, []byte(FetchBody)) != nil {
 			p.drop()
 			return false
 		}
@@ -183,11 +183,11 @@ func (p *consumer) ask() bool {
 	return true
 }
 
-// A fetch is a message with PullBody, published to the subject PullPrefix+STREAM.CONSUMER. Our
+// A fetch is a message with FetchBody, published to the subject FetchPrefix+STREAM.CONSUMER. Our
 // hubs refuse any other body.
 const (
-	PullPrefix = "$JS.API.CONSUMER.MSG.NEXT."
-	PullBody   = `{"batch":1,"expires":10000000000}` // expires is pullLasts
+	FetchPrefix = "$JS.API.CONSUMER.MSG.NEXT."
+	FetchBody   = `{"batch":1,"expires":10000000000}` // expires is fetchTimeout
 )
 
 // take handles the hub's answer to a fetch: a frame, or the reason why there is none.

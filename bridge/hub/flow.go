@@ -133,7 +133,7 @@ func (f *flow) takes(small bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.ContainsFunc(f.sockets, func(s *socket) bool {
-		at := time.Duration(s.brought.Load())
+		at := time.Duration(s.receivedAt.Load())
 		return s.small == small && at > 0 && f.now()-at < active
 	})
 }

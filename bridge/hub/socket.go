@@ -18,7 +18,7 @@ type socket struct {
 	flow           *flow
 	small          bool         // connection of control messages and frames up to smallFrame
 	lastReceivedAt atomic.Int64 // when data last arrived or was acknowledged, by flow.now
-	brought        atomic.Int64 // when a message last arrived, by flow.now; 0 means never
+	receivedAt        atomic.Int64 // when a message last arrived, by flow.now; 0 means never
 	closed         chan struct{}
 	once           sync.Once
 
@@ -72,7 +72,7 @@ func (s *socket) Read(b []byte) (int, error) {
 // and whether the rest of that message is still to come. The reading goroutine calls it.
 func (s *socket) within(came, more bool) {
 	if came {
-		s.brought.Store(int64(s.flow.now()))
+		s.receivedAt.Store(int64(s.flow.now()))
 	}
 	if s.small {
 		return

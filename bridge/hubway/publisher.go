@@ -181,7 +181,7 @@ func (p *publisher) put(ctx context.Context, f *sealable) {
 		p.sending.wasNamed = f.isLastValue
 	}
 	acked, err := p.send(ctx, f)
-	p.left(f, err)
+	p.recordPut(f, err)
 	if err != nil {
 		return
 	}
@@ -213,8 +213,8 @@ func (p *publisher) send(ctx context.Context, f *sealable) (acked <-chan error, 
 	return acked, err
 }
 
-// left records that a frame was sent to the hub, or that sending failed.
-func (p *publisher) left(f *sealable, err error) {
+// recordPut records that a frame was sent to the hub, or that sending failed.
+func (p *publisher) recordPut(f *sealable, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.cfg.Clock.Now()

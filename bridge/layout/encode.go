@@ -9,10 +9,10 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Modes for packing and unpacking. They are immutable.
+// encMode and decMode are the modes for encoding and decoding layouts. They are immutable.
 var (
-	encoding = encodingMode()
-	decoding = decodingMode()
+	encMode = encodingMode()
+	decMode = decodingMode()
 )
 
 func encodingMode() cbor.EncMode {
@@ -44,7 +44,7 @@ func decodingMode() cbor.DecMode {
 // are those in the tags of Layout, Field and Word. Each layout has exactly one encoding. The error is the reason why
 // another host would reject the layout.
 func (l *Layout) Encode() ([]byte, error) {
-	encoded, err := encoding.Marshal(l)
+	encoded, err := encMode.Marshal(l)
 	if err == nil {
 		_, err = DecodeLayout(encoded)
 	}
@@ -63,10 +63,10 @@ func DecodeLayout(encoded []byte) (*Layout, error) {
 		return nil, fmt.Errorf("%d bytes: want at most %d", len(encoded), MaxText)
 	}
 	l := &Layout{}
-	if decoding.Unmarshal(encoded, l) != nil {
+	if decMode.Unmarshal(encoded, l) != nil {
 		return nil, errDamaged // the CBOR library's error may quote the input
 	}
-	if again, err := encoding.Marshal(l); err != nil || !bytes.Equal(again, encoded) {
+	if again, err := encMode.Marshal(l); err != nil || !bytes.Equal(again, encoded) {
 		return nil, errDamaged
 	}
 	if found := l.Check(); len(found) > 0 {

@@ -160,7 +160,7 @@ func FuzzUnpack(f *testing.F) {
 		{Name: "t", Size: 4, Fields: []Field{{Name: "s", Type: Struct, Size: 4, Fields: many(2)}}},
 		bitsBehindTail(),
 	} {
-		encoded, err := encoding.Marshal(l)
+		encoded, err := encMode.Marshal(l)
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -114,7 +114,7 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 // window returns how many bytes may be in flight for this cargo.
 func (p *Pacer) window(now time.Duration, cargo Cargo) int {
 	_, least := p.packets.RTT()
-	delay := max(delivery.ReportDelay(p.transport.RTT()), p.packets.Reported())
+	delay := max(delivery.ReportDelay(p.transport.RTT()), p.packets.AckDelay())
 	filling := p.Filling(now)
 	switch {
 	case cargo == Behind && filling:

@@ -114,7 +114,7 @@ const (
 // Otherwise the queue would fill again after a single packet that passes during a fade.
 func (p *Pacer) nextWhole(now time.Duration) time.Duration {
 	_, least := p.packets.RTT()
-	way := least + max(delivery.ReportDelay(p.transport.RTT()), p.packets.Reported())
+	way := least + max(delivery.ReportDelay(p.transport.RTT()), p.packets.AckDelay())
 	at := p.wholeAt + max(p.gap/2, way/gapRound)
 	if overdue := now - p.packets.Late(now) + way/2; at > overdue {
 		took := p.feedbackAt - p.arrived.newest().Sent

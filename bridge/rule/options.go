@@ -88,10 +88,10 @@ const (
 var modes = []string{"newest", "every"}
 
 // String returns the form that parseMode parses.
-func (m Mode) String() string { return Word(modes, m) }
+func (m Mode) String() string { return ValueName(modes, m) }
 
 // parseMode parses newest or every.
-func parseMode(s string) (Mode, error) { return parseWord[Mode](modes, s) }
+func parseMode(s string) (Mode, error) { return parseValue[Mode](modes, s) }
 
 // Compress determines how frames are compressed.
 type Compress uint8
@@ -109,14 +109,14 @@ var compressions = []string{"auto", "none", "zstd"}
 var compressNumbers = []uint8{CompressAuto: 0, CompressNone: 1, CompressZstd: 3}
 
 // String returns the form that parseCompress parses.
-func (c Compress) String() string { return Word(compressions, c) }
+func (c Compress) String() string { return ValueName(compressions, c) }
 
 // parseCompress parses auto, none or zstd.
 func parseCompress(s string) (Compress, error) {
 	if s == "s2" {
 		return 0, fmt.Errorf("%q is gone: use auto or zstd instead", s)
 	}
-	return parseWord[Compress](compressions, s)
+	return parseValue[Compress](compressions, s)
 }
 
 // Late is the late-frame policy: how to handle a frame that arrives past its budget. The zero value is the
@@ -133,14 +133,14 @@ const (
 var lates = []string{"newest", "drop"}
 
 // String returns the form that parseLate parses.
-func (l Late) String() string { return Word(lates, l-1) }
+func (l Late) String() string { return ValueName(lates, l-1) }
 
 // parseLate parses newest or drop.
 func parseLate(s string) (Late, error) {
 	if s == "deliver" {
 		return 0, fmt.Errorf("%q is gone: use a larger budget instead, as in 1h", s)
 	}
-	l, err := parseWord[Late](lates, s)
+	l, err := parseValue[Late](lates, s)
 	if err != nil {
 		return 0, err
 	}
@@ -159,19 +159,20 @@ const (
 var classes = []string{"state", "command"}
 
 // String returns the form that parseClass parses.
-func (c Class) String() string { return Word(classes, c) }
+func (c Class) String() string { return ValueName(classes, c) }
 
 // parseClass parses state or command.
-func parseClass(s string) (Class, error) { return parseWord[Class](classes, s) }
+func parseClass(s string) (Class, error) { return parseValue[Class](classes, s) }
 
-func Word[T ~uint8](words []string, v T) string {
+// ValueName returns the name of the option value v, or v as a number if words has no name for it.
+func ValueName[T ~uint8](words []string, v T) string {
 	if int(v) >= len(words) {
 		return strconv.Itoa(int(v))
 	}
 	return words[v]
 }
 
-func parseWord[T ~uint8](words []string, s string) (T, error) {
+func parseValue[T ~uint8](words []string, s string) (T, error) {
 	i := slices.Index(words, s)
 	if i < 0 {
 		return 0, fmt.Errorf("%q: want %s", s, orList(words))
@@ -247,7 +248,7 @@ func parseStamps(s string) (stamps.Rule, error) {
 var switches = []string{"false", "true"}
 
 func parseSwitch(s string) (bool, error) {
-	i, err := parseWord[uint8](switches, s)
+	i, err := parseValue[uint8](switches, s)
 	return i == 1, err
 }
 

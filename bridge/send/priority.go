@@ -12,8 +12,8 @@ import (
 type queued struct {
 	sub     *Subscription
 	level   int     // its priority now: 7 goes first
-	rank    int     // level, or above all when the level's share has come due
-	urgency float64 // among those of the same level
+	rank    int     // level; above all levels while the minimum share of the level is due
+	urgency float64 // order within the same rank
 }
 
 const (

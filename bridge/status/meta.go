@@ -64,7 +64,7 @@ const (
 var metaLinks = []string{"down", "up", "silent", "refused"}
 
 // String returns the state in readable form.
-func (l MetaLink) String() string { return rule.Word(metaLinks, l) }
+func (l MetaLink) String() string { return rule.ValueName(metaLinks, l) }
 
 // MetaSize is the size of a metadata frame in bytes.
 const MetaSize = 64

@@ -91,7 +91,7 @@ func (l *ls) find(ctx context.Context, match rule.Address) ([]status.RemoteChann
 	var both errgroup.Group
 	var list, ofAchd []status.RemoteChannel
 	both.Go(func() (err error) {
-		if list, err = l.ask(ctx, match); errors.Is(err, api.ErrNoDaemon) {
+		if list, err = l.remoteChannels(ctx, match); errors.Is(err, api.ErrNoDaemon) {
 			list, err = l.search(ctx, match)
 		}
 		return err
@@ -120,9 +120,9 @@ func (l *ls) watchList(ctx context.Context, match rule.Address) error {
 	})
 }
 
-// ask gets the channels from the daemon. A daemon that has just started may know none yet,
-// so ask repeats the request until the list is not empty or the timeout is over.
-func (l *ls) ask(ctx context.Context, match rule.Address) (list []status.RemoteChannel, err error) {
+// remoteChannels gets the channels from the daemon. A daemon that has just started may know none yet,
+// so remoteChannels repeats the request until the list is not empty or the timeout is over.
+func (l *ls) remoteChannels(ctx context.Context, match rule.Address) (list []status.RemoteChannel, err error) {
 	daemon := l.daemon()
 	query := url.Values{"match": {match.String()}}
 	begin := time.Now()

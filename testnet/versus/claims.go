@@ -12,7 +12,7 @@ type claim struct {
 	paper, says string
 	ratio       func(of func(setup) float64, rate int) float64 // the ratio in one turn
 	least, most float64                                        // range of the ratio in which the claim is reproduced
-	once        bool                                           // the claim is about both rates together
+	once        bool                                           // the claim covers both rates, so it is checked once
 }
 
 // about is the largest ratio of two delays that are about the same.

@@ -17,10 +17,10 @@ func (c *Config) buildAchd(b *ruleBuilder) {
 		c.AchdNetworks = append(c.AchdNetworks, p)
 	}
 	for i, text := range c.AchdChannels {
-		b.check(c.placeOf("achd.channels", i), rule.CheckPattern("channel", text))
+		b.addError(c.placeOf("achd.channels", i), rule.CheckPattern("channel", text))
 	}
 	for i, text := range c.AchdAccept {
-		b.check(c.placeOf("achd.accept", i), rule.CheckPattern("channel", text))
+		b.addError(c.placeOf("achd.accept", i), rule.CheckPattern("channel", text))
 	}
 }
 

@@ -124,7 +124,7 @@ func (c *Config) takeFile(flags *pflag.FlagSet, entries []entry, b *ruleBuilder)
 				texts[i] = v.text
 				c.from[fmt.Sprintf("%s[%d]", e.key.name, i)] = v.at
 			}
-			b.check(e.at, list.Replace(texts))
+			b.addError(e.at, list.Replace(texts))
 		default:
 			c.from[e.key.name] = e.values[0].at
 			c.set(flag, e.values[0], b)
@@ -162,7 +162,7 @@ func (c *Config) takeFlags(flags *pflag.FlagSet, given []givenFlag, b *ruleBuild
 			for i := range g.texts {
 				c.from[fmt.Sprintf("%s[%d]", key, i)] = at
 			}
-			b.check(at, list.Replace(g.texts))
+			b.addError(at, list.Replace(g.texts))
 		default:
 			c.set(flag, value{g.texts[0], at}, b)
 		}
@@ -183,7 +183,7 @@ func (c *Config) switchDiscoveryOff(off bool, at origin, b *ruleBuilder) {
 
 // set sets a single value through its flag, which parses and checks the text.
 func (c *Config) set(flag *pflag.Flag, v value, b *ruleBuilder) {
-	b.check(v.at, flag.Value.Set(v.text))
+	b.addError(v.at, flag.Value.Set(v.text))
 }
 
 // build parses the lists into rules and addresses, and checks them.
@@ -195,7 +195,7 @@ func (c *Config) build(b *ruleBuilder) {
 		}
 		rules := *lists[key.name]
 		for i, r := range rules {
-			rules[i] = b.read(key.name, r)
+			rules[i] = b.parseText(key.name, r)
 			c.rules[r.at.Path] = rules[i]
 		}
 	}
@@ -208,24 +208,24 @@ func (c *Config) build(b *ruleBuilder) {
 	for i, text := range c.Peers {
 		at := c.placeOf("peers", i)
 		p, err := listedPeer(text, c.Transport)
-		b.check(at, err)
+		b.addError(at, err)
 		c.StaticPeers = append(c.StaticPeers, p)
 	}
 	c.checkTransports(b)
 	for i, text := range c.Domains {
 		d, err := discovery.ParseDomain(text)
-		b.check(c.placeOf("domains", i), err)
+		b.addError(c.placeOf("domains", i), err)
 		c.Zones = append(c.Zones, d)
 	}
-	b.check(origin{}.or(c.placeOf("peers", -1)), checkListed(c.StaticPeers)) // the error names the entries
+	b.addError(origin{}.or(c.placeOf("peers", -1)), checkListed(c.StaticPeers)) // the error names the entries
 	for i, text := range c.Relay {
-		b.check(c.placeOf("relay", i), rule.CheckPattern("channel", text))
+		b.addError(c.placeOf("relay", i), rule.CheckPattern("channel", text))
 	}
 	for i, text := range c.Adopt {
-		b.check(c.placeOf("adopt", i), rule.CheckPattern("channel", text))
+		b.addError(c.placeOf("adopt", i), rule.CheckPattern("channel", text))
 	}
 	for i, text := range c.HTTPHosts {
-		b.check(c.placeOf("http_hosts", i), checkHTTPHost(text))
+		b.addError(c.placeOf("http_hosts", i), checkHTTPHost(text))
 	}
 	c.buildAchd(b)
 	c.checkHub(b)

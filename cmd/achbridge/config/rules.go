@@ -96,9 +96,9 @@ func unknownIn(list, key string) string {
 // ruleBuilder turns entries into rules of package rule, and collects the problems.
 type ruleBuilder struct{ Problems }
 
-// read parses a rule that is written as text into the options of the equal mapping. The text
+// parseText parses a rule that is written as text into the options of the equal mapping. The text
 // has the channels first, then ,key=value; in a push the host follows after a blank.
-func (b *ruleBuilder) read(list string, r ruleEntry) ruleEntry {
+func (b *ruleBuilder) parseText(list string, r ruleEntry) ruleEntry {
 	if r.mapping {
 		return r
 	}
@@ -130,7 +130,7 @@ func (b *ruleBuilder) read(list string, r ruleEntry) ruleEntry {
 		_, twice := r.option(option.Key)
 		switch err := option.Check(); {
 		case err != nil:
-			b.check(r.at, err)
+			b.addError(r.at, err)
 		case twice:
 			b.add(at, "is there twice")
 		case !slices.ContainsFunc(ruleKeysOf(list), func(k ruleKey) bool { return k.name == option.Key }):
@@ -180,13 +180,13 @@ func (b *ruleBuilder) grants(rules []ruleEntry) rule.Grants {
 		channels, deny := b.channels(r)
 		g := rule.Grant{Deny: deny, From: r.at.Path}
 		for _, v := range channels {
-			b.check(v.at, rule.CheckPattern("channel", v.text))
+			b.addError(v.at, rule.CheckPattern("channel", v.text))
 			g.Channels = append(g.Channels, v.text)
 		}
 		if hosts, ok := r.option("hosts"); ok {
 			g.Hosts = []string{}
 			for _, v := range b.some(hosts) {
-				b.check(v.at, rule.CheckPattern("host", v.text))
+				b.addError(v.at, rule.CheckPattern("host", v.text))
 				g.Hosts = append(g.Hosts, v.text)
 			}
 		}
@@ -196,7 +196,7 @@ func (b *ruleBuilder) grants(rules []ruleEntry) rule.Grants {
 			for _, o := range r.options {
 				g.Says = append(g.Says, o.key)
 			}
-			b.check(r.at, g.QoS.Check())
+			b.addError(r.at, g.QoS.Check())
 		}
 		grants = append(grants, g)
 	}
@@ -212,12 +212,12 @@ func (b *ruleBuilder) MirrorRules(rules []ruleEntry) (mirrors []rule.Mirror) {
 		for _, v := range channels {
 			of, err := rule.ParseChannels(v.text)
 			if err != nil {
-				b.check(v.at, err)
+				b.addError(v.at, err)
 				continue
 			}
 			how.Host, how.Channel = of.Host, of.Channel
 			if good {
-				b.check(r.at, how.Check())
+				b.addError(r.at, how.Check())
 			}
 			mirrors = append(mirrors, how)
 		}
@@ -243,7 +243,7 @@ func (b *ruleBuilder) PushRules(rules []ruleEntry) (pushes []rule.Push) {
 			for _, host := range targets {
 				p := rule.Push{Channel: channel.text, Host: host.text, As: how.As, QoS: how.QoS, Over: how.Over, Deny: deny, From: r.at.Path}
 				if good {
-					b.check(r.at, p.Check())
+					b.addError(r.at, p.Check())
 				}
 				pushes = append(pushes, p)
 			}
@@ -260,14 +260,14 @@ func (b *ruleBuilder) how(r ruleEntry, m *rule.Mirror) bool {
 			continue
 		}
 		if err := m.Set(o.key, o.values[0].text, ReadFile); err != nil {
-			b.check(o.values[0].at, rule.WithoutKey(err))
+			b.addError(o.values[0].at, rule.WithoutKey(err))
 		}
 	}
 	return len(b.Problems) == before
 }
 
-// check records each line of an error as a problem; nil records nothing.
-func (b *ruleBuilder) check(at origin, err error) {
+// addError records each line of err as a problem. A nil err records nothing.
+func (b *ruleBuilder) addError(at origin, err error) {
 	if err == nil {
 		return
 	}

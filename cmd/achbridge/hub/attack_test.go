@@ -144,7 +144,7 @@ func TestReconnectedConsumerStartsWithNewestFrame(t *testing.T) {
 		if text := w.read(pc, "pc", "robot,imu first"); text != "" {
 			t.Fatal(text)
 		}
-		m, err := pc.Request("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", []byte(hub.PullBody), await.Limit)
+		m, err := pc.Request("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", []byte(hub.FetchBody), await.Limit)
 		if err != nil || string(m.Data) != "newest" {
 			t.Fatalf("fetch %d: got %v, %v, want the newest frame", n, m, err)
 		}
@@ -172,7 +172,7 @@ func TestFetchesOfHostAreLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range 10_000 {
-		if err := pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", fmt.Sprint(replies, ".", n), []byte(hub.PullBody)); err != nil {
+		if err := pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", fmt.Sprint(replies, ".", n), []byte(hub.FetchBody)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -192,10 +192,10 @@ func TestHubAnswersReachNoStreamOfOtherHost(t *testing.T) {
 			_ = pc.PublishRequest("ach.pc.f.x", "ach.robot.f.imu", []byte("mine"))
 		},
 		"frame": func(_ *world, pc *nats.Conn) {
-			_ = pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.pc,x.pc", "ach.robot.f.imu", []byte(hub.PullBody))
+			_ = pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.pc,x.pc", "ach.robot.f.imu", []byte(hub.FetchBody))
 		},
 		"frame without a stream's name": func(_ *world, pc *nats.Conn) {
-			_ = pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", "ach.robot.f.imu", []byte(hub.PullBody))
+			_ = pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", "ach.robot.f.imu", []byte(hub.FetchBody))
 		},
 		"error": func(_ *world, pc *nats.Conn) {
 			_ = pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.pc,x.pc", "ach.robot.f.imu", []byte(`{"batch":-1,"expires":"x"}`))
@@ -241,7 +241,7 @@ func TestFetchesOfHostHaveOneForm(t *testing.T) {
 	robot := w.connect("robot")
 	w.put(robot, "robot", "imu", "newest")
 	for _, body := range []string{"", "1000000", `{"batch":1}`, `{"batch":1,"no_wait":true}`, `{"batch":1,"expires":9000000000,"idle_heartbeat":1}`,
-		`{"batch":1,"expires":10000000001}`, `{"batch":9,"expires":10000000000}`, hub.PullBody + " ", strings.Repeat("x", len(hub.PullBody))} {
+		`{"batch":1,"expires":10000000001}`, `{"batch":9,"expires":10000000000}`, hub.FetchBody + " ", strings.Repeat("x", len(hub.FetchBody))} {
 		pc := w.connect("pc")
 		if text := w.read(pc, "pc", "robot,imu first"); text != "" {
 			t.Fatal(text)

@@ -103,7 +103,7 @@ func TestStalledReaderIsDisconnected(t *testing.T) {
 		if text := w.read(pc, "pc", "robot,camera first"); text != "" {
 			t.Fatal(text)
 		}
-		if err := pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,camera.pc", "_INBOX.pc.x", []byte(hub.PullBody)); err != nil {
+		if err := pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,camera.pc", "_INBOX.pc.x", []byte(hub.FetchBody)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := frames.NextMsg(await.Limit); err != nil {

@@ -175,7 +175,7 @@ func TestDebianNATSServerAllowsReplyToOtherStream(t *testing.T) {
 		if _, err := js.CreateConsumer(await.Context(t), "robot,imu", config); err != nil {
 			return err.Error()
 		}
-		m, err := conns["pc"].Request(hub.PullPrefix+"robot,imu.pc", []byte(hub.PullBody), await.Limit)
+		m, err := conns["pc"].Request(hub.FetchPrefix+"robot,imu.pc", []byte(hub.FetchBody), await.Limit)
 		if err != nil {
 			return err.Error()
 		}
@@ -196,7 +196,7 @@ func TestDebianNATSServerAllowsReplyToOtherStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the first fetch gets the frame, the second expires: its answer is empty, like a valid request to delete
-		if err := conns["pc"].PublishRequest(hub.PullPrefix+"pc,x.pc", "$JS.API.STREAM.DELETE.robot,imu", []byte(`{"batch":1,"expires":100000000}`)); err != nil {
+		if err := conns["pc"].PublishRequest(hub.FetchPrefix+"pc,x.pc", "$JS.API.STREAM.DELETE.robot,imu", []byte(`{"batch":1,"expires":100000000}`)); err != nil {
 			t.Fatal(err)
 		}
 	}

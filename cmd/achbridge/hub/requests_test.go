@@ -28,7 +28,7 @@ func TestFetchesOfHostAreRateLimited(t *testing.T) {
 	const surplus, pull = 2000, "$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc"
 	began := time.Now()
 	for range pullBurst + surplus {
-		if err := pc.PublishRequest(pull, "_INBOX.pc.x", []byte(hub.PullBody)); err != nil {
+		if err := pc.PublishRequest(pull, "_INBOX.pc.x", []byte(hub.FetchBody)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -166,7 +166,7 @@ func TestHubWritesNoFrameToDisk(t *testing.T) {
 	if text := w.read(pc, "pc", "robot,imu first"); text != "" {
 		t.Fatal(text)
 	}
-	if m, err := pc.RequestWithContext(await.Context(t), "$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", []byte(hub.PullBody)); err != nil || len(m.Data) != len(frame) {
+	if m, err := pc.RequestWithContext(await.Context(t), "$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", []byte(hub.FetchBody)); err != nil || len(m.Data) != len(frame) {
 		t.Fatalf("got %v, want the frame", err)
 	}
 	if !inMemory(w.s.store) {

@@ -123,8 +123,8 @@ func (s *speaker) publish(words []string) (message, error) {
 	case size > maxShort && !strings.HasPrefix(words[0], hub.FramePrefix(s.host)), size > maxRequest && m.isRequest:
 		return message{}, errLong
 	}
-	if strings.HasPrefix(words[0], hub.PullPrefix) { // another payload could request a heartbeat every nanosecond
-		if m.body = hub.PullBody; size != len(m.body) {
+	if strings.HasPrefix(words[0], hub.FetchPrefix) { // another payload could request a heartbeat every nanosecond
+		if m.body = hub.FetchBody; size != len(m.body) {
 			return message{}, errPull
 		}
 	}
