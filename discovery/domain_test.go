@@ -177,7 +177,7 @@ func TestZoneOmitsOnlyHostsWithWrongRecords(t *testing.T) {
 	}
 }
 
-func TestZoneWithoutHostsIsNoError(t *testing.T) {
+func TestZoneWithoutHostsIsReadWithoutError(t *testing.T) {
 	z := &zoneServer{records: zoneOf(t, "krang 5 A 192.0.2.7")}
 	got, err := robots.read(t.Context(), z.resolve)
 	if err != nil || got.badHost != nil || len(got.hosts) != 0 || got.validFor() != resolveAgain {

@@ -30,7 +30,7 @@ func TestNodesWithOneNameAreListedSeparately(t *testing.T) {
 	}
 }
 
-func TestSelfHostFitsAName(t *testing.T) {
+func TestSelfHostShortensLongName(t *testing.T) {
 	long := strings.Repeat("k", 63)
 	table := newTable(Peer{Host: long, Node: node("b1"), Network: "11111111"})
 	mustAdd(t, table, t0, announced(long, "a1", "10.0.0.2:8076"))

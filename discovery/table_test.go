@@ -296,7 +296,7 @@ func TestClaimExpiresAfterTwoMinutesAtMost(t *testing.T) {
 }
 
 // Other claims about a known node, also of the same source, are listed besides the first claim.
-func TestPacketNeverChangesAnotherClaim(t *testing.T) {
+func TestAnnouncementNeverChangesAnotherClaim(t *testing.T) {
 	robot := announced("robot", "a1", "10.0.0.2:8076")
 	for name, lie := range map[string]announcement{
 		"another name":                       announced("ghost", "a1", "10.0.0.66:8076"),

@@ -111,7 +111,7 @@ func TestPhaseFindsPeriodicFramesSoon(t *testing.T) {
 }
 
 // Unpredictable frames are found as soon as with ticks only, except for chance.
-func TestPhaseIsNeverWorseThanTicks(t *testing.T) {
+func TestPhaseDetectsUnpredictableFramesAsSoonAsTicks(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for name, interval := range map[string]func(int) time.Duration{
 		"1 kHz, puts off by 20 %":  jittered(time.Millisecond, 0.2),

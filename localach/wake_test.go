@@ -23,7 +23,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-func TestBroadcastLeavesSameWordsAsGlibc(t *testing.T) {
+func TestBroadcastLeavesSameStateAsGlibc(t *testing.T) {
 	bin := built(t, "cc", "condvar", "testdata/condvar.c")
 	for seed := range need.LongOr(3, 1) {
 		got := start(t, exec.Command(bin, fmt.Sprint(seed), fmt.Sprint(need.LongOr(3_000_000, 100_000)))).result()

@@ -80,7 +80,7 @@ func stampOf(t *testing.T, preset string, b []byte) (at, until time.Duration) {
 }
 
 // The robot has been up ten days longer than the PC. Sensor frames go to the PC, and commands to the robot.
-func TestStampsStayTrueOnAnotherHost(t *testing.T) {
+func TestStampsAreShiftedToClockOfReader(t *testing.T) {
 	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	const valid = 500 * time.Millisecond

@@ -67,7 +67,7 @@ func TestTraceRepeats(t *testing.T) {
 	}
 }
 
-func TestBackUsesReverseTrace(t *testing.T) {
+func TestParamsBackUsesReverseTrace(t *testing.T) {
 	p := params(t, "trace=testdata/short.up,from=10ms,delay=2ms")
 	if got, want := p.Back().String(), "delay=2ms,trace=testdata/short.down,from=10ms"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -4,7 +4,7 @@ import "time"
 
 // The models below are fitted to published percentiles of the round trip over the Wi-Fi hop, for a
 // small probe that is the station's only traffic. A search varied the lengths of calm and busy
-// spells, the transmissions of others in them, and the stalls. TestFittedWifiMatchesPublished prints
+// spells, the transmissions of others in them, and the stalls. TestFittedWifiMatchesPublishedPercentiles prints
 // how well they fit. A few percentiles do not determine all parameters: the correlation in time and
 // the rates are guesses. The published figures are for many devices, each model is one station.
 

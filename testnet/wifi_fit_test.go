@@ -57,7 +57,7 @@ func roundTripsOf(t *testing.T, model string) (list []time.Duration) {
 }
 
 // The test prints how well each model fits.
-func TestFittedWifiMatchesPublished(t *testing.T) {
+func TestFittedWifiMatchesPublishedPercentiles(t *testing.T) {
 	var fits []string
 	for _, model := range WifiModels() {
 		if strings.HasPrefix(model, "fit-") {

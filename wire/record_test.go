@@ -156,7 +156,7 @@ func TestRecordReaderRefusesAboveMaxFrame(t *testing.T) {
 }
 
 // Bytes after a refused record must not be parsed as another record.
-func TestRecordErrorIsKept(t *testing.T) {
+func TestRecordReaderRepeatsItsError(t *testing.T) {
 	r := NewRecordReader(bytes.NewReader(fromHex(t, "00"+first)), streamLimit)
 	_, want := r.Next()
 	if got, err := r.Next(); want == nil || err != want {

@@ -445,7 +445,7 @@ func TestClientMemoryIsReleased(t *testing.T) {
 }
 
 // A client whose memory is refused has reserved none of it.
-func TestRefusedMemoryIsNotReserved(t *testing.T) {
+func TestRefusedTakeReservesNoMemory(t *testing.T) {
 	s := New(Config{})
 	if s.take(maxMemory + 1) {
 		t.Errorf("take(%d) = true, want false", maxMemory+1)

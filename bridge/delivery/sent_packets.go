@@ -30,7 +30,7 @@ type SentPackets struct {
 	srtt, rttvar time.Duration
 	least        least         // minimum round-trip time
 	guessed      bool          // srtt, rttvar and least hold the handshake's round trip, set by Begin
-	ackDelay         time.Duration // recent maximum of the time for which the peer delayed an acknowledgement
+	ackDelay     time.Duration // recent maximum of the time for which the peer delayed an acknowledgement
 	sampled      uint64        // newest packet that gave a round-trip sample
 	waiting      bool          // packets sent since unheard have no new acknowledgement yet
 	unheard      time.Duration // while waiting: when the wait for a new acknowledgement began

@@ -243,7 +243,7 @@ func TestLostPacketRetainsNoOtherPacket(t *testing.T) {
 	}
 }
 
-func TestRoundTripsOfEveryDelivery(t *testing.T) {
+func TestFeedbackReturnsRTTOfEachDelivery(t *testing.T) {
 	f := sentPackets(3) // at 1, 2 and 3 ms
 	r := wire.Feedback{Newest: 3, Bitmap: 0b11, Arrived: time.Hour + 13*ms, ArrivalCount: 2}
 	r.Arrivals[0], r.Arrivals[1] = wire.Arrival{Back: 1, Before: ms / 2}, wire.Arrival{Back: 2, Before: 2 * ms}

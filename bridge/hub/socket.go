@@ -18,7 +18,7 @@ type socket struct {
 	flow           *flow
 	small          bool         // connection of control messages and frames up to smallFrame
 	lastReceivedAt atomic.Int64 // when data last arrived or was acknowledged, by flow.now
-	receivedAt        atomic.Int64 // when a message last arrived, by flow.now; 0 means never
+	receivedAt     atomic.Int64 // when a message last arrived, by flow.now; 0 means never
 	closed         chan struct{}
 	once           sync.Once
 

@@ -79,7 +79,7 @@ func TestChannelAboveTheLimitIsOmittedUntilThereIsRoom(t *testing.T) {
 	}
 }
 
-func TestFactsDecideIfChannelIsOffered(t *testing.T) {
+func TestOfferDependsOnFactsOfChannel(t *testing.T) {
 	mirrorTag := localach.Tag{Node: [16]byte{1}, Channel: 2}
 	for _, c := range []struct {
 		what   string

@@ -73,7 +73,7 @@ func TestStalledReaderDoesNotBlockWriter(t *testing.T) {
 	})
 }
 
-func TestGapIsReportedInPlace(t *testing.T) {
+func TestOmittedLinesAreReportedInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
 		w := New(g)

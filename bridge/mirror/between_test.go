@@ -171,7 +171,7 @@ func TestMirrorWithNewFileDetectsOriginReset(t *testing.T) {
 
 // A writer is not replaced before its safe frame was put. Otherwise the safe frame would appear among the
 // commands of the next writer.
-func TestWriterIsNotLostBeforeSafeFrame(t *testing.T) {
+func TestWriterIsKeptUntilSafeFrameIsPut(t *testing.T) {
 	m := testMirror(t, testDir(t), "goal")
 	m.qos = rule.QoS{Class: rule.Command, Deadline: time.Second, OnStale: rule.OnStale{File: "stop", Frame: "stop"}}
 	for _, c := range []struct {

@@ -57,7 +57,7 @@ func TestAnsweringPeerIsNotDialled(t *testing.T) {
 	}
 }
 
-func TestSignPermitsOneEarlierDial(t *testing.T) {
+func TestSignOfPeerCausesOneEarlierDial(t *testing.T) {
 	n := withRobot()
 	n.silences()
 	n.runs(4500 * time.Millisecond)

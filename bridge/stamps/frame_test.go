@@ -217,7 +217,7 @@ func TestShiftFields(t *testing.T) {
 	}
 }
 
-func TestShiftBackGivesTheFrame(t *testing.T) {
+func TestShiftBackRestoresFrame(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		base := random.Int64N(1 << 50)

@@ -58,9 +58,9 @@ func dueCases(t *testing.T) (list []dueCase) {
 	return list
 }
 
-// TestUsedBudgetMatchesGoldenFile compares the used shares of budgets that Go code computes with
+// TestUsedBudgetInGoMatchesGoldenFile compares the used shares of budgets that Go code computes with
 // the golden file. tryShares compares those that the page computes.
-func TestUsedBudgetMatchesGoldenFile(t *testing.T) {
+func TestUsedBudgetInGoMatchesGoldenFile(t *testing.T) {
 	for _, c := range dueCases(t) {
 		if used := diagnose.UsedOf(c.mirror()); math.IsNaN(used) {
 			c.compare(t, "in Go", nil)

@@ -13,10 +13,10 @@ import (
 	"achbridge/testnet/need"
 )
 
-// TestPageAtAnySize checks the page with 1, 30 and 300 channels, on a desktop and on a phone.
+// TestPageFitsDesktopAndPhone checks the page with 1, 30 and 300 channels, on a desktop and on a phone.
 // Some of the channels have problems. With ACHBRIDGE_SHOTS=DIR it saves screenshots in DIR,
 // and runs longer so that they show some history.
-func TestPageAtAnySize(t *testing.T) {
+func TestPageFitsDesktopAndPhone(t *testing.T) {
 	need.Long(t)
 	dir := os.Getenv("ACHBRIDGE_SHOTS")
 	b := newBrowser(t)

@@ -10,7 +10,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-func TestListenerGetsLostFrames(t *testing.T) {
+func TestListenReportsFramesBeforeTheirLoss(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}, Link: "loss=100%"})
 	var received atomic.Int32
 	stop := l.Listen(func(host string, frame []byte) {

@@ -39,7 +39,7 @@ func TestParseLoad(t *testing.T) {
 
 // A frame every 10 ms takes 2 ms, and one frame is lost: the age rises from 2 to 12 ms, and
 // once to 22 ms.
-func TestAges(t *testing.T) {
+func TestAgesFollowFrames(t *testing.T) {
 	const ms = time.Millisecond
 	var frames []frame
 	for n := range uint64(100) {
@@ -76,7 +76,7 @@ func TestParseReportsUsageErrors(t *testing.T) {
 	}
 }
 
-func TestEachLinkIsOneScenario(t *testing.T) {
+func TestParseMakesScenarioForEachLink(t *testing.T) {
 	opts, err := parse(strings.Fields("--load imu:200:64 --link wifi=busy --link rate=1mbit --mirror budget=2s"), io.Discard)
 	if err != nil || len(opts.scenarios) != 2 {
 		t.Fatalf("got %v, %v; want two scenarios", opts.scenarios, err)

@@ -14,9 +14,9 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// TestFollowersLeaveConnectionsForStatus starts as many following requests as there are connections.
+// TestFollowRequestsLeaveConnectionsForStatus starts as many following requests as there are connections.
 // At most mostWaiting of them may wait.
-func TestFollowersLeaveConnectionsForStatus(t *testing.T) {
+func TestFollowRequestsLeaveConnectionsForStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		routes := (&control{why: func(ctx context.Context, _ url.Values) (any, error) {

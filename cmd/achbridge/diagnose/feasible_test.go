@@ -98,7 +98,7 @@ func TestDemandsNeedMeasuredLinkAndActiveChannel(t *testing.T) {
 	}
 }
 
-func TestUnfitReportsDemandOnce(t *testing.T) {
+func TestUnfitReportsEachDemandOnce(t *testing.T) {
 	bad := Demand{What: "a", Bytes: 1000, Hz: 1, Budget: time.Millisecond, Rate: 1000}
 	good := bad
 	good.Rate = 1e9

@@ -43,7 +43,7 @@ func TestMismatchOfLocalChannelIsReported(t *testing.T) {
 	}
 }
 
-func TestNoteNamesMismatchAfterOtherReason(t *testing.T) {
+func TestNoteShowsMismatchAfterOtherReason(t *testing.T) {
 	bad := &status.Mismatch{Why: "48 bytes do not fit imu, which has 64"}
 	for want, m := range map[string]status.Mirror{
 		"48 bytes do not fit imu, which has 64":                           {Mismatch: bad},
