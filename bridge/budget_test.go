@@ -184,7 +184,7 @@ func TestFrameBecomesLateWhileLockIsHeld(t *testing.T) {
 	}
 }
 
-// The clocks are known even on a link that has carried no frames.
+// The first command needs the peer's clock, which must be known before the link has carried frames.
 func TestFirstCommandIsPut(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Minute} {
 		for _, link := range []string{"delay=10ms", "delay=10ms,loss=30%"} {

@@ -59,19 +59,19 @@ func TestOmittedChannelIsRequestedOnceThereIsRoom(t *testing.T) {
 		for part := range slices.Chunk(append(slices.Clone(others), late), 1000) {
 			evil.say(wire.Catalog{Full: part[0].Name == others[0].Name, Channels: part})
 		}
-		leftOut := func() int { return pc.node.Status().Links[0].LeftOut }
+		omitted := func() int { return pc.node.Status().Links[0].LeftOut }
 		subscriptions := func() int { return len(messages[wire.Subscribe](evil)) }
-		w.within(10*second, "one is left out", func() bool { return leftOut() == 1 })
+		w.within(10*second, "one channel is omitted", func() bool { return omitted() == 1 })
 		evil.say(wire.Catalog{Channels: []wire.Channel{late}})
 		time.Sleep(5 * second)
-		if n := queries(evil, late.Name) + subscriptions(); n != 0 || leftOut() != 1 {
-			t.Errorf("got %d messages about it and %d left out while there is no room, want 0 and 1", n, leftOut())
+		if n := queries(evil, late.Name) + subscriptions(); n != 0 || omitted() != 1 {
+			t.Errorf("got %d messages about it and %d omitted while there is no room, want 0 and 1", n, omitted())
 		}
 
 		evil.say(wire.Catalog{Gone: []string{others[0].Name}})
 		w.within(5*second, "the query", func() bool { return queries(evil, late.Name) == 1 })
 		evil.say(wire.Catalog{Channels: []wire.Channel{late}})
-		w.within(5*second, "a subscription", func() bool { return subscriptions() == 1 && leftOut() == 0 })
+		w.within(5*second, "a subscription", func() bool { return subscriptions() == 1 && omitted() == 0 })
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// If another user can open the draft for a moment, the user keeps the open file.
+// A user that could open the draft for a moment would keep access through the open file.
 func TestDraftIsNeverMoreAccessibleThanChannel(t *testing.T) {
 	defer unix.Umask(unix.Umask(0))
 	d := tempDir(t)

@@ -123,7 +123,7 @@ func formatAge(ms *float64) string {
 
 // Certificates have dates. So a robot that boots in 1970 gets no link, and reports why,
 // until its clock is set. Then it gets one at once. Setting the clock back later ends no
-// link. Setting it past the end of a certificate does, as long as it is there.
+// link. While the clock is past the end of a certificate, there is no link.
 func TestHostsWithCertificatesLinkOnceTheirClockIsSet(t *testing.T) {
 	for _, transport := range []string{"quic", "sctp"} {
 		t.Run(transport, func(t *testing.T) {

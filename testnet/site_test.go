@@ -208,7 +208,7 @@ type process struct {
 func (p *process) kill() {
 	p.t.Helper()
 	p.signal(syscall.SIGKILL)
-	_ = p.Wait() // the error is that it was killed
+	_ = p.Wait() // returns an error, since the process was killed
 }
 
 // terminate ends the process with SIGTERM and returns how long that took.

@@ -148,7 +148,7 @@ func TestUnreadSessionThroughHubEnds(t *testing.T) {
 	})(t)
 }
 
-// A peer that does not finish the handshake is dropped in every case.
+// A host that connects and sends nothing is dropped after HandshakeTimeout.
 func TestIdleHubHandshakesAreDropped(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot")

@@ -311,7 +311,7 @@ func TestMissedFramesAreCountedInFileAndReport(t *testing.T) {
 }
 
 func TestFrameCountersAreRecorded(t *testing.T) {
-	t.Parallel() // it waits for seconds
+	t.Parallel() // the test waits for seconds
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	create(t, dir, "krang.imu", 16, 64).put(1)
 	reports := uint64(0)
