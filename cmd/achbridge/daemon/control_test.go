@@ -16,6 +16,7 @@ import (
 	"achbridge/bridge/trust"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/discovery"
 	"achbridge/localach"
 	"achbridge/testnet/await"
 )
@@ -23,21 +24,26 @@ import (
 // startDaemon runs a daemon until the test ends.
 func startDaemon(t *testing.T) (socket string) {
 	t.Helper()
+	key := filepath.Join(t.TempDir(), "key")
+	if err := trust.NewKey().Write(key); err != nil {
+		t.Fatal(err)
+	}
+	socket, _ = startDaemonWith(t, &config.Config{Settings: config.Settings{Name: "krang", Listen: "127.0.0.1:0", Key: key}})
+	return socket
+}
+
+// startDaemonWith is like startDaemon with the given configuration. dir is the daemon's directory of channels.
+func startDaemonWith(t *testing.T, c *config.Config) (socket string, dir localach.Dir) {
+	t.Helper()
 	shm, err := os.MkdirTemp("/dev/shm", "achbridge-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(shm) })
-	dir := t.TempDir()
-	key := filepath.Join(dir, "key")
-	if err := trust.NewKey().Write(key); err != nil {
-		t.Fatal(err)
-	}
+	own := t.TempDir()
+	c.Control, c.State = filepath.Join(own, "sock"), filepath.Join(own, "state")
 	h := Host{Places: config.Places{Env: os.Getenv}, Dir: localach.Dir(shm)}
-	d, err := h.New(&config.Config{Settings: config.Settings{
-		Name: "krang", Listen: "127.0.0.1:0", Key: key,
-		Control: filepath.Join(dir, "sock"), State: filepath.Join(dir, "state"),
-	}}, slog.New(slog.DiscardHandler))
+	d, err := h.New(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +56,7 @@ func startDaemon(t *testing.T) (socket string) {
 			t.Errorf("the daemon ended with %v", err)
 		}
 	})
-	return filepath.Join(dir, "sock")
+	return c.Control, h.Dir
 }
 
 func TestControlRefusesInvalidRequests(t *testing.T) {
@@ -126,6 +132,58 @@ func TestFormerPathOfMirrorRequestStillWorks(t *testing.T) {
 		request = rule.Mirror{}
 		if _, err := c.Get(t.Context(), path+"?of=atlas/imu", &request); err != nil || request.As != "atlas_imu" {
 			t.Errorf("%s: got %+v, %v, want the request for atlas_imu", path, request, err)
+		}
+	}
+}
+
+// A viewer may begin in the moment in which the mirror of the last viewer is removed.
+func TestTemporaryMirrorOfNextViewerExists(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := trust.NewKey().Write(key); err != nil {
+		t.Fatal(err)
+	}
+	reserved, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := reserved.LocalAddr().String()
+	reserved.Close()
+	peer, err := discovery.ParseStatic(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, robot := startDaemonWith(t, &config.Config{Settings: config.Settings{Name: "robot", Listen: address, Key: key}})
+	socket, pc := startDaemonWith(t, &config.Config{
+		Settings:    config.Settings{Name: "pc", Listen: "127.0.0.1:0", Key: key},
+		StaticPeers: []discovery.Static{peer},
+	})
+	ch, err := robot.Create("idle", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: 64}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	if _, err := ch.Writer().Put([]byte("abc")); err != nil {
+		t.Fatal(err)
+	}
+	c := api.New(socket)
+	await.True(t, "a temporary mirror", func() bool {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		_, _, err := c.MirrorTemporarily(ctx, "robot/idle")
+		return err == nil
+	})
+	for range 100 {
+		ctx, cancel := context.WithCancel(t.Context())
+		p, _, err := c.MirrorTemporarily(ctx, "robot/idle")
+		if err == nil {
+			var mirror *localach.Channel
+			if mirror, err = pc.Open(p.Mirror); err == nil {
+				mirror.Close()
+			}
+		}
+		cancel()
+		if err != nil {
+			t.Fatalf("got %v, want a mirror", err)
 		}
 	}
 }

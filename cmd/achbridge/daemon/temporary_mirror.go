@@ -47,12 +47,14 @@ func (c *control) temporaryMirror(ctx context.Context, a rule.Address) (found st
 	if end, err = c.node.MirrorTemporarily(a.Host, a.Channel); err != nil {
 		return found, nil, err
 	}
+	request, requested := c.node.MirrorRequest(a.Host, a.Channel)
 	ctx, cancel := context.WithTimeout(ctx, temporaryMirrorWait)
 	defer cancel()
 	began := time.Now()
 	c.node.Await(ctx, func() bool {
 		s := c.node.StatusNow()
-		if m, ok := diagnose.MirrorOf(s, a.Host, a.Channel); ok {
+		// The mirror of a viewer that has just ended still exists for a moment, under another name.
+		if m, ok := diagnose.MirrorOf(s, a.Host, a.Channel); ok && (!requested || m.Name == request.Name(a.Host, a.Channel)) {
 			found = m
 		}
 		dialled := slices.ContainsFunc(s.Peers, func(p status.Peer) bool { return p.Host == a.Host && p.State != status.PeerLinked })
