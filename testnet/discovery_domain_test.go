@@ -62,7 +62,7 @@ func TestDomainFindsHostsWithoutMulticast(t *testing.T) {
 
 	// The daemon starts before the name server.
 	pc := s.run("pc", "--no-discovery", "--domain", domain, "--mirror", "krang/*")
-	pc.awaitLog("domain cannot be read")
+	pc.awaitLog("cannot read domain")
 	ns.serve(ns.records("krang", "robot", 8076)...)
 	readers := s.observe("pc", "keep:krang.imu")
 	t.Logf("found and mirrored after %v", readers.waitUntilFollowing(now(), 2*meetLimit, "keep:krang.imu"))

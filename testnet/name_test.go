@@ -38,7 +38,7 @@ func TestDaemonUsesHostNameSetAfterStart(t *testing.T) {
 	s.observe("pc", keeping).waitUntilFollowing(now(), meetLimit, keeping)
 
 	s.shell("robot", "hostname arm")
-	robot.awaitLog("which this host takes when the daemon is started again")
+	robot.awaitLog("system name differs, restart the daemon to use it")
 	s.waitForName("robot", "robot")
 	s.waitForName("named", "localhost") // the name in its configuration
 }

@@ -92,13 +92,13 @@ func TestStampsAreShiftedToClockOfReader(t *testing.T) {
 	if err := os.WriteFile(file, []byte(accept), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.runTenDaysOld("robot", "--config", file).awaitLog("msg=running")
+	s.runTenDaysOld("robot", "--config", file).awaitLog("msg=\"daemon started\"")
 	var mirrors []string
 	for _, preset := range []string{"sns", "somatic", "hubo"} {
 		mirrors = append(mirrors, "--mirror", "robot/"+preset+",as="+preset+",stamps="+preset)
 	}
 	mirrors = append(mirrors, "--mirror", "robot/plain,as=plain")
-	s.run("pc", mirrors...).awaitLog("msg=running")
+	s.run("pc", mirrors...).awaitLog("msg=\"daemon started\"")
 	for _, preset := range []string{"sns", "somatic"} {
 		s.must("pc", "push", preset+"-goal", "robot")
 	}
