@@ -1,9 +1,12 @@
 package peers
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
+
+	"achbridge/bridge/status"
 )
 
 // silences makes the robot's link silent, and its address unreachable. It returns the link.
@@ -100,5 +103,14 @@ func TestSignFloodCausesOneDialASecond(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestPeerThatRefusesIsShownAsDialling(t *testing.T) {
+	n := newNetwork()
+	n.lists(listed("robot", 1))
+	n.Dialled(0, n.Next(0, n.view)[0], nil, errors.New("refused"), n.view)
+	if got := n.Status(0, n.view)[0].State; got != status.PeerDialling {
+		t.Errorf("a second before the next dial: State = %s, want %s", got, status.PeerDialling)
 	}
 }

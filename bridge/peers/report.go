@@ -52,7 +52,7 @@ func (t *Table) statusOf(about []*peer, v View) status.Peer {
 				s.Addrs = append(s.Addrs, a.String())
 			}
 		}
-		if q.dial != nil {
+		if q.dial != nil || q.failures > 0 && q.Source == "" && t.wanted(q, v) { // or the next dial is only a matter of time
 			s.State = status.PeerDialling
 		}
 		if s.Error == "" && q.err != nil {
