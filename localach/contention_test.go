@@ -65,7 +65,7 @@ func readUntil(c *localach.Channel, count int, from func(writer uint64) bool) er
 }
 
 // Our readers get 100,000 frames of C processes intact and in order, while our writers write too.
-func TestReadersReadFramesOfC(t *testing.T) {
+func TestGoReadersReadFramesOfCWriters(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 64, 512)
 	writers := []*process{
