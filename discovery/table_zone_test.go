@@ -51,7 +51,7 @@ func TestHostsMergesZonePeerWithAnnouncement(t *testing.T) {
 	}
 }
 
-func TestHostsKeepsZonePeerWithOtherIDApart(t *testing.T) {
+func TestZonePeerWithDifferentIDStaysSeparate(t *testing.T) {
 	table := newTable(Peer{})
 	mustAdd(t, table, t0, announced("krang", "a1", "10.0.0.2:8076"))
 	table.setZone("a.example", []Peer{listedPeer("krang", "b1", "10.0.0.3:8076")})

@@ -149,7 +149,7 @@ func TestParseTXTFollowsRFC6763(t *testing.T) {
 	}
 }
 
-func TestParseTXTReportsOtherVersion(t *testing.T) {
+func TestParseTXTRejectsOtherVersions(t *testing.T) {
 	if _, _, err := parseTXT([]string{"v=2", "net=11111111", "node=" + node("a1")}); !errors.Is(err, errVersion) {
 		t.Errorf("got %v, want errVersion", err)
 	}

@@ -181,7 +181,7 @@ func TestPathIsUnansweredOnlyWhileSending(t *testing.T) {
 	}
 }
 
-func TestTransportHoldsExpiredPackets(t *testing.T) {
+func TestExpiredPacketsCountAsHeld(t *testing.T) {
 	var f SentPackets
 	for range 3 {
 		f.Sent(0, f.NextNumber(0), 1000, 1000, nil)
