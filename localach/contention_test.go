@@ -100,7 +100,7 @@ func TestGoReadersReadFramesOfCWriters(t *testing.T) {
 }
 
 // C readers, one that polls and one that waits on the condition variable, get 100,000 of our frames intact and in order.
-func TestCReadsOurFrames(t *testing.T) {
+func TestCReadersReadFramesOfGoWriters(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 64, 512)
 	startPeer(t, pathOf(d, "imu"), "put", "0", "64-500", "0", "1").ready()

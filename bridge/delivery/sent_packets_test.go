@@ -55,7 +55,7 @@ func TestFeedbackSettlesPackets(t *testing.T) {
 	}
 }
 
-func TestPacketsBeyondTheBitmapAreLost(t *testing.T) {
+func TestPacketsOlderThanBitmapCountAsLost(t *testing.T) {
 	f := sentPackets(100)
 	out := f.Feedback(200*ms, 0, wire.Feedback{Newest: 100, Bitmap: ^uint64(0)})
 	if len(out.Arrived) != 65 || out.LostPackets != 35 || f.Bytes() != 0 {
