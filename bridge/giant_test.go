@@ -75,7 +75,7 @@ func TestGiantMirrorsLeaveRoomForOthers(t *testing.T) {
 }
 
 // A host can push channels that no request here names.
-func TestUnrequestedChannelsCountForTheirHost(t *testing.T) {
+func TestUnrequestedChannelsAreAttributedToHost(t *testing.T) {
 	n := &Node{links: map[trust.NodeID]*link{}}
 	n.links[trust.NodeID{1}] = &link{n: n, host: "robot", offers: offers{accepted: []pushed{{Mirror: rule.Mirror{Host: "robot", Channel: "goal"}}}}}
 	n.requests.added = []rule.Mirror{{Host: "robot", Channel: "imu"}, {Host: "robot", Channel: "*"}}

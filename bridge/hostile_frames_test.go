@@ -113,7 +113,7 @@ func TestSecondStreamOfSubscriptionUsesNoMemory(t *testing.T) {
 }
 
 // A stream whose subscription has ended holds no memory either.
-func TestStreamEndsWithItsSubscription(t *testing.T) {
+func TestStreamEndsWhenSubscriptionEnds(t *testing.T) {
 	const size = 4 << 20
 	inSiege(t, func(s *siege) {
 		evil := s.member("evil", s.pc)

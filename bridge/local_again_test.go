@@ -8,7 +8,7 @@ import (
 
 // A restarted program makes its channel again in the same file. The node may open the file while
 // it is half made.
-func TestChannelOpenedHalfCreatedGetsNewEpoch(t *testing.T) {
+func TestChannelOpenedDuringCreationGetsNewEpoch(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
 		robot.run(Config{})

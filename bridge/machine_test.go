@@ -341,7 +341,7 @@ func TestRememberedMachinesAreLimited(t *testing.T) {
 	})
 }
 
-func TestMachineDiffersByHardwareElseBoot(t *testing.T) {
+func TestMachineIsComparedByHardwareElseBootID(t *testing.T) {
 	a, b, none := [16]byte{1}, [16]byte{2}, [16]byte{}
 	for _, c := range []struct {
 		what        string

@@ -131,7 +131,7 @@ func TestMirrorIsFreshSoonAfterAnOutage(t *testing.T) {
 // The few packets that arrive over a cut path do not show its rate. The first ones after the cut
 // may be late as in a queue. Over SCTP only the pacer can know this, since its window never holds
 // frames back.
-func TestCutPathIsNotTakenForSlowPath(t *testing.T) {
+func TestCutPathIsNotMistakenForSlowPath(t *testing.T) {
 	measured(t)
 	inWorld(t, func(w *world) {
 		trembling := testnet.Params{Delay: 10 * time.Millisecond, Jitter: 6 * time.Millisecond}

@@ -103,7 +103,7 @@ func TestNoChannelStarves(t *testing.T) {
 // Every large frame takes longer than its budget, and a newer one exists by then. Frames that were
 // begun are finished, so they arrive. They use four fifths of the link, in proportion to the
 // square roots of the sizes.
-func TestLateChannelDoesNotStarveItsEquals(t *testing.T) {
+func TestLateChannelDoesNotStarveEqualPriority(t *testing.T) {
 	measured(t)
 	inWorld(t, func(w *world) {
 		hopeless := stream{30_000, 100 * milli, rule.QoS{Compress: rule.CompressNone}}

@@ -114,7 +114,7 @@ func (w *world) pushingGoal(cfg Config) (robot, pc *host, goal *channel) {
 	return robot, pc, goal
 }
 
-func TestRefusedSecondPushKeepsFirst(t *testing.T) {
+func TestRefusedSecondPushKeepsFirstPush(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, goal := w.pushingGoal(Config{Export: rule.Grants{}, Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
 		if err := pc.node.Push(w.t.Context(), rule.Push{Channel: "goal", Host: "robot", As: "goal2"}); err == nil {

@@ -199,7 +199,7 @@ func TestPeerIsFoundAfterItsGoodbye(t *testing.T) {
 }
 
 // Anybody can forge announcements, so many of them cause one handshake a second, and no link ends.
-func TestFloodOfSignsCausesOneHandshakeASecond(t *testing.T) {
+func TestAnnouncementFloodCausesOneHandshakePerSecond(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.redialling(overQUIC)
 		counted := w.handshakes()

@@ -62,7 +62,7 @@ func lossy(p testnet.Params, share float64) testnet.Params {
 }
 
 // Frames wait for the path only while it is full.
-func TestLinkReportsTimeFull(t *testing.T) {
+func TestLinkReportsShareOfTimeFull(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		rate        string

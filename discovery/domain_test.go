@@ -251,7 +251,7 @@ func TestFollowRereadsExpiredZone(t *testing.T) {
 	})
 }
 
-func TestParseDomainRefusesInvalid(t *testing.T) {
+func TestParseDomainRefusesInvalidNames(t *testing.T) {
 	for value, why := range map[string]string{
 		"": "not a DNS domain", "a..b": "not a DNS domain", "robots example": "not a DNS domain", "local": "mDNS", "x.local.": "mDNS",
 		strings.Repeat("a.", 120) + "abc": "longer", strings.Repeat("a", 64) + ".de": "not a DNS domain",

@@ -124,7 +124,7 @@ func TestUnicastFromOffLinkIsIgnored(t *testing.T) {
 }
 
 // A unicast packet must come from a subnet of the interface on which it arrived.
-func TestAcceptsChecksUnicastSourceByInterface(t *testing.T) {
+func TestUnicastSourceMustMatchInterfaceSubnet(t *testing.T) {
 	eth, wifi := testLink(2, "eth0", "10.0.0.1/24", "fe80::1/64", "2001:db8::1/64"), testLink(3, "wlan0", "10.1.0.1/24")
 	links := []link{eth, wifi}
 	for _, c := range []struct {

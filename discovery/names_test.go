@@ -89,7 +89,7 @@ func TestStaticPeerIsListedBesidesAnnouncement(t *testing.T) {
 	wantHosts(t, table, "ghost robot.lab.example")
 }
 
-func TestHostsMergesClaimsOfOneHost(t *testing.T) {
+func TestClaimsOfOneHostAreMerged(t *testing.T) {
 	table := newTable(Peer{})
 	s, _ := ParseStatic("robot.lab.example:8076")
 	table.setStatic(s, ports("10.0.0.2:8076"))
@@ -122,7 +122,7 @@ func TestStaticTransportAppliesToAnnouncedPeer(t *testing.T) {
 	}
 }
 
-func TestHostsKeepsStaticPeersOfOneMachineApart(t *testing.T) {
+func TestStaticPeersOfOneMachineStaySeparate(t *testing.T) {
 	table := newTable(Peer{})
 	for _, text := range []string{"10.0.0.2:9001", "10.0.0.2:9002"} {
 		s, _ := ParseStatic(text)

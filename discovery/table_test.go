@@ -188,7 +188,7 @@ func TestFinalGoodbyeCountsFromAnyAnnouncedAddress(t *testing.T) {
 	}
 }
 
-func TestFinalGoodbyeCountsFromFarAddress(t *testing.T) {
+func TestFinalGoodbyeIsAcceptedFromFarAddress(t *testing.T) {
 	table := newTable(Peer{})
 	robot := announced("robot", "a1", "10.0.0.2:8076").from("10.9.0.254:5353")
 	robot.Addrs = append(robot.Addrs, address{netip.MustParseAddrPort("10.9.0.2:8076"), rankFar})

@@ -31,7 +31,7 @@ func TestZonePeersStayUntilZoneChanges(t *testing.T) {
 	wantHosts(t, table, "arm")
 }
 
-func TestHostsMergesZonePeerWithAnnouncement(t *testing.T) {
+func TestZonePeerIsMergedWithAnnouncement(t *testing.T) {
 	for name, listed := range map[string]Peer{
 		"by its id":                    listedPeer("robot", "a1", "192.0.2.2:8076"),
 		"by its address":               listedPeer("other", "", "10.0.0.2:8076"),
@@ -51,7 +51,7 @@ func TestHostsMergesZonePeerWithAnnouncement(t *testing.T) {
 	}
 }
 
-func TestHostsKeepsZonePeerWithOtherIDApart(t *testing.T) {
+func TestZonePeerWithDifferentIDStaysSeparate(t *testing.T) {
 	table := newTable(Peer{})
 	mustAdd(t, table, t0, announced("krang", "a1", "10.0.0.2:8076"))
 	table.setZone("a.example", []Peer{listedPeer("krang", "b1", "10.0.0.3:8076")})

@@ -79,7 +79,7 @@ func TestTXTCountsHiddenChannels(t *testing.T) {
 	}
 }
 
-func TestParseTXTRefusesInvalid(t *testing.T) {
+func TestParseTXTRefusesInvalidRecords(t *testing.T) {
 	good := []string{"v=1", "net=11111111", "node=" + node("a1")}
 	with := func(s ...string) []string { return append(append([]string{}, s...), good...) }
 	many := make([]string, maxChannels+1)
@@ -149,7 +149,7 @@ func TestParseTXTFollowsRFC6763(t *testing.T) {
 	}
 }
 
-func TestParseTXTReportsOtherVersion(t *testing.T) {
+func TestParseTXTRejectsOtherVersions(t *testing.T) {
 	if _, _, err := parseTXT([]string{"v=2", "net=11111111", "node=" + node("a1")}); !errors.Is(err, errVersion) {
 		t.Errorf("got %v, want errVersion", err)
 	}

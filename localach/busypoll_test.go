@@ -142,7 +142,7 @@ func (w *Watcher) windows() (count int) {
 	return count
 }
 
-func TestRunDelayDisablesWindowsForASecond(t *testing.T) {
+func TestRunDelayDisablesBusyPollingForASecond(t *testing.T) {
 	k := newFakeProc(t, 1)
 	w := newBusyPollWatcher(t, k, time.Millisecond)
 	k.plan(w, time.Second)
@@ -160,7 +160,7 @@ func TestRunDelayDisablesWindowsForASecond(t *testing.T) {
 }
 
 // Programs that keep all CPUs busy do not delay us, since a thread that wakes up preempts them at once.
-func TestBusyCPUsDisableWindows(t *testing.T) {
+func TestBusyCPUsDisableBusyPolling(t *testing.T) {
 	k := newFakeProc(t, 1)
 	w := newBusyPollWatcher(t, k, time.Millisecond)
 	var at, idle0, idle1, own time.Duration
@@ -254,7 +254,7 @@ func TestLoopSleepsAfterRunDelay(t *testing.T) {
 	}
 }
 
-func TestWindowsStayWithinBudget(t *testing.T) {
+func TestBusyPollingStaysWithinCPUBudget(t *testing.T) {
 	var periods []time.Duration
 	for range 500 {
 		periods = append(periods, 10*time.Millisecond)

@@ -306,7 +306,7 @@ func TestTagOfOlderVersionCountsAllFrames(t *testing.T) {
 	}
 }
 
-func TestTagIsRightAfterCrashBeforeOrAfterPut(t *testing.T) {
+func TestTagIsCorrectAfterCrashBeforeOrAfterPut(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	w := c.Writer()
 	defer w.Close()

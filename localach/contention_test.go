@@ -65,7 +65,7 @@ func readUntil(c *localach.Channel, count int, from func(writer uint64) bool) er
 }
 
 // Our readers get 100,000 frames of C processes intact and in order, while our writers write too.
-func TestReadersReadFramesOfC(t *testing.T) {
+func TestGoReadersReadFramesOfCWriters(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 64, 512)
 	writers := []*process{
@@ -100,7 +100,7 @@ func TestReadersReadFramesOfC(t *testing.T) {
 }
 
 // C readers, one that polls and one that waits on the condition variable, get 100,000 of our frames intact and in order.
-func TestCReadsOurFrames(t *testing.T) {
+func TestCReadersReadFramesOfGoWriters(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 64, 512)
 	startPeer(t, pathOf(d, "imu"), "put", "0", "64-500", "0", "1").ready()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestCPUWaitIsLongestWaitOfAThread(t *testing.T) {
+func TestCPUWaitIsLongestThreadWait(t *testing.T) {
 	const ms = time.Millisecond
 	k := newFakeProc(t, 3)
 	p := CPUWait{stat: schedstat{dir: k.dir}}

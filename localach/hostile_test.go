@@ -359,7 +359,7 @@ func TestMutexOfDebugBuildIsAccepted(t *testing.T) {
 	}
 }
 
-func TestNotRecoverableIsCorrupt(t *testing.T) {
+func TestUnrecoverableMutexIsCorrupt(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	poke32(c, atOwner, 1<<31-2)
 	if _, err := c.Writer().Put([]byte("x")); !errors.Is(err, ErrCorrupt) {

@@ -17,7 +17,7 @@ func (p *pace) run(from, to, interval time.Duration) {
 	}
 }
 
-func TestPaceFollowsTheRate(t *testing.T) {
+func TestPollIntervalAdaptsToFrameRate(t *testing.T) {
 	for _, c := range []struct{ interval, min, max time.Duration }{
 		{100 * time.Microsecond, pollFastest, pollFastest},
 		{time.Millisecond, 200 * time.Microsecond, 320 * time.Microsecond},

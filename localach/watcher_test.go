@@ -46,7 +46,7 @@ func put(t testing.TB, c *localach.Channel, count uint64) uint64 {
 	return seq
 }
 
-func TestWatcherWakesForEveryNewestFrame(t *testing.T) {
+func TestWatcherWakesForEachNewFrame(t *testing.T) {
 	c := createIn(t, privateDir(t), "imu", 16, 64)
 	w := startWatcher(t)
 	woken := make(chan uint64, 1000)

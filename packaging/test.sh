@@ -240,7 +240,7 @@ wake_on_trixie() {
 	cp -r "$work/programs" "$root/tmp"
 	inside ldd --version | sed -n 1p
 	inside env ACHBRIDGE_NO_SKIP=1 ACHBRIDGE_LONG="${ACHBRIDGE_LONG-}" LOCALACH_PROGRAMS=/tmp/programs /tmp/programs/localach.test -test.v \
-		-test.run 'Broadcast|Asleep|KilledWaiting|KillingOurWaiting|CReads|OursRead' >"$work/trixie.log" 2>&1 || fail "$(tail -n 30 "$work/trixie.log")"
+		-test.run 'Broadcast|KilledWaiting|AllWaitingReaders|StoppedReader|KilledReaders|KilledCReaders|ReadersReadFrames' >"$work/trixie.log" 2>&1 || fail "$(tail -n 30 "$work/trixie.log")"
 	grep -c '^--- PASS' "$work/trixie.log" | sed 's/$/ tests passed/'
 }
 

@@ -57,7 +57,7 @@ func removeAddrs(remove func(net.IP) bool) func(*netlink.Handle, netlink.Link) e
 func isIPv4(ip net.IP) bool { return ip.To4() != nil }
 
 // Hosts link over one address family, also if their system names are not valid in DNS.
-func TestHostsWithOneAddressFamilyLink(t *testing.T) {
+func TestHostsLinkOverSingleAddressFamily(t *testing.T) {
 	t.Parallel()
 	for family, c := range map[string]struct {
 		remove       func(net.IP) bool

@@ -41,7 +41,7 @@ func TestParamsRoundTrip(t *testing.T) {
 	}
 }
 
-func TestWithKeepsOtherParameters(t *testing.T) {
+func TestParamsWithKeepsOtherParameters(t *testing.T) {
 	p, err := Params{Delay: 5 * time.Millisecond, Rate: 1e6, Cut: true}.With("up,loss=5%")
 	if want := (Params{Delay: 5 * time.Millisecond, Rate: 1e6, Loss: 0.05}); err != nil || p != want {
 		t.Errorf("got %+v, %v, want %+v", p, err, want)

@@ -46,7 +46,7 @@ func TestTracePacketsSpanAndShareChances(t *testing.T) {
 	}
 }
 
-func TestTraceBeginsAtFrom(t *testing.T) {
+func TestTraceStartsAtGivenOffset(t *testing.T) {
 	l := NewLink[int](1, params(t, "trace=testdata/short.up,from=85ms"))
 	if got := l.Send(0, 1500, 0).Departs; got != 5*ms {
 		t.Errorf("got %v, want 5ms: 90ms of the trace", got)

@@ -62,7 +62,7 @@ func TestWifiModelRates(t *testing.T) {
 	}
 }
 
-func TestStationsShareTheirAir(t *testing.T) {
+func TestStationsShareAirtimeEqually(t *testing.T) {
 	for n := 2; n <= 4; n++ {
 		airs := NewAirs(7)
 		var links []*Link[int]

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestFrameMaximaAreReached(t *testing.T) {
+func TestLargestFramesHaveMaximumSizes(t *testing.T) {
 	const sent = time.Duration(math.MaxInt64)
 	head := AppendHeader(nil, Header{Number: math.MaxInt64, Sent: sent})
 	if len(head) != MaxHeader {
@@ -36,7 +36,7 @@ func TestFrameMaximaAreReached(t *testing.T) {
 	mustParse(t, b)
 }
 
-func TestFeedbackMaximumIsReached(t *testing.T) {
+func TestLargestFeedbackHasMaximumSize(t *testing.T) {
 	b := AppendFeedback(nil, fullFeedback())
 	if len(b) != MaxFeedback {
 		t.Errorf("got %d bytes, want %d", len(b), MaxFeedback)
@@ -44,7 +44,7 @@ func TestFeedbackMaximumIsReached(t *testing.T) {
 	mustParse(t, append(AppendHeader(nil, Header{Number: 1}), b...))
 }
 
-func TestMarkMaximumIsReached(t *testing.T) {
+func TestLargestMarkHasMaximumSize(t *testing.T) {
 	b := AppendMark(nil, Mark{Sub: math.MaxUint32, Bytes: math.MaxInt64})
 	if len(b) != MaxMark {
 		t.Errorf("got %d bytes, want %d", len(b), MaxMark)
@@ -174,7 +174,7 @@ func TestEntryDataHasNoSpareCapacity(t *testing.T) {
 	}
 }
 
-func TestTruncatedDatagramIsRefusedOrShorter(t *testing.T) {
+func TestTruncatedDatagramYieldsFewerEntriesOrError(t *testing.T) {
 	b := mixedDatagram()
 	whole := mustParse(t, b)
 	n := len(entries(&whole))

@@ -92,7 +92,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestLowerNeverRaises(t *testing.T) {
+func TestLowerNeverRaisesCount(t *testing.T) {
 	const before = "# A comment.\n5 comment told => x\n1 comment a.c EXCEPT abc => y\n"
 	list, _ := hitsIn(t, before, "package p\n\n// told aac adc\n")
 	if got, want := list.lower(before), strings.Replace(before, "5", "1", 1); got != want {

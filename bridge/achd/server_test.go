@@ -267,7 +267,7 @@ func TestAtMostOneFrameWaitsInKernel(t *testing.T) {
 	}
 }
 
-func TestPullByUDPGetsBareFrames(t *testing.T) {
+func TestUDPPullReceivesBareFrames(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	w := r.channel("imu", 16, 64<<10)
 	udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})

@@ -190,7 +190,7 @@ func TestAgeWatchesAreIndependent(t *testing.T) {
 	}
 }
 
-func TestLatelyReturnsAgeSinceLastCall(t *testing.T) {
+func TestRecentAgeCoversTimeSinceLastCall(t *testing.T) {
 	var a History
 	if s := a.Lately(time.Second); s != (Stat{}) {
 		t.Errorf("before the first frame: got %+v, want nothing", s)

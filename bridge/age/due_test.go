@@ -28,7 +28,7 @@ func TestCadenceIsIndependentOfSkippedFrames(t *testing.T) {
 	}
 }
 
-func TestCadenceFollowsItsPublisher(t *testing.T) {
+func TestCadenceAdaptsToPublishRate(t *testing.T) {
 	var c Cadence
 	seq, at := uint64(0), time.Second
 	put := func(n int, period time.Duration) time.Duration {

@@ -55,7 +55,7 @@ func TestFeedbackSettlesPackets(t *testing.T) {
 	}
 }
 
-func TestPacketsBeyondTheBitmapAreLost(t *testing.T) {
+func TestPacketsOlderThanBitmapCountAsLost(t *testing.T) {
 	f := sentPackets(100)
 	out := f.Feedback(200*ms, 0, wire.Feedback{Newest: 100, Bitmap: ^uint64(0)})
 	if len(out.Arrived) != 65 || out.LostPackets != 35 || f.Bytes() != 0 {
@@ -181,7 +181,7 @@ func TestPathIsUnansweredOnlyWhileSending(t *testing.T) {
 	}
 }
 
-func TestTransportHoldsExpiredPackets(t *testing.T) {
+func TestExpiredPacketsCountAsHeld(t *testing.T) {
 	var f SentPackets
 	for range 3 {
 		f.Sent(0, f.NextNumber(0), 1000, 1000, nil)

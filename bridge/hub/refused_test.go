@@ -145,7 +145,7 @@ func (h *testHub) pretender(more string, say func(net.Conn)) (at string) {
 	})
 }
 
-func TestOtherServerIsRefusedAsHub(t *testing.T) {
+func TestNonNATSServerIsRefusedAsHub(t *testing.T) {
 	h := newHub(t, "robot")
 	for _, c := range []struct{ greeting, want string }{
 		{"220 mail.example.com ESMTP\r\n", "what answers there is no nats-server"},

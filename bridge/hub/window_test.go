@@ -45,7 +45,7 @@ func TestWindowFindsPathCapacity(t *testing.T) {
 	}
 }
 
-func TestWindowFollowsPath(t *testing.T) {
+func TestWindowAdaptsToPathChange(t *testing.T) {
 	p, w := path{rate: 12.5e6, trip: 20 * time.Millisecond}, newWindow()
 	for range 60 {
 		p.round(&w)

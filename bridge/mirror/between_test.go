@@ -12,7 +12,7 @@ import (
 
 // A large frame takes milliseconds to decompress. Meanwhile the origin's channel is created again, and the new
 // epoch is subscribed to.
-func TestFrameOfFormerEpochIsNotTakenForNewEpoch(t *testing.T) {
+func TestFrameOfFormerEpochIsNotPutInNewEpoch(t *testing.T) {
 	for _, earlier := range []uint64{1, 1000} {
 		dir := testDir(t)
 		m := testMirror(t, dir, "m")

@@ -17,7 +17,7 @@ func arrival(seq uint64, at, age time.Duration) Arrival {
 }
 
 // Two late frames arrive in the wrong order, then one in time, then one that was overtaken.
-func TestLateFrameIsPutIfItIsTheNewest(t *testing.T) {
+func TestLateFrameIsPutIfItIsNewest(t *testing.T) {
 	const now = time.Minute
 	for _, c := range []struct {
 		qos  rule.QoS

@@ -29,7 +29,7 @@ func fileOfNobody(t *testing.T, dir localach.Dir, name string, tag localach.Tag)
 }
 
 // A tag does not make the file ours: another user writes there, and could read the frames.
-func TestTaggedFileOfOtherUserIsNotOurs(t *testing.T) {
+func TestTaggedFileOfOtherUserRequiresAdoption(t *testing.T) {
 	dir := testDir(t)
 	ch := fileOfNobody(t, dir, "m", localach.Tag{Channel: channelHash("robot", "m"), Epoch: 1, Seq: 100})
 	if _, err := bareAdopted(dir, "m", false); err == nil || !strings.Contains(err.Error(), "of user 65534") || !strings.Contains(err.Error(), "--adopt m") {

@@ -143,7 +143,7 @@ func TestMirrorHoldsFramesUntilTheClockIsKnown(t *testing.T) {
 	}
 }
 
-func TestMirrorShiftsWithoutAllocation(t *testing.T) {
+func TestMirrorShiftsStampsWithoutAllocation(t *testing.T) {
 	m := stampMirror(t, testDir(t), rule.State)
 	a := stamped(1, 10*milli, 0)
 	f := incoming{1, a.Captured, a.At, false, a.Data}

@@ -60,7 +60,7 @@ func TestAnsweringPeerIsNotDialled(t *testing.T) {
 	}
 }
 
-func TestSignOfPeerCausesOneEarlierDial(t *testing.T) {
+func TestAnnouncementCausesOneEarlierDial(t *testing.T) {
 	n := withRobot()
 	n.silences()
 	n.runs(4500 * time.Millisecond)
@@ -72,7 +72,7 @@ func TestSignOfPeerCausesOneEarlierDial(t *testing.T) {
 }
 
 // A sign that is older than the last packet from the peer says nothing about a restart after it.
-func TestSignBeforeTheLastPacketDoesNotCount(t *testing.T) {
+func TestAnnouncementOlderThanLastPacketIsIgnored(t *testing.T) {
 	n := withRobot()
 	n.Announced(n.now, id(1))
 	n.now += time.Second
@@ -82,7 +82,7 @@ func TestSignBeforeTheLastPacketDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestSignFloodCausesOneDialASecond(t *testing.T) {
+func TestAnnouncementFloodCausesOneDialPerSecond(t *testing.T) {
 	for what, isLinked := range map[string]bool{"silent link": true, "no link": false} {
 		t.Run(what, func(t *testing.T) {
 			n := withRobot()

@@ -2,7 +2,7 @@ package phases
 
 import "testing"
 
-func TestMoveFollowsOnlyListedTransitions(t *testing.T) {
+func TestMoveAllowsOnlyListedTransitions(t *testing.T) {
 	steps := Transitions[string]{"waiting": {"live"}, "live": {"waiting", "closed"}}
 	for _, c := range []struct {
 		from, to string

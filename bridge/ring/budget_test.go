@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestBudgetRefusesTheLargestChannel(t *testing.T) {
+func TestMemoryBudgetRefusesLargestChannel(t *testing.T) {
 	evicted := make(chan string, 10)
 	m := NewBudget(100)
 	taker := func(name string) *Share { return m.Share(func() { evicted <- name }) }

@@ -148,7 +148,7 @@ func TestCompressedImagesAreRarelyTried(t *testing.T) {
 	}
 }
 
-func TestAutoFollowsRateAtOnce(t *testing.T) {
+func TestAutoCompressionAdaptsToRateAtOnce(t *testing.T) {
 	var p Compression
 	frames := sample{wire.CodecS2: gives(5000, 50*time.Microsecond)}
 	frames.run(&p, 1.25e8, 1000)
@@ -157,7 +157,7 @@ func TestAutoFollowsRateAtOnce(t *testing.T) {
 	}
 }
 
-func TestAutoFollowsFrameContent(t *testing.T) {
+func TestAutoCompressionAdaptsToContent(t *testing.T) {
 	var p Compression
 	sample{}.run(&p, 1e6, 5000)
 	raw := sample{wire.CodecS2: gives(7000, time.Microsecond)}

@@ -120,7 +120,7 @@ func TestNewestSnapshotIsKeptForLaterLinks(t *testing.T) {
 	}
 }
 
-func TestForgottenFrameIsCopiedAgain(t *testing.T) {
+func TestDroppedSnapshotIsCopiedAgain(t *testing.T) {
 	r := newRing(t, 10_000)
 	r.put(1, 5000)
 	held := r.mustTake(1)

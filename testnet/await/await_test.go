@@ -38,7 +38,7 @@ func fails(t *testing.T, do func(testing.TB)) (message string, took time.Duratio
 	return
 }
 
-func TestNoErrorReturnsWhenConditionHolds(t *testing.T) {
+func TestAwaitReturnsOnceConditionHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		await.True(t, "later", func() bool { return time.Since(begin) > 3*time.Second })
@@ -54,7 +54,7 @@ func TestNoErrorReturnsWhenConditionHolds(t *testing.T) {
 	})
 }
 
-func TestNoErrorFailsAfterLimit(t *testing.T) {
+func TestAwaitFailsAfterLimit(t *testing.T) {
 	for name, do := range map[string]func(testing.TB){
 		"NoError": func(t testing.TB) { await.NoError(t, func() error { return errors.New("reason") }) },
 		"True":    func(t testing.TB) { await.True(t, "reason", func() bool { return false }) },

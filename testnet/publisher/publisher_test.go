@@ -109,7 +109,7 @@ func TestSIGUSR1StopsPutsAndKeepsChannels(t *testing.T) {
 	}
 }
 
-func TestChildEndsThePublisher(t *testing.T) {
+func TestPublisherEndsWhenChildExits(t *testing.T) {
 	opts, _ := imu(t)
 	opts.child = []string{"sh", "-c", "exit 7"}
 	err := opts.run(t.Context(), slog.New(slog.DiscardHandler))
@@ -152,7 +152,7 @@ func TestTooSmallChannelIsRefused(t *testing.T) {
 	}
 }
 
-func TestParseOptionsRefusesInvalid(t *testing.T) {
+func TestParseOptionsRefusesInvalidValues(t *testing.T) {
 	for args, want := range map[string]string{
 		"--channel imu":              "want NAME:HZ:BYTES",
 		"--channel imu:0:64":         `rate "0"`,

@@ -39,7 +39,7 @@ func TestParseLoad(t *testing.T) {
 
 // A frame every 10 ms takes 2 ms, and one frame is lost: the age rises from 2 to 12 ms, and
 // once to 22 ms.
-func TestAgesFollowFrames(t *testing.T) {
+func TestLossRaisesMeanAgeAndDuplicatesDoNot(t *testing.T) {
 	const ms = time.Millisecond
 	var frames []frame
 	for n := range uint64(100) {

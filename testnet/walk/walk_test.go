@@ -18,7 +18,7 @@ func (f *failures) Errorf(format string, args ...any) {
 	f.texts = append(f.texts, fmt.Sprintf(format, args...))
 }
 
-func TestPhasesFindsWrongUnlistedAndMissingTransitions(t *testing.T) {
+func TestPhaseCheckFindsWrongAndMissingTransitions(t *testing.T) {
 	listed := map[int][]int{1: {2}, 2: {1}}
 	for _, c := range []struct {
 		name  string

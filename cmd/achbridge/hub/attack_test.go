@@ -104,7 +104,7 @@ func TestHostCannotMakeConsumers(t *testing.T) {
 	}
 }
 
-func TestHubMakesConsumersOfOneForm(t *testing.T) {
+func TestHubMakesOnlyStandardConsumers(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, pc := w.connect("robot"), w.connect("pc")
 	w.put(robot, "robot", "imu", "newest")
@@ -236,7 +236,7 @@ func TestHubAnswersReachNoStreamOfOtherHost(t *testing.T) {
 }
 
 // A nats-server without the front accepts fetches that never end, or that make it send heartbeats without a pause.
-func TestFetchesOfHostHaveOneForm(t *testing.T) {
+func TestHubRefusesNonstandardFetches(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot := w.connect("robot")
 	w.put(robot, "robot", "imu", "newest")

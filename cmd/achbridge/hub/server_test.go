@@ -56,7 +56,7 @@ func TestHostHasOnlyNeededPermissions(t *testing.T) {
 }
 
 // A consumer of another host could deliver a frame to the subject for requests.
-func TestFrameIsNotTakenForStreamRequest(t *testing.T) {
+func TestFrameIsNotMistakenForStreamRequest(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	pc := w.connect("pc")
 	w.s.maker.take(&nats.Msg{Subject: hub.FrameSubject("pc", "imu"), Reply: hub.InboxPrefix("pc") + ".x", Data: []byte("ghost")})

@@ -264,7 +264,7 @@ func topPeak(width, height int) model {
 }
 
 // Every key except q closes the page of keys. The footer names all keys.
-func TestTopShowsItsKeys(t *testing.T) {
+func TestTopListsKeyBindings(t *testing.T) {
 	m := topOf(3, 80, 24).after("?")
 	for _, back := range []string{"?", "esc", "x", "enter"} {
 		if page := strings.Join(m.after(back).page(), "\n"); strings.Contains(page, "page up") || !strings.Contains(page, "CHANNEL") {

@@ -13,7 +13,7 @@ func TestSizesAreBinaryAndExact(t *testing.T) {
 	}
 }
 
-func TestAmbiguousSizesAreRefused(t *testing.T) {
+func TestInvalidSizesAreRefused(t *testing.T) {
 	for _, text := range []string{"", "KiB", "64kB", "64K", "64 KiB", "-1", "-1KiB", "0.3B", "1e30KiB", "nan", "NaNKiB", "+infGiB", "9223372036854775807KiB", "0x10"} {
 		if got, err := parseSize(text); err == nil {
 			t.Errorf("parseSize(%q) = %d, want an error", text, got)
