@@ -11,7 +11,7 @@ import (
 )
 
 // A peer of an older version does not send its clock.
-func TestStampsNeedAPeerThatSendsItsClock(t *testing.T) {
+func TestStampsNeedClockOfPeer(t *testing.T) {
 	old := &link{host: "robot"}
 	source, err := (&Node{}).stampSource(&binding{}, old, wire.Channel{}, rule.QoS{Stamps: "sns"})
 	if source != nil || err == nil || !strings.Contains(err.Error(), "update robot") {

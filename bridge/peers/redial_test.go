@@ -106,7 +106,7 @@ func TestAnnouncementFloodCausesOneDialPerSecond(t *testing.T) {
 	}
 }
 
-func TestPeerThatRefusesIsShownAsDialling(t *testing.T) {
+func TestRefusingPeerIsShownAsDialling(t *testing.T) {
 	n := newNetwork()
 	n.lists(listed("robot", 1))
 	n.Dialled(0, n.Next(0, n.view)[0], nil, errors.New("refused"), n.view)
