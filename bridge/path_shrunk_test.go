@@ -47,7 +47,7 @@ func TestMirrorsRecoverFromPMTUBlackHole(t *testing.T) {
 				}
 				t.Logf("mirrored again, over %s, after %v", pc.link().Transport, time.Since(began))
 				if most := 4 * time.Second; time.Since(began) > most {
-					t.Errorf("mirrored again after %v, want it within %v", time.Since(began), most)
+					t.Errorf("mirrored again after %v, want it within %v; pc:\n%s\nrobot:\n%s", time.Since(began), most, pc.log, robot.log)
 				}
 			})
 		})

@@ -110,7 +110,16 @@ func (p *peer) again() {
 
 // isDue reports whether to dial p now. silent is the silent link to p, nil for none.
 func (p *peer) isDue(now time.Duration, silent *Link) bool {
-	return p.isSignDue(now, silent) || now >= p.dueAt && (silent == nil || now >= silent.HeardAt+firstPeriod)
+	if p.isSignDue(now, silent) || now >= p.dueAt && (silent == nil || now >= silent.HeardAt+firstPeriod) {
+		return true
+	}
+	return silent.mayBeNarrow(now) && p.begunAt < silent.SilentSince
+}
+
+// mayBeNarrow reports whether frames have been unanswered for firstPeriod on a link over QUIC, although packets still
+// arrive. The path may carry small packets only. Then the peer is dialled once, over SCTP, whose handshake has small packets.
+func (l *Link) mayBeNarrow(now time.Duration) bool {
+	return l != nil && l.End.Via == via.QUIC && now >= l.SilentSince+firstPeriod && now < l.HeardAt+firstPeriod
 }
 
 // isSignDue reports whether a sign permits a dial now: no dial has begun since the sign or in the last firstPeriod, and

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"achbridge/bridge/status"
+	"achbridge/bridge/transport"
 )
 
 // silences makes the robot's link silent, and its address unreachable. It returns the link.
@@ -112,5 +113,24 @@ func TestRefusingPeerIsShownAsDialling(t *testing.T) {
 	n.Dialled(0, n.Next(0, n.view)[0], nil, errors.New("refused"), n.view)
 	if got := n.Status(0, n.view)[0].State; got != status.PeerDialling {
 		t.Errorf("a second before the next dial: State = %s, want %s", got, status.PeerDialling)
+	}
+}
+
+// A PMTU black hole carries no handshake of QUIC, and small packets of the link still arrive.
+func TestAnsweringPeerIsDialledOnceOverSCTP(t *testing.T) {
+	n := withRobot(transport.Addrs{SCTP: at(1).QUIC})
+	n.cfg.Listen.SCTP = at(0).QUIC
+	l := n.silences()
+	l.SilentSince = n.now
+	var dials []*Dial
+	for end := n.now + 20*time.Second; n.now < end; n.now += 250 * time.Millisecond {
+		l.HeardAt = n.now
+		for _, d := range n.Next(n.now, n.view) {
+			dials = append(dials, d)
+			n.Dialled(n.now, d, nil, errors.New("no answer"), n.view)
+		}
+	}
+	if len(dials) != 1 || len(dials[0].Addrs) != 1 || dials[0].Addrs[0].QUIC != nil {
+		t.Errorf("got dials %+v, want one to the address for SCTP", dials)
 	}
 }

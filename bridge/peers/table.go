@@ -125,6 +125,9 @@ func (t *Table) Next(now time.Duration, v View) (dials []*Dial) {
 			continue
 		}
 		addrs, err := t.dialAddrs(p, v, proved)
+		if silent.mayBeNarrow(now) {
+			addrs = onlySCTP(addrs)
+		}
 		switch {
 		case len(addrs) > 0 && p.Source != "":
 			list = append(list, candidate{p, silent, addrs})

@@ -63,6 +63,16 @@ func (t *Table) usable(p *peer, v View) (list []transport.Addrs) {
 	return list
 }
 
+// onlySCTP returns the addresses for SCTP.
+func onlySCTP(addrs []transport.Addrs) (list []transport.Addrs) {
+	for _, a := range addrs {
+		if a.SCTP != nil {
+			list = append(list, transport.Addrs{SCTP: a.SCTP})
+		}
+	}
+	return list
+}
+
 // noTransport returns why p cannot be dialled although it has addresses.
 func (t *Table) noTransport(p *peer, v View) error {
 	theirs := transportsOf(p.Addrs...)
