@@ -73,9 +73,9 @@ func names(list []*Subscription) (names []string) {
 
 func TestLastValueHasLowestPriority(t *testing.T) {
 	now := time.Minute // far past every budget
-	owed, fresh := waits(7, 10, 0), waits(1, 1000, 0)
+	lastValue, fresh := waits(7, 10, 0), waits(1, 1000, 0)
 	fresh.lastCollected.CapturedAt = now
-	if got := inLine(linkOf(owed, fresh), now); !slices.Equal(got, []*Subscription{fresh, owed}) {
+	if got := inLine(linkOf(lastValue, fresh), now); !slices.Equal(got, []*Subscription{fresh, lastValue}) {
 		t.Errorf("got the order %v, want the frame in time first", names(got))
 	}
 }
