@@ -94,6 +94,8 @@ const (
 	mostUnproven      = 2                       // multiple of the best delivery rate that limits growth
 	probeRounds       = 10                      // minimum pause between two probes, in round trips ...
 	probeLeast        = 400 * time.Millisecond  // ... and in time
+	fullPipe          = 2.3                     // packets in flight: with fewer of them we probe more often ...
+	oftenest          = 0.3                     // ... after this share of the pause or more
 	probeGain         = 1.03                    // a probe that gained this factor from cross traffic ...
 	afterGain         = 2                       // ... is followed by the next after this fraction of the pause
 	leastProbePackets = 4                       // a probe's step is judged after this many packets, or at a longer queue: fewer may have met another sender's packet
@@ -291,11 +293,11 @@ func (p *Pacer) delivery(rtt time.Duration) (delivered, sent float64, took time.
 
 // pause returns the time until the next probe, given the measured delivery rate.
 func (p *Pacer) pause(rtt time.Duration, delivered float64) time.Duration {
-	pause := max(probeRounds*rtt, probeLeast)
+	part := max(oftenest, min(1, p.pipe(rtt)/fullPipe))
 	if p.growing > 0 && delivered > probeGain*p.path {
-		return pause / afterGain
+		part /= afterGain
 	}
-	return pause
+	return time.Duration(part * float64(max(probeRounds*rtt, probeLeast)))
 }
 
 // pipe returns the number of packets in flight at the current rate without a queue.
