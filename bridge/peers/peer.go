@@ -108,18 +108,26 @@ func (p *peer) again() {
 	p.stopDial()
 }
 
-// isDue reports whether to dial p now. silent is the silent link to p, nil for none.
-func (p *peer) isDue(now time.Duration, silent *Link) bool {
-	if p.isSignDue(now, silent) || now >= p.dueAt && (silent == nil || now >= silent.HeardAt+firstPeriod) {
-		return true
-	}
-	return silent.mayBeNarrow(now) && p.begunAt < silent.SilentSince
-}
+// due is whether, and how, to dial a peer now.
+type due int
 
-// mayBeNarrow reports whether frames have been unanswered for firstPeriod on a link over QUIC, although packets still
-// arrive. The path may carry small packets only. Then the peer is dialled once, over SCTP, whose handshake has small packets.
-func (l *Link) mayBeNarrow(now time.Duration) bool {
-	return l != nil && l.End.Via == via.QUIC && now >= l.SilentSince+firstPeriod && now < l.HeardAt+firstPeriod
+const (
+	notDue  due = iota
+	anyDue      // over each transport
+	sctpDue     // only over SCTP, whose handshake has small packets
+)
+
+// isDue returns whether to dial p now. silent is the silent link to p, nil for none. If packets still arrive on a link
+// over QUIC, but frames have been unanswered for firstPeriod, the path may carry small packets only. Then p is dialled
+// over SCTP, once a silence.
+func (p *peer) isDue(now time.Duration, silent *Link) due {
+	switch {
+	case p.isSignDue(now, silent), now >= p.dueAt && (silent == nil || now >= silent.HeardAt+firstPeriod):
+		return anyDue
+	case silent != nil && silent.Via == via.QUIC && now >= silent.SilentSince+firstPeriod && p.begunAt < silent.SilentSince:
+		return sctpDue
+	}
+	return notDue
 }
 
 // isSignDue reports whether a sign permits a dial now: no dial has begun since the sign or in the last firstPeriod, and

@@ -134,3 +134,19 @@ func TestAnsweringPeerIsDialledOnceOverSCTP(t *testing.T) {
 		t.Errorf("got dials %+v, want one to the address for SCTP", dials)
 	}
 }
+
+// A restarted host announces itself. Its link before is silent, and packets may have arrived on it until a moment ago.
+func TestSignPermitsDialOverEachTransport(t *testing.T) {
+	n := withRobot(transport.Addrs{SCTP: at(1).QUIC})
+	n.cfg.Listen.SCTP = at(0).QUIC
+	l := n.silences()
+	l.SilentSince = n.now
+	n.now += 1500 * time.Millisecond
+	l.HeardAt = n.now - 100*time.Millisecond
+	n.Announced(n.now, id(1))
+	n.now += 100 * time.Millisecond
+	dials := n.Next(n.now, n.view)
+	if !slices.ContainsFunc(dials, func(d *Dial) bool { return d.Addrs[0].QUIC != nil }) {
+		t.Errorf("got %d dials, none to the address for QUIC", len(dials))
+	}
+}

@@ -120,12 +120,12 @@ func (t *Table) Next(now time.Duration, v View) (dials []*Dial) {
 	t.waits = false
 	proved := t.awaited(v)
 	for _, p := range t.all() {
-		silent, isDue := t.isDue(now, p, v)
-		if !isDue {
+		silent, due := t.isDue(now, p, v)
+		if due == notDue {
 			continue
 		}
 		addrs, err := t.dialAddrs(p, v, proved)
-		if silent.mayBeNarrow(now) {
+		if due == sctpDue {
 			addrs = onlySCTP(addrs)
 		}
 		switch {
@@ -144,27 +144,27 @@ func (t *Table) Next(now time.Duration, v View) (dials []*Dial) {
 // Waits reports whether a peer waits to be dialled later.
 func (t *Table) Waits() bool { return t.waits }
 
-// isDue reports whether p has to be dialled now: it is wanted, has no link or a silent one, and its time has come.
-func (t *Table) isDue(now time.Duration, p *peer, v View) (silent *Link, isDue bool) {
+// isDue returns whether p has to be dialled now: it is wanted, has no link or a silent one, and its time has come.
+func (t *Table) isDue(now time.Duration, p *peer, v View) (silent *Link, how due) {
 	if p.Hub {
-		return nil, false
+		return nil, notDue
 	}
 	old := v.linkTo(p)
 	if p.hasMoved || old != nil && (old.isByHub() || !t.takes(p, old.End, v)) {
 		old = nil // replace the link although it works
 	}
 	if v.isAnswering(p) || len(p.Addrs) == 0 || old != nil && !old.IsSilent || !t.wanted(p, v) {
-		return nil, false
+		return nil, notDue
 	}
 	t.waits = true
 	if p.dial != nil {
 		if p.isSignDue(now, old) {
 			p.stopDial() // the next packet of its handshake may be sent much later
 		}
-		return nil, false
+		return nil, notDue
 	}
 	if p.Source != "" && !t.claims.budget.has(now) || p.Source == "" && t.isDialled(p, transport.Addrs{}) {
-		return nil, false
+		return nil, notDue
 	}
 	return old, p.isDue(now, old)
 }
