@@ -3,9 +3,10 @@ package stamps
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
 	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // message has the fields of a protobuf message that a rule names.
@@ -16,7 +17,7 @@ type message struct {
 
 // field is a field of a protobuf message: a part of a value, or a message that contains values.
 type field struct {
-	number uint64
+	number protowire.Number
 	sub    *message // nil for a part of a value
 	role   role
 	part   part
@@ -31,17 +32,6 @@ const (
 	nsecs             // second of a pair
 	parts
 )
-
-// Wire types of protobuf.
-const (
-	wireVarint = 0
-	wire64     = 1
-	wireBytes  = 2
-	wire32     = 5
-)
-
-// maxNumber is the largest number of a protobuf field.
-const maxNumber = 1<<29 - 1
 
 // message returns the message that contains the rule's fields.
 func (f *ruleFields) message() *message {
@@ -61,7 +51,8 @@ func (f *ruleFields) message() *message {
 // add adds the field with a name such as 15.2.1.
 func (m *message) add(name string, r role, p part) {
 	first, rest, isDeep := strings.Cut(name, ".")
-	number, _ := strconv.ParseUint(first, 10, 32) // checkName has accepted it
+	parsed, _ := strconv.ParseInt(first, 10, 32) // checkName has accepted it
+	number := protowire.Number(parsed)
 	f, _ := m.find(number)
 	if f == nil {
 		m.fields = append(m.fields, field{number: number, role: r, part: p})
@@ -76,7 +67,7 @@ func (m *message) add(name string, r role, p part) {
 }
 
 // find returns the field with a number and its index, nil if the rule does not name the field.
-func (m *message) find(number uint64) (*field, int) {
+func (m *message) find(number protowire.Number) (*field, int) {
 	for i := range m.fields {
 		if m.fields[i].number == number {
 			return &m.fields[i], i
@@ -89,50 +80,39 @@ func (m *message) find(number uint64) (*field, int) {
 type element struct {
 	raw      []byte // tag and value
 	tag      int    // length of the tag
-	length   int    // length of the number of bytes, of wireBytes
-	number   uint64
-	wireType uint64
-	value    uint64 // the number; for wireBytes the length of the content
+	length   int    // length of the number of bytes, of protowire.BytesType
+	number   protowire.Number
+	wireType protowire.Type
+	value    uint64 // the number; for protowire.BytesType the length of the content
 }
 
-// content returns the bytes of a field of wireBytes.
+// content returns the bytes of a field of protowire.BytesType.
 func (e *element) content() []byte { return e.raw[e.tag+e.length:] }
 
 // next returns the first field in b. It returns false if b does not begin with one. Groups, which protobuf has given
 // up, are not accepted.
 func next(b []byte) (e element, ok bool) {
-	tag, n := binary.Uvarint(b)
-	if n <= 0 {
+	if e.number, e.wireType, e.tag = protowire.ConsumeTag(b); e.tag < 0 || e.number > protowire.MaxValidNumber {
 		return e, false
 	}
-	e.tag, e.number, e.wireType = n, tag>>3, tag&7
-	if e.number < 1 || e.number > maxNumber {
-		return e, false
-	}
-	rest, size := b[n:], 0
+	rest, size := b[e.tag:], 0
 	switch e.wireType {
-	case wireVarint:
-		if e.value, size = binary.Uvarint(rest); size <= 0 {
-			return e, false
-		}
-	case wire64:
-		if size = 8; len(rest) >= size {
-			e.value = binary.LittleEndian.Uint64(rest)
-		}
-	case wireBytes:
-		if e.value, e.length = binary.Uvarint(rest); e.length <= 0 || e.value > uint64(len(rest)-e.length) {
-			return e, false
-		}
-		size = e.length + int(e.value)
-	case wire32:
-		size = 4
+	case protowire.VarintType:
+		e.value, size = protowire.ConsumeVarint(rest)
+	case protowire.Fixed64Type:
+		e.value, size = protowire.ConsumeFixed64(rest)
+	case protowire.BytesType:
+		e.value, e.length = protowire.ConsumeVarint(rest)
+		_, size = protowire.ConsumeBytes(rest)
+	case protowire.Fixed32Type:
+		_, size = protowire.ConsumeFixed32(rest)
 	default:
 		return e, false
 	}
-	if len(rest) < size {
+	if size < 0 {
 		return e, false
 	}
-	e.raw = b[:n+size]
+	e.raw = b[:e.tag+size]
 	return e, true
 }
 
@@ -161,14 +141,14 @@ func (m *message) read(b []byte, all *[roles]partsRead) (ok bool) {
 		}
 		found |= 1 << i
 		if f.sub != nil {
-			if e.wireType != wireBytes || !f.sub.read(e.content(), all) {
+			if e.wireType != protowire.BytesType || !f.sub.read(e.content(), all) {
 				return false
 			}
 			continue
 		}
 		p := &all[f.role]
-		p.isFloat = e.wireType == wire64 && f.part == whole
-		if e.wireType != wireVarint && !p.isFloat {
+		p.isFloat = e.wireType == protowire.Fixed64Type && f.part == whole
+		if e.wireType != protowire.VarintType && !p.isFloat {
 			return false
 		}
 		p.value[f.part], p.isThere[f.part] = e.value, true
@@ -258,9 +238,9 @@ func (w *rewrite) message(dst, b []byte, m *message) []byte {
 			start := len(dst)
 			dst = w.message(dst, e.content(), f.sub)
 			dst = insertLength(dst, start, &e)
-		case e.wireType == wire64:
+		case e.wireType == protowire.Fixed64Type:
 			dst = append(dst, e.raw[:e.tag]...)
-			dst = binary.LittleEndian.AppendUint64(dst, w[f.role].value[f.part])
+			dst = protowire.AppendFixed64(dst, w[f.role].value[f.part])
 		default:
 			dst = append(dst, e.raw[:e.tag]...)
 			dst = appendVarint(dst, w[f.role].value[f.part], len(e.raw)-e.tag, e.value)
@@ -270,8 +250,8 @@ func (w *rewrite) message(dst, b []byte, m *message) []byte {
 		f := &m.fields[i]
 		p := &w[f.role]
 		if f.sub == nil && f.part != whole && !p.isThere[f.part] && p.value[f.part] != 0 {
-			dst = binary.AppendUvarint(dst, f.number<<3|wireVarint)
-			dst = binary.AppendUvarint(dst, p.value[f.part])
+			dst = protowire.AppendTag(dst, f.number, protowire.VarintType)
+			dst = protowire.AppendVarint(dst, p.value[f.part])
 		}
 	}
 	return dst
@@ -291,8 +271,8 @@ func insertLength(dst []byte, start int, e *element) []byte {
 
 // appendVarint appends v. If the former value was written with more bytes than necessary, v gets at least as many.
 func appendVarint(dst []byte, v uint64, formerLength int, former uint64) []byte {
-	length := varintLength(v)
-	if formerLength > varintLength(former) {
+	length := protowire.SizeVarint(v)
+	if formerLength > protowire.SizeVarint(former) {
 		length = max(length, formerLength)
 	}
 	for range length - 1 {
@@ -301,5 +281,3 @@ func appendVarint(dst []byte, v uint64, formerLength int, former uint64) []byte 
 	}
 	return append(dst, byte(v))
 }
-
-func varintLength(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }

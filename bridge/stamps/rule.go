@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"achbridge/bridge/layout"
 )
 
@@ -175,7 +177,7 @@ func checkName(name string, isProtobuf bool) error {
 	}
 	for _, level := range levels {
 		if isProtobuf {
-			if n, err := strconv.ParseUint(level, 10, 32); err != nil || n < 1 || n > maxNumber || level[0] == '0' {
+			if n, err := strconv.ParseUint(level, 10, 32); err != nil || n < 1 || n > uint64(protowire.MaxValidNumber) || level[0] == '0' {
 				return fmt.Errorf("%q: want field numbers of a protobuf message, as in 15.2.1", name)
 			}
 			continue
