@@ -137,6 +137,15 @@ func (w *world) redialling(over string) (robot, pc *host) {
 	return robot, pc
 }
 
+// restarts cuts the network of h, ends its node, and starts it again after outage.
+func (h *host) restarts(outage time.Duration) {
+	h.w.change(h.name, "cut")
+	h.stop()
+	time.Sleep(outage)
+	h.w.change(h.name, "up")
+	h.run(h.cfg)
+}
+
 // Without discovery only the handshakes, and the resets that a restarted host answers with, find the host.
 func TestRestartedPeerIsFoundWithoutDiscovery(t *testing.T) {
 	limits := map[time.Duration]time.Duration{
@@ -151,11 +160,7 @@ func TestRestartedPeerIsFoundWithoutDiscovery(t *testing.T) {
 			t.Run(fmt.Sprint(over, " ", outage), func(t *testing.T) {
 				inWorld(t, func(w *world) {
 					robot, pc := w.redialling(over)
-					w.change("robot", "cut")
-					robot.stop()
-					time.Sleep(outage)
-					w.change("robot", "up")
-					robot.run(robot.cfg)
+					robot.restarts(outage)
 					t.Logf("found after %v", pc.freshWithin(limit, "robot.imu"))
 				})
 			})
@@ -170,11 +175,7 @@ func TestAnnouncedPeerIsFoundSoon(t *testing.T) {
 			t.Run(fmt.Sprint(over, " ", outage), func(t *testing.T) {
 				inWorld(t, func(w *world) {
 					robot, pc := w.redialling(over)
-					w.change("robot", "cut")
-					robot.stop()
-					time.Sleep(outage)
-					w.change("robot", "up")
-					robot.run(robot.cfg)
+					robot.restarts(outage)
 					pc.node.Announced(robot.id.String())
 					t.Logf("found after %v", pc.freshWithin(time.Second, "robot.imu"))
 				})
