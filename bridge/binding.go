@@ -31,8 +31,8 @@ type binding struct {
 	lastRequested uint64          // number of the frame that the node last requested again
 	wait          time.Duration   // delay before the node requests that frame again
 	reporter      ledger.Reporter
-	stamps        stampOffset // offset for the stamps in the frames; zero without the option
-	isStopping    bool        // no request asks for the mirror any more; it stays until its safe frame is put
+	stamps        stampState // how the stamps in the frames are shifted; zero without the option
+	isStopping    bool       // no request asks for the mirror any more; it stays until its safe frame is put
 }
 
 // bind subscribes the mirror that w requests to channel c of l's peer, unless it is subscribed
@@ -56,7 +56,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		return // l is a second route to the same host
 	case m.link == nil && m.refused == (refusedRequest{c.Epoch, w.QoS}):
 		return // the origin would refuse it again
-	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS):
+	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS) && m.stamps.layout == n.stampLayout(m, l, c, w.QoS.Stamps):
 		return
 	case c.Origin != nil && c.Origin.Node == n.cfg.Node:
 		m.loop(l, status.CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")

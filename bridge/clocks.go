@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"achbridge/bridge/clock"
+	"achbridge/bridge/layout"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/stamps"
 	"achbridge/bridge/status"
 	"achbridge/bridge/trust"
 	"achbridge/bridge/unit"
@@ -139,10 +141,12 @@ func (n *Node) checkSuspend() {
 	}
 }
 
-// stampOffset is the offset by which the stamps of one origin are shifted.
-type stampOffset struct {
+// stampState is how the stamps in the frames of a mirror are shifted: by an offset that all mirrors of the origin
+// share, and in the fields of a layout.
+type stampState struct {
 	*mirror.Offset
 	origin trust.NodeID
+	layout wire.Hash // layout that has the fields of the rule, zero if the rule names no fields
 }
 
 // stampSource returns how the stamps in the frames of channel c are shifted for m, a mirror that requests it. It returns
@@ -150,31 +154,71 @@ type stampOffset struct {
 func (n *Node) stampSource(m *binding, l *link, c wire.Channel, qos rule.QoS) (*mirror.StampSource, error) {
 	switch {
 	case qos.Stamps == "":
-		m.stamps = stampOffset{}
+		m.stamps = stampState{}
 		return nil, nil
 	case c.Origin != nil:
 		return nil, fmt.Errorf("stamps %s: %s passes on a channel of %s, and does not name the clock of the stamps; mirror it from %s, or leave the option out", qos.Stamps, l.host, c.Origin.Host, c.Origin.Host)
 	case l.hello.start == 0 || l.hello.machine.Boot == (Machine{}.Boot):
 		return nil, fmt.Errorf("stamps %s: %s does not tell its monotonic clock; update %s", qos.Stamps, l.host, l.host)
 	}
-	shifter, err := qos.Stamps.Compile(nil)
+	var shifter *stamps.Shifter
+	fields, err := n.stampFields(m, l, c, qos.Stamps)
+	if err == nil {
+		shifter, err = qos.Stamps.Compile(fields)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("stamps %s: %w", qos.Stamps, err)
 	}
 	m.stamps = n.mirrors.stampOffset(l.peer)
+	m.stamps.layout = n.stampLayout(m, l, c, qos.Stamps)
 	return &mirror.StampSource{
 		Shifter: shifter, Start: l.hello.start, Boot: l.hello.machine.Boot, Offset: m.stamps.Offset,
 		Read: func() mirror.Reading { return l.frames.ReadClock(n.now()) },
 	}, nil
 }
 
-// stampOffset returns the offset for the stamps of an origin. It lasts as long as a mirror has it, so that a change of
+// stampLayout returns the hash of the layout that has the fields of a rule, and zero if the rule names no fields. This
+// host's configuration takes precedence over the origin's layout.
+func (n *Node) stampLayout(m *binding, l *link, c wire.Channel, r stamps.Rule) wire.Hash {
+	if !r.NeedsLayout() {
+		return wire.Hash{}
+	}
+	if ours := n.cfg.Layouts.ForMirror(l.host+"/"+c.Name, m.Name); ours != nil {
+		return ours.Hash()
+	}
+	return c.Layout
+}
+
+// stampFields returns the layout that has the fields of a rule, nil if the rule names no fields. It returns an error
+// while the layout is not known.
+func (n *Node) stampFields(m *binding, l *link, c wire.Channel, r stamps.Rule) (*layout.Layout, error) {
+	if !r.NeedsLayout() {
+		return nil, nil
+	}
+	of := l.host + "/" + c.Name
+	if ours := n.cfg.Layouts.ForMirror(of, m.Name); ours != nil {
+		return layout.DecodeLayout(ours.Encoded)
+	}
+	if c.Layout == (wire.Hash{}) {
+		return nil, fmt.Errorf("no layout of %s is known; name its file in types, here or on %s", of, l.host)
+	}
+	known, request := n.requestLayout(&remoteChannel{l.host, c.Name, c.Layout, l})
+	switch {
+	case request != nil:
+		return nil, fmt.Errorf("the layout of %s is requested from %s", of, l.host)
+	case known.Encoded == nil:
+		return nil, fmt.Errorf("the layout of %s is not known: %s", of, known.Why)
+	}
+	return layout.DecodeLayout(known.Encoded)
+}
+
+// stampOffset returns the offset for the stamps of an origin. The offset lasts as long as a mirror has it, so that a change of
 // the link does not move the stamps.
-func (t *mirrorTable) stampOffset(origin trust.NodeID) stampOffset {
+func (t *mirrorTable) stampOffset(origin trust.NodeID) stampState {
 	for _, m := range t.byName {
 		if m.stamps.Offset != nil && m.stamps.origin == origin {
 			return m.stamps
 		}
 	}
-	return stampOffset{&mirror.Offset{}, origin}
+	return stampState{Offset: &mirror.Offset{}, origin: origin}
 }

@@ -28,9 +28,9 @@ const (
 	hubName    = "through the hub" // name of the hub route in texts
 )
 
-// stamps has the round trip of a link over the hub, and when its stamps were sent. It belongs to
+// hubStamps has the round trip of a link over the hub, and when its stamps were sent. It belongs to
 // the node's goroutine.
-type stamps struct {
+type hubStamps struct {
 	requestedAt time.Duration                      // when the peer's clock was last requested
 	count       int                                // number of requests for the peer's clock
 	pulled      time.Duration                      // when Pulled was last sent to the peer

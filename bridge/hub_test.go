@@ -321,7 +321,7 @@ func TestHubFeedbackTimeoutGrowsWithRoundTrip(t *testing.T) {
 					40 * time.Millisecond:  hubSilence,
 					700 * time.Millisecond: hubRounds * 700 * time.Millisecond,
 				} {
-					l := &link{s: real.s, frames: real.frames, path: pathState{stamps: stamps{round: round}}}
+					l := &link{s: real.s, frames: real.frames, path: pathState{stamps: hubStamps{round: round}}}
 					if got := l.patience(); got != want {
 						t.Errorf("patience with a round trip of %v = %v, want %v", round, got, want)
 					}

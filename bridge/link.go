@@ -116,7 +116,7 @@ type warned struct {
 type pathState struct {
 	inbound *wire.Path // the peer's last facts about the path from it to us; nil before the first
 	sent    sentPath
-	stamps  stamps // used over the hub
+	stamps  hubStamps // used over the hub
 }
 
 // layoutState limits the requests and answers about layouts.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/layout"
+	"achbridge/bridge/layouts"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/wire"
@@ -31,5 +33,60 @@ func TestStampsOfARelayedChannelAreRefused(t *testing.T) {
 		if m := pc.mirror("base.robot.goal"); m.State != status.MirrorRefused || !strings.Contains(m.Reason, "mirror it from robot") || m.Seq != 0 {
 			t.Errorf("got %s (%s) at frame %d, want it refused before a frame is put", m.State, m.Reason, m.Seq)
 		}
+	})
+}
+
+// encodedPair returns a layout with two integers of 64 bits, the first of them called name.
+func encodedPair(t *testing.T, name string) []byte {
+	t.Helper()
+	l := layout.Layout{Name: "goal", Size: 64, Fields: []layout.Field{{Name: name, Type: layout.Int64}, {Name: "dur", Type: layout.Int64, Offset: 8}}}
+	b, err := l.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Fields of a rule are looked up in the layout of the origin, and in that of this host's configuration if it has one.
+func TestStampsUseFieldsOfLayout(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		goal := robot.channel("goal", 4, 64)
+		types := func(encoded []byte) layouts.Rules { return layouts.Rules{{Channels: "*goal", Encoded: encoded}} }
+		robot.run(Config{Machine: Machine{Boot: [16]byte{1}}, Layouts: types(encodedPair(t, "stamp"))})
+		mirrors := []rule.Mirror{{Host: "robot", Channel: "goal", QoS: rule.QoS{Stamps: "time:stamp;duration:dur"}}}
+		pc.run(Config{Machine: Machine{Boot: [16]byte{2}}, Mirrors: mirrors}, robot)
+		goal.put(1, 64)
+		w.within(3*second, "the first frame", func() bool { m := pc.mirror("robot.goal"); return m.State == status.MirrorLive && m.Stamps != nil && m.Seq == 1 })
+
+		refused := func() bool {
+			m := pc.mirror("robot.goal")
+			return m.State == status.MirrorRefused && strings.Contains(m.Reason, "time: stamp: goal has no such field")
+		}
+		if err := robot.node.Apply(Config{Layouts: types(encodedPair(t, "renamed"))}); err != nil {
+			t.Fatal(err)
+		}
+		w.within(3*second, "a refusal, for the layout of the origin lacks the field", refused)
+		if err := pc.node.Apply(Config{Mirrors: mirrors, Layouts: types(encodedPair(t, "stamp"))}); err != nil {
+			t.Fatal(err)
+		}
+		goal.put(2, 64)
+		w.within(3*second, "the second frame", func() bool { m := pc.mirror("robot.goal"); return m.State == status.MirrorLive && m.Stamps != nil && m.Seq == 2 })
+		if err := pc.node.Apply(Config{Mirrors: mirrors, Layouts: types(encodedPair(t, "other"))}); err != nil {
+			t.Fatal(err)
+		}
+		w.within(3*second, "a refusal, for the layout of this host lacks the field", refused)
+	})
+}
+
+func TestStampsOfChannelWithoutLayoutAreRefused(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.channel("goal", 4, 64).put(1, 64)
+		robot.run(Config{Machine: Machine{Boot: [16]byte{1}}})
+		pc.run(Config{Machine: Machine{Boot: [16]byte{2}}, Mirrors: []rule.Mirror{{Host: "robot", Channel: "goal", QoS: rule.QoS{Stamps: "time:stamp"}}}}, robot)
+		w.within(3*second, "a refusal", func() bool {
+			return strings.Contains(pc.mirror("robot.goal").Reason, "no layout of robot/goal is known; name its file in types")
+		})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,11 +30,11 @@ func (s *site) runTenDaysOld(host string, args ...string) *process {
 	return s.startUnder(host, wrapper, "achbridge", append([]string{"run"}, args...)...)
 }
 
-// stampedFrame returns a frame as programs of a preset make it.
+// stampedFrame returns a frame as programs of a preset make it. Those with the preset fields have the header of sns.
 func stampedFrame(preset string, at, valid time.Duration) []byte {
 	sec, nsec := uint64(at/time.Second), uint64(at%time.Second)
 	switch preset {
-	case "sns":
+	case "sns", "fields":
 		b := make([]byte, 56)
 		binary.LittleEndian.PutUint64(b, sec)
 		binary.LittleEndian.PutUint64(b[8:], uint64(valid))
@@ -57,7 +58,7 @@ func stampedFrame(preset string, at, valid time.Duration) []byte {
 func stampOf(t *testing.T, preset string, b []byte) (at, until time.Duration) {
 	t.Helper()
 	switch preset {
-	case "sns":
+	case "sns", "fields":
 		at = time.Duration(binary.LittleEndian.Uint64(b))*time.Second + time.Duration(binary.LittleEndian.Uint32(b[16:]))
 		return at, at + time.Duration(binary.LittleEndian.Uint64(b[8:]))
 	case "hubo":
@@ -89,15 +90,26 @@ func TestStampsAreShiftedToClockOfReader(t *testing.T) {
 	for _, preset := range []string{"sns", "somatic"} {
 		accept += fmt.Sprintf("  - {match: %s-goal, class: command, budget: 2s, stamps: %s}\n", preset, preset)
 	}
-	if err := os.WriteFile(file, []byte(accept), 0o644); err != nil {
-		t.Fatal(err)
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
+	write(file, accept+"types:\n  fields: header.yaml\n")
+	write(filepath.Dir(file)+"/header.yaml", `name: header
+size: 56
+fields:
+  - {name: sec, offset: 0, type: int64}
+  - {name: valid, offset: 8, type: int64}
+  - {name: nsec, offset: 16, type: uint32}
+`)
 	s.runTenDaysOld("robot", "--config", file).awaitLog("msg=\"daemon started\"")
 	var mirrors []string
 	for _, preset := range []string{"sns", "somatic", "hubo"} {
 		mirrors = append(mirrors, "--mirror", "robot/"+preset+",as="+preset+",stamps="+preset)
 	}
-	mirrors = append(mirrors, "--mirror", "robot/plain,as=plain")
+	mirrors = append(mirrors, "--mirror", "robot/fields,as=fields,stamps=time:sec+nsec;duration:valid", "--mirror", "robot/plain,as=plain")
 	s.run("pc", mirrors...).awaitLog("msg=\"daemon started\"")
 	for _, preset := range []string{"sns", "somatic"} {
 		s.must("pc", "push", preset+"-goal", "robot")
@@ -143,7 +155,7 @@ func TestStampsAreShiftedToClockOfReader(t *testing.T) {
 			return nil
 		})
 	}
-	for _, preset := range []string{"sns", "somatic", "hubo"} {
+	for _, preset := range []string{"sns", "somatic", "hubo", "fields"} {
 		check("pc", preset, preset, 0, put("robot", preset, func() []byte { return stampedFrame(preset, time.Duration(monotonic())+tenDaysApart, valid) }))
 	}
 	for _, preset := range []string{"sns", "somatic"} {

@@ -238,11 +238,7 @@ func parseStamps(s string) (stamps.Rule, error) {
 	if s == noStamps {
 		return "", nil
 	}
-	r, err := stamps.ParseRule(s)
-	if err == nil && r.NeedsLayout() {
-		return "", fmt.Errorf("%q: names of fields are not supported yet: want sns, somatic, hubo, or field numbers of a protobuf message, as in time:15.2.1+15.2.2;until:15.3.1+15.3.2", s)
-	}
-	return r, err
+	return stamps.ParseRule(s)
 }
 
 var switches = []string{"false", "true"}

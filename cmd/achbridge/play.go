@@ -57,6 +57,9 @@ func (a *app) play(ctx context.Context, play recording.Play) error {
 	if played.Others > 0 {
 		a.ui.Note("%s of the file are left out: they are no Ach channels", countText(played.Others, "topic"))
 	}
+	if played.Unparsed > 0 {
+		a.ui.Note("%s left out: their time stamps cannot be shifted to the present", countText(int(played.Unparsed), "frame"))
+	}
 	if err != nil {
 		return a.playError(play.File, err)
 	}
@@ -92,7 +95,7 @@ func (a *app) playError(file string, err error) error {
 func fileError(file string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return ui.NotFound(fmt.Errorf("%s: there is no such file", file), "")
+		return ui.NotFound(fmt.Errorf("%s: no such file", file), "")
 	case errors.Is(err, recording.ErrFormat):
 		return ui.Failure(err, "achbridge record makes such files")
 	}

@@ -79,7 +79,7 @@ func (r *recorder) begin(name string) {
 	}
 	delete(r.names.refusals, name)
 	delete(r.names.atStart, name) // a later channel of that name is another one
-	s.topic.Origin = r.mirrors.origins[name]
+	s.topic.Origin, s.topic.Stamps = r.mirrors.origins[name], r.mirrors.stamps[name]
 	kind, known := r.typeFor(s.topic, s.ch.Tag())
 	s.topic.Type = kind
 	r.streams[name] = s

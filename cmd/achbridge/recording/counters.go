@@ -15,6 +15,7 @@ type mirrors struct {
 	lastDrops     map[string]map[string]uint64    // last counts of the ledger, by mirror and cause
 	frameCounters map[string]ledger.FrameCounters // frame counters, by mirror
 	origins       map[string]string               // HOST/CHANNEL, by mirror
+	stamps        map[string]Stamps               // time stamps in the frames, by mirror
 	drops         map[[2]string]uint64            // in all, by channel and cause
 	answers       chan []status.Mirror
 }
@@ -44,6 +45,7 @@ func (r *recorder) recordDrops(list []status.Mirror) {
 	for _, m := range list {
 		r.originOf(m)
 		r.retype(m)
+		r.stampsOfMirror(m)
 		drops := map[string]uint64{}
 		for _, drop := range m.Drops() {
 			drops[drop.Name] = drop.Count

@@ -26,7 +26,8 @@
 // where publish times are known); misfit (true, where the frames do not match the layout); of a
 // channel with a layout type, layout (the text of its file), type_from (file, or origin if the
 // mirror's origin sent it), renamed (the fields with other names in the schema) and no_schema
-// (the reason why there is no schema). The file's own metadata record is called achbridge.
+// (the reason why there is no schema). A mirror with the option stamps has its rule in stamps, and in stamps_clock_ns what
+// CLOCK_MONOTONIC showed at the file's time 0. The file's own metadata record is called achbridge.
 //
 // # What a crash leaves
 //
@@ -42,4 +43,5 @@
 //	player.go    a file -> channels
 //	summary.go   a file -> its content in figures
 //	type.go      what frames hold              typed.go     which channel has which type
+//	stamps.go    time stamps in frames
 package recording

@@ -25,6 +25,8 @@ type line struct {
 	number            uint64
 	read, captured    time.Duration // since the beginning of the recording
 	frames, size, len int
+	topic             func(*Topic) // changes the topic; may be nil
+	data              []byte       // the frame; nil means number and zeros
 }
 
 func fileOf(t *testing.T, lines ...line) string {
@@ -38,7 +40,13 @@ func fileOf(t *testing.T, lines ...line) string {
 	for _, l := range lines {
 		m := mcap.Message{LogTime: begin + uint64(l.read), PublishTime: begin + uint64(l.captured), Data: make([]byte, max(8, l.len))}
 		binary.LittleEndian.PutUint64(m.Data, l.number)
+		if l.data != nil {
+			m.Data = l.data
+		}
 		topic := Topic{Channel: l.channel, FrameCount: cmp.Or(l.frames, 16), FrameSize: cmp.Or(l.size, 64), Mode: "0660"}
+		if l.topic != nil {
+			l.topic(&topic)
+		}
 		if err := w.frame(topic, m); err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 )
 
@@ -34,6 +35,7 @@ type Played struct {
 	Took     time.Duration `json:"-"`
 	Late     time.Duration `json:"-"`        // how late the latest frame was put
 	Others   int           `json:"others"`   // topics that are not Ach channels
+	Unparsed uint64        `json:"unparsed"` // frames not put, because their stamps cannot be shifted
 	Complete bool          `json:"complete"` // the file was not cut short
 }
 
@@ -71,6 +73,9 @@ type player struct {
 	n       int       // frames read
 	read    time.Time // log time of the last frame read
 	readErr error
+	first   time.Time     // where playing began, on the file's clock
+	begun   time.Time     // when playing began
+	mono    time.Duration // CLOCK_MONOTONIC at begun
 	played  Played
 }
 
@@ -89,8 +94,9 @@ func (f frame) order(o frame) int { return cmp.Or(f.at.Compare(o.at), cmp.Compar
 type out struct {
 	ch        *localach.Channel
 	w         *localach.Writer
-	last      time.Time // when to put the previous frame: the order of frames is kept
-	checkedAt time.Time // when its file was last looked at
+	last      time.Time  // when to put the previous frame: the order of frames is kept
+	checkedAt time.Time  // when its file was last looked at
+	stamps    *restamper // nil if the file says of no frame so far that it has stamps
 }
 
 // Run puts the frames until the file or ctx ends. The returned counts are valid even if there is
@@ -135,14 +141,15 @@ func (p *player) run(ctx context.Context) error {
 	if len(p.ahead) == 0 {
 		return fmt.Errorf("%s: %w", p.File, ErrNothing)
 	}
-	first, start := p.start(), time.Now()
+	start := time.Now()
+	p.first, p.begun, p.mono = p.start(), start, status.Monotonic(start)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for len(p.ahead) > 0 {
 		f := p.ahead[0]
 		p.ahead[0], p.ahead = frame{}, p.ahead[1:]
 		p.bytes -= len(f.data)
-		due := start.Add(time.Duration(float64(f.at.Sub(first)) / p.Rate))
+		due := start.Add(time.Duration(float64(f.at.Sub(p.first)) / p.Rate))
 		timer.Reset(time.Until(due))
 		select {
 		case <-ctx.Done():
@@ -217,6 +224,11 @@ func (p *player) take(r Record) error {
 	if err != nil || o == nil {
 		return err
 	}
+	if s := r.Topic.Stamps; s.Rule != "" && (o.stamps == nil || o.stamps.of != s) {
+		if o.stamps, err = newRestamper(*r.Topic); err != nil {
+			return &ChannelError{Channel: o.ch.Name(), Topic: *r.Topic, Err: err}
+		}
+	}
 	at := r.Publish
 	if p.AsRecorded {
 		at = r.Log
@@ -284,11 +296,28 @@ func (p *player) put(f frame) error {
 	if err := o.checkFile(); err != nil {
 		return &ChannelError{Channel: o.ch.Name(), Topic: f.topic, Err: err}
 	}
-	if _, err := o.w.Put(f.data); err != nil {
+	data := f.data
+	if o.stamps != nil {
+		var err error
+		if data, err = o.stamps.restamped(f.data, latest(f.at, p.first), p.mono+time.Since(p.begun)); err != nil {
+			p.played.Unparsed++
+			return nil
+		}
+	}
+	if _, err := o.w.Put(data); err != nil {
 		return &ChannelError{Channel: o.ch.Name(), Topic: f.topic, Size: len(f.data), Err: err}
 	}
 	p.played.Frames++
 	return nil
+}
+
+// latest returns the later of two times. A frame that was in its ring before the recording began is put when playing
+// begins, and is as old then as it was in the recording.
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // fileCheckEvery is the interval at which the player checks that a channel still exists.
@@ -322,7 +351,7 @@ func Remapping(list []string) (map[string]string, error) {
 			return nil, fmt.Errorf("%q: want NAME=OTHER, as in krang.imu=imu", text)
 		}
 		if _, twice := m[from]; twice {
-			return nil, fmt.Errorf("%s is there twice", from)
+			return nil, fmt.Errorf("%s is given twice", from)
 		}
 		m[from] = to
 	}

@@ -73,7 +73,7 @@ const (
 // mostKept limits the memory for a file's topics, types and Facts, in bytes. A recording has a few KiB for each channel.
 const mostKept = 64 << 20
 
-var errTooMuch = fmt.Errorf("it says too much of its channels: more than %d MiB", mostKept>>20)
+var errTooMuch = fmt.Errorf("the descriptions of its channels are too large: more than %d MiB", mostKept>>20)
 
 // keep counts bytes that are kept until the file is closed.
 func (r *Reader) keep(n int) error {
@@ -273,7 +273,7 @@ func (r *Reader) message(data []byte) (Record, error) {
 func topicOf(c *mcap.Channel) *Topic {
 	t := Topic{
 		Channel: c.Metadata["ach"], Host: c.Metadata["host"], Mode: c.Metadata["mode"],
-		Origin: c.Metadata["origin"], Times: c.Metadata["times"], Mismatch: c.Metadata["misfit"] == "true",
+		Origin: c.Metadata["origin"], Times: c.Metadata["times"], Mismatch: c.Metadata["misfit"] == "true", Stamps: stampsOf(c.Metadata),
 	}
 	count, err := strconv.Atoi(c.Metadata["frame_count"])
 	size, err2 := strconv.Atoi(c.Metadata["frame_size"])

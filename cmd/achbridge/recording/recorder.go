@@ -81,7 +81,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		streams: map[string]*stream{}, events: make(chan localach.Event),
 		names: names{withFrames: map[string]bool{}, refusals: map[string]string{}, atStart: map[string]bool{}},
 		mirrors: mirrors{
-			lastDrops: map[string]map[string]uint64{}, frameCounters: map[string]ledger.FrameCounters{}, origins: map[string]string{},
+			lastDrops: map[string]map[string]uint64{}, frameCounters: map[string]ledger.FrameCounters{}, origins: map[string]string{}, stamps: map[string]Stamps{},
 			drops: map[[2]string]uint64{}, answers: make(chan []status.Mirror),
 		},
 		types: types{

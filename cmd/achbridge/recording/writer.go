@@ -31,6 +31,7 @@ type Topic struct {
 	Times      string // "origin" where publish times are known
 	Type       *Type  // type of the frames; nil if it is unknown or the frames do not fit it
 	Mismatch   bool   // the frames do not fit the type that the channel has
+	Stamps     Stamps // time stamps in the frames
 }
 
 func (t Topic) metadata() map[string]string {
@@ -48,6 +49,7 @@ func (t Topic) metadata() map[string]string {
 		m["misfit"] = "true"
 	}
 	t.Type.describe(m)
+	t.Stamps.describe(m)
 	return m
 }
 
