@@ -237,7 +237,7 @@ func TestAchdRequestTimesOut(t *testing.T) {
 		pc := robot.pulls("achd://robot/imu")
 		w.within(6*time.Second, "it is given up", func() bool {
 			m := pc.mirror("robot.imu")
-			return m.Cause == status.CausePeerSilent && strings.Contains(m.Reason, "it does not answer within 5s")
+			return m.Cause == status.CausePeerSilent && strings.Contains(m.Reason, "no answer within 5s")
 		})
 	})
 }
@@ -346,7 +346,7 @@ func TestAchdHostIsNotDialledWithoutRule(t *testing.T) {
 			t.Errorf("temporary mirror: got %v, want a refusal", err)
 		}
 		err := pc.node.Mirror(rule.Mirror{Host: "achd://robot", Channel: "imu", QoS: rule.QoS{Class: rule.Command}})
-		if err == nil || !strings.Contains(err.Error(), "no command goes by it") {
+		if err == nil || !strings.Contains(err.Error(), "it carries no commands") {
 			t.Errorf("commands: got %v", err)
 		}
 		time.Sleep(10 * time.Second)

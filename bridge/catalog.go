@@ -105,7 +105,7 @@ func (l *link) endUntold(now map[string]wire.Channel) {
 			continue
 		}
 		for _, id := range ids {
-			l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: wire.Text(name + ": the channel was opened anew")})
+			l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: wire.Text(name + ": the channel was opened again")})
 		}
 	}
 	clear(l.catalog.sent.endedSubs)

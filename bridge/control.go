@@ -130,7 +130,7 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 	}
 	ch := local.Ring
 	if m.Epoch != ch.Epoch() {
-		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: m.Channel + ": the channel was made anew"})
+		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: m.Channel + ": the channel was made again"})
 		return
 	}
 	if !l.mayRead(m) {

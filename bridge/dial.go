@@ -233,7 +233,7 @@ func (n *Node) dialled(d *peers.Dial, s *session.Session, err error) {
 		n.turnAway(s)
 	case peers.Recovered:
 		n.listen(n.links[s.Peer().Node])
-		n.loop.work.Go(func() { s.Close("the link that there is was heard again") })
+		n.loop.work.Go(func() { s.Close("the present link receives again") })
 	}
 }
 

@@ -79,7 +79,7 @@ func TestMirrorIsRefusedIfAllFramesAreRefused(t *testing.T) {
 			state.put(i+1, 3898)
 			time.Sleep(10 * time.Millisecond)
 		}
-		const want = "state: a frame of 3898 bytes does not fit, it holds 2000; achbridge did not make it, so make it anew, larger: 2x3898"
+		const want = "state: a frame of 3898 bytes does not fit, it holds 2000; achbridge did not make it, so make it again, larger: 2x3898"
 		m := pc.mirror("state")
 		if m.State != status.MirrorRefused || m.Cause != status.CauseFrameSize || m.Reason != want {
 			t.Errorf("got state %s, cause %s, %q, want refused, frame_size, %q", m.State, m.Cause, m.Reason, want)

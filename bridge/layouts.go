@@ -69,7 +69,7 @@ func (n *Node) remoteChannel(of string) (*remoteChannel, error) {
 	}
 	a, err := rule.ParseChannel(of)
 	if err != nil {
-		return nil, fmt.Errorf("%s: there is no such mirror%.0w", of, fs.ErrNotExist)
+		return nil, fmt.Errorf("%s: no such mirror%.0w", of, fs.ErrNotExist)
 	}
 	if l := n.linkOf(a.Host); l != nil {
 		if c, ok := l.catalog.remote.channels[a.Channel]; ok {

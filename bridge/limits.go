@@ -183,7 +183,7 @@ func (l *link) assembling() (bytes int) {
 func (l *link) mayAssemble(c wire.Channel, host string) error {
 	most, fix := maxReassembly, "mirror fewer of its channels"
 	if host != "" && mirror.LargestFrame(c) > mirror.SmallBytes {
-		most, fix = maxLargeReassembly, "name the channel in a wish of its own, or "+fix
+		most, fix = maxLargeReassembly, "name the channel in a rule of its own, or "+fix
 	}
 	sum := l.assembling() + delivery.ReassemblerBytes(mirror.LargestFrame(c))
 	if sum <= most {

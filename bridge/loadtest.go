@@ -55,7 +55,7 @@ func (t *loadTests) state(now time.Duration) (running *loadTest, left, in time.D
 }
 
 // noLoadThere is the reason why there is no load test over a link through the hub.
-const noLoadThere = "the link goes through a hub: a load test would fill the hub, and measures direct links alone"
+const noLoadThere = "the link goes through a hub: a load test would fill the hub, and measures direct links only"
 
 // loadAsked handles a peer's message about a load test.
 func (n *Node) loadAsked(l *link, m wire.Load) {
@@ -111,7 +111,7 @@ func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r stat
 	n.loop.call(func() {
 		switch {
 		case n.linkOf(host) == nil:
-			err = fmt.Errorf("no link to %s; `achbridge status` tells of the peers%.0w", host, fs.ErrNotExist)
+			err = fmt.Errorf("no link to %s; `achbridge status` lists the peers%.0w", host, fs.ErrNotExist)
 		case n.linkOf(host).overHub():
 			err = errors.New(noLoadThere)
 		case n.cfg.NoLoadTest:

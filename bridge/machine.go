@@ -209,7 +209,7 @@ func (t *machineTable) recognize(l *link) {
 }
 
 // errMachine is the reason why commands and pushes for a host are held back.
-var errMachine = errors.New("it runs on another machine than the one to which commands and pushes went before")
+var errMachine = errors.New("it does not run on the machine that received its commands and pushes before")
 
 // errMachines is the reason why commands for a new host are held back: the table of machines is
 // full.

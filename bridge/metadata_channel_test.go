@@ -318,7 +318,7 @@ func TestMirrorDoesNotTakeFileOfMetadataChannel(t *testing.T) {
 		pc.follows("robot.imu", 1, 2*time.Second)
 		robot.channel("imu.meta", 16, 64).put(1, 64)
 		w.within(2*time.Second, "refusal", func() bool { return pc.mirror("robot.imu.meta").State == status.MirrorRefused })
-		if m := pc.mirror("robot.imu.meta"); !strings.Contains(m.Reason, "the companion of another mirror") {
+		if m := pc.mirror("robot.imu.meta"); !strings.Contains(m.Reason, "the metadata channel of another mirror") {
 			t.Errorf("got %s", m.Reason)
 		}
 		if m := pc.meta("robot.imu.meta"); m.Seq != 1 {

@@ -35,8 +35,8 @@ func wantHealing(t *testing.T, h *host, name string) {
 	}
 	for _, e := range list.Events {
 		if e.Kind == status.EventUnusable && e.Channel == name {
-			if !strings.Contains(e.Text, "is being healed") || strings.Contains(e.Text, "channel rm") {
-				t.Errorf("got %q, want that it is being healed", e.Text)
+			if !strings.Contains(e.Text, "is being repaired") || strings.Contains(e.Text, "channel rm") {
+				t.Errorf("got %q, want that it is being repaired", e.Text)
 			}
 			return
 		}

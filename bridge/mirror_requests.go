@@ -161,7 +161,7 @@ func (r *mirrorRequests) remove(m rule.Mirror) bool {
 // whyNotRemoved returns the error for a request that does not exist.
 func (r *mirrorRequests) whyNotRemoved(m rule.Mirror) error {
 	if w, ok := firstOf(r.list(), func(w rule.Mirror) bool { return w.Covers(m.Host, m.Channel) }); ok {
-		return fmt.Errorf("unmirror %s/%s: it is mirrored because of %s/%s; take that back instead", m.Host, m.Channel, w.Host, w.Channel)
+		return fmt.Errorf("unmirror %s/%s: %s/%s includes it; unmirror that instead", m.Host, m.Channel, w.Host, w.Channel)
 	}
 	return fmt.Errorf("%s/%s is not mirrored; `achbridge status` lists the mirrors%.0w", m.Host, m.Channel, fs.ErrNotExist)
 }

@@ -133,9 +133,9 @@ func (n *Node) Claim(channel string, tag localach.Tag) (release func(), err erro
 		case m != nil:
 			err = fmt.Errorf("%s is a mirror that %s writes", channel, m.Host)
 		case n.mirrors.reserved[channel]:
-			err = fmt.Errorf("%s has a writer already", channel)
+			err = fmt.Errorf("%s already has a writer", channel)
 		case meta || tag == (localach.Tag{}) && !rule.Matches(n.mirrors.adopt, channel):
-			err = fmt.Errorf("%s is no mirror, and adopt does not name it", channel)
+			err = fmt.Errorf("%s is not a mirror, and adopt does not name it", channel)
 		default:
 			n.mirrors.take(channel)
 		}

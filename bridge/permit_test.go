@@ -270,7 +270,7 @@ func TestForeignWriterExcludesMirror(t *testing.T) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		refused("goal", localach.Tag{}, "a writer already")
+		refused("goal", localach.Tag{}, "already has a writer")
 		release()
 		if release, err = pc.node.Claim("robot.cam", mine); err != nil {
 			w.t.Fatal(err)
@@ -301,8 +301,8 @@ func TestForeignWriterCannotClaimMetadataChannel(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer ch.Close()
-		if _, err := pc.node.Claim(ch.Name(), ch.OwnTag()); err == nil || !strings.Contains(err.Error(), "is no mirror") {
-			t.Errorf("Claim(%s) = %v, want that it is no mirror", ch.Name(), err)
+		if _, err := pc.node.Claim(ch.Name(), ch.OwnTag()); err == nil || !strings.Contains(err.Error(), "is not a mirror") {
+			t.Errorf("Claim(%s) = %v, want that it is not a mirror", ch.Name(), err)
 		}
 	})
 }

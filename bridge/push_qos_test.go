@@ -121,7 +121,7 @@ func TestConfiguredPushGetsNewQoSOnReload(t *testing.T) {
 
 func TestPushCannotSetReceiverOptions(t *testing.T) {
 	p := rule.Push{Channel: "plan", Host: "robot", QoS: rule.QoS{Deadline: time.Second}}
-	if err := p.Check(); err == nil || !strings.Contains(err.Error(), "set them in the rule by which robot accepts it") {
+	if err := p.Check(); err == nil || !strings.Contains(err.Error(), "set them in the accept rule of robot") {
 		t.Errorf("got %v, want where to set a deadline", err)
 	}
 }

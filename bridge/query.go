@@ -172,7 +172,7 @@ func (n *Node) Ping(ctx context.Context, host string) (p Pong, err error) {
 	})
 	switch {
 	case l == nil:
-		return p, fmt.Errorf("no link to %s; `achbridge status` tells of the peers%.0w", host, fs.ErrNotExist)
+		return p, fmt.Errorf("no link to %s; `achbridge status` lists the peers%.0w", host, fs.ErrNotExist)
 	case l.overHub():
 		p.Pong, err = send.AwaitPong(ctx, answer)
 	default:

@@ -200,7 +200,7 @@ func (n *Node) Age(ctx context.Context, name string, window time.Duration) (stat
 	var m *binding
 	n.loop.call(func() { m = n.mirrors.byName[name] })
 	if m == nil {
-		return status.AgeReport{}, fmt.Errorf("there is no mirror %s%.0w", name, fs.ErrNotExist)
+		return status.AgeReport{}, fmt.Errorf("no mirror %s%.0w", name, fs.ErrNotExist)
 	}
 	watch := m.WatchAge(n.now())
 	pause(ctx, window)

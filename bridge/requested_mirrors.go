@@ -87,13 +87,13 @@ func IsTemporary(channel string, tag localach.Tag) bool {
 // MirrorTemporarily makes a temporary mirror of a channel of another host, until end is called. Further calls
 // of end do nothing. The error is the reason why there can be no such mirror.
 func (n *Node) MirrorTemporarily(host, channel string) (end func(), err error) {
-	w := rule.Mirror{Host: host, Channel: channel, QoS: rule.QoS{Priority: lowest, Budget: time.Hour}, From: "somebody who looks at it"}
+	w := rule.Mirror{Host: host, Channel: channel, QoS: rule.QoS{Priority: lowest, Budget: time.Hour}, From: "a viewer"}
 	if rule.IsAchd(host) {
 		w.QoS = rule.QoS{}
 	}
 	err = w.Check()
 	if err == nil && (rule.IsPattern(host) || rule.IsPattern(channel)) {
-		err = fmt.Errorf("%s/%s: one channel can be looked at, no pattern", host, channel)
+		err = fmt.Errorf("%s/%s: want one channel, not a pattern", host, channel)
 	}
 	if err != nil {
 		return nil, err

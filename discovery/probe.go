@@ -77,4 +77,4 @@ func probe(ctx context.Context, l link, f family) error {
 	}
 }
 
-var errNotReceived = errors.New("this host does not hear what it sends to the group: a firewall drops it")
+var errNotReceived = errors.New("this host does not receive what it sends to the group: a firewall drops it")

@@ -73,7 +73,7 @@ func TestPatternsIgnoreNumbersOnly(t *testing.T) {
 		{"network:  f5d31653", "network:  0a0a0a0a", true},
 		{"robot.imu  -    superseded 51", "robot.imu  -    superseded 3, expired 1", true},
 		{"robot.imu  robot/imu  live  3347", "robot.imu  robot/imu  stale  3347", false},
-		{"cure: …", "cure: a longer budget", true},
+		{"fix: …", "fix: a longer budget", true},
 		{"up 4 s", "up 2 min 3 s", true},
 		{"up 4 s", "up 2 min 3 s and more", false},
 		{"AGE ▂▂▂", "AGE ▁▁█ ▁", true},

@@ -11,13 +11,13 @@ var (
 	ErrCorrupt       = errors.New("corrupt channel")
 	ErrDirty         = fmt.Errorf("%w: a writer died inside put", ErrCorrupt)
 	ErrTruncated     = fmt.Errorf("%w: the file is shorter than its header claims", ErrCorrupt)
-	ErrReinitialised = fmt.Errorf("%w: initialised again while open: open it anew", ErrCorrupt)
+	ErrReinitialised = fmt.Errorf("%w: initialised again while open: open it again", ErrCorrupt)
 )
 
 // Other errors of channels.
 var (
 	ErrHalfCreated = errors.New("channel only half created: its creator is slow, or died")
-	ErrReplaced    = errors.New("another channel has this name now: open it anew")
+	ErrReplaced    = errors.New("another channel has this name now: open it again")
 	ErrUnlinked    = errors.New("channel was removed while open")
 	ErrHole        = errors.New("the frame was never put: it lies in a hole of the channel's file")
 	ErrBusy        = errors.New("channel lock held by another process for more than 100 ms")

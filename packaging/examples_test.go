@@ -68,7 +68,7 @@ func TestCReaderCountsMissedFrames(t *testing.T) {
 		{"two did not", status.Meta{Epoch: 9, Seq: 7, MirrorSeq: 4}, "; 2 of the last 5 frames left out\n"},
 		{"the safe frame beside them", status.Meta{Epoch: 9, Seq: 7, MirrorSeq: 7}, "; 0 of the last 5 frames left out\n"},
 		{"the mirror's file was made anew", status.Meta{Epoch: 9, Seq: 8, MirrorSeq: 0}, "link down: old\n"},
-		{"the channel was made anew", status.Meta{Epoch: 8, Seq: 9, MirrorSeq: 9}, "link down: old\n"},
+		{"the channel was made again", status.Meta{Epoch: 8, Seq: 9, MirrorSeq: 9}, "link down: old\n"},
 	} {
 		frames = append(frames, c.meta)
 		if out, _ := run("500", frames...); !strings.HasSuffix(out, c.want) {

@@ -71,7 +71,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 	}{
 		{name: "no multicast", comes: "ip link set eth0 multicast off", goes: "ip link set eth0 multicast on", check: "multicast", state: "failure", wantText: "no interface is up that can multicast"},
 		{name: "firewall", comes: "nft add table ip t; nft 'add chain ip t in { type filter hook input priority 0; }'; nft add rule ip t in udp dport 5353 drop", goes: "nft delete table ip t",
-			check: "multicast", state: "warning", wantText: "eth0 (IPv4): this host does not hear what it sends to the group"},
+			check: "multicast", state: "warning", wantText: "eth0 (IPv4): this host does not receive what it sends to the group"},
 		{name: "full shared memory", comes: fill, goes: drain, check: "shared memory", state: "failure", wantText: "it is full"},
 		{name: "little room", comes: "mount -o remount,size=8m /dev/shm", goes: "mount -o remount,size=64m /dev/shm", check: "shared memory", state: "warning", wantText: "mirrors may take half"},
 		{name: "small path", comes: "ip link set eth0 mtu 1200", goes: "ip link set eth0 mtu 1500", check: "paths", state: "failure", wantText: "eth0 carries 1200 bytes"},
@@ -95,7 +95,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 			if got.State != c.state || !strings.Contains(got.Text+"\n"+got.Cure, c.wantText) || got.Cure == "" || (code == 1) != (c.state == "failure") {
 				return fmt.Errorf("%s: exit code %d and %+v, want %s that tells %q", c.name, code, got, c.state, c.wantText)
 			}
-			t.Logf("%s: %s: %s\n  cure: %s", c.name, got.State, got.Text, got.Cure)
+			t.Logf("%s: %s: %s\n  fix: %s", c.name, got.State, got.Text, got.Cure)
 			return nil
 		})
 		if holder != nil {

@@ -134,7 +134,7 @@ func TestHostsWithCertificatesLinkOnceTheirClockIsSet(t *testing.T) {
 			setDate(t, dateWithoutBattery)
 			robot := s.run("robot", "--transport", transport)
 			pc := s.run("pc", "--mirror", "robot/*", "--transport", transport)
-			robot.awaitLog("our certificate is not good now") // both clocks are in 1970
+			robot.awaitLog("our certificate is not valid now") // both clocks are in 1970
 
 			setDate(t, today())
 			set, readers := now(), s.observe("pc", keeping)
@@ -151,7 +151,7 @@ func TestHostsWithCertificatesLinkOnceTheirClockIsSet(t *testing.T) {
 
 			setDate(t, today().AddDate(30, 0, 0))
 			pc.awaitLog(`msg="link down"`)
-			if text := pc.log.String(); !strings.Contains(text, "peer is not trusted any more") && !strings.Contains(text, "closed by peer: your certificate is not good now") {
+			if text := pc.log.String(); !strings.Contains(text, "peer is not trusted any more") && !strings.Contains(text, "closed by peer: your certificate is not valid now") {
 				t.Error("nothing says that the link has ended with a certificate") // either host may log it
 			}
 			time.Sleep(2 * time.Second) // some refusals

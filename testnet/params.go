@@ -91,13 +91,13 @@ func (p Params) checkMedium() error {
 	timed := p.Rate != 0 || p.Stall != (Stall{}) || p.Fade != (Fade{})
 	switch {
 	case p.Trace != nil && p.Wifi != "":
-		errs = append(errs, errors.New("trace: goes not with wifi, which says itself when packets leave; right is wifi=none, or trace=none"))
+		errs = append(errs, errors.New("trace: goes not with wifi, which decides itself when packets leave; use wifi=none, or trace=none"))
 	case p.Trace != nil && timed:
-		errs = append(errs, errors.New("trace: says itself when packets leave; right is rate=none, stall=none and fade=none beside it, or trace=none"))
+		errs = append(errs, errors.New("trace: decides itself when packets leave; use rate=none, stall=none and fade=none with it, or trace=none"))
 	case p.Wifi != "" && !known:
 		errs = append(errs, fmt.Errorf("wifi: %q is no model; right are %s, or none", p.Wifi, strings.Join(WifiModels(), ", ")))
 	case p.Wifi != "" && timed:
-		errs = append(errs, errors.New("wifi: says itself when packets leave; right is rate=none, stall=none and fade=none beside it, or wifi=none"))
+		errs = append(errs, errors.New("wifi: decides itself when packets leave; use rate=none, stall=none and fade=none with it, or wifi=none"))
 	}
 	if p.From < 0 || p.From != 0 && p.Trace == nil {
 		errs = append(errs, fmt.Errorf("from: %v, but there is no trace to begin in; name it with trace=FILE, or leave from out", p.From))

@@ -74,14 +74,14 @@ func TestParseParamsReportsAllProblems(t *testing.T) {
 		"fade=20s/10s":                       {`fade: "20s/10s" is not PERIOD/PART/RATE; right is such as 20s/10s/12kbit`},
 		"fade=10s/20s/1mbit":                 {"fade: 10s/20s/1mbit is no part and rate"},
 		"wifi=fast":                          {`wifi: "fast" is no model; right are busy, edge,`, "good"},
-		"wifi=good,rate=1mbit":               {"wifi: says itself when packets leave", "rate=none"},
+		"wifi=good,rate=1mbit":               {"wifi: decides itself when packets leave", "rate=none"},
 		"air=hall":                           {"air: hall, but only links with wifi share air", "air=none"},
 		"from=10s":                           {"from: 10s, but there is no trace", "trace=FILE"},
 		"trace=testdata/none":                {"trace: stat testdata/none: no such file", "a time in ms on each line"},
 		"trace=testdata":                     {"trace: testdata: is no file"},
 		"trace=a,b":                          {"b: no such key", "cannot have a comma, so rename the file"},
 		"trace=testdata/bad":                 {`trace: testdata/bad, line 2: "12.5" is not a time`},
-		"trace=testdata/short.up,rate=1mbit": {"trace: says itself when packets leave", "rate=none"},
+		"trace=testdata/short.up,rate=1mbit": {"trace: decides itself when packets leave", "rate=none"},
 		"trace=testdata/short.up,wifi=good":  {"trace: goes not with wifi"},
 	} {
 		_, err := ParseParams(text)

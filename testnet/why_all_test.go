@@ -40,7 +40,7 @@ var whyAllCases = []whyAllCase{
 			c.t.Cleanup(func() { _ = burner.Process.Kill() })
 		}
 	},
-		cause: "host_busy", wantText: []string{"the daemon on robot gets too little processor time", "its threads waited for a processor ", "more processor time"}},
+		cause: "host_busy", wantText: []string{"the daemon on robot gets too little CPU time", "its threads waited for a CPU ", "more CPU time"}},
 }
 
 // The first line of why without a channel must name the problem of all mirrors.

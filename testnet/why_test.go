@@ -20,7 +20,7 @@ type whyReport struct {
 }
 
 func (v whyReport) String() string {
-	return strings.Join(append([]string{v.Cause + ": " + v.Text, "cure: " + v.Cure}, v.Evidence...), "\n")
+	return strings.Join(append([]string{v.Cause + ": " + v.Text, "fix: " + v.Cure}, v.Evidence...), "\n")
 }
 
 // whyCase is a problem between a robot and a PC, and the expected diagnosis.
@@ -170,7 +170,7 @@ var whyCases = []whyCase{
 	{name: "it is back", cause: "well"},
 	{
 		name: "cable cut", comes: func(c *whySite) { c.link("robot", "cut") },
-		cause: "peer_silent", wantText: []string{"nothing is heard of robot any more"},
+		cause: "peer_silent", wantText: []string{"nothing has been received from robot for"},
 		goes: func(c *whySite) { c.link("robot", "up") },
 	},
 	{

@@ -51,7 +51,7 @@ func (a *answer) add(line []byte) (done bool, err error) {
 		ok = false
 	}
 	if !ok {
-		return false, fmt.Errorf("its answer has a line that is none of achd: %q", printable(string(line)))
+		return false, fmt.Errorf("its answer has a line that achd does not send: %q", printable(string(line)))
 	}
 	return false, nil
 }
@@ -74,7 +74,7 @@ func printable(text string) string {
 // Reasons why a host denies us a channel.
 var (
 	ErrNoChannel = errors.New("it has no such channel")
-	ErrRefused   = errors.New("it refuses")
+	ErrRefused   = errors.New("it refused the request")
 )
 
 // complete returns the geometry that the answer grants, or an error if the host refused the request.
@@ -86,9 +86,9 @@ func (a *answer) complete(udp bool) (g localach.Geometry, err error) {
 	case a.status != 0:
 		return g, fmt.Errorf("%w: status %d, %s", ErrRefused, a.status, a.message)
 	case a.count == 0 || a.size == 0:
-		return g, errors.New("its answer does not tell how large the channel is")
+		return g, errors.New("its answer lacks the size of the channel")
 	case udp && a.port == 0:
-		return g, errors.New("its answer does not tell the port that its datagrams come from")
+		return g, errors.New("its answer lacks the port of its datagrams")
 	}
 	return g, nil
 }

@@ -211,11 +211,11 @@ func (r Remote) request(udp *net.UDPConn, push bool) string {
 func ended(err error) error {
 	switch {
 	case err == nil:
-		return errors.New("it said something where achd says nothing")
+		return errors.New("it sent data where achd sends none")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errLeft
 	case errors.Is(err, os.ErrDeadlineExceeded): // only reading the answer has a deadline
-		return fmt.Errorf("it does not answer within %v: perhaps another program than achd listens there", maxTimeAsks)
+		return fmt.Errorf("no answer within %v: perhaps a program other than achd listens there", maxTimeAsks)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err

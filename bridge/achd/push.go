@@ -127,7 +127,7 @@ func (p *push) fill(in io.Reader, n int) error {
 
 func (p *push) grow(size int) error {
 	if !p.c.s.take(size - p.took) {
-		return fmt.Errorf("no memory for frames of %d bytes: all clients together may have %d MiB", size, maxMemory>>20)
+		return fmt.Errorf("no memory for frames of %d bytes: all clients together may use %d MiB", size, maxMemory>>20)
 	}
 	p.took = size
 	p.buf = append(make([]byte, 0, size), p.buf...)[:size]

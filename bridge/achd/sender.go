@@ -164,7 +164,7 @@ const roomAtFirst = 32 << 10
 func (p *sender) grow(n int) error {
 	size := p.head + max(n, min(p.ch.Geometry().FrameSize, roomAtFirst))
 	if !p.take(size - p.took) {
-		return fmt.Errorf("no memory for frames of %d bytes: all connections together may have %d MiB", n, maxMemory>>20)
+		return fmt.Errorf("no memory for frames of %d bytes: all connections together may use %d MiB", n, maxMemory>>20)
 	}
 	p.took, p.buf = size, make([]byte, size)
 	return nil

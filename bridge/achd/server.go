@@ -231,7 +231,7 @@ func (s *Server) mayRead(addr netip.Addr, channel string) error {
 	case s.cfg.Command(channel):
 		return &refusal{noAccess, channel + " carries commands, which achd cannot carry"}
 	case s.cfg.Source != nil && s.cfg.Source(channel) == addr:
-		return &refusal{noAccess, channel + " comes from your host by achd, and would go round for ever"}
+		return &refusal{noAccess, channel + " came from your host by achd, and would circulate without end"}
 	}
 	return nil
 }

@@ -346,7 +346,7 @@ func TestPullOfOwnFramesIsRefused(t *testing.T) {
 	if _, err := in.ReadByte(); err != io.EOF {
 		t.Errorf("a client that is there: got %v, want the end", err)
 	}
-	if _, _, answer := r.dial(pullOf("imu")); !strings.Contains(answer, "15 # ACH_EACCES\nmessage: imu comes from your host by achd") {
+	if _, _, answer := r.dial(pullOf("imu")); !strings.Contains(answer, "15 # ACH_EACCES\nmessage: imu came from your host by achd") {
 		t.Errorf("another: got %q", answer)
 	}
 }

@@ -36,7 +36,7 @@ var (
 	// ErrCommand is returned for a channel whose frames need a timestamp and an authenticated sender.
 	ErrCommand = errors.New("it carries commands, which achd cannot carry")
 	// ErrEcho is returned for a channel whose frames would return to their origin.
-	ErrEcho = errors.New("it comes by achd itself, and would go round for ever")
+	ErrEcho = errors.New("it came by achd itself, and would circulate without end")
 )
 
 // Hosts connects to hosts that run achd but not achbridge.

@@ -81,9 +81,9 @@ func TestAckOfOtherStreamIsRejected(t *testing.T) {
 	p := &publisher{channel: &Channel{host: "robot", name: "imu"}}
 	for stream, want := range map[string]string{
 		StreamName("robot", "imu"):  "",
-		StreamName("robot", "gps"):  "of somebody else takes the channel's frames",
-		StreamName("robot2", "imu"): "of somebody else takes the channel's frames",
-		"":                          "of somebody else takes the channel's frames",
+		StreamName("robot", "gps"):  "which achbridge did not make, takes the channel's frames",
+		StreamName("robot2", "imu"): "which achbridge did not make, takes the channel's frames",
+		"":                          "which achbridge did not make, takes the channel's frames",
 	} {
 		err := p.word(nil, &nats.Msg{Data: []byte(`{"stream":"` + stream + `","seq":1}`)})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -101,7 +101,7 @@ const hashPrefix = "sha256:"
 func (c Credentials) text() string {
 	var b strings.Builder
 	at, _ := url.Parse(c.Hub)
-	fmt.Fprintf(&b, "# Credentials of %s for the hub at %s. Whoever has this file can connect as %s.\n", c.Host, at.Hostname(), c.Host)
+	fmt.Fprintf(&b, "# Credentials of %s for the hub at %s. Anyone with this file can connect as %s.\n", c.Host, at.Hostname(), c.Host)
 	fmt.Fprintf(&b, "host: %s\nhub: %s\n", c.Host, c.Hub)
 	if c.Certificate != nil {
 		fmt.Fprintf(&b, "certificate: %s%x\n", hashPrefix, c.Certificate)
@@ -132,7 +132,7 @@ func parseCredentials(text string) (Credentials, error) {
 	}
 	for _, key := range []string{"host", "hub", "seed"} {
 		if !seen[key] {
-			return Credentials{}, fmt.Errorf(": there is no line '%s: ...': %s", key, copyAgain)
+			return Credentials{}, fmt.Errorf(": the line '%s: ...' is missing: %s", key, copyAgain)
 		}
 	}
 	return c, nil
@@ -163,7 +163,7 @@ func (c *Credentials) set(key, value string) (err error) {
 			return errors.New("it is damaged") // must not contain the seed
 		}
 		if public, err := pair.PublicKey(); err != nil || !nkeys.IsValidPublicUserKey(public) {
-			return errors.New("it is not of a host")
+			return errors.New("it is not the seed of a host")
 		}
 		c.seed = func() []byte { return []byte(value) }
 		return nil

@@ -90,14 +90,14 @@ func TestCredentialsErrorNamesLine(t *testing.T) {
 		{"host: robot", "host robot", ":2: want each of"},
 		{"host: robot", "host: a b", ":2: host: host \"a b\": want a name without spaces and /"},
 		{"host: robot", "host: " + strings.Repeat("a", 64), "longer than 63 bytes"},
-		{"host: robot\n", "", ": there is no line 'host: ...'"},
+		{"host: robot\n", "", ": the line 'host: ...' is missing"},
 		{"host: robot", "host: robot\nhost: other", ":3: want each of"},
 		{"tls://", "nats://", ":3: hub: \"nats://hub.example.com:4222\": want tls://HOST or tls://HOST:PORT"},
 		{"certificate: sha256:ab", "certificate: sha256:", ":4: certificate: want sha256: and 64 hexadecimal digits"},
 		{"certificate: ", "fingerprint: ", ":4: fingerprint: no such key"},
 		{"seed: SU", "seed: SA", ":5: seed: it is damaged"},
 		{"seed: SU", "sead: SU", ":5: sead: no such key"},
-		{good, "", ": there is no line 'host: ...'"},
+		{good, "", ": the line 'host: ...' is missing"},
 	} {
 		text := strings.Replace(good, c.old, c.new, 1)
 		_, err := parseCredentials(text)

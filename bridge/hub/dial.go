@@ -92,7 +92,7 @@ func greeting(s *socket) ([]byte, error) {
 		Available bool `json:"tls_available"`
 	}
 	if !ok || bytes.Count(line, []byte("\n")) != 1 || json.Unmarshal(info, &offer) != nil {
-		return nil, errors.New("what answers there is no nats-server")
+		return nil, errors.New("the program that answers there is not a nats-server")
 	}
 	if !offer.Required && !offer.Available {
 		return nil, errors.New("it offers no TLS: give the nats-server a certificate")

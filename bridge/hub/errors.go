@@ -50,7 +50,7 @@ func explain(c Credentials, address string, err error) error {
 	var lookup *net.DNSError
 	switch {
 	case errors.Is(err, ErrCertificate):
-		return fmt.Errorf("hub %s: %w: it was made anew, or somebody else answers; copy the credentials file of %s again from the hub", address, ErrCertificate, c.Host)
+		return fmt.Errorf("hub %s: %w: the hub was made again, or another server answers; copy the credentials file of %s again from the hub", address, ErrCertificate, c.Host)
 	case errors.As(err, &unknown), errors.As(err, &name), errors.As(err, &invalid):
 		return fmt.Errorf("hub %s: %w: %w; put its hash into the credentials file, as achbridge hub add does", address, ErrCertificate, err)
 	case refused(err):

@@ -55,9 +55,9 @@ func (c *Client) makeStream(ctx context.Context, l *connPair, host, channel stri
 	var refused *jetstream.APIError
 	switch {
 	case errors.Is(err, nats.ErrPermissionViolation):
-		return fmt.Errorf("hub: this host may not make it: allow %s to publish to %s", c.credentials.Host, streamCreate)
+		return fmt.Errorf("hub: not permitted: allow %s to publish to %s", c.credentials.Host, streamCreate)
 	case errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamNameInUse:
-		return fmt.Errorf("hub: there is one with other settings: remove stream %s there", config.Name)
+		return fmt.Errorf("hub: it exists with other settings: remove stream %s there", config.Name)
 	case errors.Is(err, nats.ErrNoResponders):
 		return errors.New("hub: JetStream is off: switch it on in the nats-server")
 	}

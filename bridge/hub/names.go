@@ -186,7 +186,7 @@ func plain(c byte) bool {
 func nameOf(t string) (string, error) {
 	name, err := url.PathUnescape(strings.ReplaceAll(t, "=", "%"))
 	if err != nil || name == "" || token(name) != t {
-		return "", fmt.Errorf("token %q: no name is written so", t)
+		return "", fmt.Errorf("token %q: not an encoded name", t)
 	}
 	return name, nil
 }

@@ -228,7 +228,7 @@ func (p *publisher) word(l *connPair, m *nats.Msg) error {
 		if p.pair == l {
 			p.made = false // the next put makes the stream
 		}
-		return errors.New("hub: the channel's stream was gone")
+		return errors.New("hub: the channel's stream no longer exists")
 	}
 	var answer struct {
 		Stream string              `json:"stream"`
@@ -236,11 +236,11 @@ func (p *publisher) word(l *connPair, m *nats.Msg) error {
 	}
 	switch err := json.Unmarshal(m.Data, &answer); {
 	case err != nil:
-		return errors.New("hub: it answered to a frame what no nats-server says")
+		return errors.New("hub: its answer to a frame is not that of a nats-server")
 	case answer.Error != nil:
 		return fmt.Errorf("hub: it did not store a frame: %w", serverError(answer.Error))
 	case answer.Stream != StreamName(p.channel.host, p.channel.name):
-		return fmt.Errorf("hub: stream %q of somebody else takes the channel's frames: remove it there", answer.Stream)
+		return fmt.Errorf("hub: stream %q, which achbridge did not make, takes the channel's frames: remove it there", answer.Stream)
 	}
 	return nil
 }

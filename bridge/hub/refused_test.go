@@ -148,11 +148,11 @@ func (h *testHub) pretender(more string, say func(net.Conn)) (at string) {
 func TestNonNATSServerIsRefusedAsHub(t *testing.T) {
 	h := newHub(t, "robot")
 	for _, c := range []struct{ greeting, want string }{
-		{"220 mail.example.com ESMTP\r\n", "what answers there is no nats-server"},
+		{"220 mail.example.com ESMTP\r\n", "the program that answers there is not a nats-server"},
 		{"INFO {}\r\n", "it offers no TLS: give the nats-server a certificate"},
-		{"INFO {\"tls_required\":true}\r\nMSG a 1 5\r\n", "what answers there is no nats-server"},
+		{"INFO {\"tls_required\":true}\r\nMSG a 1 5\r\n", "the program that answers there is not a nats-server"},
 		{strings.Repeat("x", 2*maxLine), "its greeting is longer than 32768 bytes"},
-		{"INFO {\"tls_required\":true}\r\nno TLS\r\n", "what answers there is no nats-server"},
+		{"INFO {\"tls_required\":true}\r\nno TLS\r\n", "the program that answers there is not a nats-server"},
 	} {
 		client := h.client("robot", answering(t, c.greeting, nil))
 		if got := problemOf(t, client); !strings.Contains(got.Error(), c.want) {

@@ -55,7 +55,7 @@ func (t *Publishers) Refuses(peer Peer, channel string, qos rule.QoS) error {
 		return errors.New("this host uses no hub")
 	}
 	if qos.Mode == rule.Every {
-		return fmt.Errorf("mode every needs a direct link to %s: a hub keeps the newest frame alone", t.cfg.Host)
+		return fmt.Errorf("mode every needs a direct link to %s: a hub keeps only the newest frame", t.cfg.Host)
 	}
 	p := t.byChannel[channel]
 	if p == nil {
@@ -68,7 +68,7 @@ func (t *Publishers) Refuses(peer Peer, channel string, qos rule.QoS) error {
 			continue
 		}
 		if qos.Class == rule.Command || s.qos.Class == rule.Command {
-			return fmt.Errorf("%s reads it through the hub: commands go to one receiver alone there", s.peer.Host())
+			return fmt.Errorf("%s already reads it through the hub, where commands go to one receiver only", s.peer.Host())
 		}
 	}
 	return nil

@@ -141,7 +141,7 @@ func (c *checker) fields(path []int, fields []Field, size, depth int) {
 			c.add(at, "name %s: . and [] stand between names", strconv.QuoteToASCII(f.Name))
 		}
 		if names[f.Name] {
-			c.add(at, "name %s is there twice", strconv.QuoteToASCII(f.Name))
+			c.add(at, "duplicate name %s", strconv.QuoteToASCII(f.Name))
 		}
 		names[f.Name] = true
 		room := size

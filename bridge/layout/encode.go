@@ -54,7 +54,7 @@ func (l *Layout) Encode() ([]byte, error) {
 	return encoded, nil
 }
 
-var errDamaged = errors.New("not a layout as this version knows it")
+var errDamaged = errors.New("not a layout that this version knows")
 
 // DecodeLayout decodes a layout encoded by Pack. The input is untrusted: the layout must pass Check, and unknown keys or
 // another encoding are errors. The text of an error is safe to display.

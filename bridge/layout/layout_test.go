@@ -96,7 +96,7 @@ func TestHostileLayoutsAreRefused(t *testing.T) {
 		{"from bit 64", one(Field{Type: Uint64, Bits: 1, Bit: 64})},
 		{"from bit -1", one(Field{Type: Uint64, Bits: 1, Bit: -1})},
 		{"outside the 16 bytes", one(Field{Type: Uint64, Bits: 64, Bit: 1, Offset: 8})},
-		{"is there twice", Layout{Name: "t", Size: 2, Fields: []Field{{Name: "a", Type: Int8}, {Name: "a", Type: Int8, Offset: 1}}}},
+		{"duplicate name", Layout{Name: "t", Size: 2, Fields: []Field{{Name: "a", Type: Int8}, {Name: "a", Type: Int8, Offset: 1}}}},
 		{"overlaps a", two(Field{Type: Int32}, Field{Type: Int8, Offset: 3})},
 		{"overlaps b", two(Field{Type: Int8, Offset: 3}, Field{Type: Int32})},
 		{"overlaps a", two(Field{Type: Uint8, Bits: 3}, Field{Type: Uint8, Bits: 3, Bit: 2})},

@@ -138,7 +138,7 @@ func (t *Table) judge(c *Channel, found *localach.Channel, facts Facts) *Channel
 	why := mirror.Unsendable(found.Geometry())
 	switch {
 	case meta && !facts.IsNamed:
-		c.refuse("", "it tells of a mirror here, by this host's clock; only an --export of exactly this name offers it")
+		c.refuse("", "it describes a mirror of this host, by this host's clock; only an --export of exactly this name offers it")
 	case c.IsMirror && (!facts.IsRelayed || facts.IsTemporary):
 		c.refuse(status.CauseExportRule, "it is a mirror; --relay offers mirrors again")
 	case why != "":
@@ -186,7 +186,7 @@ func (t *Table) fix(c *Channel, err error) string {
 		return fmt.Sprintf("its own programs can use it: run the achd that belongs to them, and mirror achd://%s/%s elsewhere", t.cfg.Host, c.Name)
 	}
 	if errors.Is(err, localach.ErrDirty) && c.Tag != (localach.Tag{}) {
-		return "it is a mirror, and is being healed: its file is made anew as soon as its origin is heard"
+		return "it is a mirror, and is being repaired: its file is made again as soon as its origin sends"
 	}
 	return fmt.Sprintf("end the programs that use it, then `achbridge channel rm %s`: its publisher creates it again", c.Name)
 }

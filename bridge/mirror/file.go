@@ -90,17 +90,17 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 		return m.planFor(geometryOf(c))
 	case err == nil && isMeta(ch):
 		ch.Close()
-		return fmt.Errorf("%s: it is the companion of another mirror, which has meta; give this one another name with --as", m.Name)
+		return fmt.Errorf("%s: it is the metadata channel of another mirror; give this mirror another name with --as", m.Name)
 	case err == nil && !madeByUs(ch):
 		m.file.owned = false
 		if !rule.Matches(m.file.adopt, m.Name) {
 			whose := strangeness(ch)
 			ch.Close()
-			return fmt.Errorf("%s: there is a channel of that name that %s; choose another name with --as, or allow writing into it with --adopt %s", m.Name, whose, m.Name)
+			return fmt.Errorf("%s: a channel of that name exists, and %s; choose another name with --as, or allow writing into it with --adopt %s", m.Name, whose, m.Name)
 		}
 		if err := ch.Check(); err != nil {
 			ch.Close()
-			return fmt.Errorf("%w; it is not ours to replace: make it anew", err)
+			return fmt.Errorf("%w; achbridge did not make it: make it again", err)
 		}
 		err := ch.Reserve()
 		if err == nil {

@@ -37,7 +37,7 @@ func (m *Mirror) countForeignFrames(seq, ours uint64) {
 	case others > 0:
 		m.file.foreignWriter.foreign += others
 		if c.last == 0 {
-			m.Events.Record(slog.LevelWarn, "somebody else writes into a mirror", m.event(status.EventForeignWriter, foreignWriterText))
+			m.Events.Record(slog.LevelWarn, "foreign writer in a mirror", m.event(status.EventForeignWriter, foreignWriterText))
 		}
 		c.last, c.ours = m.Clock.now(), 0
 	case c.last != 0:
@@ -76,7 +76,7 @@ func (m *Mirror) endForeignWriter(why string) {
 }
 
 // foreignWriterText describes a foreign writer in events and in the status.
-const foreignWriterText = "somebody else writes into it too: another achbridge, or a program of this host"
+const foreignWriterText = "another achbridge or a program of this host writes into it too"
 
 // showForeignWriter adds the foreign writer, if there is one, to the status. m.mu must be held.
 func (m *Mirror) showForeignWriter(s *status.Mirror) {

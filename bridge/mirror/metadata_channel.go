@@ -112,7 +112,7 @@ func (m *Mirror) openMeta(c *metadataChannel) error {
 	}
 	if !isMeta(ch) {
 		ch.Close()
-		return fmt.Errorf("%s: there is a channel of that name that is not the companion of %s; give the mirror another name with --as, or leave meta out", c.name, m.Name)
+		return fmt.Errorf("%s: a channel of that name exists and is not the metadata channel of %s; give the mirror another name with --as, or leave meta out", c.name, m.Name)
 	}
 	if errors.Join(ch.Check(), ch.Reserve()) != nil {
 		if err := m.replaceMeta(c); err != nil {
@@ -285,7 +285,7 @@ func (m *Mirror) renewMeta(err error) {
 	if err != nil {
 		if c.failure != err.Error() {
 			c.failure = err.Error()
-			m.Log.Warn("companion of a mirror is not usable", "channel", c.name, "peer", m.Host, "err", err)
+			m.Log.Warn("metadata channel of a mirror is not usable", "channel", c.name, "peer", m.Host, "err", err)
 		}
 		return
 	}

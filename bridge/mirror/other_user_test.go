@@ -49,7 +49,7 @@ func TestMetadataChannelOfOtherUserIsRefused(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	fileOfNobody(t, dir, "m.meta", localach.Tag{Channel: metaMark("m")})
-	if err := m.accompany(rule.QoS{Meta: true}); err == nil || !strings.Contains(err.Error(), "not the companion of m") {
+	if err := m.accompany(rule.QoS{Meta: true}); err == nil || !strings.Contains(err.Error(), "not the metadata channel of m") {
 		t.Errorf("got %v, want it refused", err)
 	}
 	if err := m.accompany(rule.QoS{}); err != nil {

@@ -37,7 +37,7 @@ func (m *Mirror) Check() (lacks uint64, mustRetransmit bool, err error) {
 	}
 	switch damaged := m.damage(err); {
 	case m.file.owned && errors.Is(err, localach.ErrDirty):
-		err = m.replace("somebody died while writing into it", 0)
+		err = m.replace("a program died while it wrote into it", 0)
 	case damaged != nil && m.mayHeal():
 		err = m.heal(damaged)
 	case damaged != nil:
@@ -92,10 +92,10 @@ func (m *Mirror) replace(why string, size int) error {
 	if !m.file.owned && size > 0 {
 		g := m.file.ch.Geometry()
 		larger := localach.Geometry{FrameCount: g.FrameCount, FrameSize: size}.Grow()
-		return fmt.Errorf("%s: a frame of %d bytes %w, it holds %d; achbridge did not make it, so make it anew, larger: %v", m.Name, size, errFrameSize, dataBytes(g), larger)
+		return fmt.Errorf("%s: a frame of %d bytes %w, it holds %d; achbridge did not make it, so make it again, larger: %v", m.Name, size, errFrameSize, dataBytes(g), larger)
 	}
 	if !m.file.owned {
-		return fmt.Errorf("%s: %s, and achbridge did not make it: make it anew", m.Name, why)
+		return fmt.Errorf("%s: %s, and achbridge did not make it: make it again", m.Name, why)
 	}
 	old, oldWriter := m.file.ch, m.file.w
 	err := old.Check()

@@ -91,7 +91,7 @@ func (s *Space) leaves(limit, size int64, host string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w in %s for a mirror of %d KiB that no wish names: such mirrors %s, above %d KiB each, may take %d in all; name the channel in a wish of its own",
+	return fmt.Errorf("%w in %s for a mirror of %d KiB that no rule names: such mirrors %s, above %d KiB each, may take %d in all; name the channel in a rule of its own",
 		errNoShare, s.dir, size>>10, whose, SmallBytes>>10, part>>10)
 }
 

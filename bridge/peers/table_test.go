@@ -187,8 +187,8 @@ func TestPeerWithoutACommonTransportIsReported(t *testing.T) {
 	}{
 		"listens on quic only, this node on sctp: start one of them with --transport=auto":                      {quic, sctp, via.Any},
 		"listens on sctp only, this node on quic":                                                               {sctp, quic, via.Any},
-		"to be linked over sctp, and listens on quic only: start it with --transport=auto":                      {quic, both, via.SCTP},
-		"start it with --transport=auto, or take transport: sctp off the rules of mirror and push that name it": {quic, both, via.Any},
+		"must be linked over sctp, but listens on quic only: start it with --transport=auto":                      {quic, both, via.SCTP},
+		"start it with --transport=auto, or remove transport: sctp from the mirror and push rules that name it": {quic, both, via.Any},
 	} {
 		n := newNetwork()
 		n.cfg.Listen = c.ours

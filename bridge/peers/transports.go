@@ -77,11 +77,11 @@ func onlySCTP(addrs []transport.Addrs) (list []transport.Addrs) {
 func (t *Table) noTransport(p *peer, v View) error {
 	theirs := transportsOf(p.Addrs...)
 	if p.Over != via.Any {
-		return fmt.Errorf("it is to be linked over %s, and listens on %s only: start it with --transport=auto, or take transport=%s off --peer",
+		return fmt.Errorf("it must be linked over %s, but listens on %s only: start it with --transport=auto, or remove transport=%s from --peer",
 			p.Over, theirs, p.Over)
 	}
 	if over := t.over(p, t.nameOf(p), v); over != via.Any {
-		return fmt.Errorf("it is to be linked over %s, and listens on %s only: start it with --transport=auto, or take transport: %s off the rules of mirror and push that name it",
+		return fmt.Errorf("it must be linked over %s, but listens on %s only: start it with --transport=auto, or remove transport: %s from the mirror and push rules that name it",
 			over, theirs, over)
 	}
 	return fmt.Errorf("it listens on %s only, this node on %s: start one of them with --transport=auto", theirs, transportsOf(t.cfg.Listen))

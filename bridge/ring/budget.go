@@ -37,7 +37,7 @@ type Share struct {
 
 var (
 	// ErrNoMemory is returned when the budget has no memory for a channel's frames.
-	ErrNoMemory = errors.New("too much: no memory for its frames")
+	ErrNoMemory = errors.New("no memory for its frames")
 	// ErrMakingRoom is returned while another channel frees memory. Try again soon.
 	ErrMakingRoom = errors.New("memory is being made free for its frames")
 )
@@ -153,7 +153,7 @@ func (b *Budget) largest(s *Share, n int) *Share {
 }
 
 func (s *Share) refuse(n int) error {
-	return fmt.Errorf("%w: %d MiB more beside the %d it has are too much, all channels of this host together may have %d; make its frames smaller, or have fewer large channels read",
+	return fmt.Errorf("%w: %d MiB more than the %d that it has, where all channels of this host together may use %d; make its frames smaller, or have fewer large channels read",
 		ErrNoMemory, n>>20, s.usedBytes>>20, s.budget.limit>>20)
 }
 

@@ -65,7 +65,7 @@ func (d *Decompressor) zstandard(rawSize int, data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("zstd of %d bytes, want %d", d.head.FrameContentSize, rawSize)
 	}
 	if !isOneFrame(&d.head, data) {
-		return nil, fmt.Errorf("want one zstd frame of %d bytes and nothing beside it", len(data))
+		return nil, fmt.Errorf("want one zstd frame of %d bytes and nothing else", len(data))
 	}
 	if d.zstd == nil {
 		decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))

@@ -55,7 +55,7 @@ func ParseAchd(name string) (Achd, error) {
 		a.Host, a.Port, _ = strings.Cut(rest, ":")
 	default: // an IPv6 address
 		if strings.Trim(strings.ToLower(rest), "0123456789abcdef:.") != "" {
-			return a, fmt.Errorf("%w; an IPv6 address stands without brackets, and its port is %s", bad, achdPort)
+			return a, fmt.Errorf("%w; write an IPv6 address without brackets; its port is %s", bad, achdPort)
 		}
 		if a.UDP {
 			return a, fmt.Errorf("host %q: achd has UDP over IPv4 only", name)
@@ -102,7 +102,7 @@ func (m Mirror) checkAchd() error {
 	case IsPattern(m.Channel):
 		err = fmt.Errorf("channel %q: achd does not tell which channels it has; name one, as in %s/imu", m.Channel, m.Host)
 	case m.Over != via.Any:
-		err = fmt.Errorf("transport %s: links alone have it; %sHOST is TCP, %sHOST is UDP", m.Over, achdTCP, achdUDP)
+		err = fmt.Errorf("transport %s: only links have it; %sHOST is TCP, %sHOST is UDP", m.Over, achdTCP, achdUDP)
 	default:
 		err = localach.CheckName(m.Channel)
 	}
@@ -113,7 +113,7 @@ func (m Mirror) checkAchd() error {
 func (p Push) checkAchd() error {
 	_, err := ParseAchd(p.Host)
 	if err == nil && p.Over != via.Any {
-		err = fmt.Errorf("transport %s: links alone have it; %sHOST is TCP, %sHOST is UDP", p.Over, achdTCP, achdUDP)
+		err = fmt.Errorf("transport %s: only links have it; %sHOST is TCP, %sHOST is UDP", p.Over, achdTCP, achdUDP)
 	}
 	return cmp.Or(err, errors.Join(localach.CheckName(p.Channel), localach.CheckName(p.NameThere()), p.checkQoS(), p.QoS.checkAchd(p.Host)))
 }
@@ -127,12 +127,12 @@ var achdOptions = []string{"mode", "max_rate", "deadline", "meta"}
 // checkAchd returns an error for each option that achd does not support.
 func (q QoS) checkAchd(host string) error {
 	if q.Class == Command {
-		return errors.New("class command: achd tells neither how old a frame is nor who sends it, so that no command goes by it")
+		return errors.New("class command: achd transmits neither the age of a frame nor its sender, so it carries no commands")
 	}
 	var errs []error
 	for _, o := range options {
 		if !o.usual(q) && !slices.Contains(achdOptions, o.Key) {
-			errs = append(errs, fmt.Errorf("%s %s: %s has achd, which knows nothing of it; leave it out", o.Key, o.Text(q), host))
+			errs = append(errs, fmt.Errorf("%s %s: %s has achd, which has no such option; leave it out", o.Key, o.Text(q), host))
 		}
 	}
 	return errors.Join(errs...)

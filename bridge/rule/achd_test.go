@@ -27,7 +27,7 @@ func TestParseAchd(t *testing.T) {
 		"achd://robot:123456":   "with :PORT behind it",
 		"achd://rob*":           "want achd://HOST",
 		"achd://rob ot":         "want achd://HOST",
-		"achd://[fd00::7]:8076": "an IPv6 address stands without brackets",
+		"achd://[fd00::7]:8076": "write an IPv6 address without brackets",
 		"achd+udp://fd00::7":    "UDP over IPv4 only",
 	} {
 		if got, err := ParseAchd(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -77,11 +77,11 @@ func TestOptionsWithoutAchdSupportAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"achd://robot/*":                         "achd does not tell which channels it has",
 		"achd://rob*/imu":                        "want achd://HOST",
-		"achd://robot/imu,class=command":         "no command goes by it",
-		"achd://robot/imu,priority=7":            "priority 7: achd://robot has achd, which knows nothing of it",
+		"achd://robot/imu,class=command":         "it carries no commands",
+		"achd://robot/imu,priority=7":            "priority 7: achd://robot has achd, which has no such option",
 		"achd://robot/imu,budget=20ms":           "budget 20ms: ",
 		"achd://robot/imu,late=drop":             "late drop: ",
-		"achd://robot/imu,transport=quic":        "transport quic: links alone have it",
+		"achd://robot/imu,transport=quic":        "transport quic: only links have it",
 		"achd://robot/imu,mode=every,max_rate=5": "cannot be combined with max_rate",
 	} {
 		if m, err := ParseMirror(text, nil); err == nil || !strings.Contains(err.Error(), want) {
@@ -110,8 +110,8 @@ func TestParsePushToAchdHost(t *testing.T) {
 	}
 	for want, p := range map[string]Push{
 		"want the name of one host":   {Channel: "goal", Host: "achd://rob*"},
-		"no command goes by it":       {Channel: "goal", Host: "achd://robot", QoS: QoS{Class: Command}},
-		"transport quic: links alone": {Channel: "goal", Host: "achd://robot", Over: "quic"},
+		"it carries no commands":       {Channel: "goal", Host: "achd://robot", QoS: QoS{Class: Command}},
+		"transport quic: only links": {Channel: "goal", Host: "achd://robot", Over: "quic"},
 		"deadline, on_stale and meta": {Channel: "goal", Host: "achd://robot", QoS: QoS{Deadline: 1e9}},
 		"bad channel name":            {Channel: "goal", Host: "achd://robot", As: "a/b"},
 	} {

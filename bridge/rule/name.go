@@ -43,7 +43,7 @@ func achName(host string) string {
 // CheckMetaName returns an error if the name of the mirror's metadata channel would be too long.
 func CheckMetaName(mirror string) error {
 	if len(mirror) > maxMirrorName {
-		return fmt.Errorf("%s: longer than %d bytes, so that there is no name for its companion %s; give it a shorter one with as=NAME (--as), or leave meta out", mirror, maxMirrorName, mirror+MetaSuffix)
+		return fmt.Errorf("%s: longer than %d bytes, so that its metadata channel %s has no room for its name; give it a shorter one with as=NAME (--as), or leave meta out", mirror, maxMirrorName, mirror+MetaSuffix)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func safeFile(s string) (string, error) {
 
 func readSafe(file string, read ReadFile) (string, error) {
 	if read == nil {
-		return "", errors.New("no file is read here")
+		return "", errors.New("files cannot be read here")
 	}
 	frame, err := read(file, maxSafeFrame+1)
 	switch {

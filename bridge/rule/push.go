@@ -45,7 +45,7 @@ func (p Push) CheckOne() error {
 
 func (p Push) checkQoS() error {
 	if p.QoS.Deadline != 0 || p.QoS.OnStale != (OnStale{}) || p.QoS.Meta {
-		return fmt.Errorf("deadline, on_stale and meta are for the host that has the mirror: set them in the rule by which %s accepts it", p.Host)
+		return fmt.Errorf("deadline, on_stale and meta belong to the host with the mirror: set them in the accept rule of %s", p.Host)
 	}
 	return p.QoS.Check()
 }

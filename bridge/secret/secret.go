@@ -30,7 +30,7 @@ func Read(what, path string) (string, error) {
 		return "", fmt.Errorf("%s %s: not a regular file", what, path)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return "", fmt.Errorf("%s %s: %w: mode %04o lets others at it: chmod 600 %s", what, path, fs.ErrPermission, mode, path)
+		return "", fmt.Errorf("%s %s: %w: mode %04o gives others access: chmod 600 %s", what, path, fs.ErrPermission, mode, path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxSize))
 	if err != nil {
@@ -44,7 +44,7 @@ func Read(what, path string) (string, error) {
 func Write(what, path, text string, prepare func(*os.File) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s %s: there is one already, which is kept: remove it first, or choose another path%.0w", what, path, fs.ErrExist)
+		return fmt.Errorf("%s %s: it exists already, and is kept: remove it first, or choose another path%.0w", what, path, fs.ErrExist)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)

@@ -306,7 +306,7 @@ func (v value) find(l *layout.Layout) (f fixedValue, err error) {
 	}
 	f.isPair = true
 	if f.first.kind == layout.Double || f.second.kind == layout.Double {
-		return f, fmt.Errorf("%s: a double has the nanoseconds already: want two integers, or the double alone", v)
+		return f, fmt.Errorf("%s: a double has the nanoseconds already: want two integers, or only the double", v)
 	}
 	return f, nil
 }

@@ -122,7 +122,7 @@ func (r Rule) fields() (f ruleFields, err error) {
 			return f, fmt.Errorf("%q: want time, duration or until", key)
 		}
 		if v.isSet() {
-			return f, fmt.Errorf("%s is there twice", key)
+			return f, fmt.Errorf("%s is given twice", key)
 		}
 		first, second, isPair := strings.Cut(names, "+")
 		*v = value{strings.TrimSpace(first), strings.TrimSpace(second)}
@@ -150,7 +150,7 @@ func (f *ruleFields) check() error {
 				continue
 			}
 			if slices.ContainsFunc(used, func(other string) bool { return within(name, other) || within(other, name) }) {
-				return fmt.Errorf("%s: the field %s is there twice", key, name)
+				return fmt.Errorf("%s: the field %s is given twice", key, name)
 			}
 			used = append(used, name)
 			if err := checkName(name, f.isProtobuf()); err != nil {

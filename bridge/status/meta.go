@@ -98,10 +98,10 @@ func (m Meta) Append(dst []byte) []byte {
 // ParseMeta decodes a frame encoded by Append.
 func ParseMeta(b []byte) (Meta, error) {
 	if len(b) != MetaSize || string(b[:4]) != metaMagic {
-		return Meta{}, fmt.Errorf("not a frame of a companion channel: %d bytes", len(b))
+		return Meta{}, fmt.Errorf("not a frame of a metadata channel: %d bytes", len(b))
 	}
 	if b[4] != metaVersion {
-		return Meta{}, fmt.Errorf("frame of a companion channel: version %d is not known here", b[4])
+		return Meta{}, fmt.Errorf("frame of a metadata channel: unknown version %d", b[4])
 	}
 	word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 	flags := binary.LittleEndian.Uint16(b[6:])

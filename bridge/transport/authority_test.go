@@ -239,7 +239,7 @@ func TestReviewEndsSessionsOfExpiredCertificates(t *testing.T) {
 			t.Fatalf("before the review: %v", err)
 		}
 		pc.Review()
-		if err := waitDone(t, s); !strings.Contains(err.Error(), "not good now") {
+		if err := waitDone(t, s); !strings.Contains(err.Error(), "not valid now") {
 			t.Errorf("got %v, want the reason", err)
 		}
 	})(t)

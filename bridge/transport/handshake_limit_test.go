@@ -195,7 +195,7 @@ func TestUnknownPeersAreRefused(t *testing.T) {
 		want        []string // in the only log line
 		wantOfQUIC  string
 	}{
-		{name: "WithoutCertificate", want: []string{"stranger refused"}, wantOfQUIC: "didn't provide a certificate"},
+		{name: "WithoutCertificate", want: []string{"unknown peer refused"}, wantOfQUIC: "didn't provide a certificate"},
 		{
 			name:        "SelfSignedInAMembersName",
 			certificate: func(t *testing.T, l *lab) tls.Certificate { return selfSigned(t, l.keys[0], pc) },
@@ -211,13 +211,13 @@ func TestUnknownPeersAreRefused(t *testing.T) {
 				stolen.PrivateKey = certificateOf(t, l.keys[1], pc).PrivateKey
 				return stolen
 			},
-			want: []string{"stranger refused"}, wantOfQUIC: "signature",
+			want: []string{"unknown peer refused"}, wantOfQUIC: "signature",
 		}, {
 			name:        "AnotherProtocol",
 			certificate: func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], pc) },
 			quic:        func(s *unknownPeer) { s.tls.NextProtos = []string{"h3"} },
 			sctp:        dtls.WithSupportedProtocols("webrtc"),
-			want:        []string{"stranger refused"}, wantOfQUIC: "application protocol",
+			want:        []string{"unknown peer refused"}, wantOfQUIC: "application protocol",
 		}, {
 			name:        "RefusingOurCertificate",
 			certificate: func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], pc) },

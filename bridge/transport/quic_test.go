@@ -17,8 +17,8 @@ func TestPeerWithoutDatagramsIsRefused(t *testing.T) {
 		if err == nil {
 			err = askForWelcome(t, conn)
 		}
-		if err == nil || !strings.Contains(err.Error(), "no achbridge") {
-			t.Errorf("got %v, want that it is no achbridge", err)
+		if err == nil || !strings.Contains(err.Error(), "not achbridge") {
+			t.Errorf("got %v, want that it is not achbridge", err)
 		}
 	})(t)
 }

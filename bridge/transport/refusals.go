@@ -61,7 +61,7 @@ func (r *refusals) Report(addr net.Addr, c trust.Claim, err error) {
 		r.log.Warn(trust.ErrWrongKey.Error(), attrs...)
 		return
 	}
-	r.log.Info("stranger refused", append(attrs, "err", err)...)
+	r.log.Info("unknown peer refused", append(attrs, "err", err)...)
 }
 
 // atLimit logs, at most once a second, that a handshake was dropped in favour of others.

@@ -32,7 +32,7 @@ func TestRefusalsAreLoggedOnceASecond(t *testing.T) {
 		lines := log.lines("")[maxVoices:]
 		for i, want := range []string{
 			`level=WARN msg="peer has another network key" peer=10.0.0.1:1 host=spy network=01234567 peer_network=89abcdef count=69`,
-			`level=INFO msg="stranger refused" peer=10.0.0.2:1 network=01234567 err="peer showed no certificate"`,
+			`level=INFO msg="unknown peer refused" peer=10.0.0.2:1 network=01234567 err="peer showed no certificate"`,
 		} {
 			if i >= len(lines) || !strings.Contains(lines[i], want) {
 				t.Errorf("lines: got %q, want %q", lines, want)

@@ -16,7 +16,7 @@ var (
 	// if the error's text names it.
 	ErrRevoked = errors.New("certificate is revoked")
 	// ErrNotNow is returned when a certificate has expired, or when a clock is wrong.
-	ErrNotNow = errors.New("certificate is not good now")
+	ErrNotNow = errors.New("certificate is not valid now")
 )
 
 // CertificateError is the reason for refusing a peer's certificate that our authority has
@@ -145,7 +145,7 @@ func (a *hostAnchor) vouched(cert, host *x509.Certificate) error {
 }
 
 func notNow(cert *x509.Certificate, now time.Time) error {
-	return &CertificateError{ErrNotNow, fmt.Sprintf(": it is good from %s to %s, and the clock here says %s",
+	return &CertificateError{ErrNotNow, fmt.Sprintf(": it is valid from %s to %s, and the clock here says %s",
 		cert.NotBefore.Format(time.RFC3339), cert.NotAfter.Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
 }
 

@@ -16,7 +16,7 @@ import (
 func ReadKey(path string) (Key, error) {
 	text, err := secret.Read("network key", path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Key{}, fmt.Errorf("network key %s: there is no such file: make one with `achbridge key new`, or copy it from another host of the network%.0w", path, fs.ErrNotExist)
+		return Key{}, fmt.Errorf("network key %s: no such file: make one with `achbridge key new`, or copy it from another host of the network%.0w", path, fs.ErrNotExist)
 	}
 	if err != nil {
 		return Key{}, err

@@ -76,7 +76,7 @@ func (a *app) age(ctx context.Context, c *api.Client, q ageQuery) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: stopped before the %s were over", r.Name, unit.Time(q.window))
 	case w == nil:
-		return ui.Failure(fmt.Errorf("%s: its age is not known: no frame came whose age could be told", r.Name), "see achbridge status")
+		return ui.Failure(fmt.Errorf("%s: its age is not known: no frame with a known age came", r.Name), "see achbridge status")
 	case q.most > 0 && w.P99Ms > float64(q.most)/float64(time.Millisecond):
 		return ui.OverLimit(fmt.Errorf("%s: p99 of its age is %s, over %s", r.Name, ui.Millis(w.P99Ms), unit.Time(q.most)), "")
 	}

@@ -82,7 +82,7 @@ func (a *app) bugreport(ctx context.Context, file, out string) error {
 		return ui.Failure(err, "choose another place: -o FILE")
 	}
 	a.ui.Note("it has the names of hosts and channels, and no keys, addresses or frames; read it before you give it to others")
-	return a.ui.Line("%s: %s, for you alone; nothing was sent", path, ui.AboutBytes(len(text)))
+	return a.ui.Line("%s: %s, readable by you only; nothing was sent", path, ui.AboutBytes(len(text)))
 }
 
 // writeNew creates a file with mode 0600. It returns fs.ErrExist if path exists.

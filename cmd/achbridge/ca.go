@@ -37,7 +37,7 @@ func (a *app) ca(given string) (caDir, error) {
 	}
 	path, err := a.CAPath()
 	if err != nil {
-		return "", ui.Usage(fmt.Errorf("authority: no place for it: %w", err), "name one: --dir DIR")
+		return "", ui.Usage(fmt.Errorf("authority: no directory for it: %w", err), "name one: --dir DIR")
 	}
 	return caDir(path), nil
 }
@@ -54,7 +54,7 @@ func (a *app) inCA(cmd *cobra.Command, run func(caDir, trust.Authority, []string
 		authority, err := trust.ReadAuthority(dir.authority())
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return ui.Usage(fmt.Errorf("authority %s: there is none", dir), "achbridge ca init, or name its directory: --dir DIR")
+			return ui.Usage(fmt.Errorf("authority %s: not found", dir), "achbridge ca init, or name its directory: --dir DIR")
 		case errors.Is(err, fs.ErrPermission):
 			return ui.Usage(err, "chmod 600 "+dir.authority()+" as its owner")
 		case err != nil:
@@ -140,7 +140,7 @@ func caRevokeCommand(a *app) *cobra.Command {
 			return ui.Failure(err, "")
 		}
 		a.ui.Fields("host", args[0], "list", fmt.Sprint(list.Number()), "path", dir.revoked())
-		a.ui.Note("copy it to one host, as key.revoked beside its key; that host passes it on to the others")
+		a.ui.Note("copy it to one host, as key.revoked next to its key; that host passes it on to the others")
 		return nil
 	})
 	return cmd

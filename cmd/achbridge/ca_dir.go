@@ -75,7 +75,7 @@ func (d caDir) entries(now time.Time) ([]caEntry, error) {
 }
 
 // errNoneIssued is returned by revoke if the host has no certificate to revoke.
-var errNoneIssued = errors.New("no certificate of that host is good")
+var errNoneIssued = errors.New("that host has no valid certificate")
 
 // revoke adds all certificates of host to the revocation list and replaces the list's file.
 func (d caDir) revoke(a trust.Authority, host string, now time.Time) (*trust.Revocations, error) {

@@ -118,7 +118,7 @@ func (c *cat) oneForm(raw bool) error {
 	}
 	switch {
 	case n > 1:
-		return ui.Usage(errors.New("--hex, --raw, --csv, --json and --diff: one of them"), "")
+		return ui.Usage(errors.New("--hex, --raw, --csv, --json and --diff: choose one"), "")
 	case (raw || c.hex) && (c.values || c.given()):
 		return ui.Usage(errors.New("--hex and --raw print bytes: no --values, --field or --type with them"), "")
 	}
@@ -132,7 +132,7 @@ func (c *cat) check(cmd *cobra.Command) error {
 	case c.timeout < 0:
 		return ui.Usage(fmt.Errorf("--timeout %v: want more than 0", c.timeout), "")
 	case c.timeout > 0 && !c.follow:
-		return ui.Usage(errors.New("--timeout needs --follow"), "without --follow nothing is waited for")
+		return ui.Usage(errors.New("--timeout needs --follow"), "only --follow waits for frames")
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func (a *app) addType(ctx context.Context, info *channelInfo) {
 func (a *app) showChannel(info channelInfo) error {
 	mirror, lock, waiters, kind := "no", "free", fmt.Sprint(info.Waiters), info.Type
 	if info.TypeFrom == status.TypeFromOrigin {
-		kind += ", as its origin tells"
+		kind += ", as its origin says"
 	}
 	if info.Mirror != nil {
 		mirror = fmt.Sprintf("of node %s, up to its frame %d", info.Mirror.Node, info.Mirror.Seq)
@@ -137,7 +137,7 @@ func (a *app) showChannel(info channelInfo) error {
 		"mode", info.Mode,
 		"file", fmt.Sprintf("%d bytes, inode %d", info.Bytes, info.Inode),
 		"mirror", mirror,
-		"tells of", info.MetaOf,
+		"describes", info.MetaOf,
 		"lock", lock,
 		"waiters", waiters,
 		"kernel", info.Kernel,

@@ -111,7 +111,7 @@ func (a *app) showChannels(rows []channelRow) error {
 			note = cmp.Or(note, "mirror")
 		}
 		if r.MetaOf != "" {
-			note = cmp.Or(note, "tells of "+r.MetaOf)
+			note = cmp.Or(note, "describes "+r.MetaOf)
 		}
 		cells[i] = []string{r.Channel, geometryText(r.FrameCount, r.FrameSize), fmt.Sprint(r.Seq), r.Mode, note}
 	}

@@ -78,7 +78,7 @@ func (p *put) mirror(a *app, ch *localach.Channel) error {
 	}
 	what := "channel " + ch.Name() + " is a mirror"
 	if of, ok := mirror.MetaOf(ch.Name(), tag); ok {
-		what = "channel " + ch.Name() + " tells of the mirror " + of
+		what = "channel " + ch.Name() + " describes the mirror " + of
 	}
 	if !p.force {
 		return ui.Failure(errors.New(what+": what is put here does not reach the host that it is of, and mixes with the frames of that"), "to do it all the same: --force")

@@ -92,7 +92,7 @@ func (c *checker) wrong(r checkReport) error {
 	} else {
 		c.showProblems(r.Problems)
 	}
-	return ui.Usage(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), countText(len(r.Problems), "mistake")), "")
+	return ui.Usage(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), countText(len(r.Problems), "error")), "")
 }
 
 // showProblems prints each configuration error with an excerpt of its line in the file.

@@ -22,7 +22,7 @@ func echoCommand(a *app) *cobra.Command {
 				return err
 			}
 			if once && cmd.Flags().Changed("count") {
-				return ui.Usage(errors.New("--once and --count: one of them"), "")
+				return ui.Usage(errors.New("--once and --count: choose one"), "")
 			}
 			c.dump = !raw && !c.hex
 			c.values = c.dump

@@ -31,7 +31,7 @@ func exportCommand(a *app) *cobra.Command {
 		Args:        takes("FILE", "[PATTERN]..."),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if !csv {
-				return ui.Usage(errors.New("export: no form is named"), "achbridge export "+args[0]+" --csv")
+				return ui.Usage(errors.New("export: no format is named"), "achbridge export "+args[0]+" --csv")
 			}
 			return view.CheckPatterns(args[1:])
 		},

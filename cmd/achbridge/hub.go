@@ -66,7 +66,7 @@ func (a *app) inHub(cmd *cobra.Command, run func(*cobra.Command, hub.Directory, 
 		if dir == "" {
 			path, err := a.HubPath()
 			if err != nil {
-				return ui.Usage(fmt.Errorf("hub: no place for it: %w", err), "name one: --dir DIR")
+				return ui.Usage(fmt.Errorf("hub: no directory for it: %w", err), "name one: --dir DIR")
 			}
 			dir = path
 		}

@@ -130,7 +130,7 @@ func hubCheckCommand(a *app) *cobra.Command {
 		r := dir.Check(listen, a.Places, err == nil)
 		err = show(a, r, a.showHubCheck)
 		if err == nil && len(r.Problems) > 0 {
-			err = ui.Usage(fmt.Errorf("hub %s: %s", dir, countText(len(r.Problems), "mistake")), "")
+			err = ui.Usage(fmt.Errorf("hub %s: %s", dir, countText(len(r.Problems), "error")), "")
 		}
 		return err
 	})

@@ -74,7 +74,7 @@ func (a *app) showTypes(list []recording.ChannelSummary) error {
 	for _, c := range list {
 		var lines []string
 		if c.TypeFrom == status.TypeFromOrigin {
-			lines = append(lines, "its type is the one that its origin told")
+			lines = append(lines, "its type is the one that its origin sent")
 		}
 		if c.NoSchema != "" {
 			lines = append(lines, "has no schema: "+c.NoSchema)

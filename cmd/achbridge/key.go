@@ -184,7 +184,7 @@ func (a *app) warnOfUnlinkable(drop *cobra.Command) {
 			return len(unlinkable) == 0
 		})
 		for _, host := range slices.Sorted(maps.Values(unlinkable)) {
-			a.ui.Note("%s has only the old key and is a stranger now; copy %s to it", host, path)
+			a.ui.Note("%s has only the old key and is an unknown peer now; copy %s to it", host, path)
 		}
 		return nil
 	}

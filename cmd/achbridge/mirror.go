@@ -36,7 +36,7 @@ func mirrorCommand(a *app) *cobra.Command {
 			}
 			if len(set) > 0 {
 				if request != (rule.Mirror{Host: request.Host, Channel: request.Channel}) {
-					return ui.Usage(errors.New("--set changes options one by one; give no other options beside it"), "")
+					return ui.Usage(errors.New("--set changes options one by one; give no other options with it"), "")
 				}
 				if request, err = a.changed(cmd.Context(), daemon, request, set); err != nil {
 					return err
@@ -123,7 +123,7 @@ func (a *app) mirror(ctx context.Context, c *api.Client, request rule.Mirror) er
 	for _, m := range made {
 		a.ui.Line("%s", mirrorText(m, before.Mirrors))
 		if other := rule.Differences(request.QoS, m.QoS); other != "" {
-			a.ui.Note("%s/%s has %s, as another wish for it says", m.Host, m.Channel, other)
+			a.ui.Note("%s/%s has %s, as another request for it says", m.Host, m.Channel, other)
 		}
 	}
 	if len(made) == 0 {

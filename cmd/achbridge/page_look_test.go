@@ -115,7 +115,7 @@ func tryMarks(t *testing.T, b *browser) {
 func trySayingATrouble(t *testing.T, b *browser) {
 	b.wait(`document.querySelectorAll("#trouble li").length == 2`)
 	b.wait(`document.querySelector("#trouble summary").innerText.includes("(and 1 more)")`)
-	b.wait(`(document.querySelector("#trouble summary").click(), document.querySelector("#trouble").innerText.includes("Cure: "))`)
+	b.wait(`(document.querySelector("#trouble summary").click(), document.querySelector("#trouble").innerText.includes("Fix: "))`)
 	b.wait(pageSnapshotJS + ` == ""`)
 	if got := valueOf[string](b, listFirst); got != "" {
 		t.Error(got)

@@ -368,13 +368,13 @@ func TestWhyBreaksLongLinesOnlyOnTerminal(t *testing.T) {
 	}}}}
 	const wide = "link_rate: link from krang carries 1.1 of the 6.2 Mbit/s that 23 mirrors need: camera takes 84 %; " +
 		"measured when it was full: 1.1 Mbit/s; krang.camera: p99 of its age is 900 ms and its budget 100 ms, so its frames come late most of the time. " +
-		"Cure: mirror less, or smaller frames\n"
+		"Fix: mirror less, or smaller frames\n"
 	const narrow = `link_rate: link from krang carries 1.1 of the 6.2 Mbit/s that
   23 mirrors need: camera takes 84 %
   measured when it was full: 1.1 Mbit/s
   krang.camera: p99 of its age is 900 ms and its budget
   100 ms, so its frames come late most of the time
-  cure: mirror less, or smaller frames
+  fix: mirror less, or smaller frames
 `
 	for width, want := range map[int]string{0: wide, 61: narrow} {
 		var out bytes.Buffer

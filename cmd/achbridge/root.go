@@ -104,7 +104,7 @@ func badValue(bad *pflag.InvalidValueError) error {
 }
 
 // errNoCommand reports a missing subcommand. misusedBy then prints the help page and returns ui.ExitUsage.
-var errNoCommand = errors.New("a verb is missing")
+var errNoCommand = errors.New("a command is missing")
 
 // needsCommand makes a command that only groups subcommands fail with a usage error if the
 // subcommand is missing or unknown. By default, cobra prints help and succeeds.
@@ -113,7 +113,7 @@ func needsCommand(cmd *cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return errNoCommand
 		}
-		text := fmt.Sprintf("%s: unknown verb %q", commandName(cmd), args[0])
+		text := fmt.Sprintf("%s: unknown command %q", commandName(cmd), args[0])
 		cmd.SuggestionsMinimumDistance = max(1, min(2, len(args[0])/3)) // do not suggest top for foo
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			text += "; did you mean " + ui.OrList(near) + "?"

@@ -93,7 +93,7 @@ func watchText(s api.StatusReply) string {
 	if s.Watch.Budget == 0 {
 		return "low"
 	}
-	text := fmt.Sprintf("%.2g %% of a processor, %.3g %% at most", 100*s.Watch.SpentS/max(s.UptimeS, 1), 100*s.Watch.Budget)
+	text := fmt.Sprintf("%.2g %% of a CPU, %.3g %% at most", 100*s.Watch.SpentS/max(s.UptimeS, 1), 100*s.Watch.Budget)
 	if s.Watch.Resting {
 		text += "; resting, the host is busy"
 	}

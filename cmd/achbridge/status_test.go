@@ -78,7 +78,7 @@ func TestStatusShowsChangedOptionsAndDropCauses(t *testing.T) {
 		"goal    krang  3600000  3600000  3512347 (2 late_kept)  -",
 		"log     krang  -        7        7                      -",
 		"goal    krang  max_rate 500  superseded 87630, expired 2, late 3",
-		"watch:   1.3 % of a processor, 5 % at most; resting, the host is busy",
+		"watch:   1.3 % of a CPU, 5 % at most; resting, the host is busy",
 	} {
 		if !strings.Contains(out.String(), "\n"+want+"\n") {
 			t.Errorf("no line %q in\n%s", want, out.String())

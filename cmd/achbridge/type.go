@@ -192,7 +192,7 @@ func (i *typeImport) write(p *debuginfo.Program, file, name string) error {
 	}
 	out, err := os.OpenFile(path, how, 0o666)
 	if errors.Is(err, fs.ErrExist) {
-		return ui.Failure(fmt.Errorf("%s: is there already", path), "--force replaces it, --out DIR writes elsewhere")
+		return ui.Failure(fmt.Errorf("%s: exists already", path), "--force replaces it, --out DIR writes elsewhere")
 	} else if err != nil {
 		return ui.Failure(err, "")
 	}

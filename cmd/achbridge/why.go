@@ -87,12 +87,12 @@ func (a *app) showProblems(r api.ProblemsReport) error {
 				text += "\n  " + a.ui.Wrap(2, e)
 			}
 			if t.Fix != "" {
-				text += "\n  " + a.ui.Wrap(2, "cure: "+t.Fix)
+				text += "\n  " + a.ui.Wrap(2, "fix: "+t.Fix)
 			}
 		} else {
 			text = strings.Join(append([]string{text}, t.Evidence...), "; ")
 			if t.Fix != "" {
-				text += ". Cure: " + t.Fix
+				text += ". Fix: " + t.Fix
 			}
 		}
 		a.ui.Line("%s", text)
@@ -154,7 +154,7 @@ func (a *app) showWhy(r api.WhyReport) error {
 	for _, e := range r.Evidence {
 		pairs = append(pairs, "evidence", e)
 	}
-	pairs = append(pairs, "cure", r.Fix)
+	pairs = append(pairs, "fix", r.Fix)
 	for _, n := range r.Notes {
 		pairs = append(pairs, "also", string(n.Cause)+": "+n.Text)
 	}

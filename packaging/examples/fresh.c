@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
     struct achbridge_meta m = {0}, oldest = {0};
     int frames = 0;
     while (fread(frame, sizeof frame, 1, stdin) == 1) {
-        if (achbridge_meta_parse(&m, frame, sizeof frame)) return fprintf(stderr, "fresh: a frame that does not tell of a mirror\n"), 1;
+        if (achbridge_meta_parse(&m, frame, sizeof frame)) return fprintf(stderr, "fresh: a frame that does not describe a mirror\n"), 1;
         if (frames++ == 0) oldest = m; // the oldest that the ring still has
     }
     if (frames == 0) return fprintf(stderr, "fresh: no frame\n"), 1;

@@ -55,7 +55,7 @@ def left_out(before: Meta, after: Meta) -> int:
 def parse(frame: bytes) -> Meta:
     magic, version, link, flags, *words = LAYOUT.unpack(frame)
     if magic != b"AMTA" or version != 1:
-        raise ValueError("not a frame of a companion channel")
+        raise ValueError("not a frame of a metadata channel")
     return Meta(LINKS[link], bool(flags & 1), bool(flags & 2), *words)
 
 

@@ -122,7 +122,7 @@ func (c *control) answer(q request) (r reply) {
 			r.Links = append(r.Links, setting{s.Target, s.Params.String(), n.Sent, n.Lost, n.Overflow, n.CutOff, n.TooBig})
 		}
 	default:
-		err = fmt.Errorf("%q: no such verb", q.Command)
+		err = fmt.Errorf("%q: no such command", q.Command)
 	}
 	if err != nil {
 		return reply{Error: err.Error()}

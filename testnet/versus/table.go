@@ -12,12 +12,12 @@ import (
 func writeTable(w io.Writer, s scenario, tools []tool, results []result) {
 	fmt.Fprintf(w, "### %s: %s\n\nLink `%s`, %v.\n", s.name, s.about, s.link, s.length)
 	for i, g := range s.load {
-		fmt.Fprintf(w, "\n| %v | age, mean | age / %s | age, p99 | delay p50 | p99 | max | lost | processor robot + PC |\n|---|---|---|---|---|---|---|---|---|\n", g, tools[0].name)
+		fmt.Fprintf(w, "\n| %v | age, mean | age / %s | age, p99 | delay p50 | p99 | max | lost | CPU time robot + PC |\n|---|---|---|---|---|---|---|---|---|\n", g, tools[0].name)
 		for _, t := range tools {
 			fmt.Fprintf(w, "| %s | %s |\n", t.name, strings.Join(row(i, tools[0].name, t.name, results), " | "))
 		}
 	}
-	fmt.Fprintln(w, "\nTimes in ms; processor in ms a second, for all channels.")
+	fmt.Fprintln(w, "\nTimes in ms; CPU time in ms a second, for all channels.")
 	fmt.Fprintln(w)
 }
 

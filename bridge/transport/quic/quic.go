@@ -149,7 +149,7 @@ func (p *Protocol) meet(ctx context.Context, conn *quic.Conn, do welcome, dialle
 		err, code = session.ErrSelf, codeSelf
 	}
 	if most := (&link{conn: conn}).MaxDatagram(); err == nil && most < leastDatagram {
-		err = fmt.Errorf("peer takes datagrams of %d bytes at most, which is no achbridge: any takes %d", most, leastDatagram)
+		err = fmt.Errorf("peer accepts datagrams of at most %d bytes, so it is not achbridge, which accepts %d", most, leastDatagram)
 	}
 	if err != nil {
 		conn.CloseWithError(code, session.Plain(err.Error()))

@@ -85,7 +85,7 @@ func (c *Client) Post(ctx context.Context, path string, request, v any) error {
 		return err
 	}
 	if _, err = c.ask(ctx, http.MethodPost, path, body, v); errors.Is(err, context.Canceled) {
-		return ui.Failure(fmt.Errorf("stopped, but the daemon has been asked already%.0w", err), "see what came of it: achbridge status")
+		return ui.Failure(fmt.Errorf("stopped, but the daemon has the request already%.0w", err), "see the result: achbridge status")
 	}
 	return err
 }
@@ -136,7 +136,7 @@ func (c *Client) unreachable(err error) error {
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return ui.Failure(fmt.Errorf("control socket %s: the daemon did not answer within %s", c.path, unit.Time(c.http.Timeout)), "is it stopped, or this host busy? its log tells")
+		return ui.Failure(fmt.Errorf("control socket %s: the daemon did not answer within %s", c.path, unit.Time(c.http.Timeout)), "is it stopped, or this host busy? its log may say")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return ui.Failure(fmt.Errorf("control socket %s: the daemon ended before it answered", c.path), "start it: achbridge run")
 	}

@@ -189,7 +189,7 @@ func (p *configParser) mapping(n ast.Node, under origin, want string) []pair {
 			continue
 		}
 		if line, twice := first[key]; twice {
-			p.add(at, "is there twice; first on line %d", line)
+			p.add(at, "is given twice; first on line %d", line)
 			continue
 		}
 		first[key] = at.Line

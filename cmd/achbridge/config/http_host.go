@@ -18,7 +18,7 @@ func IsHTTPHost(text string) bool {
 // checkHTTPHost returns an error if an entry of http_hosts is not valid.
 func checkHTTPHost(text string) error {
 	if !IsHTTPHost(text) {
-		return fmt.Errorf("%q: want a name alone, without port or pattern, as in robot.example.com", text)
+		return fmt.Errorf("%q: want a name without port or pattern, as in robot.example.com", text)
 	}
 	return nil
 }

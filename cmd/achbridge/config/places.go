@@ -135,7 +135,7 @@ func (p Places) KeyFile(given string, find func() (string, error)) (string, erro
 	}
 	path, err := find()
 	if err != nil {
-		return "", ui.Usage(fmt.Errorf("key: no place for it: %w", err), "name the file: --key FILE")
+		return "", ui.Usage(fmt.Errorf("key: no directory for it: %w", err), "name the file: --key FILE")
 	}
 	return path, nil
 }
@@ -155,7 +155,7 @@ func (p Places) SocketFor(given string) (string, error) {
 	}
 	path, err := p.controlPath()
 	if err != nil {
-		return "", ui.Usage(fmt.Errorf("control socket: no place for it: %w", err), "name one: --control PATH")
+		return "", ui.Usage(fmt.Errorf("control socket: no directory for it: %w", err), "name one: --control PATH")
 	}
 	return path, nil
 }
@@ -190,7 +190,7 @@ func (p Places) makeFolder(usual place, path, what string, mode fs.FileMode) err
 // problems of dir are left to the write itself.
 func MissingFolder(what, dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return ui.Failure(fmt.Errorf("%s: there is no directory %s", what, dir), "mkdir -p "+dir)
+		return ui.Failure(fmt.Errorf("%s: no directory %s", what, dir), "mkdir -p "+dir)
 	}
 	return nil
 }

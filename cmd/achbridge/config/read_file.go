@@ -13,7 +13,7 @@ import (
 func ReadFile(file string, most int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no file %s; write it first%.0w", file, err)
+		return nil, fmt.Errorf("no file %s; write it first%.0w", file, err)
 	}
 	if err != nil {
 		return nil, err

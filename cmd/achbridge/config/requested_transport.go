@@ -40,7 +40,7 @@ func (c *Config) checkTransports(b *ruleBuilder) {
 			continue
 		}
 		if own := c.Transport; own != via.Any && own != w.over {
-			b.add(w.at, "this host uses %s alone, since transport says so; write transport: auto there", own)
+			b.add(w.at, "this host uses %s only, since transport says so; write transport: auto there", own)
 			reported[w.at.Path], requests[i].over = true, via.Any
 			continue
 		}

@@ -132,7 +132,7 @@ func (b *ruleBuilder) parseText(list string, r ruleEntry) ruleEntry {
 		case err != nil:
 			b.addError(r.at, err)
 		case twice:
-			b.add(at, "is there twice")
+			b.add(at, "is given twice")
 		case !slices.ContainsFunc(ruleKeysOf(list), func(k ruleKey) bool { return k.name == option.Key }):
 			b.add(at, "%s", unknownIn(list, option.Key))
 		case option.Key == "hosts":

@@ -26,7 +26,7 @@ func listedPeer(text string, own via.Kind) (discovery.Static, error) {
 			return peer, fmt.Errorf("%q: transport %w", text, err)
 		}
 		if mode != via.Any && own != via.Any && own != mode {
-			return peer, fmt.Errorf("%q: this node uses %s alone: give it --transport=auto, or leave transport=%s out", text, own, mode)
+			return peer, fmt.Errorf("%q: this node uses %s only: give it --transport=auto, or leave transport=%s out", text, own, mode)
 		}
 		peer.Transport = string(mode)
 	}

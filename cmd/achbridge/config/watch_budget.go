@@ -24,7 +24,7 @@ func parseWatch(text string) (float64, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	share, err := strconv.ParseFloat(number, 64)
 	if err != nil || !percent || !(share > 0 && share <= 100) {
-		return 0, fmt.Errorf("%q: want a share of one processor such as %v, or %s", text, "5%", watchLow)
+		return 0, fmt.Errorf("%q: want a share of one CPU such as %v, or %s", text, "5%", watchLow)
 	}
 	return share / 100, nil
 }

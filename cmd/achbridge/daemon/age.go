@@ -46,7 +46,7 @@ func (c *control) ageWithin(ctx context.Context, query url.Values) (r status.Age
 func (c *control) ageForAWhile(ctx context.Context, of string, window time.Duration) (r status.AgeReport, err error) {
 	a, err := rule.ParseChannel(of)
 	if err != nil {
-		return r, fmt.Errorf("no mirror is called or of %q: see achbridge status%.0w", of, fs.ErrNotExist)
+		return r, fmt.Errorf("no mirror has the name or source %q: see achbridge status%.0w", of, fs.ErrNotExist)
 	}
 	m, end, err := c.temporaryMirror(ctx, a)
 	if err != nil {

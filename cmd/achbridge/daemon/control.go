@@ -119,7 +119,7 @@ const mostWaiting = service.MostConns - 20
 func tooManyControlClients(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_ = json.NewEncoder(w).Encode(api.ErrorReply{Error: fmt.Sprintf("%d verbs that follow something ask this daemon already; end some: achbridge hz, bw, echo, top or events --follow", mostWaiting)})
+	_ = json.NewEncoder(w).Encode(api.ErrorReply{Error: fmt.Sprintf("%d commands already wait for this daemon; end some: achbridge hz, bw, echo, top or events --follow", mostWaiting)})
 }
 
 // channels returns the channels that linked peers offer and that other hosts announce.
@@ -278,7 +278,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 
 func reply(w http.ResponseWriter, v any, err error) {
 	if errors.Is(err, context.Canceled) { // if the client closed the connection instead, it does not read the reply
-		err = errors.New("the daemon ends; nothing came of this")
+		err = errors.New("the daemon ends; the request had no effect")
 	}
 	code := http.StatusOK
 	if err != nil {

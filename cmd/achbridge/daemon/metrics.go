@@ -40,13 +40,13 @@ func metric(name, help string, labels ...string) *prometheus.Desc {
 var (
 	buildInfo    = metric("build_info", "Always 1; the labels tell of the daemon.", "version", "goversion", "host", "network")
 	uptime       = metric("uptime_seconds", "Since the daemon began.")
-	watchSpent   = metric("watch_seconds_total", "Processor time for polling without pause when a frame is expected.")
-	cpuWait      = metric("processor_wait_ratio", "Share of the last seconds in which a thread of the daemon was ready to run but waited for a processor.")
+	watchSpent   = metric("watch_seconds_total", "CPU time for polling without pause when a frame is expected.")
+	cpuWait      = metric("processor_wait_ratio", "Share of the last seconds in which a thread of the daemon was ready to run but waited for a CPU.")
 	omitted      = metric("omitted_channels", "Mirrors and exports that have no series of their own, there being too many.", "direction")
 	hubUp        = metric("hub_connected", "1 while this host is connected to its hub.", "hub")
 	hubRTT       = metric("hub_rtt_seconds", "Shortest round trip to the hub.", "hub")
 	hubUnacked   = metric("hub_unacked_bytes", "Bytes that were sent to the hub and that it has not acknowledged.", "hub")
-	linkUp       = metric("link_up", "1 while the peer is heard, 0 while its link is silent.", "peer", "transport")
+	linkUp       = metric("link_up", "1 while packets of the peer arrive, 0 while its link is silent.", "peer", "transport")
 	linkRTT      = metric("link_rtt_seconds", "Round trip to the peer.", "peer")
 	linkRate     = metric("link_rate_bytes_per_second", "What the way to the peer was measured to carry when it was last full.", "peer")
 	linkSent     = metric("link_sent_packets_total", "Packets with frames that left for the peer, since the link came up.", "peer")
@@ -67,8 +67,8 @@ var (
 	framePeriod  = metric("period_seconds", "Time between two frames that a mirror is to get, as they came lately.", "channel", "peer")
 	overBudget   = metric("over_budget_seconds_total", "Time in which the next frame had been due for longer than the mirror's budget.", "channel", "peer")
 	framesTotal  = metric("frames_total", "What became of the frames that the origin put.", "channel", "peer", "direction", "reason")
-	eventsTotal  = metric("events_total", "What happened; achbridge events tells of each.", "kind")
-	framesFlying = metric("frames_in_flight", "Frames whose fate is not known yet.", "channel", "peer", "direction")
+	eventsTotal  = metric("events_total", "Events by kind; achbridge events lists them.", "kind")
+	framesFlying = metric("frames_in_flight", "Frames whose outcome is not known yet.", "channel", "peer", "direction")
 )
 
 // Describe sends nothing, since the set of channels changes: metrics is an unchecked collector.

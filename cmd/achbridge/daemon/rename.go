@@ -10,7 +10,7 @@ import (
 )
 
 // ErrNamed is returned by Run if the system got its name after the daemon started. The caller must start a new daemon.
-var ErrNamed = errors.New("this host has got its name")
+var ErrNamed = errors.New("this host received its name")
 
 // unnamed is the default name of a system. At boot the daemon may start before DHCP or cloud-init has set the real name.
 const unnamed = "localhost"

@@ -48,6 +48,6 @@ func Serve(ctx context.Context, d *Daemon, hangups <-chan os.Signal) error {
 	case err := <-done:
 		return err
 	case <-time.After(leaveTime):
-		return ui.Failure(errors.New("leaving took too long: left without a goodbye to everybody"), "")
+		return ui.Failure(errors.New("leaving took too long: some peers got no goodbye"), "")
 	}
 }

@@ -75,5 +75,5 @@ func (c *control) absent(a rule.Address) error {
 	if _, linked := diagnose.LinkOf(c.node.StatusNow(), a.Host); linked {
 		return fmt.Errorf("%s: %s offers no such channel; achbridge ls %s lists those that it does%.0w", a, a.Host, a.Host, fs.ErrNotExist)
 	}
-	return fmt.Errorf("%s: no link to %s; achbridge status tells of the peers%.0w", a, a.Host, fs.ErrNotExist)
+	return fmt.Errorf("%s: no link to %s; achbridge status lists the peers%.0w", a, a.Host, fs.ErrNotExist)
 }

@@ -305,7 +305,7 @@ func loadText() string {
 	if minute == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s on %d processors", minute, runtime.NumCPU())
+	return fmt.Sprintf("%s on %d CPUs", minute, runtime.NumCPU())
 }
 
 // processText names the process of a thread.

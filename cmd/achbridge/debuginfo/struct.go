@@ -26,14 +26,14 @@ func (p *Program) Layout(name string) (l *layout.Layout, warnings []string, err 
 			return nil, nil, fmt.Errorf("%s: struct %s: %w", p.path, plain(s.name), err)
 		}
 		if i > 0 && !reflect.DeepEqual(one, l) {
-			return nil, nil, fmt.Errorf("%s: struct %s is there twice, and not alike: %d bytes in %s, %d bytes in %s; use the object of the one you mean",
+			return nil, nil, fmt.Errorf("%s: struct %s exists twice, with differences: %d bytes in %s, %d bytes in %s; use the object of the one you mean",
 				p.path, plain(s.name), list[0].size, p.source(list[0]), s.size, p.source(s))
 		}
 		l = one
 		if i == 0 {
 			warnings = w.warnings
 			if language, _ := s.unit.Val(dwarf.AttrLanguage).(int64); language == languageRust {
-				warnings = append(warnings, "Rust may order fields anew with each build, unless the struct is repr(C)")
+				warnings = append(warnings, "Rust may reorder fields with each build, unless the struct is repr(C)")
 			}
 		}
 	}

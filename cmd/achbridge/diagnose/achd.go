@@ -49,7 +49,7 @@ func (s *Snapshot) byAchd(m status.Mirror) Finding {
 	before, _ := MirrorOf(s.Before, s.Host, s.Channel)
 	f := s.flowFrom(before, m, status.Link{})
 	known := []string{"nothing proves who sends it, and how old its frames are at the origin is not known: they come by achd's protocol",
-		"the ledger has only the frames that came here, since achd tells nothing of the others"}
+		"the counters have only the frames that came here, since achd reports none of the others"}
 	if f.hz > 0 {
 		came := fmt.Sprintf("%.3g frames a second come, of %s", f.hz, ui.AboutBytes(f.bytes))
 		if drops := DropsText(f.frames); drops != "" {

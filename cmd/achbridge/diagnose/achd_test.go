@@ -19,7 +19,7 @@ func TestDiagnosisOfMirrorFromAchd(t *testing.T) {
 		cause    status.Cause
 		contains string // part of text, evidence and fix
 	}{
-		"well": {func(*status.Mirror) {}, Well, "100 frames a second come|nothing proves who sends it|how old its frames are at the origin is not known|the ledger has only the frames that came here"},
+		"well": {func(*status.Mirror) {}, Well, "100 frames a second come|nothing proves who sends it|how old its frames are at the origin is not known|the counters have only the frames that came here"},
 		"rests": {func(m *status.Mirror) {
 			m.FrameCounters, m.Seq = ledger.FrameCounters{Offered: 5800, Delivered: 5800}, 5800
 		}, Well, "the newest frame came 20.0 ms ago"},

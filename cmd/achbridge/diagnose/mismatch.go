@@ -11,9 +11,9 @@ import (
 func mismatch(m *status.Mismatch, what, origin string) Finding {
 	f := Finding{Cause: status.CauseTypeMismatch, Text: fmt.Sprintf("frames of %s do not fit its type: %s", what, m.Why),
 		Evidence: []string{"they come all the same; echo, record and others have their bytes, and no values"},
-		Fix:      "make the type anew from the program that puts them (achbridge type import), or name another in types, then achbridge reload"}
+		Fix:      "make the type again from the program that puts them (achbridge type import), or name another in types, then achbridge reload"}
 	if m.TypeFrom == status.TypeFromOrigin {
-		f.Evidence = append(f.Evidence, "the type is the one that "+origin+" tells")
+		f.Evidence = append(f.Evidence, "the type is the one that "+origin+" sent")
 		f.Fix = "on " + origin + ", or where that mirrors it from: " + f.Fix
 	} else {
 		f.Evidence = append(f.Evidence, "the type is the one that types of this host's configuration names")

@@ -166,7 +166,7 @@ func TestProblemsOfHostAreSortedByCost(t *testing.T) {
 		var got []status.Cause
 		for _, x := range list {
 			got = append(got, x.Cause)
-			fmt.Fprintf(&out, "  %s: %s\n    evidence: %s\n    cure: %s\n    %d channels\n", x.Cause, x.Text, strings.Join(x.Evidence, "; "), x.Fix, len(x.Channels))
+			fmt.Fprintf(&out, "  %s: %s\n    evidence: %s\n    fix: %s\n    %d channels\n", x.Cause, x.Text, strings.Join(x.Evidence, "; "), x.Fix, len(x.Channels))
 		}
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)

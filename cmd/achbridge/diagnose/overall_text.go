@@ -64,7 +64,7 @@ func (g *gathering) describeBusy(key problemKey, t *Problem, link string) {
 		origin, reader = reader, origin
 	}
 	l, _ := LinkOf(g.After, t.Host)
-	text := "the daemon on %s gets too little processor time: frames of %s "
+	text := "the daemon on %s gets too little CPU time: frames of %s "
 	if w := waitsOf(g.After, l, key.out); w.starves() {
 		t.Text = fmt.Sprintf(text+"are late or missing", w.host(origin, reader), plural(n, "channel", "channels"))
 		return

@@ -20,14 +20,14 @@ func (s *Snapshot) unlinked(host string) (Finding, bool) {
 	}
 	if linked {
 		return Finding{
-			Cause: status.CausePeerSilent, Text: fmt.Sprintf("nothing is heard of %s any more, for %.1f s", host, l.SilentS),
+			Cause: status.CausePeerSilent, Text: fmt.Sprintf("nothing has been received from %s for %.1f s", host, l.SilentS),
 			Evidence: []string{fmt.Sprintf("the link to %s over %s was up for %s", l.Addr, l.Transport, ui.Seconds(l.UpS))},
 			Fix:      "check the cable or radio, and that the host and its daemon run",
 		}, true
 	}
 	if s.Around.Hub != "" && s.atHub(host) {
 		return Finding{
-			Cause: status.CausePeerSilent, Text: host + " is reached through the hub alone, to which this host has no connection", Evidence: []string{s.Around.Hub},
+			Cause: status.CausePeerSilent, Text: host + " is reached only through the hub, to which this host has no connection", Evidence: []string{s.Around.Hub},
 			Fix: "achbridge hub check where the hub is; and TCP to it has to pass the firewalls",
 		}, true
 	}
@@ -75,7 +75,7 @@ func (s *Snapshot) dialled(host string) (Finding, bool) {
 		case p.State == status.PeerLinked && p.ListedAs == host:
 			return Finding{
 				Cause: status.CausePeerMissing, Text: fmt.Sprintf("the peer that is listed as %s is host %s", host, p.Host),
-				Fix: fmt.Sprintf("use that name in rules and wishes: achbridge mirror %s/%s, then achbridge unmirror %s", p.Host, s.Channel, s.Name()),
+				Fix: fmt.Sprintf("use that name in rules and requests: achbridge mirror %s/%s, then achbridge unmirror %s", p.Host, s.Channel, s.Name()),
 			}, true
 		case p.State == status.PeerLinked:
 		case p.Host == host:
@@ -122,7 +122,7 @@ func (s *Snapshot) certificate(host string, p status.Peer, f Finding) Finding {
 	f.Text = "the certificate of " + whose + " is revoked"
 	f.Fix = "achbridge ca issue " + whose + ", where the authority is, and copy the key " + copied
 	if p.Cause == status.CauseCertificate {
-		f.Text = "the certificate of " + whose + " is not good now"
+		f.Text = "the certificate of " + whose + " is not valid now"
 		f.Fix += "; or set the clock right, on both hosts: date"
 	}
 	if p.OwnCertificate {

@@ -98,12 +98,12 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			due := 150.0
 			m.DueMs, m.Delivered, m.InFlight = &due, 5985, 15
 		}), status.CauseHostBusy, "leave late"},
-		"no room on the link, as its origin tells": {sample(func(s *Snapshot, m mirror, l link) {
+		"no room on the link, as its origin says": {sample(func(s *Snapshot, m mirror, l link) {
 			m.Delivered, m.Superseded = 5840, 160
 			s.Before.Links[0].Inbound = &status.InboundPath{AtS: 10}
 			l.Inbound = &status.InboundPath{AtS: 12, FullS: 1.8}
 		}), status.CauseLinkRate, "waited for the link 90 % of the time"},
-		"room on the link, as its origin tells": {sample(func(s *Snapshot, m mirror, l link) {
+		"room on the link, as its origin says": {sample(func(s *Snapshot, m mirror, l link) {
 			oneWayDelay := 55.0
 			m.Bytes, m.Delivered, m.Superseded, m.OneWayDelayMs = 5000, 5840, 160, &oneWayDelay
 			l.ReceivedBytes = 800_000
@@ -208,7 +208,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			m.State, m.Cause, m.Reason = "refused", status.CauseShmFull, "no room in /dev/shm"
 		}), status.CauseShmFull, "mount -o remount"},
 		"share used up": {sample(func(s *Snapshot, m mirror, l link) {
-			m.State, m.Cause, m.Reason = "refused", status.CauseShmShare, "no room in /dev/shm for a mirror that no wish names"
+			m.State, m.Cause, m.Reason = "refused", status.CauseShmShare, "no room in /dev/shm for a mirror that no rule names"
 		}), status.CauseShmShare, "in a rule of its own, without a pattern: achbridge mirror robot/imu"},
 		"frames too large": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, m.Cause, m.Reason = "refused", status.CauseFrameSize, "goal: a frame of 3898 bytes does not fit"
@@ -260,7 +260,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		"known at the hub alone, which is not reached": {unlinkedSample(func(s *Snapshot) {
 			s.After.Peers = []status.Peer{{Host: "robot", Addrs: []string{"hub"}, State: "known", Error: "no connection to the hub", Cause: status.CauseOther}}
 			s.Around.Hub = "the hub refuses the credentials of pc"
-		}), status.CausePeerSilent, "robot is reached through the hub alone, to which this host has no connection\nachbridge hub check"},
+		}), status.CausePeerSilent, "robot is reached only through the hub, to which this host has no connection\nachbridge hub check"},
 		"listed by address": {unlinkedSample(func(s *Snapshot) {
 			s.After.Peers = []status.Peer{{Host: "10.0.0.1", Addrs: []string{"10.0.0.1:8076"}, State: "dialling", Error: "dial: peer does not answer", Cause: status.CausePeerSilent}}
 		}), status.CausePeerSilent, "the listed peer 10.0.0.1 does not answer"},
@@ -288,7 +288,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			s.After.Peers = []status.Peer{{Host: "robot", Error: "our certificate is revoked", Cause: status.CauseRevoked, OwnCertificate: true}}
 		}), status.CauseRevoked, "the certificate of pc is revoked, says robot\nachbridge ca issue pc, where the authority is, and copy the key here"},
 		"not good now, says robot": {unlinkedSample(func(s *Snapshot) {
-			s.After.Peers = []status.Peer{{Host: "robot", Error: "our certificate is not good now", Cause: status.CauseCertificate, OwnCertificate: true}}
+			s.After.Peers = []status.Peer{{Host: "robot", Error: "our certificate is not valid now", Cause: status.CauseCertificate, OwnCertificate: true}}
 		}), status.CauseCertificate, "achbridge ca issue pc, where the authority is, and copy the key here; or set the clock right, on both"},
 		"certificate ended": {unlinkedSample(func(s *Snapshot) { s.Around.Ended = "2020-01-01" }), status.CauseCertificate, "2020-01-01"},
 		"never seen":        {unlinkedSample(func(s *Snapshot) { s.Around.Seen = []string{"arm", "leg"} }), status.CausePeerMissing, "seen are arm and leg"},

@@ -50,13 +50,13 @@ func (f *flow) starved() Finding {
 	host := f.hosts.waits.host(f.hosts.origin, f.hosts.reader)
 	r := Finding{Cause: status.CauseHostBusy, Evidence: []string{f.rateText(), f.outcomeText()}}
 	if f.hosts.waits.starves() {
-		r.Text = "frames of " + f.what + " are late or missing: the daemon on " + host + " gets too little processor time"
-		r.Evidence = append([]string{fmt.Sprintf("its threads waited for a processor %.0f %% of the time", 100*max(f.hosts.waits.origin, f.hosts.waits.reader))}, r.Evidence...)
+		r.Text = "frames of " + f.what + " are late or missing: the daemon on " + host + " gets too little CPU time"
+		r.Evidence = append([]string{fmt.Sprintf("its threads waited for a CPU %.0f %% of the time", 100*max(f.hosts.waits.origin, f.hosts.waits.reader))}, r.Evidence...)
 	} else {
 		host = f.hosts.origin
 		r.Text = "frames of " + f.what + " leave late or not at all, though the link " + f.link.to + " has room"
 	}
-	r.Fix = "give the daemon on " + host + " more processor time: look at the load there (top), and at the daemon's nice level"
+	r.Fix = "give the daemon on " + host + " more CPU time: look at the load there (top), and at the daemon's nice level"
 	if f.hosts.load != "" && (host == f.hosts.here || !f.hosts.waits.starves()) {
 		r.Evidence = append(r.Evidence, "load of "+f.hosts.here+": "+f.hosts.load)
 	}

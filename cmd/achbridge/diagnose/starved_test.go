@@ -34,10 +34,10 @@ func TestCPUWaitOfDaemonIsDiagnosedAsBusyHost(t *testing.T) {
 	}{
 		"a full link, an idle daemon":   {full, 0.05, 0.05, status.CauseLinkRate, "waited for the link 90 % of the time"},
 		"a full link, a busy host":      {full, 0.25, 0.25, status.CauseLinkRate, "waited for the link"},
-		"a full link, a daemon starves": {full, 0.85, 0.05, status.CauseHostBusy, "its threads waited for a processor 85 % of the time; "},
+		"a full link, a daemon starves": {full, 0.85, 0.05, status.CauseHostBusy, "its threads waited for a CPU 85 % of the time; "},
 		"its cure":                      {full, 0.85, 0.05, status.CauseHostBusy, "give the daemon on robot more"},
-		"the reader's daemon starves":   {full, 0.05, 0.95, status.CauseHostBusy, "the daemon on pc gets too little processor time"},
-		"both do, the reader's more":    {full, 0.75, 0.95, status.CauseHostBusy, "waited for a processor 95 %"},
+		"the reader's daemon starves":   {full, 0.05, 0.95, status.CauseHostBusy, "the daemon on pc gets too little CPU time"},
+		"both do, the reader's more":    {full, 0.75, 0.95, status.CauseHostBusy, "waited for a CPU 95 %"},
 		"all comes in time":             {func(*Snapshot, mirror, link) {}, 0.95, 0.95, Well, "as fresh"},
 		"late frames": {func(s *Snapshot, m mirror, l link) {
 			oneWayDelay := 150.0

@@ -148,7 +148,7 @@ func (r Report) Show(t *ui.Terminal) error {
 		if c.Fix == "" || c.State == fit {
 			continue
 		}
-		if err := t.Line("%*s%s", indent, "", t.Wrap(indent, "cure: "+c.Fix)); err != nil {
+		if err := t.Line("%*s%s", indent, "", t.Wrap(indent, "fix: "+c.Fix)); err != nil {
 			return err
 		}
 	}

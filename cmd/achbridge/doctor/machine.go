@@ -25,5 +25,5 @@ func checkMachine(_ context.Context, p *patient) result {
 	if len(copies) > 0 {
 		return result{State: doubt, Text: strings.Join(copies, "; "), Fix: diagnose.CopiedFix}
 	}
-	return result{State: fit, Text: "no other machine with the node id of this host or of a linked one was heard"}
+	return result{State: fit, Text: "no other machine with the node id of this host or of a linked one was seen"}
 }

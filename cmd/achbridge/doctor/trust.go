@@ -103,7 +103,7 @@ func unitResult(out string) result {
 	}
 	text := fmt.Sprintf("%s is %s (%s), %s at boot", unitName, is["ActiveState"], is["SubState"], cmp.Or(is["UnitFileState"], "not started"))
 	if n := is["NRestarts"]; n != "" && n != "0" {
-		text += ", was started anew " + n + " times"
+		text += ", was restarted " + n + " times"
 	}
 	switch {
 	case is["LoadState"] != "loaded":

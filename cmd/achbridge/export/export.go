@@ -44,7 +44,7 @@ type Made struct {
 var (
 	ErrNothing  = errors.New("the file has no such channel")
 	ErrNoLayout = errors.New("no layout says what the frames hold")
-	ErrExists   = errors.New("is there already")
+	ErrExists   = errors.New("exists already")
 )
 
 // exporter writes the files of one recording.

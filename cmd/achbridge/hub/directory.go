@@ -152,11 +152,11 @@ func (d Directory) examine() (id Identity, problems []error) {
 	info, err := os.Stat(string(d))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return id, []error{ui.Usage(fmt.Errorf("hub %s: there is none", d), "achbridge hub init ADDRESS, or name its directory: --dir DIR")}
+		return id, []error{ui.Usage(fmt.Errorf("hub %s: not found", d), "achbridge hub init ADDRESS, or name its directory: --dir DIR")}
 	case err != nil:
 		return id, []error{ui.Failure(fmt.Errorf("hub: %w", err), "run it as the owner of the directory")}
 	case info.Mode().Perm()&0o077 != 0:
-		problems = append(problems, ui.Usage(fmt.Errorf("hub %s: mode %04o lets others at it", d, info.Mode().Perm()), "chmod 700 "+string(d)))
+		problems = append(problems, ui.Usage(fmt.Errorf("hub %s: mode %04o gives others access", d, info.Mode().Perm()), "chmod 700 "+string(d)))
 	}
 	report := func(err error) {
 		if err != nil {
@@ -240,7 +240,7 @@ func (d Directory) read(path string) (string, error) {
 	case !info.Mode().IsRegular():
 		return "", ui.Usage(fmt.Errorf("%s: not a regular file", path), "take it from your copy")
 	case info.Mode().Perm()&0o077 != 0:
-		return "", ui.Usage(fmt.Errorf("%s: mode %04o lets others at it", path, info.Mode().Perm()), "chmod 600 "+path)
+		return "", ui.Usage(fmt.Errorf("%s: mode %04o gives others access", path, info.Mode().Perm()), "chmod 600 "+path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {

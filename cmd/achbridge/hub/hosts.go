@@ -28,7 +28,7 @@ const hostsHead = "# Hosts of this hub, a public key and a name on each line. ac
 const maxHosts = 10_000
 
 // errKnown is returned if the hub already has a host of that name.
-var errKnown = errors.New("it is one of its hosts already")
+var errKnown = errors.New("it is a host of this hub already")
 
 // Hosts reads the hosts that may connect, in the order in which they were added.
 func (d Directory) Hosts() ([]Host, error) {
@@ -57,7 +57,7 @@ func parseHosts(text string) (list []Host, err error) {
 		case !ok || !nkeys.IsValidPublicUserKey(key):
 			return nil, fmt.Errorf(":%d: want a public key, U…, and a name", n)
 		case slices.ContainsFunc(list, func(h Host) bool { return h.Name == name || h.Public == key }):
-			return nil, fmt.Errorf(":%d: %s: its name or key is there already", n, name)
+			return nil, fmt.Errorf(":%d: %s: its name or key is listed already", n, name)
 		case len(list) == maxHosts:
 			return nil, fmt.Errorf(":%d: more than %d hosts", n, maxHosts)
 		}
@@ -104,7 +104,7 @@ func (d Directory) Remove(host string) error {
 	return d.change(func(list []Host) ([]Host, error) {
 		left := slices.DeleteFunc(slices.Clone(list), func(h Host) bool { return h.Name == host })
 		if len(left) == len(list) {
-			return nil, ui.NotFound(fmt.Errorf("host %s: it is no host of this hub%.0w", host, fs.ErrNotExist), "achbridge hub ls shows its hosts")
+			return nil, ui.NotFound(fmt.Errorf("host %s: it is not a host of this hub%.0w", host, fs.ErrNotExist), "achbridge hub ls shows its hosts")
 		}
 		return left, nil
 	})

@@ -86,7 +86,7 @@ func (m *maker) within(ctx context.Context, do func(context.Context) error) erro
 	return do(ctx)
 }
 
-var errFull = errors.New("its memory is full: start it with more, as in achbridge hub --memory 1GiB")
+var errFull = errors.New("its memory is full: give it more, as in achbridge hub --memory 1GiB")
 
 var errTooMany = fmt.Errorf("there are %d channels of this host at the hub already, which is the most", maxChannels)
 

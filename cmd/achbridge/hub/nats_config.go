@@ -22,7 +22,7 @@ func (d Directory) NATSConfig() (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# For the nats-server at %s: include it in its configuration.\n", id.Address)
-	fmt.Fprintf(&b, "# achbridge hub config has written it, and writes it anew when a host is added or removed.\n")
+	fmt.Fprintf(&b, "# achbridge hub config wrote it, and writes it again when a host is added or removed.\n")
 	fmt.Fprintf(&b, "max_payload: %d\n", hub.MaxPayload)
 	b.WriteString("accounts {\n  ACHBRIDGE {\n    jetstream: enabled\n    users: [\n")
 	for _, h := range hosts {

@@ -20,7 +20,7 @@ const (
 
 var (
 	errBusy        = errors.New("too many requests of this host: try again")
-	errUnknownHost = errors.New("it is no host of this hub any more")
+	errUnknownHost = errors.New("it is not a host of this hub any more")
 )
 
 // requests is the queue of the requests of one host, so that hosts do not wait for each other. maker.mu guards it.

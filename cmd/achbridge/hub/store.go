@@ -29,7 +29,7 @@ func makeStore(p config.Places, name string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", ui.Failure(errors.New("hub: no directory in memory to write to: neither $RUNTIME_DIRECTORY nor $XDG_RUNTIME_DIR, /dev/shm or /run"),
+	return "", ui.Failure(errors.New("hub: no directory in memory is writable: neither $RUNTIME_DIRECTORY nor $XDG_RUNTIME_DIR, /dev/shm or /run"),
 		"name one on tmpfs: RUNTIME_DIRECTORY=/run/achbridge-hub achbridge hub")
 }
 

@@ -49,7 +49,7 @@ func (t *translation) ach(args []word, line string, at where) {
 	case "file":
 		say("/dev/shm/achshm-%s", name)
 	default:
-		why = cmp.Or(why, "ach has no such verb")
+		why = cmp.Or(why, "ach has no such command")
 	}
 	if why != "" {
 		n.says = append([]string{why}, n.says...)

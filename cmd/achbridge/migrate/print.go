@@ -47,7 +47,7 @@ func (w *page) head(t *translation, name string) {
 	w.line("# Made of %s by achbridge migrate. Read it, then let achbridge check look it through.", name)
 	if len(t.peers) > 0 {
 		w.line("#")
-		w.line("# Each host of peers needs an achbridge. For one that has achd alone write achd:// in front of its")
+		w.line("# Each host of peers needs an achbridge. For one that has only achd write achd:// in front of its")
 		w.line("# name in mirror and push, as in achd://robot/imu, and take it out of peers.")
 	}
 	every := func(e entry) bool { return e.of.every }
@@ -59,7 +59,7 @@ func (w *page) head(t *translation, name string) {
 	if len(t.mirrors) > 0 {
 		w.line("#")
 		w.line("# A channel that achd or ach mk made is not written into. Before the first start remove those")
-		w.line("# that shall be mirrors (achbridge channel rm NAME), or name them below adopt.")
+		w.line("# that are to be mirrors (achbridge channel rm NAME), or name them below adopt.")
 	}
 }
 

@@ -142,7 +142,7 @@ func (t *translation) learn(s *syntax.Stmt, at where) {
 func (t *translation) uncalled() {
 	for _, name := range t.order {
 		if !t.walked[walk{name, true}] && !t.walked[walk{name, false}] {
-			t.function(name, where{why: "the script does not call the function " + name + ", in which it stands"})
+			t.function(name, where{why: "the script does not call the function " + name + ", which contains it"})
 		}
 	}
 }
@@ -197,7 +197,7 @@ func (t *translation) stmt(s *syntax.Stmt, at where) {
 		t.loop(c, at)
 	case *syntax.ForClause:
 		if c.Select {
-			at = at.because("it runs only when somebody chooses it (select)")
+			at = at.because("it runs only when a person chooses it (select)")
 		}
 		t.inside(c.Loop, at)
 		t.stmts(c.Do, at)
@@ -216,9 +216,9 @@ func (t *translation) binary(c *syntax.BinaryCmd, at where) {
 	t.stmt(c.X, at)
 	switch {
 	case c.Op == syntax.OrStmt:
-		at = at.because("it runs only when what stands before || fails")
+		at = at.because("it runs only when the command before || fails")
 	case c.Op == syntax.AndStmt && !works(c.X):
-		at = at.because("it runs only when what stands before && works")
+		at = at.because("it runs only when the command before && works")
 	}
 	t.stmt(c.Y, at)
 }

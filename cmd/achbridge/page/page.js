@@ -70,7 +70,7 @@ function showTrouble(list) {
   const p = $("#trouble");
   p.hidden = list.length === 0;
   if (!list.length) return;
-  const all = list.map((t) => `${t.cause}: ${t.text}${t.cure ? ". Cure: " + t.cure : ""}`);
+  const all = list.map((t) => `${t.cause}: ${t.text}${t.cure ? ". Fix: " + t.cure : ""}`);
   put($("#trouble summary"), "textContent", glued(`${list[0].cause}: ${list[0].text}`) + (list.length > 1 ? ` (and ${list.length - 1} more)` : ""));
   if (p.told === all.join("\n")) return; // what somebody may be reading stays
   p.told = all.join("\n");

@@ -68,7 +68,7 @@ func ForOurHosts(next http.Handler, names func() HostNames) http.Handler {
 
 func misdirected(host string) string {
 	if host == "" {
-		return "a request without Host is answered for /healthz and /readyz alone; others may name an address, or what http_hosts lists"
+		return "without Host only /healthz and /readyz are answered; other requests must name an address, or a name in http_hosts"
 	}
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

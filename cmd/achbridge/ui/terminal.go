@@ -192,7 +192,7 @@ func (u *Terminal) Fail(err error) {
 		fmt.Fprintln(u.Err, name, text)
 	}
 	if fix != "" {
-		fmt.Fprintln(u.Err, "  cure:", fix)
+		fmt.Fprintln(u.Err, "  fix:", fix)
 	}
 }
 

@@ -56,7 +56,7 @@ func (t tree) depth() (n int) {
 	return n
 }
 
-var errNoArray = errors.New("is no array")
+var errNoArray = errors.New("is not an array")
 
 // at returns element i of all lists at nesting depth outer. The error describes what the tree has instead.
 func (t tree) at(i, outer int) (tree, error) {

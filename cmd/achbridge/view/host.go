@@ -59,9 +59,9 @@ func (h Host) ChannelError(name string, err error) error {
 		return ui.Usage(err, "")
 	case errors.Is(err, fs.ErrNotExist):
 		if hidden := diagnose.HiddenBy(h.Dir.KernelDevice(name)); hidden != "" {
-			return ui.NotFound(fmt.Errorf("channel %s: there is none in %s, and %s", name, h.Dir, hidden), "achbridge uses channels in shared memory only")
+			return ui.NotFound(fmt.Errorf("channel %s: not found in %s; %s", name, h.Dir, hidden), "achbridge uses channels in shared memory only")
 		}
-		return ui.NotFound(fmt.Errorf("channel %s: there is none in %s", name, h.Dir),
+		return ui.NotFound(fmt.Errorf("channel %s: not found in %s", name, h.Dir),
 			"achbridge channel ls lists them, achbridge channel create "+name+" makes it")
 	case errors.Is(err, fs.ErrExist):
 		return ui.Failure(fmt.Errorf("channel %s: exists already", name), "use it as it is; or end the programs that use it, then "+anew)
