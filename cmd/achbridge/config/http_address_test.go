@@ -10,9 +10,9 @@ import (
 func TestHTTPHostsAreCheckedAndReloadable(t *testing.T) {
 	for text, want := range map[string]string{
 		"http_hosts: [robot.example.com, viz]": "",
-		"http_hosts: ['*']":                    `http_hosts[0]: "*": want a name alone`,
-		"http_hosts: ['http://viz']":           `http_hosts[0]: "http://viz": want a name alone`,
-		"http_hosts: ['viz:80']":               `http_hosts[0]: "viz:80": want a name alone`,
+		"http_hosts: ['*']":                    `http_hosts[0]: "*": want a name without port or pattern`,
+		"http_hosts: ['http://viz']":           `http_hosts[0]: "http://viz": want a name without port or pattern`,
+		"http_hosts: ['viz:80']":               `http_hosts[0]: "viz:80": want a name without port or pattern`,
 		"http_hosts: viz":                      `want a list, as in ['robot.example.com']`,
 	} {
 		c, err := Source{Env: func(string) string { return "" }}.Read("a.yaml", []byte(text))

@@ -37,8 +37,8 @@ func TestInvalidPeerErrorSuggestsFix(t *testing.T) {
 		{"krang,transport", via.Any, `want no option but transport=auto, quic or sctp`},
 		{"krang,", via.Any, `want no option but transport=auto, quic or sctp`},
 		{"krang,sctp", via.Any, `want no option but transport=auto, quic or sctp`},
-		{"krang,transport=sctp", via.QUIC, "uses quic alone: give it --transport=auto, or leave transport=sctp out"},
-		{"krang,transport=quic", via.SCTP, "uses sctp alone"},
+		{"krang,transport=sctp", via.QUIC, "uses quic only: give it --transport=auto, or leave transport=sctp out"},
+		{"krang,transport=quic", via.SCTP, "uses sctp only"},
 	} {
 		_, err := listedPeer(c.text, c.own)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), `"`+strings.TrimSuffix(c.text, ",transport=sctp")) {

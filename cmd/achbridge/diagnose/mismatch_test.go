@@ -12,7 +12,7 @@ func TestMismatchIsDiagnosisOnlyWithoutOtherProblem(t *testing.T) {
 	s := sample(func(_ *Snapshot, m *status.Mirror, _ *status.Link) { m.Mismatch = bad })
 	list := Findings(s)
 	if f := list[0]; f.Cause != status.CauseTypeMismatch || f.Text != "frames of robot.imu do not fit its type: 48 bytes do not fit imu, which has 64" ||
-		!strings.HasPrefix(f.Fix, "on robot, or where that mirrors it from: ") || !strings.Contains(strings.Join(f.Evidence, "|"), "that robot tells|else all is well: robot.imu is as fresh") {
+		!strings.HasPrefix(f.Fix, "on robot, or where that mirrors it from: ") || !strings.Contains(strings.Join(f.Evidence, "|"), "that robot sent|else all is well: robot.imu is as fresh") {
 		t.Errorf("got %+v", f)
 	}
 	problems := Problems(Host{Before: s.Before, After: s.After, Apart: s.Apart})
@@ -34,7 +34,7 @@ func TestMismatchOfLocalChannelIsReported(t *testing.T) {
 	s := Snapshot{Host: "robot", Channel: "imu", Self: true, Apart: 1e9, Before: r, After: r}
 	s.After.Locals = []status.Local{{Channel: "imu", Seq: 105, Exported: true, Mismatch: bad}}
 	f := Findings(s)[0]
-	if f.Cause != status.CauseTypeMismatch || !strings.HasPrefix(f.Fix, "make the type anew") || !strings.Contains(f.Evidence[1], "this host's configuration") {
+	if f.Cause != status.CauseTypeMismatch || !strings.HasPrefix(f.Fix, "make the type again") || !strings.Contains(f.Evidence[1], "this host's configuration") {
 		t.Errorf("got %+v", f)
 	}
 	problems := Problems(Host{Before: s.Before, After: s.After, Apart: s.Apart})

@@ -391,7 +391,7 @@ func TestDiagnoseNamesTheCauseAtOrigin(t *testing.T) {
 		}), status.CauseLinkRate, "frames waited for the link 95 % of the time"},
 		"this daemon gets no processor": {originSample(func(s *Snapshot, c local, e export, l link) {
 			e.Delivered, e.Superseded, l.FullS = 5840, 160, 0.1
-		}), status.CauseHostBusy, "give the daemon on robot more processor"},
+		}), status.CauseHostBusy, "give the daemon on robot more CPU"},
 		"loss": {originSample(func(s *Snapshot, c local, e export, l link) {
 			l.Lost, e.Delivered, e.Lost, l.FullS = 50, 5950, 50, 1.9
 		}), status.CauseLoss, "to pc loses 25 %"},

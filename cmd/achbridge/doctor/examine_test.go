@@ -214,7 +214,7 @@ func TestDoctorChecksSystemdUnit(t *testing.T) {
 	}{
 		{"LoadState=not-found\nActiveState=inactive\n", fit, "there is no achbridge.service"},
 		{"LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nNRestarts=0\nUnitFileState=enabled\n", fit, "active (running), enabled at boot"},
-		{"LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nNRestarts=3\nUnitFileState=enabled\n", doubt, "started anew 3 times"},
+		{"LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nNRestarts=3\nUnitFileState=enabled\n", doubt, "restarted 3 times"},
 		{"LoadState=loaded\nActiveState=inactive\nSubState=dead\nUnitFileState=disabled\n", doubt, "systemctl enable --now"},
 		{"LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=exit-code\n", failing, "because of exit-code"},
 	} {

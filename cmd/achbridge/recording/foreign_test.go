@@ -80,8 +80,8 @@ func TestForeignFileMemoryIsLimited(t *testing.T) {
 			}
 			return err
 		})
-		if err := summarized(t, path); err == nil || !strings.Contains(err.Error(), "too much") {
-			t.Errorf("%s: got %v, want an error with too much", what, err)
+		if err := summarized(t, path); err == nil || !strings.Contains(err.Error(), "too large: more than") {
+			t.Errorf("%s: got %v, want an error of the limit", what, err)
 		}
 	}
 }
