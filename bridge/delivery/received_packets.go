@@ -98,6 +98,9 @@ func (r *ReceivedPackets) Due(delay time.Duration) (at time.Duration, ok bool) {
 	return r.since + delay, true
 }
 
+// IsFull reports whether a report must leave before more packets arrive: its bitmap would not cover all of them.
+func (r *ReceivedPackets) IsFull() bool { return r.waiting >= mostUnreported }
+
 // News reports whether a packet with frames should also carry a report. That is so if packets
 // with frames are unreported and the credit suffices. It is also so newsInterval after the
 // last report if any newer packet has arrived. Thus a peer that sends only feedback, which

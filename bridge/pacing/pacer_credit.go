@@ -45,12 +45,15 @@ func (p *Pacer) Free(now time.Duration) {
 // Window returns how many bytes may be in flight on a path with this round trip, if the peer
 // delays its reports by up to delay. The window does not exceed the highest recent delivery
 // rate times the round trip, apart from the first few packets. So when the path slows down,
-// little more is in flight than it carried before.
+// little more is in flight than it carried before. For late reports at most mostBurst is added:
+// while the peer's process waits for a CPU, all of it collects in the peer's queues.
 func (p *Pacer) Window(rtt, delay time.Duration) int {
 	p.start()
 	late := max(delay/2, delay-rtt/4) // on long paths the average delay is enough
-	way := rtt + late + 2*p.noise()   // noise in both directions
-	return max(int(min(p.rate, p.best.rate())*way.Seconds())+burstPackets*packetBytes, firstWindow)
+	late += 2 * p.noise()             // noise in both directions
+	rate := min(p.rate, p.best.rate())
+	spare := min(int(rate*late.Seconds())+burstPackets*packetBytes, mostBurst)
+	return max(int(rate*rtt.Seconds())+spare, firstWindow)
 }
 
 // Rate returns the estimated rate of the path, in bytes a second.

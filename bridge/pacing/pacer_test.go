@@ -173,3 +173,15 @@ func TestPacerBoundsABurst(t *testing.T) {
 		t.Errorf("%d packets left at once", sent)
 	}
 }
+
+// A peer on a fast LAN that does not get a CPU for some milliseconds sends no report, and takes no packets from its
+// queues, which hold 64 to 128 of them.
+func TestWindowOnFastLANIsShort(t *testing.T) {
+	p := &Pacer{}
+	p.set(125e6)
+	p.best.note(0, 125e6)
+	const rtt, delay = 250 * time.Microsecond, 3 * time.Millisecond
+	if got, most := p.Window(rtt, delay), int(125e6*rtt.Seconds())+mostBurst; got > most {
+		t.Errorf("Window = %d bytes, want at most %d", got, most)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"time"
 
 	"achbridge/bridge/delivery"
@@ -69,7 +70,9 @@ func (l *Link) Receive(ctx context.Context) error {
 			}
 			continue
 		}
-		l.take(d, len(b), l.now())
+		if l.take(d, len(b), l.now()) {
+			runtime.Gosched() // the send loop must report before more packets are taken; on a busy host it might wait for a CPU until all are
+		}
 	}
 }
 
@@ -77,7 +80,8 @@ func (l *Link) Receive(ctx context.Context) error {
 // through authenticated encryption, so they are no line noise.
 const MaxBadDatagrams = 100
 
-func (l *Link) take(d wire.Datagram, size int, now time.Duration) {
+// take handles a datagram. It reports whether the packets that are not reported yet fill a report.
+func (l *Link) take(d wire.Datagram, size int, now time.Duration) (isFull bool) {
 	at := l.receiver.reading
 	at.Now = now
 	var feedback wire.Feedback
@@ -120,10 +124,12 @@ func (l *Link) take(d wire.Datagram, size int, now time.Duration) {
 	l.receiver.reading = l.clock.reading(now)
 	report, due := l.receivedPackets.Due(l.reportDelay())
 	wake := reported && !l.idles(now) || due && report < l.builder.wakeAt
+	isFull = l.receivedPackets.IsFull()
 	l.mu.Unlock()
 	if wake {
 		l.Wake()
 	}
+	return isFull
 }
 
 // put brings a frame, which data holds as it came, into its mirror.

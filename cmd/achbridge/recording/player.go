@@ -64,19 +64,19 @@ const aheadTime = time.Minute
 // player puts the frames of one file.
 type player struct {
 	Play
-	r       *Reader
-	outs    map[string]*out // channels to put into, by the name in the file
-	skipped map[string]bool
-	others  map[string]bool
-	ahead   []frame   // frames read but not put yet, in the order of their puts
-	bytes   int       // size of these frames
-	n       int       // frames read
-	read    time.Time // log time of the last frame read
-	readErr error
-	first   time.Time     // where playing began, on the file's clock
-	begun   time.Time     // when playing began
-	mono    time.Duration // CLOCK_MONOTONIC at begun
-	played  Played
+	r         *Reader
+	outs      map[string]*out // channels to put into, by the name in the file
+	skipped   map[string]bool
+	others    map[string]bool
+	ahead     []frame   // frames read but not put yet, in the order of their puts
+	bytes     int       // size of these frames
+	n         int       // frames read
+	read      time.Time // log time of the last frame read
+	readErr   error
+	first     time.Time     // where playing began, on the file's clock
+	startedAt time.Time     // when playing began
+	mono      time.Duration // CLOCK_MONOTONIC at startedAt
+	played    Played
 }
 
 // frame is a frame that waits for its time to be put.
@@ -142,7 +142,7 @@ func (p *player) run(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", p.File, ErrNothing)
 	}
 	start := time.Now()
-	p.first, p.begun, p.mono = p.start(), start, status.Monotonic(start)
+	p.first, p.startedAt, p.mono = p.start(), start, status.Monotonic(start)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for len(p.ahead) > 0 {
@@ -299,7 +299,7 @@ func (p *player) put(f frame) error {
 	data := f.data
 	if o.stamps != nil {
 		var err error
-		if data, err = o.stamps.restamped(f.data, latest(f.at, p.first), p.mono+time.Since(p.begun)); err != nil {
+		if data, err = o.stamps.restamped(f.data, latest(f.at, p.first), p.mono+time.Since(p.startedAt)); err != nil {
 			p.played.Unparsed++
 			return nil
 		}

@@ -12,7 +12,7 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// Stamps says where the frames of a topic have time stamps. They count by CLOCK_MONOTONIC of the host that recorded
+// Stamps describes the time stamps in the frames of a topic. They count by CLOCK_MONOTONIC of the host that recorded
 // them, since the mirror shifted them to that clock.
 type Stamps struct {
 	Rule  stamps.Rule   // empty if the frames have no stamps, or if these are unknown
