@@ -57,7 +57,10 @@ func TestStampsUseFieldsOfLayout(t *testing.T) {
 		mirrors := []rule.Mirror{{Host: "robot", Channel: "goal", QoS: rule.QoS{Stamps: "time:stamp;duration:dur"}}}
 		pc.run(Config{Machine: Machine{Boot: [16]byte{2}}, Mirrors: mirrors}, robot)
 		goal.put(1, 64)
-		w.within(3*second, "the first frame", func() bool { m := pc.mirror("robot.goal"); return m.State == status.MirrorLive && m.Stamps != nil && m.Seq == 1 })
+		w.within(3*second, "the first frame", func() bool {
+			m := pc.mirror("robot.goal")
+			return m.State == status.MirrorLive && m.Stamps != nil && m.Seq == 1
+		})
 
 		refused := func() bool {
 			m := pc.mirror("robot.goal")
@@ -71,7 +74,10 @@ func TestStampsUseFieldsOfLayout(t *testing.T) {
 			t.Fatal(err)
 		}
 		goal.put(2, 64)
-		w.within(3*second, "the second frame", func() bool { m := pc.mirror("robot.goal"); return m.State == status.MirrorLive && m.Stamps != nil && m.Seq == 2 })
+		w.within(3*second, "the second frame", func() bool {
+			m := pc.mirror("robot.goal")
+			return m.State == status.MirrorLive && m.Stamps != nil && m.Seq == 2
+		})
 		if err := pc.node.Apply(Config{Mirrors: mirrors, Layouts: types(encodedPair(t, "other"))}); err != nil {
 			t.Fatal(err)
 		}

@@ -187,7 +187,7 @@ func TestPeerWithoutACommonTransportIsReported(t *testing.T) {
 	}{
 		"listens on quic only, this node on sctp: start one of them with --transport=auto":                      {quic, sctp, via.Any},
 		"listens on sctp only, this node on quic":                                                               {sctp, quic, via.Any},
-		"must be linked over sctp, but listens on quic only: start it with --transport=auto":                      {quic, both, via.SCTP},
+		"must be linked over sctp, but listens on quic only: start it with --transport=auto":                    {quic, both, via.SCTP},
 		"start it with --transport=auto, or remove transport: sctp from the mirror and push rules that name it": {quic, both, via.Any},
 	} {
 		n := newNetwork()

@@ -110,8 +110,8 @@ func TestParsePushToAchdHost(t *testing.T) {
 	}
 	for want, p := range map[string]Push{
 		"want the name of one host":   {Channel: "goal", Host: "achd://rob*"},
-		"it carries no commands":       {Channel: "goal", Host: "achd://robot", QoS: QoS{Class: Command}},
-		"transport quic: only links": {Channel: "goal", Host: "achd://robot", Over: "quic"},
+		"it carries no commands":      {Channel: "goal", Host: "achd://robot", QoS: QoS{Class: Command}},
+		"transport quic: only links":  {Channel: "goal", Host: "achd://robot", Over: "quic"},
 		"deadline, on_stale and meta": {Channel: "goal", Host: "achd://robot", QoS: QoS{Deadline: 1e9}},
 		"bad channel name":            {Channel: "goal", Host: "achd://robot", As: "a/b"},
 	} {
