@@ -50,8 +50,7 @@ func NewPacer(packets *delivery.SentPackets, t Transport) Control {
 	return &Pacer{packets: packets, transport: t}
 }
 
-// SmallFrame is the size, in bytes, up to which cargo may be sent up to hostPause early, on
-// credit.
+// SmallFrame is the expected size, in bytes, of cargo that leaves most of a packet free.
 const SmallFrame = 300
 
 // ProbeInterval is the interval of the probes on a silent path.
@@ -108,7 +107,7 @@ func (p *Pacer) May(now time.Duration, cargo Cargo, size int) (ok bool, again ti
 	}
 	p.limits = true
 	at := p.Next(now)
-	return at <= now || size <= SmallFrame && at-now < hostPause, at
+	return at <= now, at
 }
 
 // window returns how many bytes may be in flight for this cargo.
