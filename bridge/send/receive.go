@@ -71,7 +71,8 @@ func (l *Link) Receive(ctx context.Context) error {
 			continue
 		}
 		if l.take(d, len(b), l.now()) {
-			runtime.Gosched() // the send loop must report before more packets are taken; on a busy host it might wait for a CPU until all are
+			// The send loop must report before more packets are taken. On a busy host it might get a CPU only after all of them.
+			runtime.Gosched()
 		}
 	}
 }
