@@ -52,8 +52,8 @@ func (p *Pacer) Window(rtt, delay time.Duration) int {
 	late := max(delay/2, delay-rtt/4) // on long paths the average delay is enough
 	late += 2 * p.noise()             // noise in both directions
 	rate := min(p.rate, p.best.rate())
-	spare := min(int(rate*late.Seconds())+burstPackets*packetBytes, mostBurst)
-	return max(int(rate*rtt.Seconds())+spare, firstWindow)
+	extra := min(int(rate*late.Seconds())+burstPackets*packetBytes, mostBurst)
+	return max(int(rate*rtt.Seconds())+extra, firstWindow)
 }
 
 // Rate returns the estimated rate of the path, in bytes a second.
