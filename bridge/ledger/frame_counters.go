@@ -1,3 +1,5 @@
+// Package ledger counts the outcomes of the frames of each channel, adds and subtracts the counters, and decides when the
+// two ends of a link exchange them.
 package ledger
 
 import (

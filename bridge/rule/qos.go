@@ -1,3 +1,5 @@
+// Package rule defines the rules of mirrors, pushes, exports and accepted pushes: how they are written, checked, matched with
+// channels and hosts, and which quality of service they ask for.
 package rule
 
 import (

@@ -1,3 +1,5 @@
+// Package status defines what a node reports: its links, mirrors, exports, peers and events, in the form that JSON and
+// metrics have.
 package status
 
 import (
