@@ -56,7 +56,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		return // l is a second route to the same host
 	case m.link == nil && m.refused == (refusedRequest{c.Epoch, w.QoS}):
 		return // the origin would refuse it again
-	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS) && m.stamps.layout == n.stampLayout(m, l, c, w.QoS.Stamps):
+	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS) && m.stamps.layout == n.stampLayout(m, c, w.QoS.Stamps):
 		return
 	case c.Origin != nil && c.Origin.Node == n.cfg.Node:
 		m.loop(l, status.CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")

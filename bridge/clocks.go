@@ -161,64 +161,53 @@ func (n *Node) stampSource(m *binding, l *link, c wire.Channel, qos rule.QoS) (*
 	case l.hello.start == 0 || l.hello.machine.Boot == (Machine{}.Boot):
 		return nil, fmt.Errorf("stamps %s: %s does not tell its monotonic clock; update %s", qos.Stamps, l.host, l.host)
 	}
-	var shifter *stamps.Shifter
-	fields, err := n.stampFields(m, l, c, qos.Stamps)
-	if err == nil {
-		shifter, err = qos.Stamps.Compile(fields)
-	}
+	shifter, err := n.stampShifter(m, l, c, qos.Stamps)
 	if err != nil {
 		return nil, fmt.Errorf("stamps %s: %w", qos.Stamps, err)
 	}
-	m.stamps = n.mirrors.stampOffset(l.peer)
-	m.stamps.layout = n.stampLayout(m, l, c, qos.Stamps)
+	m.stamps = stampState{n.mirrors.stampOffset(l.peer), l.peer, n.stampLayout(m, c, qos.Stamps)}
 	return &mirror.StampSource{
 		Shifter: shifter, Start: l.hello.start, Boot: l.hello.machine.Boot, Offset: m.stamps.Offset,
 		Read: func() mirror.Reading { return l.frames.ReadClock(n.now()) },
 	}, nil
 }
 
-// stampLayout returns the hash of the layout that has the fields of a rule, and zero if the rule names no fields. This
-// host's configuration takes precedence over the origin's layout.
-func (n *Node) stampLayout(m *binding, l *link, c wire.Channel, r stamps.Rule) wire.Hash {
+// stampLayout returns the hash of the layout that has the fields of a rule for the frames of channel c, which m mirrors,
+// and zero if the rule names no fields.
+func (n *Node) stampLayout(m *binding, c wire.Channel, r stamps.Rule) wire.Hash {
 	if !r.NeedsLayout() {
 		return wire.Hash{}
 	}
-	if ours := n.cfg.Layouts.ForMirror(l.host+"/"+c.Name, m.Name); ours != nil {
+	if ours := n.layoutRule(m); ours != nil {
 		return ours.Hash()
 	}
 	return c.Layout
 }
 
-// stampFields returns the layout that has the fields of a rule, nil if the rule names no fields. It returns an error
-// while the layout is not known.
-func (n *Node) stampFields(m *binding, l *link, c wire.Channel, r stamps.Rule) (*layout.Layout, error) {
+// stampShifter compiles a rule for the frames of channel c, which m mirrors from l's host. It returns an error while the
+// layout that the rule needs is not known.
+func (n *Node) stampShifter(m *binding, l *link, c wire.Channel, r stamps.Rule) (*stamps.Shifter, error) {
 	if !r.NeedsLayout() {
-		return nil, nil
+		return r.Compile(nil)
 	}
-	of := l.host + "/" + c.Name
-	if ours := n.cfg.Layouts.ForMirror(of, m.Name); ours != nil {
-		return layout.DecodeLayout(ours.Encoded)
+	encoded, err := n.encodedLayout(m, l, c)
+	if err != nil {
+		return nil, err
 	}
-	if c.Layout == (wire.Hash{}) {
-		return nil, fmt.Errorf("no layout of %s is known; name its file in types, here or on %s", of, l.host)
+	fields, err := layout.DecodeLayout(encoded)
+	if err != nil {
+		return nil, err
 	}
-	known, request := n.requestLayout(&remoteChannel{l.host, c.Name, c.Layout, l})
-	switch {
-	case request != nil:
-		return nil, fmt.Errorf("the layout of %s is requested from %s", of, l.host)
-	case known.Encoded == nil:
-		return nil, fmt.Errorf("the layout of %s is not known: %s", of, known.Why)
-	}
-	return layout.DecodeLayout(known.Encoded)
+	return r.Compile(fields)
 }
 
-// stampOffset returns the offset for the stamps of an origin. The offset lasts as long as a mirror has it, so that a change of
-// the link does not move the stamps.
-func (t *mirrorTable) stampOffset(origin trust.NodeID) stampState {
+// stampOffset returns the offset for the stamps of an origin. The offset lasts as long as a mirror has it, so that a
+// change of the link does not move the stamps.
+func (t *mirrorTable) stampOffset(origin trust.NodeID) *mirror.Offset {
 	for _, m := range t.byName {
 		if m.stamps.Offset != nil && m.stamps.origin == origin {
-			return m.stamps
+			return m.stamps.Offset
 		}
 	}
-	return stampState{Offset: &mirror.Offset{}, origin: origin}
+	return &mirror.Offset{}
 }

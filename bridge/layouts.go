@@ -190,9 +190,35 @@ func (n *Node) sizeChecks() (ours, mirrors map[string]layouts.SizeCheck) {
 	return ours, mirrors
 }
 
+// layoutRule returns this host's rule for the layout of a mirror, which takes precedence over the origin's layout. It
+// returns nil if there is none.
+func (n *Node) layoutRule(m *binding) *layouts.Rule {
+	return n.cfg.Layouts.ForMirror(m.Host+"/"+m.Channel, m.Name)
+}
+
+// encodedLayout returns the layout of channel c, which m mirrors from l's host. If it is not known, encodedLayout
+// requests it from the origin and returns an error.
+func (n *Node) encodedLayout(m *binding, l *link, c wire.Channel) ([]byte, error) {
+	if ours := n.layoutRule(m); ours != nil {
+		return ours.Encoded, nil
+	}
+	of := m.Host + "/" + m.Channel
+	if c.Layout == (wire.Hash{}) {
+		return nil, fmt.Errorf("no layout of %s is known; name its file in types, here or on %s", of, m.Host)
+	}
+	known, request := n.requestLayout(&remoteChannel{m.Host, m.Channel, c.Layout, l})
+	switch {
+	case request != nil:
+		return nil, fmt.Errorf("the layout of %s is requested from %s", of, m.Host)
+	case known.Encoded == nil:
+		return nil, fmt.Errorf("the layout of %s is not known: %s", of, known.Why)
+	}
+	return known.Encoded, nil
+}
+
 // fitOfMirror returns the check for frames of a mirror's layout, or nil if the layout is unknown.
 func (n *Node) fitOfMirror(m *binding) (*layout.Fit, status.TypeSource) {
-	if r := n.cfg.Layouts.ForMirror(m.Host+"/"+m.Channel, m.Name); r != nil {
+	if r := n.layoutRule(m); r != nil {
 		return r.Fit(), status.TypeFromFile
 	}
 	return n.layouts.Fit(m.remoteChannel().layout), status.TypeFromOrigin
