@@ -88,7 +88,7 @@ func (r *ReceivedPackets) Due(delay time.Duration) (at time.Duration, ok bool) {
 		return 0, false
 	case r.complete:
 		return max(r.since, r.reported+reportInterval), true
-	case r.waiting >= mostUnreported:
+	case r.IsFull():
 		return r.since, true
 	case r.credit < reportBytes*feedbackPart:
 		return max(r.since+delay, r.reported+newsInterval), true
