@@ -58,7 +58,7 @@ func (a *app) play(ctx context.Context, play recording.Play) error {
 		a.ui.Note("%s of the file are left out: they are no Ach channels", countText(played.Others, "topic"))
 	}
 	if played.Unparsed > 0 {
-		a.ui.Note("%s left out: their time stamps cannot be shifted to the present", countText(int(played.Unparsed), "frame"))
+		a.ui.Note("%s left out: their time stamps cannot be shifted to the present", countText(played.Unparsed, "frame"))
 	}
 	if err != nil {
 		return a.playError(play.File, err)

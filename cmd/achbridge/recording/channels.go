@@ -99,11 +99,11 @@ func (r *recorder) attach(s *stream) {
 	_ = r.drainOne(s)
 	s.meta.close()
 	s.meta = openMetadataChannel(r.Dir, s.topic.Channel)
-	topic := *s.topic
-	if topic.Times = ""; s.meta != nil {
-		topic.Times = "origin"
-	}
-	s.topic = &topic
+	s.changeTopic(func(t *Topic) {
+		if t.Times = ""; s.meta != nil {
+			t.Times = "origin"
+		}
+	})
 }
 
 // end closes a channel that can no longer be read. check opens it when it can be read again.

@@ -78,13 +78,13 @@ func (r *recorder) originOf(m status.Mirror) {
 	}
 	r.mirrors.origins[m.Name] = origin
 	if s := r.streams[m.Name]; s != nil && s.topic.Origin != origin {
-		topic := *s.topic
-		topic.Origin = origin
-		if kind, known := r.typeFor(&topic, s.ch.Tag()); known {
-			topic.Type = kind
-		} else if !s.awaitsType {
-			r.types.byName[origin] = topic.Type // it has been asked for
-		}
-		s.topic = &topic
+		s.changeTopic(func(t *Topic) {
+			t.Origin = origin
+			if kind, known := r.typeFor(t, s.ch.Tag()); known {
+				t.Type = kind
+			} else if !s.awaitsType {
+				r.types.byName[origin] = t.Type // it has been asked for
+			}
+		})
 	}
 }

@@ -141,15 +141,15 @@ func (p *player) run(ctx context.Context) error {
 	if len(p.ahead) == 0 {
 		return fmt.Errorf("%s: %w", p.File, ErrNothing)
 	}
-	start := time.Now()
-	p.first, p.startedAt, p.mono = p.start(), start, status.Monotonic(start)
+	p.first, p.startedAt = p.start(), time.Now()
+	p.mono = status.Monotonic(p.startedAt)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for len(p.ahead) > 0 {
 		f := p.ahead[0]
 		p.ahead[0], p.ahead = frame{}, p.ahead[1:]
 		p.bytes -= len(f.data)
-		due := start.Add(time.Duration(float64(f.at.Sub(p.first)) / p.Rate))
+		due := p.startedAt.Add(time.Duration(float64(f.at.Sub(p.first)) / p.Rate))
 		timer.Reset(time.Until(due))
 		select {
 		case <-ctx.Done():
@@ -159,8 +159,8 @@ func (p *player) run(ctx context.Context) error {
 		if err := p.put(f); err != nil {
 			return err
 		}
-		if due.Before(start) {
-			due = start // it was captured before the recording began
+		if due.Before(p.startedAt) {
+			due = p.startedAt // it was captured before the recording began
 		}
 		p.played.Late = max(p.played.Late, time.Since(due))
 		if err := p.fill(); err != nil {
@@ -298,6 +298,7 @@ func (p *player) put(f frame) error {
 	}
 	data := f.data
 	if o.stamps != nil {
+		// A frame that was in its ring before the recording began is as old when playing begins as it was then.
 		var err error
 		if data, err = o.stamps.restamped(f.data, latest(f.at, p.first), p.mono+time.Since(p.startedAt)); err != nil {
 			p.played.Unparsed++
@@ -311,8 +312,7 @@ func (p *player) put(f frame) error {
 	return nil
 }
 
-// latest returns the later of two times. A frame that was in its ring before the recording began is put when playing
-// begins, and is as old then as it was in the recording.
+// latest returns the later of two times.
 func latest(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b

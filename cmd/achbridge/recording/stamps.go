@@ -1,7 +1,6 @@
 package recording
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -46,9 +45,7 @@ func (r *recorder) stampsOfMirror(m status.Mirror) {
 	}
 	r.mirrors.stamps[m.Name] = now
 	if s := r.streams[m.Name]; s != nil && s.topic.Stamps != now {
-		topic := *s.topic
-		topic.Stamps = now
-		s.topic = &topic
+		s.changeTopic(func(t *Topic) { t.Stamps = now })
 	}
 }
 
@@ -64,12 +61,8 @@ type restamper struct {
 func newRestamper(t Topic) (r *restamper, err error) {
 	rule, err := stamps.ParseRule(string(t.Stamps.Rule))
 	var l *layout.Layout
-	if err == nil && rule.NeedsLayout() {
-		if t.Type == nil {
-			err = errors.New("the recording has no layout of its frames")
-		} else {
-			l, err = config.ReadLayout(t.Channel, []byte(t.Type.Layout))
-		}
+	if err == nil && rule.NeedsLayout() && t.Type != nil {
+		l, err = config.ReadLayout(t.Channel, []byte(t.Type.Layout))
 	}
 	var shifter *stamps.Shifter
 	if err == nil {

@@ -95,6 +95,13 @@ func (s *stream) read() (int, error) {
 	return n, err
 }
 
+// changeTopic changes the topic of the frames that are read from now on. Frames in the queue keep theirs.
+func (s *stream) changeTopic(change func(t *Topic)) {
+	topic := *s.topic
+	change(&topic)
+	s.topic = &topic
+}
+
 func (s *stream) close() {
 	if s.notice != nil {
 		s.notice.Close()
