@@ -96,7 +96,7 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 		if !rule.Matches(m.file.adopt, m.Name) {
 			whose := strangeness(ch)
 			ch.Close()
-			return fmt.Errorf("%s: a channel of that name exists, and %s; choose another name with --as, or allow writing into it with --adopt %s", m.Name, whose, m.Name)
+			return fmt.Errorf("%s: a channel of that name exists that %s; choose another name with --as, or allow writing into it with --adopt %s", m.Name, whose, m.Name)
 		}
 		if err := ch.Check(); err != nil {
 			ch.Close()
