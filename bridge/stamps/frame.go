@@ -32,6 +32,7 @@ type Expiry struct {
 	IsKnown  bool          // false means that the frame does not expire
 	At       time.Duration // last time at which the frame is valid
 	Duration time.Duration // validity from the frame's time; 0 if the frame has no time or no expiry
+	Made     time.Duration // the frame's time; 0 if it has none
 }
 
 // Passed reports whether the frame has expired at now.
@@ -42,6 +43,7 @@ var (
 	ErrSize   = errors.New("stamps: the frame's size is wrong")
 	ErrValue  = errors.New("stamps: a stamp is no time")
 	ErrFormat = errors.New("stamps: the frame is no protobuf message of this kind")
+	ErrNoTime = errors.New("stamps: the frame has no time")
 )
 
 // Shift appends a frame with shifted stamps to dst. Durations do not change, and an unset stamp (0) stays 0. If the
@@ -67,6 +69,22 @@ func (s *Shifter) Shift(dst, frame []byte, by By) ([]byte, Expiry, error) {
 		return dst[:start], Expiry{}, ErrValue
 	}
 	return dst, expiry, nil
+}
+
+// Stamp appends a frame whose time is now to dst. The frame expires as long after its time as before. If the frame
+// does not parse, or if it has no time that can be set, Stamp returns an error and dst.
+func (s *Shifter) Stamp(dst, frame []byte, now time.Duration) ([]byte, error) {
+	b, e, err := s.Shift(dst, frame, By{})
+	switch {
+	case err != nil:
+		return dst, err
+	case e.Made != 0:
+		b, _, err = s.Shift(dst, frame, By{now - e.Made, now - e.Made})
+		return b, err
+	case s.time.isSet && s.time.write(b[len(dst):], stamp{int64(now), true}):
+		return b, nil
+	}
+	return dst, ErrNoTime
 }
 
 // role is the meaning of a value in a frame.
@@ -121,7 +139,7 @@ func (v *values) shift(by By) (e Expiry, ok bool) {
 	if !made.shift(timeBy) || !until.shift(by.Expiry) {
 		return e, false
 	}
-	e.Duration = time.Duration(duration.ns)
+	e.Duration, e.Made = time.Duration(duration.ns), time.Duration(made.ns)
 	switch {
 	case duration.isPresent:
 		e.IsKnown, e.At = true, time.Duration(saturated(made.ns, duration.ns))

@@ -74,8 +74,8 @@ func TestShiftSNS(t *testing.T) {
 			if err != nil || !bytes.Equal(got, want) {
 				t.Errorf("Shift = %x, %v, want %x", got, err, want)
 			}
-			if e != (Expiry{true, c.wantAt, c.duration}) {
-				t.Errorf("Shift = %+v, want expiry at %v", e, c.wantAt)
+			if made := time.Duration(c.wantSec)*time.Second + time.Duration(c.wantNsec); e != (Expiry{true, c.wantAt, c.duration, made}) {
+				t.Errorf("Shift = %+v, want made at %v, expiry at %v", e, made, c.wantAt)
 			}
 			for _, now := range []time.Duration{e.At - 1, e.At, e.At + 1} {
 				if e.Passed(now) != snsExpired(got, now) {
@@ -202,9 +202,9 @@ func TestShiftFields(t *testing.T) {
 		{"time:header.ns;until:header.until", func(b []byte) {
 			binary.LittleEndian.PutUint64(b, 15e9)
 			binary.LittleEndian.PutUint64(b[8:], math.Float64bits(16.5))
-		}, Expiry{true, 16500 * time.Millisecond, 2500 * time.Millisecond}},
-		{"time:header.sec+header.nsec;duration:dur", func(b []byte) { b[16] = 15 }, Expiry{true, 17 * time.Second, 2 * time.Second}},
-		{"time:header.ns", func(b []byte) { binary.LittleEndian.PutUint64(b, 15e9) }, Expiry{}},
+		}, Expiry{true, 16500 * time.Millisecond, 2500 * time.Millisecond, 15 * time.Second}},
+		{"time:header.sec+header.nsec;duration:dur", func(b []byte) { b[16] = 15 }, Expiry{true, 17 * time.Second, 2 * time.Second, 15 * time.Second}},
+		{"time:header.ns", func(b []byte) { binary.LittleEndian.PutUint64(b, 15e9) }, Expiry{Made: 15 * time.Second}},
 	} {
 		if r, err := ParseRule(string(c.rule)); r != c.rule || err != nil || !r.NeedsLayout() {
 			t.Errorf("ParseRule(%q) = %q, %v", c.rule, r, err)
@@ -213,6 +213,34 @@ func TestShiftFields(t *testing.T) {
 		c.want(want)
 		if got, e, err := compiled(t, c.rule, l).Shift(nil, in, by); err != nil || !bytes.Equal(got, want) || e != c.e {
 			t.Errorf("%s: Shift = %x, %+v, %v, want %x, %+v", c.rule, got, e, err, want, c.e)
+		}
+	}
+}
+
+func TestStampSetsTimeToNow(t *testing.T) {
+	const now = 1000*time.Second + 7
+	for _, c := range []struct {
+		name     string
+		rule     Rule
+		in, want []byte
+		err      error
+	}{
+		{"sns", SNS, snsFrame(2877, int64(time.Second), 5), snsFrame(1000, int64(time.Second), 7), nil},
+		{"sns without a time", SNS, snsFrame(0, int64(time.Second), 0), snsFrame(1000, int64(time.Second), 7), nil},
+		{"somatic", Somatic, unhex(t, somaticFrame("7a0c"+"120508e11c1005"+"1a0308e21c")), unhex(t, somaticFrame("7a0e"+"120508e8071007"+"1a0508e9071002")), nil},
+		{"somatic without a time", Somatic, unhex(t, somaticFrame("")), nil, ErrNoTime},
+		{"only until", "until:15.3.1+15.3.2", unhex(t, somaticFrame("7a05"+"1a0308e21c")), nil, ErrNoTime},
+		{"too short", SNS, make([]byte, snsSize-1), nil, ErrSize},
+	} {
+		got, err := compiled(t, c.rule, nil).Stamp(nil, c.in, now)
+		if !errors.Is(err, c.err) || !bytes.Equal(got, c.want) {
+			t.Errorf("%s: Stamp = %x, %v, want %x, %v", c.name, got, err, c.want, c.err)
+		}
+		if err != nil {
+			continue
+		}
+		if again, err := compiled(t, c.rule, nil).Stamp(nil, got, now); err != nil || !bytes.Equal(again, got) {
+			t.Errorf("%s: Stamp of a stamped frame = %x, %v, want no change", c.name, again, err)
 		}
 	}
 }

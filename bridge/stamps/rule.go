@@ -69,6 +69,15 @@ func (r Rule) NeedsLayout() bool {
 	return err == nil && !f.isProtobuf()
 }
 
+// HasExpiry reports whether the frames of the rule have an expiry.
+func (r Rule) HasExpiry() bool {
+	if r == SNS || r == Somatic {
+		return true
+	}
+	f, err := r.fields()
+	return err == nil && (f.duration.isSet() || f.until.isSet())
+}
+
 // value has the names of a value's fields. second is empty unless the value is a pair.
 type value struct{ first, second string }
 
