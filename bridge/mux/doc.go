@@ -1,0 +1,13 @@
+// Package mux merges several channels of a host into one: the output gets the frames of the first input that is live, so
+// that a motor driver gets the commands of one program at a time (sns-mplex; "Ach in the kernel", 2016, 3.4).
+//
+//	m := mux.Start(cfg, rule, output)   // output is a mirror that nothing else feeds
+//	m.SetMirrors(mirrors)               // which inputs are mirrors, whose frames have an age
+//	m.Look()                            // a channel of the directory has changed
+//	m.Stop()
+//
+//	selector.go   which input wins, and when frames are put: pure
+//	input.go      reads an input, and determines how long its frame is live
+//	mux.go        the goroutine that waits for frames and puts them
+//	lock_file.go  only one process may run the mux of an output
+package mux

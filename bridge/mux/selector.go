@@ -1,0 +1,151 @@
+package mux
+
+import (
+	"time"
+
+	"achbridge/bridge/phases"
+)
+
+// selector decides which input of a mux wins, and when frames are put. Inputs are numbered by priority: 0 is the
+// highest. It reads no clock: the caller passes the time, which must not go backwards.
+type selector struct {
+	hold      time.Duration // how long an input that died must bring frames before it wins again
+	catchUp   bool          // an input that wins puts its last live frame at once
+	needsSafe bool          // the safe frame must be put as soon as no input is live
+	inputs    []life
+}
+
+// life tells whether an input is live: whether its newest frame may be put, or could have been.
+type life struct {
+	phase    phase
+	until    time.Duration // the newest frame is live before this time
+	revived  time.Duration // in phase held: when frames came again
+	isUnsent bool          // the newest frame may still be put
+}
+
+// phase is the phase of an input.
+type phase uint8
+
+const (
+	silent phase = iota // no live frame has come yet
+	live
+	expired // the newest frame is not live any more
+	held    // the input died, and must bring frames for some time before it wins again
+)
+
+var transitions = phases.Transitions[phase]{
+	silent:  {live},
+	live:    {expired, silent},
+	expired: {live, held, silent},
+	held:    {live, expired, silent},
+}
+
+// String returns the phase as the status shows it.
+func (p phase) String() string { return [...]string{"silent", "live", "expired", "held"}[p] }
+
+// none is the number of no input.
+const none = -1
+
+// newSelector returns a selector for a number of inputs without frames. needsSafe tells that the output does not end
+// with the safe frame.
+func newSelector(inputs int, hold time.Duration, catchUp, needsSafe bool) *selector {
+	return &selector{hold: hold, catchUp: catchUp, needsSafe: needsSafe, inputs: make([]life, inputs)}
+}
+
+// frame records that a new frame of an input came, which is live before until.
+func (s *selector) frame(i int, now, until time.Duration) {
+	s.advance(now)
+	in := &s.inputs[i]
+	in.until, in.isUnsent = until, until > now
+	switch {
+	case !in.isUnsent && in.phase != silent:
+		transitions.Move(&in.phase, expired)
+	case in.isUnsent && in.phase == silent, in.isUnsent && in.phase == expired && s.hold == 0:
+		transitions.Move(&in.phase, live)
+	case in.isUnsent && in.phase == expired:
+		transitions.Move(&in.phase, held)
+		in.revived = now
+	}
+}
+
+// found records that an input has a frame from before the mux began. That frame counts, but it is not put: an earlier
+// daemon may have put it.
+func (s *selector) found(i int, now, until time.Duration) {
+	s.frame(i, now, until)
+	s.inputs[i].isUnsent = false
+}
+
+// suspended ends the life of all inputs until their next frames, since their clock stood still.
+func (s *selector) suspended() {
+	for i := range s.inputs {
+		in := &s.inputs[i]
+		in.until, in.isUnsent = 0, false
+		if in.phase != silent {
+			transitions.Move(&in.phase, expired)
+		}
+	}
+}
+
+// advance ends the lives that are over at now, and the waits of inputs that have brought frames for long enough.
+func (s *selector) advance(now time.Duration) {
+	for i := range s.inputs {
+		in := &s.inputs[i]
+		switch {
+		case in.phase == silent || in.phase == expired:
+		case now >= in.until:
+			transitions.Move(&in.phase, expired)
+			in.isUnsent = false
+		case in.phase == held && now-in.revived >= s.hold:
+			transitions.Move(&in.phase, live)
+		}
+	}
+}
+
+// decision is what to do at a time.
+type decision struct {
+	winner int           // the first live input, or none
+	put    int           // the input whose newest frame must be put, or none
+	safe   bool          // the safe frame must be put
+	next   time.Duration // when to decide again if no frame comes; 0 means never
+}
+
+// decide returns what to do at now. Frames of inputs that do not win are not put later, except the newest with catchUp.
+// After the put, the caller calls sent; without that call the frame or the safe frame is due again.
+func (s *selector) decide(now time.Duration) decision {
+	s.advance(now)
+	d := decision{winner: none, put: none}
+	for i := range s.inputs {
+		in := &s.inputs[i]
+		if in.phase == live && d.winner == none {
+			d.winner = i
+			if in.isUnsent {
+				d.put = i
+			}
+		} else if !s.catchUp {
+			in.isUnsent = false
+		}
+		if in.phase == live || in.phase == held {
+			d.next = earlier(d.next, in.until)
+		}
+		if in.phase == held {
+			d.next = earlier(d.next, in.revived+s.hold)
+		}
+	}
+	d.safe = d.winner == none && s.needsSafe
+	return d
+}
+
+// sent records that the frame or the safe frame of a decision was put.
+func (s *selector) sent(d decision) {
+	if d.put != none {
+		s.inputs[d.put].isUnsent = false
+	}
+	s.needsSafe = !d.safe
+}
+
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
