@@ -8,6 +8,7 @@ import (
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/mux"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/send"
 	"achbridge/bridge/status"
@@ -21,6 +22,7 @@ type binding struct {
 	id            uint32            // unique among the mirrors of this daemon process
 	link          *link             // feeds the mirror; nil means that no link does
 	achd          *achdway.Consumer // feeds the mirror in place of a link; nil if the host has achbridge
+	mux           *mux.Mux          // feeds the mirror in place of a link, if it is the output of a mux; otherwise nil
 	subID         uint32
 	origin        wire.Channel // the channel in the link's catalog
 	from          source       // node and channel where the frames were first put; zero before the first subscription
@@ -264,6 +266,7 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 			m.link.unsubscribe(m.subID)
 		}
 		m.achd.Stop()
+		m.mux.Stop()
 		if m.Temporary {
 			_ = m.Remove() // no caller waits for the error
 		} else if policy == Remove {

@@ -41,6 +41,7 @@ type Config struct {
 	Accept  rule.Grants // names of channels that peers may push; nil means none
 	Adopt   []string    // existing channels, not made by achbridge, that a mirror may write into
 	Mirrors rule.Mirrors
+	Muxes   rule.Muxes
 	Pushes  rule.Pushes
 	Layouts layouts.Rules // layouts of this host's channels, which peers may request; the first rule that matches applies
 	// NoLoadTest disables load tests on this host, including those that peers request.
@@ -117,6 +118,7 @@ func (c *Config) check() error {
 			errs = append(errs, fmt.Errorf("%s: %w", cmp.Or(m.From, fmt.Sprintf("mirror[%d]", i)), err))
 		}
 	}
+	errs = append(errs, c.Muxes.Check(c.Mirrors, c.Accept))
 	for i, p := range c.Pushes {
 		if err := p.Check(); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", cmp.Or(p.From, fmt.Sprintf("push[%d]", i)), err))

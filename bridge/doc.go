@@ -34,7 +34,7 @@
 //
 //	node.go             Node and its periodic work  loop.go           its goroutine
 //	config.go           Config                      limits.go         the table of all limits
-//	requested_mirrors.go  mirrors that users request
+//	requested_mirrors.go  mirrors that users request; those of hosts that have only achd
 //	mirror_requests.go  all requests, and their precedence
 //	mirrors.go          all mirrors                 binding.go        one mirror, and the link that feeds it
 //	local.go            rules and facts about the channels of this host
@@ -44,7 +44,7 @@
 //	link_silence.go     links that are silent or carry only small packets; which of two links stays
 //	machine.go          machines that share an identity
 //	hub_link.go         links through the hub, for package hubway
-//	achd_hosts.go       hosts that have only achd, for package achdway
+//	muxes.go            outputs of muxes, for package mux
 //	catalog.go          channels that peers offer, and are offered
 //	query.go            reasons why a channel is not offered; pings
 //	layouts.go          the layouts of frames: other hosts' and ours
@@ -60,6 +60,7 @@
 //	status/  reports, states, causes, events        via/     the kinds of transport
 //	send/    frames over a link                     hubway/  frames through a hub
 //	achdway/ frames from and to hosts without achbridge
+//	mux/     several channels of this host merged into one
 //	ring/    copies of local channels
 //	layouts/ layouts of frames                      peers/   decides which hosts to dial: pure
 //	locals/  channels of this host

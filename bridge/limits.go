@@ -51,7 +51,7 @@ import (
 //	subscriptions of a peer                        1024, one for each channel
 //	                                                                 limits.go, export.go
 //	connections to hosts without achbridge         one for each mirror and push that a rule or
-//	                                               request names    achd_hosts.go
+//	                                               request names    requested_mirrors.go
 //	mirrors of one host's channels                 1024, of which 64 are reserved for channels that
 //	                                               a request names   mirrors.go
 //	mirrors of all hosts                           4096, likewise    limits.go

@@ -24,7 +24,7 @@ func (n *Node) factsOf(channel string) locals.Facts {
 	f := locals.Facts{
 		IsExported: n.cfg.Export.AnyPeer(channel), IsNamed: n.cfg.Export.NamesExactly(channel), IsRelayed: rule.Matches(n.cfg.Relay, channel),
 		IsPushed: n.pushes.any(func(p *push) bool { return p.Channel == channel }),
-		IsMirror: n.mirrors.hasSource(channel), IsTemporary: strings.HasPrefix(channel, temporaryPrefix), Layout: n.cfg.Layouts.ForLocal(channel),
+		IsMirror: n.mirrors.hasSource(channel), IsOutput: n.mirrors.isOutput(channel), IsTemporary: strings.HasPrefix(channel, temporaryPrefix), Layout: n.cfg.Layouts.ForLocal(channel),
 	}
 	if m := n.mirrors.byName[channel]; m != nil && m.achd.HasFed() {
 		f.UnprovenHost = m.Host
@@ -76,6 +76,7 @@ func (n *Node) directoryChanged(e localach.Event) (took time.Duration) {
 // replaced; peers subscribe again when they see the new epoch in the catalog.
 func (n *Node) localChanged(name string) {
 	n.pushes.planFor(name)
+	n.muxesLook(name)
 	if n.locals.Update(name) {
 		n.loop.changed()
 	}

@@ -12,8 +12,11 @@ import (
 // mirrorRequests has the requests for mirrors on this host. It belongs to the node's goroutine,
 // and only its methods write it.
 type mirrorRequests struct {
+	host       string        // name of this host
 	added      []rule.Mirror // requests by Node.Mirror
 	rules      rule.Mirrors
+	addedMuxes rule.Muxes // requests by Node.Mux
+	muxRules   rule.Muxes
 	pushed     func() []rule.Mirror // returns the requests that pushes of peers have made
 	temporary  []*temporaryRequest
 	namePrefix string // prefix of the names of this node's temporary mirrors
@@ -48,10 +51,14 @@ func (r *mirrorRequests) denied(what, host, channel string) error {
 }
 
 // find returns the request for a channel of a host; false if there is none or a rule denies it.
-// The order of precedence is: requests that name the channel, pushes of the host, requests with
+// The channels of this host are the outputs of its muxes. The order of precedence is: requests that name the channel, pushes of the host, requests with
 // patterns, temporary mirrors. Requests of the API take precedence over those of the
 // configuration. In the configuration the first matching rule applies.
 func (r *mirrorRequests) find(host, channel string) (rule.Mirror, bool) {
+	if host == r.host {
+		m, ok := r.muxes().For(channel)
+		return m.AsMirror(host), ok
+	}
 	if _, no := r.rules.Denial(host, channel); no {
 		return rule.Mirror{}, false
 	}
@@ -123,6 +130,9 @@ func (r *mirrorRequests) named(host string) map[string]bool {
 // writer returns the host that a request wants to feed the mirror called name, "" if there is
 // none. It ignores requests for the given channel of the given host.
 func (r *mirrorRequests) writer(name, host, channel string) string {
+	if _, ok := r.muxes().For(name); ok && host != r.host {
+		return "a mux of " + r.host
+	}
 	for _, w := range r.withPushed() {
 		exact := !rule.IsPattern(w.Host) && !rule.IsPattern(w.Channel)
 		if exact && w.Name(w.Host, w.Channel) == name && (w.Host != host || w.Channel != channel) {
@@ -164,6 +174,31 @@ func (r *mirrorRequests) whyNotRemoved(m rule.Mirror) error {
 		return fmt.Errorf("unmirror %s/%s: %s/%s includes it; unmirror that instead", m.Host, m.Channel, w.Host, w.Channel)
 	}
 	return fmt.Errorf("%s/%s is not mirrored; `achbridge status` lists the mirrors%.0w", m.Host, m.Channel, fs.ErrNotExist)
+}
+
+// muxes returns the muxes of the API, then those of the configuration that have other outputs.
+func (r *mirrorRequests) muxes() rule.Muxes {
+	list := slices.Clone(r.addedMuxes)
+	for _, m := range r.muxRules {
+		if _, ok := r.addedMuxes.For(m.Output); !ok {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// addMux adds a mux of the API. It replaces one with the same output.
+func (r *mirrorRequests) addMux(m rule.Mux) {
+	r.addedMuxes = append(r.addedMuxes.Without(m.Output), m)
+}
+
+// removeMux removes the mux with an output.
+func (r *mirrorRequests) removeMux(output string) error {
+	if _, ok := r.muxes().For(output); !ok {
+		return fmt.Errorf("no mux has the output %s; `achbridge status` lists the muxes%.0w", output, fs.ErrNotExist)
+	}
+	r.addedMuxes, r.muxRules = r.addedMuxes.Without(output), r.muxRules.Without(output)
+	return nil
 }
 
 // addTemporary adds a viewer of a channel.

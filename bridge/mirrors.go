@@ -114,6 +114,12 @@ func (t *mirrorTable) hasSource(name string) bool {
 	return m != nil && m.from != source{}
 }
 
+// isOutput reports whether a mux writes the channel.
+func (t *mirrorTable) isOutput(name string) bool {
+	m := t.byName[name]
+	return m != nil && m.mux != nil
+}
+
 // originOf returns the origin of a relayed mirror; nil for a channel of this host.
 func (t *mirrorTable) originOf(c *locals.Channel) *wire.Origin {
 	m := t.byName[c.Name]
@@ -165,8 +171,12 @@ const (
 func (n *Node) repairMirror(m *binding) {
 	l := m.link
 	m.Tend(m.reading(n.now()))
-	if m.achd != nil {
+	switch {
+	case m.achd != nil:
 		m.achd.CheckFile()
+		return
+	case m.mux != nil:
+		m.mux.Look()
 		return
 	}
 	if l == nil {

@@ -88,7 +88,7 @@ func New(cfg Config) (*Node, error) {
 	n.events.Log = n.cfg.Log
 	n.warnings = n.newWarner()
 	n.locals = n.newLocals()
-	n.requests = mirrorRequests{rules: cfg.Mirrors, pushed: n.pushed, namePrefix: fmt.Sprintf("%s%.8s-", temporaryPrefix, cfg.Node)}
+	n.requests = mirrorRequests{host: cfg.Host, rules: cfg.Mirrors, muxRules: cfg.Muxes, pushed: n.pushed, namePrefix: fmt.Sprintf("%s%.8s-", temporaryPrefix, cfg.Node)}
 	n.mirrors = newMirrorTable(mirror.Config{
 		Dir: cfg.Dir, Space: mirror.NewSpace(cfg.Dir), Log: n.cfg.Log, Events: &n.events, Spawn: n.loop.work.Go, Clock: n.clocks.mirror,
 	}, cfg.Adopt, n.requests.namePrefix)
@@ -225,4 +225,5 @@ func (n *Node) reconcile() {
 	}
 	n.pushes.publish(n.achd)
 	n.bindMirrors()
+	n.bindMuxes()
 }

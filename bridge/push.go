@@ -79,7 +79,7 @@ func (n *Node) offerPushes(l *link) {
 // that frames of another host are not passed on by accident.
 func (n *Node) isMirror(channel string) bool {
 	c := n.locals.Get(channel)
-	return n.mirrors.byName[channel] != nil || c != nil && c.IsMirror
+	return n.mirrors.byName[channel] != nil && !n.mirrors.isOutput(channel) || c != nil && c.IsMirror
 }
 
 // push is a request to a peer to mirror a channel of this host.

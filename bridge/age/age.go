@@ -67,6 +67,9 @@ func (a *History) Learn(born time.Duration) bool {
 	return true
 }
 
+// Born returns when the newest frame was captured; ok is false while that is unknown.
+func (a *History) Born() (at time.Duration, ok bool) { return a.born, a.isBornKnown }
+
 // Now returns the age at now; ok is false while it is unknown.
 func (a *History) Now(now time.Duration) (age time.Duration, ok bool) {
 	return max(0, now-a.born), a.isBornKnown

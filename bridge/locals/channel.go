@@ -134,7 +134,7 @@ func (t *Table) open(name string, old *Channel) (*localach.Channel, error) {
 // judge decides whether an opened channel is offered. It closes found if the channel is not to be read.
 func (t *Table) judge(c *Channel, found *localach.Channel, facts Facts) *Channel {
 	_, meta := mirror.MetaOf(c.Name, c.Tag)
-	c.IsMirror = c.Tag != (localach.Tag{}) && !meta || facts.IsMirror
+	c.IsMirror = c.Tag != (localach.Tag{}) && !meta && !facts.IsOutput || facts.IsMirror
 	why := mirror.Unsendable(found.Geometry())
 	switch {
 	case meta && !facts.IsNamed:

@@ -37,6 +37,7 @@ type Facts struct {
 	IsPushed     bool          // a push rule sends the channel to a peer
 	IsRelayed    bool          // a relay rule names the channel
 	IsMirror     bool          // a mirror of this host writes into the channel
+	IsOutput     bool          // a mux of this host writes into the channel
 	IsTemporary  bool          // the name is that of a temporary mirror
 	UnprovenHost string        // host that feeds the channel without authentication; empty means none
 	Layout       *layouts.Rule // layout of the frames by this host's rules; nil if no rule has one

@@ -28,6 +28,9 @@ func (l *Limit) Due(now time.Duration) (causes int, ok bool) {
 	return causes, true
 }
 
+// Pending reports whether there is a cause that no line contains.
+func (l *Limit) Pending() bool { return l.causes > 0 }
+
 // Cause calls Add and Due: it counts a cause whose line may be written at once.
 func (l *Limit) Cause(now time.Duration) (causes int, ok bool) {
 	l.Add()

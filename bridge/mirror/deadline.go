@@ -217,7 +217,7 @@ func (m *Mirror) putSafe() time.Duration {
 		return safeAgain // the file is not usable; the node logs and repairs that
 	}
 	switch err := m.tryPut(m.file.tag.Seq, []byte(m.qos.OnStale.Frame)); {
-	case isBusy(err):
+	case IsBusy(err):
 		return busyRetry
 	case err != nil:
 		m.failed("safe frame cannot be put", err)

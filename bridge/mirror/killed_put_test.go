@@ -144,7 +144,7 @@ func killedPutRole(args []string) error {
 	for seq := uint64(seqStep); ; {
 		binary.NativeEndian.PutUint64(frame, seq)
 		err := m.write(incoming{seq: seq, data: frame})
-		if err != nil && !isBusy(err) {
+		if err != nil && !IsBusy(err) {
 			return err
 		}
 		if err == nil {

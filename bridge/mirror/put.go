@@ -151,7 +151,7 @@ func (m *Mirror) keepOrWrite(a Arrival, late bool) {
 	switch err := m.write(incoming{a.Seq, a.Captured, a.At, late, a.Data}); {
 	case errors.Is(err, errExpired):
 		m.countLate(a.Seq)
-	case isBusy(err):
+	case IsBusy(err):
 		m.keep(a, late)
 		m.frames.pending.isRetried = true
 		if !errors.Is(err, errNoOffset) {

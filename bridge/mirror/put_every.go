@@ -41,7 +41,7 @@ func (m *Mirror) putNext(a Arrival) (busy bool) {
 	default:
 		m.measure(a, true)
 		err := m.write(incoming{a.Seq, a.Captured, a.At, false, a.Data})
-		if isBusy(err) {
+		if IsBusy(err) {
 			return true
 		}
 		if err != nil {
@@ -53,5 +53,5 @@ func (m *Mirror) putNext(a Arrival) (busy bool) {
 	return false
 }
 
-// isBusy reports whether a frame has to wait for the file's lock, or for the offset of its stamps.
-func isBusy(err error) bool { return errors.Is(err, localach.ErrBusy) || errors.Is(err, errNoOffset) }
+// IsBusy reports whether a frame has to wait for the file's lock, or for the offset of its stamps.
+func IsBusy(err error) bool { return errors.Is(err, localach.ErrBusy) || errors.Is(err, errNoOffset) }

@@ -210,7 +210,7 @@ func (m *Mirror) putPending(origin Reading) bool {
 			at = origin
 		}
 		err := m.write(incoming{p.seq, p.captured, at, p.late, p.frame})
-		if isBusy(err) {
+		if IsBusy(err) {
 			return true
 		}
 		if errors.Is(err, errExpired) {

@@ -170,6 +170,9 @@ func (m Mux) checkSafe() error {
 	return nil
 }
 
+// QoS returns the quality of service of the output. Its budget never ends, since the mux judges the frames.
+func (m Mux) QoS() QoS { return QoS{Class: Command, Budget: time.Hour, Meta: m.Meta} }
+
 // Equal reports whether two rules are the same, wherever they are written.
 func (m Mux) Equal(o Mux) bool {
 	return m.Output == o.Output && slices.Equal(m.Inputs, o.Inputs) && m.Safe == o.Safe && m.Hold == o.Hold &&
@@ -201,16 +204,72 @@ func (m Mux) String() string {
 	return text
 }
 
+// AsMirror returns the request for the output as a mirror, which the mux feeds in place of another host.
+func (m Mux) AsMirror(host string) Mirror {
+	return Mirror{Host: host, Channel: m.Output, As: m.Output, QoS: m.QoS(), FileMode: m.FileMode, From: m.From}
+}
+
+// Has reports whether a channel is the output or an input.
+func (m Mux) Has(channel string) bool {
+	return m.Output == channel || slices.ContainsFunc(m.Inputs, func(in MuxInput) bool { return in.Channel == channel })
+}
+
 // Muxes is a list of rules.
 type Muxes []Mux
 
-// Check returns an error for each rule that is invalid, or whose output another rule writes too.
-func (ms Muxes) Check() error {
+// Check returns an error for each rule that is invalid, whose output has another writer, or whose inputs may bring old
+// frames of other hosts.
+func (ms Muxes) Check(mirrors Mirrors, accept Grants) error {
 	var errs []error
 	for i, m := range ms {
-		errs = append(errs, m.Check())
-		if slices.ContainsFunc(ms[:i], func(earlier Mux) bool { return earlier.Output == m.Output }) {
-			errs = append(errs, fmt.Errorf("mux %s: another rule has this output", m.Output))
+		if err := errors.Join(m.Check(), ms[:i].conflict(m), m.checkWriters(mirrors, accept)); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", cmp.Or(m.From, "mux "+m.Output), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// conflict returns an error if m has the output of an earlier rule, or if the output of one is an input of the other.
+func (ms Muxes) conflict(m Mux) error {
+	for _, other := range ms {
+		switch {
+		case other.Output == m.Output:
+			return fmt.Errorf("another mux has the output %s", m.Output)
+		case other.Has(m.Output):
+			return fmt.Errorf("the output %s is an input of another mux", m.Output)
+		case m.Has(other.Output):
+			return fmt.Errorf("the input %s is the output of another mux", other.Output)
+		}
+	}
+	return nil
+}
+
+// checkWriters returns an error if a mirror or an accepted push writes the output, or writes an input without class
+// command. It knows only rules that name one channel.
+func (m Mux) checkWriters(mirrors Mirrors, accept Grants) error {
+	var errs []error
+	check := func(name, what string, qos QoS) {
+		i := slices.IndexFunc(m.Inputs, func(in MuxInput) bool { return in.Channel == name })
+		switch {
+		case name == m.Output:
+			errs = append(errs, fmt.Errorf("the output %s is written by %s too; choose another name for one of them", name, what))
+		case i < 0:
+		case qos.Class != Command:
+			errs = append(errs, fmt.Errorf("the input %s is written by %s without class command, so that old frames may come; add class: command there", name, what))
+		case m.Inputs[i].Expiry != "" && qos.Stamps == "":
+			errs = append(errs, fmt.Errorf("the input %s is written by %s without stamps, so that its expiry counts by another host's clock; add stamps: %s there", name, what, m.Inputs[i].Expiry))
+		}
+	}
+	for _, w := range mirrors {
+		if !w.Deny && !IsPattern(w.Host) && !IsPattern(w.Channel) {
+			check(w.Name(w.Host, w.Channel), cmp.Or(w.From, "the mirror of "+w.Host+"/"+w.Channel), w.QoS)
+		}
+	}
+	for _, g := range accept {
+		for _, name := range g.Channels {
+			if !g.Deny {
+				check(name, cmp.Or(g.From, "an accepted push"), g.QoS)
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -223,4 +282,9 @@ func (ms Muxes) For(output string) (Mux, bool) {
 		return Mux{}, false
 	}
 	return ms[i], true
+}
+
+// Without returns the rules with other outputs.
+func (ms Muxes) Without(output string) Muxes {
+	return slices.DeleteFunc(slices.Clone(ms), func(m Mux) bool { return m.Output == output })
 }

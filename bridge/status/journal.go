@@ -34,14 +34,16 @@ const (
 	EventHostChanged     EventKind = "host_changed" // the host name now belongs to another node
 	EventCopiedImage     EventKind = "copied_image" // another machine has the host's node ID
 	EventCertificateEnds EventKind = "certificate_ends"
-	EventForged          EventKind = "hub_forged" // the hub delivered a frame that is not the origin's, or a replayed one; it is not put
+	EventMuxChanged      EventKind = "mux_changed"     // another input of a mux wins, or none is live
+	EventStampInFuture   EventKind = "stamp_in_future" // a frame of a mux's input has a time far ahead of this host's clock
+	EventForged          EventKind = "hub_forged"      // the hub delivered a frame that is not the origin's, or a replayed one; it is not put
 )
 
 // EventKinds lists all kinds.
 var EventKinds = []EventKind{
 	EventLinkUp, EventLinkDown, EventLinkSilent, EventLinkReceives, EventPeerUnreachable, EventMirrorStale, EventDeadlineMissed, EventMirrorFresh,
 	EventMirrorReplaced, EventForeignWriter, EventForeignGone, EventUnusable, EventRefused, EventLoop, EventClockStep, EventHostChanged,
-	EventCopiedImage, EventCertificateEnds, EventForged,
+	EventCopiedImage, EventCertificateEnds, EventMuxChanged, EventStampInFuture, EventForged,
 }
 
 // Event is an event that may interest an operator. Its JSON keys are an external interface.

@@ -19,7 +19,9 @@ import (
 //	     0     4  "AMTA"
 //	     4     1  1, the version of this layout
 //	     5     1  link: 0 down, 1 up, 2 silent, 3 refused
-//	     6     2  flags: 1 stale, 2 safe frame
+//	     6     1  flags: 1 stale, 2 safe frame
+//	     7     1  input: of the output of a mux, the number of the input that is live
+//	              and has the highest priority, from 1; 0 if none is, and in mirrors
 //	     8     8  epoch        epoch of the origin's channel that the frame is from
 //	    16     8  seq          number of the frame at the origin, 0 before the first
 //	    24     8  mirror seq   number of the frame in the mirror, as ach_get returns it
@@ -44,7 +46,8 @@ import (
 type Meta struct {
 	Link                  MetaLink
 	Stale                 bool // no frame arrived within the deadline
-	Safe                  bool // the newest frame of the mirror is the safe frame of on_stale
+	Safe                  bool // the newest frame of the mirror is the safe frame of on_stale or of the mux
+	Input                 uint8
 	Epoch, Seq, MirrorSeq uint64
 	Captured, Put         time.Duration // in CLOCK_MONOTONIC of this host
 	Uncertainty, Deadline time.Duration
@@ -79,7 +82,7 @@ const (
 
 // Append appends the encoded frame to dst.
 func (m Meta) Append(dst []byte) []byte {
-	flags := uint16(0)
+	flags := byte(0)
 	if m.Stale {
 		flags |= MetaStale
 	}
@@ -87,8 +90,7 @@ func (m Meta) Append(dst []byte) []byte {
 		flags |= MetaSafe
 	}
 	dst = append(dst, metaMagic...)
-	dst = append(dst, metaVersion, byte(m.Link))
-	dst = binary.LittleEndian.AppendUint16(dst, flags)
+	dst = append(dst, metaVersion, byte(m.Link), flags, m.Input)
 	for _, v := range [...]uint64{m.Epoch, m.Seq, m.MirrorSeq, uint64(m.Captured), uint64(m.Put), uint64(m.Uncertainty), uint64(m.Deadline)} {
 		dst = binary.LittleEndian.AppendUint64(dst, v)
 	}
@@ -104,9 +106,9 @@ func ParseMeta(b []byte) (Meta, error) {
 		return Meta{}, fmt.Errorf("frame of a metadata channel: unknown version %d", b[4])
 	}
 	word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
-	flags := binary.LittleEndian.Uint16(b[6:])
+	flags := b[6]
 	return Meta{
-		Link: MetaLink(b[5]), Stale: flags&MetaStale != 0, Safe: flags&MetaSafe != 0,
+		Link: MetaLink(b[5]), Stale: flags&MetaStale != 0, Safe: flags&MetaSafe != 0, Input: b[7],
 		Epoch: word(8), Seq: word(16), MirrorSeq: word(24),
 		Captured: time.Duration(word(32)), Put: time.Duration(word(40)),
 		Uncertainty: time.Duration(word(48)), Deadline: time.Duration(word(56)),

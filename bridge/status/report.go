@@ -101,6 +101,24 @@ type Stamps struct {
 	Unparsed   uint64  `json:"unparsed"`    // frames that were put unchanged, since they have no stamps of this kind
 }
 
+// Mux reports the state of a mux. It belongs to the status of the mux's output.
+type Mux struct {
+	Winner  string     `json:"winner"`  // input whose frames are put; empty if no input is live
+	SinceS  float64    `json:"since_s"` // how long it has won, or no input has been live
+	Changes uint64     `json:"changes"` // how often the winner has changed
+	Inputs  []MuxInput `json:"inputs"`  // by priority, the highest first
+}
+
+// MuxInput reports the state of one input of a mux.
+type MuxInput struct {
+	Channel string `json:"channel"`
+	State   string `json:"state"`            // silent (no live frame yet), live, expired, or held (live again, but not long enough)
+	Reason  string `json:"reason,omitempty"` // why its newest frame cannot be live, or why there is none
+	Frames  uint64 `json:"frames"`           // frames that were read
+	Put     uint64 `json:"put"`              // frames that were put into the output
+	Refused uint64 `json:"refused"`          // frames whose expiry or capture time is unknown
+}
+
 // Mirror is the local copy of a remote channel, running or only requested.
 type Mirror struct {
 	Host    string      `json:"host"`
@@ -126,6 +144,8 @@ type Mirror struct {
 	LockWaitS float64 `json:"lock_wait_s,omitempty"`
 	// Stamps has the state of the option stamps; it is null without the option.
 	Stamps *Stamps `json:"stamps,omitempty"`
+	// Mux has the state of the mux that feeds the mirror, which is then the mux's output; null for other mirrors.
+	Mux *Mux `json:"mux,omitempty"`
 	// AgeMs is the current age of the newest frame; null if unknown. It grows while nothing arrives, even
 	// without a link.
 	AgeMs *float64 `json:"age_ms"`

@@ -16,7 +16,8 @@ enum achbridge_link { ACHBRIDGE_DOWN, ACHBRIDGE_UP, ACHBRIDGE_SILENT, ACHBRIDGE_
 struct achbridge_meta {
     uint8_t link;
     int stale;             // no frame came for the mirror's deadline
-    int safe;              // the newest frame is the safe frame of on_stale
+    int safe;              // the newest frame is the safe frame of on_stale, or of the mux
+    uint8_t input;         // of a mux's output: number of the input that wins, from 1; 0: none, or a mirror
     uint64_t epoch, seq;   // of the frame, as its origin counts; seq 0: no frame yet
     uint64_t mirror_seq;   // of the frame in the mirror: seq_num of the ach_channel_t that got it
     int64_t captured_ns;   // of CLOCK_MONOTONIC here, which stands still while the host is suspended; 0: not known
@@ -38,6 +39,7 @@ static inline int achbridge_meta_parse(struct achbridge_meta *m, const void *fra
     m->link = b[5];
     m->stale = b[6] & 1;
     m->safe = b[6] >> 1 & 1;
+    m->input = b[7];
     m->epoch = achbridge_word(b + 8);
     m->seq = achbridge_word(b + 16);
     m->mirror_seq = achbridge_word(b + 24);

@@ -20,7 +20,7 @@ import sys
 import time
 from typing import NamedTuple, Optional
 
-LAYOUT = struct.Struct("<4sBBH7Q")
+LAYOUT = struct.Struct("<4s4B7Q")
 LINKS = ("down", "up", "silent", "refused")
 
 
@@ -53,7 +53,7 @@ def left_out(before: Meta, after: Meta) -> int:
 
 
 def parse(frame: bytes) -> Meta:
-    magic, version, link, flags, *words = LAYOUT.unpack(frame)
+    magic, version, link, flags, _, *words = LAYOUT.unpack(frame)
     if magic != b"AMTA" or version != 1:
         raise ValueError("not a frame of a metadata channel")
     return Meta(LINKS[link], bool(flags & 1), bool(flags & 2), *words)
