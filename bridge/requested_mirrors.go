@@ -142,7 +142,7 @@ func sweepTemporary(dir localach.Dir, prefix string) {
 // offers the channel. It returns "" if there is none. The given channel of the given host does not
 // count.
 func (n *Node) writerOf(name, host, channel string) string {
-	if m := n.mirrors.byName[name]; m != nil && (m.Host != host || m.Channel != channel) {
+	if m := n.mirrors.byName[name]; m != nil && m.mux == nil && (m.Host != host || m.Channel != channel) {
 		return m.Host
 	}
 	return n.requests.writer(name, host, channel)

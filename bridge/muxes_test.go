@@ -1,0 +1,298 @@
+package bridge
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/localach"
+)
+
+const safeNumber = 1 << 41 // number in the safe frame of a mux
+
+// muxOf returns a mux of inputs that are live for 100 ms, with a safe frame.
+func muxOf(inputs ...string) rule.Mux {
+	m := rule.Mux{Output: "ref", Safe: rule.OnStale{File: "stop", Frame: string(frame(safeNumber, 64))}}
+	for _, name := range inputs {
+		m.Inputs = append(m.Inputs, rule.MuxInput{Channel: name, Live: 100 * time.Millisecond})
+	}
+	return m
+}
+
+// runMux runs a mux on a robot with the given channels, and waits until the safe frame was put.
+func (w *world) runMux(r rule.Mux) (robot *host, inputs map[string]*channel) {
+	w.t.Helper()
+	robot, inputs = w.host("robot", wire10ms), map[string]*channel{}
+	for _, in := range r.Inputs {
+		inputs[in.Channel] = robot.channel(in.Channel, 4, 64)
+	}
+	robot.run(Config{Muxes: rule.Muxes{r}})
+	robot.follows("ref", safeNumber, time.Second)
+	time.Sleep(time.Millisecond) // at the very start of the node's clock no capture time is known
+	return robot, inputs
+}
+
+// stays fails if the newest frame of a channel changes within some time.
+func (h *host) stays(name string, number uint64, long time.Duration) {
+	h.w.t.Helper()
+	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if got, _ := h.newest(name); got != number {
+			h.w.t.Fatalf("%s: got frame %d, want %d to stay", name, got, number)
+		}
+	}
+}
+
+func TestMuxPutsFramesOfFirstLiveInput(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, in := w.runMux(muxOf("teleop", "planner"))
+		in["planner"].put(1, 64)
+		robot.follows("ref", 1, 5*time.Millisecond)
+		in["teleop"].put(2, 64)
+		robot.follows("ref", 2, 5*time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
+		in["planner"].put(3, 64)
+		robot.stays("ref", 2, 85*time.Millisecond) // teleop is live and silent
+		time.Sleep(10 * time.Millisecond)
+		robot.stays("ref", 2, 4*time.Millisecond) // planner is live, but its frame was shadowed
+		robot.follows("ref", safeNumber, 20*time.Millisecond)
+		in["planner"].put(4, 64)
+		robot.follows("ref", 4, 5*time.Millisecond)
+		m := robot.mirror("ref")
+		if m.State != status.MirrorLive || m.Mux == nil || m.Mux.Winner != "planner" || m.Mux.Inputs[0].State != "expired" || m.Mux.Inputs[1].Put != 2 || m.Safe != 2 {
+			t.Errorf("got %+v, %+v, want planner to win, with 2 of its frames put and 2 safe frames", m, m.Mux)
+		}
+		if m.AgeMs == nil || *m.AgeMs > 10 {
+			t.Errorf("got age %v of the output, want that of the input's frame", m.AgeMs)
+		}
+		in["planner"].put(5, 256) // larger than the frames of the inputs' channels
+		w.within(10*time.Millisecond, "a larger frame", func() bool { return robot.mirror("ref").Bytes == 256 })
+	})
+}
+
+// The frame of a mirror counts from its capture at the origin, not from its put.
+func TestMuxInputThatIsMirrorCountsFromCapture(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		goal := pc.channel("goal", 4, 64)
+		pc.run(Config{})
+		robot.run(Config{
+			Mirrors: rule.Mirrors{{Host: "pc", Channel: "goal", As: "goal", QoS: rule.QoS{Class: rule.Command, Budget: time.Second}}}, Muxes: rule.Muxes{muxOf("goal")},
+		}, pc)
+		w.within(5*time.Second, "the mirror", func() bool { return robot.mirror("goal").State == status.MirrorLive })
+		time.Sleep(200 * time.Millisecond) // for the clock synchronization
+		put := time.Now()
+		goal.put(1, 64)
+		robot.follows("ref", 1, 30*time.Millisecond)
+		robot.follows("ref", safeNumber, 200*time.Millisecond)
+		if live := time.Since(put); live > 101*time.Millisecond || live < 80*time.Millisecond {
+			t.Errorf("the frame was live until %v after its capture, want 100ms less the uncertainty", live)
+		}
+	})
+}
+
+func TestMuxRefusesInputsOfUnknownAge(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		state, goal := pc.channel("state", 4, 64), pc.channel("goal", 4, 64)
+		pc.run(Config{})
+		r := rule.Mux{Output: "ref", Inputs: []rule.MuxInput{{Channel: "pc.state", Live: time.Second}, {Channel: "pc.goal", Expiry: "sns"}}}
+		robot.run(Config{Mirrors: rule.Mirrors{
+			{Host: "pc", Channel: "s*"}, {Host: "pc", Channel: "g*", QoS: rule.QoS{Class: rule.Command}},
+		}, Muxes: rule.Muxes{r}}, pc)
+		w.within(5*time.Second, "the mirrors", func() bool { return robot.mirror("pc.state").State == status.MirrorLive && robot.mirror("pc.goal").State == status.MirrorLive })
+		state.put(1, 64)
+		goal.put(1, 64)
+		time.Sleep(time.Second)
+		m := robot.mirror("ref")
+		for i, want := range []string{"a mirror of pc without class command", "count by the clock of pc"} {
+			if in := m.Mux.Inputs[i]; !strings.Contains(in.Reason, want) || in.Put != 0 {
+				t.Errorf("got %+v, want the reason %q", in, want)
+			}
+		}
+		if n, _ := robot.newest("ref"); n != 0 {
+			t.Errorf("got frame %d, want none", n)
+		}
+	})
+}
+
+// snsFrame returns a frame with a header of golems/sns, made now and valid for some time.
+func (h *host) snsFrame(number uint64, ahead, valid time.Duration) []byte {
+	made := h.node.clocks.mirror.At + h.node.now() + ahead
+	b := make([]byte, 64)
+	binary.LittleEndian.PutUint64(b, uint64(made/time.Second))
+	binary.LittleEndian.PutUint64(b[8:], uint64(valid))
+	binary.LittleEndian.PutUint32(b[16:], uint32(made%time.Second))
+	binary.LittleEndian.PutUint64(b[56:], number)
+	return b
+}
+
+// putSns puts a frame with a header of golems/sns.
+func (c *channel) putSns(h *host, number uint64, ahead, valid time.Duration) {
+	c.t.Helper()
+	if _, err := c.w.Put(h.snsFrame(number, ahead, valid)); err != nil {
+		c.t.Fatal(err)
+	}
+	c.noticed(c.ch)
+}
+
+// newestSns returns the number in the newest frame of a channel with headers of golems/sns, 0 if there is none.
+func (h *host) newestSns(name string) uint64 {
+	v, err := h.see(name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0
+	}
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	return binary.LittleEndian.Uint64(v.frame[56:])
+}
+
+func TestMuxObeysExpiryInStamps(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot := w.host("robot", wire10ms)
+		safe := make([]byte, 64)
+		binary.LittleEndian.PutUint64(safe[56:], safeNumber)
+		r := rule.Mux{Output: "ref", Inputs: []rule.MuxInput{{Channel: "high", Expiry: "sns"}, {Channel: "low", Expiry: "sns"}}, Safe: rule.OnStale{File: "stop", Frame: string(safe)}}
+		high, low := robot.channel("high", 4, 64), robot.channel("low", 4, 64)
+		robot.run(Config{Muxes: rule.Muxes{r}})
+		is := func(number uint64, limit time.Duration) {
+			t.Helper()
+			w.within(limit, "a frame in the output", func() bool { return robot.newestSns("ref") == number })
+		}
+		is(safeNumber, time.Second)
+		if b := robot.views["ref"].frame; binary.LittleEndian.Uint64(b) == 0 {
+			t.Error("the safe frame has no time, want that of its put")
+		}
+		low.putSns(robot, 1, 0, time.Second)
+		is(1, 5*time.Millisecond)
+		high.putSns(robot, 2, 0, 50*time.Millisecond)
+		is(2, 5*time.Millisecond)
+		low.putSns(robot, 3, 0, time.Second)
+		time.Sleep(60 * time.Millisecond)
+		is(2, 0) // low wins, and its newest frame was shadowed
+		high.putSns(robot, 4, 200*time.Millisecond, time.Hour)
+		time.Sleep(10 * time.Millisecond)
+		is(2, 0)
+		if in := robot.mirror("ref").Mux.Inputs[0]; !strings.Contains(in.Reason, "200 ms in the future") || in.Refused != 1 {
+			t.Errorf("got %+v, want the frame refused since it is in the future", in)
+		}
+		low.putSns(robot, 5, 0, time.Second)
+		is(5, 5*time.Millisecond)
+		events, _ := robot.node.Events(context.Background(), 0)
+		found := 0
+		for _, e := range events.Events {
+			if e.Kind == status.EventStampInFuture {
+				found++
+			}
+		}
+		if found != 1 {
+			t.Errorf("got %d events stamp_in_future, want 1", found)
+		}
+		is(safeNumber, 2*time.Second)
+		robot.stop()
+		before := robot.views["ref"].r.Seq()
+		robot.run(Config{Muxes: rule.Muxes{r}})
+		time.Sleep(time.Second)
+		if is(safeNumber, 0); robot.views["ref"].r.Seq() != before {
+			t.Error("the safe frame was put again after a restart, though only its time differs")
+		}
+	})
+}
+
+func TestSuspensionEndsLivesOfMuxInputs(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, in := w.runMux(muxOf("teleop"))
+		in["teleop"].put(1, 64)
+		robot.follows("ref", 1, 5*time.Millisecond)
+		robot.slept.Add(int64(time.Minute))
+		in["teleop"].put(2, 64) // it may be of before the suspension
+		robot.follows("ref", safeNumber, 5*time.Millisecond)
+		in["teleop"].put(3, 64)
+		robot.follows("ref", 3, 5*time.Millisecond)
+	})
+}
+
+func TestMuxSurvivesInputsMadeAnew(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, in := w.runMux(muxOf("teleop", "planner"))
+		for n := uint64(1); n < 40; n += 2 {
+			in["teleop"].put(n, 64)
+			robot.follows("ref", n, 5*time.Millisecond)
+			in["teleop"].close()
+			if err := robot.dir.Unlink("teleop"); err != nil {
+				t.Fatal(err)
+			}
+			in["teleop"] = robot.channel("teleop", 8, 1024)
+			time.Sleep(500 * time.Millisecond)
+			in["planner"].put(n+1, 64)
+			robot.follows("ref", n+1, 5*time.Millisecond)
+		}
+		in["teleop"].put(100, 6000) // larger than the data area of the output
+		w.within(10*time.Millisecond, "a large frame", func() bool { return robot.mirror("ref").Bytes == 6000 })
+	})
+}
+
+// Two daemons of one host run a mux with the same output.
+func TestOnlyOneProcessRunsMux(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, _ := w.runMux(muxOf("teleop"))
+		other := w.host("other", wire10ms)
+		other.dir = robot.dir
+		other.run(Config{Muxes: rule.Muxes{muxOf("teleop")}})
+		w.within(time.Second, "a refusal", func() bool {
+			m := other.mirror("ref")
+			return m.State == status.MirrorRefused && strings.Contains(m.Reason, "another process runs a mux with this output")
+		})
+		robot.stop()
+		w.within(time.Second, "the other one", func() bool { return other.mirror("ref").State == status.MirrorLive })
+	})
+}
+
+func TestMuxOutputHasNoOtherWriter(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{Muxes: rule.Muxes{muxOf("teleop")}, Accept: rule.GrantTo("*")})
+		pc.channel("ref", 4, 64).put(7, 64)
+		pc.run(Config{}, robot)
+		err := pc.node.Push(context.Background(), rule.Push{Channel: "ref", Host: "robot"})
+		if err == nil || !strings.Contains(err.Error(), "ref is written by a mux of robot") {
+			t.Errorf("push onto the output: got %v", err)
+		}
+		if err := robot.node.Mirror(rule.Mirror{Host: "pc", Channel: "ref", As: "ref"}); err == nil {
+			t.Error("a mirror onto the output was requested without an error")
+		}
+		if _, err := robot.node.Claim("ref", localach.Tag{}); err == nil {
+			t.Error("another program may write the output")
+		}
+		if err := robot.node.Mux(rule.Mux{Output: "teleop", Inputs: []rule.MuxInput{{Channel: "x", Live: time.Second}}}); err == nil || !strings.Contains(err.Error(), "is an input of another mux") {
+			t.Errorf("a mux onto an input: got %v", err)
+		}
+		robot.stays("ref", safeNumber, time.Second)
+	})
+}
+
+// The output is a channel of its host: others may read it, and see its frames.
+func TestMuxOutputIsExported(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, in := w.runMux(muxOf("teleop"))
+		pc := w.host("pc", wire10ms).run(Config{Mirrors: rule.Mirrors{{Host: "robot", Channel: "ref"}}}, robot)
+		pc.follows("robot.ref", safeNumber, 5*time.Second)
+		in["teleop"].put(1, 64)
+		pc.follows("robot.ref", 1, 50*time.Millisecond)
+		if err := robot.node.Unmux("ref"); err != nil {
+			t.Fatal(err)
+		}
+		in["teleop"].put(2, 64)
+		robot.stays("ref", 1, time.Second)
+		if err := robot.node.Unmux("ref"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a mux that has ended: got %v, want %v", err, fs.ErrNotExist)
+		}
+	})
+}
