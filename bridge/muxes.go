@@ -124,7 +124,11 @@ func (n *Node) muxesLook(channel string) {
 // showMux adds the state of the mux that feeds the mirror, if there is one, to the mirror's status.
 func (n *Node) showMux(m *binding, s *status.Mirror) {
 	s.Mux = m.mux.Status(n.now())
-	if s.Mux != nil && s.Mux.Winner == "" && s.Reason == "" {
+	switch {
+	case s.Mux == nil || s.Reason != "":
+	case s.Mux.Winner == "":
 		s.Reason = "no input is live"
+	default:
+		s.Reason = s.Mux.Winner + " wins"
 	}
 }

@@ -106,7 +106,9 @@ func TestMuxRefusesInputsOfUnknownAge(t *testing.T) {
 		robot.run(Config{Mirrors: rule.Mirrors{
 			{Host: "pc", Channel: "s*"}, {Host: "pc", Channel: "g*", QoS: rule.QoS{Class: rule.Command}},
 		}, Muxes: rule.Muxes{r}}, pc)
-		w.within(5*time.Second, "the mirrors", func() bool { return robot.mirror("pc.state").State == status.MirrorLive && robot.mirror("pc.goal").State == status.MirrorLive })
+		w.within(5*time.Second, "the mirrors", func() bool {
+			return robot.mirror("pc.state").State == status.MirrorLive && robot.mirror("pc.goal").State == status.MirrorLive
+		})
 		state.put(1, 64)
 		goal.put(1, 64)
 		time.Sleep(time.Second)

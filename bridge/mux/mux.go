@@ -146,13 +146,15 @@ const (
 	busyRetry   = time.Millisecond // until the next turn while the lock of the output or of an input is taken
 	failedRetry = 100 * time.Millisecond
 	longWait    = time.Hour
-	eventPeriod = time.Second // between two events about the winner, or about stamps in the future
+	eventPeriod = time.Second // between two events about the winner after eventBurst of them, or about stamps in the future
+	eventBurst  = 10
 )
 
 // run merges the inputs until ctx ends.
 func (r *runner) run(ctx context.Context) {
 	defer r.end()
-	r.changes.Period, r.future.Period = eventPeriod, eventPeriod
+	r.changes = logline.Limit{Burst: eventBurst, Period: eventPeriod}
+	r.future.Period = eventPeriod
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
@@ -370,7 +372,7 @@ func (r *runner) refuse(err error) {
 }
 
 func (r *runner) event(kind status.EventKind, text string) status.Event {
-	return status.Event{Kind: kind, Host: r.output.Host, Channel: r.rule.Output, Mirror: r.rule.Output, Text: text}
+	return status.Event{Kind: kind, Channel: r.rule.Output, Mirror: r.rule.Output, Text: text}
 }
 
 // show updates the status, the metadata channel and the events. It returns the time until the next event may be due.

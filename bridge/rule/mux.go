@@ -193,15 +193,20 @@ func (m Mux) String() string {
 			text += "," + o.key + "=" + o.value
 		}
 	}
+	return text + " " + m.InputsText()
+}
+
+// InputsText returns the inputs in the form that ParseMux parses.
+func (m Mux) InputsText() string {
+	var texts []string
 	for _, in := range m.Inputs {
-		text += " " + in.Channel
+		text := in.Channel + ",live=" + in.Live.String()
 		if in.Expiry != "" {
-			text += ",expiry=" + string(in.Expiry)
-		} else {
-			text += ",live=" + in.Live.String()
+			text = in.Channel + ",expiry=" + string(in.Expiry)
 		}
+		texts = append(texts, text)
 	}
-	return text
+	return strings.Join(texts, " ")
 }
 
 // AsMirror returns the request for the output as a mirror, which the mux feeds in place of another host.
@@ -222,11 +227,16 @@ type Muxes []Mux
 func (ms Muxes) Check(mirrors Mirrors, accept Grants) error {
 	var errs []error
 	for i, m := range ms {
-		if err := errors.Join(m.Check(), ms[:i].conflict(m), m.checkWriters(mirrors, accept)); err != nil {
+		if err := m.CheckAmong(ms[:i], mirrors, accept); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", cmp.Or(m.From, "mux "+m.Output), err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// CheckAmong is Muxes.Check for the rule after some earlier ones.
+func (m Mux) CheckAmong(earlier Muxes, mirrors Mirrors, accept Grants) error {
+	return errors.Join(m.Check(), earlier.conflict(m), m.checkWriters(mirrors, accept))
 }
 
 // conflict returns an error if m has the output of an earlier rule, or if the output of one is an input of the other.

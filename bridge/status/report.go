@@ -127,8 +127,8 @@ type Mirror struct {
 	Way     Way         `json:"way,omitempty"` // route of its frames; empty if no link feeds it
 	State   MirrorState `json:"state"`         // live, stale, contested, waiting, or refused (there is no mirror, or no frame can be put)
 	QoS     rule.QoS    `json:"qos"`
-	Reason  string      `json:"reason,omitempty"`
-	Cause   Cause       `json:"cause,omitempty"` // cause of the reason; empty if the reason has no machine-readable cause
+	Reason  string      `json:"reason,omitempty"` // why it is not live; of the output of a mux also which input wins
+	Cause   Cause       `json:"cause,omitempty"`  // cause of the reason; empty if the reason has no machine-readable cause
 	// RefusedBy is the host that refuses the mirror, where the cause is. It is empty if this host refuses it, or no
 	// host does.
 	RefusedBy string `json:"refused_by,omitempty"`

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
+
+	"achbridge/cmd/achbridge/doctor"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func channelCommand(a *app) *cobra.Command {
@@ -30,4 +35,52 @@ func (a *app) channelNames(cmd *cobra.Command, args []string, _ string) ([]strin
 		names = append(names, info.Name)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func channelRmCommand(a *app) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:               "rm NAME...",
+		Short:             "Remove channels that no program has open",
+		Example:           examples("achbridge ch rm imu", "achbridge ch rm imu joints --force"),
+		Annotations:       docs("docs/configuration.md"),
+		Args:              takes("NAME..."),
+		ValidArgsFunction: a.channelNames,
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, name := range args {
+				if !force {
+					if err := a.refuseInUse(name, "achbridge channel rm "+name); err != nil {
+						return err
+					}
+				}
+				if err := a.Dir.Unlink(name); err != nil {
+					return a.ChannelError(name, err)
+				}
+				a.ui.Line("%s is removed", name)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "remove channels even if programs have them open")
+	return cmd
+}
+
+// refuseInUse returns an error that names the programs, other than achbridge, that have channel name open. next is the
+// command that the error recommends once these programs have ended. Processes that this user may not examine do not count;
+// a note mentions them.
+func (a *app) refuseInUse(name, next string) error {
+	channels, hidden := doctor.SharersOf(a.Dir)
+	var programs []string
+	for _, s := range channels[name] {
+		if !s.IsAchbridge() {
+			programs = append(programs, s.Owned())
+		}
+	}
+	if len(programs) > 0 {
+		return ui.Failure(fmt.Errorf("channel %s: in use by %s", name, ui.AndList(programs)), "end these programs, then "+next)
+	}
+	if hidden > 0 {
+		a.ui.Note("%s: this user may not examine all processes (%d are left): one of them may use it", name, hidden)
+	}
+	return nil
 }

@@ -250,7 +250,7 @@ func healthColor(h status.Health) string {
 func mirrorServiceRows(list []status.Mirror) [][]string {
 	var rows [][]string
 	for _, m := range list {
-		qos, drops := rule.Differences(rule.QoS{}, m.QoS), diagnose.DropsText(m.FrameCounters)
+		qos, drops := diagnose.QoSText(m), diagnose.DropsText(m.FrameCounters)
 		if qos != "" || drops != "" {
 			rows = append(rows, []string{m.Name, qos, diagnose.DeliveredText(m.FrameCounters), drops})
 		}

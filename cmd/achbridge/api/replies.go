@@ -120,6 +120,18 @@ type Push struct {
 	AcceptMachine bool `json:"accept_machine,omitempty"`
 }
 
+// MuxRequest is the body of POST /v1/mux. The answer is the status of the output.
+type MuxRequest struct {
+	Rule      string `json:"rule"` // as rule.ParseMux reads it, without the option safe
+	SafeFile  string `json:"safe_file,omitempty"`
+	SafeFrame []byte `json:"safe_frame,omitempty"`
+}
+
+// UnmuxRequest is the body of POST /v1/unmux.
+type UnmuxRequest struct {
+	Output string `json:"output"`
+}
+
 type UnmirrorRequest struct {
 	Host    string `json:"host"`
 	Channel string `json:"channel"`

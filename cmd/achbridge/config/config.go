@@ -29,6 +29,7 @@ type Config struct {
 	AcceptGrants rule.Grants
 	MirrorRules  rule.Mirrors
 	PushRules    rule.Pushes
+	MuxRules     rule.Muxes
 	StaticPeers  []discovery.Static
 	Zones        []discovery.Domain
 	AchdNetworks []netip.Prefix
@@ -205,6 +206,10 @@ func (c *Config) build(b *ruleBuilder) {
 	c.AcceptGrants = b.grants(c.Accept)
 	c.MirrorRules = b.MirrorRules(c.Mirror)
 	c.PushRules = b.PushRules(c.Push)
+	c.MuxRules = b.muxRules(c.Mux)
+	for i, m := range c.MuxRules {
+		b.addError(c.rules[m.From].at, m.CheckAmong(c.MuxRules[:i], c.MirrorRules, c.AcceptGrants))
+	}
 	for i, text := range c.Peers {
 		at := c.placeOf("peers", i)
 		p, err := listedPeer(text, c.Transport)

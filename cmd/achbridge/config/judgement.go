@@ -9,9 +9,9 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Judgement is the decision of the configuration for one channel and one of export, accept, mirror and push.
+// Judgement is the decision of the configuration for one channel and one of export, accept, mirror, push and mux.
 type Judgement struct {
-	Kind    string        `json:"verb"`    // export, push, accept or mirror
+	Kind    string        `json:"verb"`    // export, push, accept, mirror or mux
 	Channel string        `json:"channel"` // HOST/CHANNEL
 	Applies bool          `json:"applies"`
 	Result  string        `json:"result"`         // for people
@@ -42,6 +42,7 @@ func (c *Config) Judgements(host, channel string, requestOf mirrorRequestFunc) [
 	}
 	list := []Judgement{c.exportJudgement(channel)}
 	list = append(list, c.pushJudgements(channel)...)
+	list = append(list, c.muxJudgements(channel)...)
 	return append(list, c.acceptJudgement(channel))
 }
 
@@ -169,6 +170,22 @@ func (c *Config) pushJudgements(channel string) (list []Judgement) {
 		if d, no := c.PushRules.Denial(channel, p.Host); no {
 			v = c.ruled("push", v.Channel, d.From)
 			v.Result = "not pushed to " + p.Host + ": " + d.From + " denies it"
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// muxJudgements returns a judgement for each mux that has the channel.
+func (c *Config) muxJudgements(channel string) (list []Judgement) {
+	for _, m := range c.MuxRules {
+		if !m.Has(channel) {
+			continue
+		}
+		v := c.ruled("mux", c.Name+"/"+channel, m.From)
+		v.Applies, v.Result = true, "gets the frames of the first live input: "+m.InputsText()
+		if m.Output != channel {
+			v.Result = "input of the mux that writes " + m.Output
 		}
 		list = append(list, v)
 	}

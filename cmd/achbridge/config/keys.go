@@ -70,6 +70,7 @@ var configKeys = []configKey{
 	{name: "adopt", of: func(c *Config) any { return &c.Adopt }, kind: aList, example: "goal", doc: "Existing channels, not made by achbridge, that a mirror may write into (default: none)."},
 	{name: "mirror", of: func(c *Config) any { return &c.MirrorRules }, kind: ruleSet, example: "krang/*", doc: "Which channels of other hosts to mirror here, and how."},
 	{name: "push", of: func(c *Config) any { return &c.PushRules }, kind: ruleSet, example: "goal krang", doc: "Which channels of this host to have other hosts mirror."},
+	{name: "mux", of: func(c *Config) any { return &c.MuxRules }, kind: ruleSet, example: "ref teleop,expiry=sns planner,live=200ms", doc: "Outputs: channels of this host that get the frames of the first of several input channels that is live."},
 	{name: "types", of: func(c *Config) any { return &c.Types }, kind: aMap, example: "types/imu.yaml", doc: "Which layout the frames of channels have: patterns of channels, each with a file, beside this one. achbridge type import makes such files; echo shows the values. Hosts that mirror a channel are told its layout."},
 	{name: "http", of: func(c *Config) any { return &c.HTTP }, fixed: true, example: ":9476", doc: "TCP address and port on which to serve a web page and metrics (default: off). A port alone is open to this host only."},
 	{name: "http_hosts", of: func(c *Config) any { return &c.HTTPHosts }, kind: aList, flag: "http-host", example: "robot.example.com", doc: "Names under which browsers may ask for the page and the metrics, beside addresses, localhost and this host's name: for example the name of a reverse proxy. Requests with another name in Host get 421, so that no foreign web page can read them (DNS rebinding)."},
@@ -143,7 +144,12 @@ func ruleKeys() []ruleKey {
 		{name: "hosts", lists: []string{"export", "accept", "push"}, many: true, example: "planner", doc: "Hosts that the rule lets read (export) or write (accept), as patterns (default: every host with the key); in push the hosts to push to."},
 		{name: "as", lists: []string{"mirror", "push"}, example: "{host}.{channel}", doc: "Name of the mirror; {host} and {channel} stand for those of the origin."},
 		{name: "transport", lists: []string{"mirror", "push"}, words: []string{via.QUIC.String(), via.SCTP.String()}, doc: "Protocol of the link with the rule's hosts. One link carries all channels of a host (default: the value of transport at the top level)."},
-		{name: "file_mode", lists: in, example: "0660", doc: "Permission bits of the mirror's file when it is made (default: 0666 less the umask)."},
+		{name: "output", lists: []string{"mux"}, example: "ref", doc: "Channel that the mux writes. Nothing else may write it."},
+		{name: "inputs", lists: []string{"mux"}, many: true, example: "teleop,expiry=sns", doc: "Channels of this host or mirrors, the first with the highest priority: CHANNEL,expiry=sns|somatic|FIELDS, whose frames have their expiry in stamps, or CHANNEL,live=TIME, whose frames are live for this time after their capture."},
+		{name: "safe", lists: []string{"mux"}, example: "/etc/achbridge/stop", doc: "File with the frame that is put once when no input is live (default: none)."},
+		{name: "hold", lists: []string{"mux"}, example: "500ms", doc: "How long an input that was live and expired must be live again before it wins (default: 0s)."},
+		{name: "catch_up", lists: []string{"mux"}, words: []string{"false", "true"}, doc: "Put the last live frame of an input when it begins to win, and not only its next one (default: false)."},
+		{name: "file_mode", lists: append(slices.Clone(in), "mux"), example: "0660", doc: "Permission bits of the mirror's file when it is made (default: 0666 less the umask)."},
 	}
 	examples := map[string]string{"budget": "20ms", "max_rate": "200", "priority": "7", "deadline": "200ms", "on_stale": "put:/etc/achbridge/stop"}
 	docs := map[string]string{
@@ -157,6 +163,9 @@ func ruleKeys() []ruleKey {
 		}
 		if !o.Here {
 			k.lists = append(slices.Clone(k.lists), "push")
+		}
+		if o.Key == "meta" {
+			k.lists = append(slices.Clone(k.lists), "mux")
 		}
 		keys = append(keys, k)
 	}

@@ -12,7 +12,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// ruleEntry is one entry of export, accept, mirror or push as it is written: as text, or as
+// ruleEntry is one entry of export, accept, mirror, push or mux as it is written: as text, or as
 // a mapping with the same meaning.
 type ruleEntry struct {
 	at      origin
@@ -97,7 +97,7 @@ func unknownIn(list, key string) string {
 type ruleBuilder struct{ Problems }
 
 // parseText parses a rule that is written as text into the options of the equal mapping. The text
-// has the channels first, then ,key=value; in a push the host follows after a blank.
+// has the channels first, then ,key=value; in a push the host follows after a blank, in a mux the inputs.
 func (b *ruleBuilder) parseText(list string, r ruleEntry) ruleEntry {
 	if r.mapping {
 		return r
@@ -109,6 +109,13 @@ func (b *ruleBuilder) parseText(list string, r ruleEntry) ruleEntry {
 			o.values = append(o.values, value{text, o.at})
 		}
 		r.options = append(r.options, o)
+	}
+	addressKey := "match"
+	if list == "mux" {
+		output, inputs, _ := strings.Cut(strings.TrimSpace(r.text), " ")
+		put("inputs", strings.Fields(inputs)...)
+		addressKey = "output"
+		address, settings = rule.Split(output)
 	}
 	if list == "push" {
 		channel, target, _ := strings.Cut(strings.TrimSpace(address), " ")
@@ -124,7 +131,7 @@ func (b *ruleBuilder) parseText(list string, r ruleEntry) ruleEntry {
 		}
 		address = channel
 	}
-	put("match", address)
+	put(addressKey, address)
 	for _, option := range settings {
 		at := r.at.at(option.Key)
 		_, twice := r.option(option.Key)
@@ -250,6 +257,34 @@ func (b *ruleBuilder) PushRules(rules []ruleEntry) (pushes []rule.Push) {
 		}
 	}
 	return pushes
+}
+
+// muxRules makes the rules of mux. It leaves out those that cannot be read.
+func (b *ruleBuilder) muxRules(rules []ruleEntry) (muxes rule.Muxes) {
+	for _, r := range rules {
+		m, before := rule.Mux{From: r.at.Path}, len(b.Problems)
+		for _, o := range r.options {
+			switch {
+			case o.key == "inputs":
+				for _, v := range b.some(o) {
+					in, err := rule.ParseMuxInput(v.text)
+					b.addError(v.at, err)
+					m.Inputs = append(m.Inputs, in)
+				}
+			case len(o.values) == 0:
+			case o.key == "output":
+				m.Output = o.values[0].text
+			default:
+				if err := m.Set(o.key, o.values[0].text, ReadFile); err != nil {
+					b.addError(o.values[0].at, rule.WithoutKey(err))
+				}
+			}
+		}
+		if len(b.Problems) == before {
+			muxes = append(muxes, m)
+		}
+	}
+	return muxes
 }
 
 // how sets the options of a mirror. If an option is not valid, it records a problem and returns false.

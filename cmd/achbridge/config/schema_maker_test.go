@@ -56,14 +56,17 @@ func ruleSchema(list string) schema {
 		s["description"] = k.doc
 		keys[k.name] = s
 	}
+	whole := schema{"type": "object", "properties": keys, "additionalProperties": false}
 	needs := []string{"match"}
-	if list == "push" {
+	switch list {
+	case "mux":
+		whole["required"] = []string{"output", "inputs"}
+		return whole
+	case "push":
 		needs = append(needs, "hosts")
 	}
-	return schema{
-		"type": "object", "properties": keys, "additionalProperties": false,
-		"oneOf": []schema{{"required": needs}, {"required": []string{"deny"}}},
-	}
+	whole["oneOf"] = []schema{{"required": needs}, {"required": []string{"deny"}}}
+	return whole
 }
 
 // scalarSchema returns the schema of one value. Words that are numbers may be written without quotes.

@@ -29,6 +29,7 @@ type Settings struct {
 	Adopt        []string
 	Mirror       []ruleEntry
 	Push         []ruleEntry
+	Mux          []ruleEntry
 	Types        []typeRule
 	Peers        []string
 	Domains      []string
@@ -71,7 +72,7 @@ func HostName(system string) string {
 
 // ruleLists maps the keys of the rule lists to the lists.
 func (s *Settings) ruleLists() map[string]*[]ruleEntry {
-	return map[string]*[]ruleEntry{"export": &s.Export, "accept": &s.Accept, "mirror": &s.Mirror, "push": &s.Push}
+	return map[string]*[]ruleEntry{"export": &s.Export, "accept": &s.Accept, "mirror": &s.Mirror, "push": &s.Push, "mux": &s.Mux}
 }
 
 // Flags defines the flags of `run` with s as their values.
@@ -84,6 +85,7 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 	f.StringVar(&s.Key, "key", s.Key, "read the key from `FILE` (default: see man page)")
 	rules("mirror", "mirror `HOST/PATTERN[,KEY=VALUE]` here (default none)")
 	rules("push", "offer `\"CHANNEL HOST[/NAME]\"` to that host (default none)")
+	rules("mux", "put the first live of `\"OUTPUT INPUT,KEY=VALUE ...\"` (default none)")
 	rules("export", "let peers read channels `PATTERN[,KEY=VALUE]` (default all)")
 	f.StringArrayVar(&s.Relay, "relay", nil, "let peers also read mirrors `PATTERN` (default none)")
 	rules("accept", "let peers push into `PATTERN[,KEY=VALUE]` (default none)")

@@ -31,6 +31,8 @@ import (
 //	POST /v1/mirror   {"host","channel","as","qos"}    []status.Mirror, those that the request created so far
 //	POST /v1/unmirror {"host","channel","remove"}      unmirrorReply
 //	POST /v1/push     {"channel","host","as","qos","accept_machine"} status.Push
+//	POST /v1/mux      {"rule","safe_file","safe_frame"} status.Mirror, the output
+//	POST /v1/unmux    {"output"}                       {}
 //	GET  /v1/wish?of=HOST/CHANNEL                      rule.Mirror, the mirror request for the channel or the pattern
 //	GET  /v1/explain?channel=HOST/CHANNEL              explanation
 //	POST /v1/reload   {}                               reloadReply
@@ -67,6 +69,10 @@ func (c *control) routes() http.Handler {
 	long("POST /v1/mirror", body(c.mirror))
 	mux.HandleFunc("POST /v1/unmirror", body(c.unmirror))
 	long("POST /v1/push", body(c.push))
+	long("POST /v1/mux", body(c.mux))
+	mux.HandleFunc("POST /v1/unmux", body(func(_ context.Context, u api.UnmuxRequest) (struct{}, error) {
+		return struct{}{}, c.node.Unmux(u.Output)
+	}))
 	mux.HandleFunc("GET /v1/mirror-request", query(c.mirrorRequest))
 	mux.HandleFunc("GET /v1/wish", query(c.mirrorRequest)) // the former name
 	mux.HandleFunc("GET /v1/explain", query(c.explain))
@@ -254,6 +260,32 @@ func (c *control) push(ctx context.Context, asked api.Push) (status.Push, error)
 		}
 	}
 	return status.Push{Push: p, State: status.PushWaiting}, nil
+}
+
+// mux adds a mux, or replaces the one with the same output. It waits for the output, for at most settle.
+func (c *control) mux(ctx context.Context, q api.MuxRequest) (output status.Mirror, err error) {
+	r, err := rule.ParseMux(q.Rule, nil)
+	if err != nil {
+		return output, badRequest{err}
+	}
+	r.Safe, r.From = rule.OnStale{File: q.SafeFile, Frame: string(q.SafeFrame)}, "achbridge mux"
+	if err := c.node.Mux(r); err != nil {
+		return output, badRequest{err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	c.node.Await(ctx, func() bool {
+		for _, s := range c.node.StatusNow().Mirrors {
+			if s.Name == r.Output && s.Mux != nil {
+				output = s
+			}
+		}
+		return output.Mux != nil && output.State != status.MirrorWaiting
+	})
+	if output.Mux == nil {
+		return output, fmt.Errorf("mux %s: it does not begin; the daemon's log says why", r.Output)
+	}
+	return output, nil
 }
 
 // badRequest marks an error of the client; statusOf returns 400 for it.

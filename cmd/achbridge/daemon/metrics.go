@@ -67,6 +67,7 @@ var (
 	framePeriod  = metric("period_seconds", "Time between two frames that a mirror is to get, as they came lately.", "channel", "peer")
 	overBudget   = metric("over_budget_seconds_total", "Time in which the next frame had been due for longer than the mirror's budget.", "channel", "peer")
 	framesTotal  = metric("frames_total", "What became of the frames that the origin put.", "channel", "peer", "direction", "reason")
+	muxWins      = metric("mux_input_wins", "1 for the input of a mux whose frames are put into the output, 0 for its other inputs.", "output", "input")
 	eventsTotal  = metric("events_total", "Events by kind; achbridge events lists them.", "kind")
 	framesFlying = metric("frames_in_flight", "Frames whose outcome is not known yet.", "channel", "peer", "direction")
 )
@@ -140,6 +141,11 @@ func collectMirror(out chan<- prometheus.Metric, m status.Mirror) {
 	gauge(out, mirrorLive, truth(m.State == status.MirrorLive), m.Name, m.Host)
 	gauge(out, mirrorHealth, 1, m.Name, m.Host, m.Health().String())
 	gauge(out, budget, m.QoS.EffectiveBudget().Seconds(), m.Name, m.Host)
+	if m.Mux != nil {
+		for _, in := range m.Mux.Inputs {
+			gauge(out, muxWins, truth(in.Channel == m.Mux.Winner), m.Name, in.Channel)
+		}
+	}
 	if m.AgeMs != nil {
 		gauge(out, ageNow, *m.AgeMs/1000, m.Name, m.Host)
 	}

@@ -22,10 +22,13 @@ func (s *Snapshot) origin() []Finding {
 	}
 	before, _ := LocalOf(s.Before, s.Channel)
 	hz := float64(less(c.Seq, before.Seq)) / s.Apart.Seconds()
-	if hz == 0 && s.File.Mirror {
+	m, _ := MirrorOf(s.After, s.Host, s.Channel)
+	switch {
+	case m.Mux != nil:
+		list = append(list, muxFinding(m))
+	case hz == 0 && s.File.Mirror:
 		return []Finding{s.unfed()}
-	}
-	if hz == 0 && !s.restsHere() || s.overdueHere() {
+	case hz == 0 && !s.restsHere() || s.overdueHere():
 		list = append(list, s.silentPublisher(c, hz))
 	}
 	list = append(list, s.pushFindings()...)

@@ -175,6 +175,12 @@ func (g *gathering) mirror(m status.Mirror) {
 		}
 		return
 	}
+	if m.Mux != nil {
+		if m.State != status.MirrorLive { // robots often have no live command
+			g.add(muxFinding(m), of)
+		}
+		return
+	}
 	if f, ok := g.unlinked(s); ok {
 		g.add(f, of)
 		return

@@ -63,7 +63,7 @@ func (r channelRow) about() string {
 
 func (m model) mirrorLines(c status.Mirror, r channelRow) []string {
 	lines := []string{
-		"qos     " + cmp.Or(rule.Differences(rule.QoS{}, c.QoS), fmt.Sprintf("default, budget %v", rule.DefaultBudget)),
+		"qos     " + cmp.Or(diagnose.QoSText(c), fmt.Sprintf("default, budget %v", rule.DefaultBudget)),
 		fmt.Sprintf("age     %s now", millisOr(r.age)),
 	}
 	if c.SinceArrivalMs != nil {

@@ -1,0 +1,48 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// QoSText returns the quality of service of a mirror as far as it is not the default. For the output of a mux it returns
+// the inputs.
+func QoSText(m status.Mirror) string {
+	if m.Mux == nil {
+		return rule.Differences(rule.QoS{}, m.QoS)
+	}
+	var names []string
+	for _, in := range m.Mux.Inputs {
+		names = append(names, in.Channel)
+	}
+	return "mux of " + ui.AndList(names)
+}
+
+// muxFinding returns which input of a mux wins, and why the others do not. m is the mux's output.
+func muxFinding(m status.Mirror) Finding {
+	f := Finding{Cause: Well, Text: m.Name + ": " + m.Reason}
+	for i, in := range m.Mux.Inputs {
+		text := fmt.Sprintf("input %d, %s: %s, %d frames, %d of them put", i+1, in.Channel, in.State, in.Frames, in.Put)
+		if in.Reason != "" {
+			text += "; " + in.Reason
+		}
+		f.Evidence = append(f.Evidence, text)
+	}
+	switch {
+	case m.State != status.MirrorLive:
+		f.Cause, f.Text = cmp.Or(m.Cause, status.CauseOther), m.Name+" is not written: "+m.Reason
+		if m.State == status.MirrorForeignWriter {
+			f.Text, f.Fix = m.Name+": "+m.Reason, fmt.Sprintf("end the other program: fuser -v /dev/shm/achshm-%s, as root, names the processes that have it open", m.Name)
+		}
+	case m.Mux.Winner == "":
+		f.Cause, f.Text = status.CausePublisherStopped, m.Name+": no input is live for "+ui.Seconds(m.Mux.SinceS)
+		f.Fix = "look at the programs that put into its inputs"
+	default:
+		f.Text = fmt.Sprintf("%s: %s wins for %s", m.Name, m.Mux.Winner, ui.Seconds(m.Mux.SinceS))
+	}
+	return f
+}
