@@ -38,7 +38,7 @@ const childKey = "BRIDGE_CHILD_KEY"
 
 // child is a node in a separate process. The process answers every line of its input.
 type child struct {
-	b   *testing.B
+	b   testing.TB
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Scanner
@@ -46,7 +46,7 @@ type child struct {
 
 // play starts a node HOST with the channels in DIR. The node dials PEER if given. play returns the
 // node's port.
-func play(b *testing.B, key string, args ...string) (c *child, port string) {
+func play(b testing.TB, key string, args ...string) (c *child, port string) {
 	b.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env, cmd.Stderr = append(os.Environ(), childKey+"="+key), os.Stderr
@@ -89,7 +89,7 @@ func (c *child) end() {
 	c.cmd.Wait()
 }
 
-// runChild runs a node until its input ends. Input lines are "mirror X", "unmirror X" and
+// runChild runs a node until its input ends. Input lines are "mirror X", "unmirror X", "mux X" and
 // "frames", which it answers with the number of frames in its mirrors.
 func runChild(keyFile string, args []string) error {
 	key, err := trust.ReadKey(keyFile)
@@ -149,6 +149,13 @@ func (n *Node) obey(line string) (answer string, err error) {
 			frames += m.Delivered
 		}
 		return strconv.FormatUint(frames, 10), nil
+	}
+	if command == "mux" {
+		m, err := rule.ParseMux(what, nil)
+		if err != nil {
+			return "", err
+		}
+		return "ok", n.Mux(m)
 	}
 	m, err := rule.ParseMirror(what, nil)
 	if err != nil {

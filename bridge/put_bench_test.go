@@ -18,7 +18,7 @@ import (
 
 // plainPeer compiles the C program of localach's tests. It uses channels as libach does, and
 // shares no code with us.
-func plainPeer(b *testing.B) (program string) {
+func plainPeer(b testing.TB) (program string) {
 	b.Helper()
 	need.Program(b, "cc", "gcc")
 	program = filepath.Join(b.TempDir(), "peer")
