@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 
@@ -65,7 +64,7 @@ func muxRequest(args []string, given *pflag.FlagSet) (api.MuxRequest, error) {
 		key := strings.ReplaceAll(f.Name, "-", "_")
 		if key == "safe" || key == "hold" || key == "catch_up" || key == "meta" {
 			if bad := m.Set(key, f.Value.String(), config.ReadFile); bad != nil {
-				err = errors.Join(err, fmt.Errorf("--%s %w", f.Name, rule.WithoutKey(bad)))
+				err = errors.Join(err, fmt.Errorf("mux: --%s %w", f.Name, rule.WithoutKey(bad)))
 			}
 		}
 	})
@@ -96,7 +95,7 @@ func (a *app) showMuxOf(ctx context.Context, output string) error {
 			return a.showMux(m)
 		}
 	}
-	return ui.Failure(fmt.Errorf("no mux has the output %s%.0w", output, fs.ErrNotExist), "give its inputs: achbridge mux "+output+" INPUT,live=200ms …")
+	return ui.NotFound(fmt.Errorf("no mux has the output %s", output), "give its inputs: achbridge mux "+output+" INPUT,live=200ms …")
 }
 
 // showMux shows the output of a mux and its inputs.

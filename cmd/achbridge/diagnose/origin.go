@@ -42,6 +42,7 @@ func (s *Snapshot) origin() []Finding {
 	switch {
 	case c.Cause == status.CauseExportRule && len(s.Pushes()) == 0:
 		list = append([]Finding{s.hidden(c)}, list...)
+	case m.Mux != nil:
 	case !slices.ContainsFunc(list, func(f Finding) bool { return f.Fix != "" }): // all are notes
 		list = append([]Finding{s.allWell(c, readers, hz)}, list...)
 	}
