@@ -9,28 +9,28 @@ import (
 // selector decides which input of a mux wins, and when frames are put. Inputs are numbered by priority: 0 is the
 // highest. It reads no clock: the caller passes the time, which must not go backwards.
 type selector struct {
-	hold      time.Duration // how long an input that died must bring frames before it wins again
+	hold      time.Duration // how long an expired input must be live before it wins again
 	catchUp   bool          // an input that wins puts its last live frame at once
 	needsSafe bool          // the safe frame must be put as soon as no input is live
-	inputs    []life
+	inputs    []inputState
 }
 
-// life tells whether an input is live: whether its newest frame may be put, or could have been.
-type life struct {
-	phase    phase
-	until    time.Duration // the newest frame is live before this time
-	revived  time.Duration // in phase held: when frames came again
-	isUnsent bool          // the newest frame may still be put
+// inputState is the state of an input: whether it is live, and whether its newest frame was put.
+type inputState struct {
+	phase     phase
+	until     time.Duration // the newest frame is live before this time
+	revivedAt time.Duration // in phase held: when a live frame arrived again
+	isUnsent  bool          // the newest frame may still be put
 }
 
 // phase is the phase of an input.
 type phase uint8
 
 const (
-	silent phase = iota // no live frame has come yet
+	silent phase = iota // no live frame has arrived yet
 	live
 	expired // the newest frame is not live any more
-	held    // the input died, and must bring frames for some time before it wins again
+	held    // the input expired and is live again, but not yet for long enough to win
 )
 
 var transitions = phases.Transitions[phase]{
@@ -46,13 +46,13 @@ func (p phase) String() string { return [...]string{"silent", "live", "expired",
 // none is the number of no input.
 const none = -1
 
-// newSelector returns a selector for a number of inputs without frames. needsSafe tells that the output does not end
-// with the safe frame.
+// newSelector returns a selector for a number of inputs without frames. needsSafe means that the newest frame of the
+// output is not the safe frame.
 func newSelector(inputs int, hold time.Duration, catchUp, needsSafe bool) *selector {
-	return &selector{hold: hold, catchUp: catchUp, needsSafe: needsSafe, inputs: make([]life, inputs)}
+	return &selector{hold: hold, catchUp: catchUp, needsSafe: needsSafe, inputs: make([]inputState, inputs)}
 }
 
-// frame records that a new frame of an input came, which is live before until.
+// frame records that a new frame of an input arrived, which is live before until.
 func (s *selector) frame(i int, now, until time.Duration) {
 	s.advance(now)
 	in := &s.inputs[i]
@@ -64,18 +64,18 @@ func (s *selector) frame(i int, now, until time.Duration) {
 		transitions.Move(&in.phase, live)
 	case in.isUnsent && in.phase == expired:
 		transitions.Move(&in.phase, held)
-		in.revived = now
+		in.revivedAt = now
 	}
 }
 
-// found records that an input has a frame from before the mux began. That frame counts, but it is not put: an earlier
-// daemon may have put it.
+// found records a frame that an input had before the mux began. It makes the input live, but it is not put, since an
+// earlier daemon may have put it.
 func (s *selector) found(i int, now, until time.Duration) {
 	s.frame(i, now, until)
 	s.inputs[i].isUnsent = false
 }
 
-// suspended ends the life of all inputs until their next frames, since their clock stood still.
+// suspended makes all inputs expire until their next frames, since the clock stopped.
 func (s *selector) suspended() {
 	for i := range s.inputs {
 		in := &s.inputs[i]
@@ -86,7 +86,8 @@ func (s *selector) suspended() {
 	}
 }
 
-// advance ends the lives that are over at now, and the waits of inputs that have brought frames for long enough.
+// advance makes inputs expire whose time is over at now, and ends phase held of inputs that have been live for long
+// enough.
 func (s *selector) advance(now time.Duration) {
 	for i := range s.inputs {
 		in := &s.inputs[i]
@@ -95,7 +96,7 @@ func (s *selector) advance(now time.Duration) {
 		case now >= in.until:
 			transitions.Move(&in.phase, expired)
 			in.isUnsent = false
-		case in.phase == held && now-in.revived >= s.hold:
+		case in.phase == held && now-in.revivedAt >= s.hold:
 			transitions.Move(&in.phase, live)
 		}
 	}
@@ -106,7 +107,7 @@ type decision struct {
 	winner int           // the first live input, or none
 	put    int           // the input whose newest frame must be put, or none
 	safe   bool          // the safe frame must be put
-	next   time.Duration // when to decide again if no frame comes; 0 means never
+	next   time.Duration // when to decide again if no frame arrives; 0 means never
 }
 
 // decide returns what to do at now. Frames of inputs that do not win are not put later, except the newest with catchUp.
@@ -128,7 +129,7 @@ func (s *selector) decide(now time.Duration) decision {
 			d.next = earlier(d.next, in.until)
 		}
 		if in.phase == held {
-			d.next = earlier(d.next, in.revived+s.hold)
+			d.next = earlier(d.next, in.revivedAt+s.hold)
 		}
 	}
 	d.safe = d.winner == none && s.needsSafe

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// plainMux is the mux in the plainest form: it keeps all frames and decides from them alone.
+// plainMux is a mux that keeps all frames and decides only from them.
 type plainMux struct {
 	hold, needsSafe time.Duration // needsSafe counts the safe frames that are due: 0 or 1
 	catchUp         bool
@@ -15,16 +15,16 @@ type plainMux struct {
 	sent            map[plainFrame]bool
 }
 
-// plainFrame is a frame that came at one time and is live before another.
+// plainFrame is a frame with the time of its arrival and the time before which it is live.
 type plainFrame struct {
 	input     int
 	at, until time.Duration
 	isOld     bool // it was there before the mux began
-	isMissed  bool // another input won when it came, or its put came too late
+	isMissed  bool // another input won when it arrived
 }
 
-// isLive reports whether input i may win at now: its newest frame is live, and if the input had died before, frames
-// have come without a gap for hold.
+// isLive reports whether input i may win at now: its newest frame is live, and if the input had expired before, it has
+// been live for hold.
 func (p *plainMux) isLive(i int, now time.Duration) bool {
 	list := p.frames[i]
 	if len(list) == 0 || now >= list[len(list)-1].until {
@@ -34,11 +34,11 @@ func (p *plainMux) isLive(i int, now time.Duration) bool {
 	for first > 0 && list[first-1].until > list[first].at {
 		first--
 	}
-	hasDied := false
+	hasExpired := false
 	for _, f := range list[:first] {
-		hasDied = hasDied || f.until > f.at
+		hasExpired = hasExpired || f.until > f.at
 	}
-	return !hasDied || now-list[first].at >= p.hold
+	return !hasExpired || now-list[first].at >= p.hold
 }
 
 func (p *plainMux) decide(now time.Duration) (winner int, put *plainFrame, safe bool) {
@@ -62,8 +62,7 @@ func (p *plainMux) decide(now time.Duration) (winner int, put *plainFrame, safe 
 	return winner, put, winner == none && p.needsSafe > 0
 }
 
-// Random schedules of three inputs, whose frames come, expire and are put at random times: the selector decides as
-// plainMux does.
+// Random schedules of three inputs, whose frames arrive, expire and are put at random times.
 func TestSelectorDecidesLikePlainMux(t *testing.T) {
 	for seed := range uint64(100_000) {
 		if text := differs(seed); text != "" {
@@ -139,8 +138,8 @@ func changesBefore(p *plainMux, now time.Duration, d decision) string {
 	return ""
 }
 
-// A suspended host's clock stands still, so that a frame of before it would seem to be live.
-func TestSuspensionEndsLivesUntilNextFrames(t *testing.T) {
+// The clock stops while the host is suspended, so that an older frame would seem to be live.
+func TestSuspensionExpiresInputs(t *testing.T) {
 	s := newSelector(2, 0, true, false)
 	s.frame(0, 1, 100)
 	s.frame(1, 1, 100)

@@ -22,7 +22,7 @@ func muxCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "mux OUTPUT [INPUT,KEY=VALUE...]",
 		Short:             "Merge channels: put the frames of the first live one",
-		Example:           examples("achbridge mux ref teleop,expiry=sns planner,live=200ms --safe stop.bin", "achbridge mux ref", "achbridge mux ref --off"),
+		Example:           examples("achbridge mux ref teleop,expiry=sns planner,live=200ms --safe stop.bin", "achbridge mux ref"),
 		Annotations:       docs("docs/commands.md"),
 		Args:              takes("OUTPUT", "[INPUT...]"),
 		ValidArgsFunction: a.channelNames,
@@ -47,8 +47,8 @@ func muxCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().String("safe", "", "put the frame in `FILE` once when no input is live (default: none)")
-	cmd.Flags().String("hold", "0s", "an expired input must be live for `TIME` to win again")
+	cmd.Flags().String("safe", "", "put the frame in `FILE` when no input is live (default none)")
+	cmd.Flags().String("hold", "0s", "let an expired input wait for `TIME` to win")
 	cmd.Flags().Bool("catch-up", false, "put the last live frame of an input when it begins to win")
 	cmd.Flags().Bool("meta", false, "write the state of the output to channel OUTPUT.meta")
 	cmd.Flags().BoolVar(&end, "off", false, "end the mux; its output stays")

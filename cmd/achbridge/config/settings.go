@@ -85,7 +85,7 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 	f.StringVar(&s.Key, "key", s.Key, "read the key from `FILE` (default: see man page)")
 	rules("mirror", "mirror `HOST/PATTERN[,KEY=VALUE]` here (default none)")
 	rules("push", "offer `\"CHANNEL HOST[/NAME]\"` to that host (default none)")
-	rules("mux", "put the first live of `\"OUTPUT INPUT,KEY=VALUE ...\"` (default none)")
+	rules("mux", "merge channels: `\"OUTPUT INPUT,KEY=VALUE ...\"` (default none)")
 	rules("export", "let peers read channels `PATTERN[,KEY=VALUE]` (default all)")
 	f.StringArrayVar(&s.Relay, "relay", nil, "let peers also read mirrors `PATTERN` (default none)")
 	rules("accept", "let peers push into `PATTERN[,KEY=VALUE]` (default none)")
