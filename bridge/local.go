@@ -76,7 +76,7 @@ func (n *Node) directoryChanged(e localach.Event) (took time.Duration) {
 // replaced; peers subscribe again when they see the new epoch in the catalog.
 func (n *Node) localChanged(name string) {
 	n.pushes.planFor(name)
-	n.muxesLook(name)
+	n.checkMuxFiles(name)
 	if n.locals.Update(name) {
 		n.loop.changed()
 	}

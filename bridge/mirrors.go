@@ -176,7 +176,7 @@ func (n *Node) repairMirror(m *binding) {
 		m.achd.CheckFile()
 		return
 	case m.mux != nil:
-		m.mux.Look()
+		m.mux.CheckFiles()
 		return
 	}
 	if l == nil {

@@ -44,17 +44,17 @@ func (n *Node) bindMuxes() {
 			m.nameConflict(&n.warnings, rule.Address{Host: n.cfg.Host, Channel: r.Output})
 			continue
 		}
-		inputs := make([]mux.Input, len(r.Inputs))
+		facts := make([]mux.InputFacts, len(r.Inputs))
 		for i, in := range r.Inputs {
-			inputs[i] = n.muxInput(in)
+			facts[i] = n.muxInputFacts(in)
 		}
 		switch {
 		case !m.mux.Runs(r):
 			m.mux.Stop()
-			m.mux = mux.Start(n.loop.ctx, n.muxConfig(), r, inputs, m.Mirror)
+			m.mux = mux.Start(n.loop.ctx, n.muxConfig(), r, facts, m.Mirror)
 			n.localChanged(r.Output)
 		default:
-			m.mux.SetInputs(inputs)
+			m.mux.SetFacts(facts)
 		}
 	}
 }
@@ -66,23 +66,23 @@ func (n *Node) muxConfig() mux.Config {
 	}
 }
 
-// muxInput returns what the node knows about an input.
-func (n *Node) muxInput(in rule.MuxInput) mux.Input {
+// muxInputFacts returns the facts about an input.
+func (n *Node) muxInputFacts(in rule.MuxInput) mux.InputFacts {
 	m := n.mirrors.byName[in.Channel]
 	if m == nil {
-		return mux.Input{}
+		return mux.InputFacts{}
 	}
 	qos, _ := m.Holds()
-	known := mux.Input{Mirror: m.Mirror}
+	facts := mux.InputFacts{Mirror: m.Mirror}
 	switch {
 	case m.achd != nil:
-		known.Denied = fmt.Sprintf("it comes from %s without authentication, and its age is unknown", m.Host)
+		facts.Denied = fmt.Sprintf("it comes from %s without authentication, and its age is unknown", m.Host)
 	case qos.Class != rule.Command:
-		known.Denied = fmt.Sprintf("it is a mirror of %s without class command, so that old frames may come", m.Host)
+		facts.Denied = fmt.Sprintf("it is a mirror of %s without class command, so that old frames may come", m.Host)
 	case in.Expiry != "" && qos.Stamps == "":
-		known.Denied = fmt.Sprintf("its stamps count by the clock of %s; set stamps in the rule of this mirror", m.Host)
+		facts.Denied = fmt.Sprintf("its stamps count by the clock of %s; set stamps in the rule of this mirror", m.Host)
 	}
-	return known
+	return facts
 }
 
 // compileExpiry returns the shifter that judges the stamps of a channel of this host, local or a mirror. Any goroutine
@@ -112,11 +112,11 @@ func (n *Node) compileWithLayout(channel string, r stamps.Rule) (*stamps.Shifter
 	return r.Compile(fields)
 }
 
-// muxesLook tells the muxes that have a channel that its file has changed.
-func (n *Node) muxesLook(channel string) {
+// checkMuxFiles makes the muxes that have a channel check its file.
+func (n *Node) checkMuxFiles(channel string) {
 	for _, r := range n.requests.muxes() {
 		if m := n.mirrors.byName[r.Output]; m != nil && m.mux != nil && r.Has(channel) {
-			m.mux.Look()
+			m.mux.CheckFiles()
 		}
 	}
 }

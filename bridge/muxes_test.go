@@ -77,7 +77,7 @@ func TestMuxPutsFramesOfFirstLiveInput(t *testing.T) {
 }
 
 // The frame of a mirror counts from its capture at the origin, not from its put.
-func TestMuxInputThatIsMirrorCountsFromCapture(t *testing.T) {
+func TestMirroredMuxInputCountsFromCapture(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		goal := pc.channel("goal", 4, 64)
@@ -208,7 +208,7 @@ func TestMuxObeysExpiryInStamps(t *testing.T) {
 	})
 }
 
-func TestSuspensionEndsLivesOfMuxInputs(t *testing.T) {
+func TestSuspensionExpiresMuxInputs(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, in := w.runMux(muxOf("teleop"))
 		in["teleop"].put(1, 64)
@@ -221,7 +221,7 @@ func TestSuspensionEndsLivesOfMuxInputs(t *testing.T) {
 	})
 }
 
-func TestMuxSurvivesInputsMadeAnew(t *testing.T) {
+func TestMuxReopensReplacedInputs(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, in := w.runMux(muxOf("teleop", "planner"))
 		for n := uint64(1); n < 40; n += 2 {

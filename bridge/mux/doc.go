@@ -1,9 +1,9 @@
 // Package mux merges several channels of a host into one: the output gets the frames of the first input that is live, so
 // that a motor driver gets the commands of one program at a time (sns-mplex; "Ach in the kernel", 2016, 3.4).
 //
-//	m := mux.Start(cfg, rule, output)   // output is a mirror that nothing else feeds
-//	m.SetMirrors(mirrors)               // which inputs are mirrors, whose frames have an age
-//	m.Look()                            // a channel of the directory has changed
+//	m := mux.Start(ctx, cfg, rule, facts, output) // output is a mirror that nothing else feeds
+//	m.SetFacts(facts)                             // for example which inputs are mirrors
+//	m.CheckFiles()                                // the file of a channel has changed
 //	m.Stop()
 //
 //	selector.go   which input wins, and when frames are put: pure

@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"achbridge/bridge/mirror"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/stamps"
@@ -20,9 +19,8 @@ import (
 // input reads one input of a mux. It belongs to the mux's goroutine.
 type input struct {
 	rule.MuxInput
+	InputFacts
 	shifter *stamps.Shifter // judges the expiry in stamps; nil for an input with live
-	mirror  *mirror.Mirror  // the mirror that writes the channel; nil if no mirror does
-	denied  string          // why the channel must not be an input now; empty if it may
 
 	ch       *localach.Channel // nil if the channel is not open
 	arrivals *ring.Arrivals
@@ -34,24 +32,24 @@ type input struct {
 	scratch  []byte
 
 	reason   string // why the newest frame cannot be live, or why there is none; empty if neither is so
-	inFuture bool   // the newest frame's stamp is in the future, and no event has told it
+	inFuture bool   // the newest frame's stamp is in the future, and no event was recorded for it
 	frames   uint64 // frames that were read
 	put      uint64 // frames that were put into the output
 	refused  uint64 // frames whose expiry or capture time is unknown
 }
 
 // maxAhead is how far a stamp may be ahead of this host's clock, beyond the clock's error. A frame that is further ahead
-// would be live too long: its clock is not this host's.
+// would be live too long, since its clock is not this host's.
 const maxAhead = 100 * time.Millisecond
 
 // open opens the input's channel if it is not open, and closes it if its file has changed.
 func (in *input) open(cfg *Config, wake func()) {
-	if in.ch != nil && (in.denied != "" || in.ch.Check() != nil) {
+	if in.ch != nil && (in.Denied != "" || in.ch.Check() != nil) {
 		in.close()
 	}
 	switch {
-	case in.denied != "":
-		in.reason = in.denied
+	case in.Denied != "":
+		in.reason = in.Denied
 		return
 	case in.ch != nil:
 		return
@@ -119,8 +117,8 @@ func (in *input) read(cfg *Config) (until time.Duration, ok bool) {
 func (in *input) readCaptured(cfg *Config, arrival ring.Arrival) {
 	in.captured, in.error = arrival.CapturedAt, 0
 	switch {
-	case in.mirror != nil:
-		in.captured, in.error, _ = in.mirror.CapturedAt(in.reader.Seq())
+	case in.Mirror != nil:
+		in.captured, in.error, _ = in.Mirror.CapturedAt(in.reader.Seq())
 	case arrival.Seq != in.reader.Seq(): // put just now
 		in.captured = cfg.Clock.UnseenSince(cfg.Clock.Now())
 	}
@@ -140,8 +138,8 @@ func (in *input) judge(cfg *Config) (until time.Duration) {
 	in.scratch = b
 	now := cfg.Clock.Now()
 	var stampError time.Duration
-	if in.mirror != nil {
-		stampError, _ = in.mirror.StampError()
+	if in.Mirror != nil {
+		stampError, _ = in.Mirror.StampError()
 	}
 	switch ahead := e.Made - cfg.monotonic(now); {
 	case err != nil:

@@ -49,24 +49,24 @@ type Mux struct {
 	stop   context.CancelFunc
 	wakes  chan struct{} // has capacity 1
 
-	mu    lock.Mutex[lock.Leaf] // guards what follows
-	look  bool                  // the files of the channels must be checked
-	known []Input               // what the node knows about the inputs, in the order of the rule
-	shown status.Mux            // the status, without SinceS
-	since time.Duration         // when the winner last changed
+	mu             lock.Mutex[lock.Leaf] // guards what follows
+	isFileCheckDue bool                  // the files of the channels must be checked
+	facts          []InputFacts          // in the order of the rule
+	shown          status.Mux            // the status, without SinceS
+	since          time.Duration         // when the winner last changed
 }
 
-// Input is what the node knows about an input of a mux.
-type Input struct {
+// InputFacts are the facts that the node provides about an input of a mux.
+type InputFacts struct {
 	Mirror *mirror.Mirror // the mirror that writes the channel; nil if no mirror does
 	Denied string         // why the channel must not be an input; empty if it may
 }
 
-// Start starts the mux of a rule. inputs are in the order of the rule. output must be a mirror with the name of the
+// Start starts the mux of a rule. facts are in the order of its inputs. output must be a mirror with the name of the
 // rule's output, which nothing else feeds.
-func Start(ctx context.Context, cfg Config, r rule.Mux, inputs []Input, output *mirror.Mirror) *Mux {
+func Start(ctx context.Context, cfg Config, r rule.Mux, facts []InputFacts, output *mirror.Mirror) *Mux {
 	ctx, stop := context.WithCancel(ctx)
-	m := &Mux{rule: r, cfg: cfg, output: output, stop: stop, wakes: make(chan struct{}, 1), look: true, known: inputs}
+	m := &Mux{rule: r, cfg: cfg, output: output, stop: stop, wakes: make(chan struct{}, 1), isFileCheckDue: true, facts: facts}
 	for _, in := range r.Inputs {
 		m.shown.Inputs = append(m.shown.Inputs, status.MuxInput{Channel: in.Channel})
 	}
@@ -85,23 +85,23 @@ func (m *Mux) Stop() {
 	}
 }
 
-// Look makes the mux check the files of its channels. Call it several times a second, and when the directory of the
-// channels has changed.
-func (m *Mux) Look() {
+// CheckFiles makes the mux check the files of its channels. Call it several times a second, and when the directory of
+// the channels has changed.
+func (m *Mux) CheckFiles() {
 	m.mu.Lock()
-	m.look = true
+	m.isFileCheckDue = true
 	m.mu.Unlock()
 	m.wake()
 }
 
-// SetInputs sets what the node knows about the inputs, in the order of the rule.
-func (m *Mux) SetInputs(inputs []Input) {
+// SetFacts replaces the facts about the inputs. They are in the order of the rule.
+func (m *Mux) SetFacts(facts []InputFacts) {
 	m.mu.Lock()
-	isNew := !slices.Equal(m.known, inputs)
-	m.known = inputs
+	isNew := !slices.Equal(m.facts, facts)
+	m.facts = facts
 	m.mu.Unlock()
 	if isNew {
-		m.Look()
+		m.CheckFiles()
 	}
 }
 
@@ -138,8 +138,8 @@ type runner struct {
 	winner    int
 	buf       []byte
 
-	changes logline.Limit // of events about the winner
-	future  logline.Limit // of events about stamps in the future
+	changes logline.Limit // limits events about the winner
+	future  logline.Limit // limits events about stamps in the future
 }
 
 const (
@@ -181,15 +181,15 @@ func (r *runner) end() {
 
 // turn reads new frames, decides which input wins, and puts a frame. It returns the time until the next turn.
 func (r *runner) turn() time.Duration {
-	look, isFirst := r.takeLook(), r.inputs == nil
+	checksFiles, isFirst := r.takeFacts(), r.inputs == nil
 	if isFirst {
 		if err := r.prepare(); err != nil {
 			r.refuse(err)
 			return failedRetry
 		}
 	}
-	isBusy := r.readInputs(look, isFirst)
-	if look || r.feed == nil {
+	isBusy := r.readInputs(checksFiles, isFirst)
+	if checksFiles || r.feed == nil {
 		if err := r.checkOutput(); err != nil {
 			r.refuse(err)
 			return failedRetry
@@ -208,15 +208,15 @@ func (r *runner) turn() time.Duration {
 	return wait
 }
 
-// takeLook reports whether to check the files of the channels.
-func (r *runner) takeLook() (look bool) {
+// takeFacts stores the facts in the inputs. It reports whether to check the files of the channels.
+func (r *runner) takeFacts() (checksFiles bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	look, r.look = r.look, false
+	checksFiles, r.isFileCheckDue = r.isFileCheckDue, false
 	for i, in := range r.inputs {
-		in.mirror, in.denied = r.known[i].Mirror, r.known[i].Denied
+		in.InputFacts = r.facts[i]
 	}
-	return look
+	return checksFiles
 }
 
 // prepare locks the output, and compiles the rules for the stamps. On an error it can be called again.
@@ -228,7 +228,7 @@ func (r *runner) prepare() (err error) {
 	}
 	var inputs []*input
 	for i, in := range r.rule.Inputs {
-		next := &input{MuxInput: in, mirror: r.known[i].Mirror, denied: r.known[i].Denied}
+		next := &input{MuxInput: in, InputFacts: r.factsOf(i)}
 		if in.Expiry != "" {
 			if next.shifter, err = r.cfg.Compile(in.Channel, in.Expiry); err != nil {
 				return fmt.Errorf("input %s: expiry %s: %w", in.Channel, in.Expiry, err)
@@ -246,16 +246,23 @@ func (r *runner) prepare() (err error) {
 	return nil
 }
 
+// factsOf returns the facts about input i.
+func (r *runner) factsOf(i int) InputFacts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.facts[i]
+}
+
 func (r *runner) hasSafe() bool { return r.rule.Safe.File != "" }
 
-// readInputs reads the new frames of all inputs. With look it opens their channels first. isBusy reports that a frame
-// could not be read yet.
-func (r *runner) readInputs(look, isFirst bool) (isBusy bool) {
+// readInputs reads the new frames of all inputs. With checksFiles it opens their channels first. isBusy reports that a
+// frame could not be read yet.
+func (r *runner) readInputs(checksFiles, isFirst bool) (isBusy bool) {
 	total := r.cfg.Suspended()
 	isSuspended := clock.Slept(r.suspended, total)
 	r.suspended = total
 	for i, in := range r.inputs {
-		if look {
+		if checksFiles {
 			in.open(&r.cfg, r.wake)
 		}
 		until, ok := in.read(&r.cfg)

@@ -11,7 +11,7 @@ import (
 type plainMux struct {
 	hold, needsSafe time.Duration // needsSafe counts the safe frames that are due: 0 or 1
 	catchUp         bool
-	frames          [][]plainFrame // of each input, in order of arrival
+	frames          [][]plainFrame // in order of arrival, by input
 	sent            map[plainFrame]bool
 }
 
@@ -30,7 +30,7 @@ func (p *plainMux) isLive(i int, now time.Duration) bool {
 	if len(list) == 0 || now >= list[len(list)-1].until {
 		return false
 	}
-	first := len(list) - 1 // of the frames without a gap
+	first := len(list) - 1 // begins the frames without a gap
 	for first > 0 && list[first-1].until > list[first].at {
 		first--
 	}

@@ -112,7 +112,7 @@ type Mux struct {
 // MuxInput reports the state of one input of a mux.
 type MuxInput struct {
 	Channel string `json:"channel"`
-	State   string `json:"state"`            // silent (no live frame yet), live, expired, or held (live again, but not long enough)
+	State   string `json:"state"`            // silent (no live frame yet), live, expired, or held (live again, but not yet for long enough)
 	Reason  string `json:"reason,omitempty"` // why its newest frame cannot be live, or why there is none
 	Frames  uint64 `json:"frames"`           // frames that were read
 	Put     uint64 `json:"put"`              // frames that were put into the output
