@@ -106,7 +106,7 @@ type Mux struct {
 	Winner  string     `json:"winner"`  // input whose frames are put; empty if no input is live
 	SinceS  float64    `json:"since_s"` // how long it has won, or no input has been live
 	Changes uint64     `json:"changes"` // how often the winner has changed
-	Inputs  []MuxInput `json:"inputs"`  // by priority, the highest first
+	Inputs  []MuxInput `json:"inputs"`  // in order of priority, the highest first
 }
 
 // MuxInput reports the state of one input of a mux.
