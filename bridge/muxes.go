@@ -50,8 +50,7 @@ func (n *Node) bindMuxes() {
 		}
 		switch {
 		case !m.mux.Runs(r):
-			m.mux.Stop()
-			m.mux = mux.Start(n.loop.ctx, n.muxConfig(), r, facts, m.Mirror)
+			m.mux = mux.Start(n.loop.ctx, n.muxConfig(), r, facts, m.Mirror, m.mux)
 			n.localChanged(r.Output)
 		default:
 			m.mux.SetFacts(facts)

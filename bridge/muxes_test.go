@@ -187,9 +187,8 @@ func TestMuxObeysExpiryInStamps(t *testing.T) {
 		}
 		low.putSns(robot, 5, 0, time.Second)
 		is(5, 5*time.Millisecond)
-		events, _ := robot.node.Events(context.Background(), 0)
 		found := 0
-		for _, e := range events.Events {
+		for _, e := range w.events(robot) {
 			if e.Kind == status.EventStampInFuture {
 				found++
 			}
@@ -239,6 +238,60 @@ func TestMuxReopensReplacedInputs(t *testing.T) {
 		in["teleop"].put(100, 6000) // larger than the data area of the output
 		w.within(10*time.Millisecond, "a large frame", func() bool { return robot.mirror("ref").Bytes == 6000 })
 	})
+}
+
+// A reload may change the rule while the robot walks.
+func TestMuxRuleChangeKeepsInputsLive(t *testing.T) {
+	inWorld(t, func(w *world) {
+		r := muxOf("teleop", "planner")
+		robot, in := w.runMux(r)
+		in["planner"].put(1, 64)
+		in["teleop"].put(2, 64)
+		robot.follows("ref", 2, 5*time.Millisecond)
+		puts := robot.views["ref"].ch.LastSeq()
+		r.Hold, r.Inputs = time.Second, []rule.MuxInput{r.Inputs[0], {Channel: "walker", Live: time.Second}, r.Inputs[1]}
+		if err := robot.node.Apply(Config{Muxes: rule.Muxes{r}}); err != nil {
+			t.Fatal(err)
+		}
+		robot.stays("ref", 2, 50*time.Millisecond)
+		for n := uint64(3); n < 50; n++ {
+			in["teleop"].put(n, 64)
+			robot.follows("ref", n, 5*time.Millisecond)
+			time.Sleep(10 * time.Millisecond)
+			if n%10 == 0 {
+				r.Hold += time.Second
+				if err := robot.node.Apply(Config{Muxes: rule.Muxes{r}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if got := robot.views["ref"].ch.LastSeq() - puts; got != 47 {
+			t.Errorf("%d frames were put, want each of the 47 once and no safe frame", got)
+		}
+		for _, e := range w.events(robot) {
+			if e.Kind == status.EventRefused {
+				t.Errorf("got event %+v", e)
+			}
+		}
+		if err := robot.node.Apply(Config{}); err != nil {
+			t.Fatal(err)
+		}
+		in["teleop"].put(100, 64)
+		robot.stays("ref", 49, 500*time.Millisecond)
+		if err := robot.node.Apply(Config{Muxes: rule.Muxes{r}}); err != nil {
+			t.Fatal(err)
+		}
+		robot.follows("ref", safeNumber, time.Second)
+	})
+}
+
+func (w *world) events(h *host) []status.Event {
+	w.t.Helper()
+	list, err := h.node.Events(context.Background(), 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list.Events
 }
 
 // Two daemons of one host run a mux with the same output.

@@ -28,6 +28,7 @@ type input struct {
 	frame    []byte        // newest frame
 	captured time.Duration // when it was captured, by the node's clock; 0 means unknown
 	error    time.Duration // greatest error of captured
+	isNew    bool          // no former mux had the input
 	isBusy   bool          // there is a newer frame, and the channel's lock was taken
 	scratch  []byte
 

@@ -48,8 +48,11 @@ type Mux struct {
 	output *mirror.Mirror
 	stop   context.CancelFunc
 	wakes  chan struct{} // has capacity 1
+	runner *runner
+	ended  chan struct{} // closed when runner has ended; its fields may be read then
 
 	mu             lock.Mutex[lock.Leaf] // guards what follows
+	isReplaced     bool                  // runner leaves its channels open, for the mux that replaces this one
 	isFileCheckDue bool                  // the files of the channels must be checked
 	facts          []InputFacts          // in the order of the rule
 	shown          status.Mux            // the status, without SinceS
@@ -63,15 +66,25 @@ type InputFacts struct {
 }
 
 // Start starts the mux of a rule. facts are in the order of its inputs. output must be a mirror with the name of the
-// rule's output, which nothing else feeds.
-func Start(ctx context.Context, cfg Config, r rule.Mux, facts []InputFacts, output *mirror.Mirror) *Mux {
+// rule's output, which nothing else feeds. If former is not nil, Start stops it; its inputs that the rule still has stay
+// live, so that a change of the rule does not stop a robot.
+func Start(ctx context.Context, cfg Config, r rule.Mux, facts []InputFacts, output *mirror.Mirror, former *Mux) *Mux {
 	ctx, stop := context.WithCancel(ctx)
-	m := &Mux{rule: r, cfg: cfg, output: output, stop: stop, wakes: make(chan struct{}, 1), isFileCheckDue: true, facts: facts}
+	m := &Mux{rule: r, cfg: cfg, output: output, stop: stop, wakes: make(chan struct{}, 1), ended: make(chan struct{}), isFileCheckDue: true, facts: facts}
+	m.runner = &runner{Mux: m, winner: none, suspended: cfg.Suspended()}
 	for _, in := range r.Inputs {
 		m.shown.Inputs = append(m.shown.Inputs, status.MuxInput{Channel: in.Channel})
 	}
-	output.Unfed("", "the mux begins")
-	cfg.Spawn(func() { (&runner{Mux: m, winner: none, suspended: cfg.Suspended()}).run(ctx) })
+	if former == nil {
+		output.Unfed("", "the mux begins")
+	} else {
+		former.mu.Lock()
+		former.isReplaced = true
+		former.mu.Unlock()
+		former.stop()
+		m.wakes = former.wakes // the inputs that m takes over wake it
+	}
+	cfg.Spawn(func() { m.runner.run(ctx, former) })
 	return m
 }
 
@@ -128,6 +141,7 @@ func (m *Mux) wake() {
 // runner is the goroutine of a mux.
 type runner struct {
 	*Mux
+	former    *runner  // the mux that this one replaces, until prepare has taken over its inputs; otherwise nil
 	inputs    []*input // nil before prepare
 	lock      *os.File
 	safe      *stamps.Shifter // sets the time in the safe frame; nil if it has none
@@ -150,8 +164,16 @@ const (
 	eventBurst  = 10
 )
 
-// run merges the inputs until ctx ends.
-func (r *runner) run(ctx context.Context) {
+// run merges the inputs until ctx ends. It continues the work of former, which may be nil.
+func (r *runner) run(ctx context.Context, former *Mux) {
+	if former != nil {
+		<-former.ended
+		r.former = former.runner
+		r.lock = r.former.lock
+		if former.rule.QoS() == r.rule.QoS() {
+			r.feed, r.lastPut = r.former.feed, r.former.lastPut
+		}
+	}
 	defer r.end()
 	r.changes = logline.Limit{Burst: eventBurst, Period: eventPeriod}
 	r.future.Period = eventPeriod
@@ -170,13 +192,48 @@ func (r *runner) run(ctx context.Context) {
 	}
 }
 
+// end closes the channels, unless another mux replaces this one.
 func (r *runner) end() {
+	defer close(r.ended)
+	r.endFormer()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isReplaced {
+		return
+	}
 	for _, in := range r.inputs {
 		in.close()
 	}
 	if r.lock != nil {
 		r.lock.Close()
 	}
+}
+
+// takeOver returns the input of the former mux with the same rule, and its state. ok is false if there is none.
+func (r *runner) takeOver(like rule.MuxInput) (in *input, state inputState, ok bool) {
+	if r.former == nil {
+		return nil, state, false
+	}
+	i := slices.IndexFunc(r.former.inputs, func(in *input) bool { return in != nil && in.MuxInput == like })
+	if i < 0 {
+		return nil, state, false
+	}
+	in, r.former.inputs[i] = r.former.inputs[i], nil
+	in.isNew = false
+	return in, r.former.selector.inputs[i], true
+}
+
+// endFormer closes the inputs of the former mux that this one has not taken over.
+func (r *runner) endFormer() {
+	if r.former == nil {
+		return
+	}
+	for _, in := range r.former.inputs {
+		if in != nil {
+			in.close()
+		}
+	}
+	r.former = nil
 }
 
 // turn reads new frames, decides which input wins, and puts a frame. It returns the time until the next turn.
@@ -226,23 +283,31 @@ func (r *runner) prepare() (err error) {
 			return err
 		}
 	}
-	var inputs []*input
+	shifters := make([]*stamps.Shifter, len(r.rule.Inputs))
 	for i, in := range r.rule.Inputs {
-		next := &input{MuxInput: in, InputFacts: r.factsOf(i)}
-		if in.Expiry != "" {
-			if next.shifter, err = r.cfg.Compile(in.Channel, in.Expiry); err != nil {
-				return fmt.Errorf("input %s: expiry %s: %w", in.Channel, in.Expiry, err)
-			}
-			r.safe = cmp.Or(r.safe, next.shifter)
+		if in.Expiry == "" {
+			continue
 		}
-		inputs = append(inputs, next)
+		if shifters[i], err = r.cfg.Compile(in.Channel, in.Expiry); err != nil {
+			return fmt.Errorf("input %s: expiry %s: %w", in.Channel, in.Expiry, err)
+		}
+		r.safe = cmp.Or(r.safe, shifters[i])
 	}
 	if r.hasSafe() && r.safe != nil {
 		if _, err := r.safe.Stamp(nil, []byte(r.rule.Safe.Frame), time.Second); err != nil {
 			return fmt.Errorf("safe %s: the time of the put cannot be set: %w", r.rule.Safe.File, err)
 		}
 	}
-	r.inputs, r.selector = inputs, newSelector(len(inputs), r.rule.Hold, r.rule.CatchUp, r.hasSafe())
+	r.selector = newSelector(len(shifters), r.rule.Hold, r.rule.CatchUp, !r.endsSafe())
+	for i, like := range r.rule.Inputs {
+		in, state, ok := r.takeOver(like)
+		if !ok {
+			in = &input{MuxInput: like, isNew: true}
+		}
+		in.InputFacts, in.shifter, r.selector.inputs[i] = r.factsOf(i), shifters[i], state
+		r.inputs = append(r.inputs, in)
+	}
+	r.endFormer()
 	return nil
 }
 
@@ -267,7 +332,7 @@ func (r *runner) readInputs(checksFiles, isFirst bool) (isBusy bool) {
 		}
 		until, ok := in.read(&r.cfg)
 		switch now := r.cfg.Clock.Now(); {
-		case ok && isFirst:
+		case ok && isFirst && in.isNew:
 			r.selector.found(i, now, until)
 		case ok:
 			r.selector.frame(i, now, until)
