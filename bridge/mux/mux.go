@@ -197,8 +197,9 @@ func (r *runner) end() {
 	defer close(r.ended)
 	r.endFormer()
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.isReplaced {
+	isReplaced := r.isReplaced
+	r.mu.Unlock()
+	if isReplaced {
 		return
 	}
 	for _, in := range r.inputs {
