@@ -78,7 +78,7 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	running := c.observe(ctx, cfg)
 	r.Channels = append(c.locals(cfg, running), c.remotes(ctx, cfg, running)...)
-	r.Warnings = append(append(r.Warnings, cfg.Unreached()...), c.unfit(cfg, running)...)
+	r.Warnings = append(append(r.Warnings, cfg.Warnings()...), c.unfit(cfg, running)...)
 	if c.asJSON {
 		return c.ui.JSON(r)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ type Config struct {
 	Zones        []discovery.Domain
 	AchdNetworks []netip.Prefix
 	rules        map[string]ruleEntry // entries by path, as read
+	warnings     []string             // about settings that are probably wrong, see Warnings
 }
 
 // IsNamed reports whether the configuration sets the host's name. If not, the host has the system's name.
@@ -87,7 +89,9 @@ func (src Source) Read(path string, text []byte) (*Config, error) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.Flags(flags)
 	c.onlyInFile(flags)
-	b := &ruleBuilder{}
+	b := &ruleBuilder{config: c}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	c.warnOfTypography(path, text)
 	entries, found := parseConfig(path, text)
 	b.Problems = found
 	c.takeFile(flags, entries, b)
@@ -189,6 +193,11 @@ func (c *Config) set(flag *pflag.Flag, v value, b *ruleBuilder) {
 
 // build parses the lists into rules and addresses, and checks them.
 func (c *Config) build(b *ruleBuilder) {
+	var err error
+	c.Key, err = c.filePath(value{c.Key, c.from["key"]})
+	b.addError(c.placeOf("key", -1), err)
+	c.HubCreds, err = c.filePath(value{c.HubCreds, c.from["hub_creds"]})
+	b.addError(c.placeOf("hub_creds", -1), err)
 	lists := c.ruleLists()
 	for _, key := range configKeys {
 		if key.kind != ruleSet {

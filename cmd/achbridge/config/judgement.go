@@ -215,9 +215,8 @@ func (c *Config) options(entry string, m rule.Mirror) (list []optionValue) {
 	return list
 }
 
-// Unreached returns a sentence for each rule that never applies, since an earlier rule
-// matches all of its channels.
-func (c *Config) Unreached() (list []string) {
+// unreached returns a sentence for each rule that never applies.
+func (c *Config) unreached() (list []string) {
 	type named struct{ host, channel, from string }
 	find := func(rules []named) {
 		for i, r := range rules {

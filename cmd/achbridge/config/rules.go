@@ -94,7 +94,10 @@ func unknownIn(list, key string) string {
 }
 
 // ruleBuilder turns entries into rules of package rule, and collects the problems.
-type ruleBuilder struct{ Problems }
+type ruleBuilder struct {
+	Problems
+	config *Config
+}
 
 // parseText parses a rule that is written as text into the options of the equal mapping. The text
 // has the channels first, then ,key=value; in a push the host follows after a blank, in a mux the inputs.
@@ -275,7 +278,7 @@ func (b *ruleBuilder) muxRules(rules []ruleEntry) (muxes rule.Muxes) {
 			case o.key == "output":
 				m.Output = o.values[0].text
 			default:
-				if err := m.Set(o.key, o.values[0].text, ReadFile); err != nil {
+				if err := m.Set(o.key, o.values[0].text, b.config.reader(o.values[0].at)); err != nil {
 					b.addError(o.values[0].at, rule.WithoutKey(err))
 				}
 			}
@@ -294,7 +297,7 @@ func (b *ruleBuilder) how(r ruleEntry, m *rule.Mirror) bool {
 		if slices.Contains([]string{"match", "deny", "hosts"}, o.key) || len(o.values) == 0 {
 			continue
 		}
-		if err := m.Set(o.key, o.values[0].text, ReadFile); err != nil {
+		if err := m.Set(o.key, o.values[0].text, b.config.reader(o.values[0].at)); err != nil {
 			b.addError(o.values[0].at, rule.WithoutKey(err))
 		}
 	}

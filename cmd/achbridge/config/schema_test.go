@@ -22,7 +22,7 @@ func TestExampleConfigurationIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list := c.Unreached(); len(list) > 0 {
+	if list := c.Warnings(); len(list) > 0 {
 		t.Errorf("got rules without effect %q, want none", list)
 	}
 	for _, want := range []struct{ host, channel, kind, result string }{

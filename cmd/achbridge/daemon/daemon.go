@@ -167,6 +167,9 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	cfg.Layouts, wrong = layoutsOf(p.Config)
 	d.settings.layouts = cfg.Layouts
 	d.warnOfLayouts(wrong)
+	for _, text := range p.Warnings() {
+		d.log.Warn("setting is probably wrong", "err", text)
+	}
 	if d.hub, err = openHub(p.Config, d.log); err != nil {
 		return err
 	}

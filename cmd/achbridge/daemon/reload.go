@@ -58,7 +58,7 @@ func (d *Daemon) reload() (api.ReloadReply, error) {
 	d.settings.level.Set(next.Log.Level)
 	d.settings.current.Store(next)
 	d.warnOfLayouts(wrong)
-	r.Warnings = append(append(r.Warnings, next.Unreached()...), wrong...)
+	r.Warnings = append(append(r.Warnings, next.Warnings()...), wrong...)
 	d.log.Info("configuration reloaded", "config", r.File, "changed", r.Changed, "restart", r.Restart)
 	return r, nil
 }
