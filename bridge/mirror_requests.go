@@ -147,6 +147,9 @@ func (r *mirrorRequests) add(m rule.Mirror) error {
 	if err := r.denied("mirror ", m.Host, m.Channel); err != nil {
 		return err
 	}
+	if m.Host == r.host {
+		return fmt.Errorf("mirror %s/%s: %s is this host; its programs open %s itself", m.Host, m.Channel, m.Host, m.Channel)
+	}
 	if _, ok := r.muxes().For(m.Name(m.Host, m.Channel)); ok {
 		return fmt.Errorf("mirror %s/%s: %s is the output of a mux; choose another name with --as", m.Host, m.Channel, m.Name(m.Host, m.Channel))
 	}

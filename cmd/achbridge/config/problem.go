@@ -81,40 +81,8 @@ func (ps Problems) err() error {
 
 // unknown returns the text for a key that is not one of words. It suggests a similar key.
 func unknown(word string, words []string) string {
-	plain := strings.ReplaceAll(strings.ToLower(word), "-", "_")
-	best, least := "", 1+min(2, len(plain)/2)
-	for _, w := range words {
-		d := distance(plain, w)
-		if len(plain) >= 3 && strings.HasPrefix(w, plain) || strings.TrimSuffix(plain, "s") == w {
-			d = 0
-		}
-		if d < least {
-			best, least = w, d
-		}
-	}
-	if best != "" {
-		return "unknown key; did you mean " + best + "?"
+	if near := ui.Nearest(strings.ReplaceAll(word, "-", "_"), words); near != "" {
+		return "unknown key; did you mean " + near + "?"
 	}
 	return "unknown key; the keys are " + ui.AndList(words)
-}
-
-// distance returns the Levenshtein distance of a and b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := last
-			if a[i] != b[j] {
-				change++
-			}
-			last = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"achbridge/bridge"
@@ -19,6 +20,7 @@ import (
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/service"
+	"achbridge/cmd/achbridge/ui"
 )
 
 // control serves the daemon's API: JSON over HTTP, on a unix socket whose
@@ -222,7 +224,11 @@ func (c *control) unmirror(_ context.Context, u api.UnmirrorRequest) (became api
 	}
 	before := c.node.StatusNow().Mirrors
 	if err := c.node.Unmirror(rule.Mirror{Host: u.Host, Channel: u.Channel}, policy); err != nil {
-		return became, err
+		var mirrored []string
+		for _, m := range before {
+			mirrored = append(mirrored, m.Host+"/"+m.Channel)
+		}
+		return became, fmt.Errorf("%w%s", err, ui.DidYouMean(u.Host+"/"+u.Channel, mirrored))
 	}
 	became.Mirrors = []api.Unmirrored{}
 	for _, m := range before {
@@ -254,12 +260,29 @@ func (c *control) push(ctx context.Context, asked api.Push) (status.Push, error)
 	if err := c.node.Push(ctx, p); err != nil {
 		return status.Push{}, err
 	}
-	for _, s := range c.node.StatusNow().Pushes {
+	now := c.node.StatusNow()
+	for _, s := range now.Pushes {
 		if s.Same(p) {
+			s.Reason += c.unseen(p.Host, now)
 			return s, nil
 		}
 	}
 	return status.Push{Push: p, State: status.PushWaiting}, nil
+}
+
+// unseen returns a text about a host that was never seen, with a similar name of one that was; "" for other hosts.
+func (c *control) unseen(host string, now status.Report) string {
+	var names []string
+	for _, p := range now.Peers {
+		names = append(names, p.Host)
+	}
+	for _, p := range c.members() {
+		names = append(names, p.Host)
+	}
+	if rule.IsAchd(host) || slices.Contains(names, host) {
+		return ""
+	}
+	return "; no such host has been seen" + ui.DidYouMean(host, names)
 }
 
 // mux adds a mux, or replaces the one with the same output. It waits for the output, for at most settle.

@@ -159,6 +159,7 @@ func (s *Snapshot) unseen(host string) Finding {
 		f.Fix = "list it: --peer " + host
 		return f
 	}
+	f.Text += ui.DidYouMean(host, a.Seen)
 	f.Evidence = append(f.Evidence, seenText(a.Seen))
 	f.Fix = "is it on, and does its daemon run? if so multicast may be blocked on the way: list it by its address, --peer ADDRESS"
 	return f
