@@ -51,7 +51,7 @@ func (r *mirrorRequests) denied(what, host, channel string) error {
 }
 
 // find returns the request for a channel of a host; false if there is none or a rule denies it.
-// The channels of this host are the outputs of its muxes. The order of precedence is: requests that name the channel, pushes of the host, requests with
+// The channels of this host are the outputs of its muxes; no mirror has their names. The order of precedence is: requests that name the channel, pushes of the host, requests with
 // patterns, temporary mirrors. Requests of the API take precedence over those of the
 // configuration. In the configuration the first matching rule applies.
 func (r *mirrorRequests) find(host, channel string) (rule.Mirror, bool) {
@@ -59,6 +59,15 @@ func (r *mirrorRequests) find(host, channel string) (rule.Mirror, bool) {
 		m, ok := r.muxes().For(channel)
 		return m.AsMirror(host), ok
 	}
+	w, ok := r.findMirror(host, channel)
+	if _, isOutput := r.muxes().For(w.Name(host, channel)); ok && isOutput {
+		return rule.Mirror{}, false
+	}
+	return w, ok
+}
+
+// findMirror is find for channels of other hosts, whatever the muxes.
+func (r *mirrorRequests) findMirror(host, channel string) (rule.Mirror, bool) {
 	if _, no := r.rules.Denial(host, channel); no {
 		return rule.Mirror{}, false
 	}
@@ -130,9 +139,6 @@ func (r *mirrorRequests) named(host string) map[string]bool {
 // writer returns the host that a request wants to feed the mirror called name, "" if there is
 // none. It ignores requests for the given channel of the given host.
 func (r *mirrorRequests) writer(name, host, channel string) string {
-	if _, ok := r.muxes().For(name); ok && host != r.host {
-		return "a mux of " + r.host
-	}
 	for _, w := range r.withPushed() {
 		exact := !rule.IsPattern(w.Host) && !rule.IsPattern(w.Channel)
 		if exact && w.Name(w.Host, w.Channel) == name && (w.Host != host || w.Channel != channel) {
@@ -184,6 +190,9 @@ func (r *mirrorRequests) whyNotRemoved(m rule.Mirror) error {
 
 // muxes returns the muxes of the API, then those of the configuration that have other outputs.
 func (r *mirrorRequests) muxes() rule.Muxes {
+	if len(r.addedMuxes) == 0 {
+		return r.muxRules
+	}
 	list := slices.Clone(r.addedMuxes)
 	for _, m := range r.muxRules {
 		if _, ok := r.addedMuxes.For(m.Output); !ok {

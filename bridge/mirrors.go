@@ -8,6 +8,7 @@ import (
 	"achbridge/bridge/locals"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/stamps"
 	"achbridge/wire"
 )
 
@@ -19,11 +20,12 @@ type mirrorTable struct {
 	byName   map[string]*binding
 	reserved map[string]bool // names of removed mirrors that still have to close their files, and of channels that Claim gave to a program
 	perHost  map[string]int
-	made     uint32 // number of mirrors made by this daemon process
+	expiries map[expiryKey]*stamps.Shifter // shared by all inputs of muxes
+	made     uint32                        // number of mirrors made by this daemon process
 }
 
 func newMirrorTable(common mirror.Config, adopt []string, prefix string) mirrorTable {
-	return mirrorTable{common: common, adopt: adopt, prefix: prefix, byName: make(map[string]*binding), reserved: make(map[string]bool), perHost: make(map[string]int)}
+	return mirrorTable{common: common, adopt: adopt, prefix: prefix, byName: make(map[string]*binding), reserved: make(map[string]bool), perHost: make(map[string]int), expiries: make(map[expiryKey]*stamps.Shifter)}
 }
 
 // add makes the mirror that w requests. It does not check the limits.
@@ -176,7 +178,7 @@ func (n *Node) repairMirror(m *binding) {
 		m.achd.CheckFile()
 		return
 	case m.mux != nil:
-		m.mux.CheckFiles()
+		n.checkMux(m)
 		return
 	}
 	if l == nil {

@@ -8,20 +8,23 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/stamps"
 	"achbridge/bridge/status"
+	"achbridge/wire"
 )
 
 // Mux adds a mux, in place of an earlier one with the same output. It returns an error if the output has another
 // writer, or if the rule is invalid.
 func (n *Node) Mux(r rule.Mux) error {
 	return n.loop.change(func() error {
-		others := n.requests.muxes().Without(r.Output)
-		if err := append(others, r).Check(n.requests.list(), n.cfg.Accept); err != nil {
-			return err
+		if err := r.CheckAmong(n.requests.muxes().Without(r.Output), n.requests.list(), n.cfg.Accept); err != nil {
+			return fmt.Errorf("mux %s: %w", r.Output, err)
 		}
 		if m := n.mirrors.byName[r.Output]; m != nil && m.Host != n.cfg.Host {
 			return fmt.Errorf("mux %s: it is a mirror that %s writes; choose another output, or end that mirror", r.Output, m.Host)
 		}
 		n.requests.addMux(r)
+		for _, l := range n.links {
+			n.judgePushes(l) // nobody else may push into the output
+		}
 		return nil
 	})
 }
@@ -31,7 +34,7 @@ func (n *Node) Unmux(output string) error {
 	return n.loop.change(func() error { return n.requests.removeMux(output) })
 }
 
-// bindMuxes makes the outputs of the muxes and starts the muxes.
+// bindMuxes makes the outputs of the muxes, starts the muxes, and passes on changed rules.
 func (n *Node) bindMuxes() {
 	for _, r := range n.requests.muxes() {
 		m := n.mirrors.byName[r.Output]
@@ -41,74 +44,100 @@ func (n *Node) bindMuxes() {
 		case m == nil:
 			m = n.mirrors.add(n.cfg.Host, r.Output, r.AsMirror(n.cfg.Host))
 		case m.Host != n.cfg.Host:
-			m.nameConflict(&n.warnings, rule.Address{Host: n.cfg.Host, Channel: r.Output})
+			continue // it ends, since a mux has its name
+		}
+		facts := n.muxFacts(r)
+		if m.mux != nil {
+			m.mux.Set(r, facts)
 			continue
 		}
-		facts := make([]mux.InputFacts, len(r.Inputs))
-		for i, in := range r.Inputs {
-			facts[i] = n.muxInputFacts(in)
-		}
-		switch {
-		case !m.mux.Runs(r):
-			m.mux = mux.Start(n.loop.ctx, n.muxConfig(), r, facts, m.Mirror, m.mux)
-			n.localChanged(r.Output)
-		default:
-			m.mux.SetFacts(facts)
-		}
+		m.mux = mux.Start(n.loop.ctx, mux.Config{
+			Node: n.cfg.Node, Dir: n.cfg.Dir, Source: n.cfg.Source, Clock: n.clocks.ring, At: n.clocks.mirror.At, Suspended: n.clocks.mirror.Suspended,
+			Events: &n.events, Spawn: n.loop.work.Go,
+		}, r, facts, m.Mirror)
+		n.localChanged(r.Output)
 	}
 }
 
-func (n *Node) muxConfig() mux.Config {
-	return mux.Config{
-		Node: n.cfg.Node, Dir: n.cfg.Dir, Source: n.cfg.Source, Clock: n.clocks.ring, At: n.clocks.mirror.At, Suspended: n.clocks.mirror.Suspended,
-		Events: &n.events, Spawn: n.loop.work.Go, Compile: n.compileExpiry,
+// checkMux makes the mux of an output check its files, and its inputs again.
+func (n *Node) checkMux(m *binding) {
+	if r, ok := n.requests.muxes().For(m.Name); ok {
+		m.mux.Set(r, n.muxFacts(r))
 	}
+	m.mux.CheckFiles()
 }
 
-// muxInputFacts returns the facts about an input.
-func (n *Node) muxInputFacts(in rule.MuxInput) mux.InputFacts {
-	m := n.mirrors.byName[in.Channel]
-	if m == nil {
-		return mux.InputFacts{}
-	}
-	qos, _ := m.Holds()
-	facts := mux.InputFacts{Mirror: m.Mirror}
-	switch {
-	case m.achd != nil:
-		facts.Denied = fmt.Sprintf("it comes from %s without authentication, and its age is unknown", m.Host)
-	case qos.Class != rule.Command:
-		facts.Denied = fmt.Sprintf("it is a mirror of %s without class command, so that old frames may come", m.Host)
-	case in.Expiry != "" && qos.Stamps == "":
-		facts.Denied = fmt.Sprintf("its stamps count by the clock of %s; set stamps in the rule of this mirror", m.Host)
+// muxFacts returns the facts about the inputs of a mux.
+func (n *Node) muxFacts(r rule.Mux) []mux.InputFacts {
+	facts := make([]mux.InputFacts, len(r.Inputs))
+	for i, in := range r.Inputs {
+		facts[i] = n.muxInputFacts(in)
 	}
 	return facts
 }
 
-// compileExpiry returns the shifter that judges the stamps of a channel of this host, local or a mirror. Any goroutine
-// may call it.
-func (n *Node) compileExpiry(channel string, r stamps.Rule) (s *stamps.Shifter, err error) {
-	if !r.NeedsLayout() {
-		return r.Compile(nil)
+func (n *Node) muxInputFacts(in rule.MuxInput) (facts mux.InputFacts) {
+	m := n.mirrors.byName[in.Channel]
+	if m != nil {
+		qos, _ := m.Holds()
+		facts.Mirror = m.Mirror
+		switch {
+		case m.achd != nil:
+			facts.Problem = fmt.Sprintf("it is received from %s without authentication, and its age is unknown", m.Host)
+		case qos.Class != rule.Command:
+			facts.Problem = fmt.Sprintf("it is a mirror of %s without class command, so that old frames may be put", m.Host)
+		case in.Expiry != "" && qos.Stamps != in.Expiry:
+			facts.Problem = fmt.Sprintf("its stamps count by the clock of %s; set stamps %s in the rule of this mirror", m.Host, in.Expiry)
+		}
 	}
-	if !n.loop.call(func() { s, err = n.compileWithLayout(channel, r) }) {
-		return nil, errEnded
+	if in.Expiry == "" || facts.Problem != "" {
+		return facts
+	}
+	var err error
+	if facts.Shifter, err = n.expiryShifter(in, m); err != nil {
+		facts.Problem = err.Error()
+	}
+	return facts
+}
+
+// expiryShifter returns what reads the expiry in the frames of an input, which m mirrors; m is nil for a local channel.
+// It returns the same pointer until the layout changes.
+func (n *Node) expiryShifter(in rule.MuxInput, m *binding) (s *stamps.Shifter, err error) {
+	local := n.cfg.Layouts.ForLocal(in.Channel)
+	key := expiryKey{rule: in.Expiry}
+	switch {
+	case !in.Expiry.NeedsLayout():
+	case m != nil:
+		key.layout = n.stampLayout(m, m.origin, in.Expiry)
+	default:
+		key.layout = local.Hash()
+	}
+	if s := n.mirrors.expiries[key]; s != nil {
+		return s, nil
+	}
+	switch {
+	case !in.Expiry.NeedsLayout():
+		s, err = in.Expiry.Compile(nil)
+	case m != nil && m.link != nil:
+		s, err = n.stampShifter(m, m.link, m.origin, in.Expiry)
+	case local == nil:
+		err = fmt.Errorf("no layout of %s is known; name its file in types", in.Channel)
+	default:
+		var fields *layout.Layout
+		if fields, err = layout.DecodeLayout(local.Encoded); err == nil {
+			s, err = in.Expiry.Compile(fields)
+		}
+	}
+	if err == nil {
+		n.mirrors.expiries[key] = s
 	}
 	return s, err
 }
 
-func (n *Node) compileWithLayout(channel string, r stamps.Rule) (*stamps.Shifter, error) {
-	if m := n.mirrors.byName[channel]; m != nil && m.link != nil {
-		return n.stampShifter(m, m.link, m.origin, r)
-	}
-	local := n.cfg.Layouts.ForLocal(channel)
-	if local == nil {
-		return nil, fmt.Errorf("no layout of %s is known; name its file in types", channel)
-	}
-	fields, err := layout.DecodeLayout(local.Encoded)
-	if err != nil {
-		return nil, err
-	}
-	return r.Compile(fields)
+// expiryKey identifies what reads the expiry of frames: the rule, and the layout if the rule needs one.
+type expiryKey struct {
+	rule   stamps.Rule
+	layout wire.Hash
 }
 
 // checkMuxFiles makes the muxes that have a channel check its file.

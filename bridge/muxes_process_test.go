@@ -2,8 +2,10 @@ package bridge
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
@@ -12,10 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/mirror"
+	"achbridge/bridge/mux"
+	"achbridge/bridge/ring"
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/trust"
 	"achbridge/localach"
 	"achbridge/testnet/need"
+	"achbridge/wire"
 )
 
 // muxProcess is a node in its own process that runs a mux.
@@ -134,6 +141,63 @@ func TestKilledMuxLeavesOutputIntact(t *testing.T) {
 	t.Logf("%d intact frames, %d times killed inside a put", frames, dirty)
 	if frames == 0 {
 		t.Error("no frame was read")
+	}
+}
+
+// The mirror of an input gets bursts of frames, as after a stall of the radio. While the mux reads one frame, the mirror
+// puts the next one.
+func TestBurstsKeepMuxInputLive(t *testing.T) {
+	measured(t)
+	dir := testDir(t)
+	watcher, err := localach.NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var work sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	defer work.Wait()
+	defer cancel()
+	work.Go(func() { watcher.Run(ctx) })
+	start := time.Now().Add(-time.Second)
+	now := func() time.Duration { return time.Since(start) }
+	log := slog.New(slog.DiscardHandler)
+	noSuspend := func() time.Duration { return 0 }
+	common := mirror.Config{
+		Host: "pc", Dir: dir, Space: mirror.NewSpace(dir), Log: log, Events: &status.Journal{Log: log}, Spawn: work.Go,
+		Clock: mirror.Clock{Now: now, Suspended: noSuspend},
+	}
+	newMirror := func(name string, qos rule.QoS) *mirror.Mirror {
+		common.Name, common.Channel = name, name
+		return mirror.New(common, qos, nil)
+	}
+	qos, feed := rule.QoS{Class: rule.Command, Budget: time.Second}, &mirror.Feed{Epoch: 7}
+	goal, r := newMirror("goal", qos), muxOf("goal")
+	if err := goal.Open(wire.Channel{Name: "goal", Epoch: 7, FrameCount: 16, FrameSize: 64}, [16]byte{1}, "", qos); err != nil {
+		t.Fatal(err)
+	}
+	goal.Subscribe(feed, qos)
+	if _, err := goal.Begin(7, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.Inputs[0].Live = time.Second
+	output := newMirror("ref", r.QoS())
+	m := mux.Start(ctx, mux.Config{
+		Dir: dir, Source: ShmSource(dir, watcher), Clock: ring.Clock{Now: now, LastPoll: now}, Suspended: noSuspend, Events: common.Events, Spawn: work.Go,
+	}, r, []mux.InputFacts{{Mirror: goal}}, output)
+	time.Sleep(50 * time.Millisecond)
+	for burst := range uint64(need.LongOr(2000, 300)) {
+		for i := range uint64(4) {
+			at := now()
+			goal.Put(mirror.Arrival{
+				From: feed, Epoch: 7, Seq: 4*burst + i + 1, Captured: at - time.Millisecond, Data: frame(burst, 64), Sent: 64,
+				At: mirror.Reading{Now: at, Known: true},
+			})
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	in, safe := m.Status(now()).Inputs[0], output.Status(now(), mirror.Reading{Now: now()}, "").Safe
+	if in.Refused != 0 || safe > 1 {
+		t.Errorf("got %+v and %d safe frames, want none refused, and at most the safe frame of the start", in, safe)
 	}
 }
 

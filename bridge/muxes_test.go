@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -185,6 +186,14 @@ func TestMuxObeysExpiryInStamps(t *testing.T) {
 		if in := robot.mirror("ref").Mux.Inputs[0]; !strings.Contains(in.Reason, "200 ms in the future") || in.Refused != 1 {
 			t.Errorf("got %+v, want the frame refused since it is in the future", in)
 		}
+		overflow := robot.snsFrame(6, 0, 0)
+		binary.LittleEndian.PutUint64(overflow, math.MaxUint64-5_000_000_000)
+		binary.LittleEndian.PutUint64(overflow[8:], 1<<63+4e18) // time and duration are far below zero
+		if _, err := high.w.Put(overflow); err != nil {
+			t.Fatal(err)
+		}
+		high.noticed(high.ch)
+		time.Sleep(10 * time.Millisecond)
 		low.putSns(robot, 5, 0, time.Second)
 		is(5, 5*time.Millisecond)
 		found := 0
@@ -258,7 +267,7 @@ func TestMuxRuleChangeKeepsInputsLive(t *testing.T) {
 			in["teleop"].put(n, 64)
 			robot.follows("ref", n, 5*time.Millisecond)
 			time.Sleep(10 * time.Millisecond)
-			if n%10 == 0 {
+			for range n % 3 { // also two changes at once
 				r.Hold += time.Second
 				if err := robot.node.Apply(Config{Muxes: rule.Muxes{r}}); err != nil {
 					t.Fatal(err)
@@ -294,10 +303,100 @@ func (w *world) events(h *host) []status.Event {
 	return list.Events
 }
 
+// The operator's host has not connected yet, so that the layout of its commands is unknown.
+func TestMuxRunsWithoutInputOfUnknownLayout(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const fields = "time:sec+nsec;duration:dur"
+		r := muxOf("teleop", "planner")
+		r.Inputs[0] = rule.MuxInput{Channel: "teleop", Expiry: fields}
+		robot := w.host("robot", wire10ms)
+		planner := robot.channel("planner", 4, 64)
+		robot.run(Config{Muxes: rule.Muxes{r}, Mirrors: rule.Mirrors{{Host: "pc", Channel: "teleop", As: "teleop", QoS: rule.QoS{Class: rule.Command, Stamps: fields}}}})
+		robot.follows("ref", safeNumber, time.Second)
+		time.Sleep(time.Second)
+		planner.put(1, 64)
+		robot.follows("ref", 1, 5*time.Millisecond)
+		if in := robot.mirror("ref").Mux.Inputs[0]; !strings.Contains(in.Reason, "no layout of teleop is known") {
+			t.Errorf("got %+v, want the reason that the layout is unknown", in)
+		}
+	})
+}
+
+func TestMetadataOfMuxNamesInput(t *testing.T) {
+	inWorld(t, func(w *world) {
+		r := muxOf("teleop", "planner")
+		r.Meta = true
+		robot, in := w.runMux(r)
+		is := func(input uint8) {
+			t.Helper()
+			w.within(5*time.Millisecond, "metadata", func() bool {
+				v, err := robot.see("ref.meta")
+				if err != nil {
+					return false
+				}
+				m, err := status.ParseMeta(v.frame)
+				return err == nil && m.Input == input
+			})
+		}
+		is(0)
+		in["planner"].put(1, 64)
+		is(2)
+		in["teleop"].put(2, 64)
+		is(1)
+		in["teleop"].close()
+		if err := robot.dir.Unlink("teleop"); err != nil {
+			t.Fatal(err)
+		}
+		in["teleop"] = robot.channel("teleop", 4, 8192)
+		time.Sleep(50 * time.Millisecond)
+		in["teleop"].put(3, 30_000) // the output gets a larger file
+		is(1)
+		time.Sleep(time.Second)
+		is(0)
+	})
+}
+
+func TestReloadRefusesCycleOfMuxes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot := w.host("robot", wire10ms).run(Config{})
+		if err := robot.node.Mux(rule.Mux{Output: "b", Inputs: []rule.MuxInput{{Channel: "a", Live: time.Second}}}); err != nil {
+			t.Fatal(err)
+		}
+		err := robot.node.Apply(Config{Muxes: rule.Muxes{{Output: "a", Inputs: []rule.MuxInput{{Channel: "b", Live: time.Second}}}}})
+		if err == nil || !strings.Contains(err.Error(), "mux b, which a command has added: the output b is an input of another mux") {
+			t.Errorf("got %v, want the reload refused", err)
+		}
+	})
+}
+
+func TestReloadWithMuxEndsPushIntoOutput(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{Accept: rule.GrantTo("*")})
+		ref := pc.channel("ref", 4, 64)
+		pc.run(Config{}, robot)
+		time.Sleep(time.Second)
+		if err := pc.node.Push(context.Background(), rule.Push{Channel: "ref", Host: "robot"}); err != nil {
+			t.Fatal(err)
+		}
+		ref.put(7, 64)
+		robot.follows("ref", 7, time.Second)
+		if err := robot.node.Apply(Config{Accept: rule.GrantTo("*"), Muxes: rule.Muxes{muxOf("teleop")}}); err != nil {
+			t.Fatal(err)
+		}
+		robot.follows("ref", safeNumber, time.Second)
+		ref.put(8, 64)
+		robot.stays("ref", safeNumber, time.Second)
+		if m := robot.mirror("ref"); m.Mux == nil || m.Host != "robot" {
+			t.Errorf("got %+v, want the output of the mux", m)
+		}
+	})
+}
+
 // Two daemons of one host run a mux with the same output.
 func TestOnlyOneProcessRunsMux(t *testing.T) {
 	inWorld(t, func(w *world) {
-		robot, _ := w.runMux(muxOf("teleop"))
+		robot, in := w.runMux(muxOf("teleop"))
 		other := w.host("other", wire10ms)
 		other.dir = robot.dir
 		other.run(Config{Muxes: rule.Muxes{muxOf("teleop")}})
@@ -306,7 +405,14 @@ func TestOnlyOneProcessRunsMux(t *testing.T) {
 			return m.State == status.MirrorRefused && strings.Contains(m.Reason, "another process runs a mux with this output")
 		})
 		robot.stop()
-		w.within(time.Second, "the other one", func() bool { return other.mirror("ref").State == status.MirrorLive })
+		for n := uint64(2); n < 100; n++ {
+			in["teleop"].put(n, 64)
+			time.Sleep(5 * time.Millisecond)
+			if number, _ := robot.newest("ref"); number == n {
+				return
+			}
+		}
+		t.Error("the other daemon puts no frame")
 	})
 }
 
@@ -317,7 +423,7 @@ func TestMuxOutputHasNoOtherWriter(t *testing.T) {
 		pc.channel("ref", 4, 64).put(7, 64)
 		pc.run(Config{}, robot)
 		err := pc.node.Push(context.Background(), rule.Push{Channel: "ref", Host: "robot"})
-		if err == nil || !strings.Contains(err.Error(), "ref is written by a mux of robot") {
+		if err == nil || !strings.Contains(err.Error(), "ref is the output of a mux of robot") {
 			t.Errorf("push onto the output: got %v", err)
 		}
 		if err := robot.node.Mirror(rule.Mirror{Host: "pc", Channel: "ref", As: "ref"}); err == nil {

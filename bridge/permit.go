@@ -61,7 +61,16 @@ func (n *Node) Apply(cfg Config) error {
 		return err
 	}
 	cfg.settle()
-	return n.loop.change(func() error { n.apply(cfg); return nil })
+	return n.loop.change(func() error {
+		added := n.requests.addedMuxes
+		for i, m := range added {
+			if err := m.CheckAmong(append(cfg.Muxes.Without(m.Output), added[:i]...), cfg.Mirrors, cfg.Accept); err != nil {
+				return fmt.Errorf("mux %s, which a command has added: %w", m.Output, err)
+			}
+		}
+		n.apply(cfg)
+		return nil
+	})
 }
 
 func (n *Node) apply(cfg Config) {

@@ -55,6 +55,9 @@ func (m *Mirror) Open(c wire.Channel, node [16]byte, wide string, qos rule.QoS) 
 func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.health.phase == closed {
+		return errClosed
+	}
 	if m.file.ch != nil {
 		err := m.file.ch.Check()
 		if err == nil {
@@ -128,6 +131,8 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 	m.use(ch, id)
 	return nil
 }
+
+var errClosed = errors.New("the mirror has ended")
 
 // madeByUs reports whether a daemon of our user created the file.
 func madeByUs(ch *localach.Channel) bool { return ch.OwnTag() != (localach.Tag{}) }

@@ -191,7 +191,7 @@ func (m *Mirror) noteSafe(now time.Duration) {
 // noteEmpty writes into the metadata channel that the mirror has a new file without a frame. m.mu must be held.
 func (m *Mirror) noteEmpty() {
 	if m.file.meta != nil {
-		m.file.meta.frame = status.Meta{Epoch: m.file.tag.Epoch}
+		m.file.meta.frame = status.Meta{Epoch: m.file.tag.Epoch, Input: m.file.meta.frame.Input}
 		m.writeMetadata()
 	}
 }

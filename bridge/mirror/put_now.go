@@ -5,70 +5,79 @@ import (
 	"time"
 )
 
-// errEnded is returned for a frame of a feed that does not feed the mirror any more.
-var errEnded = errors.New("its subscription has ended")
+// Output is a frame for the output of a mux.
+type Output struct {
+	Arrival
+	Until  time.Duration // the frame must not be put from this time on, by the node's clock; 0 means no limit
+	Input  uint8         // number of the input that wins, from 1; 0 means none
+	IsSafe bool          // it is the safe frame
+}
 
-// PutNow puts a frame into the output of a mux, unless a.From has ended. It is not judged by its age: the mux has done
-// that. isSafe marks the safe frame. If a reader holds the file's lock, PutNow returns an error for which IsBusy is
-// true; nothing has changed then. It does not block.
-func (m *Mirror) PutNow(a Arrival, isSafe bool) error {
+// PutNow puts a frame into the output of a mux. Its age is not checked, since the mux has done that. If a reader holds
+// the file's lock, PutNow returns an error for which IsBusy is true; nothing has changed then. It does not block.
+func (m *Mirror) PutNow(p Output) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if a.From != m.source.feed {
-		return errEnded
-	}
-	if !m.ready() {
+	switch {
+	case p.From != m.source.feed:
+		return errors.New("its subscription has ended")
+	case p.Until != 0 && m.Clock.now() >= p.Until:
+		return errExpired
+	case !m.ready():
 		m.counters.own.Refused++
 		return errors.New(m.health.reason)
 	}
-	if !isSafe {
-		m.measure(a, true)
+	if !p.IsSafe {
+		m.measure(p.Arrival, true)
 	}
-	err := m.write(incoming{a.Seq, a.Captured, a.At, false, a.Data})
+	m.setInput(p.Input)
+	err := m.write(incoming{p.Seq, p.Captured, p.At, false, p.Data})
 	switch {
 	case IsBusy(err):
-		return err
 	case err != nil:
-		m.fail(a.Seq, err)
-		return err
-	case isSafe:
+		m.fail(p.Seq, err)
+	case p.IsSafe:
 		m.deadlineMonitor.safe++
-		m.noteSafe(a.At.Now)
+		m.noteSafe(p.At.Now)
 	default:
 		m.counters.own.Delivered++
 	}
-	return nil
+	return err
 }
 
 // ShowInput writes into the metadata channel which input of the mux wins, from 1; 0 means none.
 func (m *Mirror) ShowInput(number uint8) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.setInput(number)
+	m.writeMetadata()
+}
+
+// setInput sets the input for the next metadata. m.mu must be held.
+func (m *Mirror) setInput(number uint8) {
 	if m.file.meta != nil {
 		m.file.meta.frame.Input = number
-		m.writeMetadata()
 	}
 }
 
-// CapturedAt returns when the frame that has number put in the mirror's file was captured, by this node's clock, and
-// the greatest error of that time. ok is false if that is unknown, or if a newer frame was put since.
-func (m *Mirror) CapturedAt(put uint64) (at, uncertainty time.Duration, ok bool) {
+// NewestCaptured returns the number of the last frame that the mirror has put, as its ring counts, when that frame was
+// captured, by this node's clock, and the greatest error of that time. captured is 0 if unknown.
+func (m *Mirror) NewestCaptured() (put uint64, captured, uncertainty time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	captured, ok := m.frames.ages.Born()
-	if !ok || put != m.file.putSeq || m.frames.capturedAt == 0 {
-		return 0, 0, false
+	at, ok := m.frames.ages.Born()
+	if !ok || m.frames.capturedAt == 0 {
+		return m.file.putSeq, 0, 0
 	}
-	return captured, m.frames.ages.uncertainty, true
+	return m.file.putSeq, at, m.frames.ages.uncertainty
 }
 
-// StampError returns the greatest error of the stamps in the newest frame; ok is false if the mirror does not shift
-// stamps.
-func (m *Mirror) StampError() (err time.Duration, ok bool) {
+// StampError returns the greatest error of the stamps in the newest frame, 0 if the mirror does not shift stamps.
+func (m *Mirror) StampError() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stamps.source == nil {
-		return 0, false
+		return 0
 	}
-	return time.Duration(m.stamps.status.ErrorMs * float64(time.Millisecond)), true
+	return time.Duration(m.stamps.status.ErrorMs * float64(time.Millisecond))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"time"
 
@@ -20,37 +21,42 @@ import (
 type input struct {
 	rule.MuxInput
 	InputFacts
-	shifter *stamps.Shifter // judges the expiry in stamps; nil for an input with live
 
-	ch       *localach.Channel // nil if the channel is not open
-	arrivals *ring.Arrivals
-	reader   *localach.Reader
-	frame    []byte        // newest frame
-	captured time.Duration // when it was captured, by the node's clock; 0 means unknown
-	error    time.Duration // greatest error of captured
-	isNew    bool          // no former mux had the input
-	isBusy   bool          // there is a newer frame, and the channel's lock was taken
-	scratch  []byte
+	ch        *localach.Channel // nil if the channel is not open
+	arrivals  *ring.Arrivals
+	reader    *localach.Reader
+	isChecked bool // the channel was opened, or does not exist
+	mayBeOld  bool // a frame may be from before the mux began: an earlier daemon may have put it
 
-	reason   string // why the newest frame cannot be live, or why there is none; empty if neither is so
-	inFuture bool   // the newest frame's stamp is in the future, and no event was recorded for it
-	frames   uint64 // frames that were read
-	put      uint64 // frames that were put into the output
-	refused  uint64 // frames whose expiry or capture time is unknown
+	frame        []byte        // newest frame
+	captured     time.Duration // when it was captured, by the node's clock; 0 means unknown
+	captureError time.Duration // greatest error of captured
+	isBusy       bool          // there is a newer frame that cannot be read yet
+	scratch      []byte
+
+	reason     string // why the newest frame cannot be live, or why there is none; empty if neither is so
+	isInFuture bool   // the newest frame's time is in the future, and no event was recorded for it
+	frames     uint64 // frames that were read
+	put        uint64 // frames that were put into the output
+	refused    uint64 // frames whose expiry or capture time is unknown
 }
 
-// maxAhead is how far a stamp may be ahead of this host's clock, beyond the clock's error. A frame that is further ahead
-// would be live too long, since its clock is not this host's.
-const maxAhead = 100 * time.Millisecond
+const (
+	// maxAhead is how far a stamp may be ahead of this host's clock, beyond the clock's error. A frame that is further
+	// ahead would be live too long, since its clock is not this host's.
+	maxAhead = 100 * time.Millisecond
+	// mostOvertaken is how often a read may be repeated since a newer frame was put meanwhile.
+	mostOvertaken = 8
+)
 
 // open opens the input's channel if it is not open, and closes it if its file has changed.
 func (in *input) open(cfg *Config, wake func()) {
-	if in.ch != nil && (in.Denied != "" || in.ch.Check() != nil) {
+	if in.ch != nil && (in.Problem != "" || in.ch.Check() != nil) {
 		in.close()
 	}
 	switch {
-	case in.Denied != "":
-		in.reason = in.Denied
+	case in.Problem != "":
+		in.reason = in.Problem
 		return
 	case in.ch != nil:
 		return
@@ -63,13 +69,13 @@ func (in *input) open(cfg *Config, wake func()) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		in.reason = "there is no such channel"
+		in.reason, in.isChecked = "there is no such channel", true
 		return
 	case err != nil:
 		in.reason = err.Error()
 		return
 	}
-	in.ch, in.reader, in.arrivals, in.reason = ch, ch.Reader(), ring.NewArrivals(ch, cfg.Clock), ""
+	in.ch, in.reader, in.arrivals, in.reason, in.isChecked = ch, ch.Reader(), ring.NewArrivals(ch, cfg.Clock), "", true
 	in.arrivals.SetCommand(true)
 	in.arrivals.Watch(cfg.Source, wake)
 }
@@ -87,71 +93,94 @@ func (in *input) close() {
 // read reads a new frame. ok is false if there is none. until is the time before which the frame is live, by the
 // node's clock; it is in the past if the frame is not live.
 func (in *input) read(cfg *Config) (until time.Duration, ok bool) {
-	if in.ch == nil {
+	in.isBusy = false
+	if in.ch == nil || in.Problem != "" {
 		return 0, false
 	}
-	in.isBusy = false
-	arrival := in.arrivals.Collect()
+	for range mostOvertaken {
+		arrival := in.arrivals.Collect()
+		if !in.readFrame() {
+			return 0, false
+		}
+		if in.readCaptured(cfg, arrival) {
+			in.frames++
+			return in.judge(cfg), true
+		}
+		in.isBusy = true // until the newer frame is read
+	}
+	return 0, false
+}
+
+// readFrame copies a new frame of the ring. It returns false if there is none, or if it cannot be read.
+func (in *input) readFrame() (ok bool) {
 	n, err := in.reader.TryNext(in.frame[:cap(in.frame)])
 	if errors.Is(err, io.ErrShortBuffer) && n <= wire.MaxFrame {
 		in.frame = make([]byte, n)
 		n, err = in.reader.TryNext(in.frame)
 	}
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return 0, false // no new frame
-	case errors.Is(err, localach.ErrBusy), errors.Is(err, io.ErrShortBuffer):
+	case errors.Is(err, os.ErrDeadlineExceeded): // no new frame
+	case errors.Is(err, localach.ErrBusy), errors.Is(err, io.ErrShortBuffer) && n <= wire.MaxFrame:
 		in.isBusy = true
-		return 0, false
 	case err != nil:
 		in.reader.Skip()
-		in.reason = err.Error()
-		return 0, false
+		in.reason, in.isBusy = err.Error(), false
+	default:
+		in.frame, in.isBusy = in.frame[:n], false
+		return true
 	}
-	in.frame = in.frame[:n]
-	in.frames++
-	in.readCaptured(cfg, arrival)
-	return in.judge(cfg), true
+	return false
 }
 
-// readCaptured determines when the newest frame was captured; in.captured is 0 if that is unknown.
-func (in *input) readCaptured(cfg *Config, arrival ring.Arrival) {
-	in.captured, in.error = arrival.CapturedAt, 0
+// readCaptured determines when the frame that was read was captured; in.captured is 0 if that is unknown. It returns
+// false if the mirror that writes the channel has put a newer frame meanwhile.
+func (in *input) readCaptured(cfg *Config, arrival ring.Arrival) (ok bool) {
+	seq := in.reader.Seq()
+	in.captured, in.captureError = arrival.CapturedAt, 0
 	switch {
 	case in.Mirror != nil:
-		in.captured, in.error, _ = in.Mirror.CapturedAt(in.reader.Seq())
-	case arrival.Seq != in.reader.Seq(): // put just now
+		var newest uint64
+		newest, in.captured, in.captureError = in.Mirror.NewestCaptured()
+		if newest < seq {
+			in.captured = 0 // another program has put the frame
+		}
+		return newest <= seq
+	case arrival.Seq != seq: // put just now
 		in.captured = cfg.Clock.UnseenSince(cfg.Clock.Now())
 	}
+	return true
 }
 
-// judge returns the time before which the newest frame is live. It sets the reason if the frame is not live.
+// judge returns the time before which the newest frame is live. It sets the reason if that cannot be known.
 func (in *input) judge(cfg *Config) (until time.Duration) {
 	in.reason = ""
-	if in.shifter == nil {
+	if in.Live != 0 {
 		if in.captured == 0 {
 			in.refuse("the age of its newest frame is not known")
 			return 0
 		}
-		return in.captured + in.Live - in.error
+		return in.captured + in.Live - in.captureError
 	}
-	b, e, err := in.shifter.Shift(in.scratch[:0], in.frame, stamps.By{})
+	b, e, err := in.Shifter.Shift(in.scratch[:0], in.frame, stamps.By{})
 	in.scratch = b
-	now := cfg.Clock.Now()
+	now := cfg.monotonic(cfg.Clock.Now())
 	var stampError time.Duration
 	if in.Mirror != nil {
-		stampError, _ = in.Mirror.StampError()
+		stampError = in.Mirror.StampError()
 	}
-	switch ahead := e.Made - cfg.monotonic(now); {
+	switch {
 	case err != nil:
 		in.refuse(err.Error())
+	case e.Passed(now):
 	case !e.IsKnown:
 		in.refuse("its newest frame has no expiry")
-	case ahead > stampError+maxAhead:
-		in.inFuture = true
-		in.refuse(fmt.Sprintf("the time in its newest frame is %s in the future", unit.Time(ahead.Round(time.Millisecond))))
+	case e.Made == 0:
+		in.refuse("its newest frame has no time")
+	case e.Made > now && e.Made-now > stampError+maxAhead:
+		in.isInFuture = true
+		in.refuse(fmt.Sprintf("the time in its newest frame is %s in the future", unit.Time((e.Made - now).Round(time.Millisecond))))
 	default:
-		return e.At - cfg.At + 1 // at e.At the frame is still live
+		return min(e.At, math.MaxInt64-1) - cfg.At + 1 // at e.At the frame is still live
 	}
 	return 0
 }

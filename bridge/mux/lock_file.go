@@ -14,9 +14,13 @@ import (
 // directory, since removing it would let two processes lock two files. The lock ends with the process.
 func lockFile(dir localach.Dir, output string) (*os.File, error) {
 	path := string(dir) + "/.achbridge.mux-" + output
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	const flags = unix.O_RDWR | unix.O_CLOEXEC | unix.O_NOFOLLOW
+	fd, err := unix.Open(path, flags, 0)
+	if errors.Is(err, unix.ENOENT) {
+		fd, err = unix.Open(path, flags|unix.O_CREAT, 0o600)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be locked: %w", output, &os.PathError{Op: "open", Path: path, Err: err})
+		return nil, fmt.Errorf("%s cannot be locked: %w; remove this file, which another user has made, or choose another output", output, &os.PathError{Op: "open", Path: path, Err: err})
 	}
 	f := os.NewFile(uintptr(fd), path)
 	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {

@@ -35,9 +35,9 @@ const (
 
 var transitions = phases.Transitions[phase]{
 	silent:  {live},
-	live:    {expired, silent},
-	expired: {live, held, silent},
-	held:    {live, expired, silent},
+	live:    {expired},
+	expired: {live, held},
+	held:    {live, expired},
 }
 
 // String returns the phase as the status shows it.
@@ -46,10 +46,9 @@ func (p phase) String() string { return [...]string{"silent", "live", "expired",
 // none is the number of no input.
 const none = -1
 
-// newSelector returns a selector for a number of inputs without frames. needsSafe means that the newest frame of the
-// output is not the safe frame.
-func newSelector(inputs int, hold time.Duration, catchUp, needsSafe bool) *selector {
-	return &selector{hold: hold, catchUp: catchUp, needsSafe: needsSafe, inputs: make([]inputState, inputs)}
+// newSelector returns a selector for a number of inputs without frames.
+func newSelector(inputs int, hold time.Duration, catchUp bool) *selector {
+	return &selector{hold: hold, catchUp: catchUp, inputs: make([]inputState, inputs)}
 }
 
 // frame records that a new frame of an input arrived, which is live before until.

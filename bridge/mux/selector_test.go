@@ -76,9 +76,9 @@ func differs(seed uint64) string {
 	random := rand.New(rand.NewPCG(seed, 1))
 	const inputs = 3
 	hold, catchUp, needsSafe := time.Duration(random.IntN(3))*8, random.IntN(2) == 0, random.IntN(2) == 0
-	s := newSelector(inputs, hold, catchUp, needsSafe)
+	s := newSelector(inputs, hold, catchUp)
 	p := &plainMux{hold: hold, catchUp: catchUp, frames: make([][]plainFrame, inputs), sent: map[plainFrame]bool{}}
-	if needsSafe {
+	if s.needsSafe = needsSafe; needsSafe {
 		p.needsSafe = 1
 	}
 	now := time.Duration(1)
@@ -140,7 +140,7 @@ func changesBefore(p *plainMux, now time.Duration, d decision) string {
 
 // The clock stops while the host is suspended, so that an older frame would seem to be live.
 func TestSuspensionExpiresInputs(t *testing.T) {
-	s := newSelector(2, 0, true, false)
+	s := newSelector(2, 0, true)
 	s.frame(0, 1, 100)
 	s.frame(1, 1, 100)
 	s.suspended()
@@ -155,7 +155,7 @@ func TestSuspensionExpiresInputs(t *testing.T) {
 
 // Facts of sns-mplex (rules 3 to 6 of its specification).
 func TestSelectorFollowsSnsMplex(t *testing.T) {
-	s := newSelector(2, 0, false, false)
+	s := newSelector(2, 0, false)
 	put := func(now time.Duration) int {
 		d := s.decide(now)
 		s.sent(d)

@@ -32,6 +32,9 @@ type MuxInput struct {
 	Live    time.Duration // the frame is live for this time after its capture
 }
 
+// mostLive is the longest time for which a frame can be live, and for which an input can be held.
+const mostLive = time.Hour
+
 // maxMuxInputs is the largest number of inputs of a mux. The metadata channel has the input's number in one byte.
 const maxMuxInputs = 32
 
@@ -71,7 +74,9 @@ func ParseMuxInput(text string) (in MuxInput, err error) {
 		case "expiry":
 			in.Expiry, bad = stamps.ParseRule(s.Value)
 		case "live":
-			in.Live, bad = parseBudget(s.Value)
+			if in.Live, bad = parseBudget(s.Value); in.Live > mostLive {
+				bad = fmt.Errorf("%q: want at most %v", s.Value, mostLive)
+			}
 		default:
 			return in, fmt.Errorf("input %q: option %q is not known; there are expiry and live", text, s.Key)
 		}
@@ -91,8 +96,8 @@ func (m *Mux) Set(key, value string, read ReadFile) (err error) {
 			err = fmt.Errorf("%q: the safe frame cannot be used: %w", value, err)
 		}
 	case "hold":
-		if m.Hold, err = time.ParseDuration(value); err != nil || m.Hold < 0 {
-			err = fmt.Errorf("%q: want a time, as in 500ms", value)
+		if m.Hold, err = time.ParseDuration(value); err != nil || m.Hold < 0 || m.Hold > mostLive {
+			err = fmt.Errorf("%q: want a time of at most 1h, as in 500ms", value)
 		}
 	case "catch_up":
 		m.CatchUp, err = parseSwitch(value)
@@ -138,7 +143,7 @@ func (in MuxInput) check() error {
 	case (in.Expiry == "") == (in.Live == 0):
 		return fmt.Errorf("input %s: want either expiry, as in %[1]s,expiry=sns, or live, as in %[1]s,live=200ms", in.Channel)
 	case in.Expiry != "" && !in.Expiry.HasExpiry():
-		return fmt.Errorf("input %s: frames of expiry %s do not say when they expire; want live instead, as in %[1]s,live=200ms", in.Channel, in.Expiry)
+		return fmt.Errorf("input %s: frames of expiry %s do not have both a time and an expiry; want live instead, as in %[1]s,live=200ms", in.Channel, in.Expiry)
 	}
 	return nil
 }
@@ -266,8 +271,8 @@ func (m Mux) checkWriters(mirrors Mirrors, accept Grants) error {
 		case i < 0:
 		case qos.Class != Command:
 			errs = append(errs, fmt.Errorf("the input %s is written by %s without class command, so that old frames may come; add class: command there", name, what))
-		case m.Inputs[i].Expiry != "" && qos.Stamps == "":
-			errs = append(errs, fmt.Errorf("the input %s is written by %s without stamps, so that its expiry counts by another host's clock; add stamps: %s there", name, what, m.Inputs[i].Expiry))
+		case m.Inputs[i].Expiry != "" && qos.Stamps != m.Inputs[i].Expiry:
+			errs = append(errs, fmt.Errorf("the input %s is written by %s without stamps: %s, so that its expiry counts by another host's clock; add stamps: %[3]s there", name, what, m.Inputs[i].Expiry))
 		}
 	}
 	for _, w := range mirrors {

@@ -69,13 +69,13 @@ func (r Rule) NeedsLayout() bool {
 	return err == nil && !f.isProtobuf()
 }
 
-// HasExpiry reports whether the frames of the rule have an expiry.
+// HasExpiry reports whether the frames of the rule have a time and an expiry.
 func (r Rule) HasExpiry() bool {
 	if r == SNS || r == Somatic {
 		return true
 	}
 	f, err := r.fields()
-	return err == nil && (f.duration.isSet() || f.until.isSet())
+	return err == nil && f.time.isSet() && (f.duration.isSet() || f.until.isSet())
 }
 
 // value has the names of a value's fields. second is empty unless the value is a pair.

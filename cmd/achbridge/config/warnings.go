@@ -20,7 +20,7 @@ func (c *Config) warn(at origin, text string) {
 	c.warnings = append(c.warnings, problem{at, text}.Error())
 }
 
-// warnOfTypography warns of characters that word processors put in place of plain quotes and blanks. YAML takes them as a
+// warnOfTypography warns of characters that some editors put in place of plain quotes and blanks. YAML takes them as a
 // part of the text.
 func (c *Config) warnOfTypography(path string, text []byte) {
 	number := 0
