@@ -82,6 +82,8 @@ func (n *Node) apply(cfg Config) {
 		n.judgeExports(l)
 		n.judgePushes(l)
 	}
+	n.checkLocks()
+	n.endUnpermitted()
 }
 
 // judgeExports applies changed rules to the subscriptions of l's peer, including refused ones.
@@ -130,6 +132,8 @@ func (n *Node) Claim(channel string, tag localach.Tag) (release func(), err erro
 		_, meta := mirror.MetaOf(channel, tag)
 		m := n.mirrors.byName[channel]
 		switch {
+		case n.lockRule(channel) != nil:
+			err = fmt.Errorf("%s has an operator lock, which programs of achd cannot hold", channel)
 		case m != nil:
 			err = fmt.Errorf("%s is a mirror that %s writes", channel, m.Host)
 		case n.mirrors.reserved[channel]:

@@ -87,9 +87,6 @@ func (r Right) Allows(g Grant, now time.Duration) bool {
 // Quiet is the time without a packet of the holder after which its lock is in grace.
 const Quiet = 500 * time.Millisecond
 
-// MinGrace is the shortest time of grace. Packets of a link may be 250 ms and a round trip apart.
-const MinGrace = Quiet
-
 // MaxLocks bounds the number of channels that are held.
 const MaxLocks = 1024
 

@@ -34,6 +34,7 @@ const (
 	EventHostChanged     EventKind = "host_changed" // the host name now belongs to another node
 	EventCopiedImage     EventKind = "copied_image" // another machine has the host's node ID
 	EventCertificateEnds EventKind = "certificate_ends"
+	EventOperator        EventKind = "operator"   // the operator lock of a channel was taken, released or lost
 	EventForged          EventKind = "hub_forged" // the hub delivered a frame that is not the origin's, or a replayed one; it is not put
 )
 
@@ -41,7 +42,7 @@ const (
 var EventKinds = []EventKind{
 	EventLinkUp, EventLinkDown, EventLinkSilent, EventLinkReceives, EventPeerUnreachable, EventMirrorStale, EventDeadlineMissed, EventMirrorFresh,
 	EventMirrorReplaced, EventForeignWriter, EventForeignGone, EventUnusable, EventRefused, EventLoop, EventClockStep, EventHostChanged,
-	EventCopiedImage, EventCertificateEnds, EventForged,
+	EventCopiedImage, EventCertificateEnds, EventForged, EventOperator,
 }
 
 // Event is an event that may interest an operator. Its JSON keys are an external interface.
