@@ -242,6 +242,8 @@ func (n *Node) askLock(ctx context.Context, of rule.Address, verb string, reques
 			err = fmt.Errorf("it is a channel of this host, and the lock binds the pushes of other hosts; achbridge who %s tells who has it", of.Channel)
 		case l == nil || !l.hello.isReceived:
 			err = fmt.Errorf("no link to %s; `achbridge status` lists the peers%.0w", of.Host, fs.ErrNotExist)
+		case l.isInSilence():
+			err = fmt.Errorf("nothing comes from %s now", of.Host)
 		case !l.hello.knowsLocks:
 			err = fmt.Errorf("the achbridge of %s does not know operator locks; update %s", of.Host, of.Host)
 		default:
@@ -262,6 +264,8 @@ func (n *Node) askLock(ctx context.Context, of rule.Address, verb string, reques
 		}
 		n.loop.call(func() { lock = lockStatus(of.Host, l.queries.holder, 0) })
 		return lock, nil
+	case <-l.s.Done():
+		return lock, fmt.Errorf("%s %v: the link to %s has ended; achbridge who %v tells whether it has the request", verb, of, of.Host, of)
 	case <-t.C:
 		return lock, fmt.Errorf("%s %v: %s does not answer; achbridge who %v tells whether it has the request", verb, of, of.Host, of)
 	case <-ctx.Done():

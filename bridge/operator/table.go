@@ -86,18 +86,19 @@ func (t Table) Release(now time.Duration, channel string, by, to Holder) (Change
 	return Change{held, next, by.Host + " gave it to " + to.Host}, nil
 }
 
-// Heard records that the last packet of a machine arrived at the time at.
+// Heard records that the last packet of a machine arrived at the time at. A lock in grace is held again.
 func (t Table) Heard(at time.Duration, by Holder) {
 	for channel, l := range t.locks {
 		if l.Holder == by && at > l.heardAt {
 			l.heardAt = at
+			transitions.Move(&l.phase, Held)
 			t.locks[channel] = l
 		}
 	}
 }
 
 // Expire returns the changes that end locks at now: those whose end or whose grace is over. grace returns the time of
-// grace of a channel, and 0 if the channel has no operator lock any more. Expire also moves locks into and out of grace.
+// grace of a channel, and 0 if the channel has no operator lock any more. Expire also moves locks into grace.
 func (t Table) Expire(now time.Duration, grace func(channel string) time.Duration) (list []Change) {
 	for _, l := range t.List() {
 		silent, most := now-l.heardAt, grace(l.Channel)
@@ -114,12 +115,10 @@ func (t Table) Expire(now time.Duration, grace func(channel string) time.Duratio
 			list = append(list, Change{l, Lock{Channel: l.Channel}, why})
 			continue
 		}
-		next := Held
 		if silent >= Quiet {
-			next = InGrace
+			transitions.Move(&l.phase, InGrace)
+			t.locks[l.Channel] = l
 		}
-		transitions.Move(&l.phase, next)
-		t.locks[l.Channel] = l
 	}
 	return list
 }

@@ -63,11 +63,22 @@ func (o *Operator) check() error {
 	for _, p := range o.Force {
 		errs = append(errs, CheckPattern("force", p))
 	}
-	if o.Grace != 0 && o.Grace < minGrace || o.Grace > maxGrace {
-		errs = append(errs, fmt.Errorf("grace %v: want 500ms to 1h, since packets of a link may be 250 ms and a round trip apart", o.Grace))
+	if o.Grace != 0 && (o.Grace < minGrace || o.Grace > maxGrace) {
+		errs = append(errs, fmt.Errorf("grace %v: %w", o.Grace, errGrace))
 	}
 	return errors.Join(errs...)
 }
+
+// ParseGrace parses the option grace.
+func ParseGrace(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < minGrace || d > maxGrace {
+		return 0, fmt.Errorf("%q: %w", s, errGrace)
+	}
+	return d, nil
+}
+
+var errGrace = errors.New("want 500ms to 1h: packets of a link may be 250 ms and a round trip apart")
 
 const (
 	minGrace = 500 * time.Millisecond
