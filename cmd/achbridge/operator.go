@@ -76,7 +76,7 @@ func releaseCommand(a *app) *cobra.Command {
 			return show(a, lock, func(lock status.Lock) error { return a.ui.Line("%s", holdsText(lock)) })
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "give it to `HOST`, until the same end")
+	cmd.Flags().StringVar(&to, "to", "", "give it to `HOST`, until the same end (default: nobody)")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
 	return cmd
