@@ -65,10 +65,10 @@ func (n *Node) handle(l *link, m wire.Message) error {
 		n.keyed(l, m)
 	case wire.Newest:
 		l.namedNewest(m)
-	case wire.Take, wire.Release, wire.Who:
+	case wire.Take, wire.Release, wire.HolderQuery:
 		n.lockAsked(l, m)
 	case wire.Holder:
-		n.holderTold(l, m)
+		n.receiveHolder(l, m)
 	case wire.Pulled:
 		l.pulled(m)
 	case wire.Bye:
@@ -240,7 +240,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		l.refusal("subscription refused", status.Event{Channel: in.m.Channel, Mirror: in.m.Name, Text: m.Text})
 	case wire.TypeOffer:
 		n.pushes.answered(l, m.ID, m.Text, causeOfRefusal(m))
-	case wire.TypeLoad, wire.TypeQuery, wire.TypeTake, wire.TypeRelease, wire.TypeWho:
+	case wire.TypeLoad, wire.TypeQuery, wire.TypeTake, wire.TypeRelease, wire.TypeHolderQuery:
 		l.answered(m)
 	case wire.TypeDescribe:
 		l.layouts.requests.Refuse(time.Now(), m)

@@ -26,7 +26,7 @@ type lockTable struct {
 	suspended time.Duration // total time in suspend, at the last call of checkLocks
 }
 
-// diskPhase tells whether the stored locks are those of the table. Only the end of a lock may be stored later.
+// diskPhase is the state of the stored locks compared with the table. Only the end of a lock may be stored later.
 type diskPhase int
 
 const (
@@ -136,7 +136,7 @@ func (l *link) hasPushed(w rule.Mirror) bool {
 	return false
 }
 
-// lockAsked handles a peer's Take, Release or Who.
+// lockAsked handles a peer's Take, Release or HolderQuery.
 func (n *Node) lockAsked(l *link, m wire.Message) {
 	n.checkLocks()
 	var id uint32
@@ -150,8 +150,8 @@ func (n *Node) lockAsked(l *link, m wire.Message) {
 	case wire.Release:
 		id, re, channel = m.ID, wire.TypeRelease, m.Channel
 		err = n.lockReleased(l, m)
-	case wire.Who:
-		id, re, channel = m.ID, wire.TypeWho, m.Channel
+	case wire.HolderQuery:
+		id, re, channel = m.ID, wire.TypeHolderQuery, m.Channel
 		err = n.mayAskLock(l, channel)
 	}
 	if err == nil {
@@ -254,7 +254,7 @@ func (n *Node) changeLock(c operator.Change) error {
 	n.endUnpermitted()
 	for _, l := range n.links {
 		n.judgePushes(l)
-		n.tellHolder(l, channel)
+		n.sendHolder(l, channel)
 	}
 	n.loop.changed()
 	return nil
@@ -269,8 +269,8 @@ func (n *Node) endUnpermitted() {
 	}
 }
 
-// tellHolder informs l's peer about the holder of a channel that it has offered to push.
-func (n *Node) tellHolder(l *link, channel string) {
+// sendHolder informs l's peer about the holder of a channel that it has offered to push.
+func (n *Node) sendHolder(l *link, channel string) {
 	for _, p := range l.offers.accepted {
 		if p.As == channel {
 			l.send(n.holderFor(l, channel))
@@ -285,7 +285,7 @@ func (n *Node) tellHolder(l *link, channel string) {
 	}
 }
 
-// holderFor returns the message that tells l's peer who holds a channel.
+// holderFor returns the message for l's peer about the holder of a channel.
 func (n *Node) holderFor(l *link, channel string) wire.Holder {
 	held, now := n.locks.Get(channel), n.clocks.sinceBoot()
 	m := wire.Holder{Channel: channel}
@@ -352,16 +352,16 @@ func (n *Node) checkLocks() {
 		n.expireLocks(now)
 	}
 	n.locks.suspended = suspended
-	heard := func(l *link) {
+	receive := func(l *link) {
 		if h := holderOf(l); l.hello.isReceived && n.locks.isHolder(h) {
-			n.locks.Heard(now-(n.now()-l.heardAt(n.now())), h)
+			n.locks.Received(now-(n.now()-l.heardAt(n.now())), h)
 		}
 	}
 	for _, l := range n.links {
-		heard(l)
+		receive(l)
 	}
 	for _, l := range n.spares {
-		heard(l)
+		receive(l)
 	}
 	n.expireLocks(now)
 	if n.locks.disk == diskBehind {

@@ -81,7 +81,7 @@ func (w *world) operated(rules rule.Grants, hub *worldHub) *operated {
 	return o
 }
 
-// put puts frames of an operator into its own channel. Their numbers tell who put them.
+// put puts frames of an operator into its own channel. Their numbers name the operator.
 func (o *operated) put(goal *channel, who uint64) {
 	for count := uint64(1); ; count++ {
 		select {
@@ -153,7 +153,7 @@ type lockChecker struct {
 	ch     *localach.Channel
 	r      *localach.Reader
 	buf    []byte
-	frames map[string]int // number of frames by who put them; "stop" for the safe frame
+	frames map[string]int // number of frames by operator; "stop" for the safe frame
 	last   string         // who put the newest frame
 	errors int
 }
@@ -226,7 +226,7 @@ func (o *operated) watch(long time.Duration) {
 	}
 }
 
-// feeds waits until the newest frame is one of who.
+// feeds waits until an operator has put the newest frame.
 func (o *operated) feeds(who string, limit time.Duration) time.Duration {
 	o.t.Helper()
 	return o.within(limit, who+" feeds goal", func() bool { o.checker.check(); return o.checker.last == who })

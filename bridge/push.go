@@ -92,7 +92,7 @@ type push struct {
 	phase   pushPhase
 	reason  string // why the push waits or was refused; empty if the phase says it all
 	cause   status.Cause
-	lock    toldLock     // operator lock of the mirror, as the peer told it last
+	lock    reportedLock // operator lock of the mirror, as the peer reported it last
 	waiters []chan error // calls of Node.Push that wait for the peer's answer; each channel has capacity 1
 }
 
@@ -187,28 +187,28 @@ func (p *push) endAchd() {
 	}
 }
 
-// toldLock is the operator lock of a push's mirror, as the peer told it last.
-type toldLock struct {
+// reportedLock is the operator lock of a push's mirror, as the peer reported it last.
+type reportedLock struct {
 	wire.Holder
-	at time.Duration // when the peer told it
+	at time.Duration // when the peer reported it
 }
 
 // generation returns the generation to offer, 0 if this host does not hold the lock.
-func (t toldLock) generation() uint64 {
+func (t reportedLock) generation() uint64 {
 	if !t.Yours {
 		return 0
 	}
 	return t.Generation
 }
 
-// holderTold handles the peer's message about the holder of one of its channels. If this host holds the lock now, its
+// receiveHolder handles the peer's message about the holder of one of its channels. If this host holds the lock now, its
 // pushes that waited for it are offered again.
-func (n *Node) holderTold(l *link, m wire.Holder) {
+func (n *Node) receiveHolder(l *link, m wire.Holder) {
 	for _, p := range n.pushes.list {
 		if p.Host != l.host || p.NameThere() != m.Channel {
 			continue
 		}
-		p.lock = toldLock{m, n.now()}
+		p.lock = reportedLock{m, n.now()}
 		if p.phase != pushRefused || p.cause != status.CauseOperator {
 			continue
 		}

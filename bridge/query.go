@@ -220,7 +220,7 @@ func (n *Node) Release(ctx context.Context, of rule.Address, to string) (status.
 // Holder returns who holds the operator lock of a channel, of another host or of this one.
 func (n *Node) Holder(ctx context.Context, of rule.Address) (lock status.Lock, err error) {
 	if of.Host != n.cfg.Host {
-		return n.askLock(ctx, of, "who", func(id uint32) wire.Message { return wire.Who{ID: id, Channel: of.Channel} })
+		return n.askLock(ctx, of, "who", func(id uint32) wire.Message { return wire.HolderQuery{ID: id, Channel: of.Channel} })
 	}
 	n.loop.ask(func() {
 		if n.lockRule(of.Channel) == nil {
@@ -232,7 +232,7 @@ func (n *Node) Holder(ctx context.Context, of rule.Address) (lock status.Lock, e
 }
 
 // askLock sends a host a request about a lock, and returns the lock after it.
-func (n *Node) askLock(ctx context.Context, of rule.Address, verb string, request func(id uint32) wire.Message) (lock status.Lock, err error) {
+func (n *Node) askLock(ctx context.Context, of rule.Address, command string, request func(id uint32) wire.Message) (lock status.Lock, err error) {
 	answer := make(chan wire.Refused, 1)
 	var l *link
 	var id uint32
@@ -252,7 +252,7 @@ func (n *Node) askLock(ctx context.Context, of rule.Address, verb string, reques
 		}
 	})
 	if err != nil {
-		return lock, fmt.Errorf("%s %v: %w", verb, of, err)
+		return lock, fmt.Errorf("%s %v: %w", command, of, err)
 	}
 	defer n.loop.call(func() { delete(l.queries.answers, id) })
 	t := time.NewTimer(lockWait)
@@ -260,14 +260,14 @@ func (n *Node) askLock(ctx context.Context, of rule.Address, verb string, reques
 	select {
 	case m := <-answer:
 		if m.Code != 0 {
-			return lock, fmt.Errorf("%s %v: %s", verb, of, m.Text)
+			return lock, fmt.Errorf("%s %v: %s", command, of, m.Text)
 		}
 		n.loop.call(func() { lock = lockStatus(of.Host, l.queries.holder, 0) })
 		return lock, nil
 	case <-l.s.Done():
-		return lock, fmt.Errorf("%s %v: the link to %s has ended; achbridge who %v tells whether it has the request", verb, of, of.Host, of)
+		return lock, fmt.Errorf("%s %v: the link to %s has ended; achbridge who %v tells whether it has the request", command, of, of.Host, of)
 	case <-t.C:
-		return lock, fmt.Errorf("%s %v: %s does not answer; achbridge who %v tells whether it has the request", verb, of, of.Host, of)
+		return lock, fmt.Errorf("%s %v: %s does not answer; achbridge who %v tells whether it has the request", command, of, of.Host, of)
 	case <-ctx.Done():
 		return lock, ctx.Err()
 	}
@@ -287,7 +287,7 @@ func (n *Node) lockStatus() []status.Lock {
 	return list
 }
 
-// lockStatus returns the status of a lock of host, some time after it was told.
+// lockStatus returns the status of a lock of host, some time after the host reported it.
 func lockStatus(host string, m wire.Holder, ago time.Duration) status.Lock {
 	s := status.Lock{Host: host, Channel: m.Channel, Holder: m.Host, Generation: m.Generation, Mine: m.Yours, State: operator.Nobody.String()}
 	switch {

@@ -139,13 +139,13 @@
 //	20 Query       1! id  2! channel (name)
 //	21 Take        1! id  2! channel (name)  3 for (ns, ≤ [MaxHold])  4 force (bool)
 //	22 Release     1! id  2! channel (name)  3 to (name)
-//	23 Who         1! id  2! channel (name)
+//	23 HolderQuery 1! id  2! channel (name)
 //	24 Holder      1 id (of the message that it answers)  2! channel (name)  3 host (name)
 //	               4 generation (with a host, and only then)  5 held for  6 left (5 and 6 ns,
 //	               ≤ 2^63-1)  7 yours (bool)  8 in grace (bool)
 //
-// Take to Holder are sent only to nodes whose Hello has locks. A node tells each change of a holder
-// to the peers that push the channel.
+// Take to Holder are sent only to nodes whose Hello has locks. A node reports each change of a
+// holder to the peers that push the channel.
 //
 //	Channel   1! name  2! frame count  3! frame size  4 epoch  5 last seq  6 Origin
 //	          7 closed (bool)  8 largest (bytes of the largest frame seen, if above the

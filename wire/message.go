@@ -38,13 +38,13 @@ const (
 	TypeQuery       uint = 20
 	TypeTake        uint = 21
 	TypeRelease     uint = 22
-	TypeWho         uint = 23
+	TypeHolderQuery uint = 23
 	TypeHolder      uint = 24
 )
 
 // Message is a control message: Hello, Catalog, Subscribe, Subscribed, Update, Unsubscribe, Offer,
 // Accepted, Refused, Ledger, Bye, Revocations, Load, Describe, Layout, Key, Stamp, Pulled, Newest,
-// Query, Take, Release, Who or Holder. ParseMessage also returns Unknown. A Message is never a pointer.
+// Query, Take, Release, HolderQuery or Holder. ParseMessage also returns Unknown. A Message is never a pointer.
 type Message interface {
 	number() uint // the message's type on the wire
 	check() error // checks the limits; the error begins with the field
@@ -85,7 +85,7 @@ var messageTypes = [...]struct {
 	TypeQuery:       {"query", decode[Query]},
 	TypeTake:        {"take", decode[Take]},
 	TypeRelease:     {"release", decode[Release]},
-	TypeWho:         {"who", decode[Who]},
+	TypeHolderQuery: {"holderquery", decode[HolderQuery]},
 	TypeHolder:      {"holder", decode[Holder]},
 }
 

@@ -80,7 +80,7 @@ func TestAppendMessageRefusesInvalidMessages(t *testing.T) {
 		"message take: for: -1 is not in 0":                          Take{ID: 1, Channel: "a", For: -1},
 		"message take: for: 31622400000000001 is not in 0":           Take{ID: 1, Channel: "a", For: MaxHold + 1},
 		"message release: to \"a b\":":                               Release{ID: 1, Channel: "a", To: "a b"},
-		"message who: channel: missing":                              Who{ID: 1},
+		"message holderquery: channel: missing":                      HolderQuery{ID: 1},
 		"message holder: channel: missing":                           Holder{ID: 1},
 		"message holder: left: -1 is not in 0":                       Holder{Channel: "a", Left: -1},
 		"message holder: generation: 0 with host \"pc\"":             Holder{Channel: "a", Host: "pc"},

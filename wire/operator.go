@@ -42,17 +42,17 @@ func (m Release) check() error {
 	return err
 }
 
-// Who asks who holds the operator lock of a channel of the peer. The peer answers with Holder, or with Refused.
-type Who struct {
+// HolderQuery requests the holder of the operator lock of a channel of the peer. The peer answers with Holder, or with Refused.
+type HolderQuery struct {
 	ID      uint32 `cbor:"1,keyasint,omitempty"` // chosen by the sender, in use only once per link
 	Channel string `cbor:"2,keyasint,omitempty"`
 }
 
-func (m Who) number() uint { return TypeWho }
-func (m Who) check() error { return cmp.Or(checkID(m.ID), checkName("channel", m.Channel)) }
+func (m HolderQuery) number() uint { return TypeHolderQuery }
+func (m HolderQuery) check() error { return cmp.Or(checkID(m.ID), checkName("channel", m.Channel)) }
 
-// Holder tells who holds the operator lock of a channel of the sender. It answers Take, Release and Who. Without an ID it
-// tells a peer whose push depends on the lock about a change.
+// Holder reports the holder of the operator lock of a channel of the sender. It answers Take, Release and HolderQuery. Without an
+// ID it reports a change to a peer whose push depends on the lock.
 type Holder struct {
 	ID         uint32        `cbor:"1,keyasint,omitempty"` // ID of the message that it answers, 0 if none
 	Channel    string        `cbor:"2,keyasint,omitempty"`

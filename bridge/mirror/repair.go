@@ -132,7 +132,7 @@ func (m *Mirror) replace(why string, size int) error {
 func (m *Mirror) fail(seq uint64, err error) {
 	m.counters.own.Refused++
 	if errors.Is(err, errNotHeld) {
-		return // the event about the lock tells it
+		return // the event about the lock reports it
 	}
 	m.without(seq, &m.counters.own.Refused)
 	m.failed("put into mirror failed", err)

@@ -51,8 +51,8 @@ type Lock struct {
 	TakenAt    time.Duration
 	End        time.Duration // when the lock ends; 0 means that it has no end
 
-	phase   Phase
-	heardAt time.Duration // when the last packet of the holder arrived
+	phase      Phase
+	receivedAt time.Duration // when the last packet of the holder arrived
 }
 
 // Phase returns the phase of the lock.

@@ -10,7 +10,7 @@ import (
 
 // state is the form in which a Table is stored.
 type state struct {
-	Boot       id         `json:"boot"` // of this host
+	Boot       id         `json:"boot"` // boot id of this host
 	Generation uint64     `json:"generation"`
 	Locks      []keptLock `json:"locks"`
 }
@@ -20,7 +20,7 @@ type keptLock struct {
 	Host       string `json:"host"`
 	Node       id     `json:"node"`
 	Hardware   id     `json:"hardware"`
-	Boot       id     `json:"boot"` // of the holder
+	Boot       id     `json:"boot"` // boot id of the holder
 	Generation uint64 `json:"generation"`
 	Taken      int64  `json:"taken_ns"` // CLOCK_BOOTTIME
 	End        int64  `json:"end_ns"`   // CLOCK_BOOTTIME; 0 means no end
@@ -75,7 +75,7 @@ func Restore(text []byte, boot [16]byte, now time.Duration) (Table, error) {
 	for _, k := range s.Locks {
 		l := Lock{
 			Channel: k.Channel, Holder: Holder{k.Host, k.Node, k.Hardware, k.Boot}, Generation: k.Generation,
-			TakenAt: time.Duration(k.Taken), End: time.Duration(k.End), heardAt: now,
+			TakenAt: time.Duration(k.Taken), End: time.Duration(k.End), receivedAt: now,
 		}
 		_, isTwice := locks[l.Channel]
 		switch {

@@ -12,7 +12,7 @@ import (
 // Table has the locks of a host's channels.
 type Table struct {
 	boot       [16]byte        // boot id of this host
-	generation uint64          // of the last change of a holder
+	generation uint64          // generation of the last change of a holder
 	locks      map[string]Lock // locks that are held, by channel
 }
 
@@ -45,7 +45,7 @@ type Request struct {
 // its end. The error is a HeldError if another host holds the lock and the request is not forced. Call Expire before.
 func (t Table) Take(now time.Duration, r Request) (Change, error) {
 	held, isHeld := t.locks[r.Channel]
-	next := Lock{Channel: r.Channel, Holder: r.By, Generation: t.generation + 1, TakenAt: now, heardAt: now}
+	next := Lock{Channel: r.Channel, Holder: r.By, Generation: t.generation + 1, TakenAt: now, receivedAt: now}
 	why := r.By.Host + " took it"
 	switch {
 	case !isHeld && len(t.locks) >= MaxLocks:
@@ -81,16 +81,16 @@ func (t Table) Release(now time.Duration, channel string, by, to Holder) (Change
 	case to == by:
 		return Change{held, held, by.Host + " keeps it"}, nil
 	}
-	next := Lock{Channel: channel, Holder: to, Generation: t.generation + 1, TakenAt: now, End: held.End, heardAt: now}
+	next := Lock{Channel: channel, Holder: to, Generation: t.generation + 1, TakenAt: now, End: held.End, receivedAt: now}
 	transitions.Move(&next.phase, Held)
 	return Change{held, next, by.Host + " gave it to " + to.Host}, nil
 }
 
-// Heard records that the last packet of a machine arrived at the time at. A lock in grace is held again.
-func (t Table) Heard(at time.Duration, by Holder) {
+// Received records that the last packet of a machine arrived at the time at. A lock in grace is held again.
+func (t Table) Received(at time.Duration, by Holder) {
 	for channel, l := range t.locks {
-		if l.Holder == by && at > l.heardAt {
-			l.heardAt = at
+		if l.Holder == by && at > l.receivedAt {
+			l.receivedAt = at
 			transitions.Move(&l.phase, Held)
 			t.locks[channel] = l
 		}
@@ -101,7 +101,7 @@ func (t Table) Heard(at time.Duration, by Holder) {
 // grace of a channel, and 0 if the channel has no operator lock any more. Expire also moves locks into grace.
 func (t Table) Expire(now time.Duration, grace func(channel string) time.Duration) (list []Change) {
 	for _, l := range t.List() {
-		silent, most := now-l.heardAt, grace(l.Channel)
+		silent, most := now-l.receivedAt, grace(l.Channel)
 		why := ""
 		switch {
 		case most == 0:

@@ -65,7 +65,7 @@ func TestCopiedImageIsNotTheHolder(t *testing.T) {
 	if _, err := table.Release(2*time.Second, "goal", copied, Holder{}); err == nil {
 		t.Error("a copy released the lock")
 	}
-	table.Heard(5*time.Second, copied)
+	table.Received(5*time.Second, copied)
 	if list := table.Expire(5*time.Second, aSecond); len(list) != 1 {
 		t.Errorf("got %+v, want that packets of the copy do not count", list)
 	}
@@ -76,9 +76,9 @@ func TestCopiedImageIsNotTheHolder(t *testing.T) {
 
 func TestLockEndsByTimeAndSilence(t *testing.T) {
 	for name, c := range map[string]struct {
-		limit, heardAt, at time.Duration
-		ends               string
-		phase              Phase
+		limit, receivedAt, at time.Duration
+		ends                  string
+		phase                 Phase
 	}{
 		"heard":              {0, 5 * time.Second, 5499 * time.Millisecond, "", Held},
 		"quiet":              {0, 5 * time.Second, 5500 * time.Millisecond, "", InGrace},
@@ -88,7 +88,7 @@ func TestLockEndsByTimeAndSilence(t *testing.T) {
 		"heard in the grace": {0, 1900 * time.Millisecond, 2 * time.Second, "", Held},
 	} {
 		table := taken(t, "pc", c.limit)
-		table.Heard(c.heardAt, holder("pc"))
+		table.Received(c.receivedAt, holder("pc"))
 		list := table.Expire(c.at, aSecond)
 		switch {
 		case c.ends == "" && (len(list) != 0 || table.Get("goal").Phase() != c.phase):
@@ -147,7 +147,7 @@ func TestRestoredHolderHasGrace(t *testing.T) {
 	}
 }
 
-func TestNobodyHoldsAfterRebootOrDamage(t *testing.T) {
+func TestRebootOrDamageEndsLocks(t *testing.T) {
 	text := string(taken(t, "pc", 0).Encode())
 	for name, c := range map[string]struct {
 		text string
@@ -190,22 +190,22 @@ func TestNumberOfLocksIsLimited(t *testing.T) {
 
 // plain is the lock of one channel in the plainest form: it has no phases, no table and no state.
 type plain struct {
-	holder       string
-	end, heardAt int
-	generation   int
+	holder          string
+	end, receivedAt int
+	generation      int
 }
 
 const plainGrace = 1000 // ms
 
 func (p *plain) expire(now int) {
-	if p.holder != "" && (p.end != 0 && now >= p.end || now-p.heardAt >= plainGrace) {
+	if p.holder != "" && (p.end != 0 && now >= p.end || now-p.receivedAt >= plainGrace) {
 		p.holder = ""
 	}
 }
 
 func (p *plain) become(who string, now, end int) {
 	p.generation++
-	p.holder, p.end, p.heardAt = who, end, now
+	p.holder, p.end, p.receivedAt = who, end, now
 }
 
 // TestRandomSchedulesEqualPlainModel runs random schedules of three operators against the plain model. It also checks
@@ -233,9 +233,9 @@ func TestRandomSchedulesEqualPlainModel(t *testing.T) {
 			wanted := true // the model grants the request
 			switch op := random.IntN(6); op {
 			case 0, 1: // a packet
-				table.Heard(at, holder(who))
+				table.Received(at, holder(who))
 				if model.holder == who {
-					model.heardAt = now
+					model.receivedAt = now
 				}
 				continue
 			case 2, 3:
@@ -247,7 +247,7 @@ func TestRandomSchedulesEqualPlainModel(t *testing.T) {
 				}
 				switch {
 				case model.holder == who:
-					model.end, model.heardAt = end, now
+					model.end, model.receivedAt = end, now
 				case model.holder == "" || force:
 					model.become(who, now, end)
 					takeovers++
@@ -276,7 +276,7 @@ func TestRandomSchedulesEqualPlainModel(t *testing.T) {
 				if table, err = Restore(table.Encode(), thisBoot, at); err != nil {
 					t.Fatal(err)
 				}
-				model.heardAt = now
+				model.receivedAt = now
 				continue
 			}
 			if (err == nil) != wanted {

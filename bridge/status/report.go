@@ -30,7 +30,7 @@ type Report struct {
 	Pushes  []Push         `json:"pushes"`
 	Locals  []Local        `json:"channels"`
 	// Locks has the operator locks of this host's channels that a host holds, and those of the channels that this host
-	// pushes, as their hosts told them.
+	// pushes, as their hosts reported them.
 	Locks []Lock `json:"locks"`
 	Peers []Peer `json:"peers"`
 	// Events counts the events since the daemon started, for the metrics.
