@@ -84,6 +84,9 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	if err == nil {
 		err = n.openMirror(m, l, c, w.QoS)
 	}
+	if err == nil && right.Grant != m.grant && right.Grant != (operator.Grant{}) && m.PutSafe() {
+		err = errSafeFrame // the newest frame may be a command of another holder, before a restart of this daemon
+	}
 	if err != nil {
 		n.noFile(l, m, err)
 		return

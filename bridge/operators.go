@@ -13,6 +13,7 @@ import (
 	"achbridge/bridge/phases"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/localach"
 	"achbridge/wire"
 )
 
@@ -320,6 +321,9 @@ func lockText(host string, m wire.Holder, now time.Time) string {
 	}
 	return text + take + " --force"
 }
+
+// errSafeFrame means that the next holder's push has to wait.
+var errSafeFrame = fmt.Errorf("a program holds its lock, so that the safe frame of the former holder's commands cannot be put yet: %w", localach.ErrBusy)
 
 // lockEvery is the interval at which the node looks for packets of the holders, and for locks that end.
 const lockEvery = 50 * time.Millisecond

@@ -15,6 +15,7 @@ import (
 	"achbridge/bridge/operator"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/bridge/via"
 	"achbridge/localach"
 	"achbridge/testnet/need"
 	"achbridge/wire"
@@ -210,6 +211,9 @@ func (c *lockChecker) check() {
 			author = []string{"?", "a", "b"}[number>>32]
 		}
 		c.frames[author]++
+		if author != "stop" && c.last != "" && c.last != "stop" && c.last != author {
+			c.o.t.Errorf("at %v: frame %d is of %s, without a safe frame after %s", time.Since(c.o.began), c.r.Seq(), author, c.last)
+		}
 		c.last = author
 		if author != "stop" && author != holder {
 			if c.errors++; c.errors < 5 {
@@ -568,6 +572,32 @@ func (o *operated) randomFaults(random *rand.Rand, rounds int) {
 			o.t.Errorf("got %d frames of %s in %d rounds, want more", o.checker.frames[h.name], h.name, rounds)
 		}
 	}
+}
+
+// The direct link is cut, so that the hub carries the frames, and later restored.
+func TestLockFollowsHolderToHubAndBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		rules := lockRules()
+		rules[0].Operator.Grace = 2 * time.Second
+		o := w.operated(rules, newWorldHub(w, hubMaxFrame))
+		o.takes(o.a, false)
+		way := func() status.Way { return o.robot.mirror("goal").Way }
+		o.within(20*time.Second, "a direct link", func() bool { o.checker.check(); return way() == status.WayOver(via.QUIC) })
+		o.feeds("a", time.Second)
+		for _, to := range []struct {
+			link string
+			way  status.Way
+		}{{"cut", status.WayHub}, {"up", status.WayOver(via.QUIC)}} {
+			o.change("a", to.link)
+			took := o.within(30*time.Second, string(to.way), func() bool { o.checker.check(); return way() == to.way })
+			before := o.checker.frames["a"]
+			o.watch(3 * time.Second)
+			if lock, _ := o.robot.node.Holder(o.t.Context(), rule.Address{Host: "robot", Channel: "goal"}); lock.Holder != "a" || lock.Generation != 1 || o.checker.frames["a"] < before+100 {
+				o.t.Errorf("link %s: got %+v and %d frames, want that a holds it on", to.link, lock, o.checker.frames["a"]-before)
+			}
+			o.t.Logf("link %s: frames are %s after %v", to.link, to.way, took)
+		}
+	})
 }
 
 // TestTakeoverTime measures how long the other operator needs to take over, with the default grace of a second.

@@ -8,6 +8,7 @@ import (
 	"achbridge/bridge/operator"
 	"achbridge/bridge/rule"
 	"achbridge/localach/damage"
+	"achbridge/wire"
 )
 
 var pcGrant = operator.Grant{Node: [16]byte{5}, Generation: 7}
@@ -143,5 +144,30 @@ func TestOperatorLockNeedsNoMemory(t *testing.T) {
 		}
 	}); got != 0 {
 		t.Errorf("isPermitted allocates %v times, want 0", got)
+	}
+}
+
+// An earlier daemon was killed after it had put a command of another holder.
+func TestSafeFrameIsPutBeforeNextHolder(t *testing.T) {
+	former, feed := heldMirror(t, 0)
+	former.Put(from(feed, 1))
+	var work sync.WaitGroup
+	next := bareMirror(former.Dir, "goal", work.Go)
+	defer work.Wait()
+	defer next.Close(func() {})
+	next.qos = rule.QoS{Class: rule.Command, Deadline: time.Minute, OnStale: rule.OnStale{File: "safe", Frame: string(frame(99, 64))}}
+	if err := next.openFile(wire.Channel{Name: "goal", FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	damage.TakeLock(t, former.Dir, "goal")
+	if !next.PutSafe() {
+		t.Error("PutSafe does not report that the lock of the file is taken")
+	}
+	damage.FreeLock(t, former.Dir, "goal")
+	if next.PutSafe() || newestSeq(t, former.Dir, "goal") != 99 {
+		t.Errorf("frame %d is in the file, want the safe one", newestSeq(t, former.Dir, "goal"))
+	}
+	if next.PutSafe() || next.deadlineMonitor.safe != 1 {
+		t.Errorf("got %d safe frames, want one", next.deadlineMonitor.safe)
 	}
 }

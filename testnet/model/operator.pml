@@ -18,8 +18,7 @@
  *
  *	never a frame of one who does not hold the lock,
  *	none whose generation has ended                     place
- *	a safe frame between two operators, unless the
- *	daemon is killed between the write and it           place
+ *	a safe frame between two operators                  place
  *	never two holders: a lock that was told outlives
  *	the daemon, and who has the right holds the lock    restart, grant
  *	no generation twice, but for a boot without state   commit
@@ -74,7 +73,6 @@ bool dead1;                     /* operator 1 never comes again */
 byte truth, truthGen;           /* who holds the lock by what was stored, or told */
 bool ended[GENS];
 byte lastPut;                   /* whose frame is the newest in the channel */
-bool excused;                   /* the daemon was killed: perhaps before a safe frame */
 
 #ifdef BROKEN_BOOT
 #define machine(i) (i == 3 -> 1 : i)
@@ -170,6 +168,12 @@ end:	do
 		:: toRobot[who]?Offer(g) ->
 			if
 			:: holder != NOBODY && holder == machine(who) && g == gen ->
+				if
+#ifndef BROKEN_SAFE
+				:: sub[who] != gen && lastPut != 0 -> lastPut = SAFE    /* a mirror made anew, as after a restart */
+#endif
+				:: else
+				fi;
 				rightWho = who; rightGen = gen; sub[who] = gen;
 #ifndef BROKEN_BOOT
 				assert(rightWho == truth && rightGen == truthGen)
@@ -224,7 +228,7 @@ change:
 		asker = 0; nextHolder = NOBODY; nextGen = gen; goto change }
 	:: killed ->
 dead:	   atomic {
-		killed = false; revoke(); who = 0; g = 0; changes = false; asker = 0; excused = true;
+		killed = false; revoke(); who = 0; g = 0; changes = false; asker = 0;
 		sub[1] = 0; sub[2] = 0; sub[3] = 0;
 		discard(toRobot[1]); discard(toRobot[2]); discard(toRobot[3]);
 		holder = diskHolder; gen = diskGen;
@@ -253,8 +257,8 @@ end:	do
 inline place()
 {
 	assert(whose == truth && generation == truthGen && !ended[generation]);
-	assert(lastPut == 0 || lastPut == SAFE || lastPut == whose || excused);
-	lastPut = whose; excused = false
+	assert(lastPut == 0 || lastPut == SAFE || lastPut == whose);
+	lastPut = whose
 }
 
 active proctype Receive()
