@@ -375,11 +375,12 @@ func (n *Node) checkLocks() {
 
 // expireLocks ends the locks that are over at now.
 func (n *Node) expireLocks(now time.Duration) {
-	for _, c := range n.locks.Expire(now, func(channel string) time.Duration {
-		if r := n.lockRule(channel); r != nil {
-			return r.EffectiveGrace()
+	for _, c := range n.locks.Expire(now, func(l operator.Lock) time.Duration {
+		g, err := n.cfg.Accept.For(l.Channel, l.Holder.Host)
+		if err != nil || g.Operator == nil || g.MayTake(l.Holder.Host, false) != nil {
+			return 0
 		}
-		return 0
+		return g.Operator.EffectiveGrace()
 	}) {
 		_ = n.changeLock(c) // the end of a lock cannot fail
 	}

@@ -472,6 +472,21 @@ func TestRuleWithLockEndsPushOfNonHolder(t *testing.T) {
 	})
 }
 
+func TestReloadEndsLockThatRulesDeny(t *testing.T) {
+	inOperation(t, lockRules(), func(o *operated) {
+		o.takes(o.a, false)
+		o.feeds("a", time.Second)
+		rules := lockRules()
+		rules[0].Operator.Hosts = []string{"b"}
+		if err := o.robot.node.Apply(Config{Accept: rules}); err != nil {
+			o.t.Fatal(err)
+		}
+		o.takes(o.b, false)
+		o.feeds("b", time.Second)
+		o.watch(time.Second)
+	})
+}
+
 func TestClientOfAchdCannotWriteLockedChannel(t *testing.T) {
 	inOperation(t, lockRules(), func(o *operated) {
 		if _, err := o.robot.node.Claim("goal", localach.Tag{}); err == nil || !strings.Contains(err.Error(), "operator lock") {

@@ -98,14 +98,14 @@ func (t Table) Received(at time.Duration, by Holder) {
 }
 
 // Expire returns the changes that end locks at now: those whose end or whose grace is over. grace returns the time of
-// grace of a channel, and 0 if the channel has no operator lock any more. Expire also moves locks into grace.
-func (t Table) Expire(now time.Duration, grace func(channel string) time.Duration) (list []Change) {
+// grace of a lock, and 0 if the rules do not let its holder have it any more. Expire also moves locks into grace.
+func (t Table) Expire(now time.Duration, grace func(Lock) time.Duration) (list []Change) {
 	for _, l := range t.List() {
-		silent, most := now-l.receivedAt, grace(l.Channel)
+		silent, most := now-l.receivedAt, grace(l)
 		why := ""
 		switch {
 		case most == 0:
-			why = l.Holder.Host + " lost it: no accept rule with operator names the channel any more"
+			why = l.Holder.Host + " lost it: the accept rules do not let it hold the lock any more"
 		case l.End != 0 && now >= l.End:
 			why = l.Holder.Host + " lost it: its time is over"
 		case silent >= most:

@@ -17,7 +17,7 @@ func holder(host string) Holder {
 	return h
 }
 
-func aSecond(string) time.Duration { return time.Second }
+func aSecond(Lock) time.Duration { return time.Second }
 
 func empty() Table {
 	t, _ := Restore(nil, thisBoot, 0)
@@ -101,7 +101,7 @@ func TestLockEndsByTimeAndSilence(t *testing.T) {
 
 func TestLockEndsWithItsRule(t *testing.T) {
 	table := taken(t, "pc", 0)
-	if list := table.Expire(time.Second, func(string) time.Duration { return 0 }); len(list) != 1 || list[0].After.Phase() != Nobody {
+	if list := table.Expire(time.Second, func(Lock) time.Duration { return 0 }); len(list) != 1 || list[0].After.Phase() != Nobody {
 		t.Errorf("got %+v, want the end of the lock", list)
 	}
 }
