@@ -472,7 +472,7 @@ func TestRuleWithLockEndsPushOfNonHolder(t *testing.T) {
 	})
 }
 
-func TestReloadEndsLockThatRulesDeny(t *testing.T) {
+func TestReloadEndsDeniedLock(t *testing.T) {
 	inOperation(t, lockRules(), func(o *operated) {
 		o.takes(o.a, false)
 		o.feeds("a", time.Second)
