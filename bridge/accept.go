@@ -22,9 +22,7 @@ func (n *Node) offer(l *link, m wire.Offer) {
 	request, err := n.acceptable(l, m)
 	if err != nil {
 		l.turnDown(m)
-		l.refusal("push refused", status.Event{Channel: m.Channel, Mirror: m.As, Text: err.Error()})
-		l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: wire.CodeForbidden,
-			Text: wire.Text(fmt.Sprintf("%s does not accept %s: %v", n.cfg.Host, m.As, err))})
+		n.refuseOffer(l, m, err)
 		return
 	}
 	w := pushed{request, m}
@@ -36,6 +34,21 @@ func (n *Node) offer(l *link, m wire.Offer) {
 	l.offers.accepted = append(slices.DeleteFunc(l.offers.accepted, w.again), w)
 	n.loop.changed()
 	l.send(wire.Accepted{ID: m.ID})
+}
+
+// refuseOffer informs the peer that the rules or the operator lock refuse a push.
+func (n *Node) refuseOffer(l *link, m wire.Offer, why error) {
+	_, isHeld := errors.AsType[lockError](why)
+	code, text := wire.CodeForbidden, fmt.Sprintf("%s does not accept %s: %v", n.cfg.Host, m.As, why)
+	if isHeld {
+		code, text = wire.CodeHeld, why.Error()
+	} else {
+		l.refusal("push refused", status.Event{Channel: m.Channel, Mirror: m.As, Text: why.Error()})
+	}
+	l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: code, Text: wire.Text(text)})
+	if isHeld {
+		l.send(n.holderFor(l, m.As))
+	}
 }
 
 // pushed is a mirror request that an accepted push of a peer has made on this host.
@@ -61,6 +74,9 @@ func (n *Node) acceptable(l *link, m wire.Offer) (rule.Mirror, error) {
 		err = fmt.Errorf("%s is the output of a mux of %s", m.As, n.cfg.Host)
 	}
 	if err != nil {
+		return rule.Mirror{}, err
+	}
+	if err := n.lockAllows(l, m); err != nil {
 		return rule.Mirror{}, err
 	}
 	asked, err := rule.QoSFromWire(m.QoS)

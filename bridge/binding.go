@@ -9,6 +9,7 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/mux"
+	"achbridge/bridge/operator"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/send"
 	"achbridge/bridge/status"
@@ -33,8 +34,10 @@ type binding struct {
 	lastRequested uint64          // number of the frame that the node last requested again
 	wait          time.Duration   // delay before the node requests that frame again
 	reporter      ledger.Reporter
-	stamps        stampState // how the stamps in the frames are shifted; zero without the option
-	isStopping    bool       // no request asks for the mirror any more; it stays until its safe frame is put
+	stamps        stampState     // how the stamps in the frames are shifted; zero without the option
+	grant         operator.Grant // identifies the operator lock for which the mirror is fed; zero without a lock
+	isPushed      bool           // a push of the host feeds the mirror
+	isStopping    bool           // no request asks for the mirror any more; it stays until its safe frame is put
 }
 
 // bind subscribes the mirror that w requests to channel c of l's peer, unless it is subscribed
@@ -68,6 +71,10 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		m.loop(l, status.CauseRule, "it is mirrored here already, as "+duplicate.Name)
 		return
 	}
+	right, ok := n.rightFor(l, name, w)
+	if !ok {
+		return
+	}
 	if m.link != nil {
 		m.link.unsubscribe(m.subID)
 	}
@@ -79,19 +86,24 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	if err == nil {
 		err = n.openMirror(m, l, c, w.QoS)
 	}
+	if err == nil && right.Grant != m.grant && right.Grant != (operator.Grant{}) && m.PutSafe() {
+		err = errSafeFrame // the newest frame may be a command of another holder, before a restart of this daemon
+	}
 	if err != nil {
 		n.noFile(l, m, err)
 		return
 	}
 	l.queries.lastID++
 	m.link, m.subID = l, l.queries.lastID
+	m.grant, m.isPushed = right.Grant, l.hasPushed(w)
+	m.Permit(right)
 	m.from = sourceOf(l, c)
 	if c.Origin == nil {
 		n.endIndirect(m)
 	}
 	n.loop.changed() // a relay rule may offer the mirror to peers from now on
 	n.adopted(m)
-	in := &inbound{m: m, Inbound: send.Inbound{Mirror: m.Mirror, Feed: mirror.Feed{Epoch: c.Epoch, Run: l.hello.run, Silent: l.isInSilence(), Stamps: stamps}, Limit: mirror.LargestFrame(c)}}
+	in := &inbound{m: m, Inbound: send.Inbound{Mirror: m.Mirror, Feed: mirror.Feed{Epoch: c.Epoch, Run: l.hello.run, Silent: l.isInSilence(), Stamps: stamps, Grant: right.Grant}, Limit: mirror.LargestFrame(c)}}
 	have, counted := m.Subscribe(&in.Feed, w.QoS)
 	in.have = have
 	l.inbound[m.subID] = in
@@ -262,25 +274,31 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 		if policy == Keep && m.part() {
 			continue
 		}
-		if m.link != nil {
-			m.link.unsubscribe(m.subID)
-		}
-		m.achd.Stop()
-		m.mux.Stop()
-		if m.Temporary {
-			_ = m.Remove() // no caller waits for the error
-		} else if policy == Remove {
-			errs = append(errs, m.Remove())
-		}
-		n.mirrors.remove(m, func() {
-			n.loop.post(func() { n.mirrors.release(m.Name); n.loop.changed() })
-		})
-		for _, l := range n.links {
-			l.warned.full = false
-		}
-		n.adopted(m)
+		errs = append(errs, n.endMirror(m, policy))
 	}
 	return errors.Join(errs...)
+}
+
+// endMirror ends a mirror. If its safe frame must be put, that is done first.
+func (n *Node) endMirror(m *binding, policy FilePolicy) (err error) {
+	if m.link != nil {
+		m.link.unsubscribe(m.subID)
+	}
+	m.achd.Stop()
+	m.mux.Stop()
+	if m.Temporary {
+		_ = m.Remove() // no caller waits for the error
+	} else if policy == Remove {
+		err = m.Remove()
+	}
+	n.mirrors.remove(m, func() {
+		n.loop.post(func() { n.mirrors.release(m.Name); n.loop.changed() })
+	})
+	for _, l := range n.links {
+		l.warned.full = false
+	}
+	n.adopted(m)
+	return err
 }
 
 // refusedRequest is an epoch and a quality of service that the origin's rules refused.

@@ -78,8 +78,16 @@ func newClocks(cfg *Config, woke func()) clocks {
 	if c.mirror.Suspended == nil {
 		c.mirror.Suspended = localach.Suspended
 	}
+	if cfg.testing.monotonic != nil {
+		c.mirror.At = cfg.testing.monotonic()
+	}
 	c.suspended = c.mirror.Suspended()
 	return c
+}
+
+// sinceBoot returns CLOCK_BOOTTIME, which counts while the host is suspended.
+func (c *clocks) sinceBoot() time.Duration {
+	return c.mirror.At + time.Since(c.start) + c.mirror.Suspended()
 }
 
 // step returns how far the wall clock has moved relative to the monotonic clock since the last

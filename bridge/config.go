@@ -35,6 +35,10 @@ type Config struct {
 	// KeepMachines is nil, the machines are lost when the node ends.
 	Machines     map[string]Machine
 	KeepMachines func(map[string]Machine)
+	// Locks has the operator locks as KeepLocks stored them last. KeepLocks returns when they are on the disk. The
+	// node calls it before it answers a request for a lock. If KeepLocks is nil, no lock can be taken.
+	Locks     []byte
+	KeepLocks func([]byte) error
 
 	Export  rule.Grants // local channels that peers may read; nil means all
 	Relay   []string    // mirrors that peers may read too; nil means none
@@ -58,6 +62,7 @@ type Config struct {
 // testConfig replaces parts of a node in tests. A nil field means the real part.
 type testConfig struct {
 	suspended func() time.Duration // in place of localach.Suspended
+	monotonic func() time.Duration // in place of CLOCK_MONOTONIC when the node starts
 	dialAchd  achd.Dial            // in place of the network
 	control   newControl           // in place of pacing.NewPacer
 }

@@ -65,6 +65,10 @@ func (n *Node) handle(l *link, m wire.Message) error {
 		n.keyed(l, m)
 	case wire.Newest:
 		l.namedNewest(m)
+	case wire.Take, wire.Release, wire.HolderQuery:
+		n.lockAsked(l, m)
+	case wire.Holder:
+		n.receiveHolder(l, m)
 	case wire.Pulled:
 		l.pulled(m)
 	case wire.Bye:
@@ -86,6 +90,7 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 		return unwelcome(fmt.Sprintf("%s calls itself host %s, but its certificate says %s", l.host, m.Host, l.s.Peer().Host))
 	}
 	l.hello.isReceived, l.hello.run, l.hello.machine, l.hello.start = true, m.Run, Machine{m.Machine, m.Boot}, m.Start
+	l.hello.knowsLocks = m.Locks
 	l.askStamp(n.now())
 	n.challenge(l)
 	if n.links[l.peer] == l {
@@ -235,7 +240,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		l.refusal("subscription refused", status.Event{Channel: in.m.Channel, Mirror: in.m.Name, Text: m.Text})
 	case wire.TypeOffer:
 		n.pushes.answered(l, m.ID, m.Text, causeOfRefusal(m))
-	case wire.TypeLoad, wire.TypeQuery:
+	case wire.TypeLoad, wire.TypeQuery, wire.TypeTake, wire.TypeRelease, wire.TypeHolderQuery:
 		l.answered(m)
 	case wire.TypeDescribe:
 		l.layouts.requests.Refuse(time.Now(), m)
@@ -283,6 +288,8 @@ func causeOfRefusal(m wire.Refused) status.Cause {
 		return status.CauseOtherMachine
 	case wire.CodeConflict:
 		return status.CauseRule
+	case wire.CodeHeld:
+		return status.CauseOperator
 	}
 	for cause, code := range refusalCodes {
 		if code == m.Code {

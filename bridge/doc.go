@@ -37,9 +37,9 @@
 //	requested_mirrors.go  mirrors that users request; those of hosts that have only achd
 //	mirror_requests.go  all requests, and their precedence
 //	mirrors.go          all mirrors                 binding.go        one mirror, and the link that feeds it
-//	local.go            rules and facts about the channels of this host
+//	operators.go        operator locks of this host's channels, and requests for those of peers
 //	dial.go             dials that package peers returns, and trials of other routes
-//	link.go             beginning and end of links  export.go         a peer's subscription to a channel
+//	link.go             beginning and end of links  export.go         channels of this host, and peers' subscriptions to them
 //	stream.go           the control stream          control.go        handlers of control messages
 //	link_silence.go     links that are silent or carry only small packets; which of two links stays
 //	machine.go          machines that share an identity

@@ -40,12 +40,21 @@ type hubStamps struct {
 
 // askStamp requests the peer's clock if a request is due.
 func (l *link) askStamp(now time.Duration) {
-	if !l.overHub() || !l.hello.isReceived || l.path.stamps.count >= firstOnes && now < l.path.stamps.requestedAt+stampEvery {
+	if !l.overHub() || !l.hello.isReceived || l.path.stamps.count >= firstOnes && now < l.path.stamps.requestedAt+l.stampInterval() {
 		return
 	}
 	l.path.stamps.requestedAt = now
 	l.path.stamps.count++
 	l.send(wire.Stamp{T1: uint64(max(now, 1))})
+}
+
+// stampInterval returns the interval of the stamps. The holder of an operator lock is asked at each tick, since its lock
+// ends with its packets.
+func (l *link) stampInterval() time.Duration {
+	if l.n.locks.isHolder(holderOf(l)) {
+		return tick
+	}
+	return stampEvery
 }
 
 // stamped answers the peer's request for our clock, or handles the answer to ours.

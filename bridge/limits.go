@@ -83,6 +83,7 @@ import (
 //	                                               256 MiB, whatever sizes channels declare; over
 //	                                               it the largest are refused
 //	                                                                 ring/budget.go
+//	operator locks of this host's channels         1024              operator/lock.go
 //	safe frame of on_stale                         32 KiB            rule/on_stale.go
 //	load tests of all peers                        one at a time, 10 s a minute in all, 375 MB each
 //	                                                                 loadtest.go

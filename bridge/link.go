@@ -77,6 +77,7 @@ type hello struct {
 	run        uint64        // incarnation of the peer's daemon
 	machine    Machine       // the peer's machine
 	start      time.Duration // CLOCK_MONOTONIC of the peer's host when its node started; 0 if the peer does not send it
+	knowsLocks bool          // the peer knows operator locks
 	listNumber uint64        // number of the newest list of revocations that the peer is known to have
 }
 
@@ -96,7 +97,8 @@ type catalog struct {
 // linkQueries matches messages of this host with their answers, by id.
 type linkQueries struct {
 	lastID  uint32
-	answers map[uint32]chan wire.Refused // where calls of Ask and LoadTest wait for an answer, by id
+	answers map[uint32]chan wire.Refused // where calls of Ask, LoadTest and askLock wait for an answer, by id
+	holder  wire.Holder                  // answer to the last call of askLock
 }
 
 // offers has the pushes of the peer.
@@ -151,7 +153,7 @@ func (l *link) sayHello() {
 	}
 	l.hello.isSent = true
 	cfg := l.n.cfg
-	l.send(wire.Hello{Version: wire.Version, Host: cfg.Host, Node: cfg.Node, Run: l.n.run, Machine: cfg.Machine.Hardware, Boot: cfg.Machine.Boot, Start: l.n.clocks.mirror.At})
+	l.send(wire.Hello{Version: wire.Version, Host: cfg.Host, Node: cfg.Node, Run: l.n.run, Machine: cfg.Machine.Hardware, Boot: cfg.Machine.Boot, Start: l.n.clocks.mirror.At, Locks: true})
 }
 
 // serve starts the link's goroutines.

@@ -42,6 +42,7 @@ type Node struct {
 
 	locals *locals.Table
 	pushes pushTable
+	locks  lockTable
 	shared sharedExports
 
 	achd  *achdway.Hosts // hosts that have achd and no achbridge
@@ -94,6 +95,7 @@ func New(cfg Config) (*Node, error) {
 	}, cfg.Adopt, n.requests.namePrefix)
 	n.pushes = pushTable{channels: n.locals, isMirror: n.isMirror, changed: n.loop.changed}
 	n.pushes.plan(cfg.Pushes)
+	n.locks = n.newLockTable()
 	return n, nil
 }
 
@@ -114,6 +116,7 @@ func (n *Node) Run(ctx context.Context) error {
 	sweepTemporary(n.cfg.Dir, n.requests.namePrefix)
 	n.loop.work.Go(func() { n.accept(ctx) })
 	n.loop.work.Go(func() { n.watch(ctx) })
+	n.loop.work.Go(func() { n.watchLocks(ctx) })
 	if n.cfg.Hub != nil {
 		n.loop.work.Go(func() { n.acceptHub(ctx) })
 	}

@@ -91,6 +91,8 @@ func (n *Node) apply(cfg Config) {
 		n.judgeExports(l)
 		n.judgePushes(l)
 	}
+	n.checkLocks()
+	n.endUnpermitted()
 }
 
 // judgeExports applies changed rules to the subscriptions of l's peer, including refused ones.
@@ -141,6 +143,8 @@ func (n *Node) Claim(channel string, tag localach.Tag) (release func(), err erro
 		switch {
 		case n.mirrors.isOutput(channel):
 			err = fmt.Errorf("%s is the output of a mux", channel)
+		case n.lockRule(channel) != nil:
+			err = fmt.Errorf("%s has an operator lock, which programs of achd cannot hold", channel)
 		case m != nil:
 			err = fmt.Errorf("%s is a mirror that %s writes", channel, m.Host)
 		case n.mirrors.reserved[channel]:

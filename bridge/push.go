@@ -70,7 +70,7 @@ func (n *Node) offerPushes(l *link) {
 		p.link, p.offerID = l, l.queries.lastID
 		p.become(pushOffered, "", "")
 		n.sendCatalog(l)
-		l.send(wire.Offer{ID: p.offerID, Channel: p.Channel, As: p.NameThere(), QoS: p.QoS.Wire()})
+		l.send(wire.Offer{ID: p.offerID, Channel: p.Channel, As: p.NameThere(), QoS: p.QoS.Wire(), Generation: p.lock.generation()})
 		n.judgeExports(l) // a changed push may allow less
 	}
 }
@@ -92,6 +92,7 @@ type push struct {
 	phase   pushPhase
 	reason  string // why the push waits or was refused; empty if the phase says it all
 	cause   status.Cause
+	lock    reportedLock // operator lock of the mirror, as the peer reported it last
 	waiters []chan error // calls of Node.Push that wait for the peer's answer; each channel has capacity 1
 }
 
@@ -184,4 +185,43 @@ func (p *push) endAchd() {
 		p.achd.Stop()
 		p.achd = nil
 	}
+}
+
+// reportedLock is the operator lock of a push's mirror, as the peer reported it last.
+type reportedLock struct {
+	wire.Holder
+	at time.Duration // when the peer reported it
+}
+
+// generation returns the generation to offer, 0 if this host does not hold the lock.
+func (t reportedLock) generation() uint64 {
+	if !t.Yours {
+		return 0
+	}
+	return t.Generation
+}
+
+// receiveHolder handles the peer's message about the holder of one of its channels. If this host holds the lock now, its
+// pushes that waited for it are offered again.
+func (n *Node) receiveHolder(l *link, m wire.Holder) {
+	for _, p := range n.pushes.list {
+		if p.Host != l.host || p.NameThere() != m.Channel {
+			continue
+		}
+		p.lock = reportedLock{m, n.now()}
+		if p.phase != pushRefused || p.cause != status.CauseOperator {
+			continue
+		}
+		if m.Yours {
+			p.renew(p.Push)
+			n.loop.changed()
+		} else {
+			p.reason = lockText(l.host, m, wallTime())
+		}
+	}
+	if m.ID == 0 || l.queries.answers[m.ID] == nil {
+		return
+	}
+	l.queries.holder = m
+	l.answered(wire.Refused{ID: m.ID})
 }

@@ -96,6 +96,10 @@ func (t *pushTable) answered(l *link, id uint32, reason string, cause status.Cau
 		p.become(pushAccepted, "", "")
 	default:
 		p.become(pushRefused, reason, cause)
+		if cause == status.CauseOperator { // the push waits for the lock
+			p.reply(nil)
+			return
+		}
 		l.refusal("push refused by the peer", status.Event{Channel: p.Channel, Text: reason})
 		if p.reply(fmt.Errorf("push %s: %s", p.Channel, reason)) {
 			t.list = slices.DeleteFunc(t.list, func(other *push) bool { return other == p })

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"time"
 
+	"achbridge/bridge/operator"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/send"
 	"achbridge/bridge/status"
@@ -195,4 +196,112 @@ func (l *link) pingHub(answer chan<- send.Pong) {
 	}
 	l.path.stamps.pings[now] = answer
 	l.send(wire.Stamp{T1: uint64(now)})
+}
+
+// lockWait is the time that a request for a lock waits for its answer.
+const lockWait = 5 * time.Second
+
+// Take takes the operator lock of a channel of another host, for a time; 0 means without end. force takes it from another
+// holder. The error is the host's refusal.
+func (n *Node) Take(ctx context.Context, of rule.Address, limit time.Duration, force bool) (status.Lock, error) {
+	if limit < 0 || limit > wire.MaxHold {
+		return status.Lock{}, fmt.Errorf("take %v: a lock can be held for %v at most", of, wire.MaxHold)
+	}
+	return n.askLock(ctx, of, "take", func(id uint32) wire.Message {
+		return wire.Take{ID: id, Channel: of.Channel, For: limit, Force: force}
+	})
+}
+
+// Release releases the operator lock of a channel of another host, or gives it to the host called to.
+func (n *Node) Release(ctx context.Context, of rule.Address, to string) (status.Lock, error) {
+	return n.askLock(ctx, of, "release", func(id uint32) wire.Message { return wire.Release{ID: id, Channel: of.Channel, To: to} })
+}
+
+// Holder returns who holds the operator lock of a channel, of another host or of this one.
+func (n *Node) Holder(ctx context.Context, of rule.Address) (lock status.Lock, err error) {
+	if of.Host != n.cfg.Host {
+		return n.askLock(ctx, of, "who", func(id uint32) wire.Message { return wire.HolderQuery{ID: id, Channel: of.Channel} })
+	}
+	n.loop.ask(func() {
+		if n.lockRule(of.Channel) == nil {
+			err = fmt.Errorf("who %v: no accept rule with operator names it%.0w", of, fs.ErrNotExist)
+		}
+		lock = lockStatus(of.Host, n.holderFor(nil, of.Channel), 0)
+	})
+	return lock, err
+}
+
+// askLock sends a host a request about a lock, and returns the lock after it.
+func (n *Node) askLock(ctx context.Context, of rule.Address, command string, request func(id uint32) wire.Message) (lock status.Lock, err error) {
+	answer := make(chan wire.Refused, 1)
+	var l *link
+	var id uint32
+	n.loop.call(func() {
+		switch l = n.linkOf(of.Host); {
+		case of.Host == n.cfg.Host:
+			err = fmt.Errorf("it is a channel of this host, and the lock binds the pushes of other hosts; achbridge who %s tells who has it", of.Channel)
+		case l == nil || !l.hello.isReceived:
+			err = fmt.Errorf("no link to %s; `achbridge status` lists the peers%.0w", of.Host, fs.ErrNotExist)
+		case l.isInSilence():
+			err = fmt.Errorf("nothing comes from %s now", of.Host)
+		case !l.hello.knowsLocks:
+			err = fmt.Errorf("the achbridge of %s does not know operator locks; update %s", of.Host, of.Host)
+		default:
+			id = l.ask(answer)
+			l.send(request(id))
+		}
+	})
+	if err != nil {
+		return lock, fmt.Errorf("%s %v: %w", command, of, err)
+	}
+	defer n.loop.call(func() { delete(l.queries.answers, id) })
+	t := time.NewTimer(lockWait)
+	defer t.Stop()
+	select {
+	case m := <-answer:
+		if m.Code != 0 {
+			return lock, fmt.Errorf("%s %v: %s", command, of, m.Text)
+		}
+		n.loop.call(func() { lock = lockStatus(of.Host, l.queries.holder, 0) })
+		return lock, nil
+	case <-l.s.Done():
+		return lock, fmt.Errorf("%s %v: the link to %s has ended; achbridge who %v tells whether it has the request", command, of, of.Host, of)
+	case <-t.C:
+		return lock, fmt.Errorf("%s %v: %s does not answer; achbridge who %v tells whether it has the request", command, of, of.Host, of)
+	case <-ctx.Done():
+		return lock, ctx.Err()
+	}
+}
+
+// lockStatus returns the locks of this host's channels, and those of the channels that this host pushes.
+func (n *Node) lockStatus() []status.Lock {
+	list := []status.Lock{}
+	for _, l := range n.locks.List() {
+		list = append(list, lockStatus(n.cfg.Host, n.holderFor(nil, l.Channel), 0))
+	}
+	for _, p := range n.pushes.list {
+		if p.lock.Channel != "" {
+			list = append(list, lockStatus(p.Host, p.lock.Holder, n.now()-p.lock.at))
+		}
+	}
+	return list
+}
+
+// lockStatus returns the status of a lock of host, some time after the host reported it.
+func lockStatus(host string, m wire.Holder, ago time.Duration) status.Lock {
+	s := status.Lock{Host: host, Channel: m.Channel, Holder: m.Host, Generation: m.Generation, Mine: m.Yours, State: operator.Nobody.String()}
+	switch {
+	case m.InGrace:
+		s.State = operator.InGrace.String()
+	case m.Host != "":
+		s.State = operator.Held.String()
+	}
+	if m.Host != "" {
+		s.HeldS = (m.HeldFor + ago).Seconds()
+	}
+	if m.Left != 0 {
+		left := max(0, m.Left-ago).Seconds()
+		s.LeftS = &left
+	}
+	return s
 }

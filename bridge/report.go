@@ -62,7 +62,7 @@ func (n *Node) status() status.Report {
 	s := status.Report{
 		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), CPUWait: n.cpuWait, NoInotify: n.locals.NoInotify(), Copied: n.machines.ownCopy.report(now),
 		Links: []status.Link{}, Mirrors: []status.Mirror{}, Exports: []status.Subscription{},
-		Pushes: n.pushes.status(), Locals: []status.Local{}, Peers: n.peers.Status(now, n.view()), Events: n.events.Counted(),
+		Pushes: n.pushes.status(), Locks: n.lockStatus(), Locals: []status.Local{}, Peers: n.peers.Status(now, n.view()), Events: n.events.Counted(),
 	}
 	for _, l := range n.links {
 		link, exports := l.status(now)

@@ -108,12 +108,14 @@
 //
 //	 1 Hello        1! version  2! host (name)  3! node  4 run  5 machine  6 boot (5 and 6 like a node)
 //	                7 start (CLOCK_MONOTONIC when the node started, ns, ≤ 2^63-1)
+//	                8 locks (bool: the node knows Take to Holder)
 //	 2 Catalog      1 full (bool)  2 channels (Channel …)  3 gone (name …)
 //	 3 Subscribe    1! id  2! channel (name)  3 epoch  4 have seq  5 QoS  6 held (Account)
 //	 4 Subscribed   1! id  2 epoch  3 last seq  4! frame count  5! frame size
 //	 5 Update       1! id  2 QoS  3 have seq  4 owed (bool)
 //	 6 Unsubscribe  1! id
 //	 7 Offer        1! id  2! channel (name)  3 as (name; default: channel)  4 QoS
+//	                5 generation (of the sender's operator lock)
 //	 8 Accepted     1! id
 //	 9 Refused      1 id  2! type of the refused message  3! code  4 text
 //	10 Ledger       1 serving (Account …)  2 holding (Account …)  3 Path
@@ -135,6 +137,15 @@
 // Key to Newest are sent only on links through a hub.
 //
 //	20 Query       1! id  2! channel (name)
+//	21 Take        1! id  2! channel (name)  3 for (ns, ≤ [MaxHold])  4 force (bool)
+//	22 Release     1! id  2! channel (name)  3 to (name)
+//	23 HolderQuery 1! id  2! channel (name)
+//	24 Holder      1 id (of the message that it answers)  2! channel (name)  3 host (name)
+//	               4 generation (with a host, and only then)  5 held for  6 left (5 and 6 ns,
+//	               ≤ 2^63-1)  7 yours (bool)  8 in grace (bool)
+//
+// Take to Holder are sent only to nodes whose Hello has locks. A node reports each change of a
+// holder to the peers that push the channel.
 //
 //	Channel   1! name  2! frame count  3! frame size  4 epoch  5 last seq  6 Origin
 //	          7 closed (bool)  8 largest (bytes of the largest frame seen, if above the

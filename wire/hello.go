@@ -20,6 +20,7 @@ type Hello struct {
 	// Start is the sender's CLOCK_MONOTONIC when its node started, the time from which all times of the sender count. 0
 	// means not known.
 	Start time.Duration `cbor:"7,keyasint,omitempty"`
+	Locks bool          `cbor:"8,keyasint,omitempty"` // the sender knows operator locks: Take to Holder, and the generation of Offer
 }
 
 func (m Hello) number() uint { return TypeHello }
@@ -44,9 +45,10 @@ func (m *Hello) UnmarshalCBOR(b []byte) error {
 		Boot    node   `cbor:"6,keyasint"`
 
 		Start time.Duration `cbor:"7,keyasint"`
+		Locks bool          `cbor:"8,keyasint"`
 	}
 	err := decoding.Unmarshal(b, &w)
-	*m = Hello{Version: w.Version, Host: w.Host, Node: w.Node, Run: w.Run, Machine: w.Machine, Boot: w.Boot, Start: w.Start}
+	*m = Hello{Version: w.Version, Host: w.Host, Node: w.Node, Run: w.Run, Machine: w.Machine, Boot: w.Boot, Start: w.Start, Locks: w.Locks}
 	return err
 }
 

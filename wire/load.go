@@ -2,7 +2,6 @@ package wire
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 )
 
@@ -29,9 +28,5 @@ const (
 func (m Load) number() uint { return TypeLoad }
 
 func (m Load) check() error {
-	var err error
-	if m.For < 0 || m.For > MaxLoad {
-		err = fmt.Errorf("for: %w", errOutside(int64(m.For), 0, int64(MaxLoad)))
-	}
-	return cmp.Or(checkID(m.ID), err)
+	return cmp.Or(checkID(m.ID), checkDuration("for", m.For, MaxLoad))
 }

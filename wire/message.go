@@ -36,11 +36,15 @@ const (
 	TypePulled      uint = 18
 	TypeNewest      uint = 19
 	TypeQuery       uint = 20
+	TypeTake        uint = 21
+	TypeRelease     uint = 22
+	TypeHolderQuery uint = 23
+	TypeHolder      uint = 24
 )
 
 // Message is a control message: Hello, Catalog, Subscribe, Subscribed, Update, Unsubscribe, Offer,
-// Accepted, Refused, Ledger, Bye, Revocations, Load, Describe, Layout, Key, Stamp, Pulled, Newest or
-// Query. ParseMessage also returns Unknown. A Message is never a pointer.
+// Accepted, Refused, Ledger, Bye, Revocations, Load, Describe, Layout, Key, Stamp, Pulled, Newest,
+// Query, Take, Release, HolderQuery or Holder. ParseMessage also returns Unknown. A Message is never a pointer.
 type Message interface {
 	number() uint // the message's type on the wire
 	check() error // checks the limits; the error begins with the field
@@ -79,6 +83,10 @@ var messageTypes = [...]struct {
 	TypePulled:      {"pulled", decode[Pulled]},
 	TypeNewest:      {"newest", decode[Newest]},
 	TypeQuery:       {"query", decode[Query]},
+	TypeTake:        {"take", decode[Take]},
+	TypeRelease:     {"release", decode[Release]},
+	TypeHolderQuery: {"holderquery", decode[HolderQuery]},
+	TypeHolder:      {"holder", decode[Holder]},
 }
 
 // AppendMessage appends the length of m and m to dst. If the peer would refuse m, it returns dst

@@ -13,7 +13,7 @@ import (
 
 func TestUnknownMessageIsNoError(t *testing.T) {
 	for in, want := range map[string]uint{
-		"82 15 a0": 21, "82 00 a0": 0, "82 1b7fffffffffffffff a10102": math.MaxInt64, "82 18 63 f6": 99,
+		"82 18 2d a0": 45, "82 00 a0": 0, "82 1b7fffffffffffffff a10102": math.MaxInt64, "82 18 63 f6": 99,
 	} {
 		m, err := ParseMessage(fromHex(t, in))
 		if err != nil || m != (Unknown{Type: want}) {
@@ -75,6 +75,16 @@ func TestAppendMessageRefusesInvalidMessages(t *testing.T) {
 		"message newest: seq: 0":                                     Newest{Sub: 1},
 		"message query: id: missing":                                 Query{Channel: "a"},
 		"message query: channel: missing":                            Query{ID: 1},
+		"message take: id: missing":                                  Take{Channel: "a"},
+		"message take: channel: missing":                             Take{ID: 1},
+		"message take: for: -1 is not in 0":                          Take{ID: 1, Channel: "a", For: -1},
+		"message take: for: 31622400000000001 is not in 0":           Take{ID: 1, Channel: "a", For: MaxHold + 1},
+		"message release: to \"a b\":":                               Release{ID: 1, Channel: "a", To: "a b"},
+		"message holderquery: channel: missing":                      HolderQuery{ID: 1},
+		"message holder: channel: missing":                           Holder{ID: 1},
+		"message holder: left: -1 is not in 0":                       Holder{Channel: "a", Left: -1},
+		"message holder: generation: 0 with host \"pc\"":             Holder{Channel: "a", Host: "pc"},
+		"message holder: generation: 7 with host \"\"":               Holder{Channel: "a", Generation: 7},
 		"message load: id: missing":                                  Load{For: 1},
 		"message load: for: 10000000001 is not in 0":                 Load{ID: 1, For: MaxLoad + 1},
 		"message load: for: -1 is not in 0":                          Load{ID: 1, For: -1},

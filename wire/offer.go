@@ -9,6 +9,9 @@ type Offer struct {
 	Channel string `cbor:"2,keyasint,omitempty"`
 	As      string `cbor:"3,keyasint,omitempty"` // name of the mirror on the peer's host; empty means Channel
 	QoS     QoS    `cbor:"4,keyasint,omitzero"`  // requested by the sender; the peer's rules may change it
+	// Generation is that of the operator lock which the sender holds, by the last Holder of the peer. 0 means that the
+	// sender holds no lock.
+	Generation uint64 `cbor:"5,keyasint,omitempty"`
 }
 
 func (m Offer) number() uint { return TypeOffer }

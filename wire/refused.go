@@ -34,6 +34,7 @@ const (
 	CodeOtherLibc Code = 13 // a program with another C library made the channel: the origin's daemon cannot use it
 	CodeCopied    Code = 14 // answers a Hello: another machine has the same node id
 	CodeMachine   Code = 15 // the peer runs on another machine than before and gets no commands
+	CodeHeld      Code = 16 // the operator lock: another host holds it, or nobody does
 )
 
 var codes = [...]string{
@@ -52,6 +53,7 @@ var codes = [...]string{
 	CodeOtherLibc: "other C library",
 	CodeCopied:    "copied",
 	CodeMachine:   "other machine",
+	CodeHeld:      "held",
 }
 
 // String returns the code's name for logs and status.

@@ -21,6 +21,14 @@ func (c Clock) now() time.Duration { return max(1, c.Now()) }
 // of converts a time since the node's start to CLOCK_MONOTONIC.
 func (c Clock) of(t time.Duration) time.Duration { return c.At + t }
 
+// sinceBoot converts a time since the node's start to CLOCK_BOOTTIME, which counts while the host is suspended.
+func (c Clock) sinceBoot(t time.Duration) time.Duration {
+	if c.Suspended == nil {
+		return c.of(t)
+	}
+	return c.of(t) + c.Suspended()
+}
+
 // slept reports whether the host was suspended after the reading's estimate of the peer's clock was made. Ages
 // computed from that estimate are then wrong.
 func (c Clock) slept(at Reading) bool {

@@ -238,6 +238,14 @@ func (m *Mirror) endsSafe() bool {
 	return err == nil && string(frame[:n]) == m.qos.OnStale.Frame
 }
 
+// PutSafe puts a missing safe frame now, before another host begins to feed the mirror. busy reports whether the file's
+// lock was taken; call PutSafe again then.
+func (m *Mirror) PutSafe() (busy bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.file.w != nil && m.putSafe() == busyRetry
+}
+
 // putLast puts a missing safe frame while the mirror closes. busy reports whether the file's lock was taken;
 // call putLast again then.
 func (m *Mirror) putLast() (busy bool) {

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"achbridge/bridge/delivery"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/lock"
+	"achbridge/bridge/operator"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -46,9 +48,10 @@ type Mirror struct {
 
 // source is the subscription that feeds a mirror, as last set by the node.
 type source struct {
-	feed   *Feed  // nil before the first subscription
-	run    uint64 // incarnation of the peer's daemon whose clock gives the capture times
-	silent bool   // nothing is received from the host that feeds the mirror
+	feed   *Feed          // nil before the first subscription
+	right  operator.Right // right of the holder of the operator lock; frames of feeds with another grant are not put
+	run    uint64         // incarnation of the peer's daemon whose clock gives the capture times
+	silent bool           // nothing is received from the host that feeds the mirror
 }
 
 // New returns a mirror without an open file. adopt lists patterns of existing channels, not created by
@@ -66,10 +69,11 @@ func (m *Mirror) SetAdopt(adopt []string) {
 
 // Feed identifies one subscription that delivers frames. Mirrors compare it by pointer.
 type Feed struct {
-	Epoch  uint64       // epoch of the channel
-	Run    uint64       // incarnation of the daemon whose clock gives the capture times
-	Silent bool         // nothing is received from the host when the subscription begins
-	Stamps *StampSource // set if the stamps in the frames are shifted
+	Epoch  uint64         // epoch of the channel
+	Run    uint64         // incarnation of the daemon whose clock gives the capture times
+	Silent bool           // nothing is received from the host when the subscription begins
+	Stamps *StampSource   // set if the stamps in the frames are shifted
+	Grant  operator.Grant // identifies the operator lock for which the frames are accepted; zero without a lock
 }
 
 // Subscribe prepares for subscription f; from now on, only frames of f are put. have is the newest frame of the
@@ -115,6 +119,30 @@ func (m *Mirror) Requalify(qos rule.QoS) (anew, mustSend bool) {
 	}
 	m.watchDeadline()
 	return false, before.Wire() != qos.Wire()
+}
+
+// Permit sets which frames may be put: those of feeds with the right's grant, until its end. The zero Right revokes the
+// right of every holder. When Permit returns, no frame without the right will be put, even if it arrived before.
+func (m *Mirror) Permit(r operator.Right) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.source.right = r
+	if p := &m.frames.pending; p.seq != 0 && !m.isPermitted() {
+		p.seq = 0
+		m.counters.own.Refused++
+	}
+}
+
+// errNotHeld means that the sender of a frame does not hold the operator lock.
+var errNotHeld = errors.New("its sender does not hold the operator lock any more")
+
+// isPermitted reports whether the operator lock allows the frames of the present feed now. m.mu must be held.
+func (m *Mirror) isPermitted() bool {
+	s := &m.source
+	if s.right.Grant == (operator.Grant{}) { // the usual case, without a lock
+		return s.feed == nil || s.feed.Grant == operator.Grant{}
+	}
+	return s.feed != nil && s.right.Allows(s.feed.Grant, m.Clock.sinceBoot(m.Clock.now()))
 }
 
 // expect prepares for a subscription to an epoch of the origin's channel. It returns the newest frame of that
@@ -196,8 +224,11 @@ type incoming struct {
 }
 
 // write puts a frame, into a larger new file if necessary. If the error says isBusy, nothing has changed, and the
-// frame can be put later. On errExpired it must not be put. m.mu must be held.
+// frame can be put later. On errExpired and errNotHeld it must not be put. m.mu must be held.
 func (m *Mirror) write(f incoming) error {
+	if !m.isPermitted() {
+		return errNotHeld
+	}
 	data, err := m.shifted(f)
 	if err != nil {
 		return err

@@ -131,6 +131,9 @@ func (m *Mirror) replace(why string, size int) error {
 // the file again if it is the problem. m.mu must be held.
 func (m *Mirror) fail(seq uint64, err error) {
 	m.counters.own.Refused++
+	if errors.Is(err, errNotHeld) {
+		return // the event about the lock reports it
+	}
 	m.without(seq, &m.counters.own.Refused)
 	m.failed("put into mirror failed", err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Grant is a rule that determines which peers may read channels of this host (export) or write them (accept).
@@ -19,10 +20,70 @@ type Grant struct {
 	// options that neither QoS nor Says sets. In an export rule, MaxRate and Priority are upper limits for a
 	// peer, and the other options have no effect.
 	QoS      QoS
-	Says     []string // keys of options that QoS sets explicitly, even to their default
-	FileMode FileMode // accept rules: permissions of the mirror's file
-	From     string   // where the rule is written, for messages
+	Says     []string  // keys of options that QoS sets explicitly, even to their default
+	FileMode FileMode  // accept rules: permissions of the mirror's file
+	From     string    // where the rule is written, for messages
+	Operator *Operator // accept rules: only the holder of the operator lock may push; nil without the lock
 }
+
+// Operator has the options of the operator lock.
+type Operator struct {
+	Hosts []string      // patterns of the hosts that may take the lock; nil means those that may push
+	Force []string      // patterns of the hosts that may take it from another; nil means none
+	Grace time.Duration // how long a silent holder keeps the lock; 0 means DefaultGrace
+}
+
+// DefaultGrace is the default of Operator.Grace.
+const DefaultGrace = time.Second
+
+// EffectiveGrace returns how long a silent holder keeps the lock.
+func (o *Operator) EffectiveGrace() time.Duration { return cmp.Or(o.Grace, DefaultGrace) }
+
+// MayTake returns an error if a host that may push into the channel may not take its lock. The error may be sent to the
+// host.
+func (g Grant) MayTake(host string, force bool) error {
+	switch {
+	case g.Operator.Hosts != nil && !Matches(g.Operator.Hosts, host):
+		return fmt.Errorf("operators of %s does not name the host %s", cmp.Or(g.From, "the rule for it"), host)
+	case force && !Matches(g.Operator.Force, host):
+		return fmt.Errorf("force of %s does not name the host %s", cmp.Or(g.From, "the rule for it"), host)
+	}
+	return nil
+}
+
+// check returns an error if the options are invalid.
+func (o *Operator) check() error {
+	if o == nil {
+		return nil
+	}
+	var errs []error
+	for _, p := range o.Hosts {
+		errs = append(errs, CheckPattern("operators", p))
+	}
+	for _, p := range o.Force {
+		errs = append(errs, CheckPattern("force", p))
+	}
+	if o.Grace != 0 && (o.Grace < minGrace || o.Grace > maxGrace) {
+		errs = append(errs, fmt.Errorf("grace %v: %w", o.Grace, errGrace))
+	}
+	return errors.Join(errs...)
+}
+
+// ParseGrace parses the option grace.
+func ParseGrace(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < minGrace || d > maxGrace {
+		return 0, fmt.Errorf("%q: %w", s, errGrace)
+	}
+	return d, nil
+}
+
+var errGrace = errors.New("want 500ms to 1h: packets of a link may be 250 ms and a round trip apart")
+
+const (
+	minGrace = 500 * time.Millisecond
+	maxGrace = time.Hour
+)
 
 // Grants is a list of rules in order of precedence.
 type Grants []Grant
@@ -151,5 +212,5 @@ func (g Grant) check() error {
 	for _, p := range g.Hosts {
 		errs = append(errs, CheckPattern("host", p))
 	}
-	return errors.Join(append(errs, g.QoS.Check(), g.QoS.OnStale.check())...)
+	return errors.Join(append(errs, g.QoS.Check(), g.QoS.OnStale.check(), g.Operator.check())...)
 }

@@ -42,5 +42,6 @@ const (
 	CauseInotify          Cause = "inotify"        // the kernel's inotify limit is reached, so new channels are noticed later
 	CauseCopiedImage      Cause = "copied_image"   // another machine has the host's node ID
 	CauseOtherMachine     Cause = "other_machine"  // the host runs on another machine than before; commands and pushes to it wait
+	CauseOperator         Cause = "operator"       // another host holds the operator lock of the channel, or nobody does
 	CauseOther            Cause = "other"          // described by the text only
 )

@@ -34,6 +34,7 @@ const (
 	EventHostChanged     EventKind = "host_changed" // the host name now belongs to another node
 	EventCopiedImage     EventKind = "copied_image" // another machine has the host's node ID
 	EventCertificateEnds EventKind = "certificate_ends"
+	EventOperator        EventKind = "operator"        // the operator lock of a channel was taken, released or lost
 	EventMuxChanged      EventKind = "mux_changed"     // another input of a mux wins, or none is live
 	EventStampInFuture   EventKind = "stamp_in_future" // a frame of a mux's input has a time far ahead of this host's clock
 	EventForged          EventKind = "hub_forged"      // the hub delivered a frame that is not the origin's, or a replayed one; it is not put
@@ -43,7 +44,7 @@ const (
 var EventKinds = []EventKind{
 	EventLinkUp, EventLinkDown, EventLinkSilent, EventLinkReceives, EventPeerUnreachable, EventMirrorStale, EventDeadlineMissed, EventMirrorFresh,
 	EventMirrorReplaced, EventForeignWriter, EventForeignGone, EventUnusable, EventRefused, EventLoop, EventClockStep, EventHostChanged,
-	EventCopiedImage, EventCertificateEnds, EventMuxChanged, EventStampInFuture, EventForged,
+	EventCopiedImage, EventCertificateEnds, EventOperator, EventMuxChanged, EventStampInFuture, EventForged,
 }
 
 // Event is an event that may interest an operator. Its JSON keys are an external interface.

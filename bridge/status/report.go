@@ -29,7 +29,10 @@ type Report struct {
 	Exports []Subscription `json:"exports"`
 	Pushes  []Push         `json:"pushes"`
 	Locals  []Local        `json:"channels"`
-	Peers   []Peer         `json:"peers"`
+	// Locks has the operator locks of this host's channels that a host holds, and those of the channels that this host
+	// pushes, as their hosts reported them.
+	Locks []Lock `json:"locks"`
+	Peers []Peer `json:"peers"`
 	// Events counts the events since the daemon started, for the metrics.
 	Events map[EventKind]uint64 `json:"-"`
 }
@@ -271,6 +274,18 @@ type Push struct {
 	Cause  Cause     `json:"cause,omitempty"`
 	// Unauthenticated reports that the frames are sent by achd's protocol, so that their receiver is not proven.
 	Unauthenticated bool `json:"unauthenticated,omitempty"`
+}
+
+// Lock is the operator lock of a channel: only the pushes of its holder are accepted.
+type Lock struct {
+	Host       string   `json:"host"`    // host of the channel
+	Channel    string   `json:"channel"` // name on that host
+	Holder     string   `json:"holder"`  // host that holds the lock; empty means nobody
+	State      string   `json:"state"`   // nobody, held, or in_grace if nothing arrives from the holder
+	Generation uint64   `json:"generation,omitempty"`
+	HeldS      float64  `json:"held_s"` // since the lock was taken
+	LeftS      *float64 `json:"left_s"` // until the lock ends; null means that it has no end
+	Mine       bool     `json:"mine"`   // this host holds the lock
 }
 
 // Local is one channel of this host.

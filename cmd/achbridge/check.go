@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,7 +79,7 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	running := c.observe(ctx, cfg)
 	r.Channels = append(c.locals(cfg, running), c.remotes(ctx, cfg, running)...)
-	r.Warnings = append(append(r.Warnings, cfg.Warnings()...), c.unfit(cfg, running)...)
+	r.Warnings = slices.Concat(r.Warnings, cfg.Warnings(), c.sharedKey(cfg), c.unfit(cfg, running))
 	if c.asJSON {
 		return c.ui.JSON(r)
 	}
@@ -194,6 +195,18 @@ func (c *checker) asTheDaemonSays(ctx context.Context, cfg *config.Config, v con
 	said := e.Judgements[0]
 	said.Result += ", though this configuration does not ask for it"
 	return said
+}
+
+// sharedKey returns a warning if operator locks rest on a key that all hosts have.
+func (c *checker) sharedKey(cfg *config.Config) []string {
+	i := slices.IndexFunc(cfg.AcceptGrants, func(g rule.Grant) bool { return g.Operator != nil })
+	if i < 0 {
+		return nil
+	}
+	if key, _, err := c.openKey(cfg.Key); err == nil && key.Host() != "" {
+		return nil
+	}
+	return []string{cfg.AcceptGrants[i].From + ": with one key for all hosts, the operator lock prevents mistakes, not attacks: each host can take the name of another; achbridge ca gives each host its own certificate"}
 }
 
 // unfit returns a text for each served subscription that its link cannot carry. With --rate,

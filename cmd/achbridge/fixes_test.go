@@ -26,6 +26,7 @@ var needsPerson = map[status.Cause]string{
 	status.CausePublisherStopped: "only who runs the publisher can mend it; achbridge why on its host tells more",
 	status.CausePublisherSlow:    "as before",
 	status.CauseAcceptRule:       "who may push what is for the operator to decide",
+	status.CauseOperator:         "who has the robot is for the operators to decide",
 	status.CauseFileMode:         "who may use a channel is for its owner to decide",
 	status.CauseKey:              "a key is copied by a person, over a way that he trusts",
 	status.CauseRevoked:          "the authority is on a machine of its own, and the key is copied by a person",

@@ -42,7 +42,7 @@ func pushCommand(a *app) *cobra.Command {
 			}
 			state := strings.TrimSpace(pushed.State.String() + " " + diagnose.MarkOf(pushed.Unauthenticated))
 			a.ui.Line("%s, %s", text, state)
-			if pushed.State == status.PushWaiting {
+			if pushed.State != status.PushAccepted {
 				a.ui.Note("%s", pushed.Reason)
 			}
 			return nil

@@ -74,7 +74,7 @@ func newRoot(a *app) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a), muxCommand(a), hubCommand(a))
+	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a), takeCommand(a), releaseCommand(a), whoCommand(a), muxCommand(a), hubCommand(a))
 	group("look", "Watch and diagnose:", statusCommand(a), topCommand(a), waitCommand(a), whyCommand(a), ageCommand(a), pingCommand(a), eventsCommand(a), hzCommand(a), bwCommand(a), echoCommand(a), plotCommand(a))
 	group("host", "On this host:", channelCommand(a), keyCommand(a), caCommand(a), typeCommand(a), doctorCommand(a))
 	group("files", "Recordings:", recordCommand(a), playCommand(a), infoCommand(a), exportCommand(a))

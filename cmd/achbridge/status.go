@@ -134,6 +134,7 @@ func (a *app) showStatus(s api.StatusReply) error {
 		{[]string{"EXPORT", "TO", "SEQ", "OFFERED", "DELIVERED", "NOTE"}, exportRows(s.Exports), nil},
 		{[]string{"EXPORT", "TO", "QOS", "DROPPED"}, exportServiceRows(s.Exports), nil},
 		{[]string{"PUSH", "TO", "STATE", "NOTE"}, pushRows(s.Pushes), nil},
+		{lockHeader, lockRows(s.Locks), nil},
 		{[]string{"ACHD", "CLIENT", "DOES", "OVER", "FRAMES"}, achdRows(s.Achd), nil},
 		{[]string{"CHANNEL", "FRAMES", "SEQ", "EXPORTED", "NOTE"}, localRows(s.Report), nil},
 	} {

@@ -215,3 +215,16 @@ type WhyReport struct {
 	Notes   []diagnose.Finding `json:"notes"` // further findings
 	WindowS float64            `json:"window_s"`
 }
+
+// Take is the body of POST /v1/take. For is a time such as 10m; empty means without end.
+type Take struct {
+	Channel string `json:"channel"` // HOST/CHANNEL
+	For     string `json:"for,omitempty"`
+	Force   bool   `json:"force,omitempty"`
+}
+
+// Release is the body of POST /v1/release. To is the host that gets the lock; empty means nobody.
+type Release struct {
+	Channel string `json:"channel"` // HOST/CHANNEL
+	To      string `json:"to,omitempty"`
+}

@@ -101,8 +101,33 @@ func (c *Config) grantJudgement(kind, what, channel string, grants rule.Grants) 
 		v.Options = thoseSet(v.Options)
 	} else {
 		leaveToPush(v.Options, g.QoS)
+		v.Options = append(v.Options, c.lockOptions(g)...)
 	}
 	return v
+}
+
+// lockOptions returns the options of the operator lock of an accept rule, none without the lock.
+func (c *Config) lockOptions(g rule.Grant) (list []optionValue) {
+	if g.Operator == nil {
+		return nil
+	}
+	names := func(hosts []string, none string) string {
+		if hosts == nil {
+			return none
+		}
+		return ui.AndList(hosts)
+	}
+	for _, o := range []optionValue{
+		{Option: "operator", Value: "true"}, {Option: "operators", Value: names(g.Operator.Hosts, "those that may push")},
+		{Option: "force", Value: names(g.Operator.Force, "none")}, {Option: "grace", Value: g.Operator.EffectiveGrace().String()},
+	} {
+		o.From = "default"
+		if set, ok := c.rules[g.From].option(o.Option); ok {
+			o.From = set.at.String()
+		}
+		list = append(list, o)
+	}
+	return list
 }
 
 // thoseSet returns the options that do not have their default.

@@ -156,6 +156,7 @@ func ruleKeys() []ruleKey {
 		"max_rate": "Frames a second at most, each the newest at its time; in export and push the most that a peer may ask for.",
 		"priority": "7 is sent first, 0 last; in export and push the most that a peer may ask for.",
 	}
+	keys = append(keys, lockKeys()...)
 	for _, o := range rule.Options() {
 		k := ruleKey{name: o.Key, lists: in, words: o.Words, example: examples[o.Key], doc: cmp.Or(docs[o.Key], sentence(o.Usage)) + " Default: " + o.Text(rule.QoS{}) + "."}
 		if docs[o.Key] != "" {
@@ -170,6 +171,17 @@ func ruleKeys() []ruleKey {
 		keys = append(keys, k)
 	}
 	return keys
+}
+
+// lockKeys returns the keys of the operator lock, which accept rules may have.
+func lockKeys() []ruleKey {
+	accept := []string{"accept"}
+	return []ruleKey{
+		{name: "operator", lists: accept, words: []string{"false", "true"}, doc: "Accept pushes only from the host that holds the channel's operator lock, see achbridge take (default: false)."},
+		{name: "operators", lists: accept, many: true, example: "planner", doc: "With operator: hosts that may take the lock, as patterns (default: those that may push)."},
+		{name: "force", lists: accept, many: true, example: "supervisor", doc: "With operator: hosts among them that may take the lock from another host with --force (default: none)."},
+		{name: "grace", lists: accept, example: "1s", doc: "With operator: how long the holder keeps the lock while nothing comes from it, 500ms to 1h (default: 1s)."},
+	}
 }
 
 // ruleKeysOf returns the keys that the rules of a list may have.

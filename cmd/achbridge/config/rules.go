@@ -145,7 +145,7 @@ func (b *ruleBuilder) parseText(list string, r ruleEntry) ruleEntry {
 			b.add(at, "is given twice")
 		case !slices.ContainsFunc(ruleKeysOf(list), func(k ruleKey) bool { return k.name == option.Key }):
 			b.add(at, "%s", unknownIn(list, option.Key))
-		case option.Key == "hosts":
+		case slices.Contains([]string{"hosts", "operators", "force"}, option.Key):
 			put(option.Key, strings.Fields(option.Value)...)
 		default:
 			put(option.Key, option.Value)
@@ -193,13 +193,8 @@ func (b *ruleBuilder) grants(rules []ruleEntry) rule.Grants {
 			b.addError(v.at, rule.CheckPattern("channel", v.text))
 			g.Channels = append(g.Channels, v.text)
 		}
-		if hosts, ok := r.option("hosts"); ok {
-			g.Hosts = []string{}
-			for _, v := range b.some(hosts) {
-				b.addError(v.at, rule.CheckPattern("host", v.text))
-				g.Hosts = append(g.Hosts, v.text)
-			}
-		}
+		g.Hosts = b.hosts(r, "hosts")
+		g.Operator = b.operator(r)
 		var m rule.Mirror
 		if b.how(r, &m) {
 			g.QoS, g.FileMode = m.QoS, m.FileMode
@@ -211,6 +206,47 @@ func (b *ruleBuilder) grants(rules []ruleEntry) rule.Grants {
 		grants = append(grants, g)
 	}
 	return grants
+}
+
+// hosts returns the patterns of hosts of an option, nil if the rule does not have it.
+func (b *ruleBuilder) hosts(r ruleEntry, key string) []string {
+	o, ok := r.option(key)
+	if !ok {
+		return nil
+	}
+	patterns := []string{}
+	for _, v := range b.some(o) {
+		b.addError(v.at, rule.CheckPattern("host", v.text))
+		patterns = append(patterns, v.text)
+	}
+	return patterns
+}
+
+// operator returns the options of the operator lock, nil if the rule does not have the lock.
+func (b *ruleBuilder) operator(r ruleEntry) *rule.Operator {
+	on := false
+	if o, ok := r.option("operator"); ok && len(o.values) > 0 {
+		v := o.values[0]
+		on = v.text == "true"
+		if !on && v.text != "false" {
+			b.add(v.at, "%q: want false or true", v.text)
+		}
+	}
+	lock := &rule.Operator{Hosts: b.hosts(r, "operators"), Force: b.hosts(r, "force")}
+	if o, ok := r.option("grace"); ok && len(o.values) > 0 {
+		grace, err := rule.ParseGrace(o.values[0].text)
+		b.addError(o.values[0].at, err)
+		lock.Grace = grace
+	}
+	if on {
+		return lock
+	}
+	for _, key := range []string{"operators", "force", "grace"} {
+		if o, ok := r.option(key); ok {
+			b.add(o.at, "does nothing without operator: true; add that, or leave it out")
+		}
+	}
+	return nil
 }
 
 // MirrorRules makes the rules of mirror, one for each HOST/PATTERN.
@@ -294,7 +330,7 @@ func (b *ruleBuilder) muxRules(rules []ruleEntry) (muxes rule.Muxes) {
 func (b *ruleBuilder) how(r ruleEntry, m *rule.Mirror) bool {
 	before := len(b.Problems)
 	for _, o := range r.options {
-		if slices.Contains([]string{"match", "deny", "hosts"}, o.key) || len(o.values) == 0 {
+		if slices.Contains([]string{"match", "deny", "hosts", "operator", "operators", "force", "grace"}, o.key) || len(o.values) == 0 {
 			continue
 		}
 		if err := m.Set(o.key, o.values[0].text, b.config.reader(o.values[0].at)); err != nil {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"achbridge/bridge"
@@ -45,6 +46,9 @@ import (
 //	                                                   next one for at most TIME if there is none
 //	GET  /v1/ping?of=HOST                              pingReply, after the round trip of one packet
 //	POST /v1/load?of=HOST&up=BOOL                      loadReply, after 3 s in which the link is loaded
+//	POST /v1/take     {"channel","for","force"}         status.Lock; channel is HOST/CHANNEL, for a time such as 10m
+//	POST /v1/release  {"channel","to"}                 status.Lock
+//	GET  /v1/who?of=[HOST/]CHANNEL                     status.Lock
 //	GET  /v1/layout?of=HOST/CHANNEL|MIRROR             layoutReply: the layout of the frames, from the origin
 //	GET  /v1/peek?of=HOST/CHANNEL                      peekReply: a temporary mirror, removed when the client
 //	                                                   closes the connection
@@ -75,6 +79,9 @@ func (c *control) routes() http.Handler {
 	mux.HandleFunc("POST /v1/unmux", body(func(_ context.Context, u api.UnmuxRequest) (struct{}, error) {
 		return struct{}{}, c.node.Unmux(u.Output)
 	}))
+	long("POST /v1/take", body(c.take))
+	long("POST /v1/release", body(c.release))
+	long("GET /v1/who", query(c.who))
 	mux.HandleFunc("GET /v1/mirror-request", query(c.mirrorRequest))
 	mux.HandleFunc("GET /v1/wish", query(c.mirrorRequest)) // the former name
 	mux.HandleFunc("GET /v1/explain", query(c.explain))
@@ -309,6 +316,43 @@ func (c *control) mux(ctx context.Context, q api.MuxRequest) (output status.Mirr
 		return output, fmt.Errorf("mux %s: it does not begin; the daemon's log says why", r.Output)
 	}
 	return output, nil
+}
+
+// take takes the operator lock of a channel of another host.
+func (c *control) take(ctx context.Context, asked api.Take) (status.Lock, error) {
+	of, err := rule.ParseChannel(asked.Channel)
+	if err != nil {
+		return status.Lock{}, badRequest{fmt.Errorf("take %s: %w", asked.Channel, err)}
+	}
+	var limit time.Duration
+	if asked.For != "" {
+		if limit, err = time.ParseDuration(asked.For); err != nil || limit <= 0 {
+			return status.Lock{}, badRequest{fmt.Errorf("take %s: for %q: want a time, as in 10m", asked.Channel, asked.For)}
+		}
+	}
+	return c.node.Take(ctx, of, limit, asked.Force)
+}
+
+// release releases the operator lock of a channel of another host.
+func (c *control) release(ctx context.Context, asked api.Release) (status.Lock, error) {
+	of, err := rule.ParseChannel(asked.Channel)
+	if err != nil {
+		return status.Lock{}, badRequest{fmt.Errorf("release %s: %w", asked.Channel, err)}
+	}
+	return c.node.Release(ctx, of, asked.To)
+}
+
+// who returns who holds the operator lock of a channel.
+func (c *control) who(ctx context.Context, query url.Values) (status.Lock, error) {
+	text := query.Get("of")
+	if !strings.Contains(text, "/") {
+		text = c.self.Host + "/" + text
+	}
+	of, err := rule.ParseChannel(text)
+	if err != nil {
+		return status.Lock{}, badRequest{fmt.Errorf("who %s: %w", text, err)}
+	}
+	return c.node.Holder(ctx, of)
 }
 
 // badRequest marks an error of the client; statusOf returns 400 for it.

@@ -182,6 +182,7 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	cfg.Machine = machineOf(who.hardware, bootID("/proc"), id)
 	d.machines = newMachineFile(h.StateFile(p.State, machinesName), d.log)
 	cfg.Machines, cfg.KeepMachines = d.machines.read(), d.machines.keep
+	cfg.Locks, cfg.KeepLocks = lockFile(h.StateFile(p.State, locksName), d.log)
 	cfg.Source, cfg.CPUWait = bridge.ShmSource(h.Dir, d.watcher), new(localach.CPUWait).Share
 	d.node, err = bridge.New(cfg)
 	if err != nil {

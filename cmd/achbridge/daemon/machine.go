@@ -99,6 +99,21 @@ func newMachineFile(path string, log *slog.Logger) *machineFile {
 	return &machineFile{path: path, log: log, write: make(chan map[string]bridge.Machine, 1)}
 }
 
+// locksName is the name of the file in the state directory that keeps the operator locks of this host's channels.
+const locksName = "operators"
+
+// lockFile returns the operator locks in the file at path, and a function that writes them. keep is nil without a path.
+func lockFile(path string, log *slog.Logger) (locks []byte, keep func([]byte) error) {
+	if path == "" {
+		return nil, nil
+	}
+	locks, err := config.ReadFile(path, mostMachines)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Warn("cannot read the operator locks, nobody holds one", "file", path, "err", err)
+	}
+	return locks, func(text []byte) error { return config.KeepFile(path, text, 0o644) }
+}
+
 // keptMachine is a machine in the file, with its fields in hexadecimal.
 type keptMachine struct {
 	Hardware string `json:"hardware"`

@@ -69,6 +69,7 @@ var (
 	framesTotal  = metric("frames_total", "What became of the frames that the origin put.", "channel", "peer", "direction", "reason")
 	muxWins      = metric("mux_input_wins", "1 for the input of a mux whose frames are put into the output, 0 for its other inputs.", "output", "input")
 	eventsTotal  = metric("events_total", "Events by kind; achbridge events lists them.", "kind")
+	lockHeld     = metric("operator_lock_held", "1 while a host holds the operator lock of a channel of this host, 0 while nothing comes from that host.", "channel", "holder")
 	framesFlying = metric("frames_in_flight", "Frames whose outcome is not known yet.", "channel", "peer", "direction")
 )
 
@@ -91,6 +92,11 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, kind := range status.EventKinds {
 		counter(out, eventsTotal, s.Events[kind], string(kind))
+	}
+	for _, l := range s.Locks {
+		if l.Host == s.Host {
+			gauge(out, lockHeld, truth(l.State == "held"), l.Channel, l.Holder)
+		}
 	}
 	collectHub(out, m.hub())
 	seen := map[string]bool{}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/ui"
@@ -161,6 +162,11 @@ func (s *Snapshot) pushFindings() (list []Finding) {
 		}
 		if p.Cause == status.CauseOtherMachine {
 			list = append(list, Finding{Cause: p.Cause, Text: s.Channel + " is not pushed: " + p.Reason, Fix: acceptFix(s.Channel, p.Host)})
+			continue
+		}
+		if p.Cause == status.CauseOperator {
+			why, take, _ := strings.Cut(p.Reason, "; take it: ")
+			list = append(list, Finding{Cause: p.Cause, Text: "it is pushed to " + p.Host + "/" + p.NameThere() + ", which has an operator lock: " + why, Fix: take})
 			continue
 		}
 		f := Finding{Cause: p.Cause, Text: fmt.Sprintf("%s does not take %s: %s", p.Host, s.Channel, cmp.Or(p.Reason, "no answer yet"))}

@@ -28,6 +28,7 @@ func (m model) detailPage(r channelRow) []string {
 		if inKey(c) == r.key {
 			a, peer = c.FrameCounters, c.Host
 			lines = append(lines, m.mirrorLines(c, r)...)
+			lines = append(lines, m.lockLines(c)...)
 		}
 	}
 	for _, e := range m.status.Exports {
@@ -52,6 +53,16 @@ func (m model) detailPage(r channelRow) []string {
 		lines = append(lines, "")
 	}
 	return append(lines[:max(0, m.screen.height-1)], foot)
+}
+
+// lockLines returns a line about the operator lock of a mirror of this host, none if nobody holds one.
+func (m model) lockLines(c status.Mirror) (lines []string) {
+	for _, l := range m.status.Locks {
+		if l.Host == m.status.Host && l.Channel == c.Name {
+			lines = append(lines, fmt.Sprintf("lock    %s holds it for %s", l.Holder, ui.Seconds(l.HeldS)))
+		}
+	}
+	return lines
 }
 
 func (r channelRow) about() string {
