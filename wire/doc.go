@@ -140,6 +140,10 @@
 //	          7 closed (bool)  8 largest (bytes of the largest frame seen, if above the
 //	          frame size, ≤ MaxFrame; the receiver may limit it)  9 layout (hash, a byte
 //	          string of 32; a node that does not know it skips it)
+//	          10 Clock (of the time stamps inside the frames of a mirror)
+//	Clock     1! node  2! host (name)  3! boot (like a node)  4 offset (the sender's
+//	          CLOCK_MONOTONIC minus that of the host, ns)  5 error (of the offset, ns). Both
+//	          are at most 2^62, and offset may be negative.
 //	Origin    1! node  2! host (name)  3! channel (name)
 //	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority + 1 (1 … 8,
 //	          default 5)  4 mode (u8)  5 compress (u8; 2 was S2 and is refused)
