@@ -34,7 +34,7 @@ func stampMirror(t *testing.T, dir localach.Dir, class rule.Class) *Mirror {
 	}
 	m.qos.Class = class
 	m.Clock.At, m.Clock.Now = time.Hour, func() time.Duration { return time.Minute }
-	m.beginShifting(&StampSource{Shifter: shifter, Start: time.Hour + tenDays, Offset: &Offset{}, Read: func() Reading { return Reading{} }})
+	m.beginShifting(&StampSource{StampClock: StampClock{Start: time.Hour + tenDays, Offset: &Offset{}}, Shifter: shifter, Read: func() Reading { return Reading{} }})
 	return m
 }
 
