@@ -114,6 +114,7 @@
 //	 5 Update       1! id  2 QoS  3 have seq  4 owed (bool)
 //	 6 Unsubscribe  1! id
 //	 7 Offer        1! id  2! channel (name)  3 as (name; default: channel)  4 QoS
+//	                5 stamps (text: the option stamps; a node that sends start in Hello knows it)
 //	 8 Accepted     1! id
 //	 9 Refused      1 id  2! type of the refused message  3! code  4 text
 //	10 Ledger       1 serving (Account …)  2 holding (Account …)  3 Path

@@ -54,6 +54,7 @@ func TestAppendMessageRefusesInvalidMessages(t *testing.T) {
 		"message subscribed: frame count: 0":                          Subscribed{ID: 1},
 		"message update: priority: -1":                                Update{ID: 1, QoS: QoS{Priority: -1}},
 		"message offer: as \"a b\":":                                  Offer{ID: 1, Channel: "a", As: "a b"},
+		"message offer: stamps: longer than 1024 bytes":               Offer{ID: 1, Channel: "a", Stamps: strings.Repeat("a", 1025)},
 		"message bye: reason: has characters that cannot be printed":  Bye{Reason: "a\nb"},
 		"message revocations: list: 0 is not in 1 …":                  Revocations{},
 		"message revocations: list: 65537 is not in 1 …":              Revocations{List: make([]byte, MaxRevocations+1)},

@@ -9,12 +9,13 @@ type Offer struct {
 	Channel string `cbor:"2,keyasint,omitempty"`
 	As      string `cbor:"3,keyasint,omitempty"` // name of the mirror on the peer's host; empty means Channel
 	QoS     QoS    `cbor:"4,keyasint,omitzero"`  // requested by the sender; the peer's rules may change it
+	Stamps  string `cbor:"5,keyasint,omitempty"` // option stamps, likewise; empty means none
 }
 
 func (m Offer) number() uint { return TypeOffer }
 
 func (m Offer) check() error {
-	return cmp.Or(checkID(m.ID), checkName("channel", m.Channel), checkName("as", cmp.Or(m.As, m.Channel)), m.QoS.check())
+	return cmp.Or(checkID(m.ID), checkName("channel", m.Channel), checkName("as", cmp.Or(m.As, m.Channel)), m.QoS.check(), checkText("stamps", m.Stamps))
 }
 
 // Accepted accepts an Offer. It also answers a Query if the peer may read the channel.
