@@ -353,3 +353,24 @@ func (n *Node) clockOfMirror(m *binding) *wire.Clock {
 	}
 	return passedClock(m.stamps.passed, wire.Clock{Node: n.cfg.Node, Host: n.cfg.Host, Boot: n.cfg.Machine.Boot, Error: uncertainty})
 }
+
+// leastApart is the difference of two hosts' CLOCK_MONOTONIC below which stamps that are not shifted cause no warning.
+const leastApart = time.Second
+
+// unshifted returns a report that the stamps in the frames of a mirror should be shifted, nil if not.
+func (n *Node) unshifted(m *binding) *status.Unshifted {
+	guess := n.layouts.Stamps(m.remoteChannel().layout)
+	if ours := n.layoutRule(m); ours != nil {
+		guess = ours.Stamps()
+	}
+	qos, _ := m.Holds()
+	if guess == "" || qos.Stamps != "" || m.link == nil {
+		return nil
+	}
+	offset, _, ok := m.StampOffset(m.reading(n.now()))
+	if !ok || offset.Abs() < leastApart {
+		return nil
+	}
+	uptime := n.clocks.mirror.At + n.now()
+	return &status.Unshifted{Rule: guess, UptimeS: uptime.Seconds(), OriginUptimeS: (uptime - offset).Seconds()}
+}

@@ -74,6 +74,7 @@ func (n *Node) status() status.Report {
 		mirrorStatus := m.Mirror.Status(now, m.reading(now), m.silence(now))
 		mirrorStatus.TypeHash = m.remoteChannel().layout.String()
 		m.showWay(&mirrorStatus)
+		mirrorStatus.Unshifted = n.unshifted(m)
 		s.Mirrors = append(s.Mirrors, mirrorStatus)
 	}
 	s.Mirrors = append(s.Mirrors, n.missing()...)

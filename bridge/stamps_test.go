@@ -1,12 +1,15 @@
 package bridge
 
 import (
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"achbridge/bridge/layout"
 	"achbridge/bridge/layouts"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/stamps"
 	"achbridge/bridge/status"
 	"achbridge/wire"
 )
@@ -89,4 +92,36 @@ func TestStampsOfChannelWithoutLayoutAreRefused(t *testing.T) {
 			return strings.Contains(pc.mirror("robot.goal").Reason, "no layout of robot/goal is known; name its file in types")
 		})
 	})
+}
+
+// A mirror whose layout has a field that looks like a stamp needs the option, unless the clocks of the hosts agree.
+func TestStatusWarnsOfUnshiftedStamps(t *testing.T) {
+	for name, c := range map[string]struct {
+		robotUp, pcUp time.Duration
+		field         string
+		option        stamps.Rule
+		want          bool
+	}{
+		"without the option": {tenDays, time.Hour, "stamp", "", true},
+		"with the option":    {tenDays, time.Hour, "stamp", "time:stamp", false},
+		"another field":      {tenDays, time.Hour, "number", "", false},
+		"clocks agree":       {time.Hour, time.Hour + 900*time.Millisecond, "stamp", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+				robot.mono, pc.mono = up(c.robotUp, 0), up(c.pcUp, 0)
+				robot.channel("goal", 4, 64).put(1, 64)
+				robot.run(Config{})
+				types := layouts.Rules{{Channels: "*goal", Encoded: encodedPair(t, c.field)}}
+				pc.run(Config{Layouts: types, Mirrors: []rule.Mirror{{Host: "robot", Channel: "goal", QoS: rule.QoS{Stamps: c.option}}}}, robot)
+				w.within(3*second, "the mirror", func() bool { return pc.mirror("robot.goal").Seq == 1 })
+				time.Sleep(second)
+				got := pc.mirror("robot.goal").Unshifted
+				if (got != nil) != c.want || got != nil && (got.Rule != "time:stamp" || math.Abs(got.OriginUptimeS-got.UptimeS-(tenDays-time.Hour).Seconds()) > 1) {
+					t.Errorf("got %+v, want a warning: %v", got, c.want)
+				}
+			})
+		})
+	}
 }

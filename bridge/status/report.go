@@ -7,6 +7,7 @@ import (
 
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/stamps"
 	"achbridge/bridge/via"
 )
 
@@ -101,6 +102,13 @@ type Stamps struct {
 	Unparsed   uint64  `json:"unparsed"`    // frames that were put unchanged, since they have no stamps of this kind
 }
 
+// Unshifted reports that the frames of a mirror without the option stamps seem to have time stamps of another clock.
+type Unshifted struct {
+	Rule          stamps.Rule `json:"rule"`            // the option for the fields that look like time stamps
+	UptimeS       float64     `json:"uptime_s"`        // CLOCK_MONOTONIC of this host
+	OriginUptimeS float64     `json:"origin_uptime_s"` // CLOCK_MONOTONIC of the origin
+}
+
 // Mirror is the local copy of a remote channel, running or only requested.
 type Mirror struct {
 	Host    string      `json:"host"`
@@ -126,6 +134,8 @@ type Mirror struct {
 	LockWaitS float64 `json:"lock_wait_s,omitempty"`
 	// Stamps has the state of the option stamps; it is null without the option.
 	Stamps *Stamps `json:"stamps,omitempty"`
+	// Unshifted is set if the option seems to be missing. It is null if it is set, or if the clocks agree to a second.
+	Unshifted *Unshifted `json:"unshifted,omitempty"`
 	// AgeMs is the current age of the newest frame; null if unknown. It grows while nothing arrives, even
 	// without a link.
 	AgeMs *float64 `json:"age_ms"`
