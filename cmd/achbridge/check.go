@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,7 +79,7 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	running := c.observe(ctx, cfg)
 	r.Channels = append(c.locals(cfg, running), c.remotes(ctx, cfg, running)...)
-	r.Warnings = append(append(r.Warnings, cfg.Unreached()...), c.unfit(cfg, running)...)
+	r.Warnings = slices.Concat(r.Warnings, cfg.Unreached(), cfg.Unshifted(), c.unfit(cfg, running))
 	if c.asJSON {
 		return c.ui.JSON(r)
 	}

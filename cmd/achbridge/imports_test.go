@@ -83,7 +83,7 @@ var fences = []fence{
 	{From: main + "ui", Not: ours, But: []string{ours + "/bridge/logline", ours + "/bridge/unit"}, Why: "ui prints, and knows nothing of channels", Tests: true},
 	{From: main + "page", Not: ours, Why: "the page is files alone", Tests: true},
 	{From: main + "config", Not: command, But: []string{room + "ui"}, Why: "config stands below the other rooms", Tests: true},
-	{From: main + "config", Not: ours + "/bridge", But: []string{ours + "/bridge/rule", ours + "/bridge/layout", ours + "/bridge/trust", ours + "/bridge/via"}, Why: "config knows rules and keys, not the node", Tests: true},
+	{From: main + "config", Not: ours + "/bridge", But: []string{ours + "/bridge/rule", ours + "/bridge/layout", ours + "/bridge/stamps", ours + "/bridge/trust", ours + "/bridge/via"}, Why: "config knows rules and keys, not the node", Tests: true},
 	{From: main + "diagnose", Not: command, But: []string{room + "ui", room + "config"}, Why: "a diagnosis rests on its snapshot alone", Tests: true},
 	{From: main + "diagnose", Not: ours + "/discovery", Why: "a diagnosis rests on its snapshot alone", Tests: true},
 	{From: main + "api", Not: room + "daemon", Why: "no client imports the daemon", Tests: true},
