@@ -372,5 +372,5 @@ func (n *Node) unshifted(m *binding) *status.Unshifted {
 		return nil
 	}
 	uptime := n.clocks.mirror.At + n.now()
-	return &status.Unshifted{Host: m.stamps.clock.Host, Rule: guess, UptimeS: uptime.Seconds(), OriginUptimeS: (uptime - offset).Seconds()}
+	return &status.Unshifted{Host: m.stamps.clock.Host, Rule: string(guess), UptimeS: uptime.Seconds(), OriginUptimeS: (uptime - offset).Seconds()}
 }

@@ -7,7 +7,6 @@ import (
 
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
-	"achbridge/bridge/stamps"
 	"achbridge/bridge/via"
 )
 
@@ -104,10 +103,10 @@ type Stamps struct {
 
 // Unshifted reports that the frames of a mirror without the option stamps seem to have time stamps of another clock.
 type Unshifted struct {
-	Host          string      `json:"host"`            // origin of the stamps
-	Rule          stamps.Rule `json:"rule"`            // the option for the fields that look like time stamps
-	UptimeS       float64     `json:"uptime_s"`        // CLOCK_MONOTONIC of this host
-	OriginUptimeS float64     `json:"origin_uptime_s"` // CLOCK_MONOTONIC of the origin
+	Host          string  `json:"host"`            // origin of the stamps
+	Rule          string  `json:"rule"`            // the option for the fields that look like time stamps
+	UptimeS       float64 `json:"uptime_s"`        // CLOCK_MONOTONIC of this host
+	OriginUptimeS float64 `json:"origin_uptime_s"` // CLOCK_MONOTONIC of the origin
 }
 
 // Mirror is the local copy of a remote channel, running or only requested.
