@@ -199,7 +199,7 @@ func (n *Node) stampSource(m *binding, l *link, c wire.Channel, qos rule.QoS) (*
 }
 
 // setStamps records what a new subscription of m knows about the stamps. If frames with stamps of another clock follow,
-// it ends the subscriptions of peers, which would take them for stamps of the former clock.
+// it ends the subscriptions of peers, which would treat them as stamps of the former clock.
 func (n *Node) setStamps(m *binding, s stampState) {
 	former := m.stamps
 	m.stamps = s

@@ -147,8 +147,8 @@ func TestRefusedMirrorShowsOriginReason(t *testing.T) {
 // The option stamps of a push is that of the mirror, unless the accept rule decides otherwise.
 func TestPushRequestsStamps(t *testing.T) {
 	for name, c := range map[string]struct {
-		found rule.Grant
-		want  stamps.Rule
+		accept rule.Grant
+		want   stamps.Rule
 	}{
 		"no rule":      {rule.Grant{}, "sns"},
 		"another rule": {rule.Grant{QoS: rule.QoS{Stamps: "hubo"}, Says: []string{"stamps"}}, "hubo"},
@@ -156,7 +156,7 @@ func TestPushRequestsStamps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				robot, pc, err := w.pushes(c.found, rule.QoS{Stamps: "sns"})
+				robot, pc, err := w.pushes(c.accept, rule.QoS{Stamps: "sns"})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -167,7 +167,7 @@ func TestPushRequestsStamps(t *testing.T) {
 				if err := pc.node.Push(w.t.Context(), rule.Push{Channel: "plan", Host: "robot"}); err != nil {
 					t.Fatal(err)
 				}
-				w.within(2*second, "the push without the option", func() bool { return robot.mirror("plan").QoS.Stamps == c.found.QoS.Stamps })
+				w.within(2*second, "the push without the option", func() bool { return robot.mirror("plan").QoS.Stamps == c.accept.QoS.Stamps })
 			})
 		})
 	}

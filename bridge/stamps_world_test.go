@@ -90,12 +90,12 @@ type stampWorld struct {
 	hub             *worldHub
 	relayShifts     bool
 	channels        []*channel
-	mirrors         []string                           // of the PC, in the same order
+	mirrors         []string                           // the names of the PC's mirrors
 	put             map[uint64]map[*host]time.Duration // what the hosts' clocks were when a frame was put
-	seen            map[string]uint64                  // newest frame of each mirror that was checked
+	lastSeen        map[string]uint64                  // newest frame of each mirror that was checked
 	checked         map[string]int                     // frames that were checked
 	number          uint64
-	lives           bool      // the robot's program puts frames
+	isPutting       bool      // the robot's program puts frames
 	hasWoken        bool      // the robot was suspended
 	first           time.Time // when the first frame after that arrived
 }
@@ -105,7 +105,7 @@ var stampClasses = map[string]rule.QoS{
 	"goal":  {Class: rule.Command},
 	"state": {},
 	"log":   {Mode: rule.Every},
-	plain:   {}, // without the option
+	plain:   {}, // mirrored unchanged
 }
 
 const plain = "plain"
@@ -118,7 +118,7 @@ func inStampWorld(t *testing.T, route string, f func(w *stampWorld)) {
 	t.Helper()
 	inWorld(t, func(bare *world) {
 		lan := testnet.Params{Delay: time.Millisecond}
-		w := &stampWorld{world: bare, put: map[uint64]map[*host]time.Duration{}, seen: map[string]uint64{}, checked: map[string]int{}, lives: true}
+		w := &stampWorld{world: bare, put: map[uint64]map[*host]time.Duration{}, lastSeen: map[string]uint64{}, checked: map[string]int{}, isPutting: true}
 		w.robot, w.pc = w.host("robot", lan), w.host("pc", lan)
 		w.robot.mono, w.pc.mono = up(tenDays, 100), up(time.Hour, -100)
 		from, prefix := "robot", ""
@@ -195,7 +195,7 @@ func (w *stampWorld) putAll() {
 func (w *stampWorld) runs(long, period time.Duration) {
 	w.t.Helper()
 	for end := time.Now().Add(long); time.Now().Before(end); {
-		if w.lives {
+		if w.isPutting {
 			w.putAll()
 		}
 		for range 4 {
@@ -223,10 +223,10 @@ func (w *stampWorld) newestStamp(name string) (number uint64, stamp time.Duratio
 func (w *stampWorld) check(name string) {
 	w.t.Helper()
 	number, stamp, ok := w.newestStamp(name)
-	if !ok || number == w.seen[name] {
+	if !ok || number == w.lastSeen[name] {
 		return
 	}
-	w.seen[name] = number
+	w.lastSeen[name] = number
 	w.checked[name]++
 	if name == plain {
 		if want := w.put[number][w.robot]; stamp != want {
@@ -269,7 +269,7 @@ func (w *stampWorld) arrive(limit time.Duration) {
 		w.runs(20*time.Millisecond, 20*time.Millisecond)
 		all := true
 		for _, name := range w.mirrors {
-			all = all && w.seen[name] >= first
+			all = all && w.lastSeen[name] >= first
 		}
 		if all {
 			return
@@ -277,7 +277,7 @@ func (w *stampWorld) arrive(limit time.Duration) {
 		if time.Now().After(end) {
 			for _, name := range w.mirrors {
 				m := w.pc.mirror(name)
-				w.t.Errorf("%s: frame %d of %d, %s: %s", name, w.seen[name], w.number, m.State, m.Reason)
+				w.t.Errorf("%s: frame %d of %d, %s: %s", name, w.lastSeen[name], w.number, m.State, m.Reason)
 			}
 			w.t.FailNow()
 		}
@@ -320,7 +320,7 @@ func TestStampsStayTrue(t *testing.T) {
 	for _, route := range stampRoutes {
 		for what, happens := range map[string]func(w *stampWorld){
 			"the sender dies": func(w *stampWorld) {
-				w.lives = false
+				w.isPutting = false
 				last := w.put[w.number][w.pc]
 				w.runs(time.Second, 10*time.Millisecond)
 				_, stamp, _ := w.newestStamp("goal")
@@ -381,7 +381,7 @@ func TestStampsStayTrue(t *testing.T) {
 					w.arrive(10 * time.Second)
 					w.runs(time.Second, 10*time.Millisecond)
 					happens(w)
-					if w.lives {
+					if w.isPutting {
 						w.runs(time.Second, 10*time.Millisecond)
 					}
 					for _, name := range w.mirrors {
@@ -434,13 +434,13 @@ func (w *stampWorld) restart(h *host) {
 // sleeps suspends a host for a while. Nothing reaches it meanwhile.
 func (w *stampWorld) sleeps(h *host) {
 	w.t.Helper()
-	w.lives = h != w.robot
+	w.isPutting = h != w.robot
 	w.cut(h, true)
 	h.mono.freeze(true)
 	w.runs(30*time.Second, 100*time.Millisecond)
 	h.mono.freeze(false)
 	w.cut(h, false)
-	w.lives = true
+	w.isPutting = true
 	if h == w.robot {
 		w.woke()
 	}
@@ -518,7 +518,7 @@ func TestStampsStayTrueWhileClocksDrift(t *testing.T) {
 // The first exchange takes 80 ms longer in one direction, so that the first offset is wrong by 40 ms.
 func TestStampsRecoverFromABadFirstSample(t *testing.T) {
 	inStampWorld(t, "QUIC", func(w *stampWorld) {
-		w.change("robot", "delay=81ms") // of what it sends
+		w.change("robot", "delay=81ms") // in one direction
 		w.arrive(10 * time.Second)
 		if _, err := w.offset("state"); err < 40*time.Millisecond {
 			t.Errorf("an error of %v, want 40ms at least", err)

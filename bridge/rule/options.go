@@ -186,7 +186,7 @@ type Option struct {
 	Kind  string   // placeholder of the value in the help; empty if Words lists all values
 	Words []string // possible values; nil means free text
 	Usage string
-	// Here reports that the mirror's host alone decides about the option: it is not sent to the origin, and a push cannot
+	// Here reports that only the mirror's host decides about the option: it is not sent to the origin, and a push cannot
 	// request it.
 	Here bool
 	set  func(*QoS, string, ReadFile) error

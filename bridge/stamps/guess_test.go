@@ -6,7 +6,7 @@ import (
 	"achbridge/bridge/layout"
 )
 
-func TestGuessNamesFieldsThatLookLikeStamps(t *testing.T) {
+func TestGuessNamesProbableStamps(t *testing.T) {
 	pair := []layout.Field{{Name: "sec", Type: layout.Int32}, {Name: "nanosec", Type: layout.Uint32, Offset: 4}}
 	inside := func(name string, fields []layout.Field) []layout.Field {
 		return []layout.Field{{Name: name, Type: layout.Struct, Size: 8, Fields: fields}, {Name: "v", Type: layout.Double, Offset: 8}}
