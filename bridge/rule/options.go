@@ -222,7 +222,7 @@ var options = []Option{
 	{"on_stale", "keep|put:FILE", nil, "put a frame into a stale command channel", true,
 		func(q *QoS, s string, read ReadFile) (err error) { q.OnStale, err = parseOnStale(s, read); return },
 		func(q QoS) string { return q.OnStale.String() }},
-	{"stamps", "sns|somatic|hubo|FIELDS", nil, "shift time stamps in frames to the mirror's clock", false,
+	{"stamps", "sns|somatic|hubo|FIELDS", nil, "shift stamps in frames to the mirror's clock", false,
 		func(q *QoS, s string, _ ReadFile) (err error) { q.Stamps, err = parseStamps(s); return },
 		func(q QoS) string { return cmp.Or(string(q.Stamps), noStamps) }},
 	{"meta", "", switches, "write the age of the mirror to channel NAME.meta", true,
