@@ -93,7 +93,7 @@ func TestStampsStayTrue(t *testing.T) {
 func TestStampsStayTrueWhenRelayChangesOption(t *testing.T) {
 	inStampWorld(t, "relay that does not shift", func(w *stampWorld) {
 		w.arrive(10 * time.Second)
-		w.change("pc", "loss=20%") // catalogs are retransmitted, and frames overtake them
+		w.change("base", "loss=50%") // catalogs are retransmitted, and frames overtake them
 		for i := range 6 {
 			w.relayShifts = i%2 == 0
 			if err := w.base.node.Apply(w.relayConfig(w.relayShifts)); err != nil {

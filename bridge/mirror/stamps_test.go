@@ -157,3 +157,21 @@ func TestMirrorShiftsStampsWithoutAllocation(t *testing.T) {
 		t.Errorf("shifted allocates %v times, want 0", got)
 	}
 }
+
+// A peer would shift the stamp of an older frame as one of the new clock.
+func TestMirrorNamesNoClockWhileItsNewestFrameHasAnother(t *testing.T) {
+	m := stampMirror(t, testDir(t), rule.State)
+	known := func(want bool) {
+		t.Helper()
+		if _, _, ok := m.StampOffset(stamped(1, 0, 0).At); ok != want {
+			t.Errorf("the offset is known: %v, want %v", ok, want)
+		}
+	}
+	known(true)
+	m.Put(stamped(1, 10*milli, 0))
+	known(true)
+	m.beginShifting(&StampSource{StampClock: StampClock{Start: time.Hour, Offset: &Offset{}}})
+	known(false)
+	m.Put(stamped(2, 10*milli, 0))
+	known(true)
+}
