@@ -80,6 +80,9 @@ func (n *Node) acceptable(l *link, m wire.Offer) (rule.Mirror, error) {
 		return rule.Mirror{}, err
 	}
 	asked, err := rule.QoSFromWire(m.QoS)
+	if err == nil && m.Stamps != "" {
+		err = asked.Set("stamps", m.Stamps, nil)
+	}
 	if err != nil {
 		return rule.Mirror{}, err
 	}

@@ -34,7 +34,7 @@ type binding struct {
 	lastRequested uint64          // number of the frame that the node last requested again
 	wait          time.Duration   // delay before the node requests that frame again
 	reporter      ledger.Reporter
-	stamps        stampState     // how the stamps in the frames are shifted; zero without the option
+	stamps        stampState     // clock of the stamps in the frames
 	grant         operator.Grant // identifies the operator lock for which the mirror is fed; zero without a lock
 	isPushed      bool           // a push of the host feeds the mirror
 	isStopping    bool           // no request asks for the mirror any more; it stays until its safe frame is put
@@ -61,7 +61,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		return // l is a second route to the same host
 	case m.link == nil && m.refused == (refusedRequest{c.Epoch, w.QoS}):
 		return // the origin would refuse it again
-	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS) && m.stamps.layout == n.stampLayout(m, c, w.QoS.Stamps):
+	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS) && n.isCurrent(m, l, c, w.QoS):
 		return
 	case c.Origin != nil && c.Origin.Node == n.cfg.Node:
 		m.loop(l, status.CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")
@@ -82,7 +82,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		return
 	}
 	m.origin = c
-	stamps, err := n.stampSource(m, l, c, w.QoS)
+	stamps, state, err := n.stampSource(m, l, c, w.QoS)
 	if err == nil {
 		err = n.openMirror(m, l, c, w.QoS)
 	}
@@ -93,6 +93,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		n.noFile(l, m, err)
 		return
 	}
+	n.setStamps(m, state)
 	l.queries.lastID++
 	m.link, m.subID = l, l.queries.lastID
 	m.grant, m.isPushed = right.Grant, l.hasPushed(w)

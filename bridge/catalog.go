@@ -136,6 +136,15 @@ func sameChannel(a, b wire.Channel) bool {
 	return a.Closed == b.Closed && a.Epoch == b.Epoch && a.FrameCount == b.FrameCount && a.FrameSize == b.FrameSize && a.Largest == b.Largest
 }
 
+// sameClock reports whether a and b are the same, or both nil.
+func sameClock(a, b *wire.Clock) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// isClockOnly reports whether the peer advertises c again only since its clock has moved.
+func (l *link) isClockOnly(c wire.Channel) bool {
+	known, ok := l.catalog.remote.channels[c.Name]
+	return ok && !sameClock(known.Clock, c.Clock) && sameChannel(known, c) && known.Layout == c.Layout
+}
+
 // offered returns the channels that the peer may read, by name. It also returns, with Closed set,
 // the channels that only other hosts may read. So users of the peer can see why they lack these
 // channels.
@@ -160,6 +169,7 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 		}
 		if denied == nil {
 			channel.Layout = n.mirrors.layoutHash(c)
+			channel.Clock = n.mirrors.passedClock(name)
 		}
 		channels[name] = channel
 	}
@@ -196,7 +206,7 @@ func (l *link) changes(now map[string]wire.Channel) wire.Catalog {
 	l.catalog.sent.isPartial = len(msg.Gone) == room
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		c := now[name]
-		if before, ok := l.catalog.sent.channels[name]; ok && sameChannel(before, c) && before.Layout == c.Layout {
+		if before, ok := l.catalog.sent.channels[name]; ok && sameChannel(before, c) && before.Layout == c.Layout && sameClock(before.Clock, c.Clock) {
 			continue
 		}
 		if l.catalog.sent.isPartial = len(msg.Channels)+len(msg.Gone) >= room; l.catalog.sent.isPartial {

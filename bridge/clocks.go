@@ -14,7 +14,6 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/stamps"
 	"achbridge/bridge/status"
-	"achbridge/bridge/trust"
 	"achbridge/bridge/unit"
 	"achbridge/localach"
 	"achbridge/wire"
@@ -72,9 +71,13 @@ type clocks struct {
 // that the host was suspended.
 func newClocks(cfg *Config, woke func()) clocks {
 	c := clocks{start: wallTime()}
-	now := func() time.Duration { return time.Since(c.start) }
-	c.ring = ring.Clock{Now: now, LastPoll: func() time.Duration { return cfg.Source.LastPoll().Sub(c.start) }}
-	c.mirror = mirror.Clock{Now: now, At: status.Monotonic(c.start), Suspended: cfg.testing.suspended, Woke: woke}
+	at, now := status.Monotonic(c.start), func() time.Duration { return time.Since(c.start) }
+	if monotonic := cfg.testing.monotonic; monotonic != nil {
+		at = monotonic()
+		now = func() time.Duration { return monotonic() - at }
+	}
+	c.ring = ring.Clock{Now: now, LastPoll: func() time.Duration { return now() - time.Since(cfg.Source.LastPoll()) }}
+	c.mirror = mirror.Clock{Now: now, At: at, Suspended: cfg.testing.suspended, Woke: woke}
 	if c.mirror.Suspended == nil {
 		c.mirror.Suspended = localach.Suspended
 	}
@@ -141,6 +144,9 @@ func (n *Node) checkSuspend() {
 	if slept == 0 {
 		return
 	}
+	for _, m := range n.mirrors.byName {
+		m.stamps.passed = nil // until the offset is measured again
+	}
 	n.events.Record(slog.LevelWarn, "host was suspended", status.Event{
 		Kind: status.EventClockStep, Text: fmt.Sprintf("this host was suspended for %s: commands of before are not put, and ages do not count that time", unit.Time(slept.Round(time.Millisecond))),
 	}, "step", slept)
@@ -149,35 +155,99 @@ func (n *Node) checkSuspend() {
 	}
 }
 
-// stampState is how the stamps in the frames of a mirror are shifted: by an offset that all mirrors of the origin
-// share, and in the fields of a layout.
+// stampState is what a mirror knows about the stamps in its frames.
 type stampState struct {
-	*mirror.Offset
-	origin trust.NodeID
-	layout wire.Hash // layout that has the fields of the rule, zero if the rule names no fields
+	layout wire.Hash   // layout that has the fields of the option stamps, zero if it names no fields
+	clock  wire.Clock  // clock of the stamps that arrive, zero if it is not known
+	inFile clockID     // clock of the stamps that are put, zero if it is not known
+	passed *wire.Clock // clock of the stamps that are put, as catalogs name it; nil if they name none
 }
 
-// stampSource returns how the stamps in the frames of channel c are shifted for m, a mirror that requests it. It returns
-// an error if they cannot be shifted.
-func (n *Node) stampSource(m *binding, l *link, c wire.Channel, qos rule.QoS) (*mirror.StampSource, error) {
+// stampClock returns the clock by which the stamps in the frames of a channel of l's peer count, and the zero Clock if it
+// is not known.
+func (l *link) stampClock(c wire.Channel) wire.Clock {
 	switch {
-	case qos.Stamps == "":
-		m.stamps = stampState{}
-		return nil, nil
-	case c.Origin != nil:
-		return nil, fmt.Errorf("stamps %s: %s passes on a channel of %s, and does not name the clock of the stamps; mirror it from %s, or leave the option out", qos.Stamps, l.host, c.Origin.Host, c.Origin.Host)
 	case l.hello.start == 0 || l.hello.machine.Boot == (Machine{}.Boot):
-		return nil, fmt.Errorf("stamps %s: %s does not tell its monotonic clock; update %s", qos.Stamps, l.host, l.host)
+		return wire.Clock{}
+	case c.Origin == nil:
+		return wire.Clock{Node: l.peer, Host: l.host, Boot: l.hello.machine.Boot}
+	case c.Clock == nil:
+		return wire.Clock{}
 	}
-	shifter, err := n.stampShifter(m, l, c, qos.Stamps)
-	if err != nil {
-		return nil, fmt.Errorf("stamps %s: %w", qos.Stamps, err)
+	return *c.Clock
+}
+
+// mirrorClock returns the clock for a mirror that l feeds.
+func (n *Node) mirrorClock(l *link, c wire.Clock) mirror.StampClock {
+	return mirror.StampClock{
+		Host: c.Host, Boot: c.Boot, Offset: n.mirrors.stampOffset(c), Start: l.hello.start, IsRelayed: c.Node != l.peer, Ahead: c.Offset, Error: c.Error,
 	}
-	m.stamps = stampState{n.mirrors.stampOffset(l.peer), l.peer, n.stampLayout(m, c, qos.Stamps)}
-	return &mirror.StampSource{
-		Shifter: shifter, Start: l.hello.start, Boot: l.hello.machine.Boot, Offset: m.stamps.Offset,
-		Read: func() mirror.Reading { return l.frames.ReadClock(n.now()) },
-	}, nil
+}
+
+// stampSource returns the clock of the stamps in the frames of channel c, and how they are shifted for m, a mirror that
+// requests it. The source is nil if the clock is not known. stampSource returns an error if the option stamps needs more.
+func (n *Node) stampSource(m *binding, l *link, c wire.Channel, qos rule.QoS) (*mirror.StampSource, stampState, error) {
+	clock := l.stampClock(c)
+	state := stampState{layout: n.stampLayout(m, c, qos.Stamps), clock: clock, inFile: clockID{clock.Node, clock.Boot}}
+	var shifter *stamps.Shifter
+	if qos.Stamps != "" {
+		err := l.noStampClock(c, clock)
+		if err == nil {
+			shifter, err = n.stampShifter(m, l, c, qos.Stamps)
+		}
+		if err != nil {
+			return nil, state, fmt.Errorf("stamps %s: %w", qos.Stamps, err)
+		}
+		state.inFile = clockID{n.cfg.Node, n.cfg.Machine.Boot}
+	}
+	if clock == (wire.Clock{}) {
+		return nil, state, nil
+	}
+	return &mirror.StampSource{StampClock: n.mirrorClock(l, clock), Shifter: shifter, Read: func() mirror.Reading { return l.frames.ReadClock(n.now()) }}, state, nil
+}
+
+// setStamps records what a new subscription of m knows about the stamps. If frames with stamps of another clock follow,
+// it ends the subscriptions of peers, which would treat them as stamps of the former clock.
+func (n *Node) setStamps(m *binding, s stampState) {
+	former := m.stamps
+	m.stamps = s
+	switch former.inFile {
+	case s.inFile:
+		m.stamps.passed = former.passed
+	case clockID{}:
+	default:
+		n.endExports(m.Name)
+	}
+}
+
+// noStampClock returns why the clock of the stamps in the frames of channel c is not known, nil if it is.
+func (l *link) noStampClock(c wire.Channel, clock wire.Clock) error {
+	switch {
+	case clock != (wire.Clock{}):
+		return nil
+	case c.Origin == nil || l.hello.start == 0:
+		return fmt.Errorf("%s does not tell its monotonic clock; update %s", l.host, l.host)
+	}
+	return fmt.Errorf("%s passes on a channel of %s, and does not name the clock of the stamps, or not yet; if that stays so, update %s and %s, or mirror it from %s", l.host, c.Origin.Host, l.host, c.Origin.Host, c.Origin.Host)
+}
+
+// isCurrent reports whether the subscription of m can go on with channel c as its origin describes it now. It passes on
+// to the mirror what the origin has measured of the clock of the stamps.
+func (n *Node) isCurrent(m *binding, l *link, c wire.Channel, qos rule.QoS) bool {
+	clock, former := l.stampClock(c), m.stamps.clock
+	switch {
+	case m.stamps.layout != n.stampLayout(m, c, qos.Stamps):
+		return false
+	case clock == former:
+	case clock == (wire.Clock{}) && qos.Stamps == "":
+		m.stamps.clock = clock // the frames go on, but peers cannot shift their stamps
+	case clock.Node != former.Node || clock.Boot != former.Boot:
+		return false
+	default:
+		m.stamps.clock = clock
+		m.FollowClock(n.mirrorClock(l, clock))
+	}
+	return true
 }
 
 // stampLayout returns the hash of the layout that has the fields of a rule for the frames of channel c, which m mirrors,
@@ -209,13 +279,106 @@ func (n *Node) stampShifter(m *binding, l *link, c wire.Channel, r stamps.Rule) 
 	return r.Compile(fields)
 }
 
-// stampOffset returns the offset for the stamps of an origin. The offset lasts as long as a mirror has it, so that a
-// change of the link does not move the stamps.
-func (t *mirrorTable) stampOffset(origin trust.NodeID) *mirror.Offset {
-	for _, m := range t.byName {
-		if m.stamps.Offset != nil && m.stamps.origin == origin {
-			return m.stamps.Offset
+// clockID identifies a CLOCK_MONOTONIC.
+type clockID struct{ node, boot [16]byte }
+
+// stampOffset returns the offset for stamps of a clock. It lasts at least as long as a mirror has it, so that neither a
+// change of the link nor one of the host that feeds a mirror moves the stamps.
+func (t *mirrorTable) stampOffset(c wire.Clock) *mirror.Offset {
+	id := clockID{c.Node, c.Boot}
+	if o := t.offsets[id]; o != nil {
+		return o
+	}
+	if len(t.offsets) >= maxPins {
+		t.dropOffsets()
+	}
+	o := &mirror.Offset{}
+	for other, before := range t.offsets {
+		if other.node == c.Node {
+			o = before.Rebooted()
 		}
 	}
-	return &mirror.Offset{}
+	t.offsets[id] = o
+	return o
+}
+
+// dropOffsets forgets the offsets that no mirror has.
+func (t *mirrorTable) dropOffsets() {
+	used := make(map[clockID]bool)
+	for _, m := range t.byName {
+		used[clockID{m.stamps.clock.Node, m.stamps.clock.Boot}] = true
+	}
+	maps.DeleteFunc(t.offsets, func(id clockID, _ *mirror.Offset) bool { return !used[id] })
+}
+
+// leastPassed is the least margin of a clock that is passed on, see passedClock.
+const leastPassed = time.Millisecond
+
+// passedClock returns the clock that catalogs name, given the one that they name now. Catalogs do not follow each change:
+// a margin of a quarter of the error, and 1 ms at least, is added to the error, and the clock stays the same while
+// the margin covers the change.
+func passedClock(passed *wire.Clock, c wire.Clock) *wire.Clock {
+	margin := max(leastPassed, c.Error/4)
+	if passed != nil && passed.Node == c.Node && passed.Boot == c.Boot {
+		covers := (c.Offset-passed.Offset).Abs()+c.Error+margin/4 <= passed.Error
+		if covers && passed.Error <= 2*(c.Error+margin) {
+			return passed
+		}
+	}
+	c.Error += margin
+	return &c
+}
+
+// passClocks updates the clocks that catalogs name for the mirrors that peers may read.
+func (n *Node) passClocks() {
+	for _, m := range n.mirrors.byName {
+		local := n.locals.Get(m.Name)
+		isOffered := local.IsOpen() && local.IsMirror && (local.Reason == "" || n.pushes.any(func(p *push) bool { return p.Channel == m.Name }))
+		var now *wire.Clock
+		if isOffered {
+			now = n.clockOfMirror(m)
+		}
+		if now != m.stamps.passed {
+			m.stamps.passed = now
+			n.loop.changed()
+		}
+	}
+}
+
+// clockOfMirror returns the clock by which the stamps of the frames in a mirror count, nil if it is not known. They count
+// by this host's clock if the mirror has shifted them.
+func (n *Node) clockOfMirror(m *binding) *wire.Clock {
+	offset, uncertainty, ok := m.StampOffset(m.reading(n.now()))
+	if !ok || m.stamps.clock == (wire.Clock{}) || n.cfg.Machine.Boot == (Machine{}.Boot) || offset.Abs() > wire.MaxClockOffset/2 || uncertainty > wire.MaxClockOffset/2 {
+		return nil
+	}
+	qos, _ := m.Holds()
+	switch {
+	case qos.Stamps == "":
+		return passedClock(m.stamps.passed, wire.Clock{Node: m.stamps.clock.Node, Host: m.stamps.clock.Host, Boot: m.stamps.clock.Boot, Offset: offset, Error: uncertainty})
+	case qos.Class == rule.Command:
+		uncertainty = 0 // it is subtracted already
+	}
+	return passedClock(m.stamps.passed, wire.Clock{Node: n.cfg.Node, Host: n.cfg.Host, Boot: n.cfg.Machine.Boot, Error: uncertainty})
+}
+
+// leastApart is the difference of two hosts' CLOCK_MONOTONIC below which stamps that are not shifted cause no warning.
+const leastApart = time.Second
+
+// unshifted returns a report that the stamps in the frames of a mirror should be shifted, nil if not.
+func (n *Node) unshifted(m *binding) *status.Unshifted {
+	guess := n.layouts.Stamps(m.remoteChannel().layout)
+	if ours := n.layoutRule(m); ours != nil {
+		guess = ours.Stamps()
+	}
+	qos, _ := m.Holds()
+	if guess == "" || qos.Stamps != "" || m.link == nil {
+		return nil
+	}
+	offset, _, ok := m.StampOffset(m.reading(n.now()))
+	if !ok || offset.Abs() < leastApart {
+		return nil
+	}
+	uptime := n.clocks.mirror.At + n.now()
+	return &status.Unshifted{Host: m.stamps.clock.Host, Rule: string(guess), UptimeS: uptime.Seconds(), OriginUptimeS: (uptime - offset).Seconds()}
 }

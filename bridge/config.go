@@ -62,7 +62,7 @@ type Config struct {
 // testConfig replaces parts of a node in tests. A nil field means the real part.
 type testConfig struct {
 	suspended func() time.Duration // in place of localach.Suspended
-	monotonic func() time.Duration // in place of CLOCK_MONOTONIC when the node starts
+	monotonic func() time.Duration // in place of CLOCK_MONOTONIC
 	dialAchd  achd.Dial            // in place of the network
 	control   newControl           // in place of pacing.NewPacer
 }

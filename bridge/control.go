@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"achbridge/bridge/hubway"
@@ -104,7 +105,7 @@ func (n *Node) catalog(l *link, m wire.Catalog) {
 	if l.catalog.remote.channels == nil || m.Full {
 		l.catalog.remote.reset()
 	}
-	n.mirrors.unbar(l.host, m.Channels)
+	n.mirrors.unbar(l.host, slices.DeleteFunc(slices.Clone(m.Channels), l.isClockOnly))
 	l.learn(m.Channels, n.requests.named(l.host))
 	for _, name := range m.Gone {
 		l.catalog.remote.remove(name)

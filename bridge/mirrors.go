@@ -21,11 +21,15 @@ type mirrorTable struct {
 	reserved map[string]bool // names of removed mirrors that still have to close their files, and of channels that Claim gave to a program
 	perHost  map[string]int
 	expiries map[expiryKey]*stamps.Shifter // shared by all inputs of muxes
+	offsets  map[clockID]*mirror.Offset    // offsets of stamps
 	made     uint32                        // number of mirrors made by this daemon process
 }
 
 func newMirrorTable(common mirror.Config, adopt []string, prefix string) mirrorTable {
-	return mirrorTable{common: common, adopt: adopt, prefix: prefix, byName: make(map[string]*binding), reserved: make(map[string]bool), perHost: make(map[string]int), expiries: make(map[expiryKey]*stamps.Shifter)}
+	return mirrorTable{
+		common: common, adopt: adopt, prefix: prefix, byName: make(map[string]*binding), reserved: make(map[string]bool), perHost: make(map[string]int),
+		expiries: make(map[expiryKey]*stamps.Shifter), offsets: make(map[clockID]*mirror.Offset),
+	}
 }
 
 // add makes the mirror that w requests. It does not check the limits.
@@ -143,6 +147,14 @@ func (t *mirrorTable) layoutHash(c *locals.Channel) wire.Hash {
 		return m.remoteChannel().layout
 	}
 	return c.Layout.Hash()
+}
+
+// passedClock returns the clock that a catalog names for a mirror, nil for another channel.
+func (t *mirrorTable) passedClock(name string) *wire.Clock {
+	if m := t.byName[name]; m != nil {
+		return m.stamps.passed
+	}
+	return nil
 }
 
 // unbar lets the node subscribe again to refused channels that a host has advertised again, since

@@ -161,7 +161,7 @@ func (n *Node) leave(cancel context.CancelFunc) {
 func (n *Node) Await(ctx context.Context, done func() bool) { n.loop.await(ctx, done) }
 
 // now returns the time since the node's start. Clock steps do not affect it.
-func (n *Node) now() time.Duration { return time.Since(n.clocks.start) }
+func (n *Node) now() time.Duration { return n.clocks.mirror.Now() }
 
 // wallTime returns the time of day, for display. Ages and timeouts do not use it, since it may be
 // set.
@@ -210,6 +210,7 @@ func (n *Node) check() {
 	for _, m := range n.mirrors.byName {
 		n.repairMirror(m)
 	}
+	n.passClocks()
 	for _, l := range n.links {
 		l.sendCounters(n.now(), n.cpuWait)
 		l.sendRevocations(n.cfg.Endpoint)
@@ -221,6 +222,7 @@ func (n *Node) check() {
 // reconcile starts and ends links, pushes and mirrors according to the requests and the state of
 // peers.
 func (n *Node) reconcile() {
+	n.checkSuspend() // before a catalog names a clock
 	n.dialWanted()
 	for _, l := range n.links {
 		n.offerPushes(l)

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"achbridge/bridge/achdway"
@@ -62,7 +63,11 @@ func (n *Node) addPush(p rule.Push, answer chan error) {
 func (n *Node) offerPushes(l *link) {
 	for _, p := range n.pushes.due(l) {
 		if err := n.machines.differs(l); err != nil {
-			p.holdBack(l, err)
+			p.holdBack(l, err, status.CauseOtherMachine)
+			continue
+		}
+		if p.QoS.Stamps != "" && l.hello.start == 0 {
+			p.holdBack(l, fmt.Errorf("it is too old for the option stamps; update %s", l.host), status.CauseOther)
 			continue
 		}
 		n.machines.use(l)
@@ -70,7 +75,7 @@ func (n *Node) offerPushes(l *link) {
 		p.link, p.offerID = l, l.queries.lastID
 		p.become(pushOffered, "", "")
 		n.sendCatalog(l)
-		l.send(wire.Offer{ID: p.offerID, Channel: p.Channel, As: p.NameThere(), QoS: p.QoS.Wire(), Generation: p.lock.generation()})
+		l.send(wire.Offer{ID: p.offerID, Channel: p.Channel, As: p.NameThere(), QoS: p.QoS.Wire(), Generation: p.lock.generation(), Stamps: string(p.QoS.Stamps)})
 		n.judgeExports(l) // a changed push may allow less
 	}
 }
@@ -158,14 +163,13 @@ func (p *push) renew(with rule.Push) {
 	p.become(pushUnoffered, "", "")
 }
 
-// holdBack makes a push wait because its host runs on another machine than before. It logs that
-// once.
-func (p *push) holdBack(l *link, why error) {
+// holdBack makes a push wait because its host may not receive it. It logs that once.
+func (p *push) holdBack(l *link, why error, cause status.Cause) {
 	p.reply(nil)
-	if p.cause == status.CauseOtherMachine {
+	if p.cause == cause {
 		return
 	}
-	p.become(pushUnoffered, l.host+": "+why.Error(), status.CauseOtherMachine)
+	p.become(pushUnoffered, l.host+": "+why.Error(), cause)
 	l.refusal("push held back", status.Event{Channel: p.Channel, Text: why.Error()})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"achbridge/bridge/rule"
+	"achbridge/bridge/stamps"
 	"achbridge/bridge/status"
 	"achbridge/wire"
 )
@@ -139,6 +140,50 @@ func TestRefusedMirrorShowsOriginReason(t *testing.T) {
 		const want = "robot refuses: class 7 is not known here: update the older achbridge"
 		if got := pc.mirror("robot.imu").Reason; !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// The option stamps of a push is that of the mirror, unless the accept rule decides otherwise.
+func TestPushRequestsStamps(t *testing.T) {
+	for name, c := range map[string]struct {
+		accept rule.Grant
+		want   stamps.Rule
+	}{
+		"no rule":      {rule.Grant{}, "sns"},
+		"another rule": {rule.Grant{QoS: rule.QoS{Stamps: "hubo"}, Says: []string{"stamps"}}, "hubo"},
+		"none":         {rule.Grant{Says: []string{"stamps"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc, err := w.pushes(c.accept, rule.QoS{Stamps: "sns"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.within(2*second, "the mirror", func() bool {
+					m := robot.mirror("plan")
+					return m.State == status.MirrorLive && m.QoS.Stamps == c.want && (m.Stamps != nil) == (c.want != "")
+				})
+				if err := pc.node.Push(w.t.Context(), rule.Push{Channel: "plan", Host: "robot"}); err != nil {
+					t.Fatal(err)
+				}
+				w.within(2*second, "the push without the option", func() bool { return robot.mirror("plan").QoS.Stamps == c.accept.QoS.Stamps })
+			})
+		})
+	}
+}
+
+// A host of an older version would ignore the option and put the frames unchanged.
+func TestPushWithStampsIsNotOfferedToOlderHost(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.host("pc", siegeWire)
+		pc.channel("plan", 4, 64).put(1, 64)
+		pc.run(Config{Pushes: []rule.Push{{Channel: "plan", Host: "robot", QoS: rule.QoS{Stamps: "sns"}}}})
+		robot := w.member("robot", pc)
+		w.within(5*second, "the reason", func() bool { return strings.Contains(pc.push().Reason, "update robot") })
+		time.Sleep(5 * second)
+		if list := messages[wire.Offer](robot); len(list) != 0 || pc.push().State != status.PushWaiting {
+			t.Errorf("got the offers %v, state %s, want none", list, pc.push().State)
 		}
 	})
 }

@@ -75,6 +75,7 @@ func (n *Node) status() status.Report {
 		mirrorStatus.TypeHash = m.remoteChannel().layout.String()
 		m.showWay(&mirrorStatus)
 		n.showMux(m, &mirrorStatus)
+		mirrorStatus.Unshifted = n.unshifted(m)
 		s.Mirrors = append(s.Mirrors, mirrorStatus)
 	}
 	s.Mirrors = append(s.Mirrors, n.missing()...)

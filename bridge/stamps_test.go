@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"achbridge/bridge/layout"
 	"achbridge/bridge/layouts"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/stamps"
 	"achbridge/bridge/status"
 	"achbridge/wire"
 )
@@ -15,25 +17,20 @@ import (
 // A peer of an older version does not send its clock.
 func TestStampsNeedClockOfPeer(t *testing.T) {
 	old := &link{host: "robot"}
-	source, err := (&Node{}).stampSource(&binding{}, old, wire.Channel{}, rule.QoS{Stamps: "sns"})
+	source, _, err := (&Node{}).stampSource(&binding{}, old, wire.Channel{}, rule.QoS{Stamps: "sns"})
 	if source != nil || err == nil || !strings.Contains(err.Error(), "update robot") {
 		t.Errorf("stampSource = %v, %v, want the advice to update the host", source, err)
 	}
 }
 
-func TestStampsOfARelayedChannelAreRefused(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, base, pc := w.host("robot", wire10ms), w.host("base", wire10ms), w.host("pc", wire10ms)
-		goal := robot.channel("goal", 4, 64)
-		robot.run(Config{Machine: Machine{Boot: [16]byte{1}}})
-		base.run(Config{Machine: Machine{Boot: [16]byte{2}}, Relay: []string{"*"}, Mirrors: []rule.Mirror{{Host: "robot", Channel: "goal"}}}, robot)
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "base", Channel: "robot.goal", QoS: rule.QoS{Stamps: "sns"}}}}, base)
-		goal.put(1, 64)
-		time.Sleep(5 * time.Second) // virtual time
-		if m := pc.mirror("base.robot.goal"); m.State != status.MirrorRefused || !strings.Contains(m.Reason, "mirror it from robot") || m.Seq != 0 {
-			t.Errorf("got %s (%s) at frame %d, want it refused before a frame is put", m.State, m.Reason, m.Seq)
-		}
-	})
+// A relay of an older version does not name the clock.
+func TestStampsOfARelayedChannelNeedItsClock(t *testing.T) {
+	old := &link{host: "base", hello: hello{start: 1, machine: Machine{Boot: [16]byte{1}}}}
+	relayed := wire.Channel{Origin: &wire.Origin{Node: [16]byte{1}, Host: "robot", Channel: "goal"}}
+	source, _, err := (&Node{}).stampSource(&binding{}, old, relayed, rule.QoS{Stamps: "sns"})
+	if source != nil || err == nil || !strings.Contains(err.Error(), "update base and robot, or mirror it from robot") {
+		t.Errorf("stampSource = %v, %v, want the advice to update the hosts", source, err)
+	}
 }
 
 // encodedPair returns a layout with two integers of 64 bits, the first of them called name.
@@ -95,4 +92,36 @@ func TestStampsOfChannelWithoutLayoutAreRefused(t *testing.T) {
 			return strings.Contains(pc.mirror("robot.goal").Reason, "no layout of robot/goal is known; name its file in types")
 		})
 	})
+}
+
+// A mirror whose layout has a field that looks like a stamp needs the option, unless the clocks of the hosts agree.
+func TestStatusWarnsOfUnshiftedStamps(t *testing.T) {
+	for name, c := range map[string]struct {
+		robotUp, pcUp time.Duration
+		field         string
+		option        stamps.Rule
+		want          bool
+	}{
+		"without the option": {tenDays, time.Hour, "stamp", "", true},
+		"with the option":    {tenDays, time.Hour, "stamp", "time:stamp", false},
+		"another field":      {tenDays, time.Hour, "number", "", false},
+		"clocks agree":       {time.Hour, time.Hour + 900*time.Millisecond, "stamp", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+				robot.mono, pc.mono = up(c.robotUp, 0), up(c.pcUp, 0)
+				robot.channel("goal", 4, 64).put(1, 64)
+				robot.run(Config{})
+				types := layouts.Rules{{Channels: "*goal", Encoded: encodedPair(t, c.field)}}
+				pc.run(Config{Layouts: types, Mirrors: []rule.Mirror{{Host: "robot", Channel: "goal", QoS: rule.QoS{Stamps: c.option}}}}, robot)
+				w.within(3*second, "the mirror", func() bool { return pc.mirror("robot.goal").Seq == 1 })
+				time.Sleep(second)
+				got := pc.mirror("robot.goal").Unshifted
+				if (got != nil) != c.want || got != nil && (got.Rule != "time:stamp" || math.Abs(got.OriginUptimeS-got.UptimeS-(tenDays-time.Hour).Seconds()) > 1) {
+					t.Errorf("got %+v, want a warning: %v", got, c.want)
+				}
+			})
+		})
+	}
 }

@@ -87,6 +87,7 @@ type host struct {
 	puts     *putSource // notified by channel.put
 	views    map[string]*view
 	slept    atomic.Int64  // total time in suspend, ns
+	mono     *monoClock    // clock of the host; nil means that of the world
 	lingers  time.Duration // delay between the end of the node and that of its sockets
 }
 
@@ -136,6 +137,9 @@ func (h *host) run(cfg Config, peers ...*host) *host {
 	h.cfg, h.dials = cfg, peers
 	cfg.Machine = h.machine
 	cfg.testing.suspended = func() time.Duration { return time.Duration(h.slept.Load()) }
+	if h.mono != nil {
+		cfg.testing.suspended, cfg.testing.monotonic = h.mono.suspended, h.mono.now
+	}
 	cfg.Host, cfg.Node, cfg.Dir, cfg.Source, cfg.Endpoint, cfg.Log = h.name, h.id, h.dir, h.source, end, log
 	if h.source == nil {
 		cfg.Source = pollSource{h.puts}

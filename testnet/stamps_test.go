@@ -80,15 +80,17 @@ func stampOf(t *testing.T, preset string, b []byte) (at, until time.Duration) {
 	return at, until
 }
 
-// The robot has been up ten days longer than the PC. Sensor frames go to the PC, and commands to the robot.
+// The robot has been up ten days longer than the PC and the base. Sensor frames go to the PC, some of them by the base, and
+// commands to the robot.
 func TestStampsAreShiftedToClockOfReader(t *testing.T) {
 	need.Long(t)
-	s := newSite(t, "robot", "pc")
+	s := newSite(t, "robot", "pc", "base")
 	const valid = 500 * time.Millisecond
 	file := t.TempDir() + "/robot.yaml"
 	accept := "accept:\n"
 	for _, preset := range []string{"sns", "somatic"} {
-		accept += fmt.Sprintf("  - {match: %s-goal, class: command, budget: 2s, stamps: %s}\n", preset, preset)
+		rule := map[string]string{"sns": "", "somatic": ", stamps: somatic"}[preset] // the push of sns requests the option
+		accept += fmt.Sprintf("  - {match: %s-goal, class: command, budget: 2s%s}\n", preset, rule)
 	}
 	write := func(path, text string) {
 		t.Helper()
@@ -110,10 +112,11 @@ fields:
 		mirrors = append(mirrors, "--mirror", "robot/"+preset+",as="+preset+",stamps="+preset)
 	}
 	mirrors = append(mirrors, "--mirror", "robot/fields,as=fields,stamps=time:sec+nsec;duration:valid", "--mirror", "robot/plain,as=plain")
+	mirrors = append(mirrors, "--mirror", "base/robot.passed,as=passed,stamps=sns")
+	s.run("base", "--mirror", "robot/passed", "--relay", "*").awaitLog("msg=\"daemon started\"")
 	s.run("pc", mirrors...).awaitLog("msg=\"daemon started\"")
-	for _, preset := range []string{"sns", "somatic"} {
-		s.must("pc", "push", preset+"-goal", "robot")
-	}
+	s.must("pc", "push", "sns-goal", "robot", "--stamps", "sns")
+	s.must("pc", "push", "somatic-goal", "robot")
 	put := func(host, channel string, make func() []byte) func() {
 		ch, err := s.shmDir(host).Create(channel, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 8, FrameSize: 4096}})
 		if err != nil {
@@ -158,6 +161,7 @@ fields:
 	for _, preset := range []string{"sns", "somatic", "hubo", "fields"} {
 		check("pc", preset, preset, 0, put("robot", preset, func() []byte { return stampedFrame(preset, time.Duration(monotonic())+tenDaysApart, valid) }))
 	}
+	check("pc", "passed", "sns", 0, put("robot", "passed", func() []byte { return stampedFrame("sns", time.Duration(monotonic())+tenDaysApart, valid) }))
 	for _, preset := range []string{"sns", "somatic"} {
 		check("robot", preset+"-goal", preset, tenDaysApart, put("pc", preset+"-goal", func() []byte { return stampedFrame(preset, time.Duration(monotonic()), valid) }))
 	}

@@ -116,6 +116,7 @@
 //	 6 Unsubscribe  1! id
 //	 7 Offer        1! id  2! channel (name)  3 as (name; default: channel)  4 QoS
 //	                5 generation (of the sender's operator lock)
+//	                6 stamps (text: the option stamps; a node that sends start in Hello knows it)
 //	 8 Accepted     1! id
 //	 9 Refused      1 id  2! type of the refused message  3! code  4 text
 //	10 Ledger       1 serving (Account …)  2 holding (Account …)  3 Path
@@ -151,6 +152,10 @@
 //	          7 closed (bool)  8 largest (bytes of the largest frame seen, if above the
 //	          frame size, ≤ MaxFrame; the receiver may limit it)  9 layout (hash, a byte
 //	          string of 32; a node that does not know it skips it)
+//	          10 Clock (of the time stamps inside the frames of a mirror)
+//	Clock     1! node  2! host (name)  3! boot (like a node)  4 offset (the sender's
+//	          CLOCK_MONOTONIC minus that of the host, ns)  5 error (of the offset, ns). Both
+//	          are at most 2^62, and offset may be negative.
 //	Origin    1! node  2! host (name)  3! channel (name)
 //	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority + 1 (1 … 8,
 //	          default 5)  4 mode (u8)  5 compress (u8; 2 was S2 and is refused)

@@ -12,12 +12,13 @@ type Offer struct {
 	// Generation is that of the operator lock which the sender holds, by the last Holder of the peer. 0 means that the
 	// sender holds no lock.
 	Generation uint64 `cbor:"5,keyasint,omitempty"`
+	Stamps     string `cbor:"6,keyasint,omitempty"` // requested option stamps, likewise; empty means none
 }
 
 func (m Offer) number() uint { return TypeOffer }
 
 func (m Offer) check() error {
-	return cmp.Or(checkID(m.ID), checkName("channel", m.Channel), checkName("as", cmp.Or(m.As, m.Channel)), m.QoS.check())
+	return cmp.Or(checkID(m.ID), checkName("channel", m.Channel), checkName("as", cmp.Or(m.As, m.Channel)), m.QoS.check(), checkText("stamps", m.Stamps))
 }
 
 // Accepted accepts an Offer. It also answers a Query if the peer may read the channel.

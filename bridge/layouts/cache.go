@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"achbridge/bridge/layout"
+	"achbridge/bridge/stamps"
 	"achbridge/wire"
 )
 
@@ -16,6 +17,7 @@ type cachedLayout struct {
 	hash    wire.Hash
 	encoded []byte
 	fit     layout.Fit
+	stamps  stamps.Rule // fields that look like time stamps
 }
 
 // maxCached is how many layouts a Cache keeps. A layout has at most wire.MaxLayout bytes.
@@ -43,6 +45,17 @@ func (c *Cache) Fit(hash wire.Hash) *layout.Fit {
 		}
 	}
 	return nil
+}
+
+// Stamps returns the rule for fields of a layout that look like time stamps, "" if there are none, or if the layout is not
+// in the cache.
+func (c *Cache) Stamps(hash wire.Hash) stamps.Rule {
+	for _, l := range c.list {
+		if l.hash == hash {
+			return l.stamps
+		}
+	}
+	return ""
 }
 
 // add adds a layout. If the cache is full, the layout replaces the least recently used one.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"achbridge/bridge/layout"
+	"achbridge/bridge/stamps"
 	"achbridge/wire"
 
 	"golang.org/x/time/rate"
@@ -104,7 +105,7 @@ func (r *Requests) Receive(now time.Time, m wire.Layout) (channel, rejected stri
 	defer r.Send(now)
 	unpacked, why := checked(m.Encoded, q.hash)
 	if why == "" {
-		r.cache.add(cachedLayout{q.hash, m.Encoded, unpacked.Fit()})
+		r.cache.add(cachedLayout{q.hash, m.Encoded, unpacked.Fit(), stamps.Guess(unpacked)})
 		q.end(Answer{Encoded: m.Encoded})
 		return "", ""
 	}

@@ -5,6 +5,7 @@ import (
 
 	"achbridge/bridge/layout"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/stamps"
 	"achbridge/wire"
 )
 
@@ -13,8 +14,9 @@ type Rule struct {
 	Channels string // a pattern, as in path.Match, of this host's channels, of mirrors, or as HOST/CHANNEL
 	Encoded  []byte // as returned by layout.Pack; nil means unknown
 
-	hash wire.Hash   // zero if Packed is nil
-	fit  *layout.Fit // nil if Packed is nil
+	hash   wire.Hash   // zero if Packed is nil
+	fit    *layout.Fit // nil if Packed is nil
+	stamps stamps.Rule // fields that look like time stamps
 }
 
 // Rules are tried in order; the first one that matches applies.
@@ -30,7 +32,7 @@ func (r Rules) Prepared() Rules {
 			continue
 		}
 		fit := l.Fit()
-		r[i].hash, r[i].fit = layout.Hash(r[i].Encoded), &fit
+		r[i].hash, r[i].fit, r[i].stamps = layout.Hash(r[i].Encoded), &fit, stamps.Guess(l)
 	}
 	return r
 }
@@ -67,4 +69,12 @@ func (r *Rule) Fit() *layout.Fit {
 		return nil
 	}
 	return r.fit
+}
+
+// Stamps returns the rule for fields of the layout that look like time stamps, "" if there are none. r may be nil.
+func (r *Rule) Stamps() stamps.Rule {
+	if r == nil {
+		return ""
+	}
+	return r.stamps
 }

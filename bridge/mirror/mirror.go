@@ -72,7 +72,7 @@ type Feed struct {
 	Epoch  uint64         // epoch of the channel
 	Run    uint64         // incarnation of the daemon whose clock gives the capture times
 	Silent bool           // nothing is received from the host when the subscription begins
-	Stamps *StampSource   // set if the stamps in the frames are shifted
+	Stamps *StampSource   // nil if the clock of the stamps in the frames is not known
 	Grant  operator.Grant // identifies the operator lock for which the frames are accepted; zero without a lock
 }
 
@@ -80,7 +80,6 @@ type Feed struct {
 // epoch that the mirror holds, 0 if none. counted holds the mirror's counters so far.
 func (m *Mirror) Subscribe(f *Feed, qos rule.QoS) (have uint64, counted ledger.FrameCounters) {
 	m.changeClock(f.Run)
-	m.beginShifting(f.Stamps)
 	have, counted = m.expect(f.Epoch, qos)
 	m.feedFrom(f)
 	m.watchDeadline()
@@ -172,6 +171,7 @@ func (m *Mirror) feedFrom(f *Feed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.source.feed, m.source.silent = f, f.Silent
+	m.beginShifting(f.Stamps)
 	m.writeMetadata()
 }
 
@@ -236,6 +236,7 @@ func (m *Mirror) write(f incoming) error {
 	if err := m.tryPut(f.seq, data); err != nil {
 		return err
 	}
+	m.stamps.hasFormer = false
 	if f.late {
 		m.frames.lateness.add(f.seq, f.at.Now)
 	} else {

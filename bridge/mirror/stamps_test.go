@@ -34,7 +34,7 @@ func stampMirror(t *testing.T, dir localach.Dir, class rule.Class) *Mirror {
 	}
 	m.qos.Class = class
 	m.Clock.At, m.Clock.Now = time.Hour, func() time.Duration { return time.Minute }
-	m.beginShifting(&StampSource{Shifter: shifter, Start: time.Hour + tenDays, Offset: &Offset{}, Read: func() Reading { return Reading{} }})
+	m.beginShifting(&StampSource{StampClock: StampClock{Start: time.Hour + tenDays, Offset: &Offset{}}, Shifter: shifter, Read: func() Reading { return Reading{} }})
 	return m
 }
 
@@ -156,4 +156,22 @@ func TestMirrorShiftsStampsWithoutAllocation(t *testing.T) {
 	}); got != 0 {
 		t.Errorf("shifted allocates %v times, want 0", got)
 	}
+}
+
+// A peer would shift the stamp of an older frame as one of the new clock.
+func TestMirrorNamesNoClockWhileItsNewestFrameHasAnother(t *testing.T) {
+	m := stampMirror(t, testDir(t), rule.State)
+	known := func(want bool) {
+		t.Helper()
+		if _, _, ok := m.StampOffset(stamped(1, 0, 0).At); ok != want {
+			t.Errorf("the offset is known: %v, want %v", ok, want)
+		}
+	}
+	known(true)
+	m.Put(stamped(1, 10*milli, 0))
+	known(true)
+	m.beginShifting(&StampSource{StampClock: StampClock{Start: time.Hour, Offset: &Offset{}}})
+	known(false)
+	m.Put(stamped(2, 10*milli, 0))
+	known(true)
 }

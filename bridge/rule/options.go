@@ -186,7 +186,7 @@ type Option struct {
 	Kind  string   // placeholder of the value in the help; empty if Words lists all values
 	Words []string // possible values; nil means free text
 	Usage string
-	// Here reports that only the mirror's host uses the option: it is not sent to the origin, and a push cannot
+	// Here reports that only the mirror's host decides about the option: it is not sent to the origin, and a push cannot
 	// request it.
 	Here bool
 	set  func(*QoS, string, ReadFile) error
@@ -222,7 +222,7 @@ var options = []Option{
 	{"on_stale", "keep|put:FILE", nil, "put a frame into a stale command channel", true,
 		func(q *QoS, s string, read ReadFile) (err error) { q.OnStale, err = parseOnStale(s, read); return },
 		func(q QoS) string { return q.OnStale.String() }},
-	{"stamps", "sns|somatic|hubo|FIELDS", nil, "shift time stamps in frames to this clock", true,
+	{"stamps", "sns|somatic|hubo|FIELDS", nil, "shift stamps in frames to the mirror's clock", false,
 		func(q *QoS, s string, _ ReadFile) (err error) { q.Stamps, err = parseStamps(s); return },
 		func(q QoS) string { return cmp.Or(string(q.Stamps), noStamps) }},
 	{"meta", "", switches, "write the age of the mirror to channel NAME.meta", true,

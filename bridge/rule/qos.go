@@ -46,7 +46,7 @@ type QoS struct {
 	Meta bool
 
 	// Stamps names the time stamps in the frames, which the mirror's host shifts to its clock. Empty means that frames are
-	// put unchanged. It is not sent to the origin.
+	// put unchanged. It is not sent to the origin, but a push can request it.
 	Stamps stamps.Rule
 }
 

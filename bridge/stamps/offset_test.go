@@ -30,7 +30,7 @@ func (p *path) exchange(now, there, back time.Duration) {
 
 func (p *path) estimate(now time.Duration) Estimate {
 	offset, uncertainty, ok := p.estimator.Offset(now)
-	return Estimate{now, -offset, uncertainty, ok, p.estimator.KnownAt(), [16]byte{p.boot}}
+	return Estimate{Now: now, Offset: -offset, Error: uncertainty, IsKnown: ok, Suspended: p.estimator.KnownAt(), Boot: [16]byte{p.boot}}
 }
 
 // follower is an Offset whose promises are checked at each step.
@@ -176,4 +176,53 @@ func TestOffsetIsUnknownBeforeTheFirstEstimate(t *testing.T) {
 	if _, _, step, ok := f.Follow(p.estimate(time.Minute + time.Second)); !ok || (step+tenDays).Abs() > 2*ms {
 		t.Errorf("another boot: step %v, %v, want %v", step, ok, -tenDays)
 	}
+}
+
+// A relay that wakes from a suspension sends its new offset some time before or after the clock of its link steps.
+func TestOffsetDoubtsRelayedEstimates(t *testing.T) {
+	relayed := func(now, offset time.Duration) Estimate {
+		return Estimate{Now: now, Offset: offset, Error: ms, IsKnown: true, IsRelayed: true}
+	}
+	taken := func() *Offset {
+		o := &Offset{}
+		if _, _, _, ok := o.Follow(relayed(time.Second, tenDays)); !ok {
+			t.Fatal("the first relayed estimate is not taken")
+		}
+		return o
+	}
+	t.Run("for a moment", func(t *testing.T) {
+		o := taken()
+		if _, _, _, ok := o.Follow(relayed(2*time.Second, tenDays+time.Hour)); ok {
+			t.Error("known though the estimate contradicts the offset")
+		}
+		if d, _, step, ok := o.Follow(relayed(3*time.Second, tenDays)); !ok || step != 0 || d != tenDays {
+			t.Errorf("Follow = %v, step %v, %v, want the offset of before", d, step, ok)
+		}
+	})
+	t.Run("for good", func(t *testing.T) {
+		o, steps := taken(), 0
+		for now := 2 * time.Second; now <= 10*time.Second; now += 100 * ms {
+			d, _, step, ok := o.Follow(relayed(now, tenDays+time.Hour))
+			if step != 0 {
+				steps++
+			}
+			if late := now >= 2*time.Second+confirmTime; ok != late || late && d != tenDays+time.Hour {
+				t.Fatalf("at %v: %v, %v", now, d, ok)
+			}
+		}
+		if steps != 1 {
+			t.Errorf("%d steps, want 1", steps)
+		}
+	})
+	t.Run("beside direct ones", func(t *testing.T) {
+		o := taken()
+		direct := relayed(2*time.Second, tenDays)
+		direct.IsRelayed = false
+		o.Follow(direct)
+		for now := 2 * time.Second; now < 2*time.Second+directFor; now += 100 * ms {
+			if d, err, step, ok := o.Follow(relayed(now, tenDays+time.Hour)); !ok || step != 0 || d != tenDays || err != ms {
+				t.Fatalf("at %v: %v ± %v, step %v, %v, want the direct offset", now, d, err, step, ok)
+			}
+		}
+	})
 }

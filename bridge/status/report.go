@@ -122,6 +122,14 @@ type MuxInput struct {
 	Refused uint64 `json:"refused"`          // frames whose expiry or capture time is unknown
 }
 
+// Unshifted reports that the frames of a mirror without the option stamps seem to have time stamps of another clock.
+type Unshifted struct {
+	Host          string  `json:"host"`            // origin of the stamps
+	Rule          string  `json:"rule"`            // the option for the fields that look like time stamps
+	UptimeS       float64 `json:"uptime_s"`        // CLOCK_MONOTONIC of this host
+	OriginUptimeS float64 `json:"origin_uptime_s"` // CLOCK_MONOTONIC of the origin
+}
+
 // Mirror is the local copy of a remote channel, running or only requested.
 type Mirror struct {
 	Host    string      `json:"host"`
@@ -149,6 +157,8 @@ type Mirror struct {
 	Stamps *Stamps `json:"stamps,omitempty"`
 	// Mux has the state of the mux that feeds the mirror, which is then the mux's output; null for other mirrors.
 	Mux *Mux `json:"mux,omitempty"`
+	// Unshifted is set if the option seems to be missing. It is null if it is set, or if the clocks agree to a second.
+	Unshifted *Unshifted `json:"unshifted,omitempty"`
 	// AgeMs is the current age of the newest frame; null if unknown. It grows while nothing arrives, even
 	// without a link.
 	AgeMs *float64 `json:"age_ms"`

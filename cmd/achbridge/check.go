@@ -79,7 +79,7 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	running := c.observe(ctx, cfg)
 	r.Channels = append(c.locals(cfg, running), c.remotes(ctx, cfg, running)...)
-	r.Warnings = slices.Concat(r.Warnings, cfg.Warnings(), c.sharedKey(cfg), c.unfit(cfg, running))
+	r.Warnings = slices.Concat(r.Warnings, cfg.Warnings(), cfg.Unshifted(), c.sharedKey(cfg), c.unfit(cfg, running))
 	if c.asJSON {
 		return c.ui.JSON(r)
 	}

@@ -3,7 +3,10 @@ package config
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"achbridge/bridge/layout"
@@ -54,4 +57,29 @@ func FuzzLayoutFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestUnshiftedStampsAreReported(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "goal.yaml"), []byte("name: goal\nsize: 16\nfields:\n  - {name: stamp_ns, offset: 0, type: int64}\n  - {name: v, offset: 8, type: double}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"mirror: [robot/goal]":                             "mirror[0]: the frames of robot/goal seem to have time stamps",
+		"mirror: [{match: robot/goal, stamps: none}]":      "",
+		"mirror: [{match: robot/goal, stamps: sns}]":       "",
+		"mirror: [robot/imu, 'robot/*']":                   "",
+		"accept: [goal]":                                   "accept[0]: the frames of goal seem to have time stamps",
+		"accept: [{match: goal, stamps: none}]":            "",
+		"push: [goal robot]":                               `set stamps: "time:stamp_ns", or none, unless the accept rule of robot has the option`,
+		"push: [{match: goal, hosts: robot, stamps: sns}]": "",
+	} {
+		c, err := Source{Env: func(string) string { return "" }}.Read(filepath.Join(dir, "a.yaml"), []byte(text+"\ntypes: {'*goal': goal.yaml}\n"))
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if got := strings.Join(c.Unshifted(), "\n"); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
 }

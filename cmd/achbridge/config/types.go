@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"achbridge/bridge/layout"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/stamps"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -84,6 +86,37 @@ func (c *Config) Layouts() (list []TypedChannels, all Problems) {
 		list = append(list, TypedChannels{r.pattern, l})
 	}
 	return list, all
+}
+
+// Unshifted returns a sentence for each rule without the option stamps whose channel has a layout with fields that look
+// like time stamps. It considers rules that name one channel.
+func (c *Config) Unshifted() (list []string) {
+	add := func(from, channel, name, unless string, qos rule.Mirror) {
+		l, err := c.LayoutFor(channel, name)
+		guess := stamps.Guess(l)
+		isSet := slices.ContainsFunc(c.options(from, qos), func(o optionValue) bool { return o.Option == "stamps" && o.From != "default" })
+		if err == nil && guess != "" && !isSet {
+			list = append(list, fmt.Sprintf("%s: the frames of %s seem to have time stamps; if they count from the boot of their host, set stamps: %q, or none%s", c.ruleText(from), channel, guess, unless))
+		}
+	}
+	for _, m := range c.MirrorRules {
+		if !m.Deny && !rule.IsPattern(m.Host) && !rule.IsPattern(m.Channel) {
+			add(m.From, m.Host+"/"+m.Channel, m.Name(m.Host, m.Channel), "", m)
+		}
+	}
+	for _, g := range c.AcceptGrants {
+		for _, name := range g.Channels {
+			if !g.Deny && !rule.IsPattern(name) {
+				add(g.From, name, name, "", rule.Mirror{QoS: g.QoS})
+			}
+		}
+	}
+	for _, p := range c.PushRules {
+		if !p.Deny && !rule.IsPattern(p.Channel) && !rule.IsAchd(p.Host) {
+			add(p.From, p.Channel, p.Channel, ", unless the accept rule of "+p.Host+" has the option", rule.Mirror{QoS: p.QoS})
+		}
+	}
+	return list
 }
 
 // LoadLayout reads a layout file. Its error has every error of the layout, as Problems, unless

@@ -21,7 +21,22 @@ func (s *Snapshot) mirrorFlow(m status.Mirror) []Finding {
 	if m.Stamps != nil {
 		diagnosis = stampFinding(diagnosis, before, m)
 	}
-	return append([]Finding{diagnosis}, f.notes(diagnosis.Cause)...)
+	list := append([]Finding{diagnosis}, f.notes(diagnosis.Cause)...)
+	if text, fix := Unshifted(m); text != "" {
+		list = append(list, Finding{Cause: status.CauseOther, Text: text, Fix: fix})
+	}
+	return list
+}
+
+// Unshifted returns the warning that the frames of a mirror seem to need the option stamps, and the fix. text is empty if
+// they do not.
+func Unshifted(m status.Mirror) (text, fix string) {
+	u := m.Unshifted
+	if u == nil {
+		return "", ""
+	}
+	return fmt.Sprintf("frames of %s seem to have time stamps, which are put unchanged: %s has been up for %s, this host for %s", m.Name, u.Host, ui.Seconds(u.OriginUptimeS), ui.Seconds(u.UptimeS)),
+		fmt.Sprintf("if the stamps count from the boot of %s, set stamps: %q for %s/%s", u.Host, u.Rule, m.Host, m.Channel)
 }
 
 // stampFinding adds to a finding how the stamps in the frames are shifted. Commands that have expired are the finding

@@ -55,3 +55,13 @@ func TestNoteShowsMismatchAfterOtherReason(t *testing.T) {
 		}
 	}
 }
+
+func TestUnshiftedStampsAreANote(t *testing.T) {
+	s := sample(func(_ *Snapshot, m *status.Mirror, _ *status.Link) {
+		m.Unshifted = &status.Unshifted{Host: "robot", Rule: "sns", UptimeS: 3600, OriginUptimeS: 864_000}
+	})
+	list := Findings(s)
+	if len(list) != 2 || list[0].Cause != Well || !strings.Contains(list[1].Text, "robot has been up for 10 d, this host for 1 h") || !strings.Contains(list[1].Fix, `set stamps: "sns" for robot/imu`) {
+		t.Errorf("got %+v, want a note with both uptimes", list)
+	}
+}

@@ -9,12 +9,27 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 )
 
-// checkClock checks the monotonic clock, which ages need, and the wall clock, which
-// certificates need.
-func checkClock(context.Context, *patient) result {
+// checkClock checks the monotonic clock, which ages need, the wall clock, which certificates need, and whether mirrors need
+// the clocks of their origins.
+func checkClock(_ context.Context, p *patient) result {
+	r := checkThisClock()
+	if p.daemon == nil {
+		return r
+	}
+	for _, m := range p.daemon.Mirrors {
+		if text, fix := diagnose.Unshifted(m); text != "" {
+			r.Text += "; " + text
+			r.worsen(doubt, fix)
+		}
+	}
+	return r
+}
+
+func checkThisClock() result {
 	if err := steady(50 * time.Millisecond); err != nil {
 		return result{State: failing, Text: err.Error(), Fix: "see dmesg for the clock source: ages on this host are wrong"}
 	}

@@ -224,7 +224,7 @@ func (p *player) take(r Record) error {
 	if err != nil || o == nil {
 		return err
 	}
-	if s := r.Topic.Stamps; s.Rule != "" && (o.stamps == nil || o.stamps.of != s) {
+	if s := r.Topic.Stamps; s.Rule != "" && !r.Topic.isMismatch() && (o.stamps == nil || o.stamps.of != s) {
 		if o.stamps, err = newRestamper(*r.Topic); err != nil {
 			return &ChannelError{Channel: o.ch.Name(), Topic: *r.Topic, Err: err}
 		}
@@ -297,7 +297,11 @@ func (p *player) put(f frame) error {
 		return &ChannelError{Channel: o.ch.Name(), Topic: f.topic, Err: err}
 	}
 	data := f.data
-	if o.stamps != nil {
+	switch {
+	case f.topic.isMismatch():
+		p.played.Unparsed++
+		return nil
+	case o.stamps != nil:
 		// A frame that was in its ring before the recording began is as old when playing begins as it was then.
 		var err error
 		if data, err = o.stamps.restamped(f.data, latest(f.at, p.first), p.mono+time.Since(p.startedAt)); err != nil {

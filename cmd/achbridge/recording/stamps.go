@@ -49,6 +49,9 @@ func (r *recorder) stampsOfMirror(m status.Mirror) {
 	}
 }
 
+// isMismatch reports whether the frames of a topic lack the stamps of its rule, since they do not match the layout.
+func (t Topic) isMismatch() bool { return t.Mismatch && t.Stamps.Rule.NeedsLayout() }
+
 // restamper shifts the stamps of played frames to the present: a frame expires as long after its put as it did when it
 // was recorded. Otherwise a command that was recorded before a reboot would be valid for days.
 type restamper struct {

@@ -2,10 +2,12 @@ package recording
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"achbridge/bridge/layout"
 	"achbridge/bridge/stamps"
 	"achbridge/bridge/status"
 )
@@ -62,6 +64,52 @@ func TestPlayShiftsStampsToPresent(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A frame that does not match the layout has no stamps that could be shifted, and its topic has no layout.
+func TestPlayOmitsFrameThatLayoutDoesNotMatch(t *testing.T) {
+	const uptime = 24 * time.Hour
+	l := &layout.Layout{Name: "goal", Size: 16, Fields: []layout.Field{{Name: "stamp", Type: layout.Int64}, {Name: "valid", Type: layout.Int64, Offset: 8}}}
+	kind, err := NewType(l, status.TypeFromFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stamped := func(topic *Topic) {
+		topic.Stamps = Stamps{"time:stamp;duration:valid", uptime - 1_700_000_000*time.Second}
+		topic.Type = kind
+	}
+	mismatched := func(topic *Topic) {
+		stamped(topic)
+		topic.Type, topic.Mismatch = nil, true
+	}
+	data := make([]byte, 16)
+	binary.LittleEndian.PutUint64(data, uint64(uptime))
+	for name, isFirst := range map[string]bool{"first": true, "later": false} {
+		t.Run(name, func(t *testing.T) {
+			lines := []line{{channel: "goal", topic: mismatched, data: []byte("short")}, {channel: "goal", topic: stamped, data: data}}
+			if !isFirst {
+				slices.Reverse(lines)
+			}
+			path := fileOf(t, append(lines, line{channel: "goal", topic: stamped, data: data})...)
+			dir := testDir(t)
+			played, err := Play{Dir: dir, File: path, Rate: 1}.Run(t.Context())
+			if err != nil || played.Frames != 2 || played.Unparsed != 1 {
+				t.Fatalf("Run = %+v, %v, want 2 frames, and 1 that does not parse", played, err)
+			}
+			ch, err := dir.Open("goal")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ch.Close()
+			buf := make([]byte, 64)
+			if _, err := ch.Reader().Last(buf); err != nil {
+				t.Fatal(err)
+			}
+			if age := status.Monotonic(time.Now()) - time.Duration(binary.LittleEndian.Uint64(buf)); age < 0 || age > time.Minute {
+				t.Errorf("the stamp is %v old, want it shifted to the present", age)
+			}
+		})
+	}
 }
 
 func TestPlayRefusesStampsItCannotShift(t *testing.T) {
