@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"fmt"
 
 	"achbridge/bridge/layout"
@@ -89,6 +90,11 @@ func (n *Node) muxInputFacts(in rule.MuxInput) (facts mux.InputFacts) {
 		case in.Expiry != "" && qos.Stamps != in.Expiry:
 			facts.Problem = fmt.Sprintf("its stamps count by the clock of %s; set stamps %s in the rule of this mirror", m.Host, in.Expiry)
 		}
+	}
+	if lock := n.locks.Get(in.Channel); in.Operator && lock.Generation == 0 {
+		facts.Problem = cmp.Or(facts.Problem, "no host holds its operator lock")
+	} else if in.Operator {
+		facts.Generation = lock.Generation
 	}
 	if in.Expiry == "" || facts.Problem != "" {
 		return facts

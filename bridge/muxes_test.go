@@ -457,3 +457,39 @@ func TestMuxOutputIsExported(t *testing.T) {
 		}
 	})
 }
+
+// The input demands that a host holds its operator lock. hold does not delay the next holder.
+func TestMuxInputDemandsOperatorLock(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		goal := pc.channel("goal", 4, 64)
+		r := rule.Mux{
+			Output: "ref", Hold: time.Minute, Safe: rule.OnStale{File: "stop", Frame: string(frame(safeNumber, 64))},
+			Inputs: []rule.MuxInput{{Channel: "goal", Live: time.Minute, Operator: true}},
+		}
+		accept := rule.GrantTo("goal")
+		accept[0].QoS, accept[0].Operator = rule.QoS{Class: rule.Command, Budget: time.Second}, &rule.Operator{Hosts: []string{"pc"}}
+		robot.run(Config{Muxes: rule.Muxes{r}, Accept: accept, KeepLocks: func([]byte) error { return nil }})
+		pc.run(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}}, robot)
+		robot.follows("ref", safeNumber, time.Second)
+		time.Sleep(5 * time.Second) // for the link and the clock synchronization
+		of := rule.Address{Host: "robot", Channel: "goal"}
+		for n := uint64(1); n < 4; n++ {
+			goal.put(10*n, 64)
+			robot.stays("ref", safeNumber, 100*time.Millisecond)
+			if in := robot.mirror("ref").Mux.Inputs[0]; in.Reason != "no host holds its operator lock" {
+				t.Errorf("got %+v, want the reason that no host holds the lock", in)
+			}
+			if _, err := pc.node.Take(context.Background(), of, 0, false); err != nil {
+				t.Fatal(err)
+			}
+			w.within(time.Second, "the push", func() bool { return robot.mirror("goal").State == status.MirrorLive })
+			goal.put(10*n+1, 64)
+			robot.follows("ref", 10*n+1, 100*time.Millisecond)
+			if _, err := pc.node.Release(context.Background(), of, ""); err != nil {
+				t.Fatal(err)
+			}
+			robot.follows("ref", safeNumber, 100*time.Millisecond)
+		}
+	})
+}

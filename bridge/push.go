@@ -66,7 +66,7 @@ func (n *Node) offerPushes(l *link) {
 			p.holdBack(l, err, status.CauseOtherMachine)
 			continue
 		}
-		if p.QoS.Stamps != "" && l.hello.start == 0 {
+		if p.QoS.Stamps != "" && (l.hello.start == 0 || !l.hello.knowsLocks) { // locks and pushed stamps came at the same time
 			p.holdBack(l, fmt.Errorf("it is too old for the option stamps; update %s", l.host), status.CauseOther)
 			continue
 		}

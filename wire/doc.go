@@ -116,7 +116,7 @@
 //	 6 Unsubscribe  1! id
 //	 7 Offer        1! id  2! channel (name)  3 as (name; default: channel)  4 QoS
 //	                5 generation (of the sender's operator lock)
-//	                6 stamps (text: the option stamps; a node that sends start in Hello knows it)
+//	                6 stamps (text: the option stamps; a node that sends start and locks in Hello knows it)
 //	 8 Accepted     1! id
 //	 9 Refused      1 id  2! type of the refused message  3! code  4 text
 //	10 Ledger       1 serving (Account …)  2 holding (Account …)  3 Path

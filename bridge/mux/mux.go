@@ -34,6 +34,9 @@ type InputFacts struct {
 	Mirror  *mirror.Mirror  // the mirror that writes the channel; nil if no mirror does
 	Shifter *stamps.Shifter // reads the expiry in stamps; nil for an input with live, or while the layout is unknown
 	Problem string          // why no frame of the channel can be live; empty if some may
+	// Generation is that of the channel's operator lock, if the rule demands one. When it changes, earlier frames are not
+	// live any more.
+	Generation uint64
 }
 
 // Mux is a running mux. Its methods belong to the node's goroutine.

@@ -116,6 +116,9 @@ func (r *runner) takeRequest() {
 		r.setRule(to)
 	}
 	for i, in := range r.inputs {
+		if facts[i].Problem != "" || facts[i].Generation != in.Generation {
+			r.selector.reset(i)
+		}
 		in.InputFacts = facts[i]
 	}
 }

@@ -35,9 +35,9 @@ const (
 
 var transitions = phases.Transitions[phase]{
 	silent:  {live},
-	live:    {expired},
-	expired: {live, held},
-	held:    {live, expired},
+	live:    {expired, silent},
+	expired: {live, held, silent},
+	held:    {live, expired, silent},
 }
 
 // String returns the phase as the status shows it.
@@ -83,6 +83,13 @@ func (s *selector) suspended() {
 			transitions.Move(&in.phase, expired)
 		}
 	}
+}
+
+// reset makes an input silent, so that its next live frame wins without the hold.
+func (s *selector) reset(i int) {
+	in := &s.inputs[i]
+	in.until, in.isUnsent = 0, false
+	transitions.Move(&in.phase, silent)
 }
 
 // advance makes inputs expire whose time is over at now, and ends phase held of inputs that have been live for long

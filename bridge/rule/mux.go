@@ -27,9 +27,10 @@ type Mux struct {
 
 // MuxInput is an input of a mux. Exactly one of Expiry and Live is set: they determine how long a frame is live.
 type MuxInput struct {
-	Channel string
-	Expiry  stamps.Rule   // the frame has its expiry in its stamps
-	Live    time.Duration // the frame is live for this time after its capture
+	Channel  string
+	Expiry   stamps.Rule   // the frame has its expiry in its stamps
+	Live     time.Duration // the frame is live for this time after its capture
+	Operator bool          // frames are live only while a host holds the operator lock of the channel
 }
 
 // mostLive is the longest time for which a frame can be live, and for which an input can be held.
@@ -64,7 +65,7 @@ func ParseMux(text string, read ReadFile) (Mux, error) {
 	return m, nil
 }
 
-// ParseMuxInput parses CHANNEL,expiry=RULE or CHANNEL,live=TIME.
+// ParseMuxInput parses CHANNEL,expiry=RULE or CHANNEL,live=TIME, which ,operator=true may follow.
 func ParseMuxInput(text string) (in MuxInput, err error) {
 	name, settings := Split(text)
 	in.Channel = name
@@ -77,8 +78,10 @@ func ParseMuxInput(text string) (in MuxInput, err error) {
 			if in.Live, bad = parseBudget(s.Value); in.Live > mostLive {
 				bad = fmt.Errorf("%q: want at most %v", s.Value, mostLive)
 			}
+		case "operator":
+			in.Operator, bad = parseSwitch(s.Value)
 		default:
-			return in, fmt.Errorf("input %q: option %q is not known; there are expiry and live", text, s.Key)
+			return in, fmt.Errorf("input %q: option %q is not known; there are expiry, live and operator", text, s.Key)
 		}
 		if bad != nil {
 			err = errors.Join(err, fmt.Errorf("input %s: %s %w", name, s.Key, bad))
@@ -208,6 +211,9 @@ func (m Mux) InputsText() string {
 		text := in.Channel + ",live=" + in.Live.String()
 		if in.Expiry != "" {
 			text = in.Channel + ",expiry=" + string(in.Expiry)
+		}
+		if in.Operator {
+			text += ",operator=true"
 		}
 		texts = append(texts, text)
 	}
