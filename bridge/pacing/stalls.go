@@ -11,24 +11,22 @@ import (
 // rate predicts. So a stall is not a sign of congestion, and needs no step down. The zero
 // value is ready and means a path without stalls.
 type stalls struct {
-	last     delivery.Delivery
-	gap      time.Duration // gap between two arrivals that may be a stall, 0 if none
-	queue    time.Duration // queueing delay of the packet after the gap
-	latestAt time.Duration // when the last stall was confirmed
-	slot     time.Duration // when this slot began
-	count    [2]int        // number of stalls in this slot and in the previous one
-	sum      [2]float64    // sums of their lengths, in seconds
-	square   [2]float64    // sums of the squares of their lengths
-	isKnown  bool          // the path stalls at times
+	last    delivery.Delivery
+	gap     time.Duration // gap between two arrivals that may be a stall, 0 if none
+	queue   time.Duration // queueing delay of the packet after the gap
+	slot    time.Duration // when this slot began
+	count   [2]int        // number of stalls in this slot and in the previous one
+	sum     [2]float64    // sums of their lengths, in seconds
+	square  [2]float64    // sums of the squares of their lengths
+	isKnown bool          // the path stalls at times
 }
 
 const (
 	stallSlot  = 2 * time.Second
 	stallLeast = 2 * time.Millisecond
 	stallWires = 1.5                  // packets: another sender may cause a gap of this length
-	stallCount = 3                    // minimum number of stalls in two slots for known ...
+	stallCount = 3                    // minimum number of stalls in two slots for isKnown ...
 	stallShare = 0.02                 // ... and their minimum share of the time
-	stallsGone = 5 * time.Second      // time after the last stall when known ends
 	stallNoise = 1.5                  // multiple of the jitter that typical stalls must exceed ...
 	stallClear = 4 * time.Millisecond // ... unless they exceed this
 )
@@ -52,19 +50,19 @@ func (s *stalls) note(now time.Duration, d delivery.Delivery, queue, wire, noise
 		s.count[0]++
 		s.sum[0] += s.gap.Seconds()
 		s.square[0] += s.gap.Seconds() * s.gap.Seconds()
-		s.gap, s.latestAt = 0, now
+		s.gap = 0
 	}
 	sum := s.sum[0] + s.sum[1]
 	chance := sum > 0 && s.typical() <= min(time.Duration(stallNoise*float64(noise)), stallClear)
-	if s.isKnown {
-		s.isKnown = now-s.latestAt < stallsGone && !chance
-	} else {
-		s.isKnown = s.count[0]+s.count[1] >= stallCount && sum > 2*stallShare*stallSlot.Seconds() && !chance
-	}
+	n := s.count[0] + s.count[1]
+	s.isKnown = !chance && n > 0 && (s.isKnown || n >= stallCount && sum > 2*stallShare*stallSlot.Seconds())
 }
 
-// presume treats the path as one that stalls at times, until stallsGone has passed.
-func (s *stalls) presume(now time.Duration) { s.isKnown, s.latestAt = true, now }
+// presume treats the path as one that stalls at times, for a slot or two.
+func (s *stalls) presume() {
+	s.isKnown = true
+	s.count[0]++
+}
 
 // typical returns the average length of a stall, weighted by length: the expected length of
 // the stall that a random moment of all stalls belongs to.
