@@ -199,8 +199,8 @@ func (table *radioTable) printMeans(w io.Writer, load string, columns []string) 
 	}
 	for _, class := range classes {
 		rows, name := table.rowsOf(load, class), "all"
-		if ten := barLinks(rows); len(ten) == len(tenLinks) {
-			rows, name = ten, "the ten"
+		if eight := barLinks(rows); len(eight) == len(eightLinks) {
+			rows, name = eight, "the eight"
 		}
 		fmt.Fprintf(w, "| %s |", strings.TrimSpace(fmt.Sprintf("ratio to the oracle, %s %s", name, class)))
 		best := 0.0

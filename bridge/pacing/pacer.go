@@ -141,7 +141,7 @@ func (p *Pacer) Delivered(now time.Duration, list []delivery.Delivery, rtt time.
 		return 0
 	}
 	tolerated, visible := p.thresholds()
-	if p.roundPackets == 0 || now-p.round < max(rtt/4, roundLeast) || !p.clear(tolerated, visible) {
+	if p.roundPackets == 0 || now-p.round < max(rtt/4, roundLeast) {
 		return 0
 	}
 	if delivered, _, took := p.arrived.rate(max(rtt/2, turn), 0); took > 0 {

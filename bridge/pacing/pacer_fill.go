@@ -97,7 +97,7 @@ func (p *Pacer) isBesideCrossTraffic(now time.Duration) bool {
 	if p.crossTrafficFor < crossTrafficTime {
 		return false
 	}
-	p.stalls.presume(now)
+	p.stalls.presume()
 	return true
 }
 

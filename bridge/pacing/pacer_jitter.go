@@ -9,23 +9,19 @@ import (
 // without jitter nothing in this file has an effect.
 
 const (
-	sharePackets = 8                     // fraction of a packet's transmission time: cross traffic causes that much jitter
-	noiseLeast   = 50 * time.Microsecond // less jitter is ignored
-	denseNoise   = 1.5                   // multiple of the noise beyond a packet's time that remains in the minimum of many delays
-	sparseNoise  = 4                     // fraction of the noise that remains in the minimum of a few delays
-	noisePackets = 2                     // packets needed to detect a queue: this times noise divided by visible queue
-	mostPackets  = 32                    // limit of that number of packets
-	shortSpan    = 4                     // multiple of the noise: a measurement that is not longer does not show the rate
-	noiseSpan    = 16                    // multiple of the noise: a measurement that long shows the rate
-	mostDoubt    = 0.25                  // largest share by which a probe's rate may exceed the measured delivery rate
-	surelyLess   = 0.9                   // below this share of path the rate is lower, despite any jitter
-	surelyQueue  = 3                     // multiple of the noise beyond the tolerated delay that is a queue, despite any jitter
-	muchLess     = 0.8                   // below this share of path, path was wrong
+	sharePackets = 8    // fraction of a packet's transmission time: cross traffic causes that much jitter
+	denseNoise   = 1.5  // multiple of the noise beyond a packet's time that remains in the minimum of many delays
+	shortSpan    = 4    // multiple of the noise: a measurement that is not longer does not show the rate
+	noiseSpan    = 16   // multiple of the noise: a measurement that long shows the rate
+	mostDoubt    = 0.25 // largest share by which a probe's rate may exceed the measured delivery rate
+	surelyLess   = 0.9  // below this share of path the rate is lower, despite any jitter
+	surelyQueue  = 3    // multiple of the noise beyond the tolerated delay that is a queue, despite any jitter
+	muchLess     = 0.8  // below this share of path, path was wrong
 )
 
 // noise returns the random extra delay of packets, without the share that cross traffic causes.
 func (p *Pacer) noise() time.Duration {
-	return max(0, p.jitter.noise-max(p.packet()/sharePackets, noiseLeast))
+	return max(0, p.jitter.noise-p.packet()/sharePackets)
 }
 
 // packet returns the transmission time of a full packet on the path.
@@ -50,14 +46,7 @@ func (p *Pacer) thresholds() (tolerated, visible time.Duration) {
 		noise = max(noise, dense)
 		return p.tolerable() + noise, p.visible() + noise
 	}
-	return p.tolerable() + max(dense, noise/sparseNoise), p.visible() + dense
-}
-
-// clear reports whether enough packets have arrived in this round to distinguish a queue from
-// jitter.
-func (p *Pacer) clear(tolerated, visible time.Duration) bool {
-	packets := int(noisePackets * p.noise() / visible)
-	return p.roundPackets >= min(packets, mostPackets) || p.queue >= tolerated+p.jitter.noise
+	return p.tolerable() + dense, p.visible() + dense
 }
 
 // believe corrects the measured delivery rate for jitter:
@@ -90,7 +79,7 @@ func (p *Pacer) believe(delivered, sent float64, span, took time.Duration) (rate
 		return rate, rate >= sent && rate > probeGain*p.path
 	}
 	long, left, took := p.arrived.rate(max(span, noiseSpan*noise), p.loaded)
-	if took == 0 || long < rateFell*left {
+	if took == 0 {
 		return delivered, false
 	}
 	return max(delivered, p.path*min(1, long/left)), false
