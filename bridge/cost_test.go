@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -149,7 +150,8 @@ func (r *relay) carry() {
 
 // TestFramesCostNoAllocation allows the documented allocations of session.Pipe, and one allocation
 // per twenty frames for the daemons' other work: periodic checks, frame counters, one-time growth.
-// In virtual time that work takes as long on a busy machine as on an idle one.
+// In virtual time that work takes as long on a busy machine as on an idle one. The least of three rounds counts, since a
+// garbage collection during a round empties pools.
 func TestFramesCostNoAllocation(t *testing.T) {
 	need.NoRace(t)
 	const perSlab = 218
@@ -169,14 +171,16 @@ func TestFramesCostNoAllocation(t *testing.T) {
 				for range c.frames / 4 {
 					r.carry()
 				}
-				var before, after runtime.MemStats
-				begin := time.Now()
-				runtime.ReadMemStats(&before)
-				for range c.frames {
-					r.carry()
+				begin, got := time.Now(), uint64(math.MaxUint64)
+				for range 3 {
+					var before, after runtime.MemStats
+					runtime.ReadMemStats(&before)
+					for range c.frames {
+						r.carry()
+					}
+					runtime.ReadMemStats(&after)
+					got = min(got, after.Mallocs-before.Mallocs)
 				}
-				runtime.ReadMemStats(&after)
-				got := after.Mallocs - before.Mallocs
 				if most := c.frames*c.packets/perSlab + c.frames/20; got > uint64(most) {
 					t.Errorf("got %d allocations for %d frames, want at most %d", got, c.frames, most)
 				}
