@@ -385,3 +385,10 @@ func (n *Node) expireLocks(now time.Duration) {
 		_ = n.changeLock(c) // the end of a lock cannot fail
 	}
 }
+
+// showHolder adds the holder of the operator lock to the status of a mirror that a push of the holder feeds.
+func (n *Node) showHolder(m *binding, s *status.Mirror) {
+	if held := n.locks.Get(m.Name); m.isPushed && held.Generation != 0 && s.Reason == "" {
+		s.Reason = held.Holder.Host + " holds the operator lock"
+	}
+}

@@ -75,6 +75,7 @@ func (n *Node) status() status.Report {
 		mirrorStatus.TypeHash = m.remoteChannel().layout.String()
 		m.showWay(&mirrorStatus)
 		n.showMux(m, &mirrorStatus)
+		n.showHolder(m, &mirrorStatus)
 		mirrorStatus.Unshifted = n.unshifted(m)
 		s.Mirrors = append(s.Mirrors, mirrorStatus)
 	}

@@ -138,7 +138,7 @@ type Mirror struct {
 	Way     Way         `json:"way,omitempty"` // route of its frames; empty if no link feeds it
 	State   MirrorState `json:"state"`         // live, stale, contested, waiting, or refused (there is no mirror, or no frame can be put)
 	QoS     rule.QoS    `json:"qos"`
-	Reason  string      `json:"reason,omitempty"` // why it is not live; of the output of a mux also which input wins
+	Reason  string      `json:"reason,omitempty"` // why it is not live; else which input of the mux wins, or who holds the operator lock
 	Cause   Cause       `json:"cause,omitempty"`  // cause of the reason; empty if the reason has no machine-readable cause
 	// RefusedBy is the host that refuses the mirror, where the cause is. It is empty if this host refuses it, or no
 	// host does.
