@@ -108,7 +108,7 @@ func TestStampsStayTrueWhenRelayChangesOption(t *testing.T) {
 
 // Two clocks that drift apart by 200 ppm. The relay names the changed offset seldom.
 func TestStampsStayTrueWhileClocksDrift(t *testing.T) {
-	rounds := need.LongOr(720, 60) // of 5 s
+	rounds := need.LongOr(720, 60) // each takes 5 s
 	for _, route := range []string{"QUIC", "relay that does not shift"} {
 		t.Run(route, func(t *testing.T) {
 			inStampWorld(t, route, func(w *stampWorld) {
