@@ -163,10 +163,10 @@ func (m *binding) unbind(cause status.Cause, reason string) {
 }
 
 // reading returns the state of the origin's clock as measured by the link that feeds the mirror.
-// Without such a link it returns the zero Reading, which means unknown.
-func (m *binding) reading(now time.Duration) mirror.Reading {
+// Without such a link the clock is unknown. suspended is the total time for which this host was suspended.
+func (m *binding) reading(now, suspended time.Duration) mirror.Reading {
 	if m.link == nil {
-		return mirror.Reading{}
+		return mirror.Reading{Now: now, Suspended: suspended}
 	}
 	return m.link.frames.ReadClock(now)
 }

@@ -145,7 +145,10 @@ func (n *Node) checkSuspend() {
 		return
 	}
 	for _, m := range n.mirrors.byName {
-		m.stamps.passed = nil // until the offset is measured again
+		if m.stamps.passed != nil {
+			m.stamps.passed = nil // until the offset is measured again
+			n.loop.changed()
+		}
 	}
 	n.events.Record(slog.LevelWarn, "host was suspended", status.Event{
 		Kind: status.EventClockStep, Text: fmt.Sprintf("this host was suspended for %s: commands of before are not put, and ages do not count that time", unit.Time(slept.Round(time.Millisecond))),
@@ -348,13 +351,13 @@ func (n *Node) passClocks() {
 // clockOfMirror returns the clock by which the stamps of the frames in a mirror count, nil if it is not known. They count
 // by this host's clock if the mirror has shifted them.
 func (n *Node) clockOfMirror(m *binding) *wire.Clock {
-	offset, uncertainty, ok := m.StampOffset(m.reading(n.now()))
+	offset, uncertainty, ok := m.StampOffset(m.reading(n.now(), n.clocks.suspended))
 	if !ok || m.stamps.clock == (wire.Clock{}) || n.cfg.Machine.Boot == (Machine{}.Boot) || offset.Abs() > wire.MaxClockOffset/2 || uncertainty > wire.MaxClockOffset/2 {
 		return nil
 	}
 	qos, _ := m.Holds()
 	switch {
-	case qos.Stamps == "":
+	case m.stamps.inFile != clockID{n.cfg.Node, n.cfg.Machine.Boot}: // not shifted, whatever is requested by now
 		return passedClock(m.stamps.passed, wire.Clock{Node: m.stamps.clock.Node, Host: m.stamps.clock.Host, Boot: m.stamps.clock.Boot, Offset: offset, Error: uncertainty})
 	case qos.Class == rule.Command:
 		uncertainty = 0 // it is subtracted already
@@ -375,7 +378,7 @@ func (n *Node) unshifted(m *binding) *status.Unshifted {
 	if guess == "" || qos.Stamps != "" || m.link == nil {
 		return nil
 	}
-	offset, _, ok := m.StampOffset(m.reading(n.now()))
+	offset, _, ok := m.StampOffset(m.reading(n.now(), n.clocks.suspended))
 	if !ok || offset.Abs() < leastApart {
 		return nil
 	}

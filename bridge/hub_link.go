@@ -51,8 +51,8 @@ func (l *link) askStamp(now time.Duration) {
 // stampInterval returns the interval of the stamps. The holder of an operator lock is asked at each tick, since its lock
 // ends with its packets.
 func (l *link) stampInterval() time.Duration {
-	if l.n.locks.isHolder(holderOf(l)) {
-		return tick
+	if l.n.locks.IsHolder(holderOf(l)) {
+		return tick / 2 // due at the next tick, even if the last one was late
 	}
 	return stampEvery
 }

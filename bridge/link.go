@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"achbridge/bridge/layouts"
+	"achbridge/bridge/logline"
 	"achbridge/bridge/peers"
 	"achbridge/bridge/phases"
 	"achbridge/bridge/send"
@@ -98,13 +99,14 @@ type catalog struct {
 type linkQueries struct {
 	lastID  uint32
 	answers map[uint32]chan wire.Refused // where calls of Ask, LoadTest and askLock wait for an answer, by id
-	holder  wire.Holder                  // answer to the last call of askLock
+	holders map[uint32]wire.Holder       // answers to calls of askLock, by id
 }
 
 // offers has the pushes of the peer.
 type offers struct {
-	accepted []pushed
-	refused  []wire.Offer // denied by our rules
+	accepted     []pushed
+	refused      []wire.Offer  // denied by our rules
+	lockRequests logline.Limit // limits requests that change operator locks
 }
 
 // warned limits warnings about the peer.
@@ -132,7 +134,8 @@ func (n *Node) newLink(s *session.Session, host string) *link {
 	l := &link{
 		n: n, s: s, peer: s.Peer().Node, host: host, lifecycle: lifecycle{upAt: n.now(), promoted: make(chan struct{})}, silence: silence{receivedAt: n.now()}, out: newControlQueue(),
 		catalog: catalog{sent: advertisedChannels{endedSubs: make(map[string][]uint32), refused: make(map[string]bool)}},
-		queries: linkQueries{answers: make(map[uint32]chan wire.Refused)},
+		queries: linkQueries{answers: make(map[uint32]chan wire.Refused), holders: make(map[uint32]wire.Holder)},
+		offers:  offers{lockRequests: logline.Limit{Burst: 10, Period: time.Second / 2}},
 		layouts: layoutState{answers: layouts.NewAnswerLimit()}, warned: warned{limit: n.newWarner()},
 		inbound: make(map[uint32]*inbound), exports: exports{byID: make(map[uint32]*export)},
 	}

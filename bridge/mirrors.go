@@ -184,7 +184,7 @@ const (
 // there may never be a newer one.
 func (n *Node) repairMirror(m *binding) {
 	l := m.link
-	m.Tend(m.reading(n.now()))
+	m.Tend(m.reading(n.now(), n.clocks.suspended))
 	switch {
 	case m.achd != nil:
 		m.achd.CheckFile()

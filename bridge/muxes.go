@@ -60,7 +60,7 @@ func (n *Node) bindMuxes() {
 	}
 }
 
-// checkMux makes the mux of an output check its files, and its inputs again.
+// checkMux renews the facts of an output's mux and lets it check its files.
 func (n *Node) checkMux(m *binding) {
 	if r, ok := n.requests.muxes().For(m.Name); ok {
 		m.mux.Set(r, n.muxFacts(r))
@@ -106,7 +106,7 @@ func (n *Node) muxInputFacts(in rule.MuxInput) (facts mux.InputFacts) {
 	return facts
 }
 
-// expiryShifter returns what reads the expiry in the frames of an input, which m mirrors; m is nil for a local channel.
+// expiryShifter returns the shifter that reads an input's expiry. m is the input's mirror, nil for a local channel.
 // It returns the same pointer until the layout changes.
 func (n *Node) expiryShifter(in rule.MuxInput, m *binding) (s *stamps.Shifter, err error) {
 	local := n.cfg.Layouts.ForLocal(in.Channel)

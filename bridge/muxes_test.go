@@ -458,6 +458,48 @@ func TestMuxOutputIsExported(t *testing.T) {
 	})
 }
 
+// The last frame of a former holder is still in the ring, and has not expired.
+func TestMuxInputForgetsFramesOfFormerHolder(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, a, b := w.host("robot", wire10ms), w.host("a", wire10ms), w.host("b", wire10ms)
+		r := rule.Mux{Output: "ref", Inputs: []rule.MuxInput{{Channel: "goal", Expiry: "sns", Operator: true}}}
+		accept := rule.GrantTo("goal")
+		accept[0].QoS, accept[0].Operator = rule.QoS{Class: rule.Command, Budget: time.Second, Stamps: "sns"}, &rule.Operator{}
+		robot.run(Config{Muxes: rule.Muxes{r}, Accept: accept, KeepLocks: func([]byte) error { return nil }})
+		goals := map[*host]*channel{}
+		for _, h := range []*host{a, b} {
+			goals[h] = h.channel("goal", 4, 64)
+			h.run(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}}, robot)
+		}
+		time.Sleep(5 * time.Second) // for the links and the clock synchronization
+		of := rule.Address{Host: "robot", Channel: "goal"}
+		take := func(h *host) {
+			t.Helper()
+			if _, err := h.node.Take(context.Background(), of, 0, false); err != nil {
+				t.Fatal(err)
+			}
+			w.within(time.Second, "the push", func() bool { m := robot.mirror("goal"); return m.State == status.MirrorLive && m.Host == h.name })
+			time.Sleep(100 * time.Millisecond)
+		}
+		take(a)
+		goals[a].putSns(a, 1, 0, time.Hour)
+		w.within(time.Second, "the frame of a", func() bool { return robot.newestSns("ref") == 1 })
+		if _, err := a.node.Release(context.Background(), of, ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		before := robot.views["ref"].ch.LastSeq()
+		take(b)
+		time.Sleep(time.Second)
+		robot.newestSns("ref")
+		if got := robot.views["ref"].ch.LastSeq() - before; got != 0 {
+			t.Errorf("%d frames of the former holder were put again", got)
+		}
+		goals[b].putSns(b, 2, 0, time.Hour)
+		w.within(time.Second, "the frame of b", func() bool { return robot.newestSns("ref") == 2 })
+	})
+}
+
 // The input demands that a host holds its operator lock. hold does not delay the next holder.
 func TestMuxInputDemandsOperatorLock(t *testing.T) {
 	inWorld(t, func(w *world) {

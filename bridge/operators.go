@@ -24,6 +24,8 @@ type lockTable struct {
 	disk diskPhase
 	wake chan struct{} // wakes watchLocks
 
+	retryAt time.Duration // when to store the table again while the disk is behind
+
 	suspended time.Duration // total time in suspend, at the last call of checkLocks
 }
 
@@ -52,16 +54,6 @@ func (n *Node) newLockTable() lockTable {
 		keep = func([]byte) error { return errors.New("there is no state directory") }
 	}
 	return lockTable{Table: table, keep: keep, wake: make(chan struct{}, 1), suspended: n.clocks.mirror.Suspended()}
-}
-
-// isHolder reports whether a machine holds a lock.
-func (t *lockTable) isHolder(h operator.Holder) bool {
-	for _, l := range t.List() {
-		if l.Holder == h {
-			return true
-		}
-	}
-	return false
 }
 
 // store writes the locks of a table to the disk and makes it the present one. An error changes nothing.
@@ -118,7 +110,7 @@ func knowsLocks(l *link) error {
 }
 
 // rightFor returns the right with which l's peer may feed the mirror called name, which w requests. It returns false if
-// another host holds the operator lock.
+// the peer lacks the operator lock.
 func (n *Node) rightFor(l *link, name string, w rule.Mirror) (operator.Right, bool) {
 	if n.lockRule(name) == nil || !l.hasPushed(w) {
 		return operator.Right{}, true
@@ -147,10 +139,14 @@ func (n *Node) lockAsked(l *link, m wire.Message) {
 	switch m := m.(type) {
 	case wire.Take:
 		id, re, channel = m.ID, wire.TypeTake, m.Channel
-		err = n.lockTaken(l, m)
+		if err = l.mayChangeLock(n.now()); err == nil {
+			err = n.lockTaken(l, m)
+		}
 	case wire.Release:
 		id, re, channel = m.ID, wire.TypeRelease, m.Channel
-		err = n.lockReleased(l, m)
+		if err = l.mayChangeLock(n.now()); err == nil {
+			err = n.lockReleased(l, m)
+		}
 	case wire.HolderQuery:
 		id, re, channel = m.ID, wire.TypeHolderQuery, m.Channel
 		err = n.mayAskLock(l, channel)
@@ -166,6 +162,14 @@ func (n *Node) lockAsked(l *link, m wire.Message) {
 		code, err = wire.CodeHeld, lockError(lockText(n.cfg.Host, n.holderFor(l, channel), wallTime()))
 	}
 	l.send(wire.Refused{ID: id, Re: re, Code: code, Text: wire.Text(err.Error())})
+}
+
+// mayChangeLock returns an error if l's peer has sent too many requests, each of which may wait for the disk.
+func (l *link) mayChangeLock(now time.Duration) error {
+	if _, ok := l.offers.lockRequests.Cause(now); !ok {
+		return errors.New("too many requests for operator locks; try again in some seconds")
+	}
+	return nil
 }
 
 // mayAskLock returns an error if a channel has no operator lock, or if l's peer may not push into it.
@@ -228,6 +232,9 @@ func (n *Node) lockReleased(l *link, m wire.Release) error {
 // unless its lock has ended.
 func (n *Node) changeLock(c operator.Change) error {
 	channel := c.After.Channel
+	if !c.IsHandover() && c.Before.End == c.After.End {
+		return nil // the holder has taken it again
+	}
 	m := n.mirrors.byName[channel]
 	isFed := m != nil && m.grant != operator.Grant{} && m.grant == c.Before.Right().Grant
 	if isFed && c.IsHandover() {
@@ -252,6 +259,7 @@ func (n *Node) changeLock(c operator.Change) error {
 		Kind: status.EventOperator, Host: cmp.Or(c.After.Holder.Host, c.Before.Holder.Host), Mirror: channel, Text: c.Why,
 	}, "why", c.Why, "generation", c.After.Generation)
 	notify(n.locks.wake)
+	n.bindMuxes() // before another holder's frames
 	n.endUnpermitted()
 	for _, l := range n.links {
 		n.judgePushes(l)
@@ -261,10 +269,12 @@ func (n *Node) changeLock(c operator.Change) error {
 	return nil
 }
 
-// endUnpermitted ends the mirrors that pushes without the operator lock have made. Their safe frames are put first.
+// endUnpermitted ends the mirrors that pushes without the operator lock have made, and those of a lock that the rules do
+// not have any more. Their safe frames are put first.
 func (n *Node) endUnpermitted() {
 	for name, m := range n.mirrors.byName {
-		if m.isPushed && n.lockRule(name) != nil && (m.grant == operator.Grant{} || m.grant != n.locks.Get(name).Right().Grant) {
+		isUnlocked := m.grant == operator.Grant{} && n.lockRule(name) != nil
+		if m.isPushed && (isUnlocked || m.grant != n.locks.Get(name).Right().Grant) {
 			_ = n.endMirror(m, Keep) // only Remove returns errors
 		}
 	}
@@ -323,12 +333,15 @@ func lockText(host string, m wire.Holder, now time.Time) string {
 }
 
 // errSafeFrame means that the next holder's push has to wait.
-var errSafeFrame = fmt.Errorf("a program holds its lock, so that the safe frame of the former holder's commands cannot be put yet: %w", localach.ErrBusy)
+var errSafeFrame = fmt.Errorf("the safe frame after the former holder cannot be put yet: %w", localach.ErrBusy)
+
+// lockStoreRetry is the delay before the end of a lock is stored again.
+const lockStoreRetry = time.Second
 
 // lockEvery is the interval at which the node looks for packets of the holders, and for locks that end.
 const lockEvery = 50 * time.Millisecond
 
-// watchLocks calls checkLocks until ctx ends, while there are locks.
+// watchLocks calls checkLocks until ctx ends, while it has work.
 func (n *Node) watchLocks(ctx context.Context) {
 	for ctx.Err() == nil {
 		var isNeeded bool
@@ -357,7 +370,7 @@ func (n *Node) checkLocks() {
 	}
 	n.locks.suspended = suspended
 	receive := func(l *link) {
-		if h := holderOf(l); l.hello.isReceived && n.locks.isHolder(h) {
+		if h := holderOf(l); l.hello.isReceived && n.locks.IsHolder(h) {
 			n.locks.Received(now-(n.now()-l.heardAt(n.now())), h)
 		}
 	}
@@ -368,7 +381,8 @@ func (n *Node) checkLocks() {
 		receive(l)
 	}
 	n.expireLocks(now)
-	if n.locks.disk == diskBehind {
+	if n.locks.disk == diskBehind && n.now() >= n.locks.retryAt {
+		n.locks.retryAt = n.now() + lockStoreRetry
 		_ = n.locks.store(n.locks.Table) // changeLock has logged the error
 	}
 }

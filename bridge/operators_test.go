@@ -469,6 +469,8 @@ func TestRuleWithLockEndsPushOfNonHolder(t *testing.T) {
 			o.t.Fatal(err)
 		}
 		o.within(time.Second, "a pushes without lock again", func() bool { return o.push(o.a).State == status.PushAccepted })
+		before := o.checker.seq()
+		o.within(5*time.Second, "frames of a", func() bool { return o.checker.seq() > before+10 })
 	})
 }
 
@@ -477,7 +479,7 @@ func TestReloadEndsDeniedLock(t *testing.T) {
 		o.takes(o.a, false)
 		o.feeds("a", time.Second)
 		rules := lockRules()
-		rules[0].Operator.Hosts = []string{"b"}
+		rules[0].Operator.Hosts, rules[0].Operator.Force = []string{"b"}, []string{"b"}
 		if err := o.robot.node.Apply(Config{Accept: rules}); err != nil {
 			o.t.Fatal(err)
 		}

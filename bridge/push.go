@@ -226,6 +226,6 @@ func (n *Node) receiveHolder(l *link, m wire.Holder) {
 	if m.ID == 0 || l.queries.answers[m.ID] == nil {
 		return
 	}
-	l.queries.holder = m
+	l.queries.holders[m.ID] = m
 	l.answered(wire.Refused{ID: m.ID})
 }

@@ -222,12 +222,15 @@ func (n *Node) Holder(ctx context.Context, of rule.Address) (lock status.Lock, e
 	if of.Host != n.cfg.Host {
 		return n.askLock(ctx, of, "who", func(id uint32) wire.Message { return wire.HolderQuery{ID: id, Channel: of.Channel} })
 	}
-	n.loop.ask(func() {
+	ran := n.loop.ask(func() {
 		if n.lockRule(of.Channel) == nil {
 			err = fmt.Errorf("who %v: no accept rule with operator names it%.0w", of, fs.ErrNotExist)
 		}
 		lock = lockStatus(of.Host, n.holderFor(nil, of.Channel), 0)
 	})
+	if !ran {
+		err = errEnded
+	}
 	return lock, err
 }
 
@@ -236,10 +239,10 @@ func (n *Node) askLock(ctx context.Context, of rule.Address, command string, req
 	answer := make(chan wire.Refused, 1)
 	var l *link
 	var id uint32
-	n.loop.call(func() {
+	ran := n.loop.call(func() {
 		switch l = n.linkOf(of.Host); {
 		case of.Host == n.cfg.Host:
-			err = fmt.Errorf("it is a channel of this host, and the lock binds the pushes of other hosts; achbridge who %s tells who has it", of.Channel)
+			err = fmt.Errorf("it is a channel of this host, and the lock restricts the pushes of other hosts; achbridge who %s shows the holder", of.Channel)
 		case l == nil || !l.hello.isReceived:
 			err = fmt.Errorf("no link to %s; `achbridge status` lists the peers%.0w", of.Host, fs.ErrNotExist)
 		case l.isInSilence():
@@ -251,10 +254,13 @@ func (n *Node) askLock(ctx context.Context, of rule.Address, command string, req
 			l.send(request(id))
 		}
 	})
+	if !ran {
+		err = errEnded
+	}
 	if err != nil {
 		return lock, fmt.Errorf("%s %v: %w", command, of, err)
 	}
-	defer n.loop.call(func() { delete(l.queries.answers, id) })
+	defer n.loop.call(func() { delete(l.queries.answers, id); delete(l.queries.holders, id) })
 	t := time.NewTimer(lockWait)
 	defer t.Stop()
 	select {
@@ -262,12 +268,12 @@ func (n *Node) askLock(ctx context.Context, of rule.Address, command string, req
 		if m.Code != 0 {
 			return lock, fmt.Errorf("%s %v: %s", command, of, m.Text)
 		}
-		n.loop.call(func() { lock = lockStatus(of.Host, l.queries.holder, 0) })
+		n.loop.call(func() { lock = lockStatus(of.Host, l.queries.holders[id], 0) })
 		return lock, nil
 	case <-l.s.Done():
-		return lock, fmt.Errorf("%s %v: the link to %s has ended; achbridge who %v tells whether it has the request", command, of, of.Host, of)
+		return lock, fmt.Errorf("%s %v: the link to %s has ended; achbridge who %v shows whether it had the request", command, of, of.Host, of)
 	case <-t.C:
-		return lock, fmt.Errorf("%s %v: %s does not answer; achbridge who %v tells whether it has the request", command, of, of.Host, of)
+		return lock, fmt.Errorf("%s %v: %s does not answer; achbridge who %v shows whether it had the request", command, of, of.Host, of)
 	case <-ctx.Done():
 		return lock, ctx.Err()
 	}

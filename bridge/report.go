@@ -71,7 +71,7 @@ func (n *Node) status() status.Report {
 		s.Exports = append(s.Exports, exports...)
 	}
 	for _, m := range n.mirrors.byName {
-		mirrorStatus := m.Mirror.Status(now, m.reading(now), m.silence(now))
+		mirrorStatus := m.Mirror.Status(now, m.reading(now, n.clocks.suspended), m.silence(now))
 		mirrorStatus.TypeHash = m.remoteChannel().layout.String()
 		m.showWay(&mirrorStatus)
 		n.showMux(m, &mirrorStatus)
@@ -208,7 +208,7 @@ func (n *Node) Age(ctx context.Context, name string, window time.Duration) (stat
 	watch := m.WatchAge(n.now())
 	pause(ctx, window)
 	var at mirror.Reading
-	n.loop.call(func() { at = m.reading(n.now()) })
+	n.loop.call(func() { at = m.reading(n.now(), n.clocks.suspended) })
 	return m.EndWatch(watch, n.now(), at), ctx.Err()
 }
 
@@ -218,7 +218,7 @@ func (n *Node) AgesSinceLast() []status.AgeLately {
 	var list []status.AgeLately
 	n.loop.call(func() {
 		for _, m := range n.mirrors.byName {
-			list = append(list, m.Lately(n.now(), m.reading(n.now())))
+			list = append(list, m.Lately(n.now(), m.reading(n.now(), n.clocks.suspended)))
 		}
 	})
 	return list

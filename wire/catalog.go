@@ -42,8 +42,9 @@ type Clock struct {
 	Error  time.Duration `cbor:"5,keyasint,omitempty"` // greatest error of Offset, or of stamps that the sender has shifted
 }
 
-// MaxClockOffset is the greatest absolute value of Offset and Error in a Clock.
-const MaxClockOffset = time.Duration(1) << 62
+// MaxClockOffset is the greatest absolute value of Offset and Error in a Clock, and of Start in Hello: 18 years. Sums of
+// several stay within a time.Duration.
+const MaxClockOffset = time.Duration(1) << 59
 
 // Origin identifies the channel that a mirror is a copy of.
 type Origin struct {

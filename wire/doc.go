@@ -107,7 +107,7 @@
 // without a limit are u64.
 //
 //	 1 Hello        1! version  2! host (name)  3! node  4 run  5 machine  6 boot (5 and 6 like a node)
-//	                7 start (CLOCK_MONOTONIC when the node started, ns, ≤ 2^63-1)
+//	                7 start (CLOCK_MONOTONIC when the node started, ns, ≤ 2^59)
 //	                8 locks (bool: the node knows Take to Holder)
 //	 2 Catalog      1 full (bool)  2 channels (Channel …)  3 gone (name …)
 //	 3 Subscribe    1! id  2! channel (name)  3 epoch  4 have seq  5 QoS  6 held (Account)
@@ -155,7 +155,7 @@
 //	          10 Clock (of the time stamps inside the frames of a mirror)
 //	Clock     1! node  2! host (name)  3! boot (like a node)  4 offset (the sender's
 //	          CLOCK_MONOTONIC minus that of the host, ns)  5 error (of the offset, ns). Both
-//	          are at most 2^62, and offset may be negative.
+//	          are at most 2^59, and offset may be negative.
 //	Origin    1! node  2! host (name)  3! channel (name)
 //	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority + 1 (1 … 8,
 //	          default 5)  4 mode (u8)  5 compress (u8; 2 was S2 and is refused)

@@ -30,7 +30,7 @@ func (m Hello) check() error {
 		checkRange("version", m.Version, 1, math.MaxUint16),
 		checkName("host", m.Host),
 		checkNode(m.Node),
-		checkRange("start", int(m.Start), 0, math.MaxInt),
+		checkRange("start", int(m.Start), 0, int(MaxClockOffset)),
 	)
 }
 

@@ -93,7 +93,7 @@ func TestAppendMessageRefusesInvalidMessages(t *testing.T) {
 		"message catalog: channels[0]: a: largest: 67108865":          Catalog{Channels: []Channel{{Name: "a", FrameCount: 1, FrameSize: 1, Largest: MaxFrame + 1}}},
 		"message catalog: channels[0]: a: clock: boot: missing":       Catalog{Channels: []Channel{{Name: "a", FrameCount: 1, FrameSize: 1, Clock: &Clock{Node: [16]byte{1}, Host: "b"}}}},
 		"message catalog: channels[0]: a: clock: error: -1 is not in": Catalog{Channels: []Channel{{Name: "a", FrameCount: 1, FrameSize: 1, Clock: &Clock{Node: [16]byte{1}, Host: "b", Boot: [16]byte{1}, Error: -1}}}},
-		"message catalog: channels[0]: a: clock: offset: 4611686018":  Catalog{Channels: []Channel{{Name: "a", FrameCount: 1, FrameSize: 1, Clock: &Clock{Node: [16]byte{1}, Host: "b", Boot: [16]byte{1}, Offset: MaxClockOffset + 1}}}},
+		"message catalog: channels[0]: a: clock: offset: 5764607523":  Catalog{Channels: []Channel{{Name: "a", FrameCount: 1, FrameSize: 1, Clock: &Clock{Node: [16]byte{1}, Host: "b", Boot: [16]byte{1}, Offset: MaxClockOffset + 1}}}},
 		"message offer: stamps: longer than 1024 bytes":               Offer{ID: 1, Channel: "a", Stamps: strings.Repeat("a", 1025)},
 	} {
 		b, err := AppendMessage(prefix, m)

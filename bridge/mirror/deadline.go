@@ -238,12 +238,12 @@ func (m *Mirror) endsSafe() bool {
 	return err == nil && string(frame[:n]) == m.qos.OnStale.Frame
 }
 
-// PutSafe puts a missing safe frame now, before another host begins to feed the mirror. busy reports whether the file's
-// lock was taken; call PutSafe again then.
-func (m *Mirror) PutSafe() (busy bool) {
+// PutSafe puts a missing safe frame now, before another host begins to feed the mirror. isMissing reports that it could
+// not be put, for example since the file's lock was taken; call PutSafe again then.
+func (m *Mirror) PutSafe() (isMissing bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.file.w != nil && m.putSafe() == busyRetry
+	return m.file.w != nil && m.putSafe() != longWait
 }
 
 // putLast puts a missing safe frame while the mirror closes. busy reports whether the file's lock was taken;

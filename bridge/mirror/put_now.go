@@ -60,8 +60,8 @@ func (m *Mirror) setInput(number uint8) {
 	}
 }
 
-// NewestCaptured returns the number of the last frame that the mirror has put, as its ring counts, when that frame was
-// captured, by this node's clock, and the greatest error of that time. captured is 0 if unknown.
+// NewestCaptured returns the ring's number of the last frame that the mirror has put, and its capture time by this
+// node's clock with the greatest error. captured is 0 if unknown.
 func (m *Mirror) NewestCaptured() (put uint64, captured, uncertainty time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

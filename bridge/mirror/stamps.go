@@ -76,6 +76,7 @@ func (o *Offset) at(e stamps.Estimate) (offset, err, step time.Duration, ok bool
 type shifting struct {
 	source     *StampSource // nil if the clock of the stamps is not known, which the option needs
 	isMeasured bool         // the feed's clock has been known since the subscription began; before, its host may have been suspended
+	kind       stampKind    // kind of the last source
 	hasFormer  bool         // the newest frame in the file may have stamps of another clock than the next ones
 	buf        []byte       // the last frame with shifted stamps
 	status     status.Stamps
@@ -89,13 +90,20 @@ var (
 // beginShifting prepares for the stamps of the next subscription; nil means that they are not shifted, and their clock is
 // not known. m.mu must be held.
 func (m *Mirror) beginShifting(source *StampSource) {
-	former := m.stamps.source
 	m.stamps.source, m.stamps.isMeasured = source, false
-	if former == nil || source == nil {
+	if source == nil {
 		return
 	}
-	changed := former.Offset != source.Offset || (former.Shifter == nil) != (source.Shifter == nil)
+	kind := stampKind{source.Offset, source.Shifter != nil}
+	changed := kind != m.stamps.kind // also at the first subscription: the rule may have been changed while no daemon ran
+	m.stamps.kind = kind
 	m.stamps.hasFormer = m.stamps.hasFormer || changed && m.file.ch != nil && m.file.ch.LastSeq() != 0
+}
+
+// stampKind identifies the clock of the stamps that are put.
+type stampKind struct {
+	offset    *Offset // offset of the clock that arrives
+	isShifted bool
 }
 
 // FollowClock replaces what the feed's host has measured of the clock of the stamps. The clock is the same.

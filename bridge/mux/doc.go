@@ -2,7 +2,7 @@
 // that a motor driver gets the commands of one program at a time (sns-mplex; "Ach in the kernel", 2016, 3.4).
 //
 //	m := mux.Start(ctx, cfg, rule, facts, output) // output is a mirror that nothing else feeds
-//	m.Set(rule, facts)                            // for example which inputs are mirrors
+//	m.Set(rule, facts)                            // the rule or the facts have changed
 //	m.CheckFiles()                                // the file of a channel has changed
 //	m.Stop()
 //

@@ -26,6 +26,7 @@ type input struct {
 	arrivals  *ring.Arrivals
 	reader    *localach.Reader
 	isChecked bool // the channel was opened, or does not exist
+	mustFlush bool // the frames in the ring must not be read: they are of a former holder of the operator lock
 	mayBeOld  bool // a frame may be from before the mux began: an earlier daemon may have put it
 
 	frame        []byte        // newest frame
@@ -34,18 +35,18 @@ type input struct {
 	isBusy       bool          // there is a newer frame that cannot be read yet
 	scratch      []byte
 
-	reason     string // why the newest frame cannot be live, or why there is none; empty if neither is so
+	reason     string // why there is no newest frame, or why it cannot be live; otherwise empty
 	isInFuture bool   // the newest frame's time is in the future, and no event was recorded for it
 	frames     uint64 // frames that were read
 	put        uint64 // frames that were put into the output
-	refused    uint64 // frames whose expiry or capture time is unknown
+	refused    uint64 // frames without a valid expiry or capture time
 }
 
 const (
 	// maxAhead is how far a stamp may be ahead of this host's clock, beyond the clock's error. A frame that is further
 	// ahead would be live too long, since its clock is not this host's.
 	maxAhead = 100 * time.Millisecond
-	// mostOvertaken is how often a read may be repeated since a newer frame was put meanwhile.
+	// mostOvertaken limits how often a read is repeated because a newer frame was put.
 	mostOvertaken = 8
 )
 
@@ -80,7 +81,7 @@ func (in *input) open(cfg *Config, wake func()) {
 	in.arrivals.Watch(cfg.Source, wake)
 }
 
-// close closes the input's channel. Its newest frame stays live until its end.
+// close closes the input's channel. The newest frame is live until it expires.
 func (in *input) close() {
 	if in.ch == nil {
 		return
@@ -94,9 +95,14 @@ func (in *input) close() {
 // node's clock; it is in the past if the frame is not live.
 func (in *input) read(cfg *Config) (until time.Duration, ok bool) {
 	in.isBusy = false
-	if in.ch == nil || in.Problem != "" {
+	switch {
+	case in.ch == nil || in.Problem != "":
+		return 0, false
+	case in.mustFlush && in.reader.Flush() != nil:
+		in.isBusy = true
 		return 0, false
 	}
+	in.mustFlush = false
 	for range mostOvertaken {
 		arrival := in.arrivals.Collect()
 		if !in.readFrame() {
@@ -151,7 +157,7 @@ func (in *input) readCaptured(cfg *Config, arrival ring.Arrival) (ok bool) {
 	return true
 }
 
-// judge returns the time before which the newest frame is live. It sets the reason if that cannot be known.
+// judge returns the time before which the newest frame is live. It sets the reason if it refuses the frame.
 func (in *input) judge(cfg *Config) (until time.Duration) {
 	in.reason = ""
 	if in.Live != 0 {

@@ -32,9 +32,9 @@ func (c *Config) monotonic(t time.Duration) time.Duration { return c.At + t }
 // InputFacts are the facts that the node provides about an input of a mux.
 type InputFacts struct {
 	Mirror  *mirror.Mirror  // the mirror that writes the channel; nil if no mirror does
-	Shifter *stamps.Shifter // reads the expiry in stamps; nil for an input with live, or while the layout is unknown
+	Shifter *stamps.Shifter // reads the expiry in stamps; nil if the input has Live, or while the layout is unknown
 	Problem string          // why no frame of the channel can be live; empty if some may
-	// Generation is that of the channel's operator lock, if the rule demands one. When it changes, earlier frames are not
+	// Generation is the generation of the operator lock, if the rule needs one. When it changes, earlier frames are not
 	// live any more.
 	Generation uint64
 }
@@ -67,7 +67,7 @@ func Start(ctx context.Context, cfg Config, r rule.Mux, facts []InputFacts, outp
 	return m
 }
 
-// Set replaces the rule, whose output must be the same, and the facts about its inputs. Inputs of both rules stay live.
+// Set replaces the rule, whose output must be the same, and the facts about its inputs. Shared inputs stay live.
 func (m *Mux) Set(r rule.Mux, facts []InputFacts) {
 	m.mu.Lock()
 	isSame := m.rule.Equal(r) && slices.Equal(m.facts, facts)

@@ -74,7 +74,7 @@ func (o *output) endsWith(f safeFrame) bool {
 	return err == nil && bytes.Equal(f.at(time.Second), safeFrame{newest[:n], f.shifter}.at(time.Second))
 }
 
-// safeFrame is a safe frame, and what sets the time in it; nil if it has none, or if its layout is unknown.
+// safeFrame is a safe frame. shifter sets its time: nil if it has no time, or if its layout is unknown.
 type safeFrame struct {
 	bytes   []byte
 	shifter *stamps.Shifter

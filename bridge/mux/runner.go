@@ -38,7 +38,7 @@ const (
 	busyRetry   = time.Millisecond       // until the next turn while the lock of the output or of an input is taken
 	failedRetry = 100 * time.Millisecond // until the next turn after another error
 	longWait    = time.Hour
-	eventPeriod = time.Second // between two events about the winner after eventBurst of them, or about stamps in the future
+	eventPeriod = time.Second // least time between events about future stamps, or about the winner after eventBurst events
 	eventBurst  = 10
 )
 
@@ -118,6 +118,7 @@ func (r *runner) takeRequest() {
 	for i, in := range r.inputs {
 		if facts[i].Problem != "" || facts[i].Generation != in.Generation {
 			r.selector.reset(i)
+			in.mustFlush = true
 		}
 		in.InputFacts = facts[i]
 	}
@@ -144,13 +145,13 @@ func (r *runner) setRule(to rule.Mux) {
 		}
 	}
 	if to.Meta != r.rule.Meta {
-		r.output.feed = nil // opened again with its metadata channel, or without
+		r.output.feed = nil // reopen it with or without its metadata channel
 	}
 	r.rule, r.selector = to, *selector
 	r.selector.needsSafe = !r.output.endsWith(r.safeFrame())
 }
 
-// safeFrame returns the safe frame, and what sets the time in it.
+// safeFrame returns the safe frame with the shifter for its time.
 func (r *runner) safeFrame() safeFrame {
 	f := safeFrame{bytes: []byte(r.rule.Safe.Frame)}
 	for _, in := range r.inputs {
@@ -291,7 +292,7 @@ func (r *runner) recordEvents(winner string, now time.Duration) time.Duration {
 		}
 		e := r.event(status.EventMuxChanged, text)
 		e.Count = changes
-		r.cfg.Events.Record(slog.LevelInfo, "input of a mux wins", e, "input", winner)
+		r.cfg.Events.Record(slog.LevelInfo, "mux input changed", e, "input", winner)
 	}
 	for _, in := range r.inputs {
 		if !in.isInFuture {

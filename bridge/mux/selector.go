@@ -43,7 +43,7 @@ var transitions = phases.Transitions[phase]{
 // String returns the phase as the status shows it.
 func (p phase) String() string { return [...]string{"silent", "live", "expired", "held"}[p] }
 
-// none is the number of no input.
+// none means no input.
 const none = -1
 
 // newSelector returns a selector for a number of inputs without frames.
@@ -67,7 +67,7 @@ func (s *selector) frame(i int, now, until time.Duration) {
 	}
 }
 
-// found records a frame that an input had before the mux began. It makes the input live, but it is not put, since an
+// found records a frame that an input had before the mux began. The input becomes live; the frame is not put, as an
 // earlier daemon may have put it.
 func (s *selector) found(i int, now, until time.Duration) {
 	s.frame(i, now, until)

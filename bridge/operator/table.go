@@ -28,6 +28,16 @@ func (c Change) IsHandover() bool { return c.Before.Generation != c.After.Genera
 // Get returns the lock of a channel.
 func (t Table) Get(channel string) Lock { return t.locks[channel] }
 
+// IsHolder reports whether a machine holds a lock.
+func (t Table) IsHolder(h Holder) bool {
+	for _, l := range t.locks {
+		if l.Holder == h {
+			return true
+		}
+	}
+	return false
+}
+
 // List returns the locks that are held, by channel.
 func (t Table) List() []Lock {
 	return slices.SortedFunc(maps.Values(t.locks), func(a, b Lock) int { return strings.Compare(a.Channel, b.Channel) })
@@ -67,8 +77,8 @@ func (t Table) Take(now time.Duration, r Request) (Change, error) {
 	return Change{held, next, why}, nil
 }
 
-// Release returns the change that ends the lock of a holder. A to with a host gives the lock to that host, until the same
-// end. Call Expire before.
+// Release returns the change that ends the lock of a holder. If to has a host, it gets the lock until the same end.
+// Call Expire before.
 func (t Table) Release(now time.Duration, channel string, by, to Holder) (Change, error) {
 	held, isHeld := t.locks[channel]
 	switch {
@@ -97,8 +107,8 @@ func (t Table) Received(at time.Duration, by Holder) {
 	}
 }
 
-// Expire returns the changes that end locks at now: those whose end or whose grace is over. grace returns the time of
-// grace of a lock, and 0 if the rules do not let its holder have it any more. Expire also moves locks into grace.
+// Expire returns the changes that end the locks whose end or grace is over at now. grace returns a lock's grace, and 0
+// if the rules do not allow its holder any more. Expire also moves locks into grace.
 func (t Table) Expire(now time.Duration, grace func(Lock) time.Duration) (list []Change) {
 	for _, l := range t.List() {
 		silent, most := now-l.receivedAt, grace(l)

@@ -43,7 +43,7 @@ func (o *Operator) EffectiveGrace() time.Duration { return cmp.Or(o.Grace, Defau
 // host.
 func (g Grant) MayTake(host string, force bool) error {
 	switch {
-	case g.Operator.Hosts != nil && !Matches(g.Operator.Hosts, host):
+	case g.Operator.Hosts != nil && !Matches(g.Operator.Hosts, host) && !Matches(g.Operator.Force, host):
 		return fmt.Errorf("operators of %s does not name the host %s", cmp.Or(g.From, "the rule for it"), host)
 	case force && !Matches(g.Operator.Force, host):
 		return fmt.Errorf("force of %s does not name the host %s", cmp.Or(g.From, "the rule for it"), host)

@@ -18,7 +18,7 @@ type Mux struct {
 	Output   string
 	Inputs   []MuxInput    // the first has the highest priority
 	Safe     OnStale       // put once when no input is live; zero means that nothing is put
-	Hold     time.Duration // how long an input that died must bring frames before it wins again
+	Hold     time.Duration // how long an expired input must be live before it wins again
 	CatchUp  bool          // an input that wins puts its last live frame at once
 	Meta     bool          // the output gets a metadata channel, see QoS.Meta
 	FileMode FileMode      // permissions of a new output's file
@@ -151,8 +151,8 @@ func (in MuxInput) check() error {
 	return nil
 }
 
-// StampRule returns the rule by which the safe frame gets the time of its put, empty if it has no stamps: that of the
-// first input with one.
+// StampRule returns the rule that sets the safe frame's time: that of the first input with Expiry, or an empty rule if
+// no input has one.
 func (m Mux) StampRule() stamps.Rule {
 	for _, in := range m.Inputs {
 		if in.Expiry != "" {
@@ -162,7 +162,7 @@ func (m Mux) StampRule() stamps.Rule {
 	return ""
 }
 
-// checkSafe returns an error if the safe frame has no place for the time of its put. It knows no layouts.
+// checkSafe returns an error if the safe frame has no place for a time. It skips rules with layouts.
 func (m Mux) checkSafe() error {
 	r := m.StampRule()
 	if m.Safe.File == "" || r == "" || r.NeedsLayout() {
@@ -178,7 +178,7 @@ func (m Mux) checkSafe() error {
 	return nil
 }
 
-// QoS returns the quality of service of the output. Its budget never ends, since the mux judges the frames.
+// QoS returns the quality of service of the output. Its budget is long, since the mux checks the ages.
 func (m Mux) QoS() QoS { return QoS{Class: Command, Budget: time.Hour, Meta: m.Meta} }
 
 // Equal reports whether two rules are the same, wherever they are written.
@@ -245,7 +245,7 @@ func (ms Muxes) Check(mirrors Mirrors, accept Grants) error {
 	return errors.Join(errs...)
 }
 
-// CheckAmong is Muxes.Check for the rule after some earlier ones.
+// CheckAmong checks m as Muxes.Check does, after earlier rules.
 func (m Mux) CheckAmong(earlier Muxes, mirrors Mirrors, accept Grants) error {
 	return errors.Join(m.Check(), earlier.conflict(m), m.checkWriters(mirrors, accept))
 }

@@ -53,7 +53,7 @@ func (o *Offset) Follow(e Estimate) (offset, err, step time.Duration, ok bool) {
 	}
 	switch {
 	case isOurs && e.IsRelayed && e.Now < o.directUntil:
-		return o.value, o.err, 0, true
+		return o.value, o.err + max(0, e.Now-o.at)/followRate, 0, true
 	case isOurs && clock.Slept(e.Suspended, o.suspended):
 		e.IsKnown = false // it was measured before the suspension
 	case !isOurs && !e.IsKnown:
@@ -65,6 +65,7 @@ func (o *Offset) Follow(e Estimate) (offset, err, step time.Duration, ok bool) {
 	o.at += most * followRate // the remainder counts the next time
 	if !e.IsKnown {
 		o.err += most // the clocks drift apart by less than that
+		o.doubtedAt = 0
 		return o.value, o.err, 0, true
 	}
 	if off := (e.Offset - o.value).Abs(); off > e.Error && off+e.Error > stepError {

@@ -21,7 +21,7 @@ func muxCommand(a *app) *cobra.Command {
 	var end bool
 	cmd := &cobra.Command{
 		Use:               "mux OUTPUT [INPUT,KEY=VALUE...]",
-		Short:             "Merge channels: put the frames of the first live one",
+		Short:             "Merge channels into one: the first live input wins",
 		Example:           examples("achbridge mux ref teleop,expiry=sns planner,live=200ms --safe stop.bin", "achbridge mux ref"),
 		Annotations:       docs("docs/commands.md"),
 		Args:              takes("OUTPUT", "[INPUT...]"),
@@ -48,9 +48,9 @@ func muxCommand(a *app) *cobra.Command {
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().String("safe", "", "put the frame in `FILE` when no input is live (default none)")
-	cmd.Flags().String("hold", "0s", "let an expired input wait for `TIME` to win")
+	cmd.Flags().String("hold", "0s", "let an input win again after `TIME` live")
 	cmd.Flags().Bool("catch-up", false, "put the last live frame of an input when it begins to win")
-	cmd.Flags().Bool("meta", false, "write the state of the output to channel OUTPUT.meta")
+	cmd.Flags().Bool("meta", false, "write the winning input to channel OUTPUT.meta")
 	cmd.Flags().BoolVar(&end, "off", false, "end the mux; its output stays")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)

@@ -49,7 +49,7 @@ func takeCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// noteMissingPush prints a note if this host holds a lock, and pushes nothing into the channel.
+// noteMissingPush prints a note if this host holds a lock but pushes nothing into the channel.
 func (a *app) noteMissingPush(ctx context.Context, lock status.Lock) {
 	var s api.StatusReply
 	if _, err := a.daemon().Get(ctx, "/v1/status", &s); err != nil {
@@ -76,7 +76,7 @@ func releaseCommand(a *app) *cobra.Command {
 			return show(a, lock, func(lock status.Lock) error { return a.ui.Line("%s", holdsText(lock)) })
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "give it to `HOST`, until the same end (default: nobody)")
+	cmd.Flags().StringVar(&to, "to", "", "give the lock to `HOST` until it ends (default nobody)")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
 	return cmd
@@ -103,7 +103,7 @@ func whoCommand(a *app) *cobra.Command {
 			}
 			return show(a, s.Locks, func(locks []status.Lock) error {
 				if len(locks) == 0 {
-					a.ui.Note("nobody holds a channel of this host, and this host pushes into no channel with an operator lock")
+					a.ui.Note("nobody holds a lock of this host, and this host pushes into no channel with an operator lock")
 					return nil
 				}
 				return a.ui.Table(lockHeader, lockRows(locks))

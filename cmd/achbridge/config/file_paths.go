@@ -11,10 +11,10 @@ import (
 	"achbridge/bridge/rule"
 )
 
-// filePath returns the path of a file that the value of a setting names. In the configuration file, a relative path
-// counts from the directory of that file; in flags and the environment from the working directory.
+// filePath returns the path of a file that the value of a setting names. Relative paths in the configuration file
+// begin at the file's directory, those in flags and the environment at the working directory.
 //
-// Older versions counted from the working directory everywhere. If only that file exists, filePath returns it, with a
+// Older versions always used the working directory. If the file exists only there, filePath returns it, with a
 // warning. If both exist and differ, filePath returns an error.
 func (c *Config) filePath(v value) (string, error) {
 	if v.text == "" || v.at.Source != c.Path || c.Path == "" || filepath.IsAbs(v.text) {

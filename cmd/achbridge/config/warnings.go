@@ -32,7 +32,7 @@ func (c *Config) warnOfTypography(path string, text []byte) {
 		}
 		for _, w := range []struct{ characters, text string }{
 			{"“”„‘’‚", "a curly quote is a part of the text; want \" or '"},
-			{"\u00a0", "a no-break space is a part of the text; want a plain one"},
+			{"\u00a0", "a no-break space is a part of the text; want U+0020"},
 		} {
 			if at := strings.IndexAny(line, w.characters); at >= 0 {
 				c.warn(origin{Source: path, Line: number, Column: utf8.RuneCountInString(line[:at]) + 1}, w.text)
@@ -45,7 +45,7 @@ func (c *Config) warnOfTypography(path string, text []byte) {
 func (c *Config) addressesAsNames() (list []string) {
 	check := func(host, from string) {
 		if _, err := netip.ParseAddr(host); err == nil {
-			list = append(list, c.ruleText(from)+": "+host+" is an address, and rules match names: achbridge ls shows them; the list peers takes addresses")
+			list = append(list, c.ruleText(from)+": "+host+" is an address, and rules match names: see achbridge ls; addresses belong in peers")
 		}
 	}
 	for _, m := range c.MirrorRules {
