@@ -14,6 +14,7 @@ import (
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -103,11 +104,11 @@ func (a *app) showMux(output status.Mirror) error {
 	if a.asJSON {
 		return a.ui.JSON(output)
 	}
-	text := output.Name + ": " + output.Reason
 	if output.State == status.MirrorLive {
-		text += " for " + ui.Seconds(output.Mux.SinceS)
+		a.ui.Line("%s", diagnose.MuxText(output))
+	} else {
+		a.ui.Line("%s: %s", output.Name, output.Reason)
 	}
-	a.ui.Line("%s", text)
 	rows := make([][]string, 0, len(output.Mux.Inputs))
 	for _, in := range output.Mux.Inputs {
 		rows = append(rows, []string{in.Channel, in.State, strconv.FormatUint(in.Frames, 10), strconv.FormatUint(in.Put, 10), strconv.FormatUint(in.Refused, 10), in.Reason})

@@ -22,9 +22,17 @@ func QoSText(m status.Mirror) string {
 	return "mux of " + ui.AndList(names)
 }
 
+// MuxText returns how long an input of a mux has won, or no input has been live. m is the mux's output.
+func MuxText(m status.Mirror) string {
+	if m.Mux.Winner == "" {
+		return m.Name + ": no input has been live for " + ui.Seconds(m.Mux.SinceS)
+	}
+	return fmt.Sprintf("%s: %s has won for %s", m.Name, m.Mux.Winner, ui.Seconds(m.Mux.SinceS))
+}
+
 // muxFinding returns which input of a mux wins, and why the others do not. m is the mux's output.
 func muxFinding(m status.Mirror) Finding {
-	f := Finding{Cause: Well, Text: m.Name + ": " + m.Reason}
+	f := Finding{Cause: Well, Text: MuxText(m)}
 	for i, in := range m.Mux.Inputs {
 		text := fmt.Sprintf("input %d, %s: %s, %d frames, %d of them put", i+1, in.Channel, in.State, in.Frames, in.Put)
 		if in.Reason != "" {
@@ -39,10 +47,7 @@ func muxFinding(m status.Mirror) Finding {
 			f.Text, f.Fix = m.Name+": "+m.Reason, fmt.Sprintf("end the other program: fuser -v /dev/shm/achshm-%s, as root, names the processes that have it open", m.Name)
 		}
 	case m.Mux.Winner == "":
-		f.Cause, f.Text = status.CausePublisherStopped, m.Name+": no input is live for "+ui.Seconds(m.Mux.SinceS)
-		f.Fix = "look at the programs that put into its inputs"
-	default:
-		f.Text = fmt.Sprintf("%s: %s wins for %s", m.Name, m.Mux.Winner, ui.Seconds(m.Mux.SinceS))
+		f.Cause, f.Fix = status.CausePublisherStopped, "look at the programs that put into its inputs"
 	}
 	return f
 }
