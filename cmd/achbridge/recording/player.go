@@ -85,6 +85,7 @@ type frame struct {
 	n       int       // its place in the file
 	topic   Topic
 	data    []byte
+	stamps  *restamper // nil if the file had not said before the frame that its channel has stamps
 }
 
 // order compares frames by when to put them, then by their places in the file.
@@ -96,7 +97,8 @@ type out struct {
 	w         *localach.Writer
 	last      time.Time  // when to put the previous frame: the order of frames is kept
 	checkedAt time.Time  // when its file was last looked at
-	stamps    *restamper // nil if the file says of no frame so far that it has stamps
+	first     *restamper // restamper of the first frame for which the file has a rule for stamps; nil before that frame
+	stamps    *restamper // restamper of the last such frame
 }
 
 // Run puts the frames until the file or ctx ends. The returned counts are valid even if there is
@@ -228,6 +230,7 @@ func (p *player) take(r Record) error {
 		if o.stamps, err = newRestamper(*r.Topic); err != nil {
 			return &ChannelError{Channel: o.ch.Name(), Topic: *r.Topic, Err: err}
 		}
+		o.first = cmp.Or(o.first, o.stamps)
 	}
 	at := r.Publish
 	if p.AsRecorded {
@@ -237,7 +240,7 @@ func (p *player) take(r Record) error {
 		at = o.last
 	}
 	o.last = at
-	f := frame{at: at, log: r.Log, n: p.n, topic: *r.Topic, data: slices.Clone(r.Data)}
+	f := frame{at: at, log: r.Log, n: p.n, topic: *r.Topic, data: slices.Clone(r.Data), stamps: o.stamps}
 	place, _ := slices.BinarySearchFunc(p.ahead, f, frame.order)
 	p.ahead = slices.Insert(p.ahead, place, f)
 	p.n++
@@ -297,14 +300,14 @@ func (p *player) put(f frame) error {
 		return &ChannelError{Channel: o.ch.Name(), Topic: f.topic, Err: err}
 	}
 	data := f.data
-	switch {
-	case f.topic.isMismatch():
+	switch shift := cmp.Or(f.stamps, o.first); {
+	case f.topic.isMismatch(), f.stamps != nil && f.topic.Stamps.Rule == "": // the option was switched off: the clock of the stamps is unknown
 		p.played.Unparsed++
 		return nil
-	case o.stamps != nil:
+	case shift != nil:
 		// A frame that was in its ring before the recording began is as old when playing begins as it was then.
 		var err error
-		if data, err = o.stamps.restamped(f.data, latest(f.at, p.first), p.mono+time.Since(p.startedAt)); err != nil {
+		if data, err = shift.restamped(f.data, latest(f.at, p.first), p.mono+time.Since(p.startedAt)); err != nil {
 			p.played.Unparsed++
 			return nil
 		}

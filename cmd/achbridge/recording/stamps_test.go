@@ -66,6 +66,37 @@ func TestPlayShiftsStampsToPresent(t *testing.T) {
 	})
 }
 
+// The rule for the stamps changes during the recording: each frame is shifted by the rule that it was recorded with.
+func TestPlayShiftsEachFrameByItsRule(t *testing.T) {
+	const uptime = 24 * time.Hour
+	ruled := func(r stamps.Rule) func(*Topic) {
+		return func(topic *Topic) { topic.Stamps = Stamps{r, uptime - 1_700_000_000*time.Second} }
+	}
+	path := fileOf(t,
+		line{channel: "goal", read: 0, captured: 0, topic: ruled("sns"), data: snsFrame(uptime)},
+		line{channel: "goal", read: 100 * milli, captured: 100 * milli, topic: ruled(""), data: snsFrame(uptime + 100*milli)},
+		line{channel: "goal", read: 200 * milli, captured: 200 * milli, topic: ruled("somatic"), data: []byte{8, 1}},
+	)
+	synctest.Test(t, func(t *testing.T) {
+		dir := testDir(t)
+		begin := status.Monotonic(time.Now())
+		played, err := Play{Dir: dir, File: path, Rate: 1}.Run(t.Context())
+		if err != nil || played.Frames != 2 || played.Unparsed != 1 {
+			t.Fatalf("Run = %+v, %v, want 2 frames, and that without a rule left out", played, err)
+		}
+		ch, err := dir.Open("goal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ch.Close()
+		buf := make([]byte, 64)
+		n, err := ch.Reader().TryNextOldest(buf)
+		if err != nil || n < 56 || (stampedAt(buf[:n])-begin).Abs() > 50*milli {
+			t.Errorf("got a frame of %d bytes, %v, want the stamp of the first one shifted to the present", n, err)
+		}
+	})
+}
+
 // A frame that does not match the layout has no stamps that could be shifted, and its topic has no layout.
 func TestPlayOmitsFrameThatLayoutDoesNotMatch(t *testing.T) {
 	const uptime = 24 * time.Hour
