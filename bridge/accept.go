@@ -39,16 +39,16 @@ func (n *Node) offer(l *link, m wire.Offer) {
 // refuseOffer informs the peer that the rules or the operator lock refuse a push.
 func (n *Node) refuseOffer(l *link, m wire.Offer, why error) {
 	_, isHeld := errors.AsType[lockError](why)
-	code, text := wire.CodeForbidden, fmt.Sprintf("%s does not accept %s: %v", n.cfg.Host, m.As, why)
+	refused := wire.Refused{ID: m.ID, Re: wire.TypeOffer}
 	if isHeld {
-		code, text = wire.CodeHeld, why.Error()
-	} else {
-		l.refusal("push refused", status.Event{Channel: m.Channel, Mirror: m.As, Text: why.Error()})
-	}
-	l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: code, Text: wire.Text(text)})
-	if isHeld {
+		refused.Code, refused.Text = wire.CodeHeld, wire.Text(why.Error())
+		l.send(refused)
 		l.send(n.holderFor(l, m.As))
+		return
 	}
+	l.refusal("push refused", status.Event{Channel: m.Channel, Mirror: m.As, Text: why.Error()})
+	refused.Code, refused.Text = wire.CodeForbidden, wire.Text(fmt.Sprintf("%s does not accept %s: %v", n.cfg.Host, m.As, why))
+	l.send(refused)
 }
 
 // pushed is a mirror request that an accepted push of a peer has made on this host.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"time"
 
 	"achbridge/bridge/clock"
@@ -81,17 +80,12 @@ func newClocks(cfg *Config, woke func()) clocks {
 	if c.mirror.Suspended == nil {
 		c.mirror.Suspended = localach.Suspended
 	}
-	if cfg.testing.monotonic != nil {
-		c.mirror.At = cfg.testing.monotonic()
-	}
 	c.suspended = c.mirror.Suspended()
 	return c
 }
 
 // sinceBoot returns CLOCK_BOOTTIME, which counts while the host is suspended.
-func (c *clocks) sinceBoot() time.Duration {
-	return c.mirror.At + time.Since(c.start) + c.mirror.Suspended()
-}
+func (c *clocks) sinceBoot() time.Duration { return c.mirror.SinceBoot(c.mirror.Now()) }
 
 // step returns how far the wall clock has moved relative to the monotonic clock since the last
 // call. set is the part of moved that was not caused by a suspend: somebody set the clock.
@@ -153,7 +147,7 @@ func (n *Node) checkSuspend() {
 	n.events.Record(slog.LevelWarn, "host was suspended", status.Event{
 		Kind: status.EventClockStep, Text: fmt.Sprintf("this host was suspended for %s: commands of before are not put, and ages do not count that time", unit.Time(slept.Round(time.Millisecond))),
 	}, "step", slept)
-	for _, l := range slices.Concat(slices.Collect(maps.Values(n.links)), slices.Collect(maps.Values(n.spares))) {
+	for _, l := range n.linksAndSpares() {
 		l.frames.Suspended(n.now(), total)
 	}
 }

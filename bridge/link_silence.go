@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"achbridge/bridge/logline"
@@ -207,6 +209,11 @@ func (n *Node) standbysOf(peer trust.NodeID) (list []*link) {
 		}
 	}
 	return list
+}
+
+// linksAndSpares returns the links of all peers, then the spares.
+func (n *Node) linksAndSpares() []*link {
+	return slices.AppendSeq(slices.Collect(maps.Values(n.links)), maps.Values(n.spares))
 }
 
 // dropStandby removes a spare and ends its goroutines.

@@ -51,9 +51,10 @@ func (r *mirrorRequests) denied(what, host, channel string) error {
 }
 
 // find returns the request for a channel of a host; false if there is none or a rule denies it.
-// The channels of this host are the outputs of its muxes; no mirror has their names. The order of precedence is: requests that name the channel, pushes of the host, requests with
-// patterns, temporary mirrors. Requests of the API take precedence over those of the
-// configuration. In the configuration the first matching rule applies.
+// The channels of this host are the outputs of its muxes; no mirror has their names. The order of
+// precedence is: requests that name the channel, pushes of the host, requests with patterns,
+// temporary mirrors. Requests of the API take precedence over those of the configuration. In the
+// configuration the first matching rule applies.
 func (r *mirrorRequests) find(host, channel string) (rule.Mirror, bool) {
 	if host == r.host {
 		m, ok := r.muxes().For(channel)

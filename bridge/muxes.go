@@ -53,7 +53,7 @@ func (n *Node) bindMuxes() {
 			continue
 		}
 		m.mux = mux.Start(n.loop.ctx, mux.Config{
-			Node: n.cfg.Node, Dir: n.cfg.Dir, Source: n.cfg.Source, Clock: n.clocks.ring, At: n.clocks.mirror.At, Suspended: n.clocks.mirror.Suspended,
+			Node: n.cfg.Node, Dir: n.cfg.Dir, Source: n.cfg.Source, Clock: n.clocks.ring, Monotonic: n.clocks.mirror,
 			Events: &n.events, Spawn: n.loop.work.Go,
 		}, r, facts, m.Mirror)
 		n.localChanged(r.Output)
@@ -149,8 +149,8 @@ type expiryKey struct {
 // checkMuxFiles makes the muxes that have a channel check its file.
 func (n *Node) checkMuxFiles(channel string) {
 	for _, r := range n.requests.muxes() {
-		if m := n.mirrors.byName[r.Output]; m != nil && m.mux != nil && r.Has(channel) {
-			m.mux.CheckFiles()
+		if n.mirrors.isOutput(r.Output) && r.Has(channel) {
+			n.mirrors.byName[r.Output].mux.CheckFiles()
 		}
 	}
 }

@@ -182,7 +182,7 @@ func TestBurstsKeepMuxInputLive(t *testing.T) {
 	r.Inputs[0].Live = time.Second
 	output := newMirror("ref", r.QoS())
 	m := mux.Start(ctx, mux.Config{
-		Dir: dir, Source: ShmSource(dir, watcher), Clock: ring.Clock{Now: now, LastPoll: now}, Suspended: noSuspend, Events: common.Events, Spawn: work.Go,
+		Dir: dir, Source: ShmSource(dir, watcher), Clock: ring.Clock{Now: now, LastPoll: now}, Monotonic: mirror.Clock{Suspended: noSuspend}, Events: common.Events, Spawn: work.Go,
 	}, r, []mux.InputFacts{{Mirror: goal}}, output)
 	time.Sleep(50 * time.Millisecond)
 	for burst := range uint64(need.LongOr(2000, 300)) {

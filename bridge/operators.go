@@ -102,11 +102,15 @@ func (n *Node) lockAllows(l *link, m wire.Offer) error {
 func knowsLocks(l *link) error {
 	switch {
 	case !l.hello.knowsLocks:
-		return fmt.Errorf("the achbridge of %s does not know operator locks; update %s", l.host, l.host)
+		return errNoLocks(l.host)
 	case l.hello.machine.Boot == Machine{}.Boot:
 		return fmt.Errorf("%s does not name the boot of its kernel, so that a copy of it could take its place", l.host)
 	}
 	return nil
+}
+
+func errNoLocks(host string) error {
+	return fmt.Errorf("the achbridge of %s does not know operator locks; update %s", host, host)
 }
 
 // rightFor returns the right with which l's peer may feed the mirror called name, which w requests. It returns false if
@@ -149,7 +153,7 @@ func (n *Node) lockAsked(l *link, m wire.Message) {
 		}
 	case wire.HolderQuery:
 		id, re, channel = m.ID, wire.TypeHolderQuery, m.Channel
-		err = n.mayAskLock(l, channel)
+		_, err = n.mayAskLock(l, channel)
 	}
 	if err == nil {
 		answer := n.holderFor(l, channel)
@@ -172,25 +176,26 @@ func (l *link) mayChangeLock(now time.Duration) error {
 	return nil
 }
 
-// mayAskLock returns an error if a channel has no operator lock, or if l's peer may not push into it.
-func (n *Node) mayAskLock(l *link, channel string) error {
+// mayAskLock returns the rule that lets l's peer push into a channel. It returns an error if there is none, or if the
+// channel has no operator lock.
+func (n *Node) mayAskLock(l *link, channel string) (rule.Grant, error) {
 	g, err := n.cfg.Accept.For(channel, l.host)
 	switch {
 	case errors.Is(err, rule.ErrNoGrant):
-		return fmt.Errorf("%s accepts no pushes into %s: no accept rule names it", n.cfg.Host, channel)
+		return g, fmt.Errorf("%s accepts no pushes into %s: no accept rule names it", n.cfg.Host, channel)
 	case err != nil:
-		return fmt.Errorf("%s does not accept %s: %w", n.cfg.Host, channel, err)
+		return g, fmt.Errorf("%s does not accept %s: %w", n.cfg.Host, channel, err)
 	case g.Operator == nil:
-		return fmt.Errorf("%s has no operator lock: %s of %s does not set operator", channel, cmp.Or(g.From, "the accept rule"), n.cfg.Host)
+		return g, fmt.Errorf("%s has no operator lock: %s of %s does not set operator", channel, cmp.Or(g.From, "the accept rule"), n.cfg.Host)
 	}
-	return knowsLocks(l)
+	return g, knowsLocks(l)
 }
 
 func (n *Node) lockTaken(l *link, m wire.Take) error {
-	if err := n.mayAskLock(l, m.Channel); err != nil {
+	g, err := n.mayAskLock(l, m.Channel)
+	if err != nil {
 		return err
 	}
-	g, _ := n.cfg.Accept.For(m.Channel, l.host)
 	if err := g.MayTake(l.host, m.Force); err != nil {
 		return fmt.Errorf("%s: %w", n.cfg.Host, err)
 	}
@@ -202,7 +207,7 @@ func (n *Node) lockTaken(l *link, m wire.Take) error {
 }
 
 func (n *Node) lockReleased(l *link, m wire.Release) error {
-	if err := n.mayAskLock(l, m.Channel); err != nil {
+	if _, err := n.mayAskLock(l, m.Channel); err != nil {
 		return err
 	}
 	var to operator.Holder
@@ -369,16 +374,10 @@ func (n *Node) checkLocks() {
 		n.expireLocks(now)
 	}
 	n.locks.suspended = suspended
-	receive := func(l *link) {
+	for _, l := range n.linksAndSpares() {
 		if h := holderOf(l); l.hello.isReceived && n.locks.IsHolder(h) {
 			n.locks.Received(now-(n.now()-l.heardAt(n.now())), h)
 		}
-	}
-	for _, l := range n.links {
-		receive(l)
-	}
-	for _, l := range n.spares {
-		receive(l)
 	}
 	n.expireLocks(now)
 	if n.locks.disk == diskBehind && n.now() >= n.locks.retryAt {

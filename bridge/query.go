@@ -248,7 +248,7 @@ func (n *Node) askLock(ctx context.Context, of rule.Address, command string, req
 		case l.isInSilence():
 			err = fmt.Errorf("nothing comes from %s now", of.Host)
 		case !l.hello.knowsLocks:
-			err = fmt.Errorf("the achbridge of %s does not know operator locks; update %s", of.Host, of.Host)
+			err = errNoLocks(of.Host)
 		default:
 			id = l.ask(answer)
 			l.send(request(id))

@@ -42,7 +42,8 @@ func (m Release) check() error {
 	return err
 }
 
-// HolderQuery requests the holder of the operator lock of a channel of the peer. The peer answers with Holder, or with Refused.
+// HolderQuery requests the holder of the operator lock of a channel of the peer. The peer answers with Holder, or with
+// Refused.
 type HolderQuery struct {
 	ID      uint32 `cbor:"1,keyasint,omitempty"` // chosen by the sender, in use only once per link
 	Channel string `cbor:"2,keyasint,omitempty"`
@@ -51,8 +52,8 @@ type HolderQuery struct {
 func (m HolderQuery) number() uint { return TypeHolderQuery }
 func (m HolderQuery) check() error { return cmp.Or(checkID(m.ID), checkName("channel", m.Channel)) }
 
-// Holder reports the holder of the operator lock of a channel of the sender. It answers Take, Release and HolderQuery. Without an
-// ID it reports a change to a peer whose push depends on the lock.
+// Holder reports the holder of the operator lock of a channel of the sender. It answers Take, Release and HolderQuery.
+// Without an ID it reports a change to a peer whose push depends on the lock.
 type Holder struct {
 	ID         uint32        `cbor:"1,keyasint,omitempty"` // ID of the message that it answers, 0 if none
 	Channel    string        `cbor:"2,keyasint,omitempty"`

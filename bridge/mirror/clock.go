@@ -18,15 +18,15 @@ type Clock struct {
 // now returns the node's time, at least 1, since fields use 0 for "never".
 func (c Clock) now() time.Duration { return max(1, c.Now()) }
 
-// of converts a time since the node's start to CLOCK_MONOTONIC.
-func (c Clock) of(t time.Duration) time.Duration { return c.At + t }
+// Of converts a time since the node's start to CLOCK_MONOTONIC.
+func (c Clock) Of(t time.Duration) time.Duration { return c.At + t }
 
-// sinceBoot converts a time since the node's start to CLOCK_BOOTTIME, which counts while the host is suspended.
-func (c Clock) sinceBoot(t time.Duration) time.Duration {
+// SinceBoot converts a time since the node's start to CLOCK_BOOTTIME, which counts while the host is suspended.
+func (c Clock) SinceBoot(t time.Duration) time.Duration {
 	if c.Suspended == nil {
-		return c.of(t)
+		return c.Of(t)
 	}
-	return c.of(t) + c.Suspended()
+	return c.Of(t) + c.Suspended()
 }
 
 // slept reports whether the host was suspended after the reading's estimate of the peer's clock was made. Ages

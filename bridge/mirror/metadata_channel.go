@@ -162,7 +162,7 @@ func (m *Mirror) notePut(captured time.Duration, at Reading) {
 	}
 	f := &m.file.meta.frame
 	f.Epoch, f.Seq, f.MirrorSeq, f.Safe = m.file.tag.Epoch, m.file.tag.Seq, m.file.putSeq, false
-	f.Put = m.Clock.of(m.deadlineMonitor.last)
+	f.Put = m.Clock.Of(m.deadlineMonitor.last)
 	m.noteCaptured(captured, at)
 	m.writeMetadata()
 }
@@ -173,7 +173,7 @@ func (m *Mirror) noteCaptured(captured time.Duration, at Reading) {
 	f := &m.file.meta.frame
 	f.Captured, f.Uncertainty = 0, 0
 	if captured != 0 && at.Known {
-		f.Captured, f.Uncertainty = m.Clock.of(captured-at.Offset), at.Uncertainty
+		f.Captured, f.Uncertainty = m.Clock.Of(captured-at.Offset), at.Uncertainty
 	}
 }
 
@@ -184,7 +184,7 @@ func (m *Mirror) noteSafe(now time.Duration) {
 	}
 	f := &m.file.meta.frame
 	f.MirrorSeq, f.Safe, f.Captured, f.Uncertainty = m.file.putSeq, true, 0, 0
-	f.Put = m.Clock.of(now)
+	f.Put = m.Clock.Of(now)
 	m.writeMetadata()
 }
 

@@ -141,7 +141,7 @@ func (m *Mirror) isPermitted() bool {
 	if s.right.Grant == (operator.Grant{}) { // the usual case, without a lock
 		return s.feed == nil || s.feed.Grant == operator.Grant{}
 	}
-	return s.feed != nil && s.right.Allows(s.feed.Grant, m.Clock.sinceBoot(m.Clock.now()))
+	return s.feed != nil && s.right.Allows(s.feed.Grant, m.Clock.SinceBoot(m.Clock.now()))
 }
 
 // expect prepares for a subscription to an epoch of the origin's channel. It returns the newest frame of that

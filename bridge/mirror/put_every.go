@@ -8,9 +8,9 @@ import (
 	"achbridge/localach"
 )
 
-// PutInOrder puts the next frame of mode every. While a reader holds the file's lock, it retries as long as
-// still returns true. The same applies while the frame's stamps cannot be shifted. still reports whether the subscription lasts, and returns the current reading of the
-// peer's clock. PutInOrder returns false if the subscription ended.
+// PutInOrder puts the next frame of mode every. While a reader holds the file's lock, or while the frame's stamps
+// cannot be shifted, it retries as long as still returns true. still reports whether the subscription lasts, and
+// returns the current reading of the peer's clock. PutInOrder returns false if the subscription ended.
 func (m *Mirror) PutInOrder(a Arrival, still func() (Reading, bool)) bool {
 	for wait := busyRetry; m.putNext(a); wait = clock.Longer(wait, busyRetry, busySeldom) {
 		time.Sleep(wait)

@@ -178,7 +178,7 @@ func (m *Mirror) shifted(f incoming) ([]byte, error) {
 	case err != nil:
 		s.status.Unparsed++
 		return f.data, nil
-	case isCommand && expiry.Passed(m.Clock.of(m.Clock.now())):
+	case isCommand && expiry.Passed(m.Clock.Of(m.Clock.now())):
 		s.status.Expired++
 		s.status.DurationMs = status.Ms(expiry.Duration)
 		return nil, errExpired

@@ -169,7 +169,7 @@ func (in *input) judge(cfg *Config) (until time.Duration) {
 	}
 	b, e, err := in.Shifter.Shift(in.scratch[:0], in.frame, stamps.By{})
 	in.scratch = b
-	now := cfg.monotonic(cfg.Clock.Now())
+	now := cfg.Monotonic.Of(cfg.Clock.Now())
 	var stampError time.Duration
 	if in.Mirror != nil {
 		stampError = in.Mirror.StampError()
@@ -186,7 +186,7 @@ func (in *input) judge(cfg *Config) (until time.Duration) {
 		in.isInFuture = true
 		in.refuse(fmt.Sprintf("the time in its newest frame is %s in the future", unit.Time((e.Made - now).Round(time.Millisecond))))
 	default:
-		return min(e.At, math.MaxInt64-1) - cfg.At + 1 // at e.At the frame is still live
+		return min(e.At, math.MaxInt64-1) - cfg.Monotonic.At + 1 // at e.At the frame is still live
 	}
 	return 0
 }

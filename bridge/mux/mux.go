@@ -20,14 +20,10 @@ type Config struct {
 	Dir       localach.Dir
 	Source    ring.Source
 	Clock     ring.Clock
-	At        time.Duration        // CLOCK_MONOTONIC at the start of Clock
-	Suspended func() time.Duration // total time for which this host was suspended
+	Monotonic mirror.Clock // converts times of Clock; its Suspended must be set
 	Events    *status.Journal
 	Spawn     func(func()) // starts a goroutine for which the node waits
 }
-
-// monotonic converts a time of the node's clock to CLOCK_MONOTONIC.
-func (c *Config) monotonic(t time.Duration) time.Duration { return c.At + t }
 
 // InputFacts are the facts that the node provides about an input of a mux.
 type InputFacts struct {

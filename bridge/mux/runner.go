@@ -44,7 +44,7 @@ const (
 
 func newRunner(m *Mux) *runner {
 	return &runner{
-		mux: m, cfg: m.cfg, output: output{mirror: m.output, cfg: m.cfg}, suspended: m.cfg.Suspended(), winner: none,
+		mux: m, cfg: m.cfg, output: output{mirror: m.output, cfg: m.cfg}, suspended: m.cfg.Monotonic.Suspended(), winner: none,
 		changes: logline.Limit{Burst: eventBurst, Period: eventPeriod}, future: logline.Limit{Period: eventPeriod},
 	}
 }
@@ -185,7 +185,7 @@ func (r *runner) checkFiles() (err error) {
 
 // readInputs reads the new frames of all inputs. isBusy reports that a frame could not be read yet.
 func (r *runner) readInputs() (isBusy bool) {
-	total := r.cfg.Suspended()
+	total := r.cfg.Monotonic.Suspended()
 	isSuspended := clock.Slept(r.suspended, total)
 	r.suspended = total
 	for i, in := range r.inputs {
@@ -219,7 +219,7 @@ func (r *runner) put(d decision, now time.Duration) time.Duration {
 		p.Data, p.Captured, p.Until = in.frame, in.captured, r.selector.inputs[d.put].until
 		p.At.Known, p.At.Uncertainty = in.captured != 0, in.captureError
 	case d.safe && r.hasSafe():
-		p.Data, p.IsSafe = r.safeFrame().at(r.cfg.monotonic(now)), true
+		p.Data, p.IsSafe = r.safeFrame().at(r.cfg.Monotonic.Of(now)), true
 	default:
 		return longWait
 	}

@@ -320,9 +320,9 @@ func (c *control) mux(ctx context.Context, q api.MuxRequest) (output status.Mirr
 
 // take takes the operator lock of a channel of another host.
 func (c *control) take(ctx context.Context, asked api.Take) (status.Lock, error) {
-	of, err := rule.ParseChannel(asked.Channel)
+	of, err := lockChannel("take", asked.Channel)
 	if err != nil {
-		return status.Lock{}, badRequest{fmt.Errorf("take %s: %w", asked.Channel, err)}
+		return status.Lock{}, err
 	}
 	var limit time.Duration
 	if asked.For != "" {
@@ -335,9 +335,9 @@ func (c *control) take(ctx context.Context, asked api.Take) (status.Lock, error)
 
 // release releases the operator lock of a channel of another host.
 func (c *control) release(ctx context.Context, asked api.Release) (status.Lock, error) {
-	of, err := rule.ParseChannel(asked.Channel)
+	of, err := lockChannel("release", asked.Channel)
 	if err != nil {
-		return status.Lock{}, badRequest{fmt.Errorf("release %s: %w", asked.Channel, err)}
+		return status.Lock{}, err
 	}
 	return c.node.Release(ctx, of, asked.To)
 }
@@ -348,11 +348,20 @@ func (c *control) who(ctx context.Context, query url.Values) (status.Lock, error
 	if !strings.Contains(text, "/") {
 		text = c.self.Host + "/" + text
 	}
-	of, err := rule.ParseChannel(text)
+	of, err := lockChannel("who", text)
 	if err != nil {
-		return status.Lock{}, badRequest{fmt.Errorf("who %s: %w", text, err)}
+		return status.Lock{}, err
 	}
 	return c.node.Holder(ctx, of)
+}
+
+// lockChannel parses HOST/CHANNEL for a command about operator locks.
+func lockChannel(command, text string) (rule.Address, error) {
+	of, err := rule.ParseChannel(text)
+	if err != nil {
+		return of, badRequest{fmt.Errorf("%s %s: %w", command, text, err)}
+	}
+	return of, nil
 }
 
 // badRequest marks an error of the client; statusOf returns 400 for it.
