@@ -91,9 +91,13 @@ func (n *Node) muxInputFacts(in rule.MuxInput) (facts mux.InputFacts) {
 			facts.Problem = fmt.Sprintf("its stamps count by the clock of %s; set stamps %s in the rule of this mirror", m.Host, in.Expiry)
 		}
 	}
-	if lock := n.locks.Get(in.Channel); in.Operator && lock.Generation == 0 {
+	switch lock := n.locks.Get(in.Channel); {
+	case !in.Operator:
+	case lock.Generation == 0:
 		facts.Problem = cmp.Or(facts.Problem, "no host holds its operator lock")
-	} else if in.Operator {
+	case m == nil:
+		facts.Problem = "the holder of its operator lock does not push it"
+	default:
 		facts.Generation = lock.Generation
 	}
 	if in.Expiry == "" || facts.Problem != "" {

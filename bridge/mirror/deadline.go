@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"achbridge/bridge/operator"
 	"achbridge/bridge/phases"
 	"achbridge/bridge/status"
 	"achbridge/bridge/unit"
@@ -223,7 +224,7 @@ func (m *Mirror) putSafe() time.Duration {
 		m.failed("safe frame cannot be put", err)
 		return safeAgain
 	}
-	m.deadlineMonitor.armed, m.frames.capturedAt = false, 0
+	m.deadlineMonitor.armed, m.frames.capturedAt, m.frames.grant = false, 0, operator.Grant{}
 	m.deadlineMonitor.safe++
 	m.noteSafe(m.Clock.now())
 	return longWait

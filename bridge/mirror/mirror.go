@@ -190,7 +190,7 @@ func (m *Mirror) changeClock(run uint64) {
 // forget starts an epoch of which the mirror has no frame. m.mu must be held.
 func (m *Mirror) forget(epoch uint64) {
 	m.file.tag.Epoch, m.file.tag.Seq, m.file.least = epoch, 0, 0
-	m.frames.capturedAt, m.frames.pace, m.frames.pending.seq = 0, ledger.Pace{}, 0
+	m.frames.capturedAt, m.frames.grant, m.frames.pace, m.frames.pending.seq = 0, operator.Grant{}, ledger.Pace{}, 0
 	m.counters.originUpTo = 0
 }
 
@@ -243,7 +243,7 @@ func (m *Mirror) write(f incoming) error {
 		m.frames.lateness = lateness{}
 	}
 	m.age(f.captured, f.at)
-	m.frames.capturedAt, m.frames.putAt = f.captured, f.at.Now
+	m.frames.capturedAt, m.frames.putAt, m.frames.grant = f.captured, f.at.Now, m.source.right.Grant
 	m.file.tag.Seq, m.frames.unwritten.mustRetransmit = f.seq, f.seq < m.frames.unwritten.seq
 	m.fed(!f.late)
 	m.notePut(f.captured, f.at)

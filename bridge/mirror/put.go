@@ -6,16 +6,18 @@ import (
 
 	"achbridge/bridge/delivery"
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/operator"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 )
 
 // frames holds the state of the frames that arrived for a mirror. It is guarded by the mirror's mu.
 type frames struct {
-	capturedAt  time.Duration // capture time of the newest frame in the file, by the peer's clock; 0 if unknown
-	putAt       time.Duration // when the newest frame was put, by the node's clock; 0 means never
-	size        int           // transmitted bytes of the frame that arrived last
-	oneWayDelay time.Duration // age at arrival of the last frame whose age was known; 0 if none
+	capturedAt  time.Duration  // capture time of the newest frame in the file, by the peer's clock; 0 if unknown
+	putAt       time.Duration  // when the newest frame was put, by the node's clock; 0 means never
+	grant       operator.Grant // the grant with which the newest frame was put; zero without a lock, and for a safe frame
+	size        int            // transmitted bytes of the frame that arrived last
+	oneWayDelay time.Duration  // age at arrival of the last frame whose age was known; 0 if none
 	ages        ages
 	pace        ledger.Pace
 	recent      delivery.Recent // frames that arrived over the current subscription

@@ -60,16 +60,23 @@ func (m *Mirror) setInput(number uint8) {
 	}
 }
 
-// NewestCaptured returns the ring's number of the last frame that the mirror has put, and its capture time by this
-// node's clock with the greatest error. captured is 0 if unknown.
-func (m *Mirror) NewestCaptured() (put uint64, captured, uncertainty time.Duration) {
+// NewestPut describes the last frame that a mirror has put.
+type NewestPut struct {
+	Seq         uint64        // number in the ring
+	Captured    time.Duration // capture time by this node's clock; 0 if unknown
+	Uncertainty time.Duration // greatest error of Captured
+	IsPermitted bool          // the operator lock still allows frames like it; true without a lock
+}
+
+// NewestPut returns the last frame that the mirror has put.
+func (m *Mirror) NewestPut() NewestPut {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at, ok := m.frames.ages.Born()
-	if !ok || m.frames.capturedAt == 0 {
-		return m.file.putSeq, 0, 0
+	p := NewestPut{Seq: m.file.putSeq, IsPermitted: m.frames.grant == m.source.right.Grant}
+	if at, ok := m.frames.ages.Born(); ok && m.frames.capturedAt != 0 {
+		p.Captured, p.Uncertainty = at, m.frames.ages.uncertainty
 	}
-	return m.file.putSeq, at, m.frames.ages.uncertainty
+	return p
 }
 
 // StampError returns the greatest error of the stamps in the newest frame, 0 if the mirror does not shift stamps.

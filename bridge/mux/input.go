@@ -26,12 +26,12 @@ type input struct {
 	arrivals  *ring.Arrivals
 	reader    *localach.Reader
 	isChecked bool // the channel was opened, or does not exist
-	mustFlush bool // the frames in the ring must not be read: they are of a former holder of the operator lock
 	mayBeOld  bool // a frame may be from before the mux began: an earlier daemon may have put it
 
 	frame        []byte        // newest frame
 	captured     time.Duration // when it was captured, by the node's clock; 0 means unknown
 	captureError time.Duration // greatest error of captured
+	isPermitted  bool          // the sender of the newest frame holds the operator lock
 	isBusy       bool          // there is a newer frame that cannot be read yet
 	scratch      []byte
 
@@ -95,14 +95,9 @@ func (in *input) close() {
 // node's clock; it is in the past if the frame is not live.
 func (in *input) read(cfg *Config) (until time.Duration, ok bool) {
 	in.isBusy = false
-	switch {
-	case in.ch == nil || in.Problem != "":
-		return 0, false
-	case in.mustFlush && in.reader.Flush() != nil:
-		in.isBusy = true
+	if in.ch == nil || in.Problem != "" {
 		return 0, false
 	}
-	in.mustFlush = false
 	for range mostOvertaken {
 		arrival := in.arrivals.Collect()
 		if !in.readFrame() {
@@ -142,15 +137,16 @@ func (in *input) readFrame() (ok bool) {
 // false if the mirror that writes the channel has put a newer frame meanwhile.
 func (in *input) readCaptured(cfg *Config, arrival ring.Arrival) (ok bool) {
 	seq := in.reader.Seq()
-	in.captured, in.captureError = arrival.CapturedAt, 0
+	in.captured, in.captureError, in.isPermitted = arrival.CapturedAt, 0, false
 	switch {
 	case in.Mirror != nil:
-		var newest uint64
-		newest, in.captured, in.captureError = in.Mirror.NewestCaptured()
-		if newest < seq {
-			in.captured = 0 // another program has put the frame
+		newest := in.Mirror.NewestPut()
+		if newest.Seq == seq { // otherwise another program has put the frame
+			in.captured, in.captureError, in.isPermitted = newest.Captured, newest.Uncertainty, newest.IsPermitted
+		} else {
+			in.captured = 0
 		}
-		return newest <= seq
+		return newest.Seq <= seq
 	case arrival.Seq != seq: // put just now
 		in.captured = cfg.Clock.UnseenSince(cfg.Clock.Now())
 	}
@@ -160,6 +156,10 @@ func (in *input) readCaptured(cfg *Config, arrival ring.Arrival) (ok bool) {
 // judge returns the time before which the newest frame is live. It sets the reason if it refuses the frame.
 func (in *input) judge(cfg *Config) (until time.Duration) {
 	in.reason = ""
+	if in.Operator && !in.isPermitted {
+		in.refuse("its newest frame is not of the host that holds its operator lock")
+		return 0
+	}
 	if in.Live != 0 {
 		if in.captured == 0 {
 			in.refuse("the age of its newest frame is not known")

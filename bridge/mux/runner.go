@@ -118,7 +118,6 @@ func (r *runner) takeRequest() {
 	for i, in := range r.inputs {
 		if facts[i].Problem != "" || facts[i].Generation != in.Generation {
 			r.selector.reset(i)
-			in.mustFlush = true
 		}
 		in.InputFacts = facts[i]
 	}
