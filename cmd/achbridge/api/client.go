@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,8 +21,9 @@ import (
 
 // Client sends requests to the daemon of this host, over its control socket.
 type Client struct {
-	path string
-	http http.Client
+	path   string
+	others []string // sockets of other users' daemons, for errors only
+	http   http.Client
 }
 
 // ErrNoDaemon means that no daemon listens on the control socket.
@@ -30,9 +32,10 @@ var ErrNoDaemon = errors.New("no daemon is running")
 // AnswerTime is how long a client waits for an answer, unless Within sets another limit.
 const AnswerTime = 10 * time.Second
 
-// New returns a client of the control socket at path. It does not connect yet.
-func New(path string) *Client {
-	c := &Client{path: path}
+// New returns a client of the control socket at path. It does not connect yet. If no daemon listens there, errors name
+// the sockets others, to which it never connects.
+func New(path string, others ...string) *Client {
+	c := &Client{path: path, others: others}
 	c.http = http.Client{Timeout: AnswerTime, Transport: c.transport(func(net.Conn) {})}
 	return c
 }
@@ -129,6 +132,9 @@ func (c *Client) begin(ctx context.Context, method, path string, body []byte) (*
 // unreachable turns a failed request into an error with its cause and a fix.
 func (c *Client) unreachable(err error) error {
 	switch {
+	case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) && len(c.others) > 0:
+		return ui.Failure(fmt.Errorf("no daemon of root is running (control socket %s), but another user's may be%.0w", c.path, ErrNoDaemon),
+			"use it: --control "+strings.Join(c.others, ", or --control "))
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return ui.Failure(fmt.Errorf("%w (control socket %s)", ErrNoDaemon, c.path), "start it: achbridge run")
 	case errors.Is(err, fs.ErrPermission):

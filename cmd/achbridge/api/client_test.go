@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/cmd/achbridge/ui"
 	"achbridge/testnet/await"
 )
 
@@ -56,5 +58,32 @@ func TestClientErrorExplainsFailure(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "http://") {
 			t.Errorf("%s: got %v, want no URL in it", c.what, err)
 		}
+	}
+}
+
+// The daemon of another user is named, but no command connects to it.
+func TestErrorNamesSocketsOfOtherUsers(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(dir, "user.sock")
+	ln, err := net.Listen("unix", other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	accepted := make(chan struct{})
+	go func() {
+		if conn, err := ln.Accept(); err == nil {
+			conn.Close()
+			close(accepted)
+		}
+	}()
+	_, err = New(filepath.Join(dir, "root.sock"), other).Get(t.Context(), "/v1/status", new(any))
+	if !errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), "another user's may be") || ui.Fix(err) != "use it: --control "+other {
+		t.Errorf("got %v, fix %q, want the socket of the other user", err, ui.Fix(err))
+	}
+	select {
+	case <-accepted:
+		t.Error("it was connected to")
+	case <-time.After(50 * time.Millisecond):
 	}
 }

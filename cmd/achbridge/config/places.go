@@ -64,18 +64,40 @@ func (p Places) findConfig() string {
 	return path
 }
 
-// controlPath returns the path of the control socket on which `run` listens.
+// controlPath returns the path of the control socket on which `run` listens. Without $XDG_RUNTIME_DIR, as under cron and
+// su, it is in the state directory.
 func (p Places) controlPath() (string, error) {
-	return controlPlace.of(p)
+	if path, err := controlPlace.of(p); err == nil {
+		return path, nil
+	}
+	return privateControlPlace.of(p)
 }
 
-// FindControl returns the control socket by which a command reaches the daemon.
+// FindControl returns the control socket by which a command reaches the daemon: of this user, otherwise the system's.
 func (p Places) FindControl() string {
-	own, err := p.controlPath()
-	if err != nil {
-		return SystemControl
+	path := SystemControl
+	for _, l := range []place{privateControlPlace, controlPlace} {
+		if own, err := l.of(p); err == nil {
+			path = firstPresent(own, path)
+		}
 	}
-	return firstPresent(own, SystemControl)
+	return path
+}
+
+// UserControls returns the control sockets of other users' daemons that root can see; nil for another user.
+func (p Places) UserControls() []string {
+	if p.UID != 0 {
+		return nil
+	}
+	return userControls("/")
+}
+
+func userControls(root string) (paths []string) {
+	for _, pattern := range []string{"run/user/*/achbridge/control.sock", "home/*/.local/state/achbridge/control.sock"} {
+		found, _ := filepath.Glob(filepath.Join(root, pattern)) // fails only for a wrong pattern
+		paths = append(paths, found...)
+	}
+	return paths
 }
 
 // HubPath returns the directory of a hub.
@@ -97,8 +119,11 @@ var (
 	caPlace      = place{SystemCA, "CONFIGURATION_DIRECTORY", "XDG_CONFIG_HOME", ".config", "ca"}
 	configPlace  = place{SystemConfig, "CONFIGURATION_DIRECTORY", "XDG_CONFIG_HOME", ".config", "achbridge.yaml"}
 	controlPlace = place{SystemControl, "RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR", "", "control.sock"}
-	statePlace   = place{SystemState, "STATE_DIRECTORY", "XDG_STATE_HOME", ".local/state", ""}
-	hubPlace     = place{SystemHub, "", "XDG_STATE_HOME", ".local/state", "hub"} // a hub service sets its directory explicitly
+	// privateControlPlace takes the place of controlPlace if its variables are not set.
+	privateControlPlace = place{SystemControl, "RUNTIME_DIRECTORY", "XDG_STATE_HOME", ".local/state", "control.sock"}
+
+	statePlace = place{SystemState, "STATE_DIRECTORY", "XDG_STATE_HOME", ".local/state", ""}
+	hubPlace   = place{SystemHub, "", "XDG_STATE_HOME", ".local/state", "hub"} // a hub service sets its directory explicitly
 )
 
 func (l place) of(p Places) (string, error) {
@@ -148,14 +173,26 @@ func Absolute(path string) string {
 	return path
 }
 
-// SocketFor returns given, the path of the command line, or if empty the default path of `run`.
+// SocketFor returns given, the path of the command line, or if empty the default path of `run`. No other user can enter
+// the directory of the default path.
 func (p Places) SocketFor(given string) (string, error) {
 	if given != "" {
 		return given, nil
 	}
 	path, err := p.controlPath()
 	if err != nil {
-		return "", ui.Usage(fmt.Errorf("control socket: no directory for it: %w", err), "name one: --control PATH")
+		return "", ui.Usage(fmt.Errorf("control socket: no directory for it: %w", err), "name one: --control PATH, or ACHBRIDGE_CONTROL")
+	}
+	if private, err := privateControlPlace.of(p); err != nil || path != private || p.UID == 0 {
+		return path, nil // systemd and login sessions make the directory
+	}
+	dir := filepath.Dir(path)
+	err = os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.Chmod(dir, 0o700) // it may exist, with the state of earlier daemons
+	}
+	if err != nil {
+		return "", ui.Failure(fmt.Errorf("control socket %s: %w", path, err), "name another: --control PATH, or ACHBRIDGE_CONTROL")
 	}
 	return path, nil
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,9 @@ func TestDefaultFilePaths(t *testing.T) {
 		{"user", 1000, map[string]string{"HOME": "/home/ann", "XDG_RUNTIME_DIR": "/run/user/1000"},
 			"/home/ann/.config/achbridge/key", "/run/user/1000/achbridge/control.sock", "/home/ann/.local/state/achbridge"},
 		{"user with XDG", 1000, map[string]string{"HOME": "/home/ann", "XDG_CONFIG_HOME": "/cfg", "XDG_STATE_HOME": "/st"},
-			"/cfg/achbridge/key", "", "/st/achbridge"},
+			"/cfg/achbridge/key", "/st/achbridge/control.sock", "/st/achbridge"},
+		{"user under cron", 1000, map[string]string{"HOME": "/home/ann"},
+			"/home/ann/.config/achbridge/key", "/home/ann/.local/state/achbridge/control.sock", "/home/ann/.local/state/achbridge"},
 		{"user with nothing", 1000, nil, "", "", ""},
 		{"service", 999, map[string]string{"HOME": "/nonexistent", "CONFIGURATION_DIRECTORY": "/etc/achbridge", "RUNTIME_DIRECTORY": "/run/achbridge", "STATE_DIRECTORY": "/var/lib/achbridge"},
 			SystemKey, SystemControl, SystemState},
@@ -67,5 +70,57 @@ func TestOnlyDefaultDirectoriesAreCreated(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(home, "nosuch")); err == nil {
 			t.Error("a directory that is not the default was made")
 		}
+	}
+}
+
+// A daemon that cron started is found from a login session, and the other way round.
+func TestDaemonIsFoundWithAndWithoutRuntimeDirectory(t *testing.T) {
+	home := t.TempDir()
+	cron := Places{UID: 1000, Env: func(k string) string { return map[string]string{"HOME": home}[k] }}
+	session := Places{UID: 1000, Env: func(k string) string {
+		return map[string]string{"HOME": home, "XDG_RUNTIME_DIR": filepath.Join(home, "run")}[k]
+	}}
+	if err := os.MkdirAll(filepath.Join(home, ".local/state/achbridge"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path, err := cron.SocketFor("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("got %v, %v, want a directory with mode 0700", info.Mode(), err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]Places{"cron": cron, "session": session} {
+		if got := p.FindControl(); got != path {
+			t.Errorf("%s: got %s, want %s", name, got, path)
+		}
+	}
+	own, err := session.SocketFor("")
+	if err != nil || own != filepath.Join(home, "run/achbridge/control.sock") {
+		t.Errorf("session: got %s, %v", own, err)
+	}
+}
+
+func TestRootIsToldOfUsersSockets(t *testing.T) {
+	root := t.TempDir()
+	var want []string
+	for _, dir := range []string{"run/user/1000/achbridge", "home/ann/.local/state/achbridge"} {
+		path := filepath.Join(root, dir, "control.sock")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, path)
+	}
+	if got := userControls(root); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := (Places{UID: 1000}).UserControls(); got != nil {
+		t.Errorf("a user gets %q, want nothing", got)
 	}
 }

@@ -37,7 +37,10 @@ func (h Host) quiet() Host {
 
 // Client returns a client of the daemon whose control socket is at path; "" is the usual place.
 func (h Host) Client(path string) *api.Client {
-	return api.New(cmp.Or(path, h.Env(config.EnvName("control")), h.FindControl()))
+	if named := cmp.Or(path, h.Env(config.EnvName("control"))); named != "" {
+		return api.New(named)
+	}
+	return api.New(h.FindControl(), h.UserControls()...)
 }
 
 // Open opens a channel of this host. Its errors have an exit code and a fix.
