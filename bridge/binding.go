@@ -66,6 +66,15 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	case c.Origin != nil && c.Origin.Node == n.cfg.Node:
 		m.loop(l, status.CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")
 		return
+	case l.overHub() && w.QoS.Mode == rule.Every:
+		if m.link == l {
+			l.unsubscribe(m.subID)
+			m.link = nil
+		}
+		if why := "mode every needs a direct link to " + l.host + ": a hub keeps only the newest frame"; m.Refuse(status.CauseRule, why) {
+			l.refusal("mirror refused", status.Event{Channel: m.Channel, Mirror: m.Name, Text: why})
+		}
+		return
 	}
 	if duplicate := n.mirrors.duplicateOf(m, c); duplicate != nil {
 		m.loop(l, status.CauseRule, "it is mirrored here already, as "+duplicate.Name)

@@ -220,9 +220,20 @@ func TestModeEveryIsRefusedThroughTheHub(t *testing.T) {
 		_, robot, pc := w.hubPair(rule.QoS{Mode: rule.Every})
 		robot.channel("log", 16, 64).put(1, 64)
 		w.within(4*time.Second, "the refusal", func() bool { return pc.mirror("robot.log").State == status.MirrorRefused })
-		if m := pc.mirror("robot.log"); m.Cause != status.CauseExportRule || !contains(m.Reason, "mode every needs a direct link") {
+		if m := pc.mirror("robot.log"); m.Cause != status.CauseRule || !contains(m.Reason, "mode every needs a direct link") {
 			t.Errorf("got %+v, want that mode every needs a direct link", m)
 		}
+		if list := robot.node.Status().Exports; len(list) != 0 {
+			t.Errorf("%+v: robot was asked for what a hub cannot do", list)
+		}
+		if err := pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "*"}); err != nil {
+			t.Fatal(err)
+		}
+		pc.follows("robot.log", 1, 4*time.Second)
+		if err := pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "*", QoS: rule.QoS{Mode: rule.Every}}); err != nil {
+			t.Fatal(err)
+		}
+		w.within(4*time.Second, "the refusal of a mirror that was fed", func() bool { return pc.mirror("robot.log").State == status.MirrorRefused })
 	})
 }
 
