@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -298,14 +299,52 @@ func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 	return f
 }
 
-// loadText returns the load average of the last minute and the number of CPUs, as text.
+// loadText returns the load average of the last minute, the number of CPUs and the limit of the daemon's control group,
+// as text.
 func loadText() string {
 	text, _ := os.ReadFile("/proc/loadavg")
 	minute, _, _ := strings.Cut(string(text), " ")
 	if minute == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s on %d CPUs", minute, runtime.NumCPU())
+	return fmt.Sprintf("%s on %d CPUs%s", minute, runtime.NumCPU(), quotaText("/"))
+}
+
+// quotaText returns how much CPU time the control group of this process allows, as an addition to a sentence; "" without
+// a limit. root is / except in tests. See cpu.max in the kernel's cgroup-v2.rst; version 1 has it in cpu.cfs_quota_us.
+func quotaText(root string) string {
+	text, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup")) // if the file cannot be read, there is no limit
+	quota := func(group string, files ...string) string {
+		for ; ; group = filepath.Dir(group) { // a limit of a parent holds too
+			var all []byte
+			for _, f := range files {
+				part, _ := os.ReadFile(filepath.Join(root, "sys/fs/cgroup", filepath.Dir(f), group, filepath.Base(f)))
+				all = append(all, part...)
+			}
+			var most, period float64
+			if n, _ := fmt.Sscan(string(all), &most, &period); n == 2 && most > 0 && period > 0 {
+				return fmt.Sprintf(", of which a CPU quota allows the daemon %.2g (%s of control group %s)", most/period, filepath.Base(files[0]), group)
+			}
+			if group == "/" || group == "." {
+				return ""
+			}
+		}
+	}
+	for line := range strings.Lines(string(text)) {
+		hierarchy := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case len(hierarchy) < 3:
+		case hierarchy[0] == "0":
+			if s := quota(hierarchy[2], "cpu.max"); s != "" {
+				return s
+			}
+		case slices.Contains(strings.Split(hierarchy[1], ","), "cpu"):
+			if s := quota(hierarchy[2], hierarchy[1]+"/cpu.cfs_quota_us", hierarchy[1]+"/cpu.cfs_period_us"); s != "" {
+				return s
+			}
+		}
+	}
+	return ""
 }
 
 // processText names the process of a thread.

@@ -3,6 +3,8 @@ package daemon
 import (
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -70,5 +72,35 @@ func TestWhyUsesMulticastStateOfDaemon(t *testing.T) {
 	got := multicastProblems(t.Context(), []string{"lo"}, joined)
 	if want := []string{"radio0 (IPv4): the daemon does not receive multicast: no buffer space available"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestCPUQuotaIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"none":    {map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "max 100000\n"}, ""},
+		"its own": {map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "50000 100000\n"}, ", of which a CPU quota allows the daemon 0.5 (cpu.max of control group /a)"},
+		"a parent's": {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/cpu.max": "max 100000\n", "sys/fs/cgroup/a/cpu.max": "150000 100000\n"},
+			", of which a CPU quota allows the daemon 1.5 (cpu.max of control group /a)"},
+		"container": {map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "20000 100000\n"}, ", of which a CPU quota allows the daemon 0.2 (cpu.max of control group /)"},
+		"version 1": {map[string]string{"proc/self/cgroup": "4:memory:/m\n3:cpu,cpuacct:/a\n0::/\n", "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us": "25000\n", "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us": "100000\n"},
+			", of which a CPU quota allows the daemon 0.25 (cpu.cfs_quota_us of control group /a)"},
+		"version 1 without limit": {map[string]string{"proc/self/cgroup": "3:cpu:/\n", "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, ""},
+	} {
+		root := t.TempDir()
+		for path, text := range c.files {
+			path = filepath.Join(root, path)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := quotaText(root); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
 	}
 }
