@@ -104,7 +104,7 @@ func TestDaemonIsFoundWithAndWithoutRuntimeDirectory(t *testing.T) {
 	}
 }
 
-func TestRootIsToldOfUsersSockets(t *testing.T) {
+func TestSocketsOfUsersAreFoundForRoot(t *testing.T) {
 	root := t.TempDir()
 	var want []string
 	for _, dir := range []string{"run/user/1000/achbridge", "home/ann/.local/state/achbridge"} {
