@@ -382,7 +382,7 @@ func FuzzHostKey(f *testing.F) {
 			}
 			return
 		}
-		if again, err := parseKey(key.text()); err != nil || again.Host() != key.Host() || again.Serial() != key.Serial() {
+		if again, err := ParseKey(key.text()); err != nil || again.Host() != key.Host() || again.Serial() != key.Serial() {
 			t.Errorf("key of %s written again: got %v, want the same text", key.Host(), err)
 		}
 		if checkIssuable(key.Host()) != nil || key.Node() == (NodeID{}) {

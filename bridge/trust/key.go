@@ -152,8 +152,8 @@ func (k Key) text() string {
 
 var errKeyText = errors.New(`not a key file: want one line "achkey1-" and 43 characters, as written by ` + "`achbridge key new`" + `, or two of them`)
 
-// parseKey parses the text of a key file. Its errors never contain the text.
-func parseKey(text string) (Key, error) {
+// ParseKey parses the text of a key file. Its errors never contain the text.
+func ParseKey(text string) (Key, error) {
 	if strings.HasPrefix(text, "-----BEGIN") {
 		return parseHostKey(text)
 	}

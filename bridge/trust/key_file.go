@@ -21,7 +21,7 @@ func ReadKey(path string) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	k, err := parseKey(text)
+	k, err := ParseKey(text)
 	if err != nil {
 		return Key{}, fmt.Errorf("network key %s: %w", path, err)
 	}

@@ -147,7 +147,7 @@ func TestKeyIsNeverShown(t *testing.T) {
 }
 
 func TestNetworkNamesTheKey(t *testing.T) {
-	fixed, err := parseKey("achkey1-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8\n")
+	fixed, err := ParseKey("achkey1-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func FuzzKeyFile(f *testing.F) {
 	f.Add("achkey1-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8")
 	f.Add("achkey1-AAECAwQFBgcICQoL\nDA0ODxAREhMUFRYXGBkaGxwdHh8\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		key, err := parseKey(text)
+		key, err := ParseKey(text)
 		if err != nil {
 			if key.keyring != nil {
 				t.Error("got an error and a key, want only an error")

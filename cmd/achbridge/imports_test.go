@@ -66,6 +66,7 @@ var fences = []fence{
 	{From: "bridge/locals", Not: ours, But: []string{ours + "/bridge/layouts", ours + "/bridge/mirror", ours + "/bridge/ring", ours + "/bridge/status", ours + "/localach", ours + "/wire"}, Why: "local channels know no peer"},
 	{From: "bridge/layouts", Not: ours, But: []string{ours + "/bridge/layout", ours + "/bridge/rule", ours + "/bridge/stamps", ours + "/bridge/status", ours + "/wire"}, Why: "layouts are asked for without the node", Tests: true},
 	{From: "bridge/peers", Not: ours, But: []string{ours + "/bridge/logline", ours + "/bridge/rule", ours + "/bridge/status", ours + "/bridge/transport", ours + "/bridge/trust", ours + "/bridge/via"}, Why: "who is dialled is decided without the node", Tests: true},
+	{From: main + "child", Not: ours, But: []string{room + "ui", ours + "/testnet/await", ours + "/testnet/need"}, Why: "a child runs with a daemon of which it knows nothing", Tests: true},
 	{From: main + "debuginfo", Not: ours, But: []string{ours + "/bridge/layout"}, Why: "debuginfo reads files of anybody, and makes layouts", Tests: true},
 	{From: main + "ros1msg", Not: ours, But: []string{ours + "/bridge/layout"}, Why: "ros1msg writes layouts in other words"},
 	{From: main + "plot", Not: ours, But: []string{room + "values", room + "ui"}, Why: "a plot is of numbers, not of channels", Tests: true},

@@ -82,7 +82,11 @@ func keyShowCommand(a *app) *cobra.Command {
 		Annotations: docs("docs/keys.md"),
 		Args:        takes(),
 		RunE: func(*cobra.Command, []string) error {
-			key, path, err := a.openKey(path)
+			open := a.openKey
+			if secret {
+				open = a.openKeyFile
+			}
+			key, path, err := open(path)
 			if err != nil {
 				return err
 			}
@@ -121,20 +125,31 @@ func keyFlag(cmd *cobra.Command, path *string) {
 // keyFile returns given, if it is not empty, else the key file that the environment or the configuration names, as for the daemon,
 // else the path that find returns.
 func (a *app) keyFile(given string, find func() (string, error)) (string, error) {
-	if given == "" {
-		if c, err := a.Source("", nil).Load(); err == nil {
-			given = c.Key
-		} // a configuration with an error does not matter here: a.KeyFile still asks the environment
-	}
-	return a.KeyFile(given, find)
+	return a.KeyFile(a.namedKey(given), find)
 }
 
-// openKey reads the key file given, or the one that FindKey finds if given is empty.
-func (a *app) openKey(given string) (key trust.Key, path string, err error) {
-	if path, err = a.keyFile(given, a.FindKey); err != nil {
-		return key, path, err
+// namedKey returns given, if it is not empty, else the key file of the configuration.
+func (a *app) namedKey(given string) string {
+	if given == "" {
+		if c, err := a.Source("", nil).Load(); err == nil {
+			return c.Key
+		} // a configuration with an error does not matter here: a.KeyFile and a.Key still ask the environment
 	}
-	key, err = config.ReadKey(path)
+	return given
+}
+
+// openKey reads the key file given, or if given is empty the key that the daemon would use. The path is "" for a key
+// that is in the environment.
+func (a *app) openKey(given string) (key trust.Key, path string, err error) {
+	return a.Key(a.namedKey(given), a.FindKey)
+}
+
+// openKeyFile is openKey for a command that needs a file.
+func (a *app) openKeyFile(given string) (key trust.Key, path string, err error) {
+	key, path, err = a.openKey(given)
+	if err == nil && path == "" {
+		err = ui.Usage(fmt.Errorf("key: it is in %s, not in a file", config.KeyText), "unset "+config.KeyText+", and name the file: --key FILE")
+	}
 	return key, path, err
 }
 
@@ -218,7 +233,7 @@ func (a *app) keyChange(use, short, fix string, change func(trust.Key) (trust.Ke
 		Annotations: docs("docs/keys.md"),
 		Args:        takes(),
 		RunE: func(*cobra.Command, []string) error {
-			key, path, err := a.openKey(path)
+			key, path, err := a.openKeyFile(path)
 			if err != nil {
 				return err
 			}

@@ -202,11 +202,7 @@ func (l *ls) showGaps(peers []discovery.Peer) {
 
 // networks returns the ids of the networks whose keys are in the key file, or nil without a key.
 func (l *ls) networks() []string {
-	path, err := l.keyFile("", l.FindKey)
-	if err != nil {
-		return nil
-	}
-	key, err := config.ReadKey(path)
+	key, _, err := l.openKey("")
 	if err != nil {
 		return nil
 	}

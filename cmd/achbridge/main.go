@@ -28,9 +28,13 @@ func start(args []string) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
+	env, inProc := config.TakeKeyText()
 	a := &app{ui: ui.New(os.Stdout, os.Stderr), in: os.Stdin}
-	a.Host = view.Host{Places: config.Places{Env: os.Getenv, UID: os.Getuid()}, Note: a.ui.Note}
+	a.Host = view.Host{Places: config.Places{Env: env, UID: os.Getuid()}, Note: a.ui.Note}
 	defer a.ui.Flush()
+	if inProc != nil {
+		a.ui.Note("%s remains in /proc/%d/environ, use a key file: %v", config.KeyText, os.Getpid(), inProc)
+	}
 	root := newRoot(a)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/child"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/daemon"
 )
@@ -18,12 +21,25 @@ func runCommand(a *app) *cobra.Command {
 	s := config.Defaults()
 	var path string
 	cmd := &cobra.Command{
-		Use:         "run",
+		Use:         "run [-- PROGRAM ARGS...]",
 		Short:       "Run the daemon of this host in the foreground",
-		Example:     examples("achbridge run --mirror 'krang/imu,budget=20ms,priority=7' --mirror 'krang/*'", "achbridge run --peer 192.168.1.20 --mirror krang/imu --accept goal"),
+		Example:     examples("achbridge run --mirror 'krang/imu,budget=20ms,priority=7' --mirror 'krang/*'", "achbridge run --peer 192.168.1.20 --accept goal -- ./planner --fast"),
 		Annotations: docs("docs/configuration.md"),
-		Args:        takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch at := cmd.ArgsLenAtDash(); {
+			case at < 0 || at > 0:
+				return takes()(cmd, args)
+			case len(args) == 0:
+				return errors.New("run: a program is missing after --")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			signals := make(chan os.Signal, 16)
+			if len(args) > 0 {
+				signal.Notify(signals, child.Signals...)
+				defer signal.Stop(signals)
+			}
 			hangups := make(chan os.Signal, 1)
 			signal.Notify(hangups, syscall.SIGHUP)
 			defer signal.Stop(hangups)
@@ -53,17 +69,28 @@ func runCommand(a *app) *cobra.Command {
 			if a.UID == 0 {
 				log.Warn("running as root without need, use a user with access to the channels, as in the package's achbridge.service")
 			}
-			for {
-				if err = daemon.Serve(cmd.Context(), d, hangups); !errors.Is(err, daemon.ErrNamed) {
-					return err
-				}
-				if c, err = load(); err != nil {
-					return err
-				}
-				if d, err = host.New(c, log); err != nil {
-					return err
+			serve := func(ctx context.Context) error {
+				for {
+					if err := daemon.Serve(ctx, d, hangups); !errors.Is(err, daemon.ErrNamed) {
+						return err
+					}
+					if c, err = load(); err != nil {
+						return err
+					}
+					if d, err = host.New(c, log); err != nil {
+						return err
+					}
 				}
 			}
+			if len(args) == 0 {
+				return serve(cmd.Context())
+			}
+			socket, err := a.SocketFor(c.Control)
+			if err != nil {
+				return err
+			}
+			program := child.Program{Args: args, Signals: signals, StopTime: child.StopTime, Log: log}
+			return program.Run(context.WithoutCancel(cmd.Context()), child.Daemon{Serve: serve, Ready: api.New(socket).Answers})
 		},
 	}
 	s.Flags(cmd.Flags())

@@ -51,6 +51,19 @@ func Rest(ctx context.Context, d time.Duration) {
 	<-ctx.Done()
 }
 
+// Answers waits until the daemon answers. Its error is that ctx has ended.
+func (c *Client) Answers(ctx context.Context) error {
+	const pause = 20 * time.Millisecond
+	for ctx.Err() == nil {
+		var setup DaemonSetup
+		if _, err := c.Get(ctx, "/v1/setup", &setup); err == nil {
+			return nil
+		}
+		Rest(ctx, pause)
+	}
+	return ctx.Err()
+}
+
 // Until calls done every 20 ms until it returns true, limit has passed, or ctx ends.
 func Until(ctx context.Context, limit time.Duration, done func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -101,11 +101,7 @@ type plan struct {
 
 func (h Host) plan(c *config.Config) (p plan, err error) {
 	p.Config = c
-	path, err := h.KeyFile(c.Key, h.FindKey)
-	if err != nil {
-		return p, err
-	}
-	if p.trust, err = newKeyState(path); err != nil {
+	if p.trust, err = h.newKeyState(c.Key); err != nil {
 		return p, err
 	}
 	if err := c.NameBy(p.trust.held()); err != nil {

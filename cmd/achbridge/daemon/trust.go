@@ -19,7 +19,7 @@ import (
 // keyState holds the content of the daemon's key file and its revocation list. Both
 // files may change while the daemon runs.
 type keyState struct {
-	path       string
+	path       string    // path of the key file; "" if the key is from the environment and cannot change
 	keyStamp   fileStamp // stamp of the key file when it was last read
 	list       fileStamp // stamp of the revocation list in the directory of the key file
 	storedList string    // file that stores the newest revocation list; "" without a state directory
@@ -30,11 +30,14 @@ type keyState struct {
 	key trust.Key
 }
 
-func newKeyState(path string) (*keyState, error) {
-	s := &keyState{path: path, keyStamp: stampOf(path)}
-	var err error
-	s.key, err = config.ReadKey(path)
-	return s, err
+// newKeyState reads the key: of the file named by the configuration, else of the environment or the default file.
+func (h Host) newKeyState(named string) (*keyState, error) {
+	var before fileStamp // from before the file is read, so that no later change is missed
+	if path, err := h.KeyFile(named, h.FindKey); err == nil {
+		before = stampOf(path)
+	}
+	key, path, err := h.Key(named, h.FindKey)
+	return &keyState{path: path, keyStamp: before, key: key}, err
 }
 
 func (s *keyState) held() trust.Key {
@@ -65,6 +68,9 @@ func (d *Daemon) watchTrust(ctx context.Context) error {
 // followKey applies a changed key file. It ignores a file that is unreadable or
 // incomplete, except for a log message.
 func (d *Daemon) followKey() {
+	if d.trust.path == "" {
+		return
+	}
 	now := stampOf(d.trust.path)
 	if now == d.trust.keyStamp {
 		return
@@ -101,10 +107,12 @@ func (d *Daemon) followList() {
 	if d.trust.held().Host() == "" {
 		return
 	}
-	beside := config.RevokedBeside(d.trust.path)
-	if now := stampOf(beside); now != d.trust.list {
-		d.trust.list = now
-		d.takeList(beside)
+	if d.trust.path != "" {
+		beside := config.RevokedBeside(d.trust.path)
+		if now := stampOf(beside); now != d.trust.list {
+			d.trust.list = now
+			d.takeList(beside)
+		}
 	}
 	list := d.endpoint.Revocations()
 	if list.Number() <= d.trust.had || d.trust.storedList == "" {

@@ -20,13 +20,12 @@ import (
 // checkKey checks that the key file exists, that no other user may read it, and how long its
 // certificate is valid.
 func checkKey(_ context.Context, p *patient) result {
-	path, err := p.KeyFile(p.config.Key, p.FindKey)
+	key, path, err := p.Key(p.config.Key, p.FindKey)
 	if err != nil {
 		return wrongKey(err)
 	}
-	key, err := config.ReadKey(path)
-	if err != nil {
-		return wrongKey(err)
+	if path == "" {
+		return p.checkTrust(key, config.KeyText, time.Now())
 	}
 	if info, err := os.Stat(path); err == nil {
 		owner, who := int(info.Sys().(*syscall.Stat_t).Uid), p.credentials()

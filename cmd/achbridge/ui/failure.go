@@ -34,6 +34,9 @@ func NotFound(err error, fix string) error { return &failure{err, fix, ExitNothi
 // OverLimit returns an error about a measured value above the given limit.
 func OverLimit(err error, fix string) error { return &failure{err, fix, exitOver} }
 
+// Status returns an error with the exit code of another program.
+func Status(code int, err error, fix string) error { return &failure{err, fix, code} }
+
 // ExitCode returns the code of the outermost failure in err, and exitFailure for other errors.
 func ExitCode(err error) int {
 	if err == nil {
