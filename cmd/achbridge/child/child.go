@@ -62,7 +62,7 @@ func (p Program) Run(ctx context.Context, d Daemon) error {
 		<-ready
 		return endError(err)
 	case sig := <-p.Signals:
-		err = ended(p.Args[0], sig.(syscall.Signal))
+		err = signalError(p.Args[0], "not started, stopped", sig.(syscall.Signal))
 	case err = <-ready:
 	}
 	if err == nil {
@@ -171,13 +171,14 @@ func wait(pid int) unix.WaitStatus {
 func statusError(name string, status unix.WaitStatus) error {
 	switch {
 	case status.Signaled():
-		return ended(name, status.Signal())
+		return signalError(name, "ended", status.Signal())
 	case status.ExitStatus() != 0:
 		return ui.Status(status.ExitStatus(), fmt.Errorf("program %s: exit status %d", name, status.ExitStatus()), "")
 	}
 	return nil
 }
 
-func ended(name string, sig syscall.Signal) error {
-	return ui.Status(exitSignal+int(sig), fmt.Errorf("program %s: ended by signal %d (%s)", name, int(sig), unix.SignalName(sig)), "")
+// signalError returns an error with the exit code that a shell would have after sig.
+func signalError(name, outcome string, sig syscall.Signal) error {
+	return ui.Status(exitSignal+int(sig), fmt.Errorf("program %s: %s by signal %d (%s)", name, outcome, int(sig), unix.SignalName(sig)), "")
 }
