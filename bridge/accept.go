@@ -70,8 +70,8 @@ func (n *Node) acceptable(l *link, m wire.Offer) (rule.Mirror, error) {
 	if deny, ok := n.requests.rules.Denial(l.host, m.Channel); ok && err == nil {
 		err = rule.DeniedBy(deny.From)
 	}
-	if _, ok := n.requests.muxes().For(m.As); ok && err == nil {
-		err = fmt.Errorf("%s is the output of a mux of %s", m.As, n.cfg.Host)
+	if text := n.requests.outputText(m.As); text != "" && err == nil {
+		err = fmt.Errorf("%s is %s of %s", m.As, text, n.cfg.Host)
 	}
 	if err != nil {
 		return rule.Mirror{}, err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,7 +127,7 @@ func (r *oldRobot) pulls(rules ...string) *host {
 		}
 		mirrors = append(mirrors, m)
 	}
-	return r.w.host("pc", wire10ms).run(Config{Mirrors: mirrors, testing: testConfig{dialAchd: r.dial}})
+	return r.w.host("pc", wire10ms).run(Config{Mirrors: mirrors, DialAchd: r.dial})
 }
 
 // Mirrors of a host that runs only achd have the usual status, without the facts that achd's
@@ -315,7 +316,7 @@ func TestAchdMirrorIsNotExported(t *testing.T) {
 		pc.channel("imu", 16, 64)
 		pc.run(Config{
 			Mirrors: rule.Mirrors{{Host: "achd://robot", Channel: "imu", As: "imu"}, {Host: "achd://robot", Channel: "imu2"}},
-			Adopt:   []string{"imu"}, Relay: []string{"*"}, testing: testConfig{dialAchd: robot.dial},
+			Adopt:   []string{"imu"}, Relay: []string{"*"}, DialAchd: robot.dial,
 		}, third)
 		robot.channel("imu2", 16, 64)
 		pc.channel("own", 4, 64)
@@ -352,6 +353,72 @@ func TestAchdHostIsNotDialledWithoutRule(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if n := robot.dials(); n != 0 {
 			t.Errorf("got %d connections to the host, want none", n)
+		}
+	})
+}
+
+// gagged is a connection on which nothing arrives any more once it is gagged, as from an achd whose channel was removed.
+type gagged struct {
+	net.Conn
+	isGagged *atomic.Bool
+}
+
+func (c gagged) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.isGagged.Load() {
+			return n, err
+		}
+	}
+}
+
+// A real achd goes silent when its channel is removed and created again. Only a new request helps.
+func TestSilentAchdHostIsAskedAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot := w.oldRobot()
+		imu := robot.channel("imu", 16, 64)
+		first := true
+		var gag atomic.Bool
+		mirrors := rule.Mirrors{{Host: "achd://robot", Channel: "imu"}}
+		pc := w.host("pc", wire10ms).run(Config{Mirrors: mirrors, DialAchd: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := robot.dial(ctx, network, address)
+			if err == nil && first {
+				first = false
+				conn = gagged{conn, &gag}
+			}
+			return conn, err
+		}})
+		w.within(time.Second, "the connection", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
+		imu.put(1, 64)
+		w.within(time.Second, "the first frame", func() bool { return pc.mirror("robot.imu").Delivered == 1 })
+		gag.Store(true)
+		imu.put(2, 64)
+		time.Sleep(21 * time.Second) // twice the first silence
+		imu.put(3, 64)
+		w.within(time.Second, "a frame of the second connection", func() bool { number, _ := pc.newest("robot.imu"); return number == 3 })
+		if n := robot.dials(); n != 2 {
+			t.Errorf("got %d connections, want 2", n)
+		}
+	})
+}
+
+// The channel of a silent host may just have no frames. No frame is lost or put twice then, and the host gets few requests.
+func TestQuietAchdChannelLosesNoFrame(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot := w.oldRobot()
+		imu := robot.channel("imu", 16, 64)
+		pc := robot.pulls("achd://robot/imu,mode=every")
+		w.within(time.Second, "the connection", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
+		for i := range uint64(20) {
+			imu.put(i+1, 64)
+			time.Sleep(17 * time.Second)
+		}
+		if number, _ := pc.newest("robot.imu"); number != 20 || pc.mirror("robot.imu").Delivered != 20 {
+			t.Errorf("got %d frames, the newest %d, want 20", pc.mirror("robot.imu").Delivered, number)
+		}
+		time.Sleep(time.Hour)
+		if n := robot.dials(); n > 60 {
+			t.Errorf("got %d requests, want at most one in two minutes", n)
 		}
 	})
 }

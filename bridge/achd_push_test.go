@@ -18,7 +18,7 @@ func (h *host) push() status.Push {
 func TestPushToAchdHost(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.oldRobot(), w.host("pc", wire10ms)
-		pc.run(Config{Pushes: rule.Pushes{{Channel: "plan", Host: "achd://robot", As: "goal"}}, testing: testConfig{dialAchd: robot.dial}})
+		pc.run(Config{Pushes: rule.Pushes{{Channel: "plan", Host: "achd://robot", As: "goal"}}, DialAchd: robot.dial})
 		is := func(state status.PushState, cause status.Cause, text string) func() bool {
 			return func() bool {
 				p := pc.push()
@@ -60,7 +60,7 @@ func TestAchdPushRefusesCommandsAndEchoes(t *testing.T) {
 		pc.channel("goal", 16, 64)
 		pc.run(Config{
 			Pushes: rule.Pushes{{Channel: "goal", Host: "achd://robot"}}, Adopt: []string{"goal"},
-			Accept: rule.Grants{{Channels: []string{"goal"}, QoS: rule.QoS{Class: rule.Command}}}, testing: testConfig{dialAchd: robot.dial},
+			Accept: rule.Grants{{Channels: []string{"goal"}, QoS: rule.QoS{Class: rule.Command}}}, DialAchd: robot.dial,
 		})
 		w.within(time.Second, "a command", func() bool { return strings.Contains(pc.push().Reason, "it carries commands") })
 		robot.channel("imu", 16, 64)

@@ -43,6 +43,9 @@ type binding struct {
 // bind subscribes the mirror that w requests to channel c of l's peer, unless it is subscribed
 // already. It makes the mirror if there is none.
 func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
+	if w.Merge && n.mergeOutput(w) == nil {
+		return
+	}
 	name := w.Name(l.host, c.Name)
 	m := n.mirrors.byName[name]
 	if m == nil && n.mirrors.reserved[name] {
@@ -65,6 +68,9 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		return
 	case c.Origin != nil && c.Origin.Node == n.cfg.Node:
 		m.loop(l, status.CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")
+		return
+	case w.Merge && c.Origin != nil:
+		m.loop(l, status.CauseRule, "a merge takes only channels of the hosts themselves, not mirrors of other hosts: name "+c.Origin.Host+" in its rule")
 		return
 	case l.overHub() && w.QoS.Mode == rule.Every:
 		if m.link == l {
@@ -228,6 +234,11 @@ func (n *Node) openMirror(m *binding, l *link, c wire.Channel, qos rule.QoS) err
 	if err := l.mayAssemble(c, host); err != nil {
 		return err
 	}
+	if m.Into != nil {
+		if err := m.Into.Open(c, n.cfg.Node, host, rule.MergeQoS()); err != nil {
+			return err
+		}
+	}
 	return m.Open(c, origin, host, qos)
 }
 
@@ -276,7 +287,7 @@ func (l *link) unsubscribe(id uint32) {
 // dropUnwanted ends the mirrors that no request covers.
 func (n *Node) dropUnwanted(policy FilePolicy) error {
 	var errs []error
-	for _, m := range n.mirrors.byName {
+	for _, m := range n.mirrors.inClosingOrder() {
 		if n.requests.isFor(m.Name, m.Host, m.Channel) {
 			m.isStopping = false
 			continue

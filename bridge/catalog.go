@@ -165,7 +165,7 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 		_, denied := n.permit(l, name, rule.QoS{})
 		channel := wire.Channel{
 			Name: name, FrameCount: g.FrameCount, FrameSize: g.FrameSize,
-			Epoch: c.Ring.Epoch(), Origin: origin, Closed: denied != nil, Largest: c.LargestFrame(n.now()),
+			Epoch: c.Ring.Epoch(), Origin: origin, Closed: denied != nil, Largest: c.LargestFrame(n.now()), Kernel: c.IsKernel,
 		}
 		if denied == nil {
 			channel.Layout = n.mirrors.layoutHash(c)

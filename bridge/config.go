@@ -13,6 +13,7 @@ import (
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/layout"
 	"achbridge/bridge/layouts"
+	"achbridge/bridge/locals"
 	"achbridge/bridge/pacing"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
@@ -27,6 +28,7 @@ type Config struct {
 	Node     trust.NodeID // identity of this node
 	Dir      localach.Dir // directory of the channels
 	Source   Source       // reports changes in Dir
+	Kernel   Kernel       // channels of the kernel's Ach module, which are exported too; nil means none
 	Endpoint *transport.Endpoint
 	Hub      hubway.Hub // reaches hosts without a link; nil without a hub
 	Machine  Machine
@@ -48,8 +50,18 @@ type Config struct {
 	Muxes   rule.Muxes
 	Pushes  rule.Pushes
 	Layouts layouts.Rules // layouts of this host's channels, which peers may request; the first rule that matches applies
+	// Published returns the layout, as in Layouts, of a channel of this host that Layouts does not match. nil means that it
+	// has none. It must not block. Published may be nil.
+	Published func(channel string) (encoded []byte)
+	// DialAchd connects to hosts that run achd; nil means achd.DialNetwork.
+	DialAchd achd.Dial
+	// ForgetAfter is the time without a link after which the mirrors of a host that only patterns brought are removed, see
+	// Node.Forget. 0 means never.
+	ForgetAfter time.Duration
 	// NoLoadTest disables load tests on this host, including those that peers request.
 	NoLoadTest bool
+	// NoDSCP sends all packets as best effort.
+	NoDSCP bool
 	// CPUWait returns the share of the last seconds during which this process waited for a
 	// CPU. known is false if the kernel does not report it. The node calls CPUWait several
 	// times a second. nil means that the share is unknown.
@@ -63,7 +75,6 @@ type Config struct {
 type testConfig struct {
 	suspended func() time.Duration // in place of localach.Suspended
 	monotonic func() time.Duration // in place of CLOCK_MONOTONIC
-	dialAchd  achd.Dial            // in place of the network
 	control   newControl           // in place of pacing.NewPacer
 }
 
@@ -80,6 +91,13 @@ type Source interface {
 	// LastPoll returns the earliest time at which a frame may have been put that NewData has not yet
 	// reported. The time is recent unless the process was stopped.
 	LastPoll() time.Time
+}
+
+// Kernel opens the channels of the kernel's Ach module, and reports their changes. Package localach/kernel has it.
+type Kernel interface {
+	locals.Kernel
+	// Watch calls f for every existing channel, and then for every change, until ctx ends.
+	Watch(ctx context.Context, f func(localach.Event)) error
 }
 
 // ShmSource returns the Source of a real system. It uses inotify for the directory, and w, which
@@ -119,7 +137,7 @@ func (c *Config) check() error {
 		}
 	}
 	for i, m := range c.Mirrors {
-		if err := m.Check(); err != nil {
+		if err := cmp.Or(m.Check(), c.Mirrors.CheckMerge(i, c.Accept)); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", cmp.Or(m.From, fmt.Sprintf("mirror[%d]", i)), err))
 		}
 	}

@@ -42,9 +42,11 @@
 //	link.go             beginning and end of links  export.go         channels of this host, and peers' subscriptions to them
 //	stream.go           the control stream          control.go        handlers of control messages
 //	link_silence.go     links that are silent or carry only small packets; which of two links stays
+//	link_mark.go        the DSCP of the packets of a link
 //	machine.go          machines that share an identity
 //	hub_link.go         links through the hub, for package hubway
 //	muxes.go            outputs of muxes, for package mux
+//	merges.go           outputs of merges
 //	catalog.go          channels that peers offer, and are offered
 //	query.go            reasons why a channel is not offered; pings
 //	layouts.go          the layouts of frames: other hosts' and ours

@@ -157,7 +157,7 @@ func (s *sharedExports) senderCounters(peer trust.NodeID, channel string) *ledge
 // newLocals returns the table of this host's channels.
 func (n *Node) newLocals() *locals.Table {
 	return locals.New(locals.Config{
-		Host: n.cfg.Host, Dir: n.cfg.Dir, Limit: maxLocals, Copying: &n.shared.copying, Now: n.now, Tick: tick, Log: n.cfg.Log,
+		Host: n.cfg.Host, Dir: n.cfg.Dir, Kernel: n.cfg.Kernel, Limit: maxLocals, Copying: &n.shared.copying, Now: n.now, Tick: tick, Log: n.cfg.Log,
 		Warn: n.warnings.warn, Facts: n.factsOf, Closing: n.endExports,
 	})
 }
@@ -168,7 +168,7 @@ func (n *Node) factsOf(channel string) locals.Facts {
 	f := locals.Facts{
 		IsExported: n.cfg.Export.AnyPeer(channel), IsNamed: n.cfg.Export.NamesExactly(channel), IsRelayed: rule.Matches(n.cfg.Relay, channel),
 		IsPushed: n.pushes.any(func(p *push) bool { return p.Channel == channel }),
-		IsMirror: n.mirrors.hasSource(channel), IsOutput: n.mirrors.isOutput(channel), IsTemporary: strings.HasPrefix(channel, temporaryPrefix), Layout: n.cfg.Layouts.ForLocal(channel),
+		IsMirror: n.mirrors.hasSource(channel), IsOutput: n.mirrors.isOutput(channel), IsTemporary: strings.HasPrefix(channel, temporaryPrefix), Layout: n.localLayout(channel),
 	}
 	if m := n.mirrors.byName[channel]; m != nil && m.achd.HasFed() {
 		f.UnprovenHost = m.Host
@@ -176,10 +176,10 @@ func (n *Node) factsOf(channel string) locals.Facts {
 	return f
 }
 
-// watch handles the changes in the channel directory until ctx ends.
-func (n *Node) watch(ctx context.Context) {
+// watch handles changes of channels until ctx ends. changes reports them; place is where the channels are.
+func (n *Node) watch(ctx context.Context, place string, changes func(context.Context, func(localach.Event)) error) {
 	for ctx.Err() == nil {
-		err := n.cfg.Source.Changes(ctx, func(e localach.Event) {
+		err := changes(ctx, func(e localach.Event) {
 			if wait := restAfter(n.directoryChanged(e)); wait > 0 {
 				pause(ctx, wait)
 			}
@@ -187,7 +187,7 @@ func (n *Node) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		n.cfg.Log.Error("cannot watch channels, trying again", "dir", string(n.cfg.Dir), "err", err)
+		n.cfg.Log.Error("cannot watch channels, trying again", "dir", place, "err", err)
 		pause(ctx, time.Second)
 	}
 }
@@ -250,6 +250,6 @@ func (n *Node) readable(l *link, name string) *locals.Channel {
 // itself does not show that.
 func (n *Node) adopted(m *binding) {
 	if !m.OwnsFile() && m.from != (source{}) || m.achd.HasFed() {
-		n.localChanged(m.Name)
+		n.localChanged(m.ChannelName())
 	}
 }

@@ -65,7 +65,7 @@ type remoteChannel struct {
 // remoteChannel finds the channel HOST/CHANNEL, or the channel of a mirror's origin.
 func (n *Node) remoteChannel(of string) (*remoteChannel, error) {
 	if m := n.mirrors.byName[of]; m != nil {
-		return m.remoteChannel(), nil
+		return n.mirrors.remoteChannel(m), nil
 	}
 	a, err := rule.ParseChannel(of)
 	if err != nil {
@@ -152,7 +152,7 @@ func (n *Node) relayLayout(l *link, m wire.Describe, of *binding) {
 		}
 		l.sendLayout(m, a.Encoded)
 	}
-	known, q := n.requestLayout(of.remoteChannel())
+	known, q := n.requestLayout(n.mirrors.remoteChannel(of))
 	if q == nil {
 		answer(known)
 		return
@@ -193,7 +193,18 @@ func (n *Node) sizeChecks() (ours, mirrors map[string]layouts.SizeCheck) {
 // layoutRule returns this host's rule for the layout of a mirror, which takes precedence over the origin's layout. It
 // returns nil if there is none.
 func (n *Node) layoutRule(m *binding) *layouts.Rule {
-	return n.cfg.Layouts.ForMirror(m.Host+"/"+m.Channel, m.Name)
+	return n.cfg.Layouts.ForMirror(m.Host+"/"+m.Channel, m.ChannelName())
+}
+
+// localLayout returns the layout of a channel of this host, or nil.
+func (n *Node) localLayout(channel string) *layouts.Rule {
+	if r := n.cfg.Layouts.ForLocal(channel); r != nil || n.cfg.Published == nil {
+		return r
+	}
+	if encoded := n.cfg.Published(channel); encoded != nil {
+		return layouts.Rules{{Channels: channel, Encoded: encoded}}.Prepared().ForLocal(channel)
+	}
+	return nil
 }
 
 // encodedLayout returns the layout of channel c, which m mirrors from l's host. If it is not known, encodedLayout
@@ -221,5 +232,5 @@ func (n *Node) fitOfMirror(m *binding) (*layout.Fit, status.TypeSource) {
 	if r := n.layoutRule(m); r != nil {
 		return r.Fit(), status.TypeFromFile
 	}
-	return n.layouts.Fit(m.remoteChannel().layout), status.TypeFromOrigin
+	return n.layouts.Fit(n.mirrors.remoteChannel(m).layout), status.TypeFromOrigin
 }

@@ -178,7 +178,7 @@ func (l *link) measureLoad(ctx context.Context, way Direction) (r status.Load, e
 		return r, fmt.Errorf("the link to %s has ended", l.host)
 	}
 	s, packets := (after.At - before.At).Seconds(), float64(after.Packets-before.Packets)
-	bytes, lost := float64(after.Bytes-before.Bytes)+packets*delivery.HeaderBytes, float64(after.Lost)-float64(before.Lost)
+	bytes, lost := float64(after.Bytes-before.Bytes)+float64(after.Datagrams-before.Datagrams)*delivery.HeaderBytes, float64(after.Lost)-float64(before.Lost)
 	r = status.Load{
 		Host: l.host, Up: bool(way), Transport: l.s.Transport(), Seconds: s,
 		Mbit: bytes * 8 / 1e6 / s, LoadMbit: float64(after.Load-before.Load) * 8 / 1e6 / s,

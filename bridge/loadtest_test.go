@@ -66,7 +66,8 @@ func TestLoadTestMeasuresLinkRate(t *testing.T) {
 					before := f.meanAge()
 					r, age := f.load(way)
 					carries := []float64{r.Mbit}
-					for range 2 { // in rare runs a probe was ended by chance
+					for range 4 { // one may end its probe by chance; a host allows three a minute
+						time.Sleep(loadEvery / 3)
 						again, err := f.pc.node.LoadTest(f.t.Context(), "robot", way)
 						if err != nil {
 							t.Fatal(err)
@@ -74,8 +75,9 @@ func TestLoadTestMeasuresLinkRate(t *testing.T) {
 						carries = append(carries, again.Mbit)
 					}
 					t.Logf("carries %.3f Mbit/s of %v, %.3f of the first are load; age %.2f ms before, %.2f beside it", carries, rate, r.LoadMbit, before, age)
-					if slices.Sort(carries); math.Abs(carries[1]/rate-1) > 0.1 {
-						t.Errorf("three tests carry %.3f Mbit/s: want %v within 10 %% by the middle one", carries, rate)
+					slices.Sort(carries)
+					if mean := (carries[1] + carries[2] + carries[3]) / 3; math.Abs(mean/rate-1) > 0.1 {
+						t.Errorf("five tests carry %.3f Mbit/s: want %v within 10 %% without the least and the largest", carries, rate)
 					}
 					if age > slower*before {
 						t.Errorf("the mirror beside it was %.2f ms old, and %.2f ms before: want at most %v times", age, before, slower)

@@ -87,6 +87,21 @@ func newMachineTable(cfg *Config, now func() time.Duration, events *status.Journ
 	return t
 }
 
+// forget drops what is known of a host's machine. It returns false if nothing was known.
+func (t *machineTable) forget(host string) bool {
+	_, used := t.used[host]
+	_, pinned := t.pins[host]
+	delete(t.pins, host)
+	if used {
+		t.used = maps.Clone(t.used)
+		delete(t.used, host)
+		if t.keep != nil {
+			t.keep(maps.Clone(t.used))
+		}
+	}
+	return used || pinned
+}
+
 const (
 	// copiedFor is how long a copy is reported after it was last detected.
 	copiedFor = time.Hour

@@ -30,7 +30,7 @@ func metasIn(t *testing.T, dir localach.Dir, name string) (list []status.Meta) {
 		t.Fatal(err)
 	}
 	defer ch.Close()
-	r, b := ch.Reader(), make([]byte, status.MetaSize)
+	r, b := ch.Reader(), make([]byte, status.MergeMetaSize)
 	for {
 		n, err := r.TryNextOldest(b)
 		if err != nil {

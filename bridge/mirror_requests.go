@@ -51,20 +51,34 @@ func (r *mirrorRequests) denied(what, host, channel string) error {
 }
 
 // find returns the request for a channel of a host; false if there is none or a rule denies it.
-// The channels of this host are the outputs of its muxes; no mirror has their names. The order of
-// precedence is: requests that name the channel, pushes of the host, requests with patterns,
-// temporary mirrors. Requests of the API take precedence over those of the configuration. In the
+// The channels of this host are the outputs of its muxes and merges; no mirror has their names. The order of
+// precedence is: requests that name the channel, merges, pushes of the host, requests with
+// patterns, temporary mirrors. Requests of the API take precedence over those of the configuration. In the
 // configuration the first matching rule applies.
 func (r *mirrorRequests) find(host, channel string) (rule.Mirror, bool) {
 	if host == r.host {
-		m, ok := r.muxes().For(channel)
-		return m.AsMirror(host), ok
+		if m, ok := r.muxes().For(channel); ok {
+			return m.AsMirror(host), true
+		}
+		w, ok := r.rules.MergeInto(channel)
+		return w.AsOutput(host), ok
 	}
 	w, ok := r.findMirror(host, channel)
-	if _, isOutput := r.muxes().For(w.Name(host, channel)); ok && isOutput {
+	if ok && !w.Merge && r.outputText(w.Into(host, channel)) != "" {
 		return rule.Mirror{}, false
 	}
 	return w, ok
+}
+
+// outputText returns whether a channel is the output of a mux or of a merge, as text; "" if it is neither.
+func (r *mirrorRequests) outputText(channel string) string {
+	if _, ok := r.muxes().For(channel); ok {
+		return "the output of a mux"
+	}
+	if _, ok := r.rules.MergeInto(channel); ok {
+		return "the output of a merge"
+	}
+	return ""
 }
 
 // findMirror is find for channels of other hosts, whatever the muxes.
@@ -78,7 +92,7 @@ func (r *mirrorRequests) findMirror(host, channel string) (rule.Mirror, bool) {
 	if w, ok := firstOf(r.added, exactly); ok {
 		return w, true
 	}
-	if ruled && exactly(found) {
+	if ruled && (exactly(found) || found.Merge) {
 		return found, true
 	}
 	if w, ok := firstOf(r.pushed(), exactly); ok {
@@ -142,7 +156,7 @@ func (r *mirrorRequests) named(host string) map[string]bool {
 func (r *mirrorRequests) writer(name, host, channel string) string {
 	for _, w := range r.withPushed() {
 		exact := !rule.IsPattern(w.Host) && !rule.IsPattern(w.Channel)
-		if exact && w.Name(w.Host, w.Channel) == name && (w.Host != host || w.Channel != channel) {
+		if exact && !w.Merge && w.Name(w.Host, w.Channel) == name && (w.Host != host || w.Channel != channel) {
 			return w.Host
 		}
 	}
@@ -157,8 +171,11 @@ func (r *mirrorRequests) add(m rule.Mirror) error {
 	if m.Host == r.host {
 		return fmt.Errorf("mirror %s/%s: %s is this host; its programs open %s itself", m.Host, m.Channel, m.Host, m.Channel)
 	}
-	if _, ok := r.muxes().For(m.Name(m.Host, m.Channel)); ok {
-		return fmt.Errorf("mirror %s/%s: %s is the output of a mux; choose another name with --as", m.Host, m.Channel, m.Name(m.Host, m.Channel))
+	if m.Merge {
+		return fmt.Errorf("mirror %s/%s: a merge needs a rule in the configuration, in the list merge", m.Host, m.Channel)
+	}
+	if text := r.outputText(m.Name(m.Host, m.Channel)); text != "" {
+		return fmt.Errorf("mirror %s/%s: %s is %s; choose another name with --as", m.Host, m.Channel, m.Name(m.Host, m.Channel), text)
 	}
 	if i := slices.IndexFunc(r.added, isRequestFor(m)); i >= 0 {
 		r.added[i] = m
@@ -186,7 +203,7 @@ func (r *mirrorRequests) whyNotRemoved(m rule.Mirror) error {
 	if w, ok := firstOf(r.list(), func(w rule.Mirror) bool { return w.Covers(m.Host, m.Channel) }); ok {
 		return fmt.Errorf("unmirror %s/%s: %s/%s includes it; unmirror that instead", m.Host, m.Channel, w.Host, w.Channel)
 	}
-	return fmt.Errorf("%s/%s is not mirrored; `achbridge status` lists the mirrors%.0w", m.Host, m.Channel, fs.ErrNotExist)
+	return fmt.Errorf("%s/%s is not mirrored; `achbridge status -v` lists the mirrors%.0w", m.Host, m.Channel, fs.ErrNotExist)
 }
 
 // muxes returns the muxes of the API, then those of the configuration that have other outputs.
@@ -211,7 +228,7 @@ func (r *mirrorRequests) addMux(m rule.Mux) {
 // removeMux removes the mux with an output.
 func (r *mirrorRequests) removeMux(output string) error {
 	if _, ok := r.muxes().For(output); !ok {
-		return fmt.Errorf("no mux has the output %s; `achbridge status` lists the muxes%.0w", output, fs.ErrNotExist)
+		return fmt.Errorf("no mux has the output %s; `achbridge status -v` lists the muxes%.0w", output, fs.ErrNotExist)
 	}
 	r.addedMuxes, r.muxRules = r.addedMuxes.Without(output), r.muxRules.Without(output)
 	return nil
@@ -222,7 +239,11 @@ func (r *mirrorRequests) addTemporary(w rule.Mirror) error {
 	if err := r.denied("", w.Host, w.Channel); err != nil {
 		return err
 	}
-	if _, ok := r.find(w.Host, w.Channel); !ok && rule.IsAchd(w.Host) {
+	found, ok := r.find(w.Host, w.Channel)
+	if found.Merge {
+		return fmt.Errorf("%s/%s: its frames go into %s, together with those of other hosts; read that channel", w.Host, w.Channel, found.Output())
+	}
+	if !ok && rule.IsAchd(w.Host) {
 		return fmt.Errorf("%s/%s: achd has no authentication, so nothing is asked of it without a rule; mirror it first: achbridge mirror %s/%s", w.Host, w.Channel, w.Host, w.Channel)
 	}
 	if t := r.findTemporary(w.Host, w.Channel); t != nil {

@@ -1,7 +1,10 @@
 package bridge
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,28 +23,43 @@ type mirrorTable struct {
 	byName   map[string]*binding
 	reserved map[string]bool // names of removed mirrors that still have to close their files, and of channels that Claim gave to a program
 	perHost  map[string]int
-	expiries map[expiryKey]*stamps.Shifter // shared by all inputs of muxes
-	offsets  map[clockID]*mirror.Offset    // offsets of stamps
-	made     uint32                        // number of mirrors made by this daemon process
+	// goneSince is the time since when a host with mirrors has had no link, by host.
+	goneSince map[string]time.Duration
+	expiries  map[expiryKey]*stamps.Shifter // shared by all inputs of muxes
+	offsets   map[clockID]*mirror.Offset    // offsets of stamps
+	made      uint32                        // number of mirrors made by this daemon process
 }
 
 func newMirrorTable(common mirror.Config, adopt []string, prefix string) mirrorTable {
 	return mirrorTable{
-		common: common, adopt: adopt, prefix: prefix, byName: make(map[string]*binding), reserved: make(map[string]bool), perHost: make(map[string]int),
+		common: common, adopt: adopt, prefix: prefix, byName: make(map[string]*binding), reserved: make(map[string]bool), perHost: make(map[string]int), goneSince: make(map[string]time.Duration),
 		expiries: make(map[expiryKey]*stamps.Shifter), offsets: make(map[clockID]*mirror.Offset),
 	}
 }
 
 // add makes the mirror that w requests. It does not check the limits.
 func (t *mirrorTable) add(host, channel string, w rule.Mirror) *binding {
-	t.perHost[host]++
-	t.made++
 	cfg := t.common
 	cfg.Name, cfg.Host, cfg.Channel, cfg.Mode = w.Name(host, channel), host, channel, w.FileMode
 	cfg.Temporary, cfg.Unauthenticated = strings.HasPrefix(cfg.Name, t.prefix), rule.IsAchd(host)
-	m := &binding{id: t.made, Mirror: mirror.New(cfg, w.QoS, t.adopt)}
+	if w.Merge {
+		cfg.Into = t.byName[w.Output()].Mirror
+	}
+	return t.insert(cfg, w.QoS)
+}
+
+// insert makes a mirror.
+func (t *mirrorTable) insert(cfg mirror.Config, qos rule.QoS) *binding {
+	t.perHost[cfg.Host]++
+	t.made++
+	m := &binding{id: t.made, Mirror: mirror.New(cfg, qos, t.adopt)}
 	t.byName[cfg.Name] = m
 	return m
+}
+
+// inClosingOrder returns the mirrors in an order in which they can be closed: those of a merge before its output.
+func (t *mirrorTable) inClosingOrder() []*binding {
+	return slices.SortedFunc(maps.Values(t.byName), func(a, b *binding) int { return cmp.Compare(b.Name, a.Name) })
 }
 
 // remove closes a mirror. If that takes longer, the name stays taken and closed is called at the
@@ -144,9 +162,29 @@ func (t *mirrorTable) originOf(c *locals.Channel) *wire.Origin {
 // layout.
 func (t *mirrorTable) layoutHash(c *locals.Channel) wire.Hash {
 	if m := t.byName[c.Name]; c.IsMirror && m != nil {
-		return m.remoteChannel().layout
+		return t.remoteChannel(m).layout
 	}
 	return c.Layout.Hash()
+}
+
+// remoteChannel returns the channel that m mirrors. For the output of a merge it returns the channel of one of the linked
+// hosts, but without a layout if these have different ones.
+func (t *mirrorTable) remoteChannel(m *binding) *remoteChannel {
+	if !m.IsMerge {
+		return m.remoteChannel()
+	}
+	found := &remoteChannel{host: m.Host, channel: m.Channel}
+	for _, x := range t.byName {
+		if x.Into != m.Mirror || x.link == nil {
+			continue
+		}
+		c := x.remoteChannel()
+		if found.link != nil && found.layout != c.layout {
+			return &remoteChannel{host: m.Host, channel: m.Channel}
+		}
+		found = c
+	}
+	return found
 }
 
 // passedClock returns the clock that a catalog names for a mirror, nil for another channel.
@@ -192,6 +230,8 @@ func (n *Node) repairMirror(m *binding) {
 	case m.mux != nil:
 		n.checkMux(m)
 		return
+	case m.IsMerge:
+		return // its mirrors check its file
 	}
 	if l == nil {
 		if m.retry != 0 && n.now() >= m.retry || m.isStopping {

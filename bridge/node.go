@@ -48,6 +48,8 @@ type Node struct {
 	achd  *achdway.Hosts // hosts that have achd and no achbridge
 	loads loadTests
 
+	unmarkedUntil map[trust.NodeID]time.Duration // when packets to a peer may have a DSCP again
+
 	warnings          warner        // limits warnings about problems that users of this host have caused
 	linkLimitWarnings logline.Limit // limits warnings about sessions that exceed the limit of links
 	cpuWait           *float64      // share of time spent waiting for a CPU, as status.Report.CPUWait; nil means unknown
@@ -80,6 +82,8 @@ func New(cfg Config) (*Node, error) {
 		loop:   newLoop(),
 		links:  make(map[trust.NodeID]*link),
 		spares: make(map[standbyKey]*link),
+
+		unmarkedUntil: make(map[trust.NodeID]time.Duration),
 
 		linkLimitWarnings: logline.Limit{Period: logPeriod},
 	}
@@ -115,7 +119,10 @@ func (n *Node) Run(ctx context.Context) error {
 	n.loop.changed() // work that needs no link begins at once
 	sweepTemporary(n.cfg.Dir, n.requests.namePrefix)
 	n.loop.work.Go(func() { n.accept(ctx) })
-	n.loop.work.Go(func() { n.watch(ctx) })
+	n.loop.work.Go(func() { n.watch(ctx, string(n.cfg.Dir), n.cfg.Source.Changes) })
+	if n.cfg.Kernel != nil {
+		n.loop.work.Go(func() { n.watch(ctx, "/dev", n.cfg.Kernel.Watch) })
+	}
 	n.loop.work.Go(func() { n.watchLocks(ctx) })
 	if n.cfg.Hub != nil {
 		n.loop.work.Go(func() { n.acceptHub(ctx) })
@@ -142,7 +149,7 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	byes.Wait()
 	cancel()
 	close(n.loop.done)
-	for _, m := range n.mirrors.byName {
+	for _, m := range n.mirrors.inClosingOrder() {
 		if m.Temporary {
 			_ = m.Remove() // removed already, or removed now
 		}
@@ -210,10 +217,12 @@ func (n *Node) check() {
 	for _, m := range n.mirrors.byName {
 		n.repairMirror(m)
 	}
+	n.forgetGone()
 	n.passClocks()
 	for _, l := range n.links {
 		l.sendCounters(n.now(), n.cpuWait)
 		l.sendRevocations(n.cfg.Endpoint)
+		n.mark(l)
 		l.requestOmitted()
 		l.layouts.requests.Send(time.Now())
 	}

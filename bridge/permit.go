@@ -50,8 +50,8 @@ func (l *link) forbid(id uint32, channel string, cause error) {
 	l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: codeOf(cause), Text: wire.Text(forbidden(l, channel, cause))})
 }
 
-// Apply replaces Export, Relay, Accept, Adopt, Mirrors, Muxes, Pushes, Layouts and NoLoadTest by those
-// of cfg, as if the node had been started with them. The other settings stay. Mirrors and pushes
+// Apply replaces Export, Relay, Accept, Adopt, Mirrors, Muxes, Pushes, Layouts, NoLoadTest and NoDSCP by
+// those of cfg, as if the node had been started with them. The other settings stay. Mirrors and pushes
 // added by Mirror and Push stay too, unless a rule of cfg denies them. A denied push is dropped; a
 // denied mirror ends until no rule denies it. Subscriptions that cfg does not affect are not
 // interrupted. On an error nothing changes.
@@ -76,7 +76,7 @@ func (n *Node) Apply(cfg Config) error {
 func (n *Node) apply(cfg Config) {
 	n.cfg.Export, n.cfg.Relay, n.cfg.Accept = cfg.Export, cfg.Relay, cfg.Accept
 	n.requests.rules, n.requests.muxRules, n.cfg.NoLoadTest = cfg.Mirrors, cfg.Muxes, cfg.NoLoadTest
-	n.cfg.Layouts = cfg.Layouts
+	n.cfg.Layouts, n.cfg.ForgetAfter, n.cfg.NoDSCP = cfg.Layouts, cfg.ForgetAfter, cfg.NoDSCP
 	n.pushes.plan(cfg.Pushes)
 	for name := range n.locals.All() {
 		n.localChanged(name)

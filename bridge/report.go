@@ -64,6 +64,9 @@ func (n *Node) status() status.Report {
 		Links: []status.Link{}, Mirrors: []status.Mirror{}, Exports: []status.Subscription{},
 		Pushes: n.pushes.status(), Locks: n.lockStatus(), Locals: []status.Local{}, Peers: n.peers.Status(now, n.view()), Events: n.events.Counted(),
 	}
+	if err := n.cfg.Endpoint.MarkingErr(); err != nil {
+		s.NoDSCP = err.Error()
+	}
 	for _, l := range n.links {
 		link, exports := l.status(now)
 		link.LeftOut, link.CopyAt, link.OtherWay = l.catalog.remote.omittedCount, n.machines.copies[l.peer].report(now), n.otherWay(l)
@@ -72,9 +75,10 @@ func (n *Node) status() status.Report {
 	}
 	for _, m := range n.mirrors.byName {
 		mirrorStatus := m.Mirror.Status(now, m.reading(now, n.clocks.suspended), m.silence(now))
-		mirrorStatus.TypeHash = m.remoteChannel().layout.String()
+		mirrorStatus.TypeHash = n.mirrors.remoteChannel(m).layout.String()
 		m.showWay(&mirrorStatus)
 		n.showMux(m, &mirrorStatus)
+		n.showMerge(m, &mirrorStatus)
 		n.showHolder(m, &mirrorStatus)
 		mirrorStatus.Unshifted = n.unshifted(m)
 		s.Mirrors = append(s.Mirrors, mirrorStatus)
@@ -97,7 +101,7 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 	s := status.Link{
 		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: l.s.Transport(), Way: l.way(), State: status.LinkUp, Dialled: l.s.Dialled(),
 		UpS: (now - l.lifecycle.upAt).Seconds(), RTTms: status.Ms(l.rtt()), ClockOffsetMs: status.Ms(clock.Offset), ClockUncertaintyMs: status.Ms(clock.Uncertainty),
-		Inbound: inboundPath(l.path.inbound), DatagramBytes: l.s.MaxDatagram(), Traffic: l.frames.Traffic(now),
+		Inbound: inboundPath(l.path.inbound), DatagramBytes: l.s.MaxDatagram(), DSCP: l.s.DSCP().String(), Traffic: l.frames.Traffic(now),
 	}
 	if _, path := l.frames.Path(now); path > 0 {
 		mbit := path * 8 / 1e6
@@ -170,8 +174,11 @@ func (n *Node) Channels() []status.RemoteChannel {
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
 					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()}, Closed: c.Closed, Way: l.way(), CopyAt: n.machines.copies[l.peer].report(n.now()),
 				}
+				if c.Kernel {
+					r.Kind = status.KindKernel
+				}
 				if w, ok := n.requests.find(l.host, c.Name); ok && n.mirrors.byName[w.Name(l.host, c.Name)] != nil {
-					r.MirroredAs = w.Name(l.host, c.Name)
+					r.MirroredAs = w.Into(l.host, c.Name)
 				}
 				list = append(list, r)
 			}

@@ -1,8 +1,11 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"slices"
 	"strings"
@@ -75,6 +78,64 @@ func (n *Node) unmirror(m rule.Mirror, policy FilePolicy) error {
 		}
 	}
 	return n.requests.whyNotRemoved(m)
+}
+
+// Forget ends the mirrors of a host that is gone for good, removes their files, and drops what the node knows of the host's
+// machine. If the host returns, rules with patterns bring its mirrors again. It returns the names of the removed mirrors. It
+// is an error if the host is linked, if a rule or request names it without a pattern, or if the node does not know it
+// (fs.ErrNotExist).
+func (n *Node) Forget(host string) (removed []string, err error) {
+	err = n.loop.change(func() error {
+		removed, err = n.forget(host)
+		return err
+	})
+	return removed, err
+}
+
+func (n *Node) forget(host string) (removed []string, err error) {
+	if n.linkOf(host) != nil {
+		return nil, fmt.Errorf("%s is linked; end its daemon first", host)
+	}
+	if w, ok := firstOf(n.requests.withPushed(), func(w rule.Mirror) bool { return w.Host == host }); ok {
+		return nil, fmt.Errorf("%s names %s; remove that first", cmp.Or(w.From, "a request"), host)
+	}
+	var errs []error
+	for _, m := range n.mirrors.byName {
+		if m.Host == host {
+			removed = append(removed, m.Name)
+			errs = append(errs, n.endMirror(m, Remove))
+		}
+	}
+	if known := n.machines.forget(host); !known && len(removed) == 0 {
+		return nil, fmt.Errorf("no mirror of %s is known%.0w", host, fs.ErrNotExist)
+	}
+	slices.Sort(removed)
+	n.cfg.Log.Info("host forgotten", "host", host, "mirrors", removed)
+	return removed, errors.Join(errs...)
+}
+
+// forgetGone forgets the hosts whose mirrors have had no link for the time that the configuration sets.
+func (n *Node) forgetGone() {
+	t := &n.mirrors
+	for host := range t.perHost {
+		since, gone := t.goneSince[host]
+		switch {
+		case n.linkOf(host) != nil || rule.IsAchd(host) || host == n.cfg.Host:
+			delete(t.goneSince, host)
+		case !gone:
+			t.goneSince[host] = n.now()
+		case n.cfg.ForgetAfter > 0 && n.now()-since >= n.cfg.ForgetAfter:
+			t.goneSince[host] = n.now() // if a rule names the host, it is asked again after the same time
+			if _, err := n.forget(host); err != nil {
+				n.cfg.Log.Debug("host not forgotten", "host", host, "err", err)
+			}
+		}
+	}
+	for host := range t.goneSince {
+		if t.perHost[host] == 0 {
+			delete(t.goneSince, host)
+		}
+	}
 }
 
 // lowest is the lowest priority, 0 for users.
@@ -198,7 +259,7 @@ func (n *Node) bindMirrors() {
 			}
 			w, ok := n.requests.find(l.host, c.Name)
 			exact := w.Host == l.host && w.Channel == c.Name
-			if !ok || c.Closed && !exact && !mirrored[[2]string{l.host, c.Name}] {
+			if !ok || w.Merge && c.Origin != nil && !exact || c.Closed && !exact && !mirrored[[2]string{l.host, c.Name}] {
 				continue // a refused channel gets a mirror, with the reason, only if a request names it
 			}
 			n.bind(l, c, w)
@@ -207,6 +268,7 @@ func (n *Node) bindMirrors() {
 	for _, l := range n.links {
 		l.endGone()
 	}
+	n.bindMerges()
 }
 
 // endGone ends the subscriptions to channels that the peer of l no longer offers.
@@ -223,7 +285,7 @@ func (l *link) endGone() {
 // newAchdHosts returns the clients of hosts that run achd without achbridge.
 func (n *Node) newAchdHosts(ctx context.Context) *achdway.Hosts {
 	return achdway.NewHosts(ctx, achdway.Config{
-		Dir: n.cfg.Dir, Source: n.cfg.Source, Dial: n.cfg.testing.dialAchd, Log: n.cfg.Log, Now: n.now,
+		Dir: n.cfg.Dir, Source: n.cfg.Source, Dial: n.cfg.DialAchd, Log: n.cfg.Log, Now: n.now,
 		Backoff: func(ctx context.Context, failures int) { pause(ctx, peers.Backoff(failures, peers.LastBackoff)) }, Settled: settled,
 		Spawn: n.loop.work.Go, Call: n.loop.call, MayPublish: n.mayPublishByAchd, Warn: n.warnings.warn,
 	})

@@ -57,7 +57,8 @@
 //
 // AchdSearch answers the query with which achd and achtool search for a channel, CHANNEL._ach._tcp.local, if the caller
 // allows that host to use the channel and the host is on a subnet of the receiving interface. BrowseAchd returns the
-// channels that hosts with achd announce. It uses zeroconf's resolver, which is good enough for one search.
+// channels that hosts with achd announce. It uses zeroconf's resolver, which is good enough for one search. AchdHosts
+// looks up addresses of these hosts.
 //
 // # Domains
 //

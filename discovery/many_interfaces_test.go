@@ -185,15 +185,22 @@ func TestBrowseAchdUsesMoreThanTwentyInterfaces(t *testing.T) {
 	t.Cleanup(server.Shutdown)
 	await.NoError(t, func() error {
 		var list []AchdChannel
+		var at netip.Addr
 		onThread(t, func() (err error) {
 			if err := netns.Set(pc.ns); err != nil {
 				return err
 			}
-			list, err = BrowseAchd(t.Context(), nil, 3*time.Second)
-			return err
+			if list, err = BrowseAchd(t.Context(), nil, 3*time.Second); err != nil {
+				return err
+			}
+			at, _ = NewAchdHosts(nil).Addr(t.Context(), "robot.local")
+			return nil
 		})
 		if len(list) != 1 || list[0].Channel != "imu" || list[0].Addr != netip.MustParseAddrPort("10.1.0.2:8076") {
 			return fmt.Errorf("got %v, want the robot's imu", list)
+		}
+		if at != netip.MustParseAddr("10.1.0.2") {
+			return fmt.Errorf("address of robot.local: got %v, want 10.1.0.2", at)
 		}
 		return nil
 	})

@@ -171,9 +171,8 @@ func known(t *testing.T, s step) bool {
 		}
 		switch {
 		case len(words) == 0:
-		case s.host == "lab" && words[0] == "lab":
+		case s.host == "lab" && words[0] == "lab", s.host == "" && strings.HasPrefix(command, "lab run "):
 		case words[0] == "achbridge" && len(words) > 1 && isCommand(t, words[1]):
-		case words[0] == "publisher" && s.host != "":
 		case slices.Contains(programs, words[0]):
 		default:
 			return false

@@ -46,7 +46,7 @@ func (s *story) setApart() {
 			}
 		}
 	}
-	s.background("atlas", "exec publisher --channel imu:100:64 --channel legs:10:3000")
+	s.background("atlas", "exec achbridge publish imu:100:64 legs:10:3000")
 	s.certify("nats")
 }
 

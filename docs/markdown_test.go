@@ -28,8 +28,8 @@ var prompt = regexp.MustCompile(`^([a-z]*)\$ +(.*)$`)
 // the named file.
 var fileLine = regexp.MustCompile(`^# ((?:~/)?\S+\.(?:yaml|conf))(?: on ([a-z]+))?$`)
 
-// sourceLine matches the first line of a C block that is to be written to the named file.
-var sourceLine = regexp.MustCompile(`^// (\S+\.[ch])$`)
+// sourceLine matches the first line of a C or protobuf block that is to be written to the named file.
+var sourceLine = regexp.MustCompile(`^// (\S+\.(?:[ch]|proto))$`)
 
 // stepsOf reads the steps of a document: blocks of sh, console, and YAML with a name.
 func stepsOf(t *testing.T, path string) (list []step) {
@@ -44,13 +44,13 @@ func stepsOf(t *testing.T, path string) (list []step) {
 			if m := fileLine.FindStringSubmatch(b.lines[0]); m != nil {
 				list = append(list, step{at: b.at(0), host: m[2], file: strings.TrimPrefix(m[1], "~/"), text: strings.Join(b.lines, "\n") + "\n"})
 			}
-		case "c":
+		case "c", "proto":
 			if m := sourceLine.FindStringSubmatch(b.lines[0]); m != nil {
 				list = append(list, step{at: b.at(0), file: m[1], text: strings.Join(b.lines, "\n") + "\n"})
 			}
 		case "", "text", "go", "json": // not commands
 		default:
-			t.Errorf("%s: a block of %q: want sh, console, yaml, conf, text, go, c or json", b.at(0), b.language)
+			t.Errorf("%s: a block of %q: want sh, console, yaml, conf, text, go, c, proto or json", b.at(0), b.language)
 		}
 	}
 	return list
@@ -65,7 +65,7 @@ func shellSteps(b block) (list []step) {
 			line = strings.TrimSuffix(line, `\`) + strings.TrimSpace(b.lines[i])
 		}
 		if line != "" && !strings.HasPrefix(line, "#") {
-			list = append(list, step{at: at, line: line})
+			list = append(list, step{at: at, line: asRoot.ReplaceAllString(line, "")})
 		}
 	}
 	return list

@@ -19,7 +19,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// buildTools builds achbridge, publisher and lab, for all documents.
+// buildTools builds achbridge and lab, for all documents.
 func buildTools(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "achbridge-docs-")
@@ -27,7 +27,7 @@ func buildTools(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := hosts.Build(dir, "achbridge/cmd/achbridge", "achbridge/testnet/publisher", "achbridge/testnet/lab"); err != nil {
+	if err := hosts.Build(dir, "achbridge/cmd/achbridge", "achbridge/testnet/lab"); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil { // the user of the hosts runs the tools
@@ -42,8 +42,8 @@ const (
 	runtimeDir = "/run/user/1000"
 )
 
-// channels has publisher's default channels, with lower rates.
-const channels = "--channel imu:50:64 --channel joints:10:3000 --channel camera:1:300000"
+// channels are the robot's channels in all documents but README.md, as arguments of achbridge publish.
+const channels = "imu:50:64 joints:10:3000 camera:1:300000"
 
 // story is a document's run.
 type story struct {
@@ -109,8 +109,10 @@ func (s *story) begin(name string, steps []step) {
 	}
 	s.Cleanup(s.showLogs)
 	s.check(os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS("../packaging/examples")))
-	s.background("robot", "exec publisher "+channels)
-	s.until("robot", "achbridge channel ls", "camera")
+	if name != everyday { // whose own line publishes
+		s.background("robot", "exec achbridge publish "+channels)
+		s.until("robot", "achbridge channel ls", "camera")
+	}
 	if name == farApart {
 		s.setApart()
 	}
@@ -129,7 +131,7 @@ var quickStart = []step{
 	{host: "robot", line: "scp .config/achbridge/key pc:.config/achbridge/key"},
 	{host: "robot", line: "achbridge run &"},
 	{host: "pc", line: "achbridge run --mirror 'robot/*' &"},
-	{host: "pc", line: "achbridge status", output: []string{"robot.camera robot/camera live …", "robot.imu robot/imu live …", "robot.joints robot/joints live …"}},
+	{host: "pc", line: "achbridge status -v", output: []string{"robot.camera robot/camera live …", "robot.imu robot/imu live …", "robot.joints robot/joints live …"}},
 }
 
 func (s *story) home(host string) string { return filepath.Join(s.dir, host) }
@@ -170,7 +172,7 @@ func (s *story) do(p step) {
 		s.write(p)
 	case p.host == "lab":
 		s.typed = append(s.typed, p)
-	case strings.Contains(p.line, "testnet/lab run"):
+	case strings.HasPrefix(p.line, "lab run "):
 		s.endLab()
 		s.labRun, s.labAt = p.line, p
 	case p.host == "":
@@ -195,16 +197,16 @@ func (s *story) do(p step) {
 
 var (
 	daemonLine = regexp.MustCompile(`^achbridge run\b`)
-	// serverLine matches a command that runs until the lab ends: a hub.
-	serverLine = regexp.MustCompile(`^(achbridge hub( 2>\S+)?|nats-server .*) &$`)
+	// serverLine matches a command that runs until the lab ends: a hub or a publisher.
+	serverLine = regexp.MustCompile(`^(achbridge hub( 2>\S+)?|achbridge publish [^&]*|nats-server .*) &$`)
 	// copied matches a line that makes a file and copies it.
 	copied  = regexp.MustCompile(`^(.*) && (scp .*)$`)
 	comment = regexp.MustCompile(`\s{2,}# .*$`)
 	// endless matches a command that runs until Ctrl-C, except with an option that ended matches.
-	endless = regexp.MustCompile(`^achbridge (top|record|hz|bw|echo|ch hz|channel hz)\b|--follow|--watch|put .*--rate`)
+	endless = regexp.MustCompile(`^achbridge (top|rec record|rate|echo)\b|--follow|--watch|put .*--rate`)
 	ended   = regexp.MustCompile(`--count|--once|--help|&$`)
 	// reads matches a command without effects. It is repeated until its output is as shown.
-	reads = regexp.MustCompile(`^achbridge (ls|status|top|plot|why|doctor|check|explain|age|hz|bw|echo|events|key show|hub (ls|check)|channel (ls|info|cat)|ch (ls|info|cat))\b|^grep `)
+	reads = regexp.MustCompile(`^achbridge (ls|status|top|plot|why|doctor|check|age|rate|echo|events|key show|hub (ls|check)|channel (ls|info|cat)|ch (ls|info|cat))\b|^grep `)
 	// finds matches a command whose exit code is its result.
 	finds = regexp.MustCompile(`^achbridge (why|doctor|check|age|status --check)\b`)
 )
@@ -263,7 +265,7 @@ func (s *story) daemon(p step) {
 	line := strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(comment.ReplaceAllString(p.line, "")), "&"))
 	cmd := s.background(p.host, "exec "+line)
 	s.daemons[p.host] = cmd
-	s.until(p.host, "achbridge status", "daemon:")
+	s.until(p.host, "achbridge status", "channels:")
 }
 
 // background starts a line on a host. It runs until the lab ends.
@@ -433,12 +435,11 @@ func (s *story) inLab(scale int) error {
 		text += interruptible(p.line, scale) + "\n"
 	}
 	if !need.IsLong() { // less often
-		text = strings.NewReplacer(":200:64", ":4:64", ":500:64", ":20:64", ":10:100000", ":1:100000", "publisher -- ", "publisher "+channels+" -- ").Replace(text)
+		text = strings.NewReplacer(":200:64", ":4:64", ":500:64", ":20:64", ":10:100000", ":1:100000", ":1000:64", ":50:64", ":200:3000", ":10:3000").Replace(text)
 	}
 	script := filepath.Join(dir, "script.sh")
 	s.check(os.WriteFile(script, []byte(text), 0o644))
-	line := strings.Replace(s.labRun, "go run ./testnet/lab", "lab", 1)
-	line = strings.TrimSuffix(line, "bash") + "bash -e " + script
+	line := strings.TrimSuffix(s.labRun, "bash") + "bash -e " + script
 	cmd := exec.Command("bash", "-c", line)
 	cmd.Env = append(os.Environ(), "PATH="+s.tools+":"+os.Getenv("PATH"), "TERM=xterm", "NO_COLOR=1")
 	out, err := cmd.CombinedOutput()

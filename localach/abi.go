@@ -46,6 +46,7 @@ const (
 	statusStale    status = C.ACH_STALE
 	statusMissed   status = C.ACH_MISSED
 	statusEmpty    status = C.ACH_EINVAL
+	statusExists   status = C.ACH_EXISTS
 	statusBusy     status = C.ACH_BUSY
 	statusDirty    status = C.ACH_DIRTY
 	statusReinit   status = C.ACH_REINIT
@@ -97,14 +98,26 @@ const (
 // mapping is the memory of one channel for the C functions. The caller must keep it mapped.
 type mapping struct{ c C.struct_ach_map }
 
-func mappingOf(memory []byte, g Geometry) mapping {
+func mappingOf(memory []byte, g Geometry, k kind) mapping {
 	return mapping{C.struct_ach_map{
 		base:      C.uintptr_t(uintptr(unsafe.Pointer(unsafe.SliceData(memory)))),
 		len:       C.uint64_t(g.bytes()),
 		index_cnt: C.uint64_t(g.FrameCount),
 		data_size: C.uint64_t(g.FrameCount) * C.uint64_t(g.FrameSize),
+		splits:    flag(k.ach1x),
+		lockless:  flag(k.plainLock),
 	}}
 }
+
+func flag(set bool) C.int32_t {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// readsLockless reports whether this architecture can read a channel without its lock.
+func readsLockless() bool { return C.ach_reads_lockless() != 0 }
 
 // position is a reader's place in the ring.
 type position struct{ c C.struct_ach_reader }
@@ -164,6 +177,10 @@ func (m *mapping) waitNewer(seq uint64, wait, period time.Duration) status {
 // layout of these variables in this program's C library is unknown. Readers with a time limit then wait until it is over.
 func WakesReaders() bool { return C.ach_cond_known() != 0 }
 
+// KilledReaderHangsPuts reports whether a killed process can make puts hang. With glibc up to 2.40, a put of a program linked
+// with libach can hang after a process was killed while it waited on the channel's condition variable.
+func KilledReaderHangsPuts() bool { return C.ach_cond_hangs() != 0 }
+
 // wake wakes the readers that wait. It blocks its thread for up to 10 ms. statusWedged means that it could not wake all.
 func (m *mapping) wake() status   { return status(C.ach_wake(&m.c)) }
 func (m *mapping) poison() status { return status(C.ach_poison(&m.c)) }
@@ -188,6 +205,7 @@ func (m *mapping) stat() (Stat, status) {
 		Dirty:       s.dirty != 0,
 		LockOwner:   int(s.owner),
 		Waiters:     int(s.waiters),
+		Waking:      s.waking != 0,
 		ForeignCond: s.foreign_cond != 0,
 	}, statusOK
 }
@@ -235,6 +253,7 @@ type header struct {
 	len, indexCnt, dataSize uint64
 	lastSeq                 uint64
 	tag                     Tag
+	kind                    kind // set by readHeader
 }
 
 const headerMagic = C.ACH_MAGIC
@@ -244,7 +263,7 @@ func parseHeader(b *[headerBytes]byte) header {
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&h)), headerBytes), b[:])
 	var layout C.struct_ach_layout
 	C.ach_layout(&h, &layout)
-	return header{uint32(h.magic), uint64(h.len), uint64(layout.index_cnt), uint64(layout.data_size), uint64(h.last_seq), tagOf(&layout.tag, uint64(h.last_seq))}
+	return header{uint32(h.magic), uint64(h.len), uint64(layout.index_cnt), uint64(layout.data_size), uint64(h.last_seq), tagOf(&layout.tag, uint64(h.last_seq)), kind{}}
 }
 
 func isMagic(b [4]byte) bool { return binary.NativeEndian.Uint32(b[:]) == headerMagic }

@@ -188,33 +188,27 @@ func BenchmarkLockHeld(b *testing.B) {
 }
 
 // BenchmarkDetection measures the time from the stamp in a frame of a C program until the watcher calls wake, and the CPU time of
-// that, alternately with ticks only and with windows.
+// that.
 func BenchmarkDetection(b *testing.B) {
 	for _, rate := range []int{1000, 200} {
 		b.Run(fmt.Sprintf("%dHz", rate), func(b *testing.B) {
 			d := privateDir(b)
 			c := createIn(b, d, "imu", 16, 64)
 			startPeer(b, pathOf(d, "imu"), "put", "0", "64", fmt.Sprint(1_000_000_000/rate), "1").ready()
-			var ticks, windows []float64
 			for b.Loop() {
-				ticks = append(ticks, detect(b, c, 0, "ticks"))
-				windows = append(windows, detect(b, c, localach.DefaultWatchBudget, "windows"))
+				detect(b, c)
 			}
-			slices.Sort(ticks)
-			slices.Sort(windows)
-			b.ReportMetric(windows[len(windows)/2]/ticks[len(ticks)/2], "windows/ticks")
 		})
 	}
 }
 
-// detect returns the mean delay in µs over two seconds, after one second to learn the period.
-func detect(b *testing.B, c *localach.Channel, budget float64, name string) float64 {
+// detect reports the delays of two seconds, after one second to learn the period.
+func detect(b *testing.B, c *localach.Channel) {
 	b.Helper()
 	w, err := localach.NewWatcher()
 	if err != nil {
 		b.Fatal(err)
 	}
-	w.SetBudget(budget)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- w.Run(ctx) }()
@@ -228,10 +222,10 @@ func detect(b *testing.B, c *localach.Channel, budget float64, name string) floa
 		}
 	})
 	time.Sleep(time.Second)
-	cpu, spent := cpuTime(b), w.BusyPolling().Spent
+	cpu := cpuTime(b)
 	from.Store(1)
 	time.Sleep(2 * time.Second)
-	cpu, spent = cpuTime(b)-cpu, w.BusyPolling().Spent-spent
+	cpu = cpuTime(b) - cpu
 	n.Close()
 	cancel()
 	<-ended
@@ -240,11 +234,9 @@ func detect(b *testing.B, c *localach.Channel, budget float64, name string) floa
 	for _, d := range delays {
 		mean += d / float64(len(delays))
 	}
-	b.ReportMetric(mean, name+"-µs")
-	b.ReportMetric(delays[len(delays)*99/100], name+"-p99-µs")
-	b.ReportMetric(50*cpu.Seconds(), name+"-%core")
-	b.ReportMetric(50*spent.Seconds(), name+"-%spent")
-	return mean
+	b.ReportMetric(mean, "mean-µs")
+	b.ReportMetric(delays[len(delays)*99/100], "p99-µs")
+	b.ReportMetric(50*cpu.Seconds(), "%core")
 }
 
 // sinceBoot returns the time of CLOCK_MONOTONIC, which the peer's stamps use.

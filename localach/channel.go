@@ -2,6 +2,7 @@ package localach
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -17,9 +18,12 @@ type Channel struct {
 	dir     Dir
 	name    string
 	geom    Geometry
+	kind    kind
+	toRead  bool // opened by OpenToRead or TryOpenToRead
 	file    fileID
 	reinits int // how often this file was found initialised again before this handle was opened
 	epoch   uint64
+	private *PrivateConfig // nil for a channel that has a file
 
 	memory      []byte
 	filled      int64 // bytes of memory that were filled when the file was mapped
@@ -42,6 +46,12 @@ func (c *Channel) Owner() uint32 { return c.file.owner }
 
 // Geometry returns the geometry found when the channel was opened. It never changes.
 func (c *Channel) Geometry() Geometry { return c.geom }
+
+// IsAch1x reports whether a program made the channel with Ach 1.x, so that it can only be read. It never changes.
+func (c *Channel) IsAch1x() bool { return c.kind.ach1x }
+
+// readOnly returns the error for writing into a channel of Ach 1.x.
+func (c *Channel) readOnly() error { return describeFailure(c.name, ErrReadOnly) }
 
 // Epoch identifies this instance of the channel. Two files have different epochs. So has one file before and after it was
 // initialised again, if the handle that noticed this was reopened by Reopen. Epochs have no order. Neither an epoch nor its
@@ -99,7 +109,7 @@ func (c *Channel) OwnTag() Tag {
 // puts. Only one goroutine at a time may call it. It allocates nothing. If another field than Seq changes, SetTag first sets
 // Seq to 0, so that neither a reader nor a daemon after a crash sees a Seq with the wrong Epoch.
 func (c *Channel) SetTag(tag Tag, puts uint64) error {
-	if err := c.enter(); err != nil {
+	if err := c.enterToWrite(); err != nil {
 		return err
 	}
 	defer c.release()
@@ -110,7 +120,7 @@ func (c *Channel) SetTag(tag Tag, puts uint64) error {
 // wait on the file's condition variable or hang in a broadcast. Use it for the old file of a mirror that was replaced. It
 // blocks for about 40 ms, and for up to 100 ms more while another process holds the lock.
 func (c *Channel) Poison() error {
-	if err := c.enter(); err != nil {
+	if err := c.enterToWrite(); err != nil {
 		return err
 	}
 	defer c.release()
@@ -120,6 +130,9 @@ func (c *Channel) Poison() error {
 // Close closes the channel. It does not wait for calls in progress. Later calls return os.ErrClosed, except Close itself.
 func (c *Channel) Close() error {
 	if !c.closed.Swap(true) {
+		if c.private != nil && c.private.Close != nil {
+			c.private.Close()
+		}
 		c.release()
 	}
 	return nil
@@ -162,6 +175,14 @@ func (c *Channel) enter() error {
 	return nil
 }
 
+// enterToWrite calls enter, and fails if the channel can only be read.
+func (c *Channel) enterToWrite() error {
+	if c.kind.ach1x {
+		return c.readOnly()
+	}
+	return c.enter()
+}
+
 func (c *Channel) noteSeq(seq uint64) {
 	for {
 		seen := c.maxSeq.Load()
@@ -196,6 +217,9 @@ func (c *Channel) err(s status) error {
 	err := c.errs[s]
 	if err == nil {
 		err = c.describe(s)
+		if c.kind.ach1x && errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrReinitialised) {
+			err = fmt.Errorf("%w (%w)", err, ErrAch1x) // so that no advice removes the channel
+		}
 		if c.errs == nil {
 			c.errs = map[status]error{}
 		}
@@ -213,6 +237,8 @@ func (c *Channel) describe(s status) error {
 		return fmt.Errorf("channel %s: %w", c.name, ErrHole)
 	case statusNoFile:
 		return fmt.Errorf("channel %s: cannot open its file, to check whether a large frame lies in a hole", c.name)
+	case statusExists:
+		return fmt.Errorf("channel %s: %w", c.name, ErrHasFrames)
 	case statusEmpty:
 		return fmt.Errorf("channel %s: %w", c.name, errEmpty)
 	case statusOverflow:
@@ -222,7 +248,7 @@ func (c *Channel) describe(s status) error {
 	case statusReinit:
 		return fmt.Errorf("channel %s: %w", c.name, ErrReinitialised)
 	case statusForeign:
-		return fmt.Errorf("channel %s: %w", c.name, cmp.Or(c.dir.whyForeign(c.name), ErrOtherLibc))
+		return fmt.Errorf("channel %s: %w", c.name, cmp.Or(c.whyForeign(), ErrOtherLibc))
 	case statusFault:
 		return fmt.Errorf("channel %s: %w", c.name, ErrTruncated)
 	case statusWedged:

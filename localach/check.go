@@ -36,6 +36,9 @@ func (c *Channel) Check() error {
 
 // checkFile compares the file under the channel's name with the mapped one. A symbolic link counts as another file.
 func (c *Channel) checkFile() error {
+	if c.private != nil {
+		return c.private.Check()
+	}
 	var st unix.Stat_t
 	switch err := unix.Lstat(c.dir.Path(c.name), &st); {
 	case err == unix.ENOENT:

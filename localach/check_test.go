@@ -56,7 +56,7 @@ func reinitialise(t *testing.T, c *Channel, g Geometry) {
 		t.Fatal(err)
 	}
 	clear(c.memory[:min(len(c.memory), int(g.bytes()))])
-	m := mappingOf(c.memory, g)
+	m := mappingOf(c.memory, g, kind{})
 	if s := m.init(c.name); s != statusOK {
 		t.Fatal(s)
 	}

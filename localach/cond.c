@@ -40,19 +40,13 @@ static pthread_once_t probed = PTHREAD_ONCE_INIT;
 #define SWAP(word, v) __atomic_exchange_n(&(word), (v), __ATOMIC_SEQ_CST)
 #define SET(word, v) __atomic_store_n(&(word), (v), __ATOMIC_SEQ_CST)
 
-static int64_t now_ns(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
 static int wake(uint32_t *word, int count) {
 	return syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0) < 0 ? ACH_WEDGED : ACH_OK;
 }
 
 // Sleep while *word is seen, until end at most. ACH_OK says only that it is time to look again.
 static int sleep_on(uint32_t *word, uint32_t seen, int64_t end) {
-	int64_t left = end - now_ns();
+	int64_t left = end - ach_now_ns();
 	if (left <= 0)
 		return ACH_WEDGED;
 	struct timespec limit = {left / 1000000000, left % 1000000000};
@@ -154,7 +148,7 @@ static int await_gone(uint32_t *refs, int64_t end) {
 }
 
 static int broadcast(const struct layout *l, uint32_t *words, int64_t limit_ns) {
-	int64_t end = now_ns() + limit_ns;
+	int64_t end = ach_now_ns() + limit_ns;
 	uint32_t *awaited;
 	int status;
 	do
@@ -211,15 +205,27 @@ int ach_cond_known(void) {
 
 int ach_cond_foreign(struct ach_header *h) {
 	uint32_t *words = words_of(h);
-	uint32_t flags = ACH_LOAD(h->clock) == CLOCK_MONOTONIC ? 3 : 1;
 	uint32_t wrefs = known ? ACH_LOAD(words[known->wrefs]) : 0;
-	return known && ((wrefs & 3) != flags || wrefs == UINT32_MAX); // before 2.25 that word is ~0
+	int realtime = (wrefs & 3) == 1 && ACH_LOAD(h->clock) != CLOCK_MONOTONIC; // Ach 1.x stores no clock
+	return known && (((wrefs & 3) != 3 && !realtime) || wrefs == UINT32_MAX); // before 2.25 that word is ~0
 }
 
 // How many wait for a broadcast that can reach them; 0 when this libc's layout or the channel's is not known.
 int ach_cond_waiters(struct ach_header *h) {
 	uint32_t *words = words_of(h);
 	return known && !ach_cond_foreign(h) ? (int)(ACH_LOAD(words[known->wrefs]) >> 3) : 0;
+}
+
+// Does a process hold the inner lock? glibc's broadcast holds it while it waits for the waiters of G1. Other calls hold it for a
+// few instructions. 0 when the layout is not known.
+int ach_cond_waking(struct ach_header *h) {
+	uint32_t *words = words_of(h);
+	return known && !ach_cond_foreign(h) ? (ACH_LOAD(words[known->lock]) & 3) != 0 : 0;
+}
+
+int ach_cond_hangs(void) {
+	pthread_once(&probed, probe);
+	return known && known->refs;
 }
 
 // Is somebody to be woken? Not once the channel is poisoned: then the variable is ruined.

@@ -1,10 +1,39 @@
 package localach
 
 import (
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
+
+// fakeProc is a folder like /proc/self/task.
+type fakeProc struct {
+	*testing.T
+	dir string
+}
+
+func newFakeProc(t *testing.T, threads int) fakeProc {
+	k := fakeProc{t, t.TempDir()}
+	for i := range threads {
+		if err := os.Mkdir(filepath.Join(k.dir, fmt.Sprint(i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		k.setWait(i, 100*time.Microsecond)
+	}
+	return k
+}
+
+// setWait sets the total wait of a thread.
+func (k fakeProc) setWait(thread int, d time.Duration) {
+	k.Helper()
+	text := fmt.Sprintf("%d %d 7\n", 12345, d)
+	if err := os.WriteFile(filepath.Join(k.dir, fmt.Sprint(thread), "schedstat"), []byte(text), 0o644); err != nil {
+		k.Fatal(err)
+	}
+}
 
 func TestCPUWaitIsLongestThreadWait(t *testing.T) {
 	const ms = time.Millisecond
@@ -33,6 +62,21 @@ func TestCPUWaitIsLongestThreadWait(t *testing.T) {
 		if known != (c.want >= 0) || known && math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("at %v: got %.3f, known %v; want %.3f", c.at, got, known, c.want)
 		}
+	}
+}
+
+func TestCPUWaitSamplesAsOftenAsAsked(t *testing.T) {
+	const ms = time.Millisecond
+	k := newFakeProc(t, 1)
+	p := CPUWait{Every: 100 * ms, stat: schedstat{dir: k.dir}}
+	k.setWait(0, 10*ms)
+	p.Share(1000 * ms)
+	k.setWait(0, 30*ms)
+	if share, known := p.Share(1099 * ms); known {
+		t.Errorf("got %.3f after 99 ms, want that it is not known", share)
+	}
+	if share, known := p.Share(1100 * ms); !known || math.Abs(share-0.2) > 1e-9 {
+		t.Errorf("got %.3f, known %v after 100 ms; want 0.2", share, known)
 	}
 }
 

@@ -14,10 +14,14 @@ import (
 // CreateConfig configures Create. The zero value gives libach's defaults.
 type CreateConfig struct {
 	Geometry Geometry    // the zero Geometry means 16 frames of 512 bytes
-	Mode     fs.FileMode // permission bits; 0 means 0666 without the umask
+	Mode     fs.FileMode // permission bits; 0 means 0666 less the umask
+	Group    *int        // group id of the file; nil means the process's group
 	Like     *Channel    // if set, use the current permission bits and group of its file
 	Replace  bool        // replace an existing channel, whose users keep the old file
 	Tag      Tag
+	First    []byte // frame that is put before any program sees the channel; nil means no frame
+	// Announce is called with the inode of the channel's file before any program sees the channel. nil means no call.
+	Announce func(inode uint64) error
 }
 
 // Create creates a channel and opens it. It writes the file under another name in the same directory and then links it, so
@@ -36,7 +40,7 @@ func (d Dir) Create(name string, cfg CreateConfig) (*Channel, error) {
 	draft := filepath.Join(string(d), fmt.Sprintf(".achbridge-%s-%016x", name, rand.Uint64()))
 	mode := fs.FileMode(0o666)
 	switch { // set the mode from the beginning, since a program that opens the draft keeps its handle
-	case cfg.Like != nil:
+	case cfg.Like != nil, cfg.Group != nil && cfg.Mode != 0: // before it has its group
 		mode = 0o600
 	case cfg.Mode != 0:
 		mode = cfg.Mode.Perm()
@@ -50,6 +54,12 @@ func (d Dir) Create(name string, cfg CreateConfig) (*Channel, error) {
 	c, err := d.build(name, cfg, file)
 	if err != nil {
 		return nil, describeFailure(name, err)
+	}
+	if cfg.Announce != nil {
+		if err := cfg.Announce(c.file.inode); err != nil {
+			c.Close()
+			return nil, describeFailure(name, err)
+		}
 	}
 	publish := linkNew
 	if cfg.Replace {
@@ -69,13 +79,16 @@ func (d Dir) build(name string, cfg CreateConfig, file *os.File) (*Channel, erro
 	if err := d.reserve(file, cfg.Geometry); err != nil {
 		return nil, err
 	}
-	c, err := d.mapFile(name, cfg.Geometry, file)
+	c, err := d.mapFile(name, cfg.Geometry, file, kind{})
 	if err != nil {
 		return nil, err
 	}
 	s := c.m.init(name)
 	if s == statusOK && cfg.Tag != (Tag{}) {
 		s = c.m.setTag(cfg.Tag, 0)
+	}
+	if s == statusOK && cfg.First != nil {
+		s = c.m.put(new(putResult), cfg.First, lockLimit)
 	}
 	if s != statusOK {
 		c.Close()
@@ -84,9 +97,14 @@ func (d Dir) build(name string, cfg CreateConfig, file *os.File) (*Channel, erro
 	return c, nil
 }
 
-// permit sets mode and group of a draft. If we may not set the group, the draft's group gets no more rights than all other
+// permit sets mode and group of a draft. If we may not set the group of Like, the draft's group gets no more rights than all other
 // users.
 func (cfg CreateConfig) permit(file *os.File) error {
+	if cfg.Group != nil {
+		if err := file.Chown(-1, *cfg.Group); err != nil {
+			return err
+		}
+	}
 	if cfg.Like == nil {
 		if cfg.Mode == 0 {
 			return nil
@@ -119,6 +137,9 @@ func (c *Channel) access() (mode fs.FileMode, group int) {
 func (d Dir) reserve(file *os.File, g Geometry) error {
 	size := int64(g.bytes())
 	err := unix.Fallocate(int(file.Fd()), 0, 0, size)
+	for err == unix.EINTR { // the runtime sends signals to its threads
+		err = unix.Fallocate(int(file.Fd()), 0, 0, size)
+	}
 	if errors.Is(err, unix.ENOSPC) {
 		return fmt.Errorf("no room in %s for %d bytes: %w (remove channels, or enlarge it: mount -o remount,size=…)", d, size, err)
 	}
@@ -132,6 +153,9 @@ func (d Dir) reserve(file *os.File, g Geometry) error {
 // has created. A file that was copied, or made by a program that only set its size, gets memory when it is first written. If
 // there is none left, a put fails half-way and leaves the channel dirty. Reserve does not block.
 func (c *Channel) Reserve() error {
+	if c.kind.ach1x {
+		return c.readOnly()
+	}
 	file, err := c.dir.openFile(c.name)
 	if err != nil {
 		return err

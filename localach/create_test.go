@@ -1,6 +1,7 @@
 package localach
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -53,5 +54,30 @@ func TestDraftIsNeverMoreAccessibleThanChannel(t *testing.T) {
 	close(done)
 	if mode, seen := <-open; seen {
 		t.Errorf("got a draft of mode %v, want none that group or others may open", mode)
+	}
+}
+
+func TestCreateAnnouncesFileBeforeItsName(t *testing.T) {
+	d := tempDir(t)
+	var announced uint64
+	c, err := d.Create("imu", CreateConfig{Announce: func(inode uint64) error {
+		if _, err := os.Lstat(d.Path("imu")); err == nil {
+			t.Error("the channel has its name already")
+		}
+		announced = inode
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if info, err := d.Info(c.Name()); err != nil || info.Inode != announced {
+		t.Errorf("Announce got inode %d, want %d (%v)", announced, info.Inode, err)
+	}
+	if _, err := d.Create("joints", CreateConfig{Announce: func(uint64) error { return fs.ErrInvalid }}); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("Create = %v, want the error of Announce", err)
+	}
+	if _, err := os.Lstat(d.Path("joints")); err == nil {
+		t.Error("the channel exists after an error of Announce")
 	}
 }

@@ -33,6 +33,7 @@ type Info struct {
 	Inode    uint64
 	Mirror   bool // carries a Tag
 	Tag      Tag
+	IsAch1x  bool  // a program made it with Ach 1.x; it can only be read
 	Err      error // why the channel cannot be used; if set, only Name, Mode and Inode are valid
 }
 
@@ -77,7 +78,7 @@ func (d Dir) Info(name string) (Info, error) {
 	info.Err = err
 	if err == nil {
 		info.Geometry, info.LastSeq, info.Tag = geom, h.lastSeq, h.tag
-		info.Mirror = h.tag != Tag{}
+		info.Mirror, info.IsAch1x = h.tag != Tag{}, h.kind.ach1x
 	}
 	return info, nil
 }

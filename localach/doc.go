@@ -40,6 +40,9 @@
 // correct. On other architectures every read takes the lock. libach can overwrite a frame that its index still lists, if the
 // frame is larger than the nominal frame size. No reader can detect that, with or without the lock.
 //
+// Channels of Ach 1.x can only be read. The lock of those of 1.0 and 1.1 is never taken, since a process that dies with it stops
+// all others. So they are read on x86-64 only, between two puts, and are mapped without the right to write.
+//
 // A frame of 16 KiB or more in a hole of the file gives ErrHole, since no program has put it. See hole.go.
 //
 // # Changes to a file

@@ -8,12 +8,19 @@ import (
 )
 
 // ErrForeign means that a channel belongs to another kind of Ach, with which this program cannot share it. One error for each
-// kind wraps it. The channel may be in use by its own programs, so it must not be removed.
+// kind wraps it. The channel may be in use by its own programs, so it must not be removed. A channel of Ach 1.x gives ErrReadOnly
+// where it would be written, and another error that wraps ErrAch1x if reading it is not safe either.
 var (
 	ErrForeign   = errors.New("channel of another kind of Ach")
-	ErrAch1x     = fmt.Errorf("%w: a program made it with Ach 1.x, whose rings split frames", ErrForeign)
+	ErrAch1x     = fmt.Errorf("%w: a program made it with Ach 1.x", ErrForeign)
 	ErrAch32Bit  = fmt.Errorf("%w: a 32-bit program made it", ErrForeign)
 	ErrOtherLibc = fmt.Errorf("%w: a program with another C library made it", ErrForeign)
+
+	// ErrReadOnly means that the channel can be read, and that this call would write into it.
+	ErrReadOnly = fmt.Errorf("%w; achbridge can read it, but never writes into it", ErrAch1x)
+
+	errAch1xPlainLock = fmt.Errorf("%w; a process that dies with its lock stops all others, and only x86-64 can read without the lock", ErrAch1x)
+	errAch1xLock      = fmt.Errorf("%w; its lock is of an unknown kind", ErrAch1x)
 )
 
 // Offsets of the fields by which the kinds of Ach differ (ach-facts.md, 2.2 to 2.7, and ach-kernel.md).
@@ -21,37 +28,53 @@ const (
 	atClock       = 136 // clock of the condition variable in Ach 2; always 0 in 1.x
 	atMutexKind   = mutexOffset + 16
 	mutexKindV1   = 0x80 // process-shared, neither robust nor priority-inheriting: Ach 1.0 and 1.1
+	mutexKindV2   = 0xb0 // process-shared, robust and priority-inheriting: Ach 1.2 and 2
 	kindAuxiliary = 0x03 // bits of the mutex's type, which is not 0 in debug builds of Ach
 )
 
+// kind is what differs between channels that can be read.
+type kind struct {
+	ach1x     bool // frames are split at the end of the ring
+	plainLock bool // a process that dies with the lock leaves it locked
+}
+
 // whyForeign returns why the lock of a channel may look foreign, by the file that has the name now: the file's kind of Ach, or
-// that it was truncated and has zeros. It returns nil if the file is not the reason.
-func (d Dir) whyForeign(name string) error {
-	file, err := d.openFile(name)
+// that it was truncated and has zeros, or was initialised again. It returns nil if the file is not the reason.
+func (c *Channel) whyForeign() error {
+	file, err := c.dir.openFile(c.name)
 	if err != nil {
 		return nil
 	}
 	defer file.Close()
-	_, _, err = readHeader(file, name)
+	h, _, err := readHeader(file, c.name)
+	if err == nil && h.kind != c.kind {
+		return ErrReinitialised
+	}
 	return err
 }
 
-// kindOf returns nil if a header of a 64-bit Ach is one of Ach 2 with a mutex and a condition variable of glibc, else ErrAch1x
-// or ErrOtherLibc.
-func kindOf(h *[headerBytes]byte) error {
-	if word(h, atMutexKind)&^kindAuxiliary == mutexKindV1 {
-		return ErrAch1x
+// kindOf returns the kind of a channel by its header, which is one of a 64-bit Ach. It returns ErrOtherLibc if its mutex and
+// condition variable are not those of glibc, and an error that wraps ErrAch1x if it cannot be read safely.
+func kindOf(h *[headerBytes]byte) (kind, error) {
+	mutex := word(h, atMutexKind) &^ kindAuxiliary
+	if mutex == mutexKindV1 {
+		if !readsLockless() {
+			return kind{}, errAch1xPlainLock
+		}
+		return kind{ach1x: true, plainLock: true}, nil
 	}
 	if word(h, atClock) != 0 {
-		return nil // the mutex is checked each time it is locked
+		return kind{}, nil // the mutex is checked each time it is locked
 	}
 	switch monotonic, known := condClock(h); {
 	case !known:
-		return ErrOtherLibc
-	case monotonic: // Ach 2 stores that clock at atClock
-		return ErrAch1x
+		return kind{}, ErrOtherLibc
+	case monotonic && mutex != mutexKindV2: // Ach 2 stores that clock at atClock
+		return kind{}, errAch1xLock
+	case monotonic:
+		return kind{ach1x: true}, nil
 	}
-	return nil
+	return kind{}, nil
 }
 
 // condClock reports whether the condition variable uses CLOCK_MONOTONIC, in three layouts of glibc. known is false if the

@@ -1,6 +1,7 @@
 package localach
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -42,7 +43,35 @@ func wantForeign(t *testing.T, d Dir, name string, want error) {
 	}
 }
 
-func TestChannelOfAch1IsForeign(t *testing.T) {
+// wantReadOnly checks that all functions treat a channel as one of Ach 1.x that can be read.
+func wantReadOnly(t *testing.T, d Dir, name string) {
+	t.Helper()
+	if _, err := d.TryOpen(name); !errors.Is(err, ErrAch1x) || errors.Is(err, ErrCorrupt) {
+		t.Errorf("TryOpen(%s) = %v, want ErrAch1x and nothing about damage", name, err)
+	}
+	list, err := d.List()
+	if err != nil || len(list) != 1 || list[0].Err != nil || !list[0].IsAch1x {
+		t.Errorf("List = %+v, %v, want a channel of Ach 1.x", list, err)
+	}
+	c, err := d.TryOpenToRead(name)
+	if err != nil {
+		t.Fatalf("TryOpenToRead = %v, want nil", err)
+	}
+	defer c.Close()
+	before := bytes.Clone(c.memory)
+	_, putErr := c.Writer().Put([]byte("x"))
+	for call, err := range map[string]error{"Put": putErr, "SetTag": c.SetTag(Tag{Channel: 1}, 0), "Poison": c.Poison(), "Reserve": c.Reserve()} {
+		if !errors.Is(err, ErrAch1x) {
+			t.Errorf("%s = %v, want ErrAch1x", call, err)
+		}
+	}
+	_, readErr := c.Reader().NextOldest(nil, 0)
+	if err := c.Check(); err != nil || !c.IsAch1x() || !errors.Is(readErr, os.ErrDeadlineExceeded) || !bytes.Equal(before, c.memory) {
+		t.Errorf("Check = %v, NextOldest = %v, IsAch1x = %v; want no error, no frame, and no byte changed", err, readErr, c.IsAch1x())
+	}
+}
+
+func TestChannelOfAch1IsOnlyRead(t *testing.T) {
 	const waiters = 5 << 3
 	for name, c := range map[string]struct {
 		kind uint32
@@ -69,7 +98,7 @@ func TestChannelOfAch1IsForeign(t *testing.T) {
 					setWord(file, condOffset, c.cond[:]...)
 				}
 			})
-			wantForeign(t, d, "imu", ErrAch1x)
+			wantReadOnly(t, d, "imu")
 		})
 	}
 }
@@ -142,16 +171,35 @@ func TestChannelOf32BitProgramIsForeign(t *testing.T) {
 	}
 }
 
+// A lock that is neither plain nor robust, for example one with lock elision.
+func TestChannelOfAch1WithUnknownLockIsForeign(t *testing.T) {
+	d := tempDir(t)
+	create(t, d, Geometry{4, 16})
+	edit(t, d, "imu", func(file []byte) {
+		setWord(file, atClock, 0)
+		setWord(file, atKind, 0x180)
+	})
+	wantForeign(t, d, "imu", ErrAch1x)
+	if _, err := d.TryOpenToRead("imu"); !errors.Is(err, errAch1xLock) {
+		t.Errorf("TryOpenToRead = %v, want %v", err, errAch1xLock)
+	}
+}
+
 // A program of Ach 1.0 initialises an open channel again.
-func TestChannelReinitialisedByAch1IsForeign(t *testing.T) {
+func TestReinitialisationByAch1IsDetected(t *testing.T) {
 	d := tempDir(t)
 	c := create(t, d, Geometry{4, 16})
-	poke32(c, atClock, 0)
-	poke32(c, atKind, 0x80)
-	if err := c.Check(); !errors.Is(err, ErrAch1x) || errors.Is(err, ErrCorrupt) {
-		t.Errorf("Check = %v, want ErrAch1x", err)
+	edit(t, d, "imu", func(file []byte) {
+		setWord(file, atClock, 0)
+		setWord(file, atKind, 0x80)
+	})
+	if err := c.Check(); !errors.Is(err, ErrReinitialised) {
+		t.Errorf("Check = %v, want ErrReinitialised", err)
 	}
-	if _, err := c.Writer().Put(make([]byte, 16)); !errors.Is(err, ErrAch1x) {
-		t.Errorf("Put = %v, want ErrAch1x", err)
+	if _, err := c.Writer().Put(make([]byte, 16)); !errors.Is(err, ErrReinitialised) {
+		t.Errorf("Put = %v, want ErrReinitialised", err)
+	}
+	if _, err := c.Reopen(); !errors.Is(err, ErrAch1x) {
+		t.Errorf("Reopen = %v, want ErrAch1x", err)
 	}
 }

@@ -32,7 +32,7 @@ func FuzzChannelFile(f *testing.F) {
 			if info, _ := d.Info("fuzzed"); info.Err == nil && int64(info.Geometry.bytes()) > int64(len(image)) {
 				t.Errorf("%v accepted in a file of %d bytes", info.Geometry, len(image))
 			}
-			c, err := d.open("fuzzed") // unlike Open, open does not wait for a creator
+			c, err := d.TryOpenToRead("fuzzed") // unlike Open, open does not wait for a creator
 			if err != nil {
 				return
 			}
@@ -77,6 +77,12 @@ func seedImages(f *testing.F) [][]byte {
 	for range 6 {
 		put(f, w, "frame")
 		images = append(images, bytes.Clone(c.memory))
+	}
+	for _, kind := range []uint32{0x80, 0xb0} { // Ach 1.x
+		image := bytes.Clone(c.memory)
+		setWord(image, atClock, 0)
+		setWord(image, atKind, kind)
+		images = append(images, image)
 	}
 	files, _ := filepath.Glob(filepath.Join("testdata", "vectors", "*.jsonl"))
 	for _, name := range files {

@@ -2,14 +2,27 @@
 #define _GNU_SOURCE
 #include "ring.h"
 
+#include <time.h>
 #include <unistd.h>
 
-static int check_entry(const struct ach_entry *e, uint64_t data_size) {
-	if (e->offset >= data_size)
+static int check_entry(const struct ach_entry *e, const struct view *v) {
+	if (e->offset >= v->size)
 		return ACH_WRONG(ACH_BUG, ACH_WHY_ENTRY_OFFSET);
-	if (e->size == 0 || e->size > data_size - e->offset)
+	if (e->size == 0 || e->size > (v->splits ? v->size : v->size - e->offset))
 		return ACH_WRONG(ACH_CORRUPT, ACH_WHY_ENTRY_SIZE);
 	return ACH_OK;
+}
+
+// How many bytes of a frame lie before the end of the data: all, unless Ach 1.x has split it. The others begin at its start.
+static uint64_t before_end(const struct ach_entry *e, const struct view *v) {
+	return e->size < v->size - e->offset ? e->size : v->size - e->offset;
+}
+
+static void copy_frame(void *buf, const struct view *v, const struct ach_entry *e) {
+	uint64_t first = before_end(e, v);
+	memcpy(buf, v->data + e->offset, first);
+	if (first < e->size)
+		memcpy((char *)buf + first, v->data, e->size - first);
 }
 
 static int took(struct ach_reader *r, const struct ach_entry *e, uint64_t next) {
@@ -66,6 +79,12 @@ static int same_entry(const struct ach_entry *e, const struct ach_entry *seen) {
 	return ACH_LOAD(e->size) == seen->size && ACH_LOAD(e->offset) == seen->offset && ACH_LOAD(e->seq) == seen->seq;
 }
 
+// No answer of lseek counts as none: the file is short, or its kind has no holes.
+static int has_hole(int fd, uint64_t from, uint64_t size) {
+	off_t hole = lseek(fd, (off_t)from, SEEK_HOLE);
+	return hole >= 0 && (uint64_t)hole < from + size;
+}
+
 // A frame in a hole of the file was never put, and to read it through the mapping would give the hole memory. Never under the
 // lock: the kernel has lseek wait for whoever gives the file memory, or takes some from it.
 static void look(struct get *g, const struct view *v, const struct ach_entry *e) {
@@ -75,9 +94,9 @@ static void look(struct get *g, const struct view *v, const struct ach_entry *e)
 	g->hole = ACH_NO_FILE;
 	if (g->fd < 0)
 		return;
-	uint64_t from = (uint64_t)(v->data - (unsigned char *)v->h) + e->offset;
-	off_t hole = lseek(g->fd, (off_t)from, SEEK_HOLE);
-	g->hole = hole >= 0 && (uint64_t)hole < from + e->size ? ACH_HOLE : ACH_OK; // no answer: the file is short, or its kind has no holes
+	uint64_t data = (uint64_t)(v->data - (unsigned char *)v->h), first = before_end(e, v);
+	int hole = has_hole(g->fd, data + e->offset, first) || (first < e->size && has_hole(g->fd, data, e->size - first));
+	g->hole = hole ? ACH_HOLE : ACH_OK;
 }
 
 #define NEED_LOCK (-1)
@@ -99,11 +118,11 @@ static void look_ahead(struct get *g, const struct view *v) {
 	if (v->size < ACH_LARGE || choose(v, g->r, g->options, &i) != ACH_OK)
 		return;
 	struct ach_entry e = load_entry(&v->index[i]);
-	if (check_entry(&e, v->size) == ACH_OK)
+	if (check_entry(&e, v) == ACH_OK)
 		look(g, v, &e);
 }
 
-static int get_locked(const struct get *g, const struct view *v) {
+static int get_locked(struct get *g, const struct view *v) {
 	struct ach_reader *r = g->r;
 	uint64_t i = 0;
 	int status = choose(v, r, g->options, &i);
@@ -113,11 +132,11 @@ static int get_locked(const struct get *g, const struct view *v) {
 	uint64_t last = ACH_LOAD(v->h->last_seq);
 	if (e.seq < r->seq || (e.seq == r->seq && last != r->seq) || e.seq > last) // only the newest frame is ever read again
 		return ACH_WRONG(ACH_BUG, ACH_WHY_ENTRY_SEQ);
-	if ((status = check_entry(&e, v->size)))
+	if ((status = check_entry(&e, v)))
 		return status;
 	if ((status = may_copy(g, &e)))
 		return status;
-	memcpy(g->buf, v->data + e.offset, e.size);
+	copy_frame(g->buf, v, &e);
 	return took(r, &e, (i + 1) % v->cnt);
 }
 
@@ -170,25 +189,85 @@ static int get_unlocked(struct get *g, const struct view *v) {
 		return NEED_LOCK;
 	struct ach_entry *at = &v->index[head ? head - 1 : v->cnt - 1], e = load_entry(at);
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (ACH_ACQUIRE(*lock) != 0 || ACH_ACQUIRE(h->last_seq) != last || e.seq != last || check_entry(&e, v->size))
+	if (ACH_ACQUIRE(*lock) != 0 || ACH_ACQUIRE(h->last_seq) != last || e.seq != last || check_entry(&e, v))
 		return NEED_LOCK;
 	look(g, v, &e);
 	int status = may_copy(g, &e);
 	if (status)
 		return status;
-	memcpy(g->buf, v->data + e.offset, e.size);
+	copy_frame(g->buf, v, &e);
 	__builtin_ia32_lfence(); // and a compiler barrier: every byte was loaded before the entry is looked at again
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!same_entry(at, &e) || !confirmed(v, at, &e))
 		return NEED_LOCK;
 	return took(r, &e, head);
 }
+
+// Run section as if it had the lock, without taking it: for the locks of Ach 1.0 and 1.1, which stay locked for ever if we die.
+// Returns 0 if a put came between, or may have; then r is as before, and the result is not to be used.
+//
+// Whoever puts takes the lock, moves last_seq, and gives the lock back. So no put changed the ring meanwhile if the lock was free
+// after last_seq was loaded, is free now, and last_seq is still the same. To take and to give back the lock are locked
+// instructions, which no store of a put passes, not even one past the caches. A reader of another program that holds the lock
+// looks like a put.
+static int between_puts(int (*section)(struct get *, const struct view *), struct get *g, const struct view *v, int *status) {
+	struct ach_header *h = v->h;
+	struct ach_reader before = *g->r;
+	uint32_t *lock = (uint32_t *)&h->mutex.__data.__lock;
+	uint64_t last = ACH_ACQUIRE(h->last_seq);
+	if (ACH_ACQUIRE(*lock) != 0 || ACH_ACQUIRE(h->dirty))
+		return 0;
+	__builtin_ia32_lfence(); // whatever instructions copy with
+	*status = section(g, v);
+	__builtin_ia32_lfence();
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (ACH_ACQUIRE(*lock) == 0 && ACH_ACQUIRE(h->last_seq) == last)
+		return 1;
+	*g->r = before;
+	return 0;
+}
+
+int ach_reads_lockless(void) { return 1; }
 #else
 static int get_unlocked(struct get *g, const struct view *v) {
 	(void)g, (void)v;
 	return NEED_LOCK;
 }
+
+static int between_puts(int (*section)(struct get *, const struct view *), struct get *g, const struct view *v, int *status) {
+	(void)section, (void)g, (void)v;
+	*status = ACH_WRONG(ACH_FOREIGN, ACH_WHY_MUTEX);
+	return 1;
+}
+
+int ach_reads_lockless(void) { return 0; }
 #endif
+
+// Run section with the lock; or between two puts, if the lock is never taken, which needs luck as the lock needs patience.
+static int exclude_puts(int (*section)(struct get *, const struct view *), struct get *g, const struct view *v, int64_t limit_ns) {
+	int status;
+	if (!g->m->lockless) {
+		if ((status = lock_clean(v, limit_ns)))
+			return status;
+		status = section(g, v);
+		ach_unlock(v->h);
+		return status;
+	}
+	for (int i = 0; i < 200; i++) {
+		if (between_puts(section, g, v, &status))
+			return status;
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#endif
+	}
+	if (dead_writer(v->h))
+		return ACH_DIRTY;
+	struct timespec nap = {0, 50000};
+	for (int64_t start = ach_now_ns(); ach_now_ns() - start < limit_ns; nanosleep(&nap, NULL))
+		if (between_puts(section, g, v, &status))
+			return status;
+	return ACH_BUSY;
+}
 
 #define LOOKS 4 // at large frames, each of which was replaced before the lock was ours
 
@@ -199,16 +278,15 @@ static int get(void *arg) {
 	int status = ring_check(&v);
 	if (status)
 		return status;
-	for (int i = 0; i < 4 && (g->options & (ACH_OPT_LAST | ACH_OPT_LOCKED)) == ACH_OPT_LAST; i++)
+	if (g->m->lockless && ACH_ACQUIRE(v.h->last_seq) == g->r->seq && !(g->options & ACH_OPT_COPY))
+		return ACH_STALE;
+	for (int i = 0; i < 4 && !g->m->lockless && (g->options & (ACH_OPT_LAST | ACH_OPT_LOCKED)) == ACH_OPT_LAST; i++)
 		if ((status = get_unlocked(g, &v)) != NEED_LOCK)
 			return status;
 	make_resident(g->buf, g->cap < v.size ? g->cap : v.size, 1);
 	for (int i = 0; i < LOOKS; i++) {
 		look_ahead(g, &v);
-		if ((status = lock_clean(&v, i || g->options & ACH_OPT_TRY ? 0 : ACH_LOCK_NS)))
-			return status;
-		status = get_locked(g, &v);
-		ach_unlock(v.h);
+		status = exclude_puts(get_locked, g, &v, i || g->options & ACH_OPT_TRY ? 0 : ACH_LOCK_NS);
 		if (status != NEED_LOOK)
 			return status;
 	}
@@ -220,21 +298,22 @@ int ach_get(const struct ach_map *m, struct ach_reader *r, void *buf, size_t cap
 	return ach_guarded(get, &g);
 }
 
-static int flush(void *arg) {
-	struct get *g = arg;
-	struct view v = view_of(g->m);
-	int status = ring_check(&v);
-	if (status || (status = lock_clean(&v, ACH_LOCK_NS)))
-		return status;
-	uint64_t last = ACH_LOAD(v.h->last_seq), head = ACH_LOAD(v.h->index_head);
-	ach_unlock(v.h);
-	if (head >= v.cnt)
+static int flush_locked(struct get *g, const struct view *v) {
+	uint64_t last = ACH_LOAD(v->h->last_seq), head = ACH_LOAD(v->h->index_head);
+	if (head >= v->cnt)
 		return ACH_WRONG(ACH_CORRUPT, ACH_WHY_INDEX_HEAD);
 	if (last < g->r->seq)
 		return ACH_WRONG(ACH_REINIT, ACH_WHY_LAST_SEQ);
 	g->r->seq = last;
 	g->r->next_index = head;
 	return ACH_OK;
+}
+
+static int flush(void *arg) {
+	struct get *g = arg;
+	struct view v = view_of(g->m);
+	int status = ring_check(&v);
+	return status ? status : exclude_puts(flush_locked, g, &v, ACH_LOCK_NS);
 }
 
 int ach_flush(const struct ach_map *m, struct ach_reader *r) {

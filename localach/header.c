@@ -79,15 +79,6 @@ int ach_init(const struct ach_map *m, const char *name) {
 	return ach_guarded(init, &a);
 }
 
-// A writer inside put holds the lock: dirty beside a free lock, the sequence standing still, is what a dead writer leaves.
-static int dead_writer(struct ach_header *h) {
-	uint64_t seq = ACH_ACQUIRE(h->last_seq);
-	for (int i = 0; i < 3; i++)
-		if ((ACH_ACQUIRE(h->mutex.__data.__lock) & ACH_OWNER_TID) || !ACH_ACQUIRE(h->dirty))
-			return 0;
-	return !(ACH_ACQUIRE(h->mutex.__data.__lock) & ACH_OWNER_TID) && ACH_ACQUIRE(h->last_seq) == seq;
-}
-
 static int check(void *arg) {
 	struct view v = view_of(arg);
 	int status = ring_check(&v);
@@ -95,7 +86,7 @@ static int check(void *arg) {
 		return status;
 	if (ACH_LOAD(v.h->len) != ((const struct ach_map *)arg)->len)
 		return ACH_WRONG(ACH_CORRUPT, ACH_WHY_LEN);
-	if (!ach_lock_known(v.h))
+	if (((const struct ach_map *)arg)->lockless ? !ach_lock_plain(v.h) : !ach_lock_known(v.h))
 		return ACH_WRONG(ACH_FOREIGN, ACH_WHY_MUTEX);
 	if (ACH_LOAD(v.h->index_head) >= v.cnt)
 		return ACH_WRONG(ACH_CORRUPT, ACH_WHY_INDEX_HEAD);

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -22,6 +23,25 @@ func (d Dir) KernelDevice(name string) (Device, bool) {
 		return Device{}, false
 	}
 	return kernelDevice("/dev", name)
+}
+
+// KernelDevices returns the names of all channels of the kernel, sorted. It returns none if d is not libach's directory.
+func (d Dir) KernelDevices() (names []string) {
+	if d != Shm {
+		return nil
+	}
+	return kernelDevices("/dev")
+}
+
+func kernelDevices(devices string) (names []string) {
+	paths, _ := filepath.Glob(filepath.Join(devices, "ach-*")) // sorted
+	for _, path := range paths {
+		name := strings.TrimPrefix(filepath.Base(path), "ach-")
+		if _, ok := kernelDevice(devices, name); ok && CheckName(name) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func kernelDevice(devices, name string) (Device, bool) {

@@ -3,6 +3,7 @@ package localach
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,9 @@ func TestKernelDeviceIsFoundByStat(t *testing.T) {
 	want := Device{Path: path, Mode: 0o660, UID: os.Geteuid(), GID: os.Getegid()}
 	if got, ok := kernelDevice(dir, "imu"); !ok || got != want {
 		t.Errorf("kernelDevice(imu) = %+v, %v, want %+v", got, ok, want)
+	}
+	if got := kernelDevices(dir); !slices.Equal(got, []string{"imu"}) {
+		t.Errorf("kernelDevices() = %v, want imu", got)
 	}
 	for _, name := range []string{"file", "none"} {
 		if got, ok := kernelDevice(dir, name); ok {

@@ -26,6 +26,7 @@
 
 #define KIND_RELEASE 0xb0 // process-shared | priority-inherit | robust
 #define KIND_DEBUG 0xb2   // the same, error checking: libach without NDEBUG
+#define KIND_PLAIN 0x80   // process-shared alone; the lower two bits are the mutex's type
 #define NOT_RECOVERABLE (INT_MAX - 1) // glibc's mark in __owner
 
 static __thread struct {
@@ -36,12 +37,6 @@ static __thread struct {
 
 static long futex(uint32_t *word, int op, struct timespec *until) {
 	return syscall(SYS_futex, word, op, 0, until, NULL, 0);
-}
-
-static int64_t now_ns(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
 static int know_self(void) {
@@ -84,8 +79,8 @@ static int contend(uint32_t *word, int64_t limit_ns) {
 		__builtin_ia32_pause();
 #endif
 	}
-	int64_t start = now_ns(), now = start;
-	for (int i = 0; now - start < limit_ns; i++, now = now_ns()) {
+	int64_t start = ach_now_ns(), now = start;
+	for (int i = 0; now - start < limit_ns; i++, now = ach_now_ns()) {
 		if (try_lock(word))
 			return 1;
 		if (now - start > ACH_QUEUE_NS && queue(word, start + limit_ns))
@@ -103,6 +98,8 @@ int ach_lock_known(struct ach_header *h) {
 	int kind = ACH_LOAD(h->mutex.__data.__kind);
 	return kind == KIND_RELEASE || kind == KIND_DEBUG;
 }
+
+int ach_lock_plain(struct ach_header *h) { return (ACH_LOAD(h->mutex.__data.__kind) & ~3) == KIND_PLAIN; }
 
 int ach_lock(struct ach_header *h, int64_t limit_ns) {
 	if (!ach_lock_known(h) || !know_self())

@@ -18,9 +18,17 @@ const halfCreatedFor = 100 * time.Millisecond
 // Open opens an existing channel and maps it. Reading also needs write permission (fs.ErrPermission), since the lock is in the
 // file. Open waits up to 100 ms for a file that is being created (ErrHalfCreated). It returns fs.ErrNotExist for a missing
 // file, and an error that wraps ErrCorrupt for a bad one.
-func (d Dir) Open(name string) (*Channel, error) {
+//
+// A channel of Ach 1.x gives ErrReadOnly: use OpenToRead.
+func (d Dir) Open(name string) (*Channel, error) { return waitOpen(d.TryOpen, name) }
+
+// OpenToRead opens a channel like Open. It also opens channels of Ach 1.x if they can be read safely. Writing into these gives
+// ErrReadOnly.
+func (d Dir) OpenToRead(name string) (*Channel, error) { return waitOpen(d.TryOpenToRead, name) }
+
+func waitOpen(tryOpen func(string) (*Channel, error), name string) (*Channel, error) {
 	for pause, waited := time.Millisecond, time.Duration(0); ; pause *= 2 {
-		c, err := d.TryOpen(name)
+		c, err := tryOpen(name)
 		unready := errors.Is(err, ErrHalfCreated) || errors.Is(err, ErrTruncated)
 		if !unready || waited+pause > halfCreatedFor {
 			return c, err
@@ -32,14 +40,12 @@ func (d Dir) Open(name string) (*Channel, error) {
 
 // TryOpen opens an existing channel like Open, but does not wait: for a file that is being created it returns ErrHalfCreated or
 // ErrTruncated, and the caller can try again later.
-func (d Dir) TryOpen(name string) (*Channel, error) {
-	if err := CheckName(name); err != nil {
-		return nil, err
-	}
-	return d.open(name)
-}
+func (d Dir) TryOpen(name string) (*Channel, error) { return d.open(name, false) }
 
-// Reopen opens the file that has the channel's name now, like TryOpen. If that is c's file, initialised again in place
+// TryOpenToRead opens a channel like OpenToRead, but does not wait, like TryOpen.
+func (d Dir) TryOpenToRead(name string) (*Channel, error) { return d.open(name, true) }
+
+// Reopen opens the file that has the channel's name now, as c was opened, but without waiting. If that is c's file, initialised again in place
 // (ErrReinitialised), the new channel's Epoch differs from c's. c stays open.
 func (c *Channel) Reopen() (*Channel, error) {
 	return c.reopen(errors.Is(c.Check(), ErrReinitialised))
@@ -50,7 +56,7 @@ func (c *Channel) Reopen() (*Channel, error) {
 func (c *Channel) ReopenReinitialised() (*Channel, error) { return c.reopen(true) }
 
 func (c *Channel) reopen(reinitialised bool) (*Channel, error) {
-	n, err := c.dir.TryOpen(c.name)
+	n, err := c.dir.open(c.name, c.toRead)
 	if err != nil || !n.file.sameFile(c.file) {
 		return n, err
 	}
@@ -62,20 +68,27 @@ func (c *Channel) reopen(reinitialised bool) (*Channel, error) {
 	return n, nil
 }
 
-func (d Dir) open(name string) (*Channel, error) {
+func (d Dir) open(name string, toRead bool) (*Channel, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
 	file, err := d.openFile(name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	_, geom, err := readHeader(file, name)
+	h, geom, err := readHeader(file, name)
+	if err == nil && h.kind.ach1x && !toRead {
+		err = ErrReadOnly
+	}
 	if err != nil {
 		return nil, describeFailure(name, err)
 	}
-	c, err := d.mapFile(name, geom, file)
+	c, err := d.mapFile(name, geom, file, h.kind)
 	if err != nil {
 		return nil, describeFailure(name, err)
 	}
+	c.toRead = toRead
 	if s := c.m.check(); s.code() != statusOK && s.code() != statusDirty {
 		c.Close()
 		return nil, c.err(s)
@@ -124,7 +137,7 @@ func readHeader(file *os.File, name string) (header, Geometry, error) {
 	case st.Size() < int64(geom.bytes()):
 		err = fmt.Errorf("%w: %d bytes instead of %d", ErrTruncated, st.Size(), geom.bytes())
 	default:
-		err = kindOf(&b)
+		h.kind, err = kindOf(&b)
 	}
 	return h, geom, err
 }
@@ -166,7 +179,7 @@ func fills(file *os.File, geom Geometry) bool {
 }
 
 // mapFile maps a file, which must be long enough.
-func (d Dir) mapFile(name string, geom Geometry, file *os.File) (*Channel, error) {
+func (d Dir) mapFile(name string, geom Geometry, file *os.File, k kind) (*Channel, error) {
 	id, _, err := identify(file)
 	if err != nil {
 		return nil, err
@@ -175,11 +188,15 @@ func (d Dir) mapFile(name string, geom Geometry, file *os.File) (*Channel, error
 	if fills(file, geom) {
 		flags, filled = flags|unix.MAP_POPULATE, int64(geom.bytes())
 	}
-	memory, err := unix.Mmap(int(file.Fd()), 0, int(geom.bytes()), unix.PROT_READ|unix.PROT_WRITE, flags)
+	protection := unix.PROT_READ
+	if !k.plainLock { // otherwise even the lock stays as it is
+		protection |= unix.PROT_WRITE
+	}
+	memory, err := unix.Mmap(int(file.Fd()), 0, int(geom.bytes()), protection, flags)
 	if err != nil {
 		return nil, &fs.PathError{Op: "mmap", Path: file.Name(), Err: err}
 	}
-	c := &Channel{dir: d, name: name, geom: geom, file: id, memory: memory, filled: filled, m: mappingOf(memory, geom), epoch: id.epoch(0)}
+	c := &Channel{dir: d, name: name, geom: geom, kind: k, file: id, memory: memory, filled: filled, m: mappingOf(memory, geom, k), epoch: id.epoch(0)}
 	filledAll.Add(filled)
 	c.holesFD.Store(-1)
 	c.users.Store(1)

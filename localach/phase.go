@@ -14,11 +14,11 @@ type phase struct {
 	period, periodError time.Duration // time between frames and its largest error; period is 0 if unknown
 	jitter              time.Duration // mean deviation of puts from the period
 	anchor              putTime       // the put from which the period is measured
-	window              window        // window of the next frame
-	missed              uint16        // one bit for each of the last 16 windows, set if it missed its frame
+	expected            expected      // the next put
+	wrong               uint16        // one bit for each of the last 16 predictions, set if it was wrong
 	useless             uint16        // likewise, set if ordinary polls would have found the frame as soon
-	disabledUntil       time.Duration // there are no windows until this time
-	disabledFor         time.Duration // how long windows were disabled the last time
+	disabledUntil       time.Duration // there are no predictions until this time
+	disabledFor         time.Duration // how long they were disabled the last time
 }
 
 // putTime has the bounds of the time of a put.
@@ -27,35 +27,40 @@ type putTime struct {
 	early, late time.Duration
 }
 
-// window is the time for busy polling for the next frame. If both ends are equal, there is a single poll. Both are 0 if the
-// next frame cannot be predicted.
-type window struct {
-	from, to time.Duration
-	sure     bool // few of the last windows missed their frame, so polls before it are rare
+// expected is when to poll for the next frame. at is 0 if its put cannot be predicted.
+type expected struct {
+	first    time.Duration // an earlier poll, which shows whether puts have become earlier; at if there is none
+	at       time.Duration
+	from, to time.Duration // bounds of the put
+	sure     bool          // few of the last predictions were wrong, so polls before first are rare
 }
 
 const (
-	maxWindow       = 100 * time.Microsecond
-	minMargin       = 8 * time.Microsecond // before and after the expected time of the put
+	minMargin       = 8 * time.Microsecond // after the latest expected time of the put
 	maxMargin       = 40 * time.Microsecond
+	narrow          = 60 * time.Microsecond  // wider bounds are halved by a poll in their middle
+	wide            = 200 * time.Microsecond // with wider bounds, ordinary polls continue before the expected time
+	maxJitter       = 100 * time.Microsecond
 	minFrames       = 8 // frames before the period is used
 	usefulPrecision = approach + minPause
 	maxSpan         = 256 // maximum number of frames over which the period is measured, since clocks drift
 	minPeriod       = 2 * pollFastest
 	maxPeriod       = time.Second
-	unproved        = 0x1f        // initial value of missed, as if five windows had missed their frame
-	maxUseless      = 6           // with more useless windows, windows are disabled for a while
-	maxMissed       = 1           // with more missed windows, ordinary polls continue before a window
-	minDisable      = time.Second // shortest time without windows, also after other programs needed the CPU
+	unproved        = 0x1f // initial value of wrong, as if the last five predictions had been wrong
+	doubted         = 0x03 // initial value of useless
+	maxUseless      = 7    // with more useless predictions, they are disabled for a while
+	maxWrong        = 3    // with more wrong predictions, or a wrong one among the last three, no prediction is sure
+	checkEvery      = 5    // frames, of which one gets an earlier poll where predictions are sure
+	minDisable      = time.Second
 	maxDisable      = time.Minute
 )
 
-// found records that the poll at now found frame seq, which the poll at before had not. It returns the next window.
-func (p *phase) found(seq uint64, before, now time.Duration) window {
+// found records that the poll at now found frame seq, which the poll at before had not. It returns when to poll for the next one.
+func (p *phase) found(seq uint64, before, now time.Duration) expected {
 	seen := putTime{seq, before, now}
 	switch n := int64(seq - p.seq); {
 	case p.late == 0 || n <= 0 || now-p.late > 4*maxPeriod:
-		*p = phase{anchor: seen, disabledUntil: p.disabledUntil, disabledFor: p.disabledFor, missed: unproved, useless: unproved}
+		*p = phase{anchor: seen, disabledUntil: p.disabledUntil, disabledFor: p.disabledFor, wrong: unproved, useless: doubted}
 	case p.period == 0:
 		p.begin(seen)
 	default:
@@ -66,8 +71,8 @@ func (p *phase) found(seq uint64, before, now time.Duration) window {
 	if p.seq = seq; p.late == 0 || p.period == 0 {
 		p.early, p.late = before, now
 	}
-	p.window = p.predict(now)
-	return p.window
+	p.expected = p.predict(now)
+	return p.expected
 }
 
 // begin measures the first period, once there are enough frames.
@@ -92,17 +97,9 @@ func (p *phase) advance(seen putTime, n time.Duration) {
 	doubt := n*p.periodError + p.jitter/2
 	early, late := p.early+n*p.period-doubt, p.late+n*p.period+doubt
 	middle := early + (late-early)/2
-	if seen.late-seen.early <= minMargin { // the time of the put is known exactly
-		off := seen.late - middle
-		p.jitter += (min(max(off, -off), maxWindow) - p.jitter) / 8
-		p.early, p.late = seen.early-off/2, seen.late-off/2 // count half of the deviation as jitter of this put
-	} else {
-		p.early, p.late = max(early, seen.early), min(late, seen.late)
-		if off := max(early-seen.late, seen.early-late); off > 0 { // the put deviates by at least off
-			p.jitter += (min(off, maxWindow) - p.jitter) / 8
-		}
-	}
-	switch {
+	off := max(middle-seen.late, seen.early-middle, 0) // the put deviates from the middle by at least off
+	p.jitter += (min(off, maxJitter) - p.jitter) / 8
+	switch p.early, p.late = max(early, seen.early), min(late, seen.late); {
 	case p.early < p.late:
 	case seen.late <= early: // the put was before the predicted time
 		p.early, p.late = max(seen.early, seen.late-maxMargin), seen.late
@@ -116,41 +113,52 @@ func (p *phase) advance(seen putTime, n time.Duration) {
 	}
 }
 
-// recordResult records whether the window missed its frame, and whether it was useless: the polls around the put are further apart
-// than usefulPrecision. If the window began late and its first look found the frame, that does not count.
+// recordResult records whether the prediction was wrong, and whether it was useless: wrong, and the polls around the put are
+// further apart than usefulPrecision.
 func (p *phase) recordResult(seen putTime) {
-	w := p.window
-	if w.to == w.from {
+	e := p.expected
+	if e.at == 0 {
 		return
 	}
-	missed := seen.seq != p.seq+1 || seen.early >= w.to || seen.early < w.from && seen.late <= w.from+minMargin
-	p.missed, p.useless = p.missed<<1, p.useless<<1
-	if missed {
-		p.missed |= 1
+	wrong := seen.seq != p.seq+1 || seen.late < min(e.at, e.from+minPause) || seen.early > e.to+maxMargin
+	p.wrong, p.useless = p.wrong<<1, p.useless<<1
+	if wrong {
+		p.wrong |= 1
 	}
-	if missed && (seen.seq != p.seq+1 || seen.late-seen.early > usefulPrecision) {
+	if wrong && (seen.seq != p.seq+1 || seen.late-seen.early > usefulPrecision) {
 		p.useless |= 1
 	}
-	if bits.OnesCount16(p.useless) > maxUseless {
+	switch count := bits.OnesCount16(p.useless); {
+	case count == 0:
+		p.disabledFor = 0
+	case count > maxUseless:
 		p.disabledFor = min(max(2*p.disabledFor, minDisable), maxDisable)
-		p.disabledUntil, p.missed, p.useless = seen.late+p.disabledFor, unproved, unproved
+		p.disabledUntil, p.wrong, p.useless = seen.late+p.disabledFor, unproved, doubted
 		p.period, p.anchor = 0, seen // measure the period again meanwhile
 	}
 }
 
-// predict returns the window of the next frame.
-func (p *phase) predict(now time.Duration) window {
+// predict returns when to poll for the next frame.
+func (p *phase) predict(now time.Duration) expected {
 	if p.period < minPeriod || p.period > maxPeriod || now < p.disabledUntil {
-		return window{}
+		return expected{}
 	}
-	margin := min(minMargin+2*p.jitter, maxMargin) + p.periodError
+	margin := min(minMargin+2*p.jitter, maxJitter) + p.periodError
 	from, to := p.early+p.period-margin, p.late+p.period+margin
-	if to-from > maxWindow {
-		from += (to - from) / 2 // one poll in the middle halves the uncertainty
-		to = from
+	at := to
+	if to-from > narrow {
+		at = from + (to-from)/2
 	}
-	if from <= now {
-		return window{}
+	if at <= now {
+		return expected{}
 	}
-	return window{from, to, bits.OnesCount16(p.missed) <= maxMissed}
+	e := expected{first: at, at: at, from: from, to: to}
+	e.sure = to-from <= wide && p.wrong&0b111 == 0 && bits.OnesCount16(p.wrong) <= maxWrong
+	switch {
+	case !e.sure:
+		e.first = at - approach
+	case p.seq%checkEvery == 0:
+		e.first = from
+	}
+	return e
 }

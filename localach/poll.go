@@ -15,27 +15,25 @@ type slot struct {
 	due          time.Duration // time of the next poll
 	polledAt     time.Duration // time of the last poll
 	prevPolledAt time.Duration // time of the poll before
-	period       time.Duration // polling period without a window
-	window       window        // window of the next frame, if it can be predicted
+	period       time.Duration // polling period while nothing is expected
+	expected     expected      // the next put, if it can be predicted
 }
 
-// hasWindow reports whether s has a window. It is then polled at its own times and not at the common ticks.
-func (s *slot) hasWindow() bool { return s.window.to != 0 }
+// isExpected reports whether s is polled at its own times and not at the common ticks.
+func (s *slot) isExpected() bool { return s.expected.at != 0 }
 
-// nextPoll returns the time of the next poll after a poll at now without a new frame. In the window that is at once. Before
-// and after the window the pause is that of a channel without a window, before a sure window that of a silent channel.
+// nextPoll returns the time of the next poll after a poll at now without a new frame. Long before the next put is expected, the pause
+// is that of a channel whose puts cannot be predicted, or of a silent channel if the prediction is sure.
 func (s *slot) nextPoll(now time.Duration) time.Duration {
-	switch w := s.window; {
-	case now < w.from && w.sure:
-		return min(w.from, now+pollSlowest)
-	case now < w.from-approach:
-		return min(w.from-approach, now+s.period)
-	case now < w.from: // some frames are put before an unsure window
-		return w.from
-	case now < w.to:
-		return now
-	case w.to != 0: // the frame may be put soon
-		return now + min(s.period, max(now-w.from, minPause))
+	switch e := s.expected; {
+	case now < e.first && e.sure:
+		return min(e.first, now+pollSlowest)
+	case now < e.first:
+		return min(e.first, now+s.period)
+	case now < e.at:
+		return e.at
+	case e.at != 0: // the frame may be put soon
+		return now + min(s.period, max(now-e.at, minPause))
 	}
 	return now + s.period
 }
@@ -45,15 +43,16 @@ const (
 	approach = 100 * time.Microsecond
 )
 
-// savesPoll reports whether a poll of s now, while the loop is awake for other channels, saves a separate poll before its window.
+// savesPoll reports whether a poll of s now, while the loop is awake for other channels, saves a separate poll before the expected
+// one.
 func (s *slot) savesPoll(now time.Duration) bool {
-	return now < s.window.from && now-s.polledAt >= s.period/4 && s.due < s.window.from
+	return now < s.expected.first && now-s.polledAt >= s.period/4 && s.due < s.expected.first
 }
 
 // lastSeqIn returns the address of last_seq in a mapping.
 func lastSeqIn(base unsafe.Pointer) *uint64 { return (*uint64)(unsafe.Add(base, lastSeqOffset)) }
 
-// pollSlots loads last_seq of each slot that is due at now. It also loads slots without a window that are due within slack, and
+// pollSlots loads last_seq of each slot that is due at now. It also loads slots without an expected put that are due within slack, and
 // others if that saves a separate poll. It appends to changed the index of each slot whose last_seq has changed, or whose memory
 // is gone (lastSeq is then nil). It survives mappings of truncated files.
 //
@@ -79,7 +78,7 @@ func pollFrom(slots []slot, from int, now, slack time.Duration, into []int) (cha
 	}()
 	for ; at < len(slots); at++ {
 		s := &slots[at]
-		if s.lastSeq == nil || s.due > now && (s.hasWindow() && !s.savesPoll(now) || !s.hasWindow() && s.due > now+slack) {
+		if s.lastSeq == nil || s.due > now && (s.isExpected() && !s.savesPoll(now) || !s.isExpected() && s.due > now+slack) {
 			continue
 		}
 		s.prevPolledAt, s.polledAt = s.polledAt, now

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// procFile reads small files of /proc. Its system calls are raw, like those of timer.wait, since they do not block.
+// procFile reads small files of /proc. Its system calls are raw, since they do not block.
 type procFile struct {
 	name []byte // path of the file, with a terminating 0
 }

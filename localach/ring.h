@@ -11,13 +11,14 @@ struct view {
 	struct ach_entry *index;
 	unsigned char *data;
 	uint64_t cnt, size;
+	int splits;
 };
 
 static inline struct view view_of(const struct ach_map *m) {
 	struct ach_header *h = (struct ach_header *)m->base;
 	struct ach_entry *index = (struct ach_entry *)((char *)(h + 1) + 8);
 	unsigned char *data = (unsigned char *)(index + m->index_cnt) + 8;
-	return (struct view){h, index, data, m->index_cnt, m->data_size};
+	return (struct view){h, index, data, m->index_cnt, m->data_size, m->splits};
 }
 
 static inline uint64_t word_at(const void *p) {
@@ -39,6 +40,15 @@ static inline int ring_check(const struct view *v) {
 	if (word_at(v->data + v->size) != ACH_GUARD_DATA)
 		return ACH_WRONG(ACH_CORRUPT, ACH_WHY_GUARD_DATA);
 	return ACH_OK;
+}
+
+// A writer inside put holds the lock: dirty beside a free lock, the sequence standing still, is what a dead writer leaves.
+static inline int dead_writer(struct ach_header *h) {
+	uint64_t seq = ACH_ACQUIRE(h->last_seq);
+	for (int i = 0; i < 3; i++)
+		if ((ACH_ACQUIRE(h->mutex.__data.__lock) & ACH_OWNER_TID) || !ACH_ACQUIRE(h->dirty))
+			return 0;
+	return !(ACH_ACQUIRE(h->mutex.__data.__lock) & ACH_OWNER_TID) && ACH_ACQUIRE(h->last_seq) == seq;
 }
 
 static inline int lock_clean(const struct view *v, int64_t limit_ns) {

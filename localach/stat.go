@@ -2,6 +2,7 @@ package localach
 
 import (
 	"io/fs"
+	"time"
 )
 
 // Stat is the state of a channel. The words of the header are read one by one without the lock, so with a busy writer they may
@@ -16,8 +17,10 @@ type Stat struct {
 	Dirty       bool // a writer is inside put, or died there
 	LockOwner   int  // id of the thread that holds the lock, or 0
 	Waiters     int  // number of readers that wait on the condition variable, if its layout is known
+	Waking      bool // a put is waking readers, if the layout is known; if this lasts, the put hangs (see WakeHangs)
 	ForeignCond bool // the condition variable has another C library's layout, so its waiters cannot be woken
 	Tag         Tag
+	Missed      uint64 // frames of the source of a private channel that were never put
 }
 
 // LargestFrame returns the size in bytes of the largest of the newest 256 frames, or 0 if there is none. It reads the index
@@ -30,6 +33,22 @@ func (c *Channel) LargestFrame() int {
 	bytes, s := c.m.largest()
 	c.fail(s)
 	return bytes
+}
+
+// WakeHangs reports whether a put has hung for at least 100 ms while it wakes readers, because one of them was killed or stopped
+// while it waited. It returns at once if no put wakes readers; otherwise it blocks for up to 100 ms. It returns false if the
+// channel cannot be read.
+func (c *Channel) WakeHangs() bool {
+	const samples, period = 10, 10 * time.Millisecond
+	first, err := c.Stat()
+	for i := 0; err == nil && first.Waking && i < samples; i++ {
+		time.Sleep(period)
+		var now Stat
+		if now, err = c.Stat(); !now.Waking || now.LastSeq != first.LastSeq {
+			return false
+		}
+	}
+	return err == nil && first.Waking
 }
 
 // Stat returns the state of the channel. It never blocks. Mode, Inode and Bytes are those of the file when it was opened.
@@ -45,6 +64,9 @@ func (c *Channel) Stat() (Stat, error) {
 	c.noteSeq(stat.LastSeq)
 	stat.Geometry, stat.Bytes = c.geom, int64(c.geom.bytes())
 	stat.Mode, stat.Inode = c.file.mode, c.file.inode
+	if c.private != nil {
+		stat.Missed = c.private.Missed()
+	}
 	tag, s := c.m.tag()
 	stat.Tag = tag
 	return stat, c.fail(s)

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timer is a timerfd that is read through the runtime's poller. It is exact to a few microseconds, while time.Sleep and
+// timer is a timerfd that is awaited through the runtime's poller. It is exact to a few microseconds, while time.Sleep and
 // time.Timer may be up to a millisecond late.
 type timer struct {
 	file *os.File
-	buf  [8]byte
 	spec unix.ItimerSpec
+	arm  func() // nil once wait has called it
 }
 
 func newTimer() (*timer, error) {
@@ -34,26 +34,35 @@ func (t *timer) set(after time.Duration) {
 	_ = conn.Control(t.settime)
 }
 
-// settime is a raw system call, like that of fired, since it never blocks.
+// settime is a raw system call, since it never blocks. Another would wake the runtime's monitor thread each time.
 func (t *timer) settime(fd uintptr) {
 	if _, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&t.spec)), 0, 0, 0); errno != 0 {
 		panic("timerfd_settime: " + errno.Error()) // cannot fail, since descriptor and time are valid
 	}
 }
 
-// wait blocks until the timer fires. After interrupt it returns os.ErrDeadlineExceeded. It reads by raw system calls, which never
-// block here, since File.Read would wake the runtime's monitor thread each time.
-func (t *timer) wait() error {
+// wait calls arm, which sets the timer, and blocks until the timer fires. After interrupt it returns os.ErrDeadlineExceeded. Call
+// it from one goroutine.
+//
+// The descriptor is never read, which saves two system calls: the runtime's poller is edge-triggered, and each time that the timer
+// fires is an edge. arm is called once the poller has forgotten earlier edges, so that none is missed.
+func (t *timer) wait(arm func()) error {
 	conn, err := t.file.SyscallConn()
 	if err != nil {
 		return err
 	}
+	t.arm = arm
 	return conn.Read(t.fired)
 }
 
-func (t *timer) fired(fd uintptr) bool {
-	_, _, errno := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&t.buf)), unsafe.Sizeof(t.buf))
-	return errno != unix.EAGAIN
+// fired is called before wait blocks and after each edge.
+func (t *timer) fired(uintptr) bool {
+	if t.arm == nil {
+		return true
+	}
+	t.arm()
+	t.arm = nil
+	return false
 }
 
 func (t *timer) interrupt() { _ = t.file.SetReadDeadline(time.Unix(1, 0)) }

@@ -8,16 +8,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // A Watcher notices new frames in any number of channels. One loop polls their last_seq. It never touches a channel's lock or
 // condition variable, so it cannot harm the channel's users, even if it is killed or they use another C library.
 //
 // A channel is polled about four times per interval between its frames, at most every 200 µs and at least every 2 ms, which is
-// the delay until wake is called. If frames are periodic, the loop measures the period and polls busily for up to 100 µs when it
-// expects the next frame (see SetBudget). While no channel is watched, the loop sleeps.
+// the delay until wake is called. If frames are periodic, the loop measures the period and polls when the next put is expected
+// instead, but still every 2 ms. While no channel is watched, the loop sleeps.
 type Watcher struct {
 	timer *timer
 	start time.Time // time zero of the loop
@@ -29,11 +27,9 @@ type Watcher struct {
 	notices []*Notice // nil for an empty slot
 	free    []int
 	changed []int         // slots that changed in the last poll
-	tick    time.Duration // polling period of the channels without a window, or 0 if there are none
+	tick    time.Duration // polling period of the channels whose puts are not expected, or 0 if there are none
 	ticks   time.Duration // time of the next of these polls
 	review  time.Duration // when to increase the periods of silent channels
-
-	busyPoll busyPoll
 }
 
 // A Notice is a registration that Watch returns. Close ends it.
@@ -44,7 +40,6 @@ type Notice struct {
 	slot    int // -1 after Close; guarded by watcher.mu
 	pace    pace
 	phase   phase
-	planned bool // the budget has room for its windows
 }
 
 // NewWatcher returns a Watcher, which works while Run runs.
@@ -53,13 +48,7 @@ func NewWatcher() (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watcher: %w", err)
 	}
-	w := &Watcher{timer: t, start: time.Now(), busyPoll: busyPoll{meanPoll: maxWindow / 4}}
-	if err := unix.SchedGetaffinity(0, &w.busyPoll.idle.cpus); err != nil {
-		return nil, os.NewSyscallError("sched_getaffinity", err)
-	}
-	w.busyPoll.idle.ownTime = ownTime
-	w.SetBudget(DefaultWatchBudget)
-	return w, nil
+	return &Watcher{timer: t, start: time.Now()}, nil
 }
 
 // Run runs the loop until ctx is done and returns ctx.Err(). Call it once. The Watcher cannot be used afterwards.
@@ -67,22 +56,21 @@ func (w *Watcher) Run(ctx context.Context) error {
 	defer w.timer.close()
 	stop := context.AfterFunc(ctx, w.timer.interrupt)
 	defer stop()
+	arm := w.arm
 	var wakes []wake
 	for {
-		if err := w.timer.wait(); err != nil {
+		if err := w.timer.wait(arm); err != nil {
 			if ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 				return ctx.Err()
 			}
 			return fmt.Errorf("watcher: %w", err)
 		}
-		for again := true; again; {
-			var lastPoll time.Duration
-			wakes, lastPoll, again = w.poll(wakes[:0])
-			for _, k := range wakes {
-				k.call(k.seq)
-			}
-			w.lastPoll.Store(int64(lastPoll))
+		var lastPoll time.Duration
+		wakes, lastPoll = w.poll(wakes[:0])
+		for _, k := range wakes {
+			k.call(k.seq)
 		}
+		w.lastPoll.Store(int64(lastPoll))
 	}
 }
 
@@ -142,13 +130,11 @@ func (n *Notice) Close() {
 	w.rearm()
 }
 
-// poll polls the channels that are due and appends the necessary calls of wake to wakes. pollNow means that the next poll is too
-// soon to sleep. Otherwise poll has set the timer for it.
-func (w *Watcher) poll(wakes []wake) (called []wake, now time.Duration, pollNow bool) {
+// poll polls the channels that are due and appends the necessary calls of wake to wakes.
+func (w *Watcher) poll(wakes []wake) (called []wake, now time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now = time.Since(w.start) // read before the polls, since the process may be stopped between them
-	w.busyPoll.recordWake(now)
 	slack := time.Duration(-1)
 	if w.tick != 0 && now >= w.ticks {
 		slack = w.tick / 2
@@ -161,10 +147,7 @@ func (w *Watcher) poll(wakes []wake) (called []wake, now time.Duration, pollNow 
 			_ = n.channel.fail(statusReinit)
 		}
 		n.pace.observe(s.lastSeen, now)
-		s.period, s.window = n.pace.period, n.phase.found(s.lastSeen, s.prevPolledAt, now)
-		if !n.planned || w.busyPoll.isDisabled(now) {
-			s.window = window{}
-		}
+		s.period, s.expected = n.pace.period, n.phase.found(s.lastSeen, s.prevPolledAt, now)
 		s.due = s.nextPoll(now)
 		wakes = append(wakes, wake{n.wake, s.lastSeen})
 	}
@@ -172,12 +155,11 @@ func (w *Watcher) poll(wakes []wake) (called []wake, now time.Duration, pollNow 
 	if due {
 		w.review = now + reviewEvery
 		w.slowDown(now)
-		w.planWindows(now)
 	}
 	if due || len(w.changed) > 0 {
 		w.retick()
 	}
-	return wakes, now, w.arm(now)
+	return wakes, now
 }
 
 // slowDown increases the periods of silent channels.
@@ -202,12 +184,12 @@ func (w *Watcher) rearm() {
 // idle reports whether no channel is watched.
 func (w *Watcher) idle() bool { return len(w.free) == len(w.slots) }
 
-// retick sets the tick to the smallest period of all channels without a window. Channels with longer periods are polled at the
+// retick sets the tick to the smallest period of all channels whose puts are not expected. Channels with longer periods are polled at the
 // ticks that fit best.
 func (w *Watcher) retick() {
 	var tick time.Duration
 	for i := range w.slots {
-		if s := &w.slots[i]; s.lastSeq != nil && !s.hasWindow() && (tick == 0 || s.period < tick) {
+		if s := &w.slots[i]; s.lastSeq != nil && !s.isExpected() && (tick == 0 || s.period < tick) {
 			tick = s.period
 		}
 	}
@@ -218,25 +200,22 @@ func (w *Watcher) retick() {
 	w.ticks = time.Since(w.start) + tick
 }
 
-// arm sets the timer for the next poll. It returns true if that poll is too soon to sleep.
-func (w *Watcher) arm(now time.Duration) (pollNow bool) {
+// arm sets the timer for the next poll.
+func (w *Watcher) arm() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	next := time.Duration(0)
 	if w.tick != 0 {
 		next = w.ticks
 	}
-	aimed := false
 	for i := range w.slots {
-		if s := &w.slots[i]; s.lastSeq != nil && s.hasWindow() && (next == 0 || s.due < next) {
-			next, aimed = s.due, true
+		if s := &w.slots[i]; s.lastSeq != nil && s.isExpected() && (next == 0 || s.due < next) {
+			next = s.due
 		}
 	}
 	if next == 0 {
 		w.timer.set(0)
-		return false
+	} else {
+		w.timer.set(max(next-time.Since(w.start), 1))
 	}
-	sleep, pollNow := w.busyPoll.sleep(now, next, aimed)
-	if !pollNow {
-		w.timer.set(max(sleep, 1))
-	}
-	return pollNow
 }

@@ -31,11 +31,19 @@ func (w *Writer) TryPut(frame []byte) (seq uint64, err error) {
 	return w.put(frame, 0)
 }
 
+// PutFirst does what Put does if no frame was ever put into the channel. Otherwise it puts nothing and returns ErrHasFrames. It
+// checks and puts while it holds the lock, so its frame never follows a frame of another program.
+func (w *Writer) PutFirst(frame []byte) (seq uint64, err error) {
+	w.result.c.first = 1
+	defer func() { w.result.c.first = 0 }()
+	return w.put(frame, lockLimit)
+}
+
 // lockLimit is the longest wait for a lock, ACH_LOCK_NS.
 const lockLimit = 100 * time.Millisecond
 
 func (w *Writer) put(frame []byte, limit time.Duration) (seq uint64, err error) {
-	if err := w.c.enter(); err != nil {
+	if err := w.c.enterToWrite(); err != nil {
 		return 0, err
 	}
 	defer w.c.release()

@@ -56,7 +56,9 @@ pages() {
 	go build -ldflags "$stamp" -o "$host" ./cmd/achbridge
 	mkdir -p "$1/man" "$1/completion"
 	"$host" man --date "$day" "$1/man"
-	gzip -9n "$1"/man/*.1
+	mkdir -p "$1/man5"
+	mv "$1"/man/*.5 "$1/man5"
+	gzip -9n "$1"/man/*.1 "$1"/man5/*.5
 	"$host" completion bash >"$1/completion/achbridge.bash"
 	"$host" completion zsh >"$1/completion/_achbridge"
 	"$host" completion fish >"$1/completion/achbridge.fish"

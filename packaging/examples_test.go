@@ -30,26 +30,33 @@ func monotonic(t *testing.T) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// readerInC compiles the reader with the command in its comment, in a directory with only the files
-// of the package. The returned function runs the reader on frames.
+// readerInC is the reader fresh.c, see compiledReader.
 func readerInC(t *testing.T) (run func(limit string, frames ...status.Meta) (string, int)) {
+	t.Helper()
+	reader := compiledReader(t, "fresh")
+	return func(limit string, frames ...status.Meta) (string, int) { return reader([]string{limit}, frames...) }
+}
+
+// compiledReader compiles a reader with the command in its comment, in a directory with only the files of the package.
+// The returned function runs the reader on frames.
+func compiledReader(t *testing.T, name string) (run func(args []string, frames ...status.Meta) (string, int)) {
 	t.Helper()
 	cc := need.Program(t, "cc", "gcc, with libc6-dev")
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("examples")); err != nil {
 		t.Fatal(err)
 	}
-	compile := exec.Command(cc, "-Wall", "-Werror", "-o", "fresh", "fresh.c")
+	compile := exec.Command(cc, "-Wall", "-Werror", "-o", name, name+".c")
 	compile.Dir = dir
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return func(limit string, frames ...status.Meta) (string, int) {
+	return func(args []string, frames ...status.Meta) (string, int) {
 		var input []byte
 		for _, m := range frames {
 			input = m.Append(input)
 		}
-		cmd := exec.Command(filepath.Join(dir, "fresh"), limit)
+		cmd := exec.Command(filepath.Join(dir, name), args...)
 		cmd.Stdin = bytes.NewReader(input)
 		out, _ := cmd.CombinedOutput()
 		return string(out), cmd.ProcessState.ExitCode()
@@ -102,6 +109,18 @@ func TestCReaderFailsWithoutFrames(t *testing.T) {
 	run := readerInC(t)
 	if out, exit := run("500"); out != "fresh: no frame\n" || exit != 1 {
 		t.Errorf("nothing: got exit %d and %q, want 1", exit, out)
+	}
+}
+
+func TestCReaderNamesOriginsOfMergedFrames(t *testing.T) {
+	run := compiledReader(t, "origins")
+	long := strings.Repeat("h", 63)
+	out, exit := run(nil, status.Meta{Origin: "robot1"}, status.Meta{Origin: "robot1", Seq: 5, MirrorSeq: 1}, status.Meta{Origin: long, Seq: 9, MirrorSeq: 2})
+	if want := "frame 1: frame 5 of robot1\nframe 2: frame 9 of " + long + "\n"; out != want || exit != 0 {
+		t.Errorf("got exit %d and %q, want %q", exit, out, want)
+	}
+	if out, exit := run(nil, status.Meta{Seq: 5, MirrorSeq: 1}, status.Meta{Seq: 6, MirrorSeq: 2}); exit != 1 || !strings.Contains(out, "not the metadata of a merge") {
+		t.Errorf("metadata of a mirror: got exit %d and %q, want an error", exit, out)
 	}
 }
 

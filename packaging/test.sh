@@ -48,7 +48,7 @@ start() {
 		env CONFIGURATION_DIRECTORY=/etc/achbridge RUNTIME_DIRECTORY=/run/achbridge STATE_DIRECTORY=/var/lib/achbridge \
 		sh -c "umask $(unit UMask) && exec $command" 2>>"$work/daemon.log" &
 	daemon=$!
-	wait_for "pid $daemon" inside achbridge status
+	wait_for "pid $daemon" inside achbridge status -v
 }
 
 # The hub, as its unit says. There are no options, as the package has it.
@@ -114,6 +114,7 @@ try_package() {
 		inside systemd-analyze verify --man=no /lib/systemd/system/$service.service
 		inside systemd-analyze security --offline=true --threshold=20 $service.service | tail -n 1
 	done
+	inside systemd-analyze verify --man=no /lib/systemd/system/achbridge-achd.socket
 
 	local version
 	version=$(dpkg-deb -f "$deb" Version)
@@ -133,7 +134,7 @@ try_package() {
 	robot channel create imu --frames 8 --size 64
 	robot run --name krang --key "$root/etc/achbridge/key" --control "$work/robot.sock" --state "$work/robot" \
 		--listen 127.0.0.1:9100 --peer 127.0.0.1 --no-discovery --mirror '*/plan' 2>"$work/robot.log" &
-	wait_for linked inside achbridge status
+	wait_for linked inside achbridge status -v
 	inside achbridge mirror krang/imu
 	printf one | robot channel put imu
 	wait_for one inside achbridge channel cat krang.imu --last --count 1
@@ -148,7 +149,7 @@ try_package() {
 	echo '- a channel that it may not open is named, with the cure'
 	inside achbridge channel create secret --frames 8 --size 64
 	inside chmod 600 /dev/shm/achshm-secret
-	wait_for 'permission' inside achbridge status
+	wait_for 'permission' inside achbridge status -v
 
 	echo '- upgrade'
 	echo '# ours' >>"$root/etc/achbridge/achbridge.yaml"
@@ -156,7 +157,7 @@ try_package() {
 	inside dpkg -i "/tmp/$(basename "$newer")"
 	grep -q '^# ours' "$root/etc/achbridge/achbridge.yaml" || fail 'the upgrade lost the configuration'
 	start
-	wait_for linked inside achbridge status
+	wait_for linked inside achbridge status -v
 	inside achbridge mirror krang/imu
 	printf three | robot channel put imu
 	wait_for three inside achbridge channel cat krang.imu --last --count 1
@@ -175,7 +176,7 @@ try_package() {
 	inside dpkg -i "/tmp/$(basename "$deb")"
 	key_is achbridge:ach:600
 	start
-	wait_for linked inside achbridge status
+	wait_for linked inside achbridge status -v
 	stop
 	inside dpkg --purge achbridge | tee "$work/purge"
 	key_is root:root:600

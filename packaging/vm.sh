@@ -2,13 +2,15 @@
 # Try the package in dist/ on a computer of its own, which qemu emulates: a Debian
 # system with its kernel and systemd, whose clock has no battery. There the service
 # goes through all that systemctl can do to it, the wall clock is stepped by years
-# under running daemons, and the computer is suspended. This machine's clock is not touched.
+# under running daemons, the computer is suspended, and channels in the kernel are read,
+# of a module of ours. This machine's clock is not touched.
 #
 #   bash packaging/build.sh amd64 && bash packaging/vm.sh
 #
-# As root, with Go, and debootstrap, e2fsprogs and qemu-system-x86 of Debian. The kernel
-# is fetched and not installed. DEBIAN=DIR takes the system from there, as
-# packaging/debian.sh makes it. With TRY='service', TRY='hub', TRY='clock' or TRY='suspend' it does only that.
+# As root, with Go, gcc, and debootstrap, e2fsprogs and qemu-system-x86 of Debian. The kernel
+# and its headers are fetched and not installed. DEBIAN=DIR takes the system from there, as
+# packaging/debian.sh makes it. With TRY='service', TRY='hub', TRY='clock', TRY='kernel' or TRY='suspend' it does only that;
+# ACHBRIDGE_LONG=1 removes 1000 channels of the kernel, and kills 100 daemons.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -46,7 +48,7 @@ start_krang() {
 	ip netns exec krang unshare --mount sh -c 'mount -t tmpfs krang /dev/shm && exec sleep infinity' &
 	place=$!
 	wait_for 'krang /dev/shm' cat "/proc/$place/mounts"
-	krang /try/publisher --channel imu:50:64 --channel joints:20:3000 2>/run/publisher.log &
+	krang /try/achbridge publish imu:50:64 joints:20:3000 2>/run/publisher.log &
 	krang achbridge run --name krang --key /etc/achbridge/key --control /run/krang.sock --state /run/krang --mirror '*/plan' 2>/run/krang.log &
 }
 
@@ -59,7 +61,7 @@ follows() {
 		wait_for "$mirror" achbridge channel ls
 		seq=$(newest "$mirror")
 		until [ "$(newest "$mirror")" -gt "$((seq + 10))" ]; do
-			[ $SECONDS -lt "$((begin + 60))" ] || fail "$mirror does not follow, $*: $(achbridge status 2>&1)"
+			[ $SECONDS -lt "$((begin + 60))" ] || fail "$mirror does not follow, $*: $(achbridge status -v 2>&1)"
 			sleep 0.2
 		done
 	done
@@ -82,7 +84,7 @@ try_service() {
 	! systemctl start achbridge 2>/dev/null || fail 'it started without a key'
 	wait_for 'achbridge key new' systemctl status achbridge
 	wait_for 'achbridge key new' journalctl -u achbridge
-	is ExecMainStatus 2
+	is ExecMainStatus 3
 	sleep 3 # RestartSec is 2 s
 	is NRestarts 0
 	is ActiveState failed
@@ -91,7 +93,7 @@ try_service() {
 	achbridge key new >/dev/null
 	systemctl enable --now achbridge 2>/dev/null
 	is ActiveState active
-	wait_for "pid $(systemctl show --value -p MainPID achbridge)" achbridge status
+	wait_for "pid $(systemctl show --value -p MainPID achbridge)" achbridge status -v
 
 	echo '- mirrors, by a changed file and a reload'
 	start_krang
@@ -194,6 +196,17 @@ try_clock() {
 	! grep -e '--- SKIP' /run/clock || fail 'skipped'
 }
 
+try_kernel() {
+	echo '- channels in the kernel'
+	insmod /try/achtest.ko
+	cd /try
+	ACHBRIDGE_PROGRAMS=/try ./kernel.test -test.v -test.timeout 30m -test.run '.*/module' 2>&1 | tee /run/kernel
+	ACHBRIDGE_PROGRAMS=/try ./testnet.test -test.v -test.timeout 30m -test.parallel 1 -test.run '^TestKernel' 2>&1 | tee -a /run/kernel
+	! grep -e '--- SKIP' /run/kernel || fail 'skipped'
+	rmmod achtest
+	! dmesg | grep -E 'BUG:|Oops|WARNING:|list_del' || fail 'the kernel complains, above'
+}
+
 try_suspend() {
 	echo '- suspend the computer while a command waits'
 	cd /try
@@ -219,14 +232,30 @@ kernel() {
 	mv "$work"/linux/boot/vmlinuz-* "$work/vmlinuz"
 	mv "$work/linux/lib/modules" "$root/usr/lib/"
 	chroot "$root" depmod "${package#linux-image-}"
+	[[ " $TRY " != *' kernel '* ]] || module "${package#linux-image-}"
+}
+
+# module VERSION: builds testnet/kmod for that kernel, into /try.
+module() {
+	local package=linux-headers-$1 headers=$work/headers/usr/src/linux-headers-$1
+	(
+		cd "$work"
+		apt-get download -q "$package" $(apt-cache depends "$package" | sed -nE 's/.*Depends: (linux-(headers|kbuild)-.*)/\1/p')
+		for package in linux-{headers,kbuild}-*.deb; do dpkg -x "$package" headers; done
+		sed -i "s|/usr/src/|$work/headers&|" "$headers/Makefile"
+	) >"$work/module.log" 2>&1 || fail "kernel headers: $(cat "$work/module.log")"
+	cp -r testnet/kmod "$work/kmod"
+	make -C "$headers" M="$work/kmod" modules >"$work/module.log" 2>&1 || fail "module: $(cat "$work/module.log")"
+	install -D "$work/kmod/achtest.ko" "$root/try/achtest.ko"
 }
 
 # What is tried, as a service, whose words come by the second serial port.
 prepare() {
 	install -d "$root/try"
 	cp "$deb" "$root/try/achbridge.deb"
-	go build -o "$root/try/" ./cmd/achbridge ./testnet/publisher
+	go build -o "$root/try/" ./cmd/achbridge
 	go test -c -o "$root/try/testnet.test" ./testnet
+	go test -c -o "$root/try/kernel.test" ./localach/kernel
 	cp packaging/vm.sh "$root/try/"
 	echo computer >"$root/etc/hostname"
 	rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/usr/share/{doc,locale,man}
@@ -236,7 +265,7 @@ prepare() {
 		SuccessAction=poweroff
 		[Service]
 		ExecStart=/bin/bash /try/vm.sh inside $TRY
-		Environment=HOME=/root
+		Environment=HOME=/root ACHBRIDGE_LONG=${ACHBRIDGE_LONG-}
 		StandardOutput=tty
 		StandardError=tty
 		TTYPath=/dev/ttyS1
@@ -246,7 +275,7 @@ prepare() {
 }
 
 [ "$(id -u)" = 0 ] || fail 'needs root'
-TRY=${TRY-service hub clock suspend}
+TRY=${TRY-service hub clock kernel suspend}
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
 root=$work/debian

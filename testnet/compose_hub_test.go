@@ -65,7 +65,7 @@ func composeWithAHub(t *testing.T) {
 			return nil
 		})
 		await.NoError(c.t, func() error {
-			out, _ := c.output("atlas", "achbridge", "status")
+			out, _ := c.output("atlas", "achbridge", "status", "-v")
 			if want := "the hub refuses the credentials of atlas"; !strings.Contains(string(out), want) {
 				return fmt.Errorf("atlas: status does not say %q:\n%s", want, out)
 			}

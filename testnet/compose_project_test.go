@@ -27,14 +27,14 @@ type compose struct {
 	ids     map[string]string // containers by service, or by the name given to start
 }
 
-// startCompose builds the image and starts the services of files, with a robot that publishes
-// little. When the test ends it removes them, and prints their logs if the test has failed.
+// startCompose builds the image and starts the services of files. When the test ends it
+// removes them, and prints their logs if the test has failed.
 func startCompose(t *testing.T, files ...string) *compose {
 	t.Helper()
 	need.Processes(t)
 	c := &compose{t: t, command: composeCommand(t), project: projectOf(files[0]), ids: map[string]string{}}
 	removeLeftovers(t, c.command)
-	for _, file := range append(files, "testnet/compose/calm.yml") {
+	for _, file := range files {
 		c.command = append(c.command, "-f", "../"+file)
 	}
 	c.command = append(c.command, "-p", c.project)
@@ -49,7 +49,7 @@ func startCompose(t *testing.T, files ...string) *compose {
 	return c
 }
 
-// buildImage creates the files that the services need: the programs, the keys, and a hub's directory.
+// buildImage creates the files that the services need: the program, the keys, and a hub's directory.
 var buildImage = sync.OnceValue(func() error {
 	out, err := exec.Command("bash", "compose/build.sh").CombinedOutput()
 	if err != nil {
@@ -151,7 +151,8 @@ func (c *compose) step(name string, f func(*compose)) {
 // is host.
 func (c *compose) startRobot(name, host string) {
 	c.t.Helper()
-	c.start(name, "publisher", "--", "achbridge", "run", "--key", "/run/secrets/network_key", "--accept", "plan", "--name", host)
+	c.start(name, "achbridge", "run", "--key", "/run/secrets/network_key", "--accept", "plan", "--name", host,
+		"--", "achbridge", "publish", "imu:100:64", "joints:20:3000", "camera:5:50000")
 }
 
 // start runs a command as a host of the project.

@@ -108,7 +108,7 @@ func (c *compose) move(service string) {
 	before := c.address(service)
 	c.disconnect(service)
 	c.waitUntilMissed(service)
-	c.start("stranger", "publisher", "--channel", "noise:10:64")
+	c.start("stranger", "achbridge", "publish", "noise:10:64")
 	defer c.remove("stranger")
 	c.connect(service)
 	if after := c.address(service); after == before {

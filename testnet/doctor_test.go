@@ -73,7 +73,8 @@ func TestDoctorFindsProblems(t *testing.T) {
 		{name: "firewall", comes: "nft add table ip t; nft 'add chain ip t in { type filter hook input priority 0; }'; nft add rule ip t in udp dport 5353 drop", goes: "nft delete table ip t",
 			check: "multicast", state: "warning", wantText: "eth0 (IPv4): this host does not receive what it sends to the group"},
 		{name: "full shared memory", comes: fill, goes: drain, check: "shared memory", state: "failure", wantText: "it is full"},
-		{name: "little room", comes: "mount -o remount,size=8m /dev/shm", goes: "mount -o remount,size=64m /dev/shm", check: "shared memory", state: "warning", wantText: "mirrors may take half"},
+		{name: "little room", comes: "mount -o remount,size=8m /dev/shm", goes: "mount -o remount,size=128m /dev/shm", check: "shared memory", state: "warning", wantText: "mirrors may take half"},
+		{name: "the room of a container", comes: "mount -o remount,size=64m /dev/shm", goes: "mount -o remount,size=128m /dev/shm", check: "shared memory", state: "warning", wantText: "--shm-size=1g"},
 		{name: "small path", comes: "ip link set eth0 mtu 1200", goes: "ip link set eth0 mtu 1500", check: "paths", state: "failure", wantText: "eth0 carries 1200 bytes"},
 		{
 			name: "another PID namespace", holder: []string{"unshare", "--pid", "--fork", "--kill-child"}, by: peer,

@@ -35,7 +35,6 @@ func TestNothingIsPutTwiceAfterKillsAtRandomMoments(t *testing.T) {
 	watched := map[string][]*observation{} // observations by mirror, one for each of its files
 	for _, m := range onceEach {
 		name := mirrorName(m.channel)
-		s.must("robot", "channel", "create", strings.TrimPrefix(name, "robot."), "--frames", ringOfTwice, "--size", "64")
 		channels, args = append(channels, m.channel), append(args, "--mirror", "robot/"+m.mirror)
 		if m.adopted {
 			s.must("pc", "channel", "create", name, "--frames", ringOfTwice, "--size", "64")
@@ -44,7 +43,7 @@ func TestNothingIsPutTwiceAfterKillsAtRandomMoments(t *testing.T) {
 		watched[name] = []*observation{s.observe("pc", "keep:"+name)}
 	}
 	s.run("robot")
-	s.publish("robot", channels...)
+	s.publish("robot", append(channels, "--frames="+ringOfTwice)...)
 	pc := s.run("pc", args...)
 	for name, list := range watched {
 		list[0].waitUntilFollowing(now(), meetLimit, "keep:"+name)

@@ -16,6 +16,7 @@ type listed struct {
 	MirroredAs string   `json:"mirrored_as"`
 	Unproved   bool     `json:"unproved"`
 	Way        string   `json:"way"`
+	Kind       string   `json:"kind"`
 }
 
 // ls runs achbridge ls --json on a host and returns the entries and the exit code.

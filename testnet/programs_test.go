@@ -8,9 +8,8 @@ import (
 	"achbridge/testnet/hosts"
 )
 
-// programs builds achbridge and publisher once and returns their directory, which
-// TestMain removes. On a machine without Go, ACHBRIDGE_PROGRAMS is a directory that
-// has them.
+// programs builds achbridge once and returns its directory, which TestMain removes. On a
+// machine without Go, ACHBRIDGE_PROGRAMS is a directory that has it.
 var programs = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv("ACHBRIDGE_PROGRAMS"); dir != "" {
 		return dir, nil
@@ -20,7 +19,7 @@ var programs = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	builtIn.Store(&dir)
-	return dir, hosts.Build(dir, "achbridge/cmd/achbridge", "achbridge/testnet/publisher")
+	return dir, hosts.Build(dir, "achbridge/cmd/achbridge")
 })
 
 // builtIn is the directory that programs has created.

@@ -135,17 +135,16 @@ func (s *site) run(host string, args ...string) *process {
 	return s.start(host, "achbridge", append([]string{"run"}, args...)...)
 }
 
-// publish starts a publisher and waits until its channels exist.
+// publish starts `achbridge publish` and waits until its channels exist.
 func (s *site) publish(host string, channels ...string) *process {
 	s.t.Helper()
-	var args []string
+	p := s.start(host, "achbridge", append([]string{"publish"}, channels...)...)
 	for _, c := range channels {
-		args = append(args, "--channel", c)
-	}
-	p := s.start(host, "publisher", args...)
-	for _, c := range channels {
-		name, _, _ := strings.Cut(c, ":")
-		p.awaitLog("msg=publishing channel=" + name)
+		name, _, isChannel := strings.Cut(c, ":")
+		if !isChannel {
+			continue // a flag
+		}
+		p.awaitLog(`msg="publishing frames" channel=` + name)
 	}
 	return p
 }

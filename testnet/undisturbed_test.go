@@ -76,10 +76,10 @@ func (p *process) putStats() (all []puts) {
 	p.t.Helper()
 	await.True(p.t, "the publisher has not reported all its channels", func() bool {
 		text := p.log.String()
-		return strings.Count(text, "msg=published ") == strings.Count(text, "msg=publishing ")
+		return strings.Count(text, `msg="frames published" `) == strings.Count(text, `msg="publishing frames" `)
 	})
 	for line := range strings.Lines(p.log.String()) {
-		_, numbers, stats := strings.Cut(line, "msg=published channel=")
+		_, numbers, stats := strings.Cut(line, `msg="frames published" channel=`)
 		if !stats {
 			continue
 		}

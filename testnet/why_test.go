@@ -118,7 +118,7 @@ var whyCases = []whyCase{
 	},
 	{
 		name: "the same on the robot", askedHost: "robot", subject: "imu",
-		cause: "publisher_stopped", wantText: []string{"nothing is put into imu", "publisher (pid ", "which is stopped", "kill -CONT"},
+		cause: "publisher_stopped", wantText: []string{"nothing is put into imu", "publish (pid ", "which is stopped", "kill -CONT"},
 	},
 	{
 		name: "publisher gone", subject: "done", askedHost: "robot", comes: func(c *whySite) {

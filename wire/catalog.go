@@ -30,6 +30,7 @@ type Channel struct {
 	Largest    int     `cbor:"8,keyasint,omitempty"`  // size in bytes of the largest frame seen, if above FrameSize
 	Layout     Hash    `cbor:"9,keyasint,omitzero"`   // names the layout of the frames, see Describe; for a mirror, the origin's
 	Clock      *Clock  `cbor:"10,keyasint,omitempty"` // clock of the time stamps inside the frames of a mirror, nil if not known
+	Kernel     bool    `cbor:"11,keyasint,omitempty"` // the frames are in the kernel's Ach module, not in shared memory
 }
 
 // Clock identifies the CLOCK_MONOTONIC by which time stamps inside frames count. It is the sender's clock if the sender

@@ -153,6 +153,7 @@
 //	          frame size, ≤ MaxFrame; the receiver may limit it)  9 layout (hash, a byte
 //	          string of 32; a node that does not know it skips it)
 //	          10 Clock (of the time stamps inside the frames of a mirror)
+//	          11 kernel (bool; the frames are in the kernel's Ach module)
 //	Clock     1! node  2! host (name)  3! boot (like a node)  4 offset (the sender's
 //	          CLOCK_MONOTONIC minus that of the host, ns)  5 error (of the offset, ns). Both
 //	          are at most 2^59, and offset may be negative.

@@ -194,7 +194,7 @@ func largestCatalog() Catalog {
 	for range MaxChannels {
 		m.Channels = append(m.Channels, Channel{
 			Name: name, FrameCount: MaxFrameCount, FrameSize: MaxFrame,
-			Epoch: math.MaxUint64, LastSeq: math.MaxUint64, Origin: origin, Closed: true, Largest: MaxFrame, Layout: Hash{31: 1}, Clock: clock,
+			Epoch: math.MaxUint64, LastSeq: math.MaxUint64, Origin: origin, Closed: true, Largest: MaxFrame, Layout: Hash{31: 1}, Clock: clock, Kernel: true,
 		})
 		m.Gone = append(m.Gone, name)
 	}

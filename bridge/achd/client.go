@@ -24,7 +24,7 @@ type Remote struct {
 	UDP        bool          // frames are sent as datagrams
 	Newest     bool          // skip to the newest frame if the connection cannot carry all; otherwise all frames, in order
 	Period     time.Duration // minimum interval between two frames; 0 means no limit
-	Dial       Dial          // nil means over the network
+	Dial       Dial          // nil means DialNetwork
 }
 
 // Dial opens a connection.
@@ -141,13 +141,18 @@ const (
 // keepAliveConfig detects a host that has disappeared within about 10 seconds. achd sends nothing while there are no frames.
 var keepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 3}
 
+// DialNetwork connects over the network.
+func DialNetwork(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{KeepAliveConfig: keepAliveConfig}).DialContext(ctx, network, address)
+}
+
 func (r Remote) dial(ctx context.Context) (net.Conn, error) {
 	network, dial := "tcp", r.Dial
 	if r.UDP {
 		network = "tcp4"
 	}
 	if dial == nil {
-		dial = (&net.Dialer{KeepAliveConfig: keepAliveConfig}).DialContext
+		dial = DialNetwork
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxTimeDial)
 	defer cancel()
@@ -188,7 +193,7 @@ func (r Remote) ask(c *contact, push bool) (a answer, err error) {
 // request returns the request with the lines in the same order as achd's own client.
 func (r Remote) request(udp *net.UDPConn, push bool) string {
 	var b strings.Builder
-	transport, last, server := "tcp", 0, "push" // direction is the server's direction
+	transport, last, server := "tcp", "", "push" // direction is the server's direction
 	if push {
 		server = "pull"
 	}
@@ -197,9 +202,9 @@ func (r Remote) request(udp *net.UDPConn, push bool) string {
 		fmt.Fprintf(&b, "remote-port: %d\n", udp.LocalAddr().(*net.UDPAddr).Port)
 	}
 	if r.Newest {
-		last = 1
+		last = "get-last: 1\n" // achd before 1.2.1 refuses this key; 0 is the default
 	}
-	fmt.Fprintf(&b, "channel-name: %s\ntransport: %s\nget-last: %d\ndirection: %s\n", r.Channel, transport, last, server)
+	fmt.Fprintf(&b, "channel-name: %s\ntransport: %s\n%sdirection: %s\n", r.Channel, transport, last, server)
 	if r.Period > 0 {
 		fmt.Fprintf(&b, "period-ns: %d\n", r.Period.Nanoseconds())
 	}

@@ -138,14 +138,14 @@ func (c *client) open() (*localach.Channel, error) {
 	if err := localach.CheckName(c.clientRequest.channel); err != nil {
 		return nil, cannotOpen("", err)
 	}
-	may := c.s.mayRead
+	may, open := c.s.mayRead, c.s.cfg.Dir.TryOpenToRead
 	if c.clientRequest.put {
-		may = c.s.mayWrite
+		may, open = c.s.mayWrite, c.s.cfg.Dir.TryOpen
 	}
 	if err := may(c.addr.Addr(), c.clientRequest.channel); err != nil {
 		return nil, err
 	}
-	ch, err := c.s.cfg.Dir.TryOpen(c.clientRequest.channel)
+	ch, err := open(c.clientRequest.channel)
 	if err != nil {
 		return nil, cannotOpen(c.clientRequest.channel, err)
 	}

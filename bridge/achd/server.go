@@ -252,10 +252,14 @@ func (s *Server) mayWrite(addr netip.Addr, channel string) error {
 
 // Serves reports whether a host may read or write a channel that exists on this host.
 func (s *Server) Serves(addr netip.Addr, channel string) bool {
-	if s.mayRead(addr, channel) != nil && s.mayWrite(addr, channel) != nil {
-		return false
+	open := s.cfg.Dir.TryOpenToRead
+	if s.mayRead(addr, channel) != nil {
+		if s.mayWrite(addr, channel) != nil {
+			return false
+		}
+		open = s.cfg.Dir.TryOpen
 	}
-	ch, err := s.cfg.Dir.TryOpen(channel)
+	ch, err := open(channel)
 	if err != nil {
 		return false
 	}

@@ -83,22 +83,33 @@ func (c *Consumer) From() netip.Addr {
 	return c.from
 }
 
-// connect runs one connection. It returns the time at which the connection was established (0 if it was not) and why it
-// ended.
+// connect runs one connection, and a standby while the host is silent. It returns the time at which the connection was
+// established (0 if it was not) and why it ended.
 func (c *Consumer) connect(ctx context.Context, remote achd.Remote) (up time.Duration, err error) {
-	ctx, hangUp := context.WithCancel(ctx)
-	defer hangUp()
-	err = remote.Pull(ctx, func(g localach.Geometry, from netip.Addr) (put func([]byte), err error) {
-		up = c.hosts.cfg.Now()
-		err = context.Canceled
-		c.hosts.call(ctx, func() {
-			if put, err = c.begin(ctx, g); err == nil {
-				c.hangUp, c.from = hangUp, from
-			}
-		})
-		return put, err
-	})
-	return up, err
+	current := c.dial(ctx, remote, nil)
+	defer func() { current.end() }()
+	for wait := silentFor; ; {
+		before := current.frames()
+		if err, ended := current.wait(wait); ended {
+			return current.up, err
+		}
+		if current.frames() != before {
+			wait = silentFor
+			continue
+		}
+		wait = min(2*wait, mostSilentFor)
+		standby := c.dial(ctx, remote, current)
+		err, ended := current.wait(wait)
+		switch {
+		case standby.hasTurn():
+			current, wait = standby, silentFor
+		case ended:
+			standby.end()
+			return current.up, err
+		default:
+			standby.end()
+		}
+	}
 }
 
 // begin prepares the mirror for the frames of one connection. achd does not number frames, so each connection gets a new

@@ -9,5 +9,6 @@
 //
 //	hosts.go      what this package needs of the node; one connection after the other
 //	consumer.go   a mirror's frames
+//	line.go       one connection, and its standby while the host is silent
 //	publisher.go  a channel's frames
 package achdway

@@ -18,7 +18,7 @@ import (
 type Config struct {
 	Dir    localach.Dir
 	Source ring.Source
-	Dial   achd.Dial // nil means that achd's package dials over the network
+	Dial   achd.Dial // nil means achd.DialNetwork
 	Log    *slog.Logger
 	Now    func() time.Duration
 	// Backoff waits after a number of consecutive failures, or until ctx ends. A connection that lasted at least Settled

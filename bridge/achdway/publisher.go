@@ -53,7 +53,7 @@ func (p *Publisher) QoS() rule.QoS { return p.push.QoS }
 // ended.
 func (p *Publisher) connect(ctx context.Context, remote achd.Remote) (up time.Duration, err error) {
 	cfg, channel := &p.hosts.cfg, p.push.Channel
-	ch, err := cfg.Dir.TryOpen(channel)
+	ch, err := cfg.Dir.TryOpenToRead(channel)
 	if err != nil {
 		return 0, err
 	}

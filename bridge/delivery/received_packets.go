@@ -110,10 +110,11 @@ func (r *ReceivedPackets) News(now time.Duration) bool {
 }
 
 // Reminder returns when to repeat the last report because nothing has arrived since. ok is
-// false before the first packet. A restarted peer answers a repeated report with a QUIC
+// false before the first packet. The interval is at least the round-trip time rtt, so that reports
+// do not fill a slow path, as in a fade. A restarted peer answers a repeated report with a QUIC
 // stateless reset; the transport's own keep-alives are too small to cause one.
-func (r *ReceivedPackets) Reminder() (at time.Duration, ok bool) {
-	return max(r.arrived[r.packets.newest%64], r.repeated) + reminderAfter, r.packets.newest != 0
+func (r *ReceivedPackets) Reminder(rtt time.Duration) (at time.Duration, ok bool) {
+	return max(r.arrived[r.packets.newest%64], r.repeated) + max(reminderAfter, rtt), r.packets.newest != 0
 }
 
 // Report returns a report on the packets received until now, with the arrival times that are

@@ -73,19 +73,22 @@ func TestFeedbackKeepsMinimumInterval(t *testing.T) {
 
 func TestFeedbackIsRepeatedOnIdleLink(t *testing.T) {
 	r := &ReceivedPackets{}
-	if at, ok := r.Reminder(); ok {
+	if at, ok := r.Reminder(0); ok {
 		t.Errorf("before the first packet: got a reminder at %v, want none", at)
 	}
 	r.Received(time.Second, 1, 1000, Complete)
 	for _, reported := range []time.Duration{time.Second, 1250 * time.Millisecond} {
 		r.Report(reported, 0)
-		if at, ok := r.Reminder(); !ok || at != reported+250*time.Millisecond {
+		if at, ok := r.Reminder(0); !ok || at != reported+250*time.Millisecond {
 			t.Errorf("reported at %v: got a reminder at %v, %v, want 250ms later", reported, at, ok)
 		}
 	}
 	r.Received(2*time.Second, 2, 1000, Nothing)
-	if at, _ := r.Reminder(); at != 2250*time.Millisecond {
+	if at, _ := r.Reminder(0); at != 2250*time.Millisecond {
 		t.Errorf("after a packet at 2s: got a reminder at %v, want 2.25s", at)
+	}
+	if at, _ := r.Reminder(3 * time.Second); at != 5*time.Second {
+		t.Errorf("with a round trip of 3s: got a reminder at %v, want 5s", at)
 	}
 }
 
@@ -162,7 +165,7 @@ func TestReminderDelaysNoFeedback(t *testing.T) {
 		r.Report(now, 0)
 	}
 	for range 100 {
-		now, _ = r.Reminder()
+		now, _ = r.Reminder(0)
 		r.Report(now, 0)
 	}
 	now += ms

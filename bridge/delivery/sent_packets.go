@@ -215,6 +215,9 @@ func (f *SentPackets) NextExpiry() (at time.Duration, ok bool) {
 	return 0, false
 }
 
+// Newest returns the number of the newest packet. It is the count of all packets sent, with and without frames.
+func (f *SentPackets) Newest() uint64 { return f.next }
+
 // Count returns how many packets with frames were sent, and how many of them are
 // considered lost.
 func (f *SentPackets) Count() (sent, lost uint64) { return f.sent, f.lost }

@@ -20,27 +20,32 @@ const (
 // MaxText is the largest size of a layout as text in a file or a message, bytes.
 const MaxText = 64 << 10
 
+// maxVariants is the maximum number of variants of a layout.
+const maxVariants = 64
+
 // Problem is one error in a layout. Path identifies the field: the index in the layout's fields, then in that field's
-// fields, and so on. It is empty if the error is not in a field.
+// fields, and so on. In a layout with variants, the index of the variant comes first. Path is empty if the error is not
+// in a field.
 type Problem struct {
 	Path []int
 	Text string
 }
 
-// Check returns all errors of a layout, in the order of the fields.
+// Check returns all errors of a layout, in the order of the fields. It must not run while another goroutine uses the
+// layout.
 func (l *Layout) Check() []Problem {
 	c := &checker{}
-	c.name(nil, "name", l.Name)
-	if l.Size < 1 || l.Size > maxSize {
-		c.add(nil, "size %d: want 1 to %d", l.Size, maxSize)
-		return c.problems
+	if l.Descriptors != nil {
+		c.name(nil, "name", l.Name)
+		c.checkProtobuf(l)
+	} else if l.Variants == nil {
+		if l.By != "" {
+			c.add(nil, "by without layouts")
+		}
+		c.layout(nil, l)
+	} else {
+		c.variants(l)
 	}
-	if len(l.Fields) == 0 {
-		c.add(nil, "no fields")
-	}
-	c.tail(l)
-	c.open = l.Tail != ""
-	c.fields(nil, l.Fields, l.Size, 1)
 	if c.types > MaxFields {
 		c.add(nil, "%d fields: want at most %d", c.types, MaxFields)
 	}
@@ -50,10 +55,75 @@ func (l *Layout) Check() []Problem {
 	return c.problems
 }
 
+// layout checks a layout without variants. path is its place in a layout with variants.
+func (c *checker) layout(path []int, l *Layout) {
+	c.name(path, "name", l.Name)
+	if l.Size < 1 || l.Size > maxSize {
+		c.add(path, "size %d: want 1 to %d", l.Size, maxSize)
+		return
+	}
+	if len(l.Fields) == 0 {
+		c.add(path, "no fields")
+	}
+	c.tail(path, l)
+	c.fields(path, l.Fields, l.Size, 1, l.Tail != "")
+}
+
+// variants checks a layout with variants.
+func (c *checker) variants(l *Layout) {
+	c.name(nil, "name", l.Name)
+	switch {
+	case l.Size != 0 || l.Fields != nil || l.Tail != "" || l.Counter != "":
+		c.add(nil, "layouts replaces size, fields, tail and count: remove these, or layouts")
+		return
+	case len(l.Variants) > maxVariants:
+		c.add(nil, "%d layouts: want at most %d", len(l.Variants), maxVariants)
+		return
+	}
+	var by integer
+	values, bySize := map[int64]bool{}, map[int]string{}
+	for i := range l.Variants {
+		v, at := &l.Variants[i], []int{i}
+		if v.Layout.Variants != nil || v.Layout.By != "" || v.Layout.Descriptors != nil {
+			c.add(at, "each of several layouts must be a struct, not a protobuf message or several layouts")
+			continue
+		}
+		before := len(c.problems)
+		c.layout(at, &v.Layout)
+		if len(c.problems) > before {
+			continue
+		}
+		switch {
+		case l.By == "" && v.Value != 0:
+			c.add(at, "value without by")
+			continue
+		case l.By == "":
+			if other := bySize[v.Layout.Size]; other != "" && v.Layout.Tail == "" {
+				c.add(at, "%s has the same size, %d: want by, the name of the field that determines the layout", other, v.Layout.Size)
+			}
+			if v.Layout.Tail == "" {
+				bySize[v.Layout.Size] = v.Layout.Name
+			}
+			continue
+		case values[v.Value]:
+			c.add(at, "duplicate value %d", v.Value)
+		}
+		values[v.Value] = true
+		found, err := v.Layout.integer(l.By)
+		switch {
+		case err != nil:
+			c.add(at, "by %s: %v", strconv.QuoteToASCII(l.By), err)
+		case by.name != "" && (found.at != by.at || found.field.Type != by.field.Type || found.field.Bit != by.field.Bit || found.field.Bits != by.field.Bits):
+			c.add(at, "by %s: another offset or type than in %s", strconv.QuoteToASCII(l.By), l.Variants[0].Layout.Name)
+		case by.name == "":
+			by = found
+		}
+	}
+}
+
 type checker struct {
 	problems     []Problem
 	types, words int
-	open         bool // the last field of the frame is a tail, which may extend beyond the struct
 }
 
 func (c *checker) add(path []int, format string, args ...any) {
@@ -90,41 +160,42 @@ func (c *checker) label(path []int, what, text string) {
 	}
 }
 
-func (c *checker) tail(l *Layout) {
+func (c *checker) tail(path []int, l *Layout) {
 	if l.Tail == "" {
 		if l.Counter != "" {
-			c.add(nil, "a counter without a tail")
+			c.add(path, "count without tail")
 		}
 		return
 	}
 	last := len(l.Fields) - 1
 	if last < 0 || l.Fields[last].Name != l.Tail {
-		c.add(nil, "tail %s: want the name of the last field", strconv.QuoteToASCII(l.Tail))
+		c.add(path, "tail %s: want the name of the last field", strconv.QuoteToASCII(l.Tail))
 		return
 	}
 	at := l.Fields[last].Offset
 	for i := range l.Fields[:last] {
 		switch f := &l.Fields[i]; {
 		case f.Offset >= at:
-			c.add([]int{i}, "begins at or behind the tail")
+			c.add(append(slices.Clone(path), i), "begins at or behind the tail")
 		case f.Bits > 0 && f.Offset+(f.Bit+f.Bits+7)/8 > at: // a frame may end at the tail
-			c.add([]int{i}, "its bits reach into the tail")
+			c.add(append(slices.Clone(path), i), "its bits reach into the tail")
 		}
 	}
 	if l.Fields[last].Bits != 0 {
-		c.add([]int{last}, "a tail of bit fields: there is none in C")
+		c.add(append(slices.Clone(path), last), "a tail of bit fields: there is none in C")
 	}
-	i := slices.IndexFunc(l.Fields[:last], func(f Field) bool { return f.Name == l.Counter })
-	if l.Counter != "" && (i < 0 || !l.Fields[i].Type.integer() || l.Fields[i].Count != nil) {
-		c.add(nil, "count %s: want the name of an integer before the tail, or rest", strconv.QuoteToASCII(l.Counter))
-	}
-	if i >= 0 && l.Fields[i].Scale != 0 {
-		c.add([]int{i}, "the number of the tail's elements cannot have a scale")
+	counters, err := l.counters()
+	switch {
+	case err != nil:
+		c.add(path, "count %s: %v", strconv.QuoteToASCII(l.Counter), err)
+	case len(counters)+len(l.Fields[last].Count) > maxDims:
+		c.add(path, "count %s: want at most %d dimensions", strconv.QuoteToASCII(l.Counter), maxDims)
 	}
 }
 
-// fields checks the fields of a struct of size bytes. A tail counts as one element.
-func (c *checker) fields(path []int, fields []Field, size, depth int) {
+// fields checks the fields of a struct of size bytes. hasTail means that the last field may extend beyond the struct; it
+// counts as one element.
+func (c *checker) fields(path []int, fields []Field, size, depth int, hasTail bool) {
 	if depth > maxDepth {
 		c.add(path, "more than %d structs in one another", maxDepth)
 		return
@@ -145,14 +216,14 @@ func (c *checker) fields(path []int, fields []Field, size, depth int) {
 		}
 		names[f.Name] = true
 		room := size
-		if c.open && depth == 1 && i == len(fields)-1 {
+		if hasTail && i == len(fields)-1 {
 			room = maxSize
 		}
 		if s, ok := c.field(at, f, room); ok {
 			taken = append(taken, s)
 		}
 		if f.Type == Struct && f.Size >= 1 {
-			c.fields(at, f.Fields, f.Size, depth+1)
+			c.fields(at, f.Fields, f.Size, depth+1, false)
 		}
 	}
 	slices.SortStableFunc(taken, func(a, b span) int { return a.from - b.from })

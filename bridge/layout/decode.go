@@ -8,32 +8,85 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // Value is one value of a frame: a struct, an array, or a single value. It refers to the frame's memory and is valid as
 // long as the frame.
 type Value struct {
-	field *Field
-	count []int
-	data  []byte // the frame's bytes, starting at the value's first byte
+	field  *Field
+	count  []int
+	data   []byte // the frame's bytes, starting at the value's first byte
+	absent bool   // the frame does not have this value
+
+	// Values in a protobuf message. Single values other than messages are in data, with exactly their bytes.
+	message  protoreflect.Message // nil for other values
+	isList   bool
+	list     protoreflect.List // elements of a list; nil for a map
+	elements []Value           // the entries of a map if isList, else the key and the value of an entry
 }
 
-// Decode returns the values of a frame, as a struct. The error describes how the frame's size does not match the layout.
+// Decode returns the values of a frame, as a struct. The error describes how the frame does not match the layout.
 func (l *Layout) Decode(frame []byte) (Value, error) {
-	root := Value{&Field{Name: l.Name, Type: Struct, Size: l.Size, Fields: l.Fields}, nil, frame}
+	v, _, err := l.DecodeVariant(frame)
+	return v, err
+}
+
+// DecodeVariant is Decode for a layout with Variants. It also returns the index of the variant that the frame has; 0
+// without Variants.
+func (l *Layout) DecodeVariant(frame []byte) (v Value, variant int, err error) {
 	fit := l.Fit()
+	if l.Variants != nil {
+		if variant, err = fit.variant(len(frame), frame); err != nil {
+			return Value{}, 0, err
+		}
+		l, fit = &l.Variants[variant].Layout, fit.variants[variant].fit
+	}
+	v, err = l.decode(&fit, frame)
+	return v, variant, err
+}
+
+func (l *Layout) decode(fit *Fit, frame []byte) (Value, error) {
 	if err := fit.Check(len(frame), frame); err != nil {
 		return Value{}, err
 	}
-	if l.Tail == "" {
-		return root, nil
+	if l.protobuf != nil {
+		return l.protobuf.decode(frame)
 	}
-	n, _ := fit.elements(len(frame), frame)
-	fields := slices.Clone(l.Fields)
-	tail := &fields[len(fields)-1]
-	tail.Count = append([]int{n}, tail.Count...)
-	root.field.Fields = fields
-	return root, nil
+	var dimensions []int
+	if l.Tail != "" {
+		dimensions, _ = fit.dimensions(len(frame), frame)
+	}
+	return l.root(dimensions, frame), nil
+}
+
+// root returns the struct of a frame. dimensions are those of its tail, outermost first.
+func (l *Layout) root(dimensions []int, frame []byte) Value {
+	fields := l.Fields
+	if l.Tail != "" {
+		fields = slices.Clone(fields)
+		tail := &fields[len(fields)-1]
+		tail.open, tail.Count = true, slices.Concat(dimensions, tail.Count)
+	}
+	return Value{field: &Field{Name: l.Name, Type: Struct, Size: l.Size, Fields: fields}, data: frame}
+}
+
+// Absent returns the fields that a frame can have, as an absent struct for each variant, or one without Variants. All
+// values in it are absent.
+func (l *Layout) Absent() (roots []Value) {
+	for i := range l.Variants {
+		roots = append(roots, l.Variants[i].Layout.Absent()...)
+	}
+	if roots != nil {
+		return roots
+	}
+	if l.protobuf != nil {
+		return []Value{{field: l.protobuf.rootField(), absent: true}}
+	}
+	absent := l.root([]int{0}, nil)
+	absent.absent = true
+	return []Value{absent}
 }
 
 // Field returns the field of the value, with its unit. The value of an array element has fewer dimensions than its
@@ -42,6 +95,12 @@ func (v Value) Field() *Field { return v.field }
 
 // Len returns the number of elements of an array; ok is false for other values. A text is not an array.
 func (v Value) Len() (int, bool) {
+	switch {
+	case v.isList && v.list != nil:
+		return v.list.Len(), true
+	case v.isList:
+		return len(v.elements), true
+	}
 	if len(v.count) == 0 || v.field.Type == Char && len(v.count) == 1 {
 		return 0, false
 	}
@@ -50,30 +109,54 @@ func (v Value) Len() (int, bool) {
 
 // At returns element i of an array.
 func (v Value) At(i int) Value {
+	switch {
+	case v.isList && v.list != nil:
+		return protobufValue(v.field, v.list.Get(i))
+	case v.isList:
+		return v.elements[i]
+	case v.absent:
+		return v.Missing()
+	}
 	n, _ := product(v.count[1:], v.field.element())
-	return Value{v.field, v.count[1:], v.data[i*n*v.field.element():]}
+	return Value{field: v.field, count: v.count[1:], data: v.data[i*n*v.field.element():]}
 }
 
-// Members returns the members of a struct, or nil for other values.
-func (v Value) Members() []Value {
-	if v.field.Type != Struct || len(v.count) > 0 {
-		return nil
+// Member returns the value of field i of a struct.
+func (v Value) Member(i int) Value {
+	f := &v.field.Fields[i]
+	if f.descriptor != nil {
+		return v.protobufMember(i)
 	}
-	members := make([]Value, len(v.field.Fields))
-	for i := range members {
-		f := &v.field.Fields[i]
-		members[i] = Value{f, f.Count, v.data[f.Offset:]}
+	if v.absent {
+		return Value{field: f, count: f.Count, absent: true}
 	}
-	return members
+	return Value{field: f, count: f.Count, data: v.data[f.Offset:]}
 }
+
+// Missing returns an absent element of an array, for an index beyond its end.
+func (v Value) Missing() Value {
+	if v.isList {
+		return Value{field: v.field, absent: true}
+	}
+	return Value{field: v.field, count: v.count[1:], absent: true}
+}
+
+// IsAbsent reports whether the frame does not have this value. Text then returns "".
+func (v Value) IsAbsent() bool { return v.absent }
 
 // Text returns a single value as text: a number with the fewest digits that identify it, an enumeration's name, a text
 // without its terminator, or hexadecimal bytes.
 func (v Value) Text() string {
 	f := v.field
 	switch {
+	case v.absent || f.Type == Struct:
+		return ""
 	case f.Type == Char:
 		return v.string()
+	case f.Type == String:
+		return string(v.data)
+	case f.Type == Bytes && f.descriptor != nil:
+		return hex.EncodeToString(v.data)
 	case f.Type == Bytes:
 		return hex.EncodeToString(v.data[:f.Size])
 	case f.Type == Pointer:
@@ -81,35 +164,49 @@ func (v Value) Text() string {
 	case f.Type == Bool && v.bits() < 2:
 		return strconv.FormatBool(v.bits() == 1)
 	}
-	for _, w := range f.Words {
-		if w.Value == int64(v.extended()) {
-			return w.Name
-		}
+	if name := v.word(); name != "" {
+		return name
 	}
 	return v.number()
 }
 
+// word returns the name of a number in its enumeration, or "".
+func (v Value) word() string {
+	words := v.field.Words
+	if len(words) == 0 {
+		return ""
+	}
+	value := int64(v.extended())
+	for i := range words {
+		if words[i].Value == value {
+			return words[i].Name
+		}
+	}
+	return ""
+}
+
 // IsNumber reports whether Text is a number or a boolean, and not a name.
 func (v Value) IsNumber() bool {
-	switch v.field.Type {
-	case Char, Bytes, Pointer, Struct:
+	if v.absent || !v.field.Type.isNumber() {
 		return false
 	}
 	if x := v.float(); math.IsNaN(x) || math.IsInf(x, 0) { // an integer with a scale can be infinite, too
 		return false
 	}
-	return !slices.ContainsFunc(v.field.Words, func(w Word) bool { return w.Value == int64(v.extended()) })
+	return v.word() == ""
 }
 
 // Number returns a single value as a number, multiplied by its scale. A boolean is 0 or 1, and an enumeration's name is
 // its number. ok is false for other values.
 func (v Value) Number() (x float64, ok bool) {
-	switch v.field.Type {
-	case Char, Bytes, Pointer, Struct:
+	if v.absent || !v.field.Type.isNumber() {
 		return 0, false
 	}
 	return v.float(), len(v.count) == 0
 }
+
+// Bits returns the bits of a single number, boolean or pointer, as in C. A signed integer is sign-extended.
+func (v Value) Bits() uint64 { return v.extended() }
 
 func (v Value) string() string {
 	n := 1

@@ -24,11 +24,11 @@ func encodingMode() cbor.EncMode {
 }
 
 // decodingMode returns a mode with the limits of the largest valid layout. A struct takes two levels of nesting: the
-// list of its fields, and each field.
+// list of its fields, and each field. A variant takes three: the list, the variant and its layout.
 func decodingMode() cbor.DecMode {
 	mode, err := cbor.DecOptions{
 		DupMapKey:        cbor.DupMapKeyEnforcedAPF,
-		MaxNestedLevels:  2*maxDepth + 4,
+		MaxNestedLevels:  2*maxDepth + 7,
 		MaxArrayElements: MaxFields,
 		MaxMapPairs:      16,
 		IndefLength:      cbor.IndefLengthForbidden,

@@ -34,6 +34,7 @@ func TestEncodedLayoutRoundTrip(t *testing.T) {
 	fields[0].Words = []Word{{Value: math.MinInt64, Name: "A"}}
 	for _, l := range []Layout{
 		arm(), {Name: "t", Size: 4096, Fields: many(3000)}, deepest,
+		kinds(-1, 0, 5), {Name: "t", Variants: []Variant{{Layout: deepest}}},
 	} {
 		encoded, err := l.Encode()
 		if err != nil {
@@ -96,7 +97,7 @@ func TestHostileEncodedLayoutsAreRefused(t *testing.T) {
 		{"no room", head + "a3 01 6178 02 01 03 65 75696e7438", "outside the 1 bytes"},
 		{"an offset below", head + "a3 01 6178 02 20 03 65 75696e7438", "outside the 1 bytes"},
 		{"an offset of 2^63-1", head + "a3 01 6178 02 1b7fffffffffffffff 03 65 75696e7438", "outside the 1 bytes"},
-		{"17 structs", deepHex(17), "not a layout"},
+		{"17 structs", deepHex(17), "more than 16 structs"},
 		{"a thousand structs", deepHex(1000), "not a layout"},
 		{"a giant list", "a3 01 6174 02 01 03 9a7fffffff", "not a layout"},
 		{"4097 fields", "a3 01 6174 02 01 03 991001" + strings.Repeat("a0", 4097), "not a layout"},
@@ -158,7 +159,7 @@ func FuzzUnpack(f *testing.F) {
 		arm(), {Name: "t", Size: 1, Fields: nested(15)},
 		{Name: "imu", Size: 24, Fields: []Field{{Name: "gyro", Type: Double, Count: []int{3}, Unit: "rad/s", Scale: 0.5}}},
 		{Name: "t", Size: 4, Fields: []Field{{Name: "s", Type: Struct, Size: 4, Fields: many(2)}}},
-		bitsBehindTail(),
+		bitsBehindTail(), kinds(-1, 2), {Name: "t", Variants: []Variant{{Layout: arm()}}}, {Name: "M", Descriptors: ofProto(f, allKinds).Descriptors},
 	} {
 		encoded, err := encMode.Marshal(l)
 		if err != nil {
@@ -189,7 +190,7 @@ func FuzzUnpack(f *testing.F) {
 // plain fails unless all texts of a layout are printable.
 func plain(t *testing.T, l Layout) {
 	t.Helper()
-	texts := []string{l.Name, l.Tail, l.Counter}
+	texts := []string{l.Name, l.Tail, l.Counter, l.By}
 	var add func([]Field)
 	add = func(fields []Field) {
 		for _, f := range fields {
@@ -201,6 +202,9 @@ func plain(t *testing.T, l Layout) {
 		}
 	}
 	add(l.Fields)
+	for _, v := range l.Variants {
+		plain(t, v.Layout)
+	}
 	for _, text := range texts {
 		if why := Printable(text); why != "" {
 			t.Errorf("%q %s", text, why)

@@ -1,19 +1,47 @@
 package layout
 
 import (
+	"fmt"
 	"slices"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Layout is the layout of a channel's frames.
+// Layout is the layout of a channel's frames: a struct, a protobuf message, or several layouts in Variants.
 type Layout struct {
 	Name   string  `cbor:"1,keyasint,omitempty"`
 	Size   int     `cbor:"2,keyasint,omitempty"` // size of a frame, bytes; with a tail, the C size of the struct
 	Fields []Field `cbor:"3,keyasint,omitempty"`
-	// Tail is the name of the last field if the frame's size determines its number of elements. Count of that field
-	// lacks this outermost dimension. Counter is the name of the field with the number of elements, or "" if the tail
-	// extends to the end of the frame.
+	// Tail is the name of the last field if its number of elements differs between frames. Counter names the field with
+	// that number, as in n or header.n, or the fields with the tail's outer dimensions, as in rows*columns, outermost
+	// first. Count of the tail's field has only the inner dimensions, which are the same in all frames. An empty Counter
+	// means that the tail extends to the end of the frame.
 	Tail    string `cbor:"4,keyasint,omitempty"`
 	Counter string `cbor:"5,keyasint,omitempty"`
+	// Variants are the layouts of a channel with several kinds of frames; Size, Fields, Tail and Counter are then empty.
+	// By names the integer field that determines the variant of a frame. The field has the same offset and type in all
+	// variants. An empty By means that the first variant that the frame fits applies.
+	By       string    `cbor:"6,keyasint,omitempty"`
+	Variants []Variant `cbor:"7,keyasint,omitempty"`
+	// Descriptors has the protobuf message Name and the messages that it contains, as an encoded FileDescriptorSet of
+	// descriptor.proto. The fields above, except Name, are then empty. nil means that frames are structs.
+	Descriptors []byte `cbor:"8,keyasint,omitempty"`
+
+	protobuf *protobuf // compiled by Check; nil if there are no Descriptors
+}
+
+// String returns the name, and the size of frames unless a protobuf message or Variants determine it.
+func (l *Layout) String() string {
+	if l.Size == 0 {
+		return l.Name
+	}
+	return fmt.Sprintf("%s, %d bytes", l.Name, l.Size)
+}
+
+// Variant is one of several layouts.
+type Variant struct {
+	Value  int64  `cbor:"1,keyasint,omitempty"` // value of the field By in frames with this layout; 0 without By
+	Layout Layout `cbor:"2,keyasint,omitempty"`
 }
 
 // Field is one field of a struct.
@@ -30,7 +58,13 @@ type Field struct {
 	Scale  float64 `cbor:"10,keyasint,omitempty"` // factor for the displayed number; 0 means 1
 	Union  bool    `cbor:"11,keyasint,omitempty"` // set for the first member of a union: the bytes may have another meaning
 	Fields []Field `cbor:"12,keyasint,omitempty"` // fields of a Struct
+
+	open       bool                         // the number of elements differs between frames
+	descriptor protoreflect.FieldDescriptor // nil unless the field belongs to a protobuf message
 }
+
+// IsOpen reports whether the number of elements differs between frames. Only fields of a Value have it, see Value.Field.
+func (f *Field) IsOpen() bool { return f.open }
 
 // Word is the name of one value of an enumeration.
 type Word struct {
@@ -58,6 +92,7 @@ const (
 	Pointer Type = "pointer" // displayed in hexadecimal
 	Bytes   Type = "bytes"   // for data of any other type; displayed in hexadecimal
 	Struct  Type = "struct"
+	String  Type = "string" // text of any length, in protobuf messages only
 )
 
 // sizes has the types with a fixed size, in bytes.
@@ -77,6 +112,9 @@ func (t Type) OwnSize() int { return sizes[t] }
 func (t Type) signed() bool { return slices.Contains([]Type{Int8, Int16, Int32, Int64}, t) }
 
 func (t Type) unsigned() bool { return slices.Contains([]Type{Uint8, Uint16, Uint32, Uint64}, t) }
+
+// isNumber reports whether values of the type are numbers or booleans.
+func (t Type) isNumber() bool { return t.integer() || t == Float || t == Double || t == Bool }
 
 func (t Type) integer() bool { return t.signed() || t.unsigned() }
 

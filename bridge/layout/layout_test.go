@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -26,6 +27,19 @@ func many(n int) (fields []Field) {
 // bitsBehindTail returns a layout for which a former decoder read eight bytes of four-byte frames.
 func bitsBehindTail() Layout {
 	return Layout{Name: "t", Size: 8, Tail: "x", Counter: "n", Fields: []Field{{Name: "n", Type: Uint64, Bit: 56, Bits: 8}, {Name: "x", Type: Uint8, Offset: 4}}}
+}
+
+// kinds returns a layout with a variant for each value of header.kind: value elements of one byte follow a header of two.
+func kinds(values ...int64) Layout {
+	all := Layout{Name: "t", By: "header.kind"}
+	for _, v := range values {
+		n := max(1, int(v))
+		all.Variants = append(all.Variants, Variant{v, Layout{Name: "t" + strconv.FormatInt(v, 10), Size: 2 + n, Fields: []Field{
+			{Name: "header", Type: Struct, Size: 2, Fields: []Field{{Name: "n", Type: Uint8}, {Name: "kind", Type: Int8, Offset: 1, Words: []Word{{v, "WORD"}}}}},
+			{Name: "x", Type: Uint8, Offset: 2, Count: []int{n}},
+		}}})
+	}
+	return all
 }
 
 func TestHostileLayoutsAreRefused(t *testing.T) {
@@ -118,8 +132,9 @@ func TestHostileLayoutsAreRefused(t *testing.T) {
 				}
 			}
 		})})},
-		{"a counter without a tail", Layout{Name: "t", Size: 1, Fields: many(1), Counter: "n"}},
+		{"count without tail", Layout{Name: "t", Size: 1, Fields: many(1), Counter: "n"}},
 		{"want the name of the last field", tail("", Field{Name: "y", Type: Int8})},
+		{"fields: want at most 4096", Layout{Name: "t", Variants: []Variant{{0, Layout{Name: "t", Size: 5000, Fields: many(3000)}}, {0, Layout{Name: "t", Size: 5000, Fields: many(3000)}}}}},
 		{"behind the tail", tail("", Field{Name: "n", Type: Int8, Offset: 8}, Field{Name: "x", Type: Int8})},
 		{"reach into the tail", tail("", Field{Name: "n", Type: Uint64, Bit: 56, Bits: 8}, Field{Name: "x", Type: Int8, Offset: 4})},
 		{"reach into the tail", tail("n", Field{Name: "n", Type: Uint8, Bit: 6, Bits: 3}, Field{Name: "x", Type: Int8, Offset: 1})},
@@ -127,6 +142,21 @@ func TestHostileLayoutsAreRefused(t *testing.T) {
 		{"want the name of an integer", tail("n", Field{Name: "n", Type: Float}, Field{Name: "x", Type: Int8, Offset: 8})},
 		{"want the name of an integer", tail("n", Field{Name: "n", Type: Int8, Count: []int{2}}, Field{Name: "x", Type: Int8, Offset: 8})},
 		{"cannot have a scale", tail("n", Field{Name: "n", Type: Int8, Scale: 2}, Field{Name: "x", Type: Int8, Offset: 8})},
+		{"want the name of an integer in t", tail("h.m", Field{Name: "h", Type: Struct, Size: 4, Fields: []Field{{Name: "n", Type: Int32}}}, Field{Name: "x", Type: Int8, Offset: 4})},
+		{"want the name of an integer in t", tail("h.n", Field{Name: "h", Type: Struct, Size: 4, Count: []int{2}, Fields: []Field{{Name: "n", Type: Int32}}}, Field{Name: "x", Type: Int8, Offset: 8})},
+		{"want the name of an integer in t", tail("h", Field{Name: "h", Type: Struct, Size: 4, Fields: []Field{{Name: "n", Type: Int32}}}, Field{Name: "x", Type: Int8, Offset: 4})},
+		{"want the name of an integer in t", tail("x", Field{Name: "x", Type: Int8})},
+		{"want the name of an integer in t", tail("n*", Field{Name: "n", Type: Int8}, Field{Name: "x", Type: Int8, Offset: 1})},
+		{"at most 8 dimensions", tail("n*n*n*n*n*n*n*n", Field{Name: "n", Type: Int8}, Field{Name: "x", Type: Int8, Count: []int{2}, Offset: 1})},
+		{"by without layouts", Layout{Name: "t", Size: 1, Fields: many(1), By: "faaa"}},
+		{"layouts replaces size", Layout{Name: "t", Size: 1, Variants: kinds(1, 2).Variants}},
+		{"65 layouts: want at most 64", kinds(make([]int64, 65)...)},
+		{"duplicate value 2", kinds(2, 3, 2)},
+		{"value without by", Layout{Name: "t", Variants: kinds(1, 2).Variants}},
+		{"must be a struct, not", Layout{Name: "t", Variants: []Variant{{Layout: kinds(1)}}}},
+		{"by \"n\": want the name", Layout{Name: "t", By: "n", Variants: kinds(1, 2).Variants}},
+		{"t1 has the same size, 3: want by", Layout{Name: "t", Variants: []Variant{{Layout: kinds(1).Variants[0].Layout}, {Layout: kinds(1).Variants[0].Layout}}}},
+		{"another offset or type than in t", Layout{Name: "t", By: "n", Variants: []Variant{{0, field("n")}, {1, Layout{Name: "t", Size: 2, Fields: []Field{{Name: "n", Type: Uint8, Offset: 1}}}}}}},
 		{"a tail of bit fields", tail("", Field{Name: "x", Type: Int8, Bits: 2})},
 	} {
 		found := c.l.Check()
@@ -141,6 +171,13 @@ func TestLayoutsAtTheLimitsAreAccepted(t *testing.T) {
 		{Name: "t", Size: 4096, Fields: many(4096)},
 		{Name: "t", Size: 1, Fields: nested(15)},
 		{Name: "t", Size: 1 << 30, Fields: []Field{{Name: "x", Type: Int8, Count: []int{1 << 30}}}},
+		kinds(slices.Collect(func(yield func(int64) bool) {
+			for i := range int64(64) {
+				if !yield(i) {
+					return
+				}
+			}
+		})...),
 		{Name: "t", Size: 8, Tail: "x", Counter: "n", Fields: []Field{{Name: "n", Type: Uint64, Bit: 24, Bits: 8}, {Name: "x", Type: Uint8, Offset: 4}}},
 		{Name: strings.Repeat("x", 63), Size: 1, Fields: []Field{{Name: "Vec(double,3)", Type: Uint8, Bits: 4}, {Name: "b", Type: Uint8, Bits: 4, Bit: 4}}},
 	} {
@@ -160,8 +197,10 @@ func shown(v Value) string {
 		return "[" + strings.Join(list, " ") + "]"
 	}
 	if v.Field().Type == Struct {
-		for _, m := range v.Members() {
-			list = append(list, m.Field().Name+":"+shown(m))
+		for i := range v.Field().Fields {
+			if m := v.Member(i); !m.IsAbsent() {
+				list = append(list, m.Field().Name+":"+shown(m))
+			}
 		}
 		return "{" + strings.Join(list, " ") + "}"
 	}
@@ -209,7 +248,7 @@ func TestDecodedValuesMatchBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := shown(v.Members()[0]); got != c.want {
+		if got := shown(v.Member(0)); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.f, got, c.want)
 		}
 	}
@@ -220,6 +259,9 @@ func TestFrameOfWrongSizeIsNotDecoded(t *testing.T) {
 	rest := Layout{Name: "t", Size: 8, Fields: []Field{{Name: "n", Type: Int16}, {Name: "x", Type: Uint16, Offset: 4}}, Tail: "x"}
 	counted := rest
 	counted.Counter = "n"
+	log := Layout{Name: "t", Size: 8, Tail: "x", Counter: "h.n", Fields: []Field{{Name: "h", Type: Struct, Size: 4, Fields: []Field{{Name: "n", Type: Uint8, Offset: 1}}}, {Name: "x", Type: Char, Offset: 4}}}
+	matrix := Layout{Name: "t", Size: 3, Tail: "x", Counter: "rows*cols", Fields: []Field{{Name: "rows", Type: Uint8}, {Name: "cols", Type: Uint8, Offset: 1}, {Name: "x", Type: Uint8, Offset: 2}}}
+	bySize := Layout{Name: "t", Variants: []Variant{{Layout: kinds(1).Variants[0].Layout}, {Layout: kinds(3).Variants[0].Layout}}}
 	for _, c := range []struct {
 		l     Layout
 		frame string
@@ -233,6 +275,11 @@ func TestFrameOfWrongSizeIsNotDecoded(t *testing.T) {
 		{counted, "\x01\x00\x00\x00\x05\x00", "{n:1 x:[5]}"},
 		{counted, "\x01\x00\x00\x00\x05\x00\x06\x00", "{n:1 x:[5]}"}, // the struct's own size
 		{counted, "\x02\x00\x00\x00\x05\x00", ""}, {counted, "\xff\xff\x00\x00\x05\x00", ""}, {counted, "", ""},
+		{counted, "\xff\xff\x00\x00", ""},
+		{log, "\x00\x02\x00\x00ab\x00\x00", "{h:{n:2} x:ab}"}, {log, "\x00\x02\x00\x00ab\x00\x00\x00\x00", "{h:{n:2} x:ab}"}, {log, "\x00\x02\x00\x00ab\x00\x00\x00\x00\x00", ""},
+		{matrix, "\x02\x03abcdef", "{rows:2 cols:3 x:[[97 98 99] [100 101 102]]}"}, {matrix, "\x02\x04abcdef", ""}, {matrix, "\x00\x80", "{rows:0 cols:128 x:[]}"}, {matrix, "\x80\x00", "{rows:128 cols:0 x:[]}"}, {matrix, "\xff\xff" + strings.Repeat("a", 255), ""},
+		{kinds(1, 3), "\x00\x01a", "{header:{n:0 kind:WORD} x:[97]}"}, {kinds(1, 3), "\x00\x03abc", "{header:{n:0 kind:WORD} x:[97 98 99]}"}, {kinds(1, 3), "\x00\x03a", ""}, {kinds(1, 3), "\x00\x02ab", ""}, {kinds(1, 3), "\x00", ""}, {kinds(1, 3), "", ""},
+		{bySize, "\x00\x01abc", "{header:{n:0 kind:1} x:[97 98 99]}"}, {bySize, "\x00\x03ab", ""},
 		{counted, "\x01\x00\x00\x00" + strings.Repeat("\x05\x00", 8), ""},
 	} {
 		if found := c.l.Check(); len(found) > 0 {
@@ -253,7 +300,8 @@ func FuzzLayout(f *testing.F) {
 	for _, l := range []Layout{
 		{Name: "t", Size: 4, Fields: many(4)},
 		{Name: "t", Size: 8, Fields: []Field{{Name: "n", Type: Int16}, {Name: "x", Type: Struct, Size: 2, Fields: many(2), Offset: 4}}, Tail: "x", Counter: "n"},
-		bitsBehindTail(),
+		bitsBehindTail(), kinds(1, 2), {Name: "t", Variants: []Variant{{Layout: bitsBehindTail()}}},
+		{Name: "t", Size: 2, Tail: "x", Counter: "n*n", Fields: []Field{{Name: "n", Type: Int8}, {Name: "x", Type: Char, Offset: 1, Count: []int{3}}}},
 		{Name: "t", Size: 9, Fields: []Field{{Name: "b", Type: Int64, Bit: 5, Bits: 64}}},
 		{Name: "t", Size: 24, Fields: []Field{{Name: "c", Type: Char, Count: []int{2, 4}}, {Name: "p", Type: Pointer, Offset: 8}, {Name: "z", Type: Bytes, Size: 4, Offset: 16}}},
 	} {
@@ -283,7 +331,7 @@ func TestValueBeyondJSONRangeIsNoNumber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if small, large := v.Members()[0], v.Members()[1]; !small.IsNumber() || large.IsNumber() {
+	if small, large := v.Member(0), v.Member(1); !small.IsNumber() || large.IsNumber() {
 		t.Errorf("%s is a number: %v, %s is one: %v", small.Text(), small.IsNumber(), large.Text(), large.IsNumber())
 	}
 }

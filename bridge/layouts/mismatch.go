@@ -16,11 +16,11 @@ type SizeCheck struct {
 	Newest func(buf []byte) (int, error) // copies the newest frame, as localach.Reader.TryNext does
 }
 
-// maxCopied is the size in bytes of the largest frame that is copied to check the length of its tail.
+// maxCopied is the size in bytes of the largest frame that is copied to check its content.
 const maxCopied = 64 << 10
 
 // Mismatch returns how the newest frame does not fit the layout, or nil if it fits or cannot be read now. It copies the frame
-// only if the layout has a counted tail.
+// only if the check needs its bytes, as for a tail with a count or for a protobuf message.
 func (c SizeCheck) Mismatch() *status.Mismatch {
 	size, err := c.Newest(nil)
 	if !errors.Is(err, io.ErrShortBuffer) {

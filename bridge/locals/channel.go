@@ -21,6 +21,7 @@ type Channel struct {
 	Ring     *localach.Channel // nil if the channel cannot be used; links may use Ring too
 	Copies   *ring.Snapshots   // copies of the channel's large frames
 	Tag      localach.Tag      // tag of the mirror file; zero if the channel is not a mirror
+	IsKernel bool              // the channel is in the kernel, and Ring has copies of its frames
 	IsMirror bool              // the channel is a mirror by its tag, or an adopted channel that a mirror writes into
 	Reason   string            // why the channel is not offered to all peers; empty if it is
 	Cause    status.Cause      // the cause of Reason
@@ -60,9 +61,15 @@ func (c *Channel) isDue(now time.Duration) bool {
 // Status returns the channel's status.
 func (c *Channel) Status() status.Local {
 	s := status.Local{Channel: c.Name, Exported: c.IsOpen() && c.Reason == "", Reason: c.Reason, Cause: c.Cause}
+	if c.IsKernel {
+		s.Kind = status.KindKernel
+	}
 	if c.IsOpen() {
 		g := c.Ring.Geometry()
-		s.FrameCount, s.FrameSize, s.Seq = g.FrameCount, g.FrameSize, c.Ring.LastSeq()
+		s.FrameCount, s.FrameSize, s.Seq, s.Ach1x = g.FrameCount, g.FrameSize, c.Ring.LastSeq(), c.Ring.IsAch1x()
+		if stat, err := c.Ring.Stat(); err == nil {
+			s.Waking, s.Missed = stat.Waking, stat.Missed
+		}
 	}
 	return s
 }
@@ -98,7 +105,8 @@ func (t *Table) find(name string) *Channel {
 		return c.refuse(status.CauseExportRule, "it comes from "+facts.UnprovenHost+" without authentication: it is not offered to others")
 	}
 	old := t.byName[name]
-	found, err := t.open(name, old)
+	c.IsKernel = t.cfg.Kernel != nil && !facts.IsMirror && !facts.IsOutput && t.cfg.Kernel.Opens(name)
+	found, err := t.open(c, old)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -119,16 +127,19 @@ func (c *Channel) refuse(cause status.Cause, reason string) *Channel {
 	return c
 }
 
-// open opens a channel. If the same file was initialised again in place, the channel gets another epoch than before.
-func (t *Table) open(name string, old *Channel) (*localach.Channel, error) {
+// open opens a channel. If the same file was initialised again in place, the channel gets another epoch than before. For a
+// kernel channel that is open, the result is old.Ring.
+func (t *Table) open(c, old *Channel) (*localach.Channel, error) {
 	switch {
+	case c.IsKernel:
+		return t.cfg.Kernel.TryOpen(c.Name)
 	case old == nil:
 	case old.before != nil:
 		return old.before.ReopenReinitialised()
 	case old.IsOpen() && errors.Is(old.Ring.Check(), localach.ErrReinitialised):
 		return old.Ring.Reopen()
 	}
-	return t.cfg.Dir.TryOpen(name)
+	return t.cfg.Dir.TryOpenToRead(c.Name)
 }
 
 // judge decides whether an opened channel is offered. It closes found if the channel is not to be read.
@@ -166,7 +177,7 @@ func (t *Table) fail(c, old *Channel, err error) {
 	}
 	c.refuse(mirror.CauseOf(err), err.Error())
 	c.retryAt = t.cfg.Now() + retryAfter + t.spread()
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) && !c.IsKernel {
 		c.Reason = "no permission: readers need write permission too (chmod 0660 and a common group)"
 	}
 	if unready && old != nil {

@@ -14,11 +14,20 @@ import (
 	"achbridge/localach"
 )
 
+// Kernel opens the channels of the kernel's Ach module. Package localach/kernel has it.
+type Kernel interface {
+	// Opens reports whether programs open the kernel's channel of a name, and not the one in shared memory.
+	Opens(name string) bool
+	// TryOpen opens a kernel channel. It returns the same channel again while that is open.
+	TryOpen(name string) (*localach.Channel, error)
+}
+
 // Config holds the parameters that a Table gets from the node.
 type Config struct {
 	Host    string
 	Dir     localach.Dir
-	Limit   int // maximum number of open channels
+	Kernel  Kernel // nil means that kernel channels are not read
+	Limit   int    // maximum number of open channels
 	Copying *ring.Resources
 	Now     func() time.Duration
 	Tick    time.Duration // interval between calls of Check
@@ -88,7 +97,9 @@ func (t *Table) Handle(e localach.Event) bool {
 func (t *Table) Update(name string) (changed bool) {
 	old, found := t.byName[name], t.find(name)
 	if found.isSame(old) {
-		found.close()
+		if found.Ring != old.Ring {
+			found.close()
+		}
 		changed = old.IsMirror != found.IsMirror
 		old.IsMirror, old.Reason, old.Cause, old.Layout = found.IsMirror, found.Reason, found.Cause, found.Layout
 		return changed

@@ -12,7 +12,7 @@
 //	m.Put(mirror.Arrival{From: feed, Epoch: channel.Epoch, Seq: seq, Captured: captured, At: reading, Data: data})
 //
 // The node gives the mirror its subscription, the offset of the peer's clock, and whether the
-// peer is silent. The mirror knows neither links nor other mirrors.
+// peer is silent. The mirror knows no links, and no other mirror except the output of its merge.
 //
 //	mirror.go     the subscription, one put        put.go        frames of mode newest
 //	file.go       the file, created or reopened    put_every.go  frames of mode every, in order
@@ -21,6 +21,7 @@
 //	metadata_channel.go  the metadata channel NAME.meta
 //	putrecord.go  puts into an adopted channel     space.go      limit of shared memory
 //	ages.go       ages over time                   status.go     the mirror's status
+//	merge.go      mirrors of several hosts with one file
 //	clock.go      the node's and the peer's clock  cause.go      the cause of an error
 //	late.go       which frames are late            health.go     phases, and why no frame is put
 //	counters.go   the frames by outcome

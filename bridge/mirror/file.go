@@ -25,7 +25,9 @@ type file struct {
 	least         uint64                 // newest frame of a file that was replaced: older frames are not put
 	owned         bool                   // achbridge created the file and may replace it
 	countedFor    string                 // the host argument for Space.take
-	puts          *putRecord             // record of the puts into an adopted channel; nil if none was opened
+	puts          *putRecord             // record of the puts into an adopted channel, or into the output of a merge; nil if none was opened
+	merged        map[uint64]*putRecord  // in the output of a merge: the records of its mirrors, by their channelHash
+	lost          int                    // in the output of a merge: number of files that were lost; in its mirrors: that number when they were opened
 	meta          *metadataChannel       // metadata channel; nil if there is none
 	foreignWriter foreignWriter
 	replaced      uint64        // number of files that were replaced
@@ -40,8 +42,11 @@ func (f *file) open(ch *localach.Channel) {
 
 // Open prepares the mirror's file for the frames of channel c, whose origin is node. If qos has meta, it also
 // opens the metadata channel. wide is the host argument for Space.take. It returns an error if there can be no
-// file.
+// file. For a mirror of a merge, open the output before.
 func (m *Mirror) Open(c wire.Channel, node [16]byte, wide string, qos rule.QoS) error {
+	if m.Into != nil {
+		return m.openRecord(node)
+	}
 	m.countFor(wide)
 	if err := m.openFile(c, node); err != nil {
 		return err
@@ -64,8 +69,8 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 			m.file.tag.Node = node
 			return nil
 		}
-		if m.file.puts != nil && errors.Is(err, localach.ErrReinitialised) {
-			m.file.puts.forget()
+		if errors.Is(err, localach.ErrReinitialised) {
+			m.forgetPuts()
 		}
 		if damaged := m.damage(err); damaged != nil {
 			if !m.mayHeal() {
@@ -77,6 +82,7 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 			m.file.tag.Node = node
 			return nil
 		}
+		m.file.lost++
 	}
 	m.closeFile()
 	if err := localach.CheckName(m.Name); err != nil {
@@ -129,6 +135,9 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 		return err
 	}
 	m.use(ch, id)
+	if m.IsMerge {
+		return m.openRecords()
+	}
 	return nil
 }
 
@@ -170,6 +179,9 @@ func (m *Mirror) planFor(g localach.Geometry) error {
 // make creates the planned file, if there is one. It is called late, so that a channel that we may not read
 // leaves no file. m.mu must be held.
 func (m *Mirror) make() error {
+	if m.Into != nil {
+		return m.Into.make()
+	}
 	if m.file.planned == nil {
 		return nil
 	}
@@ -187,6 +199,7 @@ func (m *Mirror) make() error {
 		m.file.planned = &cfg
 		return err
 	}
+	m.emptyMetadata()
 	return nil
 }
 
@@ -216,7 +229,7 @@ func (m *Mirror) use(ch *localach.Channel, id localach.Tag) {
 	}
 	m.file.tag.Node = id.Node
 	if m.file.owned {
-		m.file.mark()
+		m.file.mark(ch)
 	}
 	if ours && !m.endsSafe() {
 		m.deadlineMonitor.armed = true // possibly a command that an earlier daemon put
@@ -237,19 +250,19 @@ func (m *Mirror) remember() error {
 	return nil
 }
 
-// mark records that tag.Seq is the newest frame of the file.
-func (f *file) mark() { f.markNext(f.tag.Seq, 0) }
+// mark records that tag.Seq is the newest frame in ch.
+func (f *file) mark(ch *localach.Channel) { f.markNext(ch, f.tag.Seq, 0) }
 
-// markNext records that frame seq of the origin will be the newest of the file after the given number of puts. A
-// crash may omit one of them. The record is the tag of our own file, or the put record of an adopted channel.
-func (f *file) markNext(seq, puts uint64) {
+// markNext records that frame seq of the origin will be the newest in ch after the given number of puts. A crash may
+// omit one of them. The record is the tag of our own file, or the put record of an adopted channel and of a merge.
+func (f *file) markNext(ch *localach.Channel, seq, puts uint64) {
 	if !f.owned {
-		f.puts.note(f.ch, f.tag, seq)
+		f.puts.note(ch, f.tag, seq)
 		return
 	}
 	tag := f.tag
 	tag.Seq = seq
-	f.ch.SetTag(tag, puts)
+	ch.SetTag(tag, puts)
 }
 
 // Remove removes the mirror's file. If the file under this name is not ours, Remove keeps it and returns an
@@ -258,7 +271,7 @@ func (m *Mirror) Remove() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.endMeta()
-	switch gone := m.gone(); {
+	switch gone := m.Into != nil || m.gone(); {
 	case gone:
 		return nil
 	case m.file.ch == nil || !m.file.owned || m.file.ch.Tag() == (localach.Tag{}) || errors.Is(m.file.ch.Check(), localach.ErrReplaced):
@@ -338,10 +351,7 @@ func (m *Mirror) shut() {
 	m.stopDeadlineMonitor()
 	m.closeMeta()
 	m.closeFile()
-	if m.file.puts != nil {
-		m.file.puts.close()
-		m.file.puts = nil
-	}
+	m.closeRecords()
 }
 
 // countFor sets the host argument for Space.take. It has no effect while the file is open.

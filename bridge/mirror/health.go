@@ -111,6 +111,9 @@ func (m *Mirror) Unfed(cause status.Cause, reason string) {
 
 // failed records a failure, and logs it as an event if it is new. m.mu must be held.
 func (m *Mirror) failed(message string, err error) {
+	if m.Into != nil {
+		m.Into.health.fail(err, m.Clock.now()) // a damaged file must be replaced
+	}
 	if m.health.fail(err, m.Clock.now()) {
 		m.Events.Record(slog.LevelError, message, m.event(status.EventRefused, message+": "+err.Error()), "err", err)
 	}

@@ -13,17 +13,20 @@ import (
 )
 
 // metadataChannel is the metadata channel NAME.meta of a mirror, see status.Meta. It is guarded by the mirror's mu and
-// exists while the mirror has the option meta.
+// exists while the mirror has the option meta. A mirror of a merge has one without a file: it writes into that of the
+// output, which has no metadata of its own.
 type metadataChannel struct {
 	name        string
 	ch          *localach.Channel
 	w           *localach.Writer
-	frame       status.Meta   // last composed metadata
-	lastWritten status.Meta   // last metadata written into the channel; not valid while blank
-	blank       bool          // nothing was written into the channel yet
-	isEnded     bool          // the mirror has no subscription any more
-	retry       time.Duration // earliest time of the next write; 0 means at once
-	buf         []byte        // encoding buffer, allocated separately because it is passed to cgo
+	frame       status.Meta       // last composed metadata
+	lastWritten status.Meta       // last metadata written into the channel; not valid while blank
+	blank       bool              // nothing was written into the channel yet
+	isEnded     bool              // the mirror has no subscription any more
+	isBusy      bool              // the last write failed because the lock of the metadata channel was taken
+	of          *localach.Channel // in a mirror of a merge: the file of the output that MirrorSeq refers to
+	retry       time.Duration     // earliest time of the next write; 0 means at once
+	buf         []byte            // encoding buffer, allocated separately because it is passed to cgo
 
 	failure string // last error that was logged
 }
@@ -91,7 +94,7 @@ func (m *Mirror) addMeta() error {
 	if err := rule.CheckMetaName(m.Name); err != nil || m.file.planned != nil {
 		return err
 	}
-	c := &metadataChannel{name: m.Name + rule.MetaSuffix, blank: true, buf: make([]byte, status.MetaSize)}
+	c := &metadataChannel{name: m.Name + rule.MetaSuffix, blank: true, buf: make([]byte, m.metaSize())}
 	if err := m.openMeta(c); err != nil {
 		return err
 	}
@@ -106,6 +109,9 @@ func (m *Mirror) openMeta(c *metadataChannel) error {
 	ch, err := m.Dir.TryOpen(c.name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m.createMeta(c)
+	}
+	if errors.Is(err, localach.ErrForeign) {
+		return fmt.Errorf("%w; give the mirror another name with --as, or leave meta out", err)
 	}
 	if err != nil {
 		return fmt.Errorf("%w; end the programs that use it, then `achbridge channel rm %s`; or leave meta out", err, c.name)
@@ -141,7 +147,13 @@ func (m *Mirror) replaceMeta(c *metadataChannel) error {
 }
 
 func (m *Mirror) makeMeta(c *metadataChannel, cfg localach.CreateConfig) error {
-	g := localach.Geometry{FrameCount: min(max(m.file.ch.Geometry().FrameCount, leastMetaFrames), mostMetaFrames), FrameSize: status.MetaSize}.Grow()
+	count := m.file.ch.Geometry().FrameCount
+	if m.IsMerge {
+		count *= 2 // changes of link states must not displace the origins of frames
+	} else {
+		count = min(count, mostMetaFrames)
+	}
+	g := localach.Geometry{FrameCount: max(count, leastMetaFrames), FrameSize: m.metaSize()}.Grow()
 	if err := m.Space.take(FileBytes(g), ""); err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
@@ -155,12 +167,21 @@ func (m *Mirror) makeMeta(c *metadataChannel, cfg localach.CreateConfig) error {
 	return nil
 }
 
+// metaSize returns the size of the metadata channel's frames.
+func (m *Mirror) metaSize() int {
+	if m.IsMerge {
+		return status.MergeMetaSize
+	}
+	return status.MetaSize
+}
+
 // notePut writes the metadata of the frame that was just put. m.mu must be held.
 func (m *Mirror) notePut(captured time.Duration, at Reading) {
 	if m.file.meta == nil {
 		return
 	}
 	f := &m.file.meta.frame
+	m.file.meta.of = m.channel().file.ch
 	f.Epoch, f.Seq, f.MirrorSeq, f.Safe = m.file.tag.Epoch, m.file.tag.Seq, m.file.putSeq, false
 	f.Put = m.Clock.Of(m.deadlineMonitor.last)
 	m.noteCaptured(captured, at)
@@ -215,16 +236,21 @@ func (m *Mirror) OriginReturned() {
 // writeMetadata writes changed metadata into the metadata channel. It does not block: if the channel's lock is taken, a
 // later call writes the metadata. m.mu must be held.
 func (m *Mirror) writeMetadata() {
-	c := m.file.meta
-	if c == nil {
+	c, to := m.file.meta, m.channel().file.meta
+	if c == nil || to == nil || m.IsMerge {
 		return
+	}
+	if m.Into != nil && c.of != m.Into.file.ch { // a new file does not have the frame
+		c.frame, c.of = status.Meta{Epoch: m.file.tag.Epoch, Origin: m.Host}, m.Into.file.ch
 	}
 	c.frame.Link, c.frame.Stale, c.frame.Deadline = m.metaLink(), m.deadlineMonitor.isStale(), m.qos.Deadline
 	if c.frame == c.lastWritten && !c.blank || c.retry != 0 && m.Clock.now() < c.retry {
 		return
 	}
 	c.retry = 0
-	switch _, err := c.w.TryPut(c.frame.Append(c.buf[:0])); {
+	_, err := to.w.TryPut(c.frame.Append(to.buf[:0]))
+	c.isBusy = IsBusy(err)
+	switch {
 	case err != nil:
 		c.retry = m.Clock.now() + metaRetry
 	default:
@@ -258,8 +284,10 @@ func (m *Mirror) Tend(at Reading) {
 	if c == nil {
 		return
 	}
-	if err := c.ch.Check(); err != nil || c.w.Stuck() > wedgedAfter {
-		m.renewMeta(err)
+	if m.Into == nil {
+		if err := c.ch.Check(); err != nil || c.w.Stuck() > wedgedAfter {
+			m.renewMeta(err)
+		}
 	}
 	if c.frame.Captured == 0 && m.frames.capturedAt != 0 && !c.frame.Safe && c.frame.Seq == m.file.tag.Seq {
 		m.noteCaptured(m.frames.capturedAt, at)
@@ -299,7 +327,7 @@ func (m *Mirror) endMeta() {
 	if m.file.meta == nil {
 		return
 	}
-	if m.file.meta.ch.Check() == nil {
+	if m.Into == nil && m.file.meta.ch.Check() == nil {
 		_ = m.Dir.Unlink(m.file.meta.name)
 	}
 	m.closeMeta()
@@ -315,6 +343,9 @@ func (m *Mirror) closeMeta() {
 	c.isEnded, c.retry = true, 0
 	m.writeMetadata()
 	m.file.meta = nil
+	if m.Into != nil {
+		return
+	}
 	m.Space.add(-FileBytes(c.ch.Geometry()), "")
 	m.letGo(c.ch, c.w)
 }

@@ -12,6 +12,7 @@ import (
 	"achbridge/wire"
 )
 
+// metasIn returns the frames of the metadata channel of a mirror or of a merge, the oldest first.
 func metasIn(t *testing.T, dir localach.Dir, name string) (list []status.Meta) {
 	t.Helper()
 	ch, err := dir.Open(name)
@@ -19,7 +20,7 @@ func metasIn(t *testing.T, dir localach.Dir, name string) (list []status.Meta) {
 		t.Fatal(err)
 	}
 	defer ch.Close()
-	r, b := ch.Reader(), make([]byte, status.MetaSize)
+	r, b := ch.Reader(), make([]byte, status.MergeMetaSize)
 	for {
 		n, err := r.TryNextOldest(b)
 		if err != nil {

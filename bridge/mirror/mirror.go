@@ -22,6 +22,8 @@ type Config struct {
 	Unauthenticated     bool // the sender of its frames is not authenticated, and their age is unknown
 	Dir                 localach.Dir
 	Mode                rule.FileMode // permissions of new files
+	Into                *Mirror       // output of the merge that gets the frames; nil if the mirror has a file of its own
+	IsMerge             bool          // the mirror is the output of a merge: only mirrors with this Into put frames
 	Space               *Space
 	Log                 *slog.Logger
 	Events              *status.Journal
@@ -35,7 +37,7 @@ type Config struct {
 type Mirror struct {
 	Config
 
-	mu              lock.Mutex[lock.Mirror] // guards the fields below
+	mu              *lock.Mutex[lock.Mirror] // guards the fields below; that of Into, if there is one
 	qos             rule.QoS
 	source          source
 	health          health
@@ -57,7 +59,11 @@ type source struct {
 // New returns a mirror without an open file. adopt lists patterns of existing channels, not created by
 // achbridge, that the mirror may write into.
 func New(cfg Config, qos rule.QoS, adopt []string) *Mirror {
-	return &Mirror{Config: cfg, qos: qos, file: file{adopt: adopt}}
+	m := &Mirror{Config: cfg, mu: new(lock.Mutex[lock.Mirror]), qos: qos, file: file{adopt: adopt}}
+	if m.Into != nil {
+		m.mu = m.Into.mu
+	}
+	return m
 }
 
 // SetAdopt changes which existing channels the mirror may write into.
@@ -210,6 +216,9 @@ func (m *Mirror) Begin(epoch, last, have uint64) (ok bool, err error) {
 	}
 	m.health.enter(live, "", "")
 	m.health.refusesSince = 0
+	if m.Into != nil {
+		m.Into.health.enter(live, "", "")
+	}
 	m.writeMetadata()
 	return true, nil
 }
@@ -253,20 +262,22 @@ func (m *Mirror) write(f incoming) error {
 // tryPut puts a frame and records that frame seq of the origin is then the newest in the file. m.mu must be
 // held.
 func (m *Mirror) tryPut(seq uint64, frame []byte) error {
-	if len(frame) > dataBytes(m.file.ch.Geometry()) {
-		if err := m.replace("a frame does not fit", len(frame)); err != nil {
+	c := m.channel()
+	if len(frame) > dataBytes(c.file.ch.Geometry()) {
+		if err := c.replace("a frame does not fit", len(frame)); err != nil {
 			return err
 		}
 	}
-	m.file.markNext(seq, 1) // before the put: if we are killed after it, we must not put the frame again
-	put, err := m.file.w.TryPut(frame)
+	m.file.markNext(c.file.ch, seq, 1) // before the put: if we are killed after it, we must not put the frame again
+	put, err := c.file.w.TryPut(frame)
 	if err != nil {
-		m.file.mark()
+		m.file.mark(c.file.ch)
 		return err
 	}
-	m.countForeignFrames(put, 1)
+	c.countForeignFrames(put, 1)
 	m.file.putSeq = put
 	m.health.recover()
+	c.health.recover()
 	return nil
 }
 
@@ -292,5 +303,5 @@ func (m *Mirror) NeedsLastValue() bool {
 func (m *Mirror) OwnsFile() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.file.owned
+	return m.channel().file.owned
 }

@@ -95,7 +95,7 @@ func (m *Mirror) ready() bool {
 	if err := m.make(); err != nil {
 		m.failed("mirror cannot be made", err)
 	}
-	return m.file.w != nil && m.health.phase != closed
+	return m.channel().file.w != nil && m.health.phase != closed
 }
 
 // measure records the size, one-way delay and period of a frame that arrived. m.mu must be held.

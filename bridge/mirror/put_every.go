@@ -10,16 +10,21 @@ import (
 
 // PutInOrder puts the next frame of mode every. While a reader holds the file's lock, or while the frame's stamps
 // cannot be shifted, it retries as long as still returns true. still reports whether the subscription lasts, and
-// returns the current reading of the peer's clock. PutInOrder returns false if the subscription ended.
+// returns the current reading of the peer's clock. PutInOrder returns false if the subscription ended. In a merge it
+// also waits until the metadata of the frame is written, which names the frame's origin.
 func (m *Mirror) PutInOrder(a Arrival, still func() (Reading, bool)) bool {
-	for wait := busyRetry; m.putNext(a); wait = clock.Longer(wait, busyRetry, busySeldom) {
+	isPut := false
+	for wait := busyRetry; ; wait = clock.Longer(wait, busyRetry, busySeldom) {
+		isPut = isPut || !m.putNext(a)
+		if isPut && !m.lacksMetadata() {
+			return true
+		}
 		time.Sleep(wait)
 		var lasts bool
 		if a.At, lasts = still(); !lasts {
 			return false
 		}
 	}
-	return true
 }
 
 // putNext puts the next frame of mode every. busy reports whether the file's lock was taken; nothing has changed
@@ -32,6 +37,8 @@ func (m *Mirror) putNext(a Arrival) (busy bool) {
 		return false
 	}
 	switch {
+	case m.metadataWaits(): // metadata of the last frame of the previous subscription
+		return true
 	case !m.ready() || a.Epoch != m.file.tag.Epoch:
 		m.counters.own.Refused++
 	case a.Seq <= m.file.tag.Seq || a.Seq < m.file.least:

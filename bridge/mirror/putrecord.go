@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,8 +17,8 @@ import (
 	"achbridge/localach"
 )
 
-// putRecord records which frame of the origin was last put into an adopted channel, so that a restarted daemon
-// does not put it twice. Mirrors that we created have this record in the tag of their file. The file of an
+// putRecord records which frame of the origin was last put into an adopted channel, or into the output of a merge, so
+// that a restarted daemon does not put it twice. Mirrors that we created have this record in the tag of their file. The file of an
 // adopted channel is not ours to mark.
 //
 // The record is a memory-mapped file of one page in the channel directory. An update costs a few stores, and no
@@ -57,7 +58,26 @@ const (
 )
 
 // openPutRecord returns the record of the adopted channel called name. It creates one if there is none.
-func openPutRecord(dir localach.Dir, name string) (*putRecord, error) {
+func openPutRecord(dir localach.Dir, name string) (found *putRecord, err error) {
+	list, err := findRecords(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range list {
+		if found == nil && r.page.channel == recordName(name) {
+			found = r
+			continue
+		}
+		r.close()
+	}
+	if found != nil {
+		return found, nil
+	}
+	return makeRecord(dir, name)
+}
+
+// findRecords opens the records of channels whose names begin with prefix.
+func findRecords(dir localach.Dir, prefix string) (found []*putRecord, err error) {
 	list, err := os.ReadDir(string(dir))
 	if err != nil {
 		return nil, err
@@ -66,15 +86,16 @@ func openPutRecord(dir localach.Dir, name string) (*putRecord, error) {
 		if !strings.HasPrefix(entry.Name(), recordPrefix) {
 			continue
 		}
-		if r := takeUpRecord(filepath.Join(string(dir), entry.Name()), name); r != nil {
-			return r, nil
+		if r := takeUpRecord(filepath.Join(string(dir), entry.Name()), prefix); r != nil {
+			found = append(found, r)
 		}
 	}
-	return makeRecord(dir, name)
+	return found, nil
 }
 
-// takeUpRecord opens a record. It returns nil if the file is not the record of channel name, or not ours.
-func takeUpRecord(path, name string) *putRecord {
+// takeUpRecord opens a record. It returns nil if the file is not ours, or not the record of a channel whose name begins
+// with prefix.
+func takeUpRecord(path, prefix string) *putRecord {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil || !ownRecord(&st) {
 		return nil // do not even open an unknown file
@@ -91,7 +112,7 @@ func takeUpRecord(path, name string) *putRecord {
 	if err != nil {
 		return nil
 	}
-	if string(r.page.magic[:]) != recordMagic || r.page.channel != recordName(name) {
+	if string(r.page.magic[:]) != recordMagic || !bytes.HasPrefix(r.page.channel[:], []byte(prefix)) {
 		r.close()
 		return nil
 	}

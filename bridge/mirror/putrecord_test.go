@@ -272,7 +272,7 @@ func TestPutRecordNoteAllocatesNothing(t *testing.T) {
 	if got := testing.AllocsPerRun(1000, func() {
 		seq++
 		m.mu.Lock()
-		m.file.markNext(seq, 1)
+		m.file.markNext(m.file.ch, seq, 1)
 		m.mu.Unlock()
 	}); got != 0 {
 		t.Errorf("got %v allocations for a note, want none", got)

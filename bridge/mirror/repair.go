@@ -26,6 +26,17 @@ func (m *Mirror) Check() (lacks uint64, mustRetransmit bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
+	case m.Into != nil && m.file.lost != m.Into.file.lost:
+		return 0, false, errors.New("the output of its merge was made again")
+	case m.Into != nil:
+		return m.Into.check()
+	}
+	return m.check()
+}
+
+// check is like Check, but m.mu must be held.
+func (m *Mirror) check() (lacks uint64, mustRetransmit bool, err error) {
+	switch {
 	case m.file.planned != nil:
 		return m.frames.unwritten.seq, false, nil
 	case m.file.w == nil:
@@ -117,11 +128,13 @@ func (m *Mirror) replace(why string, size int) error {
 	}
 	m.Space.add(-FileBytes(old.Geometry()), m.file.countedFor)
 	m.file.least = max(m.file.least, m.file.tag.Seq)
+	m.moveRecords(old, ch)
 	m.file.open(ch)
 	m.without(m.file.tag.Seq, m.counters.newest)
 	m.file.tag = tag
 	m.file.replaced++
 	m.noteEmpty()
+	m.emptyMetadata()
 	m.Events.Record(slog.LevelWarn, "mirror replaced", m.event(status.EventMirrorReplaced, why), "cause", why)
 	m.discard(old, oldWriter)
 	return nil

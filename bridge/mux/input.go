@@ -62,7 +62,7 @@ func (in *input) open(cfg *Config, wake func()) {
 	case in.ch != nil:
 		return
 	}
-	ch, err := cfg.Dir.TryOpen(in.Channel)
+	ch, err := cfg.Dir.TryOpenToRead(in.Channel)
 	if err == nil {
 		if err = ch.Check(); err != nil {
 			ch.Close()

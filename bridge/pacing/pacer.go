@@ -94,8 +94,6 @@ const (
 	mostUnproven      = 2                       // multiple of the best delivery rate that limits growth
 	probeRounds       = 10                      // minimum pause between two probes, in round trips ...
 	probeLeast        = 400 * time.Millisecond  // ... and in time
-	fullPipe          = 2.3                     // packets in flight: with fewer of them we probe more often ...
-	oftenest          = 0.3                     // ... after this share of the pause or more
 	probeGain         = 1.03                    // a probe that gained this factor from cross traffic ...
 	afterGain         = 2                       // ... is followed by the next after this fraction of the pause
 	leastProbePackets = 4                       // a probe's step is judged after this many packets, or at a longer queue: fewer may have met another sender's packet
@@ -184,7 +182,8 @@ func (p *Pacer) fastest() time.Duration {
 // emptied returns how much of the queue should have drained since we stepped down for it.
 // That is the difference between the delivery rate and our sending rate over the time since.
 func (p *Pacer) emptied() time.Duration {
-	return p.drainedBefore + time.Duration((1-p.rate/p.carried)*float64(p.arrived.newest().Sent-p.steppedDownAt))
+	since := max(0, p.arrived.newest().Sent-p.steppedDownAt)
+	return p.drainedBefore + time.Duration(max(0, 1-p.rate/p.carried)*float64(since))
 }
 
 // drains reports whether it is too early to see the effect of a step down for a long queue.
@@ -293,11 +292,11 @@ func (p *Pacer) delivery(rtt time.Duration) (delivered, sent float64, took time.
 
 // pause returns the time until the next probe, given the measured delivery rate.
 func (p *Pacer) pause(rtt time.Duration, delivered float64) time.Duration {
-	part := max(oftenest, min(1, p.pipe(rtt)/fullPipe))
+	pause := max(probeRounds*rtt, probeLeast)
 	if p.growing > 0 && delivered > probeGain*p.path {
-		part /= afterGain
+		pause /= afterGain
 	}
-	return time.Duration(part * float64(max(probeRounds*rtt, probeLeast)))
+	return pause
 }
 
 // pipe returns the number of packets in flight at the current rate without a queue.
@@ -309,6 +308,7 @@ func (p *Pacer) pipe(rtt time.Duration) float64 {
 // queueing delay rises.
 func (p *Pacer) grow(now, visible, rtt time.Duration) {
 	elapsed := now - p.round
+	p.nextProbeAt = min(p.nextProbeAt, now+p.pause(rtt, p.path)) // the round trip may have been longer when nextProbeAt was set
 	switch {
 	case p.rate < below*p.path:
 		if p.queue < visible {

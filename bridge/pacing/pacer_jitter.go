@@ -15,8 +15,6 @@ const (
 	noiseSpan    = 16   // multiple of the noise: a measurement that long shows the rate
 	mostDoubt    = 0.25 // largest share by which a probe's rate may exceed the measured delivery rate
 	surelyLess   = 0.9  // below this share of path the rate is lower, despite any jitter
-	surelyQueue  = 3    // multiple of the noise beyond the tolerated delay that is a queue, despite any jitter
-	muchLess     = 0.8  // below this share of path, path was wrong
 )
 
 // noise returns the random extra delay of packets, without the share that cross traffic causes.
@@ -56,19 +54,10 @@ func (p *Pacer) thresholds() (tolerated, visible time.Duration) {
 //   - After a probe the result may exceed the measured rate, up to the sending rate.
 //   - Otherwise the delivery rate is compared with the sending rate over a long time. The
 //     delivery rate itself would be lower each time, and the estimate would sink steadily.
-//   - While there is a queue that jitter cannot explain, the arrivals are all that the path
-//     carries, regardless of whether frames waited.
 //
 // doubtful means that a probe that gained much may have ended by chance.
 func (p *Pacer) believe(delivered, sent float64, span, took time.Duration) (rate float64, doubtful bool) {
 	noise := p.noise()
-	if p.growing == 0 && p.queue > p.tolerable()+surelyQueue*p.jitter.noise {
-		span := max(span, noiseSpan*p.jitter.noise, p.wire(longSpan*packetBytes))
-		// In a moment of this time there may have been no frame.
-		if long := p.arrived.steady(span, 0); long < muchLess*p.path {
-			return long, false
-		}
-	}
 	switch {
 	case took < shortSpan*noise:
 		rate = max(p.path, p.rate*math.Exp(-p.growing))

@@ -119,6 +119,36 @@ func TestPacerFollowsLongerPath(t *testing.T) {
 	}
 }
 
+// In a fade, packets wait in the queue for seconds. This delay is no sign of a longer path.
+func TestFadeIsNotALongerPath(t *testing.T) {
+	for _, rate := range []float64{1 * mbit, 10 * mbit} {
+		p, f := alone(rate)
+		f.delay, f.period = 3*ms, 5*ms
+		p.run(5 * time.Second)
+		p.rate = 1500
+		p.run(10 * time.Second)
+		if f.longer != 0 {
+			t.Errorf("%.0f Mbit/s fell to 12 kbit/s: the pacer treats the path as %v longer", rate/mbit, f.longer)
+		}
+	}
+}
+
+// The pause between probes is a number of round trips of the present path.
+func TestPacerProbesSoonAfterPathBecameShorter(t *testing.T) {
+	p, f := alone(1 * mbit)
+	f.delay = 3 * ms
+	p.extra = 3 * time.Second
+	f.longer = 6 * time.Second
+	p.run(60 * time.Second)
+	p.extra, f.longer, p.rate = 0, 0, 10*mbit
+	p.run(4 * time.Second)
+	f.clear()
+	p.run(time.Second)
+	if share := f.carried(p, time.Second); share < 0.75 {
+		t.Errorf("4 s after a path of 6 s has become short: %.0f %% of the path is used, want at least 75 %%", 100*share)
+	}
+}
+
 // A path may become longer and slower at once. Then there is a real queue too.
 func TestPacerFollowsLongerAndSlowerPath(t *testing.T) {
 	for _, rate := range []float64{2 * mbit, 5 * mbit, 10 * mbit} {

@@ -17,8 +17,8 @@ func (m FileMode) String() string {
 	return fmt.Sprintf("%04o", uint16(m))
 }
 
-// parseFileMode parses 0660 or 660. Readers need write permission, because they take the lock in the file.
-func parseFileMode(s string) (FileMode, error) {
+// ParseFileMode parses permission bits in octal, as in 0660 or 660. Readers need write permission, because they take the lock in the file.
+func ParseFileMode(s string) (FileMode, error) {
 	v, err := strconv.ParseUint(strings.TrimPrefix(s, "0o"), 8, 16)
 	if err != nil || v == 0 || v > 0o666 || v&0o111 != 0 {
 		return 0, fmt.Errorf("%q: want permission bits in octal, as in 0660", s)

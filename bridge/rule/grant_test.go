@@ -53,12 +53,12 @@ func TestExportRuleLimitsQoSOfPeer(t *testing.T) {
 
 func TestUnusableFileModesAreRefused(t *testing.T) {
 	for text, want := range map[string]FileMode{"0660": 0o660, "666": 0o666, "0600": 0o600, "0o606": 0o606} {
-		if got, err := parseFileMode(text); err != nil || got != want {
+		if got, err := ParseFileMode(text); err != nil || got != want {
 			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "0640", "0444", "0770", "0060", "rw", "07777", "-1"} {
-		if got, err := parseFileMode(text); err == nil {
+		if got, err := ParseFileMode(text); err == nil {
 			t.Errorf("%q: got %v, want it refused", text, got)
 		}
 	}

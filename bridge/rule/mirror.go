@@ -21,12 +21,14 @@ type Mirror struct {
 	// Over is the only transport allowed for links with the request's hosts; Any allows all. One link carries
 	// all channels of a host.
 	Over via.Kind `json:"transport,omitempty"`
-	Deny bool     `json:"-"` // the rule forbids mirrors, whatever other rules contain
-	From string   `json:"-"` // where the request is written, for messages
+	// Merge puts the frames of all hosts into one output channel, in order of arrival, see Into.
+	Merge bool   `json:"merge,omitempty"`
+	Deny  bool   `json:"-"` // the rule forbids mirrors, whatever other rules contain
+	From  string `json:"-"` // where the request is written, for messages
 }
 
 // ParseMirror parses HOST/CHANNEL or HOST/PATTERN with options, as in "krang/*,budget=20ms,priority=7". The
-// options are as=NAME for the mirror's name, file_mode=0660, transport, and those of QoS. read reads the file of
+// options are as=NAME for the mirror's name, file_mode=0660, transport, preset, and those of QoS. read reads the file of
 // on_stale=put:FILE.
 func ParseMirror(s string, read ReadFile) (Mirror, error) {
 	address, settings := Split(s)
@@ -35,7 +37,7 @@ func ParseMirror(s string, read ReadFile) (Mirror, error) {
 		return Mirror{}, fmt.Errorf("mirror %w", err)
 	}
 	m := Mirror{Host: of.Host, Channel: of.Channel}
-	for _, option := range settings {
+	for _, option := range presetFirst(settings) {
 		err = errors.Join(err, cmp.Or(option.Check(), m.Set(option.Key, option.Value, read)))
 	}
 	if err = cmp.Or(err, m.Check()); err != nil {
@@ -48,7 +50,7 @@ func ParseMirror(s string, read ReadFile) (Mirror, error) {
 func (m *Mirror) Set(key, value string, read ReadFile) (err error) {
 	switch {
 	case key == "file_mode":
-		if m.FileMode, err = parseFileMode(value); err != nil {
+		if m.FileMode, err = ParseFileMode(value); err != nil {
 			return &optionError{key, err}
 		}
 		return nil
@@ -77,6 +79,9 @@ func (m Mirror) Check() error {
 	if err := m.checkAchd(); err != nil {
 		return err
 	}
+	if m.Merge {
+		return m.checkMerge()
+	}
 	if m.QoS.Meta && !IsPattern(m.Host+m.Channel) && !m.Deny {
 		if err := CheckMetaName(m.Name(m.Host, m.Channel)); err != nil {
 			return err
@@ -91,14 +96,27 @@ func (m Mirror) Check() error {
 	return checkTemplate(m.As)
 }
 
-// Name returns the local name of the mirror of a channel.
+// Name returns the local name of the mirror of a channel. A merge has a mirror without a file for each host, called
+// OUTPUT/HOST.
 func (m Mirror) Name(host, channel string) string {
+	if m.Merge {
+		return m.Into(host, channel) + "/" + host
+	}
+	return m.Into(host, channel)
+}
+
+// Into returns the name of the local channel that gets the frames of a channel: the output of a merge, otherwise the
+// mirror itself.
+func (m Mirror) Into(host, channel string) string {
+	if m.Merge {
+		return Expand(cmp.Or(m.As, "all.{channel}"), "", channel)
+	}
 	return Expand(cmp.Or(m.As, "{host}.{channel}"), host, channel)
 }
 
 // Same reports whether two requests are for the same mirrors. Their QoS may differ.
 func (m Mirror) Same(o Mirror) bool {
-	return m.Host == o.Host && m.Channel == o.Channel && m.As == o.As
+	return m.Host == o.Host && m.Channel == o.Channel && m.As == o.As && m.Merge == o.Merge
 }
 
 // Covers reports whether the request matches a channel of host.

@@ -107,7 +107,7 @@ func (m *Mux) Set(key, value string, read ReadFile) (err error) {
 	case "meta":
 		m.Meta, err = parseSwitch(value)
 	case "file_mode":
-		m.FileMode, err = parseFileMode(value)
+		m.FileMode, err = ParseFileMode(value)
 	default:
 		return fmt.Errorf("option %q is not known; there are safe, hold, catch_up, meta and file_mode", key)
 	}
@@ -282,8 +282,8 @@ func (m Mux) checkWriters(mirrors Mirrors, accept Grants) error {
 		}
 	}
 	for _, w := range mirrors {
-		if !w.Deny && !IsPattern(w.Host) && !IsPattern(w.Channel) {
-			check(w.Name(w.Host, w.Channel), cmp.Or(w.From, "the mirror of "+w.Host+"/"+w.Channel), w.QoS)
+		if w.Merge || !w.Deny && !IsPattern(w.Host) && !IsPattern(w.Channel) {
+			check(w.Into(w.Host, w.Channel), cmp.Or(w.From, "the mirror of "+w.Host+"/"+w.Channel), w.QoS)
 		}
 	}
 	for _, g := range accept {

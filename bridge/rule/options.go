@@ -308,10 +308,16 @@ func WithoutKey(err error) error {
 	return err
 }
 
-// Set sets one option from its text; key is as in --mirror HOST/PATTERN,key=value. read is needed only for
-// on_stale and may be nil otherwise.
+// Set sets one option from its text, or the options of a preset; key is as in --mirror HOST/PATTERN,key=value. read is
+// needed only for on_stale and may be nil otherwise.
 func (q *QoS) Set(key, value string, read ReadFile) error {
-	var keys []string
+	if key == PresetKey {
+		if err := q.setPreset(value); err != nil {
+			return &optionError{key, err}
+		}
+		return nil
+	}
+	keys := []string{PresetKey}
 	for _, o := range options {
 		if o.Key == key {
 			if err := o.set(q, value, read); err != nil {

@@ -112,7 +112,7 @@ func TestBadQoSOptionErrorNamesValidValues(t *testing.T) {
 		{"late", "deliver", "late \"deliver\" is gone: use a larger budget instead, as in 1h"},
 		{"fit", "rate", "fit was removed: "},
 		{"class", "", "class \"\": want state or command"},
-		{"lifespan", "1s", "option \"lifespan\" is not known; there are budget, max_rate, priority, mode, compress, late, class, deadline, on_stale"},
+		{"lifespan", "1s", "option \"lifespan\" is not known; there are preset, budget, max_rate, priority, mode, compress, late, class, deadline, on_stale"},
 	} {
 		q := QoS{}
 		err := q.Set(c.key, c.value, nil)

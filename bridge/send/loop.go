@@ -59,7 +59,7 @@ func (l *Link) fill(now time.Duration) (packet []byte, again time.Duration) {
 	}
 	builder.body, builder.pieces, builder.stream, builder.cargo, builder.spent = builder.body[:0], builder.pieces[:0], 0, pacing.Whole, [levels]int{}
 	report, due := l.receivedPackets.Due(l.reportDelay())
-	reminder, quiet := l.receivedPackets.Reminder()
+	reminder, quiet := l.receivedPackets.Reminder(l.session.RTT())
 	quiet = quiet && reminder <= now
 	l.fillQueue(&builder.queue, now)
 	cargo, size := l.next(builder, now)
@@ -155,7 +155,7 @@ func (l *Link) nextPoll(next, now time.Duration) time.Duration {
 	if at, ok := l.receivedPackets.Due(l.reportDelay()); ok {
 		next = min(next, at)
 	}
-	if at, ok := l.receivedPackets.Reminder(); ok {
+	if at, ok := l.receivedPackets.Reminder(l.session.RTT()); ok {
 		next = min(next, at)
 	}
 	return max(next-now, 0)

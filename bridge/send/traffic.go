@@ -6,7 +6,9 @@ import (
 	"achbridge/bridge/clock"
 	"achbridge/bridge/delivery"
 	"achbridge/bridge/pacing"
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/bridge/via"
 	"achbridge/wire"
 )
 
@@ -56,6 +58,21 @@ func (l *Link) Fill(d time.Duration) {
 	l.Wake()
 }
 
+// DSCP returns the mark for the packets of l: that of the channels that l sends, see rule.SessionDSCP. During a load test
+// it is best effort.
+func (l *Link) DSCP() via.DSCP {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.loadGenerator.on(l.now()) {
+		return via.CS0
+	}
+	var marks []via.DSCP
+	for _, sub := range l.subs {
+		marks = append(marks, sub.qos.DSCP())
+	}
+	return rule.SessionDSCP(marks...)
+}
+
 // addFill puts load into a datagram that is empty, though frames might have filled it. Needs
 // l.mu.
 func (l *Link) addFill(builder *datagramBuilder, now time.Duration) {
@@ -74,7 +91,8 @@ func (l *Link) addFill(builder *datagramBuilder, now time.Duration) {
 type Count struct {
 	At            time.Duration
 	Bytes         uint64 // bytes that arrived here, or that left
-	Packets, Lost uint64 // packets that arrived and are missing here, or that left and were lost
+	Datagrams     uint64 // packets that contained Bytes
+	Packets, Lost uint64 // received: packets that arrived, and missing ones; sent: packets with frames, and lost ones
 	Load          uint64 // bytes of load tests that arrived
 }
 
@@ -84,6 +102,7 @@ func (l *Link) Received() Count {
 	defer l.mu.Unlock()
 	c := Count{At: l.now(), Bytes: l.traffic.received, Load: l.traffic.filled}
 	c.Packets, c.Lost = l.receivedPackets.Count()
+	c.Datagrams = c.Packets
 	return c
 }
 
@@ -91,7 +110,7 @@ func (l *Link) Received() Count {
 func (l *Link) Sent() Count {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := Count{At: l.now(), Bytes: l.traffic.sent, Load: uint64(l.loadGenerator.arrived)}
+	c := Count{At: l.now(), Bytes: l.traffic.sent, Datagrams: l.sentPackets.Newest(), Load: uint64(l.loadGenerator.arrived)}
 	c.Packets, c.Lost = l.sentPackets.Count()
 	return c
 }

@@ -287,6 +287,9 @@ func (n number) write(frame []byte, v int64) (ok bool) {
 
 // fixed finds the fields of the rule in a layout.
 func (f *ruleFields) fixed(l *layout.Layout) (*Shifter, error) {
+	if l.Variants != nil {
+		return f.fixedInVariants(l)
+	}
 	s := &Shifter{size: l.Fit(), isSized: true}
 	for _, v := range []struct {
 		key string
@@ -303,6 +306,24 @@ func (f *ruleFields) fixed(l *layout.Layout) (*Shifter, error) {
 		s.minSize = max(s.minSize, v.to.first.end(), v.to.second.end())
 	}
 	return s, nil
+}
+
+// fixedInVariants finds the fields of the rule in a layout with variants, which must all have them at the same offsets.
+func (f *ruleFields) fixedInVariants(l *layout.Layout) (*Shifter, error) {
+	var first *Shifter
+	for i := range l.Variants {
+		s, err := f.fixed(&l.Variants[i].Layout)
+		switch {
+		case err != nil:
+			return nil, err
+		case first == nil:
+			first = s
+		case s.time != first.time || s.duration != first.duration || s.until != first.until:
+			return nil, fmt.Errorf("the fields have other offsets in %s than in %s", l.Variants[i].Layout.Name, l.Variants[0].Layout.Name)
+		}
+	}
+	first.size = l.Fit()
+	return first, nil
 }
 
 func (n number) end() int { return n.offset + n.kind.OwnSize() }

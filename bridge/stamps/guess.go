@@ -11,13 +11,20 @@ import (
 // Guess returns the rule for the fields of a layout that look like time stamps, by their names and types, and "" if no
 // field does. The stamps may count by another clock: only the programs' authors know.
 //
-//   - A layout that begins with the header of golems/sns has the rule sns.
+//   - A layout that begins with the header of golems/sns has the rule sns. A protobuf message with the metadata of
+//     somatic.proto has the rule somatic; other messages have none.
 //   - A struct with the integers sec and nsec (or nanosec, with tv_ or not) has a time.
 //   - An int64, uint64 or double is a time if it is called time, stamp or timestamp, and the end of the validity if it is called
 //     expiry or until. The name may end in _ns or _sec.
 func Guess(l *layout.Layout) Rule {
 	if l == nil {
 		return ""
+	}
+	switch {
+	case l.Variants != nil:
+		return guessForVariants(l)
+	case l.Message() != nil:
+		return guessForMessage(l.Message())
 	}
 	header := l.Fields
 	if len(header) > 0 && header[0].Offset == 0 && header[0].Type == layout.Struct {
@@ -33,6 +40,20 @@ func Guess(l *layout.Layout) Rule {
 	}
 	r := f.rule()
 	if _, err := r.Compile(l); err != nil || f.check() != nil {
+		return ""
+	}
+	return r
+}
+
+// guessForVariants returns the rule if it is the same for all variants of a layout, and "" otherwise.
+func guessForVariants(l *layout.Layout) Rule {
+	r := Guess(&l.Variants[0].Layout)
+	for i := range l.Variants {
+		if Guess(&l.Variants[i].Layout) != r {
+			return ""
+		}
+	}
+	if _, err := r.Compile(l); r == "" || err != nil {
 		return ""
 	}
 	return r

@@ -38,3 +38,35 @@ func TestGuessNamesProbableStamps(t *testing.T) {
 		t.Errorf("Guess(nil) = %q, want none", got)
 	}
 }
+
+func TestVariantsHaveStampsAtTheSamePlace(t *testing.T) {
+	layoutOf := func(name string, at int) layout.Layout {
+		return layout.Layout{Name: name, Size: 16 + at, Fields: []layout.Field{{Name: "stamp", Type: layout.Int64, Offset: at}}}
+	}
+	both := func(a, b layout.Layout) *layout.Layout {
+		return &layout.Layout{Name: "both", Variants: []layout.Variant{{Layout: a}, {Layout: b}}}
+	}
+	same, apart := both(layoutOf("a", 0), layoutOf("b", 0)), both(layoutOf("a", 0), layoutOf("b", 8))
+	same.Variants[1].Layout.Size = 24
+	if got := Guess(same); got != "time:stamp" {
+		t.Errorf("Guess = %q, want time:stamp", got)
+	}
+	if got := Guess(apart); got != "" {
+		t.Errorf("fields at other offsets: Guess = %q, want none", got)
+	}
+	if _, err := Rule("time:stamp").Compile(apart); err == nil || err.Error() != "the fields have other offsets in b than in a" {
+		t.Errorf("Compile: got %v", err)
+	}
+	s, err := Rule("time:stamp").Compile(same)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{16, 24} {
+		if _, _, err := s.Shift(nil, make([]byte, size), By{}); err != nil {
+			t.Errorf("%d bytes: got %v", size, err)
+		}
+	}
+	if _, _, err := s.Shift(nil, make([]byte, 20), By{}); err != ErrSize {
+		t.Errorf("20 bytes: got %v, want %v", err, ErrSize)
+	}
+}

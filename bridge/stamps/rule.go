@@ -17,8 +17,8 @@ import (
 //	time:header.sec+header.nsec;duration:header.dur_nsec
 //
 // A value is one field (nanoseconds in an integer of 64 bits, seconds in a double) or a pair of integers, seconds and
-// nanoseconds. A field is named as in the channel's layout, or by its numbers in a protobuf message, as in
-// 15.2.1+15.2.2. The empty Rule leaves frames unchanged. Rules are compared with ==.
+// nanoseconds. A field is named as in the channel's layout. In a protobuf message, the field numbers name it too, as in
+// 15.2.1+15.2.2; this needs no layout. The empty Rule leaves frames unchanged. Rules are compared with ==.
 type Rule string
 
 // Presets.
@@ -216,8 +216,14 @@ func (r Rule) Compile(l *layout.Layout) (*Shifter, error) {
 	if f.isProtobuf() {
 		return &Shifter{root: f.message()}, nil
 	}
-	if l == nil {
+	switch {
+	case l == nil:
 		return nil, errors.New("the layout of the frames is not known")
+	case l.Message() != nil:
+		if f, err = f.numbered(l.Message()); err != nil {
+			return nil, err
+		}
+		return &Shifter{root: f.message()}, nil
 	}
 	return f.fixed(l)
 }

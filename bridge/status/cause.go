@@ -36,6 +36,7 @@ const (
 	CauseBadFrame         Cause = "bad_frame"      // the ring holds a frame that is too large to send, or that was never put
 	CauseLimit            Cause = "limit"          // a limit of package bridge (limits.go) is reached
 	CauseLoop             Cause = "loop"
+	CauseReaderKilled     Cause = "reader_killed"  // a reader was killed or stopped while it waited, so a put hangs
 	CauseForeignWriter    Cause = "foreign_writer" // another process writes into the mirror too
 	CauseTypeMismatch     Cause = "type_misfit"    // frames do not match their channel's layout, so that their values cannot be shown
 	CauseKernelChannel    Cause = "kernel_channel" // programs open a channel of the Ach kernel module with the same name instead

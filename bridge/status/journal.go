@@ -37,6 +37,8 @@ const (
 	EventOperator        EventKind = "operator"        // the operator lock of a channel was taken, released or lost
 	EventMuxChanged      EventKind = "mux_changed"     // another input of a mux wins, or none is live
 	EventStampInFuture   EventKind = "stamp_in_future" // a frame of a mux's input has a time far ahead of this host's clock
+	EventFrameRestored   EventKind = "frame_restored"  // a frame that was stored before a reboot was put back; its age is unknown
+	EventFrameNotKept    EventKind = "frame_not_kept"  // a channel's newest frame cannot be stored, or was not put back after a reboot
 	EventForged          EventKind = "hub_forged"      // the hub delivered a frame that is not the origin's, or a replayed one; it is not put
 )
 

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -13,13 +14,13 @@ import (
 // Meta is a frame of the metadata channel NAME.meta, which a mirror with option meta has. The daemon writes one
 // after each put and when the link state changes. With it, a program in any language can refuse old data, even
 // when nothing arrives any more. The age of the mirror's newest frame is the current CLOCK_MONOTONIC minus
-// Captured, plus or minus Uncertainty. The frame has 64 bytes, little-endian:
+// Captured, plus or minus Uncertainty. The frame has 64 bytes, or 128 in the output of a merge, little-endian:
 //
 //	offset  size  field
 //	     0     4  "AMTA"
 //	     4     1  1, the version of this layout
 //	     5     1  link: 0 down, 1 up, 2 silent, 3 refused
-//	     6     1  flags: 1 stale, 2 safe frame
+//	     6     1  flags: 1 stale, 2 safe frame, 4 the frame has 128 bytes, with an origin
 //	     7     1  input: of the output of a mux, the number of the input that is live
 //	              and has the highest priority, from 1; 0 if none is, and in mirrors
 //	     8     8  epoch        epoch of the origin's channel that the frame is from
@@ -31,6 +32,8 @@ import (
 //	                           unit, or 0 if unknown
 //	    48     8  uncertainty  of captured, in ns, due to the estimate of the origin's clock
 //	    56     8  deadline     of the mirror, in ns, or 0 if it has none
+//	    64    64  origin       name of the host that the frame is from, and zeros; only in the
+//	                           output of a merge, where all values are about frames of that host
 //
 // Frames that the bridge omits leave no gap in the mirror: its ring has its own numbers, without gaps. The
 // number of frames omitted between two metadata frames is the growth of seq minus the growth of mirror seq. This
@@ -51,6 +54,7 @@ type Meta struct {
 	Epoch, Seq, MirrorSeq uint64
 	Captured, Put         time.Duration // in CLOCK_MONOTONIC of this host
 	Uncertainty, Deadline time.Duration
+	Origin                string // host that the frame is from, in the output of a merge; otherwise empty
 }
 
 // MetaLink is the state of the link that feeds the mirror.
@@ -69,8 +73,11 @@ var metaLinks = []string{"down", "up", "silent", "refused"}
 // String returns the state in readable form.
 func (l MetaLink) String() string { return rule.ValueName(metaLinks, l) }
 
-// MetaSize is the size of a metadata frame in bytes.
-const MetaSize = 64
+// MetaSize is the size of a metadata frame in bytes, and MergeMetaSize that of a frame with an origin.
+const (
+	MetaSize      = 64
+	MergeMetaSize = MetaSize + 64
+)
 
 const (
 	metaMagic   = "AMTA"
@@ -78,6 +85,7 @@ const (
 
 	MetaStale = 1 << 0 // flag of a frame; exported for tests
 	MetaSafe  = 1 << 1 // flag of a frame; exported for tests
+	metaMerge = 1 << 2
 )
 
 // Append appends the encoded frame to dst.
@@ -89,17 +97,25 @@ func (m Meta) Append(dst []byte) []byte {
 	if m.Safe {
 		flags |= MetaSafe
 	}
+	if m.Origin != "" {
+		flags |= metaMerge
+	}
 	dst = append(dst, metaMagic...)
 	dst = append(dst, metaVersion, byte(m.Link), flags, m.Input)
 	for _, v := range [...]uint64{m.Epoch, m.Seq, m.MirrorSeq, uint64(m.Captured), uint64(m.Put), uint64(m.Uncertainty), uint64(m.Deadline)} {
 		dst = binary.LittleEndian.AppendUint64(dst, v)
+	}
+	if m.Origin != "" {
+		var origin [MergeMetaSize - MetaSize]byte
+		copy(origin[:], m.Origin)
+		dst = append(dst, origin[:]...)
 	}
 	return dst
 }
 
 // ParseMeta decodes a frame encoded by Append.
 func ParseMeta(b []byte) (Meta, error) {
-	if len(b) != MetaSize || string(b[:4]) != metaMagic {
+	if len(b) != MetaSize && len(b) != MergeMetaSize || string(b[:4]) != metaMagic || (len(b) == MergeMetaSize) != (b[6]&metaMerge != 0) {
 		return Meta{}, fmt.Errorf("not a frame of a metadata channel: %d bytes", len(b))
 	}
 	if b[4] != metaVersion {
@@ -112,6 +128,7 @@ func ParseMeta(b []byte) (Meta, error) {
 		Epoch: word(8), Seq: word(16), MirrorSeq: word(24),
 		Captured: time.Duration(word(32)), Put: time.Duration(word(40)),
 		Uncertainty: time.Duration(word(48)), Deadline: time.Duration(word(56)),
+		Origin: string(bytes.TrimRight(b[MetaSize:], "\x00")),
 	}, nil
 }
 

@@ -21,6 +21,9 @@ type Report struct {
 	// NoInotify is why the kernel does not report new channels; the daemon then polls for them four times a
 	// second. It is empty if inotify works.
 	NoInotify string `json:"no_inotify,omitempty"`
+	// NoDSCP is why the kernel refuses to mark packets with a DSCP. All links then send as best effort. It is empty if
+	// the kernel has refused none.
+	NoDSCP string `json:"no_dscp,omitempty"`
 	// Copied is a peer's report that another machine has the node ID of this host. It is empty if there was none
 	// in the last hour.
 	Copied  string         `json:"copied,omitempty"`
@@ -57,6 +60,8 @@ type Link struct {
 	ClockUncertaintyMs float64      `json:"clock_uncertainty_ms"`
 	// DatagramBytes is the largest datagram that the path carries, without headers.
 	DatagramBytes int `json:"datagram_bytes"`
+	// DSCP is the mark of the packets to the peer, as in CS6. CS0 is best effort.
+	DSCP string `json:"dscp"`
 	// CopyAt is the address of another machine that has the peer's node ID. It is empty if none was seen in the
 	// last hour.
 	CopyAt string `json:"copy_at,omitempty"`
@@ -122,6 +127,12 @@ type MuxInput struct {
 	Refused uint64 `json:"refused"`          // frames whose expiry or capture time is unknown
 }
 
+// Merge reports the state of a merge. It belongs to the status of the merge's output.
+type Merge struct {
+	Mirrors int `json:"mirrors"` // mirrors of hosts whose frames go into the output, called OUTPUT/HOST
+	Fed     int `json:"fed"`     // those of them that a link feeds
+}
+
 // Unshifted reports that the frames of a mirror without the option stamps seem to have time stamps of another clock.
 type Unshifted struct {
 	Host          string  `json:"host"`            // origin of the stamps
@@ -157,6 +168,11 @@ type Mirror struct {
 	Stamps *Stamps `json:"stamps,omitempty"`
 	// Mux has the state of the mux that feeds the mirror, which is then the mux's output; null for other mirrors.
 	Mux *Mux `json:"mux,omitempty"`
+	// Merge has the state of the merge whose output the mirror is; null for other mirrors. The output counts no frames:
+	// each mirror of the merge counts those of its host.
+	Merge *Merge `json:"merge,omitempty"`
+	// Into is the output of the merge that gets the frames; empty if the mirror has a channel of its own.
+	Into string `json:"into,omitempty"`
 	// Unshifted is set if the option seems to be missing. It is null if it is set, or if the clocks agree to a second.
 	Unshifted *Unshifted `json:"unshifted,omitempty"`
 	// AgeMs is the current age of the newest frame; null if unknown. It grows while nothing arrives, even
@@ -298,6 +314,12 @@ type Lock struct {
 	Mine       bool     `json:"mine"`   // this host holds the lock
 }
 
+// Kind is where the frames of a channel are.
+type Kind string
+
+// KindKernel means the kernel's Ach module. The empty Kind means shared memory.
+const KindKernel Kind = "kernel"
+
 // Local is one channel of this host.
 type Local struct {
 	Channel    string `json:"channel"`
@@ -307,6 +329,13 @@ type Local struct {
 	Exported   bool   `json:"exported"`
 	Reason     string `json:"reason,omitempty"` // why the channel is not exported, or what is wrong with it
 	Cause      Cause  `json:"cause,omitempty"`
+	// Ach1x means that a program made the channel with Ach 1.x: achbridge reads it, and never writes into it.
+	Ach1x  bool   `json:"ach_1x,omitempty"`
+	Kind   Kind   `json:"kind,omitempty"`
+	Missed uint64 `json:"missed,omitempty"` // frames of a kernel channel that were replaced before the daemon read them
+	// Waking means that a put was waking readers at the time of the report. If two reports in a row have it and the same Seq, the
+	// put hangs.
+	Waking bool `json:"waking,omitempty"`
 	// Mismatch is as in Mirror, for layouts of this host.
 	Mismatch *Mismatch `json:"misfit,omitempty"`
 }
@@ -334,6 +363,7 @@ type RemoteChannel struct {
 	Channel    string   `json:"channel"`
 	FrameCount int      `json:"frame_count"`
 	FrameSize  int      `json:"frame_size"`
+	Kind       Kind     `json:"kind,omitempty"`
 	Node       string   `json:"node"`
 	Addrs      []string `json:"addrs"`
 	MirroredAs string   `json:"mirrored_as"`

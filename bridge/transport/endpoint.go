@@ -95,6 +95,8 @@ type Endpoint struct {
 	log        *slog.Logger
 	member     atomic.Pointer[trust.Member] // changed under mu
 
+	marking *session.Marking
+
 	knownAddrs knownAddrs
 
 	arrivals chan *session.Session
@@ -179,6 +181,7 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		log:      cfg.Log,
+		marking:  session.NewMarking(cfg.Log),
 		arrivals: make(chan *session.Session, maxArrivals),
 		closed:   make(chan struct{}),
 		sessions: make(map[*session.Session]bool),
@@ -208,12 +211,16 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 func (e *Endpoint) settings(cfg Config, unfinished *handshakes, resetPurpose string) session.Settings {
 	return session.Settings{
 		Inbox: inbox{e}, Refusals: e.refusals, Handshakes: unfinished, Member: e.trusted, Leaving: e.leaving.Load,
-		IdleTimeout: cfg.idleTimeout, ResetSecret: cfg.resetSecret(resetPurpose), Log: cfg.Log,
+		IdleTimeout: cfg.idleTimeout, ResetSecret: cfg.resetSecret(resetPurpose), Marking: e.marking, Log: cfg.Log,
 	}
 }
 
 // LocalAddrs returns the addresses of the sockets.
 func (e *Endpoint) LocalAddrs() Addrs { return e.addrs }
+
+// MarkingErr returns nil, or the error with which the kernel refused to mark packets with a DSCP. Sessions then send
+// packets without marks.
+func (e *Endpoint) MarkingErr() error { return e.marking.Err() }
 
 // Accept returns the next session that a peer dialled. It blocks until there is one, ctx is
 // done, or the endpoint is closed (net.ErrClosed) or has failed. If 32 sessions wait for Accept,

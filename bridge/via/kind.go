@@ -1,4 +1,4 @@
-// Package via names the transport protocols of sessions:
+// Package via names the transport protocols of sessions, and the marks of their packets:
 //
 //	kind, err := via.Parse("quic") // as flags and files have it
 //	fmt.Println(kind == via.QUIC)

@@ -29,10 +29,6 @@ func TestStatusAgeEqualsAgeAtReader(t *testing.T) {
 	need.Long(t)
 	lab := hosts.StartTest(t, hosts.Config{Hosts: []string{"robot", "pc"}, Link: "delay=5ms"})
 	dir, key := t.TempDir(), newKeyFile(t)
-	publisher := filepath.Join(dir, "publisher")
-	if err := hosts.Build(dir, "achbridge/testnet/publisher"); err != nil {
-		t.Fatal(err)
-	}
 	run := func(host, program string, args ...string) *lockedBuffer {
 		t.Helper()
 		cmd, out := lab.Command(host, program, args...), &lockedBuffer{}
@@ -46,7 +42,7 @@ func TestStatusAgeEqualsAgeAtReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run("robot", publisher, "--channel", "imu:90:64")
+	run("robot", "achbridge", "publish", "imu:90:64")
 	control := filepath.Join(dir, "pc.sock")
 	run("robot", "achbridge", "run", "--name", "robot", "--key", key, "--control", filepath.Join(dir, "robot.sock"), "--state", dir+"/robot", "--no-discovery")
 	run("pc", "achbridge", "run", "--name", "pc", "--key", key, "--control", control, "--state", dir+"/pc", "--no-discovery",

@@ -199,7 +199,7 @@ func (r *report) address(text string) {
 }
 
 // shownKeys lists the configuration keys whose values contain no addresses.
-var shownKeys = strings.Fields("name transport key hub_creds export relay accept adopt mirror push types interfaces discovery watch load_test control state log")
+var shownKeys = strings.Fields("name transport key hub_creds export relay accept adopt mirror push types interfaces discovery load_test dscp control state log")
 
 // configuration adds a configuration file to the report, without comments and without values
 // that may be addresses. It reports whether other sections may quote the file. They may not

@@ -54,7 +54,7 @@ func (a *app) inCA(cmd *cobra.Command, run func(caDir, trust.Authority, []string
 		authority, err := trust.ReadAuthority(dir.authority())
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return ui.Usage(fmt.Errorf("authority %s: not found", dir), "achbridge ca init, or name its directory: --dir DIR")
+			return ui.NotFound(fmt.Errorf("authority %s: not found", dir), "achbridge ca init, or name its directory: --dir DIR")
 		case errors.Is(err, fs.ErrPermission):
 			return ui.Usage(err, "chmod 600 "+dir.authority()+" as its owner")
 		case err != nil:

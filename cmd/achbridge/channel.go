@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"achbridge/cmd/achbridge/doctor"
+	"achbridge/cmd/achbridge/publish"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -19,7 +20,7 @@ func channelCommand(a *app) *cobra.Command {
 	}
 	cmd.AddCommand(
 		channelCreateCommand(a), channelRmCommand(a), channelLsCommand(a), channelInfoCommand(a),
-		channelPutCommand(a), channelCatCommand(a), channelHzCommand(a),
+		channelPutCommand(a), channelCatCommand(a), former(channelHzCommand(a), "rate"),
 	)
 	return needsCommand(cmd)
 }
@@ -56,6 +57,7 @@ func channelRmCommand(a *app) *cobra.Command {
 				if err := a.Dir.Unlink(name); err != nil {
 					return a.ChannelError(name, err)
 				}
+				publish.Forget(a.Dir, name)
 				a.ui.Line("%s is removed", name)
 			}
 			return nil

@@ -105,7 +105,7 @@ func (a *app) takeLater(c *cat, of string, l *layout.Layout) {
 	default:
 		c.printer.Take(l)
 	}
-	a.ui.Note("%s: its frames have another type from now on: %s, %d bytes", of, l.Name, l.Size)
+	a.ui.Note("%s: its frames have another type from now on: %s", of, l)
 }
 
 // oneForm checks that the flags select at most one output form.

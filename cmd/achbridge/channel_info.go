@@ -30,6 +30,7 @@ type channelInfo struct {
 	LockOwner   int               `json:"lock_owner"` // thread id; 0 means that the lock is free
 	Waiters     int               `json:"waiters"`
 	ForeignCond bool              `json:"foreign_cond"`
+	Ach1x       bool              `json:"ach_1x,omitempty"` // made with Ach 1.x: achbridge only reads it
 	Kernel      string            `json:"kernel,omitempty"` // which programs open the kernel module's channel of this name instead; empty means none
 	Mirror      *mirrorTag        `json:"mirror"`
 	MetaOf      string            `json:"meta_of,omitempty"`   // the mirror that this metadata channel describes, see mirror --meta
@@ -81,7 +82,7 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 		FrameCount: st.Geometry.FrameCount, FrameSize: st.Geometry.FrameSize, Bytes: st.Bytes,
 		Seq: st.LastSeq, Frames: st.Frames,
 		Mode: fmt.Sprintf("%04o", st.Mode.Perm()), Inode: st.Inode,
-		Dirty: st.Dirty, LockOwner: st.LockOwner, Waiters: st.Waiters, ForeignCond: st.ForeignCond,
+		Dirty: st.Dirty, LockOwner: st.LockOwner, Waiters: st.Waiters, ForeignCond: st.ForeignCond, Ach1x: ch.IsAch1x(),
 	}
 	info.Kernel = diagnose.HiddenBy(a.Dir.KernelDevice(name))
 	if of, ok := mirror.MetaOf(name, st.Tag); ok {
@@ -89,7 +90,11 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 	} else if st.Tag != (localach.Tag{}) {
 		info.Mirror = &mirrorTag{Node: hex.EncodeToString(st.Tag.Node[:]), Epoch: st.Tag.Epoch, Seq: st.Tag.Seq}
 	}
-	if err := errors.Join(ch.Check(), st.Geometry.Check()); err != nil {
+	var hangs error
+	if ch.WakeHangs() {
+		hangs = errors.New(diagnose.HangingPut(name, info.Ach1x).Text)
+	}
+	if err := errors.Join(ch.Check(), st.Geometry.Check(), hangs); err != nil {
 		info.Problem = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return info, nil
@@ -122,6 +127,10 @@ func (a *app) showChannel(info channelInfo) error {
 			mirror = fmt.Sprintf("by achd's protocol, unauthenticated, frame %d", info.Mirror.Seq)
 		}
 	}
+	note := ""
+	if info.Ach1x {
+		note = diagnose.Ach1xNote
+	}
 	if info.LockOwner != 0 {
 		lock = fmt.Sprintf("held by thread %d", info.LockOwner)
 	}
@@ -141,6 +150,7 @@ func (a *app) showChannel(info channelInfo) error {
 		"lock", lock,
 		"waiters", waiters,
 		"kernel", info.Kernel,
+		"note", note,
 		"problem", info.Problem,
 	)
 }

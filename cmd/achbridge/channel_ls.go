@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/cmd/achbridge/view"
@@ -17,16 +19,18 @@ import (
 
 // channelRow is one local channel in the JSON output of `channel ls`.
 type channelRow struct {
-	Channel    string `json:"channel"`
-	FrameCount int    `json:"frame_count"`
-	FrameSize  int    `json:"frame_size"`
-	Seq        uint64 `json:"seq"`
-	Mode       string `json:"mode"`
-	Mirror     bool   `json:"mirror"`
-	MetaOf     string `json:"meta_of,omitempty"` // the mirror that this metadata channel describes, see mirror --meta
-	Note       string `json:"note,omitempty"`    // a hint or warning about the channel
-	Error      string `json:"error,omitempty"`
-	Unsendable string `json:"unsendable,omitempty"` // why no other host can mirror the channel, and the fix
+	Channel    string      `json:"channel"`
+	Kind       status.Kind `json:"kind,omitempty"` // a kernel channel, whose geometry and seq are not known
+	FrameCount int         `json:"frame_count"`
+	FrameSize  int         `json:"frame_size"`
+	Seq        uint64      `json:"seq"`
+	Mode       string      `json:"mode"`
+	Mirror     bool        `json:"mirror"`
+	MetaOf     string      `json:"meta_of,omitempty"` // the mirror that this metadata channel describes, see mirror --meta
+	Note       string      `json:"note,omitempty"`    // a hint or warning about the channel
+	Error      string      `json:"error,omitempty"`
+	Ach1x      bool        `json:"ach_1x,omitempty"`     // made with Ach 1.x: achbridge only reads it
+	Unsendable string      `json:"unsendable,omitempty"` // why no other host can mirror the channel, and the fix
 }
 
 func channelLsCommand(a *app) *cobra.Command {
@@ -53,6 +57,7 @@ func channelLsCommand(a *app) *cobra.Command {
 			for i := range rows {
 				rows[i].Note = cmp.Or(diagnose.HiddenBy(a.Dir.KernelDevice(rows[i].Channel)), rows[i].Note)
 			}
+			rows = withKernel(rows, a.Dir, pattern)
 			if err := show(a, rows, a.showChannels); err != nil || len(rows) > 0 {
 				return err
 			}
@@ -83,6 +88,7 @@ func channelRows(infos []localach.Info, pattern string) []channelRow {
 			Seq:        info.LastSeq,
 			Mode:       fmt.Sprintf("%04o", info.Mode.Perm()),
 			Mirror:     info.Mirror,
+			Ach1x:      info.IsAch1x,
 		}
 		if of, ok := mirror.MetaOf(info.Name, info.Tag); ok {
 			row.Mirror, row.MetaOf = false, of
@@ -100,6 +106,18 @@ func channelRows(infos []localach.Info, pattern string) []channelRow {
 	return rows
 }
 
+// withKernel adds a row for each kernel channel without a channel of that name in shared memory.
+func withKernel(rows []channelRow, dir localach.Dir, pattern string) []channelRow {
+	for _, name := range dir.KernelDevices() {
+		device, there := dir.KernelDevice(name)
+		isShared := slices.ContainsFunc(rows, func(r channelRow) bool { return r.Channel == name })
+		if ok, _ := path.Match(pattern, name); ok && there && !isShared {
+			rows = append(rows, channelRow{Channel: name, Kind: status.KindKernel, Mode: fmt.Sprintf("%04o", device.Mode)})
+		}
+	}
+	return rows
+}
+
 func (a *app) showChannels(rows []channelRow) error {
 	if len(rows) == 0 {
 		return nil
@@ -110,10 +128,17 @@ func (a *app) showChannels(rows []channelRow) error {
 		if r.Mirror {
 			note = cmp.Or(note, "mirror")
 		}
+		if r.Ach1x {
+			note = cmp.Or(note, diagnose.Ach1xNote)
+		}
 		if r.MetaOf != "" {
 			note = cmp.Or(note, "describes "+r.MetaOf)
 		}
-		cells[i] = []string{r.Channel, geometryText(r.FrameCount, r.FrameSize), fmt.Sprint(r.Seq), r.Mode, note}
+		frames, seq := geometryText(r.FrameCount, r.FrameSize), fmt.Sprint(r.Seq)
+		if r.Kind != "" {
+			frames, seq = string(r.Kind), "-"
+		}
+		cells[i] = []string{r.Channel, frames, seq, r.Mode, note}
 	}
 	return a.ui.Table([]string{"CHANNEL", "FRAMES", "SEQ", "MODE", "NOTE"}, cells)
 }

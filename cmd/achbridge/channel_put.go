@@ -31,7 +31,7 @@ func channelPutCommand(a *app) *cobra.Command {
 		},
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ch, err := a.Open(args[0])
+			ch, err := a.OpenToWrite(args[0])
 			if err != nil {
 				return err
 			}

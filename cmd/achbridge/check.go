@@ -19,25 +19,37 @@ import (
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/daemon"
 	"achbridge/cmd/achbridge/diagnose"
+	"achbridge/cmd/achbridge/doctor"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
 
 func checkCommand(a *app) *cobra.Command {
 	c := checker{app: a}
+	var explained string
 	cmd := &cobra.Command{
 		Use:         "check [FILE]",
-		Short:       "Check a configuration for errors",
-		Example:     examples("achbridge check", "achbridge check new.yaml --link-rate 180Mbit"),
+		Short:       "Check a configuration for errors, or explain its rules",
+		Example:     examples("achbridge check new.yaml --link-rate 180Mbit", "achbridge check --explain krang/imu"),
 		Annotations: docs("docs/configuration.md"),
 		Args:        takes("[FILE]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				c.file = args[0]
 			}
+			switch isExplanation := cmd.Flags().Changed("explain"); {
+			case isExplanation && c.rate > 0:
+				return ui.Usage(errors.New("--explain shows rules; it does not use --link-rate"), "")
+			case isExplanation:
+				return a.explain(cmd.Context(), explained, c.file)
+			}
 			return c.run(cmd.Context())
 		},
 	}
+	cmd.Flags().StringVar(&explained, "explain", "", "show the rules for `HOST/CHANNEL` (default: check)")
+	_ = cmd.RegisterFlagCompletionFunc("explain", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return a.remoteNames(cmd, nil, typed)
+	})
 	cmd.Flags().Var(&c.rate, "link-rate", "assume this link rate, as in 20Mbit (default: measured)")
 	a.jsonFlag(cmd)
 	a.controlFlag(cmd)
@@ -73,17 +85,58 @@ func (c *checker) run(ctx context.Context) error {
 	if len(ps) == 0 {
 		ps, _ = errors.AsType[config.Problems](daemon.CheckHub(cfg))
 	}
+	if len(ps) == 0 {
+		ps = cfg.CheckGroups(c.daemonGroups(ctx, cfg))
+	}
 	if len(ps) > 0 {
 		r.Problems = ps
 		return c.wrong(r)
 	}
 	running := c.observe(ctx, cfg)
 	r.Channels = append(c.locals(cfg, running), c.remotes(ctx, cfg, running)...)
-	r.Warnings = slices.Concat(r.Warnings, cfg.Warnings(), cfg.Unshifted(), c.sharedKey(cfg), c.unfit(cfg, running))
+	r.Warnings = slices.Concat(r.Warnings, cfg.Warnings(), config.UnknownVariables(os.Environ()), cfg.Unshifted(), kernelRisk(cfg), c.conflicts(cfg), c.removedChannels(), c.sharedKey(cfg), c.unfit(cfg, running))
 	if c.asJSON {
 		return c.ui.JSON(r)
 	}
 	return c.show(r, running)
+}
+
+// daemonGroups returns the groups of the user that runs the daemon, nil for root. Without a daemon it returns those of this process.
+func (c *checker) daemonGroups(ctx context.Context, cfg *config.Config) []int {
+	var s api.DaemonInfo
+	if _, err := c.Client(cmp.Or(c.control, cfg.Control)).Get(ctx, "/v1/status", &s); err == nil {
+		if groups, err := doctor.GroupsOf(s.PID); err == nil {
+			return groups
+		}
+	}
+	return daemon.OwnGroups()
+}
+
+// kernelRisk returns a warning if kernel channels are exported.
+func kernelRisk(cfg *config.Config) []string {
+	if risk := cfg.KernelRisk(); risk != "" {
+		return []string{risk}
+	}
+	return nil
+}
+
+// conflicts returns a warning for each entry of channels whose channel exists with another geometry, or cannot be used.
+func (c *checker) conflicts(cfg *config.Config) (list []string) {
+	for _, ch := range cfg.ChannelRules {
+		if err := daemon.ChannelConflict(c.Dir, ch); err != nil {
+			list = append(list, err.Error())
+		}
+	}
+	return list
+}
+
+// removedChannels returns a warning for each setting or script that removes channels, and one if /dev/shm has too little room.
+func (c *checker) removedChannels() []string {
+	list := doctor.Removers(c.Dir)
+	if text := doctor.ShmProblem(c.Dir); text != "" {
+		list = append(list, text)
+	}
+	return list
 }
 
 // wrong prints the errors of the configuration and returns a usage error with their number.
@@ -151,6 +204,12 @@ func (c *checker) locals(cfg *config.Config, daemon observation) (list []config.
 			continue
 		}
 		for _, v := range cfg.Judgements(cfg.Name, info.Name, nil) {
+			if info.IsAch1x && v.Kind == "accept" {
+				continue // no push may write into it
+			}
+			if info.IsAch1x {
+				v.Result += "; " + diagnose.Ach1xNote
+			}
 			if v.Kind == "export" || v.Applies || v.Kind == "push" {
 				list = append(list, v)
 			}
@@ -262,4 +321,68 @@ func (c *checker) show(r checkReport, daemon observation) error {
 		c.ui.Note("%s", w)
 	}
 	return nil
+}
+
+func explainCommand(a *app) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:               "explain HOST/CHANNEL",
+		Short:             "Show which rule applies to a channel",
+		Example:           examples("achbridge explain krang/imu", "achbridge explain krang/imu -c new.yaml"),
+		Annotations:       docs("docs/configuration.md"),
+		Args:              takes("HOST/CHANNEL"),
+		ValidArgsFunction: a.remoteNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.explain(cmd.Context(), args[0], file)
+		},
+	}
+	configFlag(cmd, &file, "explain configuration `FILE` (default: the daemon's)")
+	a.jsonFlag(cmd)
+	a.controlFlag(cmd)
+	return cmd
+}
+
+// explain prints the rules that apply to a channel: those of the daemon if file is empty, otherwise those of the file.
+func (a *app) explain(ctx context.Context, channel, file string) error {
+	e, err := a.explanation(ctx, channel, file)
+	if err != nil {
+		return err
+	}
+	return show(a, e, a.showExplanation)
+}
+
+func (a *app) explanation(ctx context.Context, channel, file string) (e config.Explanation, err error) {
+	if file == "" {
+		_, err = a.daemon().Get(ctx, "/v1/explain?channel="+url.QueryEscape(a.mirrorMeant(ctx, a.daemon(), channel)), &e)
+		if !errors.Is(err, api.ErrNoDaemon) {
+			return e, err
+		}
+		a.ui.Note("no daemon is running; this is what the configuration says")
+	}
+	c, err := a.Source(file, nil).Load()
+	if err != nil {
+		return e, err
+	}
+	e, err = c.Explain(channel, nil)
+	if err != nil {
+		return e, ui.Usage(err, "")
+	}
+	return e, nil
+}
+
+func (a *app) showExplanation(e config.Explanation) error {
+	a.ui.Fields("channel", e.Channel, "config", cmp.Or(e.File, "no file"))
+	rows, options := [][]string{}, [][]string{}
+	for _, v := range e.Judgements {
+		rows = append(rows, []string{v.Kind, v.Result, v.Rule, v.From})
+		for _, o := range v.Options {
+			options = append(options, []string{v.Kind, o.Option, o.Value, o.From})
+		}
+	}
+	a.ui.Line("")
+	if err := a.ui.Table([]string{"VERB", "RESULT", "RULE", "FROM"}, rows); err != nil || len(options) == 0 {
+		return err
+	}
+	a.ui.Line("")
+	return a.ui.Table([]string{"VERB", "OPTION", "VALUE", "FROM"}, options)
 }

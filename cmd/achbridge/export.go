@@ -21,17 +21,24 @@ import (
 
 func exportCommand(a *app) *cobra.Command {
 	var of valueFlags
-	var csv bool
+	var csv, mcap bool
 	var c export.Config
 	cmd := &cobra.Command{
-		Use:         "export FILE [PATTERN...] --csv",
-		Short:       "Export values from a recording as CSV files",
-		Example:     examples("achbridge export run.mcap --csv", "achbridge export run.mcap 'krang.*' --csv --field gyro -o values"),
+		Use:         "export FILE [PATTERN...] --csv|--mcap",
+		Short:       "Export values from a recording for other programs",
+		Example:     examples("achbridge export run.mcap 'krang.*' --csv --field gyro -o values", "achbridge export run.mcap --mcap"),
 		Annotations: docs("docs/recording.md"),
 		Args:        takes("FILE", "[PATTERN]..."),
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			if !csv {
-				return ui.Usage(errors.New("export: no format is named"), "achbridge export "+args[0]+" --csv")
+			switch {
+			case !csv && !mcap:
+				return ui.Usage(errors.New("export: no format is named"), "achbridge rec export "+args[0]+" --csv")
+			case csv && mcap:
+				return ui.Usage(errors.New("--csv and --mcap: choose one"), "")
+			case mcap && of.fields != nil:
+				return ui.Usage(errors.New("--field is for --csv: --mcap writes whole messages"), "")
+			case mcap:
+				c.Form = export.MCAP
 			}
 			return view.CheckPatterns(args[1:])
 		},
@@ -45,7 +52,8 @@ func exportCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&csv, "csv", false, "write CSV (required)")
+	cmd.Flags().BoolVar(&csv, "csv", false, "write CSV, one file per channel")
+	cmd.Flags().BoolVar(&mcap, "mcap", false, "write one MCAP file of protobuf messages")
 	cmd.Flags().StringVarP(&c.Dir, "out", "o", "", "write files into `DIR` (default: named after FILE)")
 	cmd.Flags().BoolVar(&c.Force, "force", false, "overwrite existing files")
 	cmd.Flags().StringSliceVar(&of.fields, "field", nil, "write only `FIELD`, as in gyro.z; repeatable (default all)")
@@ -82,7 +90,7 @@ func (a *app) export(ctx context.Context, c export.Config) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, export.ErrNothing):
-		return ui.NotFound(fmt.Errorf("%s: %w", c.File, err), "see what it has: achbridge info "+c.File)
+		return ui.NotFound(fmt.Errorf("%s: %w", c.File, err), "see what it has: achbridge rec info "+c.File)
 	case errors.Is(err, export.ErrNoLayout):
 		return ui.NotFound(fmt.Errorf("%s: %w", c.File, err), "name one: --type FILE, or types: in the configuration")
 	case errors.Is(err, export.ErrExists):

@@ -49,6 +49,7 @@ var needsPerson = map[status.Cause]string{
 	status.CauseBadFrame:         "its publisher has to be mended",
 	status.CauseLimit:            "which channels matter is for the operator to decide",
 	status.CauseLoop:             "from where a channel comes is for the operator to decide",
+	status.CauseReaderKilled:     "programs that use the channel have to be ended",
 	status.CauseForeignWriter:    "which of the two writers is right is for a person to decide",
 	status.CauseTypeMismatch:     "the type is made from the program that puts the frames",
 	status.CauseKernelChannel:    "which of the two channels programs are to use is for a person to decide",

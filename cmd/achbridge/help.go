@@ -1,15 +1,14 @@
 package main
 
 import (
-	"embed"
+	"cmp"
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -22,47 +21,118 @@ func docs(file string) map[string]string { return map[string]string{"docs": docs
 // examples formats the command lines that a command's help shows.
 func examples(lines ...string) string { return "  " + strings.Join(lines, "\n  ") }
 
-const helpTemplate = `{{.Short}}.
+// Annotations of commands.
+const (
+	forAll    = "for all"    // only help --all shows the command
+	nowCalled = "now called" // the present name of a command that is hidden under its former name
+)
 
-{{.UsageString}}`
+// helpOf returns the help of a command. That of a command with groups has all commands only if all is set.
+func helpOf(c *cobra.Command, all bool) string { return c.Short + ".\n\n" + usageOf(c, all) }
 
-const usageTemplate = `Usage:
-  {{if .HasAvailableSubCommands}}{{.CommandPath}} [command]{{else}}{{.UseLine}}{{end}}{{if .Aliases}}
+func usageOf(c *cobra.Command, all bool) string {
+	var b strings.Builder
+	line := c.UseLine()
+	if c.HasAvailableSubCommands() {
+		line = c.CommandPath() + " [command]"
+	}
+	fmt.Fprintf(&b, "Usage:\n  %s\n", line)
+	if len(c.Aliases) > 0 {
+		fmt.Fprintf(&b, "\nAliases:\n  %s\n", c.NameAndAliases())
+	}
+	writeCommands(&b, c, all)
+	fmt.Fprintf(&b, "\nFlags:\n%s\n\nExamples:\n%s\n\n", strings.TrimRight(c.LocalFlags().FlagUsages(), " \n"), c.Example)
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "Help of a command: %s [command] --help\n", c.CommandPath())
+	}
+	if len(c.Groups()) > 0 && !all {
+		fmt.Fprintf(&b, "All commands: %s help --all\n", c.CommandPath())
+	}
+	if c.IsAvailableCommand() {
+		fmt.Fprintf(&b, "Manual page: man %s\n", pageName(c))
+	}
+	fmt.Fprintf(&b, "Documentation: %s\n", c.Annotations["docs"])
+	return b.String()
+}
 
-Aliases:
-  {{.NameAndAliases}}{{end}}{{range $group := .Groups}}
+// writeCommands lists the commands below c, by group if c has groups.
+func writeCommands(b *strings.Builder, c *cobra.Command, all bool) {
+	list := func(title string, text func(*cobra.Command) string) {
+		first := true
+		for _, sub := range c.Commands() {
+			said := text(sub)
+			if said == "" {
+				continue
+			}
+			if first {
+				fmt.Fprintf(b, "\n%s\n", title)
+			}
+			first = false
+			fmt.Fprintf(b, "  %-*s %s\n", sub.NamePadding(), sub.Name(), said)
+		}
+	}
+	described := func(group string) func(*cobra.Command) string {
+		return func(sub *cobra.Command) string {
+			isHelp := sub.Name() == "help" // cobra does not call it available
+			if sub.GroupID != group || !sub.IsAvailableCommand() && !isHelp || !all && (sub.Annotations[forAll] != "" || isHelp) {
+				return ""
+			}
+			return sub.Short
+		}
+	}
+	for _, g := range c.Groups() {
+		list(g.Title, described(g.ID))
+	}
+	if len(c.Groups()) == 0 {
+		list("Commands:", described(""))
+	}
+	if all {
+		list("Former names:", func(sub *cobra.Command) string {
+			if now := sub.Annotations[nowCalled]; now != "" {
+				return "Now: " + now
+			}
+			return ""
+		})
+	}
+}
 
-{{.Title}}{{range $.Commands}}{{if and (eq .GroupID $group.ID) (or .IsAvailableCommand (eq .Name "help"))}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if and .HasAvailableSubCommands (not .Groups)}}
-
-Commands:{{range .Commands}}{{if .IsAvailableCommand}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}
-
-Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
-
-Examples:
-{{.Example}}
-
-{{if .HasAvailableSubCommands}}Help of a command: {{.CommandPath}} [command] --help
-{{end}}{{if .IsAvailableCommand}}Manual page: man {{index .Annotations "page"}}
-{{end}}Documentation: {{index .Annotations "docs"}}
-`
-
-// setHelp gives root and all commands below it the same form of help. Details are in the manual pages.
+// setHelp gives root and all commands below it the same form of help. Details are in the manual pages. Cobra's templates
+// would do the same, but make the program an eighth larger: the linker keeps all methods that a template might call.
 func setHelp(root *cobra.Command) {
-	root.SetHelpTemplate(helpTemplate)
-	root.SetUsageTemplate(usageTemplate)
-	root.InitDefaultVersionFlag()
-	root.Flags().Lookup("version").Usage = "print the version"
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), helpOf(c, false)) })
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		_, err := fmt.Fprint(c.OutOrStderr(), usageOf(c, false))
+		return err
+	})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	describeGenerated(root)
+	helpWithAll(root)
 	eachCommand(root, func(c *cobra.Command) {
-		c.Annotations["page"] = pageName(c)
 		c.InitDefaultHelpFlag()
 		c.Flags().Lookup("help").Usage = "print this help"
 	})
+}
+
+// helpWithAll adds --all to the help command.
+func helpWithAll(root *cobra.Command) {
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		panic(err) // cobra does not add this command any more
+	}
+	all := help.Flags().Bool("all", false, "list all commands")
+	help.Run = nil
+	help.RunE = func(_ *cobra.Command, args []string) error {
+		if *all && len(args) == 0 {
+			_, err := fmt.Fprint(root.OutOrStdout(), helpOf(root, true))
+			return err
+		}
+		c, rest, err := root.Find(args)
+		if err != nil || len(rest) > 0 {
+			return ui.Usage(fmt.Errorf("help: unknown command %q", strings.Join(args, " ")), "achbridge help --all lists all commands")
+		}
+		return c.Help()
+	}
 }
 
 // describeGenerated sets the help of the commands that cobra adds.
@@ -73,11 +143,12 @@ func describeGenerated(root *cobra.Command) {
 			panic(err) // cobra does not add this command any more
 		}
 		c.Short, c.Long, c.Example, c.Annotations = short, "", examples(lines...), docs("README.md")
+		c.Annotations[forAll] = "true"
 		if f := c.Flags().Lookup("no-descriptions"); f != nil {
 			f.Usage = "omit the descriptions of completions"
 		}
 	}
-	describe("Print the help of a command", []string{"achbridge help mirror", "achbridge help channel put"}, "help")
+	describe("Print the help of a command", []string{"achbridge help mirror", "achbridge help --all"}, "help")
 	describe("Print a completion script for a shell", []string{"achbridge completion bash", "achbridge completion zsh"}, "completion")
 	for shell, lines := range map[string][]string{
 		"bash":       {"source <(achbridge completion bash)", "achbridge completion bash > /etc/bash_completion.d/achbridge"},
@@ -100,67 +171,68 @@ func eachCommand(c *cobra.Command, f func(*cobra.Command)) {
 	}
 }
 
-// manCommand returns the command that writes the manual pages of all commands. The build of the packages uses it.
-func manCommand() *cobra.Command {
-	var date string
+// build is the JSON output of `version`.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Modified bool   `json:"modified"`
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+// release is the version of a packaged build, set by the linker (packaging/build.sh).
+// It is empty in other builds.
+var release string
+
+func versionCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:         "man DIR",
-		Short:       "Write the manual pages into a directory",
-		Example:     examples("achbridge man man1", "achbridge man man1 --date 2026-01-31"),
-		Annotations: docs("CONTRIBUTING.md"),
-		Hidden:      true,
-		Args:        takes("DIR"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			header := &doc.GenManHeader{Section: "1", Source: "achbridge", Manual: "Ach channels between hosts"}
-			if date != "" {
-				day, err := time.Parse(time.DateOnly, date)
-				if err != nil {
-					return ui.Usage(fmt.Errorf("--date %q: want a day, as in 2026-01-31", date), "")
-				}
-				header.Date = &day
+		Use:         "version",
+		Short:       "Print the version",
+		Example:     examples("achbridge version", "achbridge version --json"),
+		Annotations: docs("docs/configuration.md"),
+		Args:        takes(),
+		RunE: func(*cobra.Command, []string) error {
+			b := buildOf(debug.ReadBuildInfo())
+			if a.asJSON {
+				return a.ui.JSON(b)
 			}
-			if err := config.MissingFolder("manual pages", args[0]); err != nil {
-				return err
-			}
-			root := cmd.Root()
-			root.DisableAutoGenTag = true
-			forPrint(root)
-			if err := doc.GenManTree(root, header, args[0]); err != nil {
-				return ui.Failure(fmt.Errorf("manual pages: %w", err), "")
-			}
-			return nil
+			return a.ui.Line("%s", versionLine())
 		},
 	}
-	cmd.Flags().StringVar(&date, "date", "", "date the pages `DAY`, as in 2026-01-31 (default today)")
+	a.jsonFlag(cmd)
 	return cmd
 }
 
-// manuals holds the descriptions of the manual pages, in Markdown. Help omits them. A file is named after its page.
-//
-//go:embed manual/*.md
-var manuals embed.FS
-
-// forPrint sets the description of the manual pages of cmd and its subcommands. It also
-// replaces this host's name in the default of --name.
-func forPrint(cmd *cobra.Command) {
-	cmd.Long = manual(cmd)
-	if name := cmd.Flags().Lookup("name"); name != nil {
-		name.DefValue = "this host's"
+// versionLine returns the output of `version` and --version.
+func versionLine() string {
+	b := buildOf(debug.ReadBuildInfo())
+	line := "achbridge " + b.Version
+	if b.Revision != "" {
+		line += " " + b.Revision[:min(12, len(b.Revision))]
 	}
-	for _, c := range cmd.Commands() {
-		forPrint(c)
+	if b.Modified {
+		line += " (modified)"
 	}
+	return fmt.Sprintf("%s, %s, %s/%s", line, b.Go, b.OS, b.Arch)
 }
 
-// manual returns the description of a command in its manual page.
-func manual(cmd *cobra.Command) string {
-	text, err := manuals.ReadFile("manual/" + strings.TrimPrefix(pageName(cmd), "achbridge-") + ".md")
-	if err != nil {
-		text = []byte(cmd.Short + ".\n") // the command needs no more words
-	}
-	lists := strings.NewReplacer("{variables}", quoted(config.Variables()), "{keys}", quoted(config.Keys()), "{kinds}", quoted(kindWords()))
-	return lists.Replace(string(text)) + "\n# DOCUMENTATION\n\n" + cmd.Annotations["docs"] + "\n"
-}
+// version returns the version of this program.
+func version() string { return buildOf(debug.ReadBuildInfo()).Version }
 
-// quoted lists words as code in Markdown.
-func quoted(words []string) string { return "`" + strings.Join(words, "`, `") + "`" }
+func buildOf(info *debug.BuildInfo, ok bool) build {
+	b := build{Version: cmp.Or(release, "(devel)"), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if !ok {
+		return b
+	}
+	b.Version = cmp.Or(release, info.Main.Version, b.Version)
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}

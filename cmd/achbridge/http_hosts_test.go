@@ -12,7 +12,7 @@ import (
 
 func TestHTTPRefusesForeignHostHeader(t *testing.T) {
 	d := daemonFor(t, newKeyFile(t), "krang", "--http-host", "robot.example.com")
-	for _, path := range []string{"/", "/page.js", "/events", "/metrics", "/healthz", "/readyz", "/nothing"} {
+	for _, path := range []string{"/", "/page.js", "/events", "/why?of=imu", "/metrics", "/healthz", "/readyz", "/nothing"} {
 		for _, host := range []string{"evil.example", "evil.example:9476", "krang.evil.example", "xkrang", "localhost.evil.example", "1.2.3.4.evil.example", "robot.example.com.evil.example", "krang:80:90", "[::1", "2130706433"} {
 			resp, text := d.ask(path, host)
 			if resp.StatusCode != http.StatusMisdirectedRequest {
@@ -32,7 +32,7 @@ func TestHTTPRefusesForeignHostHeader(t *testing.T) {
 		}
 	}
 	// A load balancer may send HTTP/1.0 requests without a host.
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/": 421, "/metrics": 421, "/events": 421} {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/": 421, "/metrics": 421, "/events": 421, "/why?of=imu": 421} {
 		if resp, _ := d.send("GET " + path + " HTTP/1.0\r\n\r\n"); resp.StatusCode != want {
 			t.Errorf("%s without a host: got %s, want %d", path, resp.Status, want)
 		}

@@ -30,6 +30,7 @@ func hubCommand(a *app) *cobra.Command {
 		cfg.Dir, cfg.Memory, cfg.Places, cfg.Version = dir, int64(memory), a.Places, version()
 		a.ui.Detach()
 		cfg.Log = slog.New(slog.NewTextHandler(a.ui.Err, &slog.HandlerOptions{Level: level.Level}))
+		warnOfVariables(cfg.Log)
 		s, err := hub.New(cfg)
 		if err != nil {
 			return err
@@ -111,7 +112,7 @@ func initForeign(dir hub.Directory, address, path string) (hub.Identity, error) 
 	if path != "" {
 		var err error
 		if text, err = os.ReadFile(path); err != nil {
-			return hub.Identity{}, ui.Usage(fmt.Errorf("certificate: %w", err), "")
+			return hub.Identity{}, ui.File(fmt.Errorf("certificate: %w", err), "")
 		}
 	}
 	return dir.InitForeign(address, string(text))

@@ -80,7 +80,7 @@ func (a *app) showTypes(list []recording.ChannelSummary) error {
 			lines = append(lines, "has no schema: "+c.NoSchema)
 		}
 		if c.Mismatches > 0 {
-			lines = append(lines, countText(c.Mismatches, "frame")+" of another size than "+c.Type+", recorded without a type")
+			lines = append(lines, countText(c.Mismatches, "frame")+" recorded without the type "+c.Type+", since the bytes do not fit")
 		}
 		for _, r := range c.Renamed {
 			lines = append(lines, r.Field+" is called "+r.As)

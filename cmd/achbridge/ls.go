@@ -234,7 +234,11 @@ func lsRows(list []status.RemoteChannel) [][]string {
 		if c.AnnouncedBy != "" {
 			address += " by " + c.AnnouncedBy
 		}
-		rows[i] = []string{c.Host + "/" + c.Channel, geometryText(c.FrameCount, c.FrameSize), mirroredText(c), address}
+		frames := geometryText(c.FrameCount, c.FrameSize)
+		if c.Kind != "" {
+			frames += ", " + string(c.Kind)
+		}
+		rows[i] = []string{c.Host + "/" + c.Channel, frames, mirroredText(c), address}
 	}
 	return rows
 }

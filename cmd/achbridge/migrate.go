@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +15,8 @@ import (
 )
 
 func migrateCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	names := map[string]string{}
+	cmd := &cobra.Command{
 		Use:         "migrate SCRIPT",
 		Short:       "Convert an achd script to a configuration file",
 		Example:     examples("achbridge migrate start.sh > achbridge.yaml", "crontab -l | achbridge migrate -"),
@@ -28,7 +31,7 @@ func migrateCommand(a *app) *cobra.Command {
 			if name == "-" {
 				name = "standard input"
 			}
-			text, found, err := migrate.Translate(name, script)
+			text, found, err := migrate.Translate(migrate.Script{Name: name, Text: script, Hosts: names})
 			switch {
 			case err != nil:
 				return ui.Failure(fmt.Errorf("%s: %w", name, err), "")
@@ -39,6 +42,15 @@ func migrateCommand(a *app) *cobra.Command {
 			return err
 		},
 	}
+	cmd.Flags().Func("name", "`ADDRESS=HOST`: that host runs achbridge (default achd)", func(text string) error {
+		address, host, _ := strings.Cut(text, "=")
+		if _, err := netip.ParseAddr(address); err != nil || !migrate.IsHostName(host) {
+			return errors.New("want ADDRESS=HOST, as in 10.0.0.7=krang")
+		}
+		names[address] = host
+		return nil
+	})
+	return cmd
 }
 
 // readScript reads a file, or standard input if name is "-". It reads at most migrate.MaxScript+1

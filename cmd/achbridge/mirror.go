@@ -21,15 +21,24 @@ import (
 func mirrorCommand(a *app) *cobra.Command {
 	var as string
 	var set []string
+	var off, remove bool
 	cmd := &cobra.Command{
 		Use:               "mirror HOST/CHANNEL",
-		Short:             "Mirror a channel of another host on this host",
-		Example:           examples("achbridge mirror 'krang/*'", "achbridge mirror krang/imu --as imu --budget 20ms --priority 7"),
+		Short:             "Mirror a channel of another host on this host, or stop that",
+		Example:           examples("achbridge mirror krang/imu --preset command", "achbridge mirror 'krang/*' --off"),
 		Annotations:       docs("docs/qos.md"),
 		Args:              takes("HOST/CHANNEL"),
 		ValidArgsFunction: a.remoteNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			daemon := a.daemon()
+			switch others := countSet(cmd.Flags(), "off", "rm", "control"); {
+			case off && others > 0:
+				return ui.Usage(errors.New("--off stops mirroring; give no options with it, except --rm"), "")
+			case off:
+				return a.unmirror(cmd.Context(), daemon, args[0], remove)
+			case remove:
+				return ui.Usage(errors.New("--rm removes the channel of a mirror that --off stops"), "achbridge mirror "+args[0]+" --off --rm")
+			}
 			request, err := mirrorRequest(a.mirrorMeant(cmd.Context(), daemon, args[0]), as, cmd.Flags())
 			if err != nil {
 				return ui.Usage(err, "")
@@ -46,6 +55,8 @@ func mirrorCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&off, "off", false, "stop mirroring")
+	cmd.Flags().BoolVar(&remove, "rm", false, "with --off: remove the mirror's channel too")
 	cmd.Flags().StringArrayVar(&set, "set", nil, "change only `OPTION=VALUE` of a mirror (default: set all)")
 	cmd.Flags().StringVar(&as, "as", "", "call the mirror `NAME` (default HOST.CHANNEL)")
 	addQoSFlags(cmd, rule.Options())
@@ -70,6 +81,9 @@ func (a *app) mirrorMeant(ctx context.Context, c *api.Client, text string) strin
 
 // mirrorRequest returns the mirror request for an address, with the options given as flags.
 func mirrorRequest(address, as string, given *pflag.FlagSet) (rule.Mirror, error) {
+	if preset := presetFlag(given); preset != "" {
+		address += "," + rule.PresetKey + "=" + preset
+	}
 	request, err := rule.ParseMirror(address, config.ReadFile)
 	if err != nil {
 		return request, err
@@ -166,28 +180,32 @@ func unmirrorCommand(a *app) *cobra.Command {
 		Annotations: docs("docs/configuration.md"),
 		Args:        takes("HOST/CHANNEL|MIRROR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			daemon := a.daemon()
-			mirror, err := rule.ParseMirror(a.mirrorMeant(cmd.Context(), daemon, args[0]), config.ReadFile)
-			if err != nil {
-				return ui.Usage(err, "")
-			}
-			request := api.UnmirrorRequest{Host: mirror.Host, Channel: mirror.Channel, Remove: remove}
-			var became api.UnmirrorReply
-			if err := daemon.Post(cmd.Context(), "/v1/unmirror", request, &became); err != nil {
-				return err
-			}
-			if len(became.Mirrors) == 0 {
-				return a.ui.Line("%s is not asked for any more; it had made no mirror", args[0])
-			}
-			for _, m := range became.Mirrors {
-				a.ui.Line("%s", unmirrorText(m, remove))
-			}
-			return nil
+			return a.unmirror(cmd.Context(), a.daemon(), args[0], remove)
 		},
 	}
 	cmd.Flags().BoolVar(&remove, "rm", false, "remove the mirror's channel too")
 	a.controlFlag(cmd)
 	return cmd
+}
+
+// unmirror ends the request for a mirror and prints the result. remove removes the mirror's channel.
+func (a *app) unmirror(ctx context.Context, c *api.Client, name string, remove bool) error {
+	mirror, err := rule.ParseMirror(a.mirrorMeant(ctx, c, name), config.ReadFile)
+	if err != nil {
+		return ui.Usage(err, "")
+	}
+	request := api.UnmirrorRequest{Host: mirror.Host, Channel: mirror.Channel, Remove: remove}
+	var became api.UnmirrorReply
+	if err := c.Post(ctx, "/v1/unmirror", request, &became); err != nil {
+		return err
+	}
+	if len(became.Mirrors) == 0 {
+		return a.ui.Line("%s is not asked for any more; it had made no mirror", name)
+	}
+	for _, m := range became.Mirrors {
+		a.ui.Line("%s", unmirrorText(m, remove))
+	}
+	return nil
 }
 
 // unmirrorText describes the effect of unmirror on one mirror: it ended, or another request still keeps it.
@@ -207,4 +225,50 @@ func unmirrorText(m api.Unmirrored, removed bool) string {
 		text += "; it is " + name + " now, and " + file
 	}
 	return text
+}
+
+func pushCommand(a *app) *cobra.Command {
+	var accept bool
+	cmd := &cobra.Command{
+		Use:               "push CHANNEL HOST[/NAME]",
+		Short:             "Offer a channel of this host to another host",
+		Example:           examples("achbridge push goal krang", "achbridge push camera krang/pc.camera --max-rate 5"),
+		Annotations:       docs("docs/qos.md"),
+		Args:              takes("CHANNEL", "HOST[/NAME]"),
+		ValidArgsFunction: a.channelNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			request, err := rule.ParsePush(args[0], args[1])
+			if preset := presetFlag(cmd.Flags()); err == nil && preset != "" {
+				err = request.QoS.Set(rule.PresetKey, preset, nil)
+			}
+			if err == nil {
+				err = setQoS(&request.QoS, cmd.Flags())
+			}
+			if err == nil {
+				err = request.QoS.Check()
+			}
+			if err != nil {
+				return ui.Usage(err, "")
+			}
+			var pushed status.Push
+			if err := a.daemon().Post(cmd.Context(), "/v1/push", api.Push{Push: request, AcceptMachine: accept}, &pushed); err != nil {
+				return err
+			}
+			text := request.Channel + " is pushed to " + request.Host
+			if request.As != "" {
+				text += " as " + request.As
+			}
+			state := strings.TrimSpace(pushed.State.String() + " " + diagnose.MarkOf(pushed.Unauthenticated))
+			a.ui.Line("%s, %s", text, state)
+			if pushed.State != status.PushAccepted {
+				a.ui.Note("%s", pushed.Reason)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().SortFlags = false
+	addQoSFlags(cmd, rule.PushOptions())
+	cmd.Flags().BoolVar(&accept, "accept-machine", false, "accept that HOST now runs on another machine")
+	a.controlFlag(cmd)
+	return cmd
 }

@@ -49,6 +49,8 @@ func TestPageInBrowser(t *testing.T) {
 		{"hosts are marked as their cards are", tryMarks},
 		{"the share of the budget is that of Go", tryShares},
 		{"it agrees on every trouble", tryProblems},
+		{"rates are unknown before the second sample", tryRates},
+		{"a fix is shown for the channel that it is for", tryFixes},
 	} {
 		t.Run(c.name, func(t *testing.T) { b.t = t; c.try(t, b) })
 	}

@@ -316,6 +316,7 @@ func TestPageShowsStatusOfDaemon(t *testing.T) {
 			return errors.New("status has no age of krang.imu")
 		})
 		b.wait(`document.querySelector("dialog .ledger").innerText.includes("superseded")`)
+		b.wait(`/^[a-z_]+: .*krang.imu/.test(document.querySelector("dialog .verdict")?.innerText)`)
 		b.wait(`[...document.querySelectorAll("canvas")].some((c) => c.width && c.toDataURL() != Object.assign(document.createElement("canvas"), {width: c.width, height: c.height}).toDataURL())`)
 		valueOf[any](b, `document.querySelector("dialog").close()`)
 	})
@@ -368,5 +369,30 @@ func TestPageContentSecurityPolicy(t *testing.T) {
 				t.Errorf("/%s contains %s", path, bad)
 			}
 		}
+	}
+}
+
+// A client without a key may not make the daemon work without limit.
+func TestPageDiagnosesFewMirrorsAtOnce(t *testing.T) {
+	d := daemonFor(t, newKeyFile(t), "planner", "--mirror", "krang/imu")
+	codes := make(chan int)
+	for range 6 {
+		go func() {
+			resp, err := http.Get("http://" + d.address + "/why?of=krang.imu")
+			if err != nil {
+				t.Error(err)
+				codes <- 0
+				return
+			}
+			resp.Body.Close()
+			codes <- resp.StatusCode
+		}()
+	}
+	got := map[int]int{}
+	for range 6 {
+		got[<-codes]++
+	}
+	if got[http.StatusOK] != 4 || got[http.StatusServiceUnavailable] != 2 {
+		t.Errorf("six requests: got %v by status, want 4 with a diagnosis, 2 with %d", got, http.StatusServiceUnavailable)
 	}
 }

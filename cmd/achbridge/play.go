@@ -50,6 +50,9 @@ func playCommand(a *app) *cobra.Command {
 const lateNote = 10 * time.Millisecond
 
 func (a *app) play(ctx context.Context, play recording.Play) error {
+	play.OnGap = func(wait time.Duration) {
+		a.ui.Note("waiting %s: the recording has a gap", unit.Time(wait.Round(100*time.Millisecond)))
+	}
 	played, err := play.Run(ctx)
 	if played.Frames > 0 {
 		a.ui.Line("%s: put %s in %s", play.File, framesText(played.Frames, played.Channels), roughTime(played.Took))
@@ -77,7 +80,7 @@ func (a *app) playError(file string, err error) error {
 	where, named := errors.AsType[*recording.ChannelError](err)
 	switch {
 	case errors.Is(err, recording.ErrNothing):
-		return ui.NotFound(err, "see what it has: achbridge info "+file)
+		return ui.NotFound(err, "see what it has: achbridge rec info "+file)
 	case errors.Is(err, localach.ErrName):
 		return ui.Usage(err, "")
 	case !named:
@@ -97,7 +100,7 @@ func fileError(file string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return ui.NotFound(fmt.Errorf("%s: no such file", file), "")
 	case errors.Is(err, recording.ErrFormat):
-		return ui.Failure(err, "achbridge record makes such files")
+		return ui.Failure(err, "achbridge rec record makes such files")
 	}
 	return ui.Failure(err, "")
 }

@@ -342,11 +342,16 @@ func TestStatusFitsAnyWidthForEveryProblem(t *testing.T) {
 		}
 		list = append(list, m)
 	}
+	statusGoldens(t, "status", true, api.StatusReply{Report: status.Report{Host: "pc", Mirrors: list}})
+}
+
+// statusGoldens compares the output of status on terminals of three widths with golden files.
+func statusGoldens(t *testing.T, name string, verbose bool, s api.StatusReply) {
+	t.Helper()
 	for _, width := range []int{80, 100, 140} {
 		var out bytes.Buffer
 		a := &app{ui: &ui.Terminal{Out: &out, Width: width}}
-		s := api.StatusReply{Report: status.Report{Host: "pc", Mirrors: list}}
-		if err := a.showStatus(s); err != nil {
+		if err := a.statusWriter(verbose)(s); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.String()) {
@@ -354,7 +359,7 @@ func TestStatusFitsAnyWidthForEveryProblem(t *testing.T) {
 				t.Errorf("got %d columns on a terminal of %d: %s", n, width, line)
 			}
 		}
-		golden(t, fmt.Sprintf("testdata/status_%d.golden", width), out.Bytes())
+		golden(t, fmt.Sprintf("testdata/%s_%d.golden", name, width), out.Bytes())
 	}
 }
 

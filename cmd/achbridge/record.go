@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -20,6 +21,20 @@ import (
 	"achbridge/cmd/achbridge/view"
 )
 
+func recCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:         "rec",
+		Short:       "Record channels, play, describe and export recordings",
+		Example:     examples("achbridge rec record -o run.mcap", "achbridge rec play run.mcap"),
+		Annotations: docs("docs/recording.md"),
+	}
+	for _, c := range []*cobra.Command{recordCommand(a), playCommand(a), infoCommand(a), exportCommand(a)} {
+		c.Example = strings.ReplaceAll(c.Example, "achbridge ", "achbridge rec ")
+		cmd.AddCommand(c)
+	}
+	return needsCommand(cmd)
+}
+
 func recordCommand(a *app) *cobra.Command {
 	var file string
 	var of valueFlags
@@ -33,7 +48,7 @@ func recordCommand(a *app) *cobra.Command {
 		Args:        takes("[PATTERN]..."),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if of.file != "" && len(args) == 0 {
-				return ui.Usage(errors.New("--type needs the channels that have this layout"), "name them: achbridge record imu --type "+of.file+" -o run.mcap")
+				return ui.Usage(errors.New("--type needs the channels that have this layout"), "name them: achbridge rec record imu --type "+of.file+" -o run.mcap")
 			}
 			return checkRecord(cmd, args, file, maxSize, maxTime, length)
 		},
@@ -69,7 +84,7 @@ func recordCommand(a *app) *cobra.Command {
 func checkRecord(cmd *cobra.Command, patterns []string, file string, maxSize ui.Size, maxTime, length time.Duration) error {
 	switch {
 	case file == "":
-		return ui.Usage(errors.New("record: no file is named"), "name one: achbridge record -o run.mcap")
+		return ui.Usage(errors.New("record: no file is named"), "name one: achbridge rec record -o run.mcap")
 	case cmd.Flags().Changed("for") && length <= 0:
 		return ui.Usage(fmt.Errorf("--for %v: want a time above zero, as in 30s", length), "")
 	case cmd.Flags().Changed("max-size") && maxSize < 64<<10:
@@ -87,10 +102,10 @@ func (a *app) mirrors(ctx context.Context) ([]status.Mirror, error) {
 	return s.Mirrors, err
 }
 
-// types returns a function that finds the layout of a channel in --type or the configuration.
+// types returns a function that finds the layout of a channel in --type, the configuration or its publisher.
 // The function returns nil if there is none.
 func (a *app) types(of *valueFlags) (func(channel, name string) (*recording.Type, error), error) {
-	find, err := a.Layouts(of.file)
+	find, err := a.LocalLayouts(of.file)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +171,7 @@ func recordError(err error) error {
 		return ui.Failure(err, "remove it, or choose another name: a recording is never written over")
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
 		return ui.Failure(fmt.Errorf("recording ended: %w", err),
-			"make room and record into another file; achbridge info and play read this one up to there")
+			"make room and record into another file; achbridge rec info and rec play read this one up to there")
 	case errors.Is(err, fs.ErrNotExist):
 		return ui.Failure(err, "make the directory first")
 	case errors.Is(err, fs.ErrPermission):

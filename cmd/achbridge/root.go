@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"achbridge/bridge/rule"
+	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
@@ -47,8 +48,6 @@ func newRoot(a *app) *cobra.Command {
 			}
 		},
 	}
-	root.Version = version()
-	root.SetVersionTemplate(versionLine() + "\n")
 	root.SetOut(a.ui.Out)
 	root.SetErr(a.ui.Err)
 	root.SetIn(a.in)
@@ -63,27 +62,69 @@ func newRoot(a *app) *cobra.Command {
 		}
 		return fmt.Errorf("%s: %w", commandName(cmd), err)
 	})
-	root.PersistentFlags().StringVar((*string)(&a.Dir), "shm", cmp.Or(a.Env("ACHBRIDGE_SHM"), string(localach.Shm)),
+	root.PersistentFlags().StringVar((*string)(&a.Dir), "shm", cmp.Or(a.Env(config.ShmVariable), string(localach.Shm)),
 		"read and write channel files in `DIR`")
 	_ = root.PersistentFlags().MarkHidden("shm")
 
-	group := func(id, title string, cmds ...*cobra.Command) {
+	addCommands(root, a)
+	setHelp(root)
+	return withVersion(needsCommand(root))
+}
+
+// addCommands adds all commands below root. Short help shows the first list of each group; help --all shows all.
+func addCommands(root *cobra.Command, a *app) {
+	type list = []*cobra.Command
+	group := func(id, title string, shown, others list) {
 		root.AddGroup(&cobra.Group{ID: id, Title: title})
-		for _, c := range cmds {
+		for _, c := range others {
+			c.Annotations[forAll] = "true"
+		}
+		for _, c := range append(shown, others...) {
 			c.GroupID = id
 			root.AddCommand(c)
 		}
 	}
-	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a), takeCommand(a), releaseCommand(a), whoCommand(a), muxCommand(a), hubCommand(a))
-	group("look", "Watch and diagnose:", statusCommand(a), topCommand(a), waitCommand(a), whyCommand(a), ageCommand(a), pingCommand(a), eventsCommand(a), hzCommand(a), bwCommand(a), echoCommand(a), plotCommand(a))
-	group("host", "On this host:", channelCommand(a), keyCommand(a), caCommand(a), typeCommand(a), doctorCommand(a))
-	group("files", "Recordings:", recordCommand(a), playCommand(a), infoCommand(a), exportCommand(a))
-	group("config", "Configuration:", checkCommand(a), explainCommand(a), reloadCommand(a), migrateCommand(a))
-	group("rest", "Other:", demoCommand(), versionCommand(a), bugreportCommand(a), manCommand())
-	root.SetHelpCommandGroupID("rest")
-	root.SetCompletionCommandGroupID("rest")
-	setHelp(root)
-	return needsCommand(root)
+	group("net", "On the network:", list{runCommand(a), lsCommand(a), mirrorCommand(a), pushCommand(a), hubCommand(a)},
+		list{forgetCommand(a), muxCommand(a), takeCommand(a), releaseCommand(a), whoCommand(a)})
+	group("look", "Watch and diagnose:", list{statusCommand(a), topCommand(a), whyCommand(a), rateCommand(a), ageCommand(a), echoCommand(a), plotCommand(a), waitCommand(a)},
+		list{pingCommand(a), eventsCommand(a)})
+	group("host", "On this host:", list{channelCommand(a), publishCommand(a), keyCommand(a), doctorCommand(a), demoCommand(a)},
+		list{caCommand(a), typeCommand(a), bugreportCommand(a), versionCommand(a)})
+	group("files", "Configuration and recordings:", list{checkCommand(a), recCommand(a)}, list{reloadCommand(a), migrateCommand(a)})
+	root.AddCommand(manCommand())
+	for _, f := range []struct {
+		now string
+		cmd *cobra.Command
+	}{
+		{"rate", hzCommand(a)}, {"rate", bwCommand(a)}, {"mirror --off", unmirrorCommand(a)}, {"check --explain", explainCommand(a)},
+		{"rec record", recordCommand(a)}, {"rec play", playCommand(a)}, {"rec info", infoCommand(a)}, {"rec export", exportCommand(a)},
+	} {
+		root.AddCommand(former(f.cmd, f.now))
+	}
+	root.SetHelpCommandGroupID("host")
+	root.SetCompletionCommandGroupID("host")
+}
+
+// former hides a command whose name is now another one.
+func former(c *cobra.Command, now string) *cobra.Command {
+	c.Hidden, c.Annotations[nowCalled] = true, now
+	return c
+}
+
+// withVersion adds --version to root.
+func withVersion(root *cobra.Command) *cobra.Command {
+	printed, check := root.Flags().BoolP("version", "v", false, "print the version"), root.Args
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if *printed {
+			return nil
+		}
+		return check(cmd, args)
+	}
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+		return err
+	}
+	return root
 }
 
 // badValue returns an error that describes the values that a flag takes. For a flag with

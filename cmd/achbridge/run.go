@@ -57,6 +57,7 @@ func runCommand(a *app) *cobra.Command {
 			level := &slog.LevelVar{}
 			level.Set(c.Log.Level)
 			log := slog.New(slog.NewTextHandler(a.ui.Err, &slog.HandlerOptions{Level: level}))
+			warnOfVariables(log)
 			host := daemon.Host{Places: a.Places, Dir: a.Dir, Version: version(), Load: load, Level: level}
 			d, err := host.New(c, log)
 			if err != nil {
@@ -66,6 +67,7 @@ func runCommand(a *app) *cobra.Command {
 			// which is ui.ExitUsage, and a service manager would not restart us.
 			debug.SetTraceback("crash")
 			daemon.BoundMemory()
+			go daemon.LimitCPUs(cmd.Context())
 			if a.UID == 0 {
 				log.Warn("running as root without need, use a user with access to the channels, as in the package's achbridge.service")
 			}
@@ -98,4 +100,11 @@ func runCommand(a *app) *cobra.Command {
 	_ = cmd.MarkFlagDirname("state")
 	configFlag(cmd, &path, "read configuration `FILE` (default: see man page)")
 	return cmd
+}
+
+// warnOfVariables logs a warning for each environment variable that no command reads.
+func warnOfVariables(log *slog.Logger) {
+	for _, text := range config.UnknownVariables(os.Environ()) {
+		log.Warn("setting is probably wrong", "err", text)
+	}
 }

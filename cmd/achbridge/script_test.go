@@ -90,12 +90,15 @@ func TestScripts(t *testing.T) {
 			"notify":    notify,
 			"fetch":     fetch,
 			"odd":       odd,
+			"empty":     empty,
 		},
 		RequireExplicitExec: true,
 		Condition: func(name string) (bool, error) {
 			switch name {
 			case "hub":
 				return withHub(), nil
+			case "hangs":
+				return localach.KilledReaderHangsPuts(), nil
 			case "long":
 				return need.IsLong(), nil
 			}
@@ -129,6 +132,11 @@ func setUp(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("EXAMPLES", examples)
+	peer, err := filepath.Abs("../../localach/testdata/peer") // sources of a program that uses a channel as libach does
+	if err != nil {
+		return err
+	}
+	env.Setenv("PEER", peer)
 	env.Setenv("ACHBRIDGE_SHM", env.Getenv("ROBOT"))
 	env.Setenv("NO_COLOR", "1")
 	env.Setenv("GORACE", os.Getenv("GORACE"))
@@ -353,6 +361,18 @@ func keeper() {
 		os.Exit(1)
 	}
 	<-interrupted
+}
+
+// empty implements "empty DIR". It fails if the directory has an entry.
+func empty(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: empty DIR")
+	}
+	entries, err := os.ReadDir(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(entries) > 0 {
+		ts.Fatalf("%s has %v", args[0], entries)
+	}
 }
 
 // odd implements "odd NAME". It makes a channel of 16 x 212, which libach can create but never open, from one of 16 x 213.

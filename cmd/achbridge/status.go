@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,11 +19,11 @@ import (
 )
 
 func statusCommand(a *app) *cobra.Command {
-	var check, watch bool
+	var check, watch, verbose bool
 	cmd := &cobra.Command{
 		Use:         "status",
-		Short:       "Show the peers, mirrors and exports of the daemon",
-		Example:     examples("achbridge status --watch", "achbridge status --check"),
+		Short:       "Show the hosts, and the channels that need a look",
+		Example:     examples("achbridge status --watch", "achbridge status --verbose"),
 		Annotations: docs("docs/monitoring.md"),
 		Args:        takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,7 +40,7 @@ func statusCommand(a *app) *cobra.Command {
 					case a.asJSON:
 						return a.ui.JSONLine(answer)
 					}
-					return a.ui.Repaint(n, func(u *ui.Terminal) error { return (&app{ui: u}).showStatus(s) })
+					return a.ui.Repaint(n, func(u *ui.Terminal) error { return (&app{ui: u}).statusWriter(verbose)(s) })
 				})
 			}
 			var s api.StatusReply
@@ -50,7 +51,7 @@ func statusCommand(a *app) *cobra.Command {
 			if a.asJSON {
 				err = a.ui.JSON(answer)
 			} else {
-				err = a.showStatus(s)
+				err = a.statusWriter(verbose)(s)
 			}
 			if err == nil && check {
 				err = diagnose.NotAtWork(s.Report)
@@ -60,9 +61,126 @@ func statusCommand(a *app) *cobra.Command {
 	}
 	a.jsonFlag(cmd)
 	cmd.Flags().BoolVar(&check, "check", false, "exit with 1 unless all mirrors and pushes work")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show all channels, with their figures and counters")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "repeat the output every second")
 	a.controlFlag(cmd)
 	return cmd
+}
+
+// statusWriter returns the function that prints a status, in its long or its short form.
+func (a *app) statusWriter(verbose bool) func(api.StatusReply) error {
+	if verbose {
+		return a.showStatus
+	}
+	return a.showSummary
+}
+
+// showSummary prints a line for each host and one for each channel that needs a look.
+func (a *app) showSummary(s api.StatusReply) error {
+	certificate := ""
+	if s.CertificateEnds != nil && time.Until(*s.CertificateEnds) < certificateWarning {
+		certificate = certificateText(s.DaemonInfo, time.Now())
+	}
+	list := diagnose.Attention(s.Report)
+	a.ui.Fields(
+		"host", s.Host+", up "+ui.Seconds(s.UptimeS),
+		"certificate", certificate,
+		"processor", cpuWaitText(s.Report),
+		"dscp", markingText(s.Report),
+		"channels", channelsText(s.Report, len(list)),
+	)
+	if rows := append(hubRows(s.Hub), hostRows(s.Report)...); len(rows) > 0 {
+		a.ui.Line("")
+		a.ui.Table([]string{"HOST", "STATE", "OVER", "RTT", "MIRRORS", "SENT", "NOTE"}, rows, "OVER", "SENT")
+	}
+	if len(list) == 0 {
+		return a.ui.Broken()
+	}
+	var rows [][]string
+	for _, x := range list {
+		age := ""
+		if x.AgeMs != nil {
+			age = ui.Millis(*x.AgeMs)
+		}
+		rows = append(rows, []string{x.Channel, a.ui.Color.Paint(healthColor(x.Health), x.Health.String()), age, x.Note})
+	}
+	a.ui.Line("")
+	a.ui.Table([]string{"CHANNEL", "HEALTH", "AGE", "NOTE"}, rows)
+	return a.ui.Line("\ncauses and fixes: achbridge why")
+}
+
+// certificateWarning is the remaining validity below which the short form shows when the host's certificate ends.
+const certificateWarning = 30 * 24 * time.Hour
+
+// channelsText returns the numbers of mirrors, sent channels and pushes, and how many channels need a look.
+func channelsText(s status.Report, attended int) string {
+	var parts []string
+	for _, x := range []struct {
+		n    int
+		what string
+	}{{len(diagnose.LastingMirrors(s)), "mirrored here"}, {len(s.Exports), "sent"}, {len(s.Pushes), "pushed"}} {
+		if x.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
+		}
+	}
+	text := cmp.Or(strings.Join(parts, ", "), "none mirrored here, none sent")
+	switch attended {
+	case 0:
+		return text
+	case 1:
+		return text + "; 1 needs a look"
+	}
+	return fmt.Sprintf("%s; %d need a look", text, attended)
+}
+
+// hubRows returns a row for the hub if this host is not connected to it, or it is silent.
+func hubRows(h *api.Hub) [][]string {
+	switch {
+	case h == nil || h.Connected && h.SilentS < 1:
+		return nil
+	case h.Connected:
+		return [][]string{{"hub", "silent", "", "", "", "", hubText(h)}}
+	}
+	return [][]string{{"hub", "no link", "", "", "", "", hubText(h)}}
+}
+
+// hostRows returns a row for each link, for each known node without a link, and for each other host that a mirror names.
+func hostRows(s status.Report) [][]string {
+	mirrors, live, sent, known := map[string]int{}, map[string]int{}, map[string]int{}, map[string]bool{}
+	for _, m := range diagnose.LastingMirrors(s) {
+		mirrors[m.Host]++
+		if m.Health() == status.HealthLive {
+			live[m.Host]++
+		}
+	}
+	for _, e := range s.Exports {
+		sent[e.Peer]++
+	}
+	var rows [][]string
+	add := func(host, state, over, rtt, note string) {
+		known[host] = true
+		mirrored, exported := "", ""
+		if n := mirrors[host]; n > 0 {
+			mirrored = fmt.Sprintf("%d of %d live", live[host], n)
+		}
+		if n := sent[host]; n > 0 {
+			exported = fmt.Sprint(n)
+		}
+		rows = append(rows, []string{host, state, over, rtt, mirrored, exported, note})
+	}
+	for _, r := range peerRows(s) {
+		add(r[0], r[1], r[3], r[5], r[7])
+	}
+	for _, m := range diagnose.LastingMirrors(s) {
+		switch {
+		case known[m.Host], m.Host == s.Host: // the output of a mux or of a merge
+		case m.Unauthenticated:
+			add(m.Host, "", "achd", "", "")
+		default:
+			add(m.Host, "no link", "", "", "")
+		}
+	}
+	return rows
 }
 
 // repeat calls show at once and every second until ctx ends or show fails; n counts from 0.
@@ -88,24 +206,20 @@ func certificateText(d api.DaemonInfo, now time.Time) string {
 	return fmt.Sprintf("ends %s, in %d days", ui.Day(*d.CertificateEnds), int(left.Hours()/24))
 }
 
-// watchText returns the average CPU share used by polling for expected frames, and its limit.
-func watchText(s api.StatusReply) string {
-	if s.Watch.Budget == 0 {
-		return "low"
-	}
-	text := fmt.Sprintf("%.2g %% of a CPU, %.3g %% at most", 100*s.Watch.SpentS/max(s.UptimeS, 1), 100*s.Watch.Budget)
-	if s.Watch.Resting {
-		text += "; resting, the host is busy"
-	}
-	return text
-}
-
 // cpuWaitText returns a warning if the daemon gets too little CPU time, else "".
 func cpuWaitText(s status.Report) string {
 	if !diagnose.Starves(s) {
 		return ""
 	}
 	return fmt.Sprintf("the daemon waited for one %.0f %% of the last seconds: the host is busy", 100**s.CPUWait)
+}
+
+// markingText returns a warning if the kernel refuses to mark packets, else "".
+func markingText(s status.Report) string {
+	if s.NoDSCP == "" {
+		return ""
+	}
+	return "packets are not marked, the kernel refuses: " + s.NoDSCP
 }
 
 func (a *app) showStatus(s api.StatusReply) error {
@@ -119,8 +233,8 @@ func (a *app) showStatus(s api.StatusReply) error {
 		"achd", achdText(s.Achd),
 		"hub", hubText(s.Hub),
 		"up", ui.Seconds(s.UptimeS),
-		"watch", watchText(s),
 		"processor", cpuWaitText(s.Report),
+		"dscp", markingText(s.Report),
 		"daemon", fmt.Sprintf("%s, pid %d", s.Version, s.PID),
 	)
 	for _, section := range []struct {
@@ -128,7 +242,7 @@ func (a *app) showStatus(s api.StatusReply) error {
 		rows       [][]string
 		shrinkable []string
 	}{
-		{[]string{"PEER", "STATE", "ADDRESS", "OVER", "RTT", "UP", "NOTE"}, peerRows(s.Report), nil},
+		{[]string{"PEER", "STATE", "ADDRESS", "OVER", "DSCP", "RTT", "UP", "NOTE"}, peerRows(s.Report), []string{"DSCP"}},
 		{[]string{"MIRROR", "OF", "HEALTH", "RATE", "LOST", "AGE", "MEAN", "P99", "NOTE"}, a.mirrorRows(s.Mirrors), []string{"MEAN", "OF"}},
 		{[]string{"MIRROR", "QOS", "DELIVERED", "DROPPED"}, mirrorServiceRows(s.Mirrors), nil},
 		{[]string{"EXPORT", "TO", "SEQ", "OFFERED", "DELIVERED", "NOTE"}, exportRows(s.Exports), nil},
@@ -203,11 +317,11 @@ func peerRows(s status.Report) [][]string {
 		if l.OtherWay != "" {
 			notes = append(notes, l.OtherWay)
 		}
-		rows = append(rows, []string{l.Peer, state, l.Addr, l.Transport.String(), ui.Millis(l.RTTms), ui.Seconds(l.UpS), strings.Join(notes, "; ")})
+		rows = append(rows, []string{l.Peer, state, l.Addr, l.Transport.String(), l.DSCP, ui.Millis(l.RTTms), ui.Seconds(l.UpS), strings.Join(notes, "; ")})
 	}
 	for _, p := range s.Peers {
 		if p.State != status.PeerLinked {
-			rows = append(rows, []string{cmp.Or(p.Host, "?"), p.State.String(), addrsText(p.Addrs), "", "", "", p.Error})
+			rows = append(rows, []string{cmp.Or(p.Host, "?"), p.State.String(), addrsText(p.Addrs), "", "", "", "", p.Error})
 		}
 	}
 	return rows
@@ -252,8 +366,12 @@ func mirrorServiceRows(list []status.Mirror) [][]string {
 	var rows [][]string
 	for _, m := range list {
 		qos, drops := diagnose.QoSText(m), diagnose.DropsText(m.FrameCounters)
+		delivered := diagnose.DeliveredText(m.FrameCounters)
+		if m.Merge != nil {
+			delivered = "" // the mirrors of the merge count the frames
+		}
 		if qos != "" || drops != "" {
-			rows = append(rows, []string{m.Name, qos, diagnose.DeliveredText(m.FrameCounters), drops})
+			rows = append(rows, []string{m.Name, qos, delivered, drops})
 		}
 	}
 	return rows
@@ -292,10 +410,14 @@ func pushRows(list []status.Push) [][]string {
 
 // localNote returns the problems of a channel of this host, or "".
 func localNote(c status.Local) string {
-	if c.Mismatch == nil {
-		return c.Reason
+	notes := []string{c.Reason, diagnose.InKernel(c)}
+	if c.Ach1x {
+		notes = append(notes, diagnose.Ach1xNote)
 	}
-	return strings.TrimPrefix(c.Reason+"; "+c.Mismatch.Why, "; ")
+	if c.Mismatch != nil {
+		notes = append(notes, c.Mismatch.Why)
+	}
+	return strings.Join(slices.DeleteFunc(notes, func(note string) bool { return note == "" }), "; ")
 }
 
 // localRows returns a row for each channel of this host that is not a mirror.

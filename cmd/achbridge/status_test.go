@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +21,9 @@ func busy() api.StatusReply {
 	frames := ledger.FrameCounters{
 		Offered: 3_600_000, Delivered: 3_512_345, LateKept: 2, Superseded: 87_630, Expired: 2, Late: 3, InFlight: 18,
 	}
-	return api.StatusReply{DaemonInfo: api.DaemonInfo{Watch: api.Watch{Budget: 0.05, SpentS: 46.8, Resting: true}}, Report: status.Report{
+	return api.StatusReply{Report: status.Report{
 		UptimeS: 3600,
-		Links:   []status.Link{{Peer: "krang", State: "silent", Addr: "192.168.1.20:8076", Transport: "quic", RTTms: 20.1, UpS: 3600}},
+		Links:   []status.Link{{Peer: "krang", State: "silent", Addr: "192.168.1.20:8076", Transport: "quic", DSCP: "CS6", RTTms: 20.1, UpS: 3600}},
 		Mirrors: []status.Mirror{
 			{
 				Host: "krang", Channel: "imu", Name: "krang.imu", State: "live", Seq: 3_600_000, AgeMs: &age,
@@ -39,10 +40,24 @@ func busy() api.StatusReply {
 	}}
 }
 
+func TestStatusShowsRefusedMarks(t *testing.T) {
+	for _, verbose := range []bool{false, true} {
+		s := busy()
+		s.NoDSCP = "sendmsg: operation not permitted"
+		var out bytes.Buffer
+		if err := (&app{ui: &ui.Terminal{Out: &out}}).statusWriter(verbose)(s); err != nil {
+			t.Fatal(err)
+		}
+		if want := "packets are not marked, the kernel refuses: sendmsg: operation not permitted\n"; !strings.Contains(out.String(), want) {
+			t.Errorf("verbose %t: no %q in\n%s", verbose, want, out.String())
+		}
+	}
+}
+
 func TestStatusShowsNumberOfOmittedChannels(t *testing.T) {
 	s := busy().Report
 	s.Links[0].LeftOut = 17
-	if rows := peerRows(s); !strings.Contains(rows[0][6], "17 of its channels are left out") {
+	if rows := peerRows(s); !strings.Contains(rows[0][7], "17 of its channels are left out") {
 		t.Errorf("got %q, want the number of omitted channels, 17", rows[0])
 	}
 }
@@ -72,13 +87,12 @@ func TestStatusShowsChangedOptionsAndDropCauses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"krang  silent  192.168.1.20:8076  quic  20.1 ms  1 h  -",
+		"krang  silent  192.168.1.20:8076  quic  CS6   20.1 ms  1 h  -",
 		"krang.imu   krang/imu   live    -     0.0 %  12.3 ms  10.5 ms  1234 ms  -",
 		"krang.imu  budget 20ms, priority 7  3512347 (2 late_kept)  superseded 87630, expired 2, late 3",
 		"goal    krang  3600000  3600000  3512347 (2 late_kept)  -",
 		"log     krang  -        7        7                      -",
 		"goal    krang  max_rate 500  superseded 87630, expired 2, late 3",
-		"watch:   1.3 % of a CPU, 5 % at most; resting, the host is busy",
 	} {
 		if !strings.Contains(out.String(), "\n"+want+"\n") {
 			t.Errorf("no line %q in\n%s", want, out.String())
@@ -92,4 +106,39 @@ func TestStatusShowsChangedOptionsAndDropCauses(t *testing.T) {
 			t.Errorf("got %d columns, want at most 100: %s", n, line)
 		}
 	}
+}
+
+// fleetStatus returns the status of a host with 30 live mirrors of robot and 2 channels that robot reads.
+func fleetStatus() api.StatusReply {
+	s := api.StatusReply{Report: status.Report{
+		Host: "pc", UptimeS: 4000,
+		Links:   []status.Link{{Peer: "robot", State: status.LinkUp, Addr: "10.0.0.1:8076", Transport: "quic", RTTms: 4.51, UpS: 3990}},
+		Exports: []status.Subscription{{Channel: "goal", Peer: "robot"}, {Channel: "speed", Peer: "robot"}},
+		Locals:  []status.Local{{Channel: "goal", Exported: true}, {Channel: "speed", Exported: true}, {Channel: "scratch", Reason: "no rule exports it", Cause: status.CauseExportRule}},
+	}}
+	for i := range 30 {
+		channel := fmt.Sprintf("joint-%02d", i)
+		s.Mirrors = append(s.Mirrors, status.Mirror{Host: "robot", Channel: channel, Name: "robot." + channel, State: status.MirrorLive, AgeMs: pointer(8.2), PeriodMs: pointer(10.0)})
+	}
+	return s
+}
+
+func TestStatusIsShortWhileAllIsWell(t *testing.T) {
+	statusGoldens(t, "status_well", false, fleetStatus())
+}
+
+func TestStatusShowsHostsAndChannelsWithProblems(t *testing.T) {
+	s := fleetStatus()
+	s.Hub = &api.Hub{Address: "tls://hub.example.com:4222", SinceS: 12, Error: "the hub refuses the credentials of pc"}
+	s.Peers = []status.Peer{{Host: "atlas", State: status.PeerDialling, Addrs: []string{"10.0.0.2:8076"}, Error: "peer does not answer"}}
+	s.Mirrors[3].LateS = 12.3
+	s.Mirrors[7].State, s.Mirrors[7].Reason = status.MirrorStale, "no frame for 9 s, its deadline is 1 s"
+	s.Mirrors = append(s.Mirrors,
+		status.Mirror{Host: "mars", Channel: "imu", Name: "mars.imu", State: status.MirrorWaiting, Reason: "no link to mars"},
+		status.Mirror{Host: "mars", Channel: "gps", Name: "peek-1", State: status.MirrorWaiting, Temporary: true})
+	s.Exports[1].Reason = "its frames are larger than 16 MiB"
+	s.Pushes = []status.Push{{Push: rule.Push{Channel: "plan", Host: "robot"}, State: status.PushRefused, Reason: "no accept rule of robot names plan"}}
+	s.Locals[0].Mismatch = &status.Mismatch{Why: "4 bytes do not fit goal, which has 8"}
+	s.Locals = append(s.Locals, status.Local{Channel: "log", Reason: "its file is corrupt", Cause: status.CauseCorrupt})
+	statusGoldens(t, "status_bad", false, s)
 }

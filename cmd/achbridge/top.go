@@ -25,26 +25,26 @@ func topCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// newestValues returns a function that decodes the newest frame of a local channel into lines of text. The function returns
-// nil if no layout is known or the channel has no frame.
-func (a *app) newestValues() func(context.Context, string) []string {
+// newestValues returns a function that returns the size of the newest frame of a local channel, 0 if the channel has no
+// frame, and its values as lines of text, nil if no layout is known.
+func (a *app) newestValues() func(context.Context, string) (int, []string) {
 	quiet := a.Host // top fills the terminal, so notes must not be printed
 	quiet.Note = func(string, ...any) {}
-	return func(ctx context.Context, channel string) []string {
+	return func(ctx context.Context, channel string) (int, []string) {
 		ch, err := quiet.Open(channel)
 		if err != nil {
-			return nil
+			return 0, nil
 		}
 		defer ch.Close()
-		kind, _, err := quiet.LayoutOf("", view.View{Channel: ch, Of: channel, Asks: a.daemon(), Ctx: ctx})
-		if err != nil || kind == nil {
-			return nil
-		}
 		f := view.NewFollower(ch)
 		frame, err := f.Newest(0)
 		if err != nil {
-			return nil
+			return 0, nil
 		}
-		return values.Page(kind, frame)
+		kind, _, err := quiet.LayoutOf("", view.View{Channel: ch, Of: channel, Asks: a.daemon(), Ctx: ctx})
+		if err != nil || kind == nil {
+			return len(frame), nil
+		}
+		return len(frame), values.Page(kind, frame)
 	}
 }

@@ -42,8 +42,12 @@ func TestTopReadsNewestValues(t *testing.T) {
 	a.control = filepath.Join(dir, "sock")
 	look := a.newestValues()
 	for name, want := range map[string][]string{"imu": {"values  imu, 2 bytes", "  n:  7 V"}, "log": nil, "none": nil} {
-		if got := look(t.Context(), name); !slices.Equal(got, want) {
+		size, got := look(t.Context(), name)
+		if !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+		if wantSize := map[string]int{"imu": 2, "log": 2}[name]; size != wantSize {
+			t.Errorf("%s: got size %d, want %d", name, size, wantSize)
 		}
 	}
 }

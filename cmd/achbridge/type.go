@@ -83,7 +83,7 @@ func noLayout(of view.View) error {
 func typeCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:         "type",
-		Short:       "Make frame layouts from programs",
+		Short:       "Make frame layouts from programs and protobuf files",
 		Example:     examples("achbridge type import ./controller", "achbridge type import ./controller imu_msg"),
 		Annotations: docs("docs/types.md"),
 	}
@@ -94,15 +94,15 @@ func typeCommand(a *app) *cobra.Command {
 func typeImportCommand(a *app) *cobra.Command {
 	i := typeImport{app: a}
 	cmd := &cobra.Command{
-		Use:         "import FILE [STRUCT]...",
-		Short:       "Make frame layouts from a program or a C header",
-		Example:     examples("achbridge type import ./controller imu_msg", "achbridge type import state.h state -- -Iinclude -DARMS=2"),
+		Use:         "import FILE [STRUCT|MESSAGE]...",
+		Short:       "Make layouts from a program, header or protobuf file",
+		Example:     examples("achbridge type import robot.proto robot.State", "achbridge type import state.h state -- -Iinclude -DARMS=2"),
 		Annotations: docs("docs/types.md"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
 				args = args[:n]
 			}
-			return takes("FILE", "[STRUCT]...")(cmd, args)
+			return takes("FILE", "[STRUCT|MESSAGE]...")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
@@ -112,6 +112,7 @@ func typeImportCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&i.out, "out", "o", "types", "write the layouts into `DIR`")
+	cmd.Flags().StringSliceVar(&i.unions, "union", nil, "show `MEMBER` of a union; repeatable (default first member)")
 	cmd.Flags().BoolVar(&i.force, "force", false, "overwrite existing files")
 	cmd.Flags().BoolVar(&i.asRoot, "as-root", false, "run the compiler even as root")
 	a.jsonFlag(cmd)
@@ -124,10 +125,14 @@ type typeImport struct {
 	out           string
 	force, asRoot bool
 	options       []string
+	unions        []string // names of the members to show of unions
 }
 
 func (i *typeImport) run(ctx context.Context, file string, names []string) error {
 	header := slices.Contains([]string{".h", ".hh", ".hpp", ".hxx"}, filepath.Ext(file))
+	if !header && (filepath.Ext(file) == ".proto" || isDescriptors(file)) {
+		return i.protobuf(file, names)
+	}
 	switch {
 	case header && len(names) == 0:
 		return ui.Usage(errors.New("type import: of a header a STRUCT is needed"), "")
@@ -172,15 +177,26 @@ var notInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
 // write writes the layout of struct name to a file in i.out.
 func (i *typeImport) write(p *debuginfo.Program, file, name string) error {
-	l, warnings, err := p.Layout(name)
+	l, warnings, err := p.Layout(name, i.unions...)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ui.NotFound(err, "achbridge type import FILE lists those of a program")
 	} else if err != nil {
 		return ui.Failure(err, "")
 	}
-	text, err := config.LayoutText(l, fmt.Sprintf("Of struct %s in %s, by achbridge type import.\n", l.Name, filepath.Base(file)))
+	if err := i.writeFile(l, "Of struct "+l.Name+" in "+filepath.Base(file)); err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		i.ui.Note("%s: %s", l.Name, w)
+	}
+	return nil
+}
+
+// writeFile writes a layout to a file in i.out. about is the first line of the file's comment.
+func (i *typeImport) writeFile(l *layout.Layout, about string) error {
+	text, err := config.LayoutText(l, about+", by achbridge type import.\n")
 	if err != nil {
-		return ui.Failure(fmt.Errorf("struct %s: %w", name, err), "")
+		return ui.Failure(fmt.Errorf("%s: %w", l.Name, err), "")
 	}
 	path := filepath.Join(i.out, strings.Trim(notInName.ReplaceAllString(l.Name, "_"), "_")+".yaml")
 	if err := os.MkdirAll(i.out, 0o777); err != nil {
@@ -200,10 +216,7 @@ func (i *typeImport) write(p *debuginfo.Program, file, name string) error {
 	if err = errors.Join(err, out.Close()); err != nil {
 		return ui.Failure(err, "")
 	}
-	for _, w := range warnings {
-		i.ui.Note("%s: %s", l.Name, w)
-	}
-	return i.ui.Line("%s: %s, %d bytes", path, l.Name, l.Size)
+	return i.ui.Line("%s: %s", path, l)
 }
 
 // listedStruct is one struct in the output of `type import` without STRUCT.
@@ -228,7 +241,14 @@ func (i *typeImport) list(file string) error {
 	}
 	sizes := i.frameSizes()
 	list, rows := []listedStruct{}, [][]string{}
-	for _, s := range p.Structs() {
+	structs, protobufC, err := p.Structs()
+	if err != nil {
+		return ui.Failure(err, "")
+	}
+	if protobufC > 0 {
+		i.ui.Note("%s of protobuf-c omitted, since frames contain them encoded: import their .proto file", countText(protobufC, "message"))
+	}
+	for _, s := range structs {
 		list = append(list, listedStruct{s.Name, s.Size, s.Source, append([]string{}, sizes[s.Size]...)})
 	}
 	if len(list) == 0 {
@@ -257,7 +277,7 @@ func (i *typeImport) frameSizes() map[int][]string {
 	sizes := map[int][]string{}
 	infos, _ := i.Dir.List()
 	for _, info := range infos {
-		ch, err := i.Dir.TryOpen(info.Name)
+		ch, err := i.Dir.TryOpenToRead(info.Name)
 		if err != nil {
 			continue
 		}

@@ -101,13 +101,20 @@ func (a *app) showProblems(r api.ProblemsReport) error {
 }
 
 // addUsers adds the processes that have the channel open to the evidence, if its publisher has
-// stopped. The daemon may not see these processes, because the packaged unit hides them.
+// stopped or hangs, and a note if a reader was killed while it waited. The daemon may not see these processes, because the packaged unit hides them.
 func (a *app) addUsers(r *api.WhyReport) {
 	_, channel, _ := strings.Cut(r.Of, "/")
 	if r.Mirror == "" && r.Cause == status.CauseNoChannel {
 		a.addOrphans(r, channel)
 	}
-	if r.Mirror != "" || r.Cause != status.CausePublisherStopped {
+	isOwn := r.Mirror == "" && (r.Cause == diagnose.Well || r.Cause == status.CausePublisherStopped)
+	if isOwn && doctor.HasKilledReaders(a.Dir, channel) {
+		info, _ := a.Dir.Info(channel)
+		f := diagnose.KilledReader(channel, info.IsAch1x)
+		f.Evidence = []string{}
+		r.Notes = append(r.Notes, f)
+	}
+	if r.Mirror != "" || r.Cause != status.CausePublisherStopped && r.Cause != status.CauseReaderKilled {
 		return
 	}
 	channels, hidden := doctor.SharersOf(a.Dir)
@@ -123,7 +130,8 @@ func (a *app) addUsers(r *api.WhyReport) {
 	switch {
 	case hidden > 0 && os.Geteuid() != 0:
 		r.Evidence = append(r.Evidence, "as root this would tell which processes have it open")
-	case len(list) < 2: // only the daemon
+	case len(list) == 0: // the daemon reads it from the kernel
+	case len(list) == 1: // only the daemon
 		r.Evidence = append(r.Evidence, "no other process has it open: its publisher is gone")
 	default:
 		r.Evidence = append(r.Evidence, "it is open in "+ui.AndList(list))

@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
 	unsigned char *frame = malloc(size), *ring = malloc(16 * size), *into = malloc(size);
 	uint64_t *copy = malloc(8 * count), *put = malloc(8 * count), *get = malloc(8 * count);
 	memset(frame, 1, size), memset(ring, 1, 16 * size), memset(into, 1, size);
-	struct ach_put out;
+	struct ach_put out = {0};
 	struct ach_reader r = {.next_index = 1};
 	for (size_t i = 0; i < count; i++) {
 		uint64_t before = now_ns();

@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
 	uint64_t n = 0;
 	if (!strcmp(verb, "create"))
 		status = ach_init(&m, "roundtrip");
-	struct ach_put out;
+	struct ach_put out = {.limit_ns = ACH_LOCK_NS};
 	for (; !strcmp(verb, "put") && status == ACH_OK && n < count; n++) {
 		frame_make(buf, 40 + n % (size - 40), 32, n + 1);
 		status = ach_put(&m, &out, buf, 40 + n % (size - 40));

@@ -1,6 +1,7 @@
 // Reads the frames of NAME.meta, the companion channel that a mirror with option meta
-// has: how old its newest frame is, and what feeds it. Header only, needs nothing but
-// the C library; the layout is that of achbridge's bridge/status/meta.go.
+// has: how old its newest frame is, and what feeds it. In the output of a merge they also
+// name the host of each frame. Header only, needs nothing but the C library; the layout is
+// that of achbridge's bridge/status/meta.go.
 #ifndef ACHBRIDGE_META_H
 #define ACHBRIDGE_META_H
 
@@ -10,6 +11,7 @@
 #include <time.h>
 
 #define ACHBRIDGE_META_SIZE 64
+#define ACHBRIDGE_MERGE_META_SIZE 128 // in the output of a merge
 
 enum achbridge_link { ACHBRIDGE_DOWN, ACHBRIDGE_UP, ACHBRIDGE_SILENT, ACHBRIDGE_REFUSED };
 
@@ -24,6 +26,7 @@ struct achbridge_meta {
     int64_t put_ns;        // likewise
     int64_t uncertainty_ns;
     int64_t deadline_ns;   // 0: none
+    char origin[64];       // host that the frame is from, in the output of a merge; empty in a mirror
 };
 
 static inline uint64_t achbridge_word(const unsigned char *b) {
@@ -35,7 +38,8 @@ static inline uint64_t achbridge_word(const unsigned char *b) {
 // achbridge_meta_parse returns 0, or -1 for what is no such frame.
 static inline int achbridge_meta_parse(struct achbridge_meta *m, const void *frame, size_t size) {
     const unsigned char *b = frame;
-    if (size != ACHBRIDGE_META_SIZE || memcmp(b, "AMTA\1", 5) != 0) return -1;
+    if (size < ACHBRIDGE_META_SIZE || memcmp(b, "AMTA\1", 5) != 0) return -1;
+    if (size != (b[6] & 4 ? ACHBRIDGE_MERGE_META_SIZE : ACHBRIDGE_META_SIZE)) return -1;
     m->link = b[5];
     m->stale = b[6] & 1;
     m->safe = b[6] >> 1 & 1;
@@ -47,6 +51,8 @@ static inline int achbridge_meta_parse(struct achbridge_meta *m, const void *fra
     m->put_ns = (int64_t)achbridge_word(b + 40);
     m->uncertainty_ns = (int64_t)achbridge_word(b + 48);
     m->deadline_ns = (int64_t)achbridge_word(b + 56);
+    memset(m->origin, 0, sizeof m->origin);
+    if (b[6] & 4) memcpy(m->origin, b + 64, sizeof m->origin - 1);
     return 0;
 }
 

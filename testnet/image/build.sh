@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prepare the image of docker-compose.yml: build the programs, put them and the
-# libc they are linked against below root/ (what testnet/image/Dockerfile
+# Prepare the image of docker-compose.yml: build the program, put it and the
+# libc it is linked against below root/ (what testnet/image/Dockerfile
 # copies), and make the network key the containers share, once.
 #
 #   bash testnet/image/build.sh && docker-compose up --build
@@ -11,7 +11,6 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 home=/opt/achbridge # where the programs live inside the image
 root=$here/root
-packages=(./cmd/achbridge ./testnet/publisher)
 
 cd "$here/../.."
 rm -rf "$root"
@@ -21,7 +20,7 @@ mkdir -p "$root$home/bin" "$root$home/lib"
 # a base image keeps its own libc. Else this is the build that everybody does,
 # so that it comes out of the cache.
 link="-linkmode=external -s -w -extldflags '-Wl,--dynamic-linker=$home/lib/ld.so -Wl,-rpath,$home/lib'"
-CGO_ENABLED=1 go build -ldflags "$link" -o "$root$home/bin/" "${packages[@]}"
+CGO_ENABLED=1 go build -ldflags "$link" -o "$root$home/bin/" ./cmd/achbridge
 
 # All that the loader of this machine would load for them, under the same names.
 # ldd prints "NAME => FILE (ADDRESS)".

@@ -2,7 +2,7 @@
 // emulated hosts with each tool, one after the other, and prints the ages of the newest
 // frames as a Markdown table:
 //
-//	go run ./testnet/versus [--link TEXT]... [--load NAME:HZ:BYTES[*N],...] [--for 20s] [--repeat 3] [--tools LIST] [--json] [SCENARIO...]
+//	go run ./testnet/versus [--link TEXT]... [--load NAME:HZ:BYTES[*N],...] [--for 20s] [--repeat 3] [--tools LIST] [--syscalls] [--json] [SCENARIO...]
 //	go run ./testnet/versus ipc [--for 2s] [--repeat 3] [--json]
 //
 // The second form runs the benchmark of Ach's own papers, without a network (see ipc.go).
@@ -42,6 +42,7 @@ type options struct {
 	scenarios []scenario
 	tools     []tool
 	repeat    int
+	syscalls  bool // count system calls, context switches and packets, in place of ages
 	json      bool
 }
 
@@ -52,6 +53,12 @@ func run(args []string, stdout, stderr io.Writer) error {
 	opts, err := parse(args, stderr)
 	if err != nil {
 		return err
+	}
+	var counting *counter
+	if opts.syscalls {
+		if counting, err = findCounter(); err != nil {
+			return err
+		}
 	}
 	programs, err := build(func(p programs) [][]string { return p.forTools(opts.tools) })
 	if err != nil {
@@ -64,14 +71,18 @@ func run(args []string, stdout, stderr io.Writer) error {
 		for turn := range opts.repeat {
 			for _, t := range opts.tools { // alternate, so that other load of the machine affects all tools alike
 				fmt.Fprintf(stderr, "%s: %s, %d of %d\n", s.name, t.name, turn+1, opts.repeat)
-				r := measure(programs, s, t, turn)
+				r := measure(programs, s, t, turn, counting)
 				if r.Err != "" {
 					fmt.Fprintf(stderr, "%s: %s: %s\n", s.name, t.name, r.Err)
 				}
 				results = append(results, r)
 			}
 		}
-		if !opts.json {
+		switch {
+		case opts.json:
+		case opts.syscalls:
+			writeKernelTable(stdout, s, opts.tools, results)
+		default:
 			writeTable(stdout, s, opts.tools, results)
 		}
 		all = append(all, results...)
@@ -108,6 +119,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		opts.tools, err = chosen(text)
 		return err
 	})
+	flags.BoolVar(&opts.syscalls, "syscalls", false, "count system calls, context switches and packets for each frame, in place of ages")
 	flags.BoolVar(&opts.json, "json", false, "print the result of each run as JSON")
 	flags.Usage = func() {
 		fmt.Fprintln(stderr, "usage: versus [options] [SCENARIO...]\n       versus ipc [options]\n\noptions:")

@@ -34,7 +34,7 @@ func (p programs) compile(name string, more ...string) []string {
 
 // forTools returns the commands that build achbridge, both ends, and the installed tools.
 func (p programs) forTools(tools []tool) [][]string {
-	jobs := [][]string{{"go", "build", "-o", p.path("achbridge"), "./cmd/achbridge"}, {"go", "build", "-o", p.path("quicping"), "./testnet/versus/quicping"}, p.compile("ends"), p.compile("achd")}
+	jobs := [][]string{{"go", "build", "-o", p.path("achbridge"), "./cmd/achbridge"}, {"go", "build", "-o", p.path("goping"), "./testnet/versus/goping"}, p.compile("ends"), p.compile("achd")}
 	for _, t := range tools {
 		if t.library == "" || t.missing() != nil {
 			continue

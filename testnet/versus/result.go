@@ -19,6 +19,7 @@ type result struct {
 	Err      string     `json:"error,omitempty"`
 	Groups   []ageStats `json:"groups,omitempty"`
 	CPU      []float64  `json:"processor_ms_per_s,omitempty"` // CPU time of the tool on the robot and on the PC
+	Kernel   []kernel   `json:"kernel,omitempty"`             // counts of the robot and of the PC, with --syscalls
 }
 
 // ageStats are the statistics of the channels of one kind. Age is the age of information:

@@ -26,6 +26,7 @@ type scene struct {
 	dir      string // directory for files of this run
 	carriers []process
 	log      *os.File
+	counter  *counter // nil means that what the kernel does is not counted
 }
 
 // process is a program of the tool on a host.
@@ -40,7 +41,7 @@ const (
 )
 
 // measure does one run. An error is in the result.
-func measure(p programs, s scenario, t tool, turn int) result {
+func measure(p programs, s scenario, t tool, turn int, counting *counter) result {
 	r := result{Scenario: s.name, Link: s.link, Tool: t.name, Turn: turn}
 	if missing := t.missing(); missing != nil {
 		r.Err = "not installed: apt-get install " + strings.Join(missing, " ")
@@ -64,7 +65,7 @@ func measure(p programs, s scenario, t tool, turn int) result {
 		return r
 	}
 	defer lab.Close()
-	c := &scene{scenario: s, tool: t, programs: p, lab: lab, dir: dir}
+	c := &scene{scenario: s, tool: t, programs: p, lab: lab, dir: dir, counter: counting}
 	if err := c.perform(&r); err != nil {
 		text, _ := os.ReadFile(c.path("log"))
 		r.Err = strings.TrimSpace(err.Error() + "\n" + lastLines(string(text), 5))
@@ -99,7 +100,7 @@ func (c *scene) perform(r *result) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.tool.ends != "" { // the ends do the tool's work too
+	if c.tool.bare != "" { // the ends do the tool's work too
 		c.carriers = append(c.carriers, process{"robot", writer}, process{"pc", reader})
 	}
 	if err := c.awaitMirrors(); err != nil {
@@ -107,11 +108,22 @@ func (c *scene) perform(r *result) (err error) {
 	}
 	time.Sleep(warmUp)
 
+	var counts *kernelCount
+	if c.counter != nil {
+		if counts, err = c.countKernel(); err != nil {
+			return err
+		}
+	}
 	begin, used := monotonic(), c.cpuTime()
 	if err := c.waitAndCut(); err != nil {
 		return err
 	}
 	end, after := monotonic(), c.cpuTime()
+	if counts != nil {
+		if r.Kernel, err = counts.end(); err != nil {
+			return err
+		}
+	}
 	if err := reader.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
@@ -123,7 +135,7 @@ func (c *scene) perform(r *result) (err error) {
 		return err
 	}
 	r.Groups = summarize(c.scenario.load, frames, begin, end)
-	for _, host := range []string{"robot", "pc"} {
+	for _, host := range hostNames {
 		r.CPU = append(r.CPU, float64((after[host]-used[host]).Milliseconds())/(end-begin).Seconds())
 	}
 	return nil
@@ -135,12 +147,12 @@ func (c *scene) ends() (write, read []string, err error) {
 	write, read = []string{"write"}, []string{"read"}
 	for _, g := range c.scenario.load {
 		for _, name := range g.channels() {
-			from, to := "udp:"+pc.String(), "udp:0.0.0.0"
-			if c.tool.bare {
-				port := fmt.Sprintf(":%d", 5600+len(read))
-				from, to = from+port, to+port
-			} else {
+			var from, to string
+			if c.tool.bare == "" {
 				from, to = channelFile(name), channelFile(c.tool.mirror(name))
+			} else {
+				port := 5600 + len(read)
+				from, to = fmt.Sprintf("%s:%v:%d", c.tool.bare, pc, port), fmt.Sprintf("%s:0.0.0.0:%d", c.tool.bare, port)
 			}
 			write = append(write, from, fmt.Sprint(g.Rate), strconv.Itoa(g.Size))
 			read = append(read, to)
@@ -170,7 +182,7 @@ func (c *scene) waitAndCut() error {
 
 // awaitMirrors waits until every channel exists on the PC.
 func (c *scene) awaitMirrors() error {
-	if c.tool.bare {
+	if c.tool.bare != "" {
 		return nil
 	}
 	deadline := time.Now().Add(atFirst)
@@ -238,33 +250,25 @@ func (c *scene) path(name string) string { return filepath.Join(c.dir, name) }
 // far, by host.
 func (c *scene) cpuTime() map[string]time.Duration {
 	used := map[string]time.Duration{}
-	for _, p := range c.carriers {
-		used[p.host] += cpuTimeOf(p.cmd.Process.Pid)
+	for _, host := range hostNames {
+		for _, pid := range c.pidsOf(host) {
+			used[host] += cpuTimeOf(pid)
+		}
 	}
 	return used
 }
 
-// cpuTimeOf returns the CPU time of a process and all of its descendants.
+// cpuTimeOf returns the CPU time of a process, 0 if it has ended.
 func cpuTimeOf(pid int) (used time.Duration) {
-	dir := filepath.Join("/proc", strconv.Itoa(pid))
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
-		return 0 // the process has ended
+		return 0
 	}
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const user, system, tick = 11, 12, 10 * time.Millisecond
 	for _, i := range []int{user, system} {
 		ticks, _ := strconv.Atoi(fields[i])
 		used += time.Duration(ticks) * tick
-	}
-	lists, _ := filepath.Glob(filepath.Join(dir, "task", "*", "children"))
-	for _, list := range lists {
-		children, _ := os.ReadFile(list)
-		for _, child := range strings.Fields(string(children)) {
-			if id, err := strconv.Atoi(child); err == nil {
-				used += cpuTimeOf(id)
-			}
-		}
 	}
 	return used
 }

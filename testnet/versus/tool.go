@@ -14,7 +14,7 @@ import (
 type tool struct {
 	name, about string
 	largest     int                         // largest frame in bytes; 0 means no limit
-	bare        bool                        // the ends send datagrams themselves, without channels
+	bare        string                      // "quic" or "udp" if the ends exchange such datagrams themselves, without channels; else ""
 	ends        string                      // program at both ends; "" means ends
 	mirror      func(channel string) string // returns the name of the channel on the PC
 	start       func(s *scene) error        // starts the tool on both hosts
@@ -34,8 +34,9 @@ var tools = []tool{
 	{name: "mosquitto", about: "MQTT with QoS 0, its broker on the robot", mirror: same, start: startCarry("mosquitto -c %s"), library: "mosquitto", packages: []string{"mosquitto", "libmosquitto-dev"}},
 	{name: "nats", about: "NATS, its server on the robot", mirror: same, start: startCarry("nats-server"), library: "nats", packages: []string{"nats-server", "libnats-dev"}},
 	{name: "cyclonedds", about: "DDS by CycloneDDS, best effort, keep last 1", mirror: same, start: startCarry(""), library: "ddsc", idl: "octets", packages: []string{"cyclonedds-dev", "cyclonedds-tools"}},
-	{name: "quic-ping", about: "bare datagrams of quic-go without channels or any tool", bare: true, ends: "quicping", start: func(*scene) error { return nil }},
-	{name: "udp-ping", about: "bare datagrams without channels or any tool: the least there is", bare: true, largest: 65507, start: func(*scene) error { return nil }},
+	{name: "quic-ping", about: "bare datagrams of quic-go without channels or any tool", bare: "quic", ends: "goping", start: func(*scene) error { return nil }},
+	{name: "go-udp-ping", about: "bare UDP datagrams of a Go program, sent by a ticker", bare: "udp", ends: "goping", largest: 65507, start: func(*scene) error { return nil }},
+	{name: "udp-ping", about: "bare datagrams without channels or any tool: the least there is", bare: "udp", largest: 65507, start: func(*scene) error { return nil }},
 }
 
 // program returns the program at both ends.

@@ -6,4 +6,5 @@
 //	link.go    the Carrier: datagrams, addresses, the end
 //	stream.go  the streams of a link
 //	socket.go  the UDP socket, with fewer and cheaper system calls
+//	marks.go   the DSCP for the packets to each peer
 package quic

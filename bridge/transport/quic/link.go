@@ -15,7 +15,10 @@ import (
 
 // link is the Carrier over QUIC. After a close by either side no goroutine of quic-go remains:
 // the run loop and the sender of a connection end before its context is done.
-type link struct{ conn *quic.Conn }
+type link struct {
+	conn  *quic.Conn
+	marks *marks // nil if the socket cannot mark packets
+}
 
 func (l *link) Kind() via.Kind { return via.QUIC }
 
@@ -57,6 +60,19 @@ func (l *link) RTT() time.Duration { return l.conn.ConnectionStats().SmoothedRTT
 func (l *link) ReceivedPackets() uint64 { return l.conn.ConnectionStats().PacketsReceived }
 
 func (l *link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
+
+func (l *link) SetDSCP(d via.DSCP) {
+	if l.marks != nil {
+		l.marks.set(l, d)
+	}
+}
+
+func (l *link) DSCP() via.DSCP {
+	if l.marks == nil {
+		return via.CS0
+	}
+	return l.marks.lookup(l.RemoteAddr())
+}
 
 func (l *link) Err() error {
 	return causeOf(context.Cause(l.conn.Context()))

@@ -34,6 +34,7 @@ const (
 type Protocol struct {
 	cfg       session.Settings
 	conn      net.PacketConn
+	marks     *marks // nil if the socket cannot mark packets
 	transport *quic.Transport
 	listener  atomic.Pointer[quic.EarlyListener]
 	dialTLS   *tls.Config
@@ -53,7 +54,7 @@ func Listen(conn net.PacketConn, cfg session.Settings, isLinked func(netip.Addr)
 		conn:  conn,
 		guard: guard,
 		transport: &quic.Transport{
-			Conn:                quiet(conn, isLinked),
+			Conn:                quiet(conn, isLinked, cfg.Marking),
 			StatelessResetKey:   (*quic.StatelessResetKey)(cfg.ResetSecret),
 			VerifySourceAddress: guard.isFull,
 			ConnContext:         guard.admit,
@@ -62,6 +63,9 @@ func Listen(conn net.PacketConn, cfg session.Settings, isLinked func(netip.Addr)
 		dialConf: newConfig(cfg.IdleTimeout),
 	}
 	p.dialConf.MaxIncomingStreams = -1
+	if s, ok := p.transport.Conn.(*quietSocket); ok {
+		p.marks = s.marks
+	}
 
 	if err := p.listen(); err != nil {
 		p.transport.Close()
@@ -171,7 +175,7 @@ func (p *Protocol) meet(ctx context.Context, conn *quic.Conn, do welcome, dialle
 	}
 	stream.SetPriority(controlUrgency, true)
 	return session.New(session.Params{
-		Carrier: &link{conn: conn},
+		Carrier: &link{conn: conn, marks: p.marks},
 		Control: controlStream{stream},
 		Done:    conn.Context().Done(),
 		Peer:    peer,

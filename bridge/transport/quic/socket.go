@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"achbridge/bridge/transport/session"
+	"achbridge/bridge/via"
 )
 
 // quietSocket is a UDP socket for quic-go that needs less CPU. It uses raw system calls, since
@@ -30,6 +31,7 @@ type quietSocket struct {
 	in         batch
 	calls      sync.Pool             // contains *sending
 	hasSession func(netip.Addr) bool // reports whether there is a session with an address
+	marks      *marks
 
 	mu      sync.Mutex
 	refused map[netip.AddrPort]*refusedPacket // key: the receiver
@@ -55,9 +57,9 @@ type batchReader interface {
 
 var _ batchReader = (*quietSocket)(nil)
 
-// quiet returns conn as a quietSocket if it is a UDP socket, else conn itself. The function lives
+// quiet returns conn as a quietSocket if it is a UDP socket, else conn itself. The function hasSession
 // reports whether there is a session with an address.
-func quiet(conn net.PacketConn, hasSession func(netip.Addr) bool) net.PacketConn {
+func quiet(conn net.PacketConn, hasSession func(netip.Addr) bool, marking *session.Marking) net.PacketConn {
 	udp, ok := conn.(*net.UDPConn)
 	if !ok {
 		return conn
@@ -66,7 +68,7 @@ func quiet(conn net.PacketConn, hasSession func(netip.Addr) bool) net.PacketConn
 	if err != nil {
 		return conn
 	}
-	s := &quietSocket{UDPConn: udp, raw: raw, hasSession: hasSession}
+	s := &quietSocket{UDPConn: udp, raw: raw, hasSession: hasSession, marks: newMarks(marking)}
 	var name unix.Sockaddr
 	if raw.Control(func(fd uintptr) { name, err = unix.Getsockname(int(fd)) }) != nil || err != nil {
 		return conn
@@ -88,6 +90,7 @@ type sending struct {
 	name   unix.RawSockaddrInet6 // also has room for an IPv4 address
 	sent   int
 	errno  syscall.Errno
+	oob    []byte                // control messages with a mark
 	leave  func(fd uintptr) bool // the method send, allocated once
 }
 
@@ -149,9 +152,27 @@ func noNetwork(err error) bool {
 	return errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || errors.Is(err, unix.ENETDOWN)
 }
 
+// write sends a packet, with the mark of its receiver's session if the kernel permits.
 func (s *quietSocket) write(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
 	c := s.calls.Get().(*sending)
 	defer s.calls.Put(c)
+	d := s.marks.lookup(addr)
+	if d == via.CS0 {
+		return s.writeWith(c, b, oob, addr)
+	}
+	c.oob = session.AppendMark(c.oob[:0], oob, session.AddrOf(addr), d)
+	if n, oobn, err = s.writeWith(c, b, c.oob, addr); err == nil {
+		return n, len(oob), nil
+	}
+	err = s.marks.marking.Retry(err, func() (err error) {
+		n, oobn, err = s.writeWith(c, b, oob, addr)
+		return err
+	})
+	return n, oobn, err
+}
+
+// writeWith sends a packet with the arguments in c.
+func (s *quietSocket) writeWith(c *sending, b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
 	size := c.address(addr, s.inet6)
 	if size == 0 || len(b) == 0 {
 		return s.UDPConn.WriteMsgUDP(b, oob, addr)

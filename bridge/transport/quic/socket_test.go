@@ -3,6 +3,7 @@ package quic
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"runtime"
@@ -14,6 +15,8 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
+	"achbridge/bridge/transport/session"
+	"achbridge/bridge/via"
 	"achbridge/testnet/await"
 	"achbridge/testnet/need"
 )
@@ -31,7 +34,7 @@ func quietPair(t testing.TB, network, host string) (*quietSocket, *net.UDPConn) 
 		pair[i] = conn.(*net.UDPConn)
 		pair[i].SetDeadline(await.Deadline())
 	}
-	s, ok := quiet(pair[0], func(netip.Addr) bool { return false }).(*quietSocket)
+	s, ok := quiet(pair[0], func(netip.Addr) bool { return false }, session.NewMarking(slog.New(slog.DiscardHandler))).(*quietSocket)
 	if !ok {
 		t.Fatal("got the UDP socket unchanged, want a quietSocket")
 	}
@@ -117,9 +120,14 @@ func TestQuietSocketAllocatesNothingForSamePeer(t *testing.T) {
 			t.Fatalf("got %d packets, %v, want 1", n, err)
 		}
 	}
-	exchange()
-	if got := testing.AllocsPerRun(100, exchange); got > 0 {
-		t.Errorf("got %v allocations a packet, want none", got)
+	for _, d := range []via.DSCP{via.CS0, via.CS6} {
+		s.marks.links[&link{}] = mark{addrPort(to), d}
+		s.marks.publish()
+		exchange()
+		if got := testing.AllocsPerRun(100, exchange); got > 0 {
+			t.Errorf("%v: got %v allocations a packet, want none", d, got)
+		}
+		clear(s.marks.links)
 	}
 }
 
@@ -176,7 +184,7 @@ func socketWithoutNetwork(t *testing.T) *quietSocket {
 		t.Fatal(m.err)
 	}
 	t.Cleanup(func() { m.conn.Close() })
-	return quiet(m.conn, nil).(*quietSocket)
+	return quiet(m.conn, nil, session.NewMarking(slog.New(slog.DiscardHandler))).(*quietSocket)
 }
 
 // The kernel refuses to send, for example because no route exists. The error does not name the system call.

@@ -217,6 +217,16 @@ func (l *link) broke(err error) {
 
 func (l *link) Kind() via.Kind { return via.SCTP }
 
+// SetDSCP marks the packets of the link. The link knows the peer's address itself.
+func (l *link) SetDSCP(d via.DSCP) { l.path.dscp.Store(uint32(d)) }
+
+func (l *link) DSCP() via.DSCP {
+	if !l.p.socket.canMark() {
+		return via.CS0
+	}
+	return via.DSCP(l.path.dscp.Load())
+}
+
 func (l *link) RTT() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -71,7 +71,7 @@ func FuzzPacketsOfUnknownPeer(f *testing.F) {
 	f.Add([]byte{shimMagic})
 	f.Add(append(record(recordCID, 1, make([]byte, cidSize), make([]byte, 30)), record(23, 0, nil, []byte("x"))...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s := newSocket(deafConn{addr: from}, statelessReset{[]byte("secret")})
+		s := newSocket(deafConn{addr: from}, statelessReset{[]byte("secret")}, nil)
 		s.admit = func(*path, net.Addr) bool {
 			t.Error("got a path without a cookie, want none")
 			return false

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"achbridge/bridge/transport/session"
+	"achbridge/bridge/via"
 )
 
 // path carries the packets of one association between the shared socket and a DTLS connection,
@@ -35,6 +36,7 @@ type path struct {
 	// alert is the alert for the peer if its certificate is refused, else 0.
 	alert atomic.Uint32
 	link  atomic.Pointer[link] // nil during the handshake
+	dscp  atomic.Uint32        // mark of the packets, a via.DSCP
 
 	mu      sync.Mutex
 	address peerAddress
@@ -53,6 +55,7 @@ type pathKey struct {
 type addressedPacket struct {
 	b    []byte
 	addr net.Addr
+	dscp via.DSCP // mark to send it with; zero for a received packet
 }
 
 const (
@@ -83,7 +86,7 @@ func (p *path) deliver(b []byte, from net.Addr) {
 		}
 	}
 	select {
-	case p.in <- addressedPacket{append([]byte(nil), b...), from}:
+	case p.in <- addressedPacket{b: append([]byte(nil), b...), addr: from}:
 	default:
 	}
 }
@@ -132,7 +135,7 @@ func (p *path) WriteTo(b []byte, _ net.Addr) (int, error) {
 			return n, nil
 		}
 	}
-	p.socket.send(packet, p.destination())
+	p.socket.queue(addressedPacket{packet, p.destination(), via.DSCP(p.dscp.Load())})
 	return n, nil
 }
 

@@ -33,7 +33,7 @@ type Protocol struct {
 func Listen(conn net.PacketConn, cfg session.Settings) *Protocol {
 	p := &Protocol{
 		cfg:    cfg,
-		socket: newSocket(conn, statelessReset{cfg.ResetSecret}),
+		socket: newSocket(conn, statelessReset{cfg.ResetSecret}, cfg.Marking),
 		links:  make(map[*link]struct{}),
 	}
 	receive, send := growBuffers(conn)

@@ -6,12 +6,16 @@ import (
 	"time"
 
 	"achbridge/bridge/transport/session"
+	"achbridge/bridge/via"
 )
 
 // socket shares a UDP socket among associations. Its reader passes each packet to its path and
 // never waits for a path. Only its writer may block on the network card.
 type socket struct {
 	conn    net.PacketConn
+	udp     *net.UDPConn // conn if it is a UDP socket, else nil
+	marking *session.Marking
+	oob     []byte // control messages of the packet that is sent; belongs to the writer
 	cookies cookieJar
 	resets  statelessReset
 	// admit starts a handshake on a new path from a dialler with a proved address. It returns
@@ -37,9 +41,10 @@ const (
 	largestPacket = 2048
 )
 
-func newSocket(conn net.PacketConn, resets statelessReset) *socket {
+func newSocket(conn net.PacketConn, resets statelessReset, marking *session.Marking) *socket {
+	udp, _ := conn.(*net.UDPConn)
 	return &socket{
-		conn: conn, cookies: newCookieJar(), resets: resets,
+		conn: conn, udp: udp, marking: marking, cookies: newCookieJar(), resets: resets,
 		out: make(chan addressedPacket, socketQueue), done: make(chan struct{}), flushed: make(chan struct{}),
 		byID: make(map[cid]*path), byAttempt: make(map[pathKey]*path), byToken: make(map[proof]*link),
 	}
@@ -99,23 +104,44 @@ func (s *socket) write() {
 	for {
 		select {
 		case p := <-s.out:
-			s.conn.WriteTo(p.b, p.addr)
+			s.transmit(p)
 			continue
 		default:
 		}
 		select {
 		case p := <-s.out:
-			s.conn.WriteTo(p.b, p.addr)
+			s.transmit(p)
 		case <-s.done:
 			return
 		}
 	}
 }
 
-// send queues a packet, which then belongs to the socket.
-func (s *socket) send(b []byte, to net.Addr) {
+// canMark reports whether packets can have a DSCP.
+func (s *socket) canMark() bool { return s.udp != nil && s.marking.Err() == nil }
+
+// transmit sends a packet, with its mark if the kernel permits. The writer calls it.
+func (s *socket) transmit(p addressedPacket) {
+	to, isUDP := p.addr.(*net.UDPAddr)
+	if p.dscp == via.CS0 || !isUDP || !s.canMark() {
+		s.conn.WriteTo(p.b, p.addr)
+		return
+	}
+	s.oob = session.AppendMark(s.oob[:0], nil, session.AddrOf(to), p.dscp)
+	_, _, err := s.udp.WriteMsgUDP(p.b, s.oob, to)
+	_ = s.marking.Retry(err, func() error {
+		_, err := s.conn.WriteTo(p.b, p.addr)
+		return err
+	})
+}
+
+// send queues a packet without a mark, which then belongs to the socket.
+func (s *socket) send(b []byte, to net.Addr) { s.queue(addressedPacket{b: b, addr: to}) }
+
+// queue queues a packet, which then belongs to the socket.
+func (s *socket) queue(p addressedPacket) {
 	select {
-	case s.out <- addressedPacket{b, to}:
+	case s.out <- p:
 	default:
 	}
 }

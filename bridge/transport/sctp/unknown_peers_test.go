@@ -21,7 +21,7 @@ type unknownPeer struct {
 }
 
 func newUnknownPeer(t *testing.T, l *lab, at string) *unknownPeer {
-	socket := newSocket(l.bind(t, at), statelessReset{})
+	socket := newSocket(l.bind(t, at), statelessReset{}, nil)
 	socket.admit = func(*path, net.Addr) bool { return false }
 	socket.run(func(error) {})
 	t.Cleanup(socket.close)

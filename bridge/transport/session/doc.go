@@ -6,6 +6,7 @@
 //	stream.go   SendStream and ReceiveStream, in addition to the control stream
 //	seam.go     the interface that a protocol uses: Settings, with Inbox and Handshakes
 //	parameters.go   common parameters of the protocols: timeouts, sizes, TLS
+//	marking.go  DSCP marks of packets
 //	alert.go    the TLS alerts for refused peers
 //	address.go  comparison of network addresses, and addresses without ports
 //	queue.go    waiting for arrivals until the session ends

@@ -62,5 +62,6 @@ type Settings struct {
 	Leaving     func() bool          // whether new sessions are refused
 	IdleTimeout time.Duration        // time without packets after which a session ends
 	ResetSecret []byte               // 32 bytes from which stateless resets are derived, the same in every run of a node
+	Marking     *Marking
 	Log         *slog.Logger
 }

@@ -89,6 +89,12 @@ type Carrier interface {
 	Close(reason string)
 }
 
+// marker is a Carrier that can mark its packets with a DSCP.
+type marker interface {
+	SetDSCP(via.DSCP)
+	DSCP() via.DSCP
+}
+
 // Peer returns the identity that the other end proved.
 func (s *Session) Peer() trust.Peer { return s.made.Peer }
 
@@ -115,6 +121,22 @@ func (s *Session) Dialled() bool { return s.made.Dialled }
 
 // RemoteAddr returns the current address of the peer. It changes when the peer moves.
 func (s *Session) RemoteAddr() net.Addr { return s.made.Carrier.RemoteAddr() }
+
+// SetDSCP marks the packets to the peer from now on. Call it repeatedly, also with the same mark, since the peer's address
+// may have changed. It does nothing through a hub. It does not block.
+func (s *Session) SetDSCP(d via.DSCP) {
+	if m, ok := s.made.Carrier.(marker); ok {
+		m.SetDSCP(d)
+	}
+}
+
+// DSCP returns the mark of the packets that are sent to the peer now. It is best effort if the kernel refuses marks.
+func (s *Session) DSCP() via.DSCP {
+	if m, ok := s.made.Carrier.(marker); ok {
+		return m.DSCP()
+	}
+	return via.CS0
+}
 
 // Control returns the reliable, ordered stream to the peer. Write blocks while the peer does
 // not read. Closing the session ends both directions. Data written just before Close may be

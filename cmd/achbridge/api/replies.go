@@ -21,14 +21,6 @@ type DaemonInfo struct {
 	CertificateEnds *time.Time `json:"certificate_ends,omitempty"`
 	// Revocations is the number of the revocation list in effect.
 	Revocations uint64 `json:"revocations,omitempty"`
-	Watch       Watch  `json:"watch"`
-}
-
-// Watch describes the allowed and the used CPU time of busy polling for expected frames. Shares are of one CPU.
-type Watch struct {
-	Budget  float64 `json:"budget"`  // share of one CPU; 0 means no busy polling, as with watch: low or on one CPU
-	SpentS  float64 `json:"spent_s"` // CPU seconds since the daemon started
-	Resting bool    `json:"resting"` // busy polling is paused, because other processes need its CPU
 }
 
 // DaemonSetup has the daemon's settings that doctor needs to check the same files and interfaces, and facts that doctor
@@ -130,6 +122,16 @@ type MuxRequest struct {
 // UnmuxRequest is the body of POST /v1/unmux.
 type UnmuxRequest struct {
 	Output string `json:"output"`
+}
+
+// ForgetRequest asks to forget a host.
+type ForgetRequest struct {
+	Host string `json:"host"`
+}
+
+// ForgetReply has the names of the mirrors that were removed. The list is never null.
+type ForgetReply struct {
+	Removed []string `json:"removed"`
 }
 
 type UnmirrorRequest struct {

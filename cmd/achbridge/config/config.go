@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -28,9 +29,12 @@ type Config struct {
 
 	ExportGrants rule.Grants
 	AcceptGrants rule.Grants
-	MirrorRules  rule.Mirrors
+	MirrorRules  rule.Mirrors // the rules of merge, then those of mirror
+	mergeRules   rule.Mirrors // only those of merge
+	ownMirrors   rule.Mirrors // only those of mirror
 	PushRules    rule.Pushes
 	MuxRules     rule.Muxes
+	ChannelRules []Channel
 	StaticPeers  []discovery.Static
 	Zones        []discovery.Domain
 	AchdNetworks []netip.Prefix
@@ -76,8 +80,11 @@ func (src Source) Load() (*Config, error) {
 		return src.Read("", nil)
 	}
 	text, err := os.ReadFile(src.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("config %s: no such file%.0w", src.Path, err)
+	}
 	if err != nil {
-		return nil, ui.Usage(fmt.Errorf("config: %w", err), fixOf(err))
+		return nil, ui.File(err, fixOf(err))
 	}
 	return src.Read(src.Path, text)
 }
@@ -213,7 +220,12 @@ func (c *Config) build(b *ruleBuilder) {
 		c.ExportGrants = b.grants(c.Export)
 	}
 	c.AcceptGrants = b.grants(c.Accept)
-	c.MirrorRules = b.MirrorRules(c.Mirror)
+	c.mergeRules = b.MirrorRules(c.Merge, rule.Mirror{Merge: true, QoS: rule.QoS{Mode: rule.Every}})
+	c.ownMirrors = b.MirrorRules(c.Mirror, rule.Mirror{})
+	c.MirrorRules = slices.Concat(c.mergeRules, c.ownMirrors)
+	for i, m := range c.MirrorRules {
+		b.addError(c.rules[m.From].at, c.MirrorRules.CheckMerge(i, c.AcceptGrants))
+	}
 	c.PushRules = b.PushRules(c.Push)
 	c.MuxRules = b.muxRules(c.Mux)
 	for i, m := range c.MuxRules {
@@ -241,6 +253,8 @@ func (c *Config) build(b *ruleBuilder) {
 	for i, text := range c.HTTPHosts {
 		b.addError(c.placeOf("http_hosts", i), checkHTTPHost(text))
 	}
+	c.ChannelRules = b.channelRules(c.Channels)
+	c.checkChannels(b)
 	c.buildAchd(b)
 	c.checkHub(b)
 	if localach.CheckName(c.Name) != nil {

@@ -9,6 +9,6 @@
 //	}
 //
 // A flag overrides the environment, which overrides the file, which overrides the default.
-// A Judgement names the rule that applies to a channel; achbridge explain and check print it.
+// A Judgement names the rule that applies to a channel; achbridge check --explain and check print it.
 // Package bridge/rule parses rules and quality of service.
 package config

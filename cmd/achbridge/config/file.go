@@ -184,7 +184,9 @@ func (p *configParser) mapping(n ast.Node, under origin, want string) []pair {
 		key, at := node.Key.GetToken().Value, p.place(node.Key)
 		at.Path = under.Path
 		at = at.at(key)
-		if _, ok := node.Key.(*ast.StringNode); !ok {
+		switch node.Key.(type) {
+		case *ast.StringNode, *ast.IntegerNode:
+		default:
 			p.add(at, "%s; want a plain key", described(node.Key))
 			continue
 		}

@@ -9,9 +9,9 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Judgement is the decision of the configuration for one channel and one of export, accept, mirror, push and mux.
+// Judgement is the decision of the configuration for one channel and one of export, accept, mirror, push, mux and channels.
 type Judgement struct {
-	Kind    string        `json:"verb"`    // export, push, accept, mirror or mux
+	Kind    string        `json:"verb"`    // export, push, accept, mirror, mux or channels
 	Channel string        `json:"channel"` // HOST/CHANNEL
 	Applies bool          `json:"applies"`
 	Result  string        `json:"result"`         // for people
@@ -43,6 +43,7 @@ func (c *Config) Judgements(host, channel string, requestOf mirrorRequestFunc) [
 	list := []Judgement{c.exportJudgement(channel)}
 	list = append(list, c.pushJudgements(channel)...)
 	list = append(list, c.muxJudgements(channel)...)
+	list = append(list, c.channelJudgements(channel)...)
 	return append(list, c.acceptJudgement(channel))
 }
 
@@ -170,6 +171,9 @@ func (c *Config) MirrorJudgement(host, channel string, requestOf mirrorRequestFu
 	}
 	v := c.ruled("mirror", address, m.From)
 	v.Applies, v.Result = true, "mirrored here as "+m.Name(host, channel)
+	if m.Merge {
+		v.Result = "merged here into " + m.Output()
+	}
 	v.Options = c.options(m.From, m)
 	return v
 }
@@ -217,18 +221,27 @@ func (c *Config) muxJudgements(channel string) (list []Judgement) {
 	return list
 }
 
-// options returns the options of a mirror and where each is set. entry is the path of the
-// rule that may set them.
+// options returns the options of a mirror and where each is set: those of a preset where the preset is. entry is the path
+// of the rule that may set them.
 func (c *Config) options(entry string, m rule.Mirror) (list []optionValue) {
 	r := c.rules[entry]
+	preset, _ := r.option(rule.PresetKey)
+	sets := func(key string) bool {
+		return slices.ContainsFunc(rule.PresetSettings(r.preset()), func(s rule.Setting) bool { return s.Key == key })
+	}
 	put := func(key, text, unset string) {
 		from := "default"
 		if o, ok := r.option(key); ok {
 			from = o.at.String()
+		} else if sets(key) {
+			from = preset.at.String()
 		} else if entry == ByMirrorCommand && text != unset {
 			from = ByMirrorCommand
 		}
 		list = append(list, optionValue{key, text, from})
+	}
+	if r.preset() != "" {
+		put(rule.PresetKey, r.preset(), "")
 	}
 	for _, o := range rule.Options() {
 		put(o.Key, o.Text(m.QoS), o.Text(rule.QoS{}))

@@ -17,7 +17,7 @@ func ReadKey(path string) (trust.Key, error) {
 	key, err := trust.ReadKey(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return key, ui.Usage(fmt.Errorf("key %s: no such file", path),
+		return key, ui.NotFound(fmt.Errorf("key %s: no such file", path),
 			"achbridge key new, or copy the file from a host of your network")
 	case errors.Is(err, fs.ErrPermission):
 		return key, ui.Usage(err, "chmod 600 "+path+" as its owner, or name your own: --key FILE")
@@ -43,9 +43,12 @@ func ReadRevocations(path string) (*trust.Revocations, error) {
 	return r, nil
 }
 
+// DraftPattern matches the names of files that ReplaceFile writes before it renames them. They stay if the process is killed.
+const DraftPattern = ".achbridge-*"
+
 // ReplaceFile writes a file atomically: a reader sees the old content or the new one.
 func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".achbridge-")
+	f, err := os.CreateTemp(filepath.Dir(path), DraftPattern)
 	if err != nil {
 		return err
 	}

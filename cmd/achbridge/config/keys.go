@@ -16,7 +16,7 @@ const (
 	oneValue kind = iota
 	aList
 	ruleSet
-	aMap // patterns of channels with one value each; it has no flag
+	aMap // patterns of channels, each with layouts; it has no flag
 )
 
 // configKey is one key at the top level of the configuration file. The flag with the same
@@ -68,20 +68,24 @@ var configKeys = []configKey{
 	{name: "relay", of: func(c *Config) any { return &c.Relay }, kind: aList, example: "krang.*", doc: "Mirrors that others may read as well (default: none)."},
 	{name: "accept", of: func(c *Config) any { return &c.AcceptGrants }, kind: ruleSet, example: "goal", doc: "Which channels others may push here (default: none), who may, and how they are mirrored."},
 	{name: "adopt", of: func(c *Config) any { return &c.Adopt }, kind: aList, example: "goal", doc: "Existing channels, not made by achbridge, that a mirror may write into (default: none)."},
-	{name: "mirror", of: func(c *Config) any { return &c.MirrorRules }, kind: ruleSet, example: "krang/*", doc: "Which channels of other hosts to mirror here, and how."},
+	{name: "mirror", of: func(c *Config) any { return &c.ownMirrors }, kind: ruleSet, example: "krang/*", doc: "Which channels of other hosts to mirror here, and how."},
+	{name: "merge", of: func(c *Config) any { return &c.mergeRules }, kind: ruleSet, example: "*/event", doc: "Channels of other hosts whose frames go into one channel here, in order of arrival and each frame once. The metadata channel OUTPUT.meta names the host and the number of each frame. Has precedence over mirror."},
 	{name: "push", of: func(c *Config) any { return &c.PushRules }, kind: ruleSet, example: "goal krang", doc: "Which channels of this host to have other hosts mirror."},
 	{name: "mux", of: func(c *Config) any { return &c.MuxRules }, kind: ruleSet, example: "ref teleop,expiry=sns planner,live=200ms", doc: "Outputs: channels of this host that get the frames of the first of several input channels that is live."},
-	{name: "types", of: func(c *Config) any { return &c.Types }, kind: aMap, example: "types/imu.yaml", doc: "Which layout the frames of channels have: patterns of channels, each with a file, beside this one. achbridge type import makes such files; echo shows the values. Hosts that mirror a channel are told its layout."},
+	{name: "channels", of: func(c *Config) any { return &c.ChannelRules }, fixed: true, kind: ruleSet, example: "map,frames=10,size=3000", doc: "Channels of this host that the daemon creates when it starts. An existing channel is left as it is."},
+	{name: "types", of: func(c *Config) any { return &c.Types }, kind: aMap, example: "types/imu.yaml", doc: "Layouts of frames, by pattern of channels. A layout is a file, relative to this one; a list of files, of which the first that fits a frame applies; files by the value of a field, as in {by: header.kind, 1: types/imu.yaml}; or a protobuf message, as in {proto: robot.proto, message: robot.State}. achbridge type import makes such files; echo shows the values. Hosts that mirror a channel get its layout."},
 	{name: "http", of: func(c *Config) any { return &c.HTTP }, fixed: true, example: ":9476", doc: "TCP address and port on which to serve a web page and metrics (default: off). A port alone is open to this host only."},
 	{name: "http_hosts", of: func(c *Config) any { return &c.HTTPHosts }, kind: aList, flag: "http-host", example: "robot.example.com", doc: "Names under which browsers may ask for the page and the metrics, beside addresses, localhost and this host's name: for example the name of a reverse proxy. Requests with another name in Host get 421, so that no foreign web page can read them (DNS rebinding)."},
 	{name: "achd.listen", of: func(c *Config) any { return &c.AchdListen }, fixed: true, flag: "achd", example: ":8076", doc: "TCP address and port at which programs that speak achd's protocol may connect (default: off). It knows neither who they are nor encryption."},
 	{name: "achd.from", of: func(c *Config) any { return &c.AchdFrom }, kind: aList, example: "192.168.1.0/24", doc: "Networks and addresses whose hosts may connect by achd's protocol (default: none)."},
 	{name: "achd.channels", of: func(c *Config) any { return &c.AchdChannels }, kind: aList, example: "imu*", doc: "Channels of this host that they may read (default: none); never one of class command."},
 	{name: "achd.accept", of: func(c *Config) any { return &c.AchdAccept }, kind: aList, example: "goal", doc: "Channels of this host that they may write, one at a time (default: none): former mirrors, and channels that adopt names; never one of class command."},
-	{name: "watch", of: func(c *Config) any { return &c.Watch }, fixed: true, example: "5%", doc: "Share of one CPU for polling without pause at the moments when the next frame of a periodic channel is expected (default: 5%). The daemon polls so only while the processor is otherwise idle; low switches it off."},
+	{name: "kernel", of: func(c *Config) any { return &c.Kernel }, fixed: true, words: []string{"false", "true"}, doc: "Export channels of the kernel's Ach module as well (default: false). The kernel can crash if a program creates a channel without a pause after it removed one: a fault of the module."},
 	{name: "load_test", of: func(c *Config) any { return &c.LoadTest }, words: []string{"false", "true"}, flag: "load-test", doc: "Allow load tests of this host's links (achbridge ping HOST --load), one at a time and 10 s a minute for all hosts together (default: true)."},
+	{name: "dscp", of: func(c *Config) any { return &c.DSCP }, words: []string{"auto", "off"}, doc: "Mark packets with a DSCP by class and priority of the channels that a link carries, for the queues of Wi-Fi (WMM), or send all as best effort (default: auto). See docs/transport.md."},
+	{name: "forget_after", of: func(c *Config) any { return &c.ForgetAfter }, flag: "forget-after", example: "24h", doc: "Time without a link after which a host is forgotten, as by achbridge forget: its mirrors are removed, unless a rule names the host without a pattern (default: never)."},
 	{name: "control", of: func(c *Config) any { return &c.Control }, fixed: true, example: "/run/achbridge/control.sock", doc: "Path of the control socket."},
-	{name: "state", of: func(c *Config) any { return &c.State }, fixed: true, example: "/var/lib/achbridge", doc: "Directory in which the node remembers its identity."},
+	{name: "state", of: func(c *Config) any { return &c.State }, fixed: true, example: "/var/lib/achbridge", doc: "Directory for the node's identity, and for the newest frames of channels with keep."},
 	{name: "log", of: func(c *Config) any { return &c.Log }, words: []string{"debug", "info", "warn", "error"}, doc: "Least level of the lines in the log."},
 }
 
@@ -137,26 +141,29 @@ type ruleKey struct {
 // those of package rule.
 func ruleKeys() []ruleKey {
 	all := []string{"export", "accept", "mirror", "push"}
+	merges := []string{"priority", "compress", "deadline", "stamps"}
 	in, reads := []string{"accept", "mirror"}, []string{"accept", "mirror", "export"}
 	keys := []ruleKey{
-		{name: "match", lists: all, many: true, example: "imu*", doc: "Patterns of the channels that the rule is for; in mirror HOST/PATTERN. The first rule that matches a channel applies."},
+		{name: "match", lists: append(slices.Clone(all), "merge"), many: true, example: "imu*", doc: "Patterns of the channels that the rule is for; in mirror HOST/PATTERN, in merge HOST/CHANNEL. The first rule that matches a channel applies."},
 		{name: "deny", lists: all, many: true, example: "debug*", doc: "In place of match: patterns of channels that no rule of this list may apply to, whatever its place in the list."},
 		{name: "hosts", lists: []string{"export", "accept", "push"}, many: true, example: "planner", doc: "Hosts that the rule lets read (export) or write (accept), as patterns (default: every host with the key); in push the hosts to push to."},
-		{name: "as", lists: []string{"mirror", "push"}, example: "{host}.{channel}", doc: "Name of the mirror; {host} and {channel} stand for those of the origin."},
-		{name: "transport", lists: []string{"mirror", "push"}, words: []string{via.QUIC.String(), via.SCTP.String()}, doc: "Protocol of the link with the rule's hosts. One link carries all channels of a host (default: the value of transport at the top level)."},
+		{name: "as", lists: []string{"mirror", "merge", "push"}, example: "{host}.{channel}", doc: "Name of the mirror; {host} and {channel} stand for those of the origin. In merge, name of the output (default: all.{channel})."},
+		{name: "transport", lists: []string{"mirror", "merge", "push"}, words: []string{via.QUIC.String(), via.SCTP.String()}, doc: "Protocol of the link with the rule's hosts. One link carries all channels of a host (default: the value of transport at the top level)."},
 		{name: "output", lists: []string{"mux"}, example: "ref", doc: "Channel that the mux writes. Nothing else may write it."},
 		{name: "inputs", lists: []string{"mux"}, many: true, example: "teleop,expiry=sns", doc: "Channels of this host or mirrors, the first with the highest priority: CHANNEL,expiry=sns|somatic|FIELDS, whose frames have their expiry in stamps, or CHANNEL,live=TIME, whose frames are live for this time after their capture. With ,operator=true frames are live only while a host holds the channel's operator lock."},
 		{name: "safe", lists: []string{"mux"}, example: "/etc/achbridge/stop", doc: "File with the frame that is put once when no input is live (default: none)."},
 		{name: "hold", lists: []string{"mux"}, example: "500ms", doc: "How long an input that was live and expired must be live again before it wins (default: 0s)."},
 		{name: "catch_up", lists: []string{"mux"}, words: []string{"false", "true"}, doc: "Put the last live frame of an input when it begins to win, and not only its next one (default: false)."},
-		{name: "file_mode", lists: append(slices.Clone(in), "mux"), example: "0660", doc: "Permission bits of the mirror's file when it is made (default: 0666 less the umask)."},
+		{name: "file_mode", lists: append(slices.Clone(in), "merge", "mux"), example: "0660", doc: "Permission bits of the mirror's file when it is made (default: 0666 less the umask)."},
 	}
+	keys = append(keys, channelKeys()...)
 	examples := map[string]string{"budget": "20ms", "max_rate": "200", "priority": "7", "deadline": "200ms", "on_stale": "put:/etc/achbridge/stop"}
 	docs := map[string]string{
 		"max_rate": "Frames a second at most, each the newest at its time; in export and push the most that a peer may ask for.",
 		"priority": "7 is sent first, 0 last; in export and push the most that a peer may ask for.",
 	}
 	keys = append(keys, lockKeys()...)
+	keys = append(keys, ruleKey{name: rule.PresetKey, lists: append(slices.Clone(in), "push"), words: rule.PresetNames(), doc: "Options to begin with; those that the rule writes out have precedence. " + presetsText() + " (default: state)."})
 	for _, o := range rule.Options() {
 		k := ruleKey{name: o.Key, lists: in, words: o.Words, example: examples[o.Key], doc: cmp.Or(docs[o.Key], sentence(o.Usage)) + " Default: " + o.Text(rule.QoS{}) + "."}
 		if docs[o.Key] != "" {
@@ -165,12 +172,28 @@ func ruleKeys() []ruleKey {
 		if !o.Here {
 			k.lists = append(slices.Clone(k.lists), "push")
 		}
+		if slices.Contains(merges, o.Key) {
+			k.lists = append(slices.Clone(k.lists), "merge")
+		}
 		if o.Key == "meta" {
 			k.lists = append(slices.Clone(k.lists), "mux")
 		}
 		keys = append(keys, k)
 	}
 	return keys
+}
+
+// presetsText lists the options of each preset.
+func presetsText() string {
+	var texts []string
+	for _, name := range rule.PresetNames() {
+		var sets []string
+		for _, s := range rule.PresetSettings(name) {
+			sets = append(sets, s.Key+" "+s.Value)
+		}
+		texts = append(texts, name+": "+strings.Join(sets, ", "))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // lockKeys returns the keys of the operator lock, which accept rules may have.
@@ -181,6 +204,19 @@ func lockKeys() []ruleKey {
 		{name: "operators", lists: accept, many: true, example: "planner", doc: "With operator: hosts that may take the lock, as patterns (default: those that may push)."},
 		{name: "force", lists: accept, many: true, example: "supervisor", doc: "With operator: hosts among them that may take the lock from another host with --force (default: none)."},
 		{name: "grace", lists: accept, example: "1s", doc: "With operator: how long the holder keeps the lock while nothing comes from it, 500ms to 1h (default: 1s)."},
+	}
+}
+
+// channelKeys returns the keys of channels to create.
+func channelKeys() []ruleKey {
+	channels := []string{"channels"}
+	return []ruleKey{
+		{name: "name", lists: channels, example: "map", doc: "Name of the channel."},
+		{name: "frames", lists: channels, example: "10", doc: "Number of frames that the channel holds, as ach mk -m (default: 16)."},
+		{name: "size", lists: channels, example: "3000", doc: "Nominal size of a frame in bytes, or with a unit as in 64KiB, as ach mk -n (default: 512)."},
+		{name: "mode", lists: channels, example: "0660", doc: "Permission bits of the channel's file, as ach mk -o (default: 0666 less the umask)."},
+		{name: "group", lists: channels, example: "ach", doc: "Group of the channel's file. The daemon's user must be in it (default: the daemon's group)."},
+		{name: "keep", lists: channels, words: []string{"last"}, doc: "Store the newest frame in the state directory, at most once a second, and put it back after a reboot, with unknown age (default: no). Not for commands, for pushes with stamps, or for channels that another host or a mux may write."},
 	}
 }
 

@@ -81,6 +81,9 @@ func (ps Problems) err() error {
 
 // unknown returns the text for a key that is not one of words. It suggests a similar key.
 func unknown(word string, words []string) string {
+	if word == "watch" {
+		return "it no longer exists, since the daemon no longer polls without pause; remove it"
+	}
 	if near := ui.Nearest(strings.ReplaceAll(word, "-", "_"), words); near != "" {
 		return "unknown key; did you mean " + near + "?"
 	}

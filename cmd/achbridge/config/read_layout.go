@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/base64"
 	"fmt"
 	"math"
 	"slices"
@@ -14,7 +15,7 @@ import (
 )
 
 var (
-	layoutKeys = []string{"name", "size", "tail", "count", "fields"}
+	layoutKeys = []string{"name", "size", "tail", "count", "fields", "by", "layouts", "descriptors"}
 	fieldKeys  = []string{"name", "offset", "type", "size", "count", "bits", "bit", "words", "unit", "scale", "union", "fields"}
 )
 
@@ -56,26 +57,73 @@ func (p *layoutParser) read(text []byte) *layout.Layout {
 		p.add(top, "want one layout, with the keys %s", ui.AndList(layoutKeys))
 		return l
 	}
-	p.places["[]"] = top
-	for _, in := range p.mapping(docs[0].Body, top, "the keys of a layout, as in name: imu") {
-		switch in.key {
-		case "name":
+	p.layout(l, docs[0].Body, top, nil)
+	return l
+}
+
+// layout reads the keys of a layout. path is the index of a variant, empty for the layout of the file.
+func (p *layoutParser) layout(l *layout.Layout, n ast.Node, under origin, path []int) {
+	p.places[fmt.Sprint(path)] = under
+	for _, in := range p.mapping(n, under, "the keys of a layout, as in name: imu") {
+		switch {
+		case in.key == "name":
 			l.Name = p.text(in)
-		case "size":
+		case in.key == "size":
 			l.Size = p.number(in)
-		case "tail":
+		case in.key == "tail":
 			l.Tail = p.text(in)
-		case "count":
+		case in.key == "count":
 			if l.Counter = p.text(in); l.Counter == "rest" {
 				l.Counter = ""
 			}
-		case "fields":
-			l.Fields = p.fields(in, nil)
+		case in.key == "fields":
+			l.Fields = p.fields(in, path)
+		case in.key == "by" && path == nil:
+			l.By = p.text(in)
+		case in.key == "layouts" && path == nil:
+			l.Variants = p.variants(in)
+		case in.key == "descriptors" && path == nil:
+			l.Descriptors = p.base64(in)
+		case in.key == "value" && path != nil: // read by variants
 		default:
 			p.add(in.at, "%s", unknown(in.key, layoutKeys))
 		}
 	}
-	return l
+}
+
+func (p *layoutParser) variants(in pair) (list []layout.Variant) {
+	items, _ := p.items(in.value, in.at, "{value: 1, name: imu, size: 8, fields: [...]}")
+	for i, item := range items {
+		under := in.at.index(i)
+		var v layout.Variant
+		p.layout(&v.Layout, item, under.or(p.place(item)), []int{i})
+		if value, ok := p.valueOf(item, under); ok {
+			v.Value = value
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// valueOf returns the integer of the key "value" in a variant. It returns false if there is none, or
+// after an error.
+func (p *layoutParser) valueOf(n ast.Node, under origin) (int64, bool) {
+	m, isMap := n.(*ast.MappingNode)
+	if !isMap {
+		return 0, false // layout has reported it
+	}
+	for _, one := range m.Values {
+		if one.Key.GetToken().Value != "value" {
+			continue
+		}
+		v, ok := p.scalar(one.Value, under.at("value"), "1")
+		number, err := strconv.ParseInt(v.text, 0, 64)
+		if ok && err != nil {
+			p.add(v.at, "%q: want an integer", v.text)
+		}
+		return number, ok && err == nil
+	}
+	return 0, false
 }
 
 // maxNested limits how deep fields are read; a layout allows less.
@@ -134,6 +182,16 @@ func (p *layoutParser) field(n ast.Node, under origin, path []int) (f layout.Fie
 		}
 	}
 	return f
+}
+
+// base64 returns the bytes of a text in Base64 (RFC 4648).
+func (p *layoutParser) base64(in pair) []byte {
+	v, ok := p.scalar(in.value, in.at, "Base64, as achbridge type import writes it")
+	bytes, err := base64.StdEncoding.DecodeString(v.text)
+	if ok && (err != nil || len(bytes) == 0) {
+		p.add(v.at, "want descriptors in Base64, as achbridge type import writes them")
+	}
+	return bytes
 }
 
 func (p *layoutParser) text(in pair) string {

@@ -12,7 +12,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// ruleEntry is one entry of export, accept, mirror, push or mux as it is written: as text, or as
+// ruleEntry is one entry of export, accept, mirror, merge, push, mux or channels as it is written: as text, or as
 // a mapping with the same meaning.
 type ruleEntry struct {
 	at      origin
@@ -36,6 +36,14 @@ func (r ruleEntry) option(key string) (ruleOption, bool) {
 		return ruleOption{}, false
 	}
 	return r.options[i], true
+}
+
+// preset returns the name of the rule's preset, "" if it has none.
+func (r ruleEntry) preset() string {
+	if o, ok := r.option(rule.PresetKey); ok && len(o.values) > 0 {
+		return o.values[0].text
+	}
+	return ""
 }
 
 // rules reads the rules of one list of the file.
@@ -114,6 +122,9 @@ func (b *ruleBuilder) parseText(list string, r ruleEntry) ruleEntry {
 		r.options = append(r.options, o)
 	}
 	addressKey := "match"
+	if list == "channels" {
+		addressKey = "name"
+	}
 	if list == "mux" {
 		output, inputs, _ := strings.Cut(strings.TrimSpace(r.text), " ")
 		put("inputs", strings.Fields(inputs)...)
@@ -201,6 +212,9 @@ func (b *ruleBuilder) grants(rules []ruleEntry) rule.Grants {
 			for _, o := range r.options {
 				g.Says = append(g.Says, o.key)
 			}
+			for _, s := range rule.PresetSettings(r.preset()) {
+				g.Says = append(g.Says, s.Key)
+			}
 			b.addError(r.at, g.QoS.Check())
 		}
 		grants = append(grants, g)
@@ -249,11 +263,12 @@ func (b *ruleBuilder) operator(r ruleEntry) *rule.Operator {
 	return nil
 }
 
-// MirrorRules makes the rules of mirror, one for each HOST/PATTERN.
-func (b *ruleBuilder) MirrorRules(rules []ruleEntry) (mirrors []rule.Mirror) {
+// MirrorRules makes the rules of mirror or merge, one for each HOST/PATTERN. base has what the rules do not write out.
+func (b *ruleBuilder) MirrorRules(rules []ruleEntry, base rule.Mirror) (mirrors []rule.Mirror) {
 	for _, r := range rules {
 		channels, deny := b.channels(r)
-		how := rule.Mirror{Deny: deny, From: r.at.Path}
+		how := base
+		how.Deny, how.From = deny, r.at.Path
 		good := b.how(r, &how)
 		for _, v := range channels {
 			of, err := rule.ParseChannels(v.text)
@@ -326,15 +341,25 @@ func (b *ruleBuilder) muxRules(rules []ruleEntry) (muxes rule.Muxes) {
 	return muxes
 }
 
-// how sets the options of a mirror. If an option is not valid, it records a problem and returns false.
+// how sets the options of a mirror, first those of its preset. If an option is not valid, it records a problem and
+// returns false.
 func (b *ruleBuilder) how(r ruleEntry, m *rule.Mirror) bool {
 	before := len(b.Problems)
-	for _, o := range r.options {
-		if slices.Contains([]string{"match", "deny", "hosts", "operator", "operators", "force", "grace"}, o.key) || len(o.values) == 0 {
-			continue
-		}
+	set := func(o ruleOption) {
 		if err := m.Set(o.key, o.values[0].text, b.config.reader(o.values[0].at)); err != nil {
 			b.addError(o.values[0].at, rule.WithoutKey(err))
+		}
+	}
+	if o, ok := r.option(rule.PresetKey); ok && len(o.values) > 0 {
+		set(o)
+	}
+	for _, o := range r.options {
+		if slices.Contains([]string{"match", "deny", "hosts", "operator", "operators", "force", "grace", rule.PresetKey}, o.key) || len(o.values) == 0 {
+			continue
+		}
+		set(o)
+		if rule.IsRepeated(r.preset(), o.key, o.values[0].text) {
+			b.config.warn(o.at, "repeats preset "+r.preset()+": leave it out")
 		}
 	}
 	return len(b.Problems) == before

@@ -24,7 +24,10 @@ func fileSchema() schema {
 		case aList:
 			s = schema{"type": "array", "items": scalarSchema(nil, k.example)}
 		case aMap:
-			s = schema{"type": "object", "additionalProperties": scalarSchema(nil, k.example)}
+			file := scalarSchema(nil, k.example)
+			s = schema{"type": "object", "additionalProperties": schema{"anyOf": []schema{
+				file, {"type": "array", "items": file, "minItems": 1}, {"type": "object", "additionalProperties": file, "minProperties": 1},
+			}}}
 		default:
 			s = schema{"type": "array", "items": schema{"anyOf": []schema{scalarSchema(nil, k.example), ruleSchema(k.name)}}}
 		}
@@ -59,8 +62,14 @@ func ruleSchema(list string) schema {
 	whole := schema{"type": "object", "properties": keys, "additionalProperties": false}
 	needs := []string{"match"}
 	switch list {
+	case "merge":
+		whole["required"] = needs
+		return whole
 	case "mux":
 		whole["required"] = []string{"output", "inputs"}
+		return whole
+	case "channels":
+		whole["required"] = []string{"name"}
 		return whole
 	case "push":
 		needs = append(needs, "hosts")

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"achbridge/bridge/via"
 	"achbridge/discovery"
-	"achbridge/localach"
 )
 
 // Settings has the values of `run`'s flags. The environment and the file set the same values,
@@ -28,23 +28,27 @@ type Settings struct {
 	Accept       []ruleEntry
 	Adopt        []string
 	Mirror       []ruleEntry
+	Merge        []ruleEntry
 	Push         []ruleEntry
 	Mux          []ruleEntry
+	Channels     []ruleEntry
 	Types        []typeRule
 	Peers        []string
 	Domains      []string
 	Hub          string
 	HubCreds     string
 	Interfaces   []string
-	Discovery    Discovery
+	Discovery    AutoOrOff // auto: find peers by mDNS, in addition to those of domains and listed ones
 	HTTP         string
 	HTTPHosts    []string
 	AchdListen   string
 	AchdFrom     []string
 	AchdChannels []string
 	AchdAccept   []string
-	Watch        float64
+	Kernel       bool
 	LoadTest     bool
+	DSCP         AutoOrOff
+	ForgetAfter  time.Duration
 	Control      string
 	State        string
 	Log          LogLevel
@@ -59,8 +63,8 @@ func Defaults() Settings {
 		Listen:    defaultListen,
 		Transport: via.Any,
 		Discovery: true,
-		Watch:     localach.DefaultWatchBudget,
 		LoadTest:  true,
+		DSCP:      true,
 	}
 }
 
@@ -72,7 +76,7 @@ func HostName(system string) string {
 
 // ruleLists maps the keys of the rule lists to the lists.
 func (s *Settings) ruleLists() map[string]*[]ruleEntry {
-	return map[string]*[]ruleEntry{"export": &s.Export, "accept": &s.Accept, "mirror": &s.Mirror, "push": &s.Push, "mux": &s.Mux}
+	return map[string]*[]ruleEntry{"export": &s.Export, "accept": &s.Accept, "mirror": &s.Mirror, "merge": &s.Merge, "push": &s.Push, "mux": &s.Mux, "channels": &s.Channels}
 }
 
 // Flags defines the flags of `run` with s as their values.
@@ -84,6 +88,7 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 	f.Var(TransportFlag(&s.Transport), "transport", "use quic, sctp or auto: QUIC, else SCTP")
 	f.StringVar(&s.Key, "key", s.Key, "read the key from `FILE` (default: see man page)")
 	rules("mirror", "mirror `HOST/PATTERN[,KEY=VALUE]` here (default none)")
+	rules("merge", "put `HOST/CHANNEL` of several hosts into one (default none)")
 	rules("push", "offer `\"CHANNEL HOST[/NAME]\"` to that host (default none)")
 	rules("mux", "merge channels: `\"OUTPUT INPUT,KEY=VALUE ...\"` (default none)")
 	rules("export", "let peers read channels `PATTERN[,KEY=VALUE]` (default all)")
@@ -101,8 +106,11 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 	f.Var(AddressFlag(&s.HTTP, ":9476"), "http", "serve web page and metrics at `ADDRESS:PORT` (default off)")
 	f.StringArrayVar(&s.HTTPHosts, "http-host", nil, "also allow host `NAME` in the page's URL (default none)")
 	f.Var(AddressFlag(&s.AchdListen, ":8076"), "achd", "serve achd's protocol at TCP `ADDRESS:PORT` (default off)")
-	f.Var(parsed[float64]{&s.Watch, "SHARE", parseWatch, watchText}, "watch", "poll at most this share of a CPU; low: never")
+	f.Var(parsed[bool]{&s.Kernel, "BOOL", parseKernel, strconv.FormatBool}, "kernel", "export the kernel's channels; can crash it (default false)")
+	f.Lookup("kernel").NoOptDefVal = "true"
 	f.BoolVar(&s.LoadTest, "load-test", s.LoadTest, "let peers test these links; =false refuses")
+	f.Var(&s.DSCP, "dscp", "mark packets for Wi-Fi queues: auto or off")
+	f.Var(parsed[time.Duration]{&s.ForgetAfter, "TIME", parseForgetAfter, forgetAfterText}, "forget-after", "remove the mirrors of hosts gone for `TIME`")
 	f.StringVar(&s.Control, "control", s.Control, "create the control socket `PATH` (default: see man page)")
 	f.StringVar(&s.State, "state", s.State, "keep the node's identity in `DIR` (default: see man page)")
 	f.Var(&s.Log, "log", "log from `LEVEL` up: debug, info, warn, error")
@@ -110,9 +118,29 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 
 // onlyInFile defines what the file's settings without a flag are parsed by.
 func (s *Settings) onlyInFile(f *pflag.FlagSet) {
+	f.Var(&ruleFlag{"channels", &s.Channels}, "channels", "")
 	f.StringArrayVar(&s.AchdFrom, "achd.from", nil, "")
 	f.StringArrayVar(&s.AchdChannels, "achd.channels", nil, "")
 	f.StringArrayVar(&s.AchdAccept, "achd.accept", nil, "")
+}
+
+// parseForgetAfter parses a time of at least a minute, or never.
+func parseForgetAfter(text string) (time.Duration, error) {
+	if text == "never" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Minute {
+		return 0, fmt.Errorf("%q: want a time of 1m at least, as in 24h, or never", text)
+	}
+	return d, nil
+}
+
+func forgetAfterText(d time.Duration) string {
+	if d == 0 {
+		return "never"
+	}
+	return d.String()
 }
 
 // keyOfFlag is the key of the file with the same meaning as a flag.
@@ -205,19 +233,19 @@ func (l *LogLevel) Set(text string) error {
 	return l.UnmarshalText([]byte(text))
 }
 
-// Discovery is true if peers are found by mDNS, in addition to those of domains and listed ones.
-type Discovery bool
+// AutoOrOff is the value of a setting that is either auto or off.
+type AutoOrOff bool
 
-func (d Discovery) String() string {
+func (d AutoOrOff) String() string {
 	if d {
 		return "auto"
 	}
 	return "off"
 }
 
-func (d *Discovery) Type() string { return "MODE" }
+func (d *AutoOrOff) Type() string { return "MODE" }
 
-func (d *Discovery) Set(text string) error {
+func (d *AutoOrOff) Set(text string) error {
 	if text != "auto" && text != "off" {
 		return fmt.Errorf("%q: want auto or off", text)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"regexp"
@@ -16,16 +17,15 @@ func LayoutText(l *layout.Layout, about string) ([]byte, error) {
 	for line := range strings.Lines(about) {
 		b.WriteString("# " + line)
 	}
-	fmt.Fprintf(&b, "name: %s\nsize: %d\n", quoted(l.Name), l.Size)
-	if l.Tail != "" {
-		counter := l.Counter
-		if counter == "" {
-			counter = "rest"
-		}
-		fmt.Fprintf(&b, "tail: %s\ncount: %s\n", quoted(l.Tail), quoted(counter))
+	fmt.Fprintf(&b, "name: %s\n", quoted(l.Name))
+	switch {
+	case l.Descriptors != nil:
+		fmt.Fprintf(&b, "descriptors: %s\n", base64.StdEncoding.EncodeToString(l.Descriptors))
+	case l.Variants != nil:
+		writeVariants(&b, l)
+	default:
+		writeStruct(&b, l, "")
 	}
-	b.WriteString("fields:\n")
-	writeFields(&b, l.Fields, "  ")
 	text := []byte(b.String())
 	if _, err := ReadLayout(l.Name, text); err != nil {
 		if all, ok := errors.AsType[Problems](err); ok { // nobody has seen the file: its lines say nothing
@@ -34,6 +34,35 @@ func LayoutText(l *layout.Layout, about string) ([]byte, error) {
 		return nil, err
 	}
 	return text, nil
+}
+
+func writeVariants(b *strings.Builder, l *layout.Layout) {
+	if l.By != "" {
+		fmt.Fprintf(b, "by: %s\n", quoted(l.By))
+	}
+	b.WriteString("layouts:\n")
+	for i := range l.Variants {
+		v := &l.Variants[i]
+		fmt.Fprintf(b, "  - name: %s\n", quoted(v.Layout.Name))
+		if l.By != "" {
+			fmt.Fprintf(b, "    value: %d\n", v.Value)
+		}
+		writeStruct(b, &v.Layout, "    ")
+	}
+}
+
+// writeStruct writes the keys of a layout without variants, except its name.
+func writeStruct(b *strings.Builder, l *layout.Layout, indent string) {
+	fmt.Fprintf(b, "%ssize: %d\n", indent, l.Size)
+	if l.Tail != "" {
+		counter := l.Counter
+		if counter == "" {
+			counter = "rest"
+		}
+		fmt.Fprintf(b, "%stail: %s\n%scount: %s\n", indent, quoted(l.Tail), indent, quoted(counter))
+	}
+	fmt.Fprintf(b, "%sfields:\n", indent)
+	writeFields(b, l.Fields, indent+"  ")
 }
 
 func writeFields(b *strings.Builder, fields []layout.Field, indent string) {
@@ -79,7 +108,7 @@ func writeFields(b *strings.Builder, fields []layout.Field, indent string) {
 }
 
 // plainWord needs no quotes in YAML, unless it is one that means something there.
-var plainWord = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(=-?[0-9]+)?$`)
+var plainWord = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.*]*(=-?[0-9]+)?$`)
 
 // quoted is a word as YAML has it; a layout's words have no quotes in them.
 func quoted(word string) string {

@@ -5,19 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"syscall"
 
 	"achbridge/bridge/achd"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/service"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/discovery"
 )
 
-// listenAchd opens the TCP port for achd clients. It returns nil if address is empty, that is, if achd's protocol is off.
+// listenAchd opens the TCP port for achd clients, or takes the socket achd that systemd opened. It returns nil if address is
+// empty, that is, if achd's protocol is off.
 func listenAchd(address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
+	}
+	if ln, err := service.Passed("achd"); ln != nil || err != nil {
+		return ln, err
 	}
 	ln, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -61,6 +67,19 @@ func (d *Daemon) answerAchd(ctx context.Context) error {
 		return nil
 	}
 	return discovery.AchdSearch{Interfaces: d.config().Interfaces, Listen: at.AddrPort(), Serves: d.achd.Serves, Log: d.log}.Run(ctx)
+}
+
+// dialAchd returns a function that dials hosts with achd. It looks up their mDNS names with addrOf. Names that addrOf does
+// not know are left to dial, which asks the system's resolver.
+func dialAchd(addrOf func(context.Context, string) (netip.Addr, bool), dial achd.Dial) achd.Dial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if host, port, err := net.SplitHostPort(address); err == nil {
+			if addr, ok := addrOf(ctx, host); ok {
+				address = net.JoinHostPort(addr.String(), port)
+			}
+		}
+		return dial(ctx, network, address)
+	}
 }
 
 // achdReport returns the achd section of the status, or nil if achd's protocol is off.

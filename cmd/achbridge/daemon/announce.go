@@ -128,6 +128,6 @@ func (k *announcer) join(network string) {
 func wanted(c *config.Config) bridge.Config {
 	return bridge.Config{
 		Host: c.Name, Export: c.ExportGrants, Relay: c.Relay, Accept: c.AcceptGrants, Adopt: c.Adopt,
-		Mirrors: c.MirrorRules, Pushes: c.PushRules, Muxes: c.MuxRules, NoLoadTest: !c.LoadTest,
+		Mirrors: c.MirrorRules, Pushes: c.PushRules, Muxes: c.MuxRules, NoLoadTest: !c.LoadTest, NoDSCP: !bool(c.DSCP), ForgetAfter: c.ForgetAfter,
 	}
 }

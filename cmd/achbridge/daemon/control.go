@@ -33,6 +33,7 @@ import (
 //	GET  /v1/unlisted?match=HOST/PATTERN               []unlisted
 //	POST /v1/mirror   {"host","channel","as","qos"}    []status.Mirror, those that the request created so far
 //	POST /v1/unmirror {"host","channel","remove"}      unmirrorReply
+//	POST /v1/forget   {"host"}                         forgetReply
 //	POST /v1/push     {"channel","host","as","qos","accept_machine"} status.Push
 //	POST /v1/mux      {"rule","safe_file","safe_frame"} status.Mirror, the output
 //	POST /v1/unmux    {"output"}                       {}
@@ -74,6 +75,7 @@ func (c *control) routes() http.Handler {
 	mux.HandleFunc("GET /v1/unlisted", query(c.unlisted))
 	long("POST /v1/mirror", body(c.mirror))
 	mux.HandleFunc("POST /v1/unmirror", body(c.unmirror))
+	mux.HandleFunc("POST /v1/forget", body(c.forget))
 	long("POST /v1/push", body(c.push))
 	long("POST /v1/mux", body(c.mux))
 	mux.HandleFunc("POST /v1/unmux", body(func(_ context.Context, u api.UnmuxRequest) (struct{}, error) {
@@ -134,7 +136,7 @@ const mostWaiting = service.MostConns - 20
 func tooManyControlClients(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_ = json.NewEncoder(w).Encode(api.ErrorReply{Error: fmt.Sprintf("%d commands already wait for this daemon; end some: achbridge hz, bw, echo, top or events --follow", mostWaiting)})
+	_ = json.NewEncoder(w).Encode(api.ErrorReply{Error: fmt.Sprintf("%d commands already wait for this daemon; end some: achbridge rate, echo, top or events --follow", mostWaiting)})
 }
 
 // channels returns the channels that linked peers offer and that other hosts announce.
@@ -203,7 +205,7 @@ func (c *control) nameIsFree(m rule.Mirror) error {
 	name := m.Name(m.Host, m.Channel)
 	for _, s := range c.node.StatusNow().Mirrors {
 		if s.Name == name && (s.Host != m.Host || s.Channel != m.Channel) {
-			return fmt.Errorf("%s is the mirror of %s/%s; choose another name with --as, or end that one: achbridge unmirror %s/%s",
+			return fmt.Errorf("%s is the mirror of %s/%s; choose another name with --as, or end that one: achbridge mirror %s/%s --off",
 				name, s.Host, s.Channel, s.Host, s.Channel)
 		}
 	}
@@ -249,6 +251,19 @@ func (c *control) unmirror(_ context.Context, u api.UnmirrorRequest) (became api
 		became.Mirrors = append(became.Mirrors, now)
 	}
 	return became, nil
+}
+
+// forget forgets a host that is gone for good.
+func (c *control) forget(_ context.Context, f api.ForgetRequest) (api.ForgetReply, error) {
+	removed, err := c.node.Forget(f.Host)
+	if errors.Is(err, fs.ErrNotExist) {
+		var hosts []string
+		for _, m := range c.node.StatusNow().Mirrors {
+			hosts = append(hosts, m.Host)
+		}
+		err = fmt.Errorf("%w%s", err, ui.DidYouMean(f.Host, hosts))
+	}
+	return api.ForgetReply{Removed: append([]string{}, removed...)}, err
 }
 
 // push adds a push request and waits a short time for the other host's answer. It returns

@@ -23,10 +23,12 @@ import (
 	"achbridge/bridge/trust"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/kept"
 	"achbridge/cmd/achbridge/service"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/discovery"
 	"achbridge/localach"
+	"achbridge/localach/kernel"
 )
 
 // Daemon runs a node with discovery, and the interfaces by which people and programs
@@ -44,6 +46,7 @@ type Daemon struct {
 	achd      *achd.Server // nil if achd's protocol is off
 	trust     *keyState
 	machines  *machineFile
+	keeper    *kept.Keeper
 	about     api.DaemonInfo // the fields that do not change; info adds the others
 	more      *linkTo
 	hub       wayOut // nil if no hub is used
@@ -157,7 +160,6 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	if d.watcher, err = localach.NewWatcher(); err != nil {
 		return ui.Failure(err, "")
 	}
-	d.watcher.SetBudget(p.Watch)
 	cfg := wanted(p.Config)
 	var wrong []string
 	cfg.Layouts, wrong = layoutsOf(p.Config)
@@ -165,6 +167,10 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	d.warnOfLayouts(wrong)
 	for _, text := range p.Warnings() {
 		d.log.Warn("setting is probably wrong", "err", text)
+	}
+	if risk := p.KernelRisk(); risk != "" {
+		cfg.Kernel = kernel.New(h.Dir)
+		d.log.Warn("kernel channels are exported, which can crash this host", "err", risk)
 	}
 	if d.hub, err = openHub(p.Config, d.log); err != nil {
 		return err
@@ -174,15 +180,26 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 		cfg.Hub = d.hub
 	}
 	cfg.Node, cfg.Dir, cfg.Endpoint, cfg.Log = id, h.Dir, d.endpoint, d.log
+	cfg.Published = publishedIn(h.Dir)
+	if p.Discovery {
+		cfg.DialAchd = dialAchd(discovery.NewAchdHosts(p.Interfaces).Addr, achd.DialNetwork)
+	}
 	d.dir = h.Dir
 	cfg.Machine = machineOf(who.hardware, bootID("/proc"), id)
 	d.machines = newMachineFile(h.StateFile(p.State, machinesName), d.log)
 	cfg.Machines, cfg.KeepMachines = d.machines.read(), d.machines.keep
 	cfg.Locks, cfg.KeepLocks = lockFile(h.StateFile(p.State, locksName), d.log)
 	cfg.Source, cfg.CPUWait = bridge.ShmSource(h.Dir, d.watcher), new(localach.CPUWait).Share
+	events, err := d.createChannels(h, p.Config)
+	if err != nil {
+		return err
+	}
 	d.node, err = bridge.New(cfg)
 	if err != nil {
 		return ui.Usage(err, "")
+	}
+	for _, e := range events {
+		d.node.LogEvent(e.level, e.message, e.event, "cause", e.event.Text)
 	}
 	d.achd = d.newAchd(p.Config, cfg.Source.NewData)
 	d.trust = p.trust
@@ -218,6 +235,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		group.Go(func() error { return d.hub.Hosts(ctx, d.hubFound) })
 	}
 	group.Go(func() error { d.machines.run(ctx); return nil })
+	group.Go(func() error { d.keeper.Run(ctx, d.reportKept); return nil })
 	group.Go(func() error { return d.watchFit(ctx) })
 	group.Go(func() error { return d.watchTrust(ctx) })
 	if !d.config().IsNamed() && d.trust.held().Host() == "" {
@@ -228,7 +246,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		f := newFeed(o, d.node)
 		group.Go(func() error { f.run(ctx); return nil })
 		group.Go(func() error {
-			return service.ServeHTTP(ctx, d.ports.http, service.ForOurHosts(httpRoutes(d.node, d.info, o, f), d.httpNames), d.log)
+			return service.ServeHTTP(ctx, d.ports.http, service.ForOurHosts(d.httpRoutes(o, f), d.httpNames), d.log)
 		})
 	}
 	if d.achd != nil {

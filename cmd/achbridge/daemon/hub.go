@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"time"
@@ -29,7 +30,11 @@ func openHub(c *config.Config, log *slog.Logger) (wayOut, error) {
 	}
 	client, err := readHub(c, log)
 	if err != nil {
-		return nil, ui.Usage(c.CredentialsProblem(err), "")
+		problem := error(c.CredentialsProblem(err))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, ui.NotFound(problem, "")
+		}
+		return nil, ui.Usage(problem, "")
 	}
 	return hubWay{client}, nil
 }

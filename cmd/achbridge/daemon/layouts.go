@@ -11,6 +11,7 @@ import (
 	"achbridge/bridge/layouts"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/localach"
 )
 
 // layoutsOf returns the layouts that the option types of the configuration assigns to channels. A channel
@@ -31,6 +32,18 @@ func layoutsOf(c *config.Config) (list layouts.Rules, wrong []string) {
 		list = append(list, l)
 	}
 	return list, wrong
+}
+
+// publishedIn returns a function that finds the layout of a channel that `achbridge publish` has made.
+func publishedIn(dir localach.Dir) func(channel string) (encoded []byte) {
+	return func(channel string) []byte {
+		l := config.PublishedLayout(dir, channel)
+		if l == nil {
+			return nil
+		}
+		encoded, _ := l.Encode() // nil after an error: the channel then has no layout
+		return encoded
+	}
 }
 
 // takeLayouts stores the current layouts. If they differ from the former ones, it adds the option types to

@@ -40,7 +40,6 @@ func metric(name, help string, labels ...string) *prometheus.Desc {
 var (
 	buildInfo    = metric("build_info", "Always 1; the labels tell of the daemon.", "version", "goversion", "host", "network")
 	uptime       = metric("uptime_seconds", "Since the daemon began.")
-	watchSpent   = metric("watch_seconds_total", "CPU time for polling without pause when a frame is expected.")
 	cpuWait      = metric("processor_wait_ratio", "Share of the last seconds in which a thread of the daemon was ready to run but waited for a CPU.")
 	omitted      = metric("omitted_channels", "Mirrors and exports that have no series of their own, there being too many.", "direction")
 	hubUp        = metric("hub_connected", "1 while this host is connected to its hub.", "hub")
@@ -86,7 +85,6 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	about := m.about()
 	gauge(out, buildInfo, 1, about.Version, runtime.Version(), s.Host, about.Network)
 	gauge(out, uptime, s.UptimeS)
-	counter(out, watchSpent, about.Watch.SpentS)
 	if s.CPUWait != nil {
 		gauge(out, cpuWait, *s.CPUWait)
 	}

@@ -47,8 +47,27 @@ func (s *statusHistory) with(now statusSample) (before statusSample) {
 func (d *Daemon) statusReply(past *statusHistory) api.StatusReply {
 	now := statusSample{d.node.Status(), time.Now()}
 	return api.StatusReply{
-		DaemonInfo: d.info(), Goroutines: runtime.NumGoroutine(), Achd: d.achdReport(), Hub: d.hubReport(), Report: now.report, Problems: d.problemsOf(past.with(now), now, nil),
+		DaemonInfo: d.info(), Goroutines: runtime.NumGoroutine(), Achd: d.achdReport(), Hub: d.hubReport(), Report: now.report, Problems: d.problemsOf(past.with(now), now, d.knownAboutUnlinked(now.report)),
 	}
+}
+
+// knownAboutUnlinked returns what the daemon knows about each host without a link that feeds mirrors or gets pushes, by
+// host.
+func (d *Daemon) knownAboutUnlinked(r status.Report) map[string]diagnose.Surroundings {
+	around := map[string]diagnose.Surroundings{}
+	add := func(host string) {
+		_, linked := diagnose.LinkOf(r, host)
+		if _, done := around[host]; !linked && !done {
+			around[host] = d.knownAbout(host)
+		}
+	}
+	for _, m := range r.Mirrors {
+		add(m.Host)
+	}
+	for _, p := range r.Pushes {
+		add(p.Host)
+	}
+	return around
 }
 
 // problemsOf diagnoses problems by two reports of the node.
@@ -58,6 +77,9 @@ func (d *Daemon) problemsOf(before, now statusSample, around map[string]diagnose
 		h.Hidden[m.Name] = diagnose.HiddenBy(d.dir.KernelDevice(m.Name))
 	}
 	for _, c := range now.report.Locals {
+		if c.Kind == status.KindKernel {
+			continue // this is the kernel's channel itself
+		}
 		h.Hidden[c.Channel] = diagnose.HiddenBy(d.dir.KernelDevice(c.Channel))
 	}
 	var st unix.Statfs_t
@@ -76,11 +98,11 @@ func (d *Daemon) whyAll(ctx context.Context, query url.Values) (r api.ProblemsRe
 	if err != nil {
 		return r, err
 	}
-	before, around := statusSample{d.node.Status(), time.Now()}, map[string]diagnose.Surroundings{}
+	before := statusSample{d.node.Status(), time.Now()}
+	around, searched := d.knownAboutUnlinked(before.report), map[string]bool{}
 	for _, m := range before.report.Mirrors {
-		_, linked := diagnose.LinkOf(before.report, m.Host)
-		if _, done := around[m.Host]; !linked && !done && len(around) < maxSearched {
-			around[m.Host] = d.surroundings(ctx, m.Host)
+		if _, unlinked := around[m.Host]; unlinked && !searched[m.Host] && len(searched) < maxSearched {
+			searched[m.Host], around[m.Host] = true, d.surroundings(ctx, m.Host)
 		}
 	}
 	api.Rest(ctx, window-time.Since(before.at))

@@ -163,8 +163,6 @@ func (d *Daemon) info() api.DaemonInfo {
 		info.CertificateEnds = &ends
 	}
 	info.Revocations = d.endpoint.Revocations().Number()
-	f := d.watcher.BusyPolling()
-	info.Watch = api.Watch{Budget: f.Budget, SpentS: f.Spent.Seconds(), Resting: f.Resting}
 	return info
 }
 

@@ -45,11 +45,21 @@ func (d *Daemon) whyOne(ctx context.Context, query url.Values) (r api.WhyReport,
 	if err != nil {
 		return r, err
 	}
-	s := diagnose.Snapshot{Before: d.node.Status()}
-	begin := time.Now()
-	host, channel, name, err := channelOf(query.Get("of"), s.Before, d.self.Host)
+	s, err := d.snapshot(ctx, query.Get("of"), window)
 	if err != nil {
-		return r, badRequest{err}
+		return r, err
+	}
+	return whyReport(s), ctx.Err()
+}
+
+// snapshot collects the facts about a channel: HOST/CHANNEL, the name of a mirror, or a channel of this host. It observes
+// the node for window.
+func (d *Daemon) snapshot(ctx context.Context, of string, window time.Duration) (s diagnose.Snapshot, err error) {
+	s.Before = d.node.Status()
+	begin := time.Now()
+	host, channel, name, err := channelOf(of, s.Before, d.self.Host)
+	if err != nil {
+		return s, badRequest{err}
 	}
 	s.Host, s.Channel, s.Self = host, channel, host == d.self.Host
 	var beside sync.WaitGroup
@@ -68,16 +78,21 @@ func (d *Daemon) whyOne(ctx context.Context, query url.Values) (r api.WhyReport,
 	s.File, s.Load = d.fileFacts(name), loadText()
 	d.askOrigin(ctx, &s)
 	if _, known := diagnose.LocalOf(s.After, s.Channel); s.Self && !known && !s.File.There && len(s.Pushes()) == 0 {
-		return r, fmt.Errorf("no channel or mirror is called %q here: want HOST/CHANNEL, as in krang/imu, or a name that achbridge status shows%.0w",
-			query.Get("of"), fs.ErrNotExist)
+		return s, fmt.Errorf("no channel or mirror is called %q here: want HOST/CHANNEL, as in krang/imu, or a name that achbridge status shows%.0w",
+			of, fs.ErrNotExist)
 	}
+	return s, nil
+}
+
+// whyReport diagnoses the channel of a snapshot.
+func whyReport(s diagnose.Snapshot) api.WhyReport {
 	list := diagnose.Findings(s)
-	r = api.WhyReport{Of: s.Name(), Health: diagnose.HealthOf(s), Finding: list[0], Notes: list[1:], WindowS: s.Apart.Seconds()}
+	r := api.WhyReport{Of: s.Name(), Health: diagnose.HealthOf(s), Finding: list[0], Notes: list[1:], WindowS: s.Apart.Seconds()}
 	if !s.Self {
 		m, _ := diagnose.MirrorOf(s.After, s.Host, s.Channel)
-		r.Mirror, r.Unauthenticated = name, m.Unauthenticated
+		r.Mirror, r.Unauthenticated = m.Name, m.Unauthenticated
 	}
-	return r, ctx.Err()
+	return r
 }
 
 // windowOf returns the measuring window of a query; usual is the default.
@@ -95,18 +110,17 @@ func windowOf(query url.Values, usual string) (time.Duration, error) {
 // channelOf resolves HOST/CHANNEL, the name of a mirror, or a channel of this host. name is the
 // channel's name on this host, "" if it has none.
 func channelOf(of string, now status.Report, self string) (host, channel, name string, err error) {
-	if strings.Contains(of, "/") {
+	named := slices.IndexFunc(now.Mirrors, func(m status.Mirror) bool { return m.Name == of })
+	switch {
+	case named >= 0: // the name of a mirror of a merge has a slash
+		host, channel = now.Mirrors[named].Host, now.Mirrors[named].Channel
+	case strings.Contains(of, "/"):
 		at, bad := rule.ParseChannel(of)
 		if host, channel = at.Host, at.Channel; bad != nil {
 			host = ""
 		}
-	} else {
+	default:
 		host, channel = self, of
-		for _, m := range now.Mirrors {
-			if m.Name == of {
-				host, channel = m.Host, m.Channel
-			}
-		}
 	}
 	if host == "" || localach.CheckName(channel) != nil {
 		return "", "", "", fmt.Errorf("%q: want HOST/CHANNEL, as in krang/imu, the name of a mirror, or of a channel of this host", of)
@@ -132,7 +146,26 @@ func (d *Daemon) askOrigin(ctx context.Context, s *diagnose.Snapshot) {
 }
 
 // surroundings collects what discovery, the hub and the network show about a host without a link.
-func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surroundings) {
+func (d *Daemon) surroundings(ctx context.Context, host string) diagnose.Surroundings {
+	a := d.knownAbout(host)
+	if host == d.self.Host || rule.IsAchd(host) {
+		return a
+	}
+	s := d.node.StatusNow()
+	_, known := diagnose.LinkOf(s, host)
+	known = known || slices.ContainsFunc(s.Peers, func(p status.Peer) bool { return p.Host == host })
+	if known || !a.Discovery || a.OtherNetwork != "" || a.Far != "" {
+		return a
+	}
+	a.Searched, a.Multicast = true, multicastProblems(ctx, d.config().Interfaces, d.announcer.memberships())
+	if len(a.Multicast) == 0 {
+		a.Answers = answersAt(ctx, host)
+	}
+	return a
+}
+
+// knownAbout returns what the daemon knows about a host without asking the network.
+func (d *Daemon) knownAbout(host string) (a diagnose.Surroundings) {
 	key := d.trust.held()
 	a.Network = key.Network()
 	if ends := key.Ends(); !ends.IsZero() && time.Now().After(ends) {
@@ -144,9 +177,6 @@ func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surr
 	if host == d.self.Host || rule.IsAchd(host) {
 		return a
 	}
-	s := d.node.StatusNow()
-	_, known := diagnose.LinkOf(s, host)
-	known = known || slices.ContainsFunc(s.Peers, func(p status.Peer) bool { return p.Host == host })
 	for _, p := range d.members() {
 		a.Seen = append(a.Seen, p.Host)
 		if text, fix, ok := config.FarText(p); ok && p.Host == host {
@@ -158,13 +188,6 @@ func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surr
 		if p.Host == host {
 			a.OtherNetwork = p.Network
 		}
-	}
-	if known || !a.Discovery || a.OtherNetwork != "" || a.Far != "" {
-		return a
-	}
-	a.Multicast = multicastProblems(ctx, d.config().Interfaces, d.announcer.memberships())
-	if len(a.Multicast) == 0 {
-		a.Answers = answersAt(ctx, host)
 	}
 	return a
 }
@@ -284,7 +307,7 @@ func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 		return f
 	}
 	f.There, f.Mode = true, ui.ModeText(info)
-	ch, err := d.dir.TryOpen(name)
+	ch, err := d.dir.TryOpenToRead(name)
 	if errors.Is(err, localach.ErrCorrupt) || errors.Is(err, localach.ErrForeign) {
 		f.Cause, f.Wrong = mirror.CauseOf(err), err.Error()
 	}

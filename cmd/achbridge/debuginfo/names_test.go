@@ -47,7 +47,7 @@ func TestStructsListsUnionsButNoTypedefs(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Struct{{"u", 8, "a.c"}, {"x", 4, "a.c"}, {"y_t", 4, "a.c"}}
-	if got := p.Structs(); !slices.Equal(got, want) {
+	if got, _, _ := p.Structs(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if l, warnings, err := p.Layout("u"); err != nil || l.Size != 8 || len(warnings) != 1 || !strings.Contains(warnings[0], "u is a union") {

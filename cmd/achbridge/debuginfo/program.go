@@ -237,10 +237,16 @@ func (p *Program) named(e *dwarf.Entry) *dwarf.Entry {
 }
 
 // Structs returns the structs and unions of a program, sorted by name and without duplicates. It leaves out typedefs of structs that
-// have names of their own. Layout accepts these typedefs as names too.
-func (p *Program) Structs() (list []Struct) {
+// have names of their own. Layout accepts these typedefs as names too. It also omits the messages and descriptors of protobuf-c, which
+// are never in frames; protobufC is the number of omitted messages.
+func (p *Program) Structs() (list []Struct, protobufC int, err error) {
+	defer damaged(p.path, &err)
 	for _, s := range p.structs {
-		if s.alias {
+		switch {
+		case s.alias, strings.HasPrefix(s.name, "ProtobufC"):
+			continue
+		case p.isProtobufC(s):
+			protobufC++
 			continue
 		}
 		list = append(list, Struct{plain(s.name), s.size, p.source(s)})
@@ -248,7 +254,31 @@ func (p *Program) Structs() (list []Struct) {
 	slices.SortFunc(list, func(a, b Struct) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), a.Size-b.Size, strings.Compare(a.Source, b.Source))
 	})
-	return slices.CompactFunc(list, func(a, b Struct) bool { return a.Name == b.Name && a.Size == b.Size })
+	return slices.CompactFunc(list, func(a, b Struct) bool { return a.Name == b.Name && a.Size == b.Size }), protobufC, nil
+}
+
+// protobufCMessage is the type of the first member, base, of the messages of protobuf-c.
+const protobufCMessage = "ProtobufCMessage"
+
+// isProtobufC reports whether a struct is a message that the compiler of protobuf-c generated.
+func (p *Program) isProtobufC(s found) bool {
+	r := p.data.Reader()
+	r.Seek(s.at)
+	e, err := r.Next()
+	if err != nil || e == nil || !e.Children {
+		return false
+	}
+	first, err := r.Next()
+	if err != nil || first == nil || first.Val(dwarf.AttrName) != "base" {
+		return false
+	}
+	at, ok := first.Val(dwarf.AttrType).(dwarf.Offset)
+	if !ok {
+		return false
+	}
+	r.Seek(at)
+	of, err := r.Next()
+	return err == nil && of != nil && of.Val(dwarf.AttrName) == protobufCMessage
 }
 
 // plain returns a text of the file with unprintable characters escaped.

@@ -165,7 +165,8 @@ func flattened(all map[string]layout.Value, path string, v layout.Value) {
 		return
 	}
 	if v.Field().Type == layout.Struct {
-		for _, m := range v.Members() {
+		for i := range v.Field().Fields {
+			m := v.Member(i)
 			flattened(all, strings.TrimPrefix(path+"."+m.Field().Name, "."), m)
 		}
 		return
@@ -393,7 +394,7 @@ func errorsOf(t *testing.T, whole []byte) map[string]int {
 		}
 		p, err := Open(path)
 		if err == nil {
-			p.Structs()
+			_, _, _ = p.Structs()
 			_, _, err = p.Layout("imu")
 		}
 		if err != nil {

@@ -140,7 +140,7 @@ func TestAmbiguousStructErrorNamesTheFiles(t *testing.T) {
 	if _, _, err = p.Layout("T"); err != nil {
 		t.Errorf("two equal structs: got %v, want no error", err)
 	}
-	if list := p.Structs(); len(list) == 0 || list[len(list)-1] != (Struct{"T", 4, "a.c"}) && !has(list, Struct{"T", 4, "a.c"}) {
+	if list, _, _ := p.Structs(); len(list) == 0 || list[len(list)-1] != (Struct{"T", 4, "a.c"}) && !has(list, Struct{"T", 4, "a.c"}) {
 		t.Errorf("got %v, want T once", list)
 	}
 }

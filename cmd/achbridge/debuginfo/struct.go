@@ -12,18 +12,25 @@ import (
 	"achbridge/bridge/layout"
 )
 
-// Layout returns the layout of a struct, and warnings for the user, such as about pointers.
-func (p *Program) Layout(name string) (l *layout.Layout, warnings []string, err error) {
+// Layout returns the layout of a struct, and warnings for the user, such as about pointers. chosen has names of union members. A
+// union without a member in chosen has its first member in the layout. It is an error if no union has a member that chosen names.
+func (p *Program) Layout(name string, chosen ...string) (l *layout.Layout, warnings []string, err error) {
 	defer damaged(p.path, &err)
 	list := p.called(name)
 	if len(list) == 0 {
 		return nil, nil, fmt.Errorf("%s: struct %q: %w", p.path, name, fs.ErrNotExist)
 	}
 	for i, s := range list {
-		w := &walker{data: p.data}
+		if p.isProtobufC(s) {
+			return nil, nil, fmt.Errorf("%s: struct %s: a message of protobuf-c, which frames contain encoded; import its .proto file", p.path, plain(s.name))
+		}
+		w := &walker{data: p.data, chosen: chosen, unused: slices.Clone(chosen)}
 		one, err := w.layout(s)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: struct %s: %w", p.path, plain(s.name), err)
+		}
+		if len(w.unused) > 0 {
+			return nil, nil, fmt.Errorf("%s: struct %s: no union in it has the member %s", p.path, plain(s.name), plain(w.unused[0]))
 		}
 		if i > 0 && !reflect.DeepEqual(one, l) {
 			return nil, nil, fmt.Errorf("%s: struct %s exists twice, with differences: %d bytes in %s, %d bytes in %s; use the object of the one you mean",
@@ -52,6 +59,9 @@ type walker struct {
 	fields   int
 	char     layout.Type // the integer that char is
 	open     bool        // the field that was read last is an array without a length
+	chosen   []string    // members of unions to be shown
+	unused   []string    // members in chosen that no union had yet
+	isFirst  bool        // the type that was read last is a union without a member in chosen, so its first member was read
 }
 
 func (w *walker) warn(format string, args ...any) {
@@ -69,17 +79,41 @@ func (w *walker) layout(s found) (*layout.Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.Tag == dwarf.TagUnionType {
-		w.warn("%s is a union: its first member is shown", clean(s.name))
+	if w.isFirst {
+		w.warn("%s is a union: its first member is shown; --union MEMBER chooses another", clean(s.name))
 	}
-	l := &layout.Layout{Name: clean(s.name), Size: s.size, Fields: all}
+	l := &layout.Layout{Name: clean(strings.Join(append([]string{s.name}, w.chosen...), "_")), Size: s.size, Fields: all}
 	if w.open && len(all) > 0 {
 		l.Tail = all[len(all)-1].Name
 	}
+	w.oneElement(l)
 	if problems := l.Check(); len(problems) > 0 {
 		return nil, fmt.Errorf("%s%s", nameOf(l, problems[0].Path), problems[0].Text)
 	}
 	return l, nil
+}
+
+// oneElement makes the last field the tail if it is declared with one element, as in x[1], and other fields with usual names
+// have the number of elements.
+func (w *walker) oneElement(l *layout.Layout) {
+	last := len(l.Fields) - 1
+	if last < 0 || l.Tail != "" || l.Fields[last].Count == nil || l.Fields[last].Count[0] != 1 {
+		return
+	}
+	tailed := *l
+	tailed.Fields = slices.Clone(l.Fields)
+	tail := &tailed.Fields[last]
+	if tailed.Tail, tail.Count = tail.Name, tail.Count[1:]; len(tail.Count) == 0 {
+		tail.Count = nil
+	}
+	for _, tailed.Counter = range []string{"rows*cols", "n", l.Fields[0].Name + ".n"} {
+		if len(tailed.Check()) == 0 {
+			*l = tailed
+			w.warn("%s has %s elements; if it always has one, remove tail and count from the layout, and add count: 1 to the field", tail.Name, tailed.Counter)
+			return
+		}
+	}
+	w.warn("%s is declared with one element; if frames have more, remove count from the field, and add to the layout tail: %s, and count: FIELD or count: rest", tail.Name, tail.Name)
 }
 
 // nameOf returns the name of the field at path, for an error.
@@ -171,6 +205,11 @@ func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err err
 	if err != nil {
 		return nil, err
 	}
+	isUnion, isChosen := e.Tag == dwarf.TagUnionType, false
+	if isUnion {
+		list, isChosen = w.choice(list)
+	}
+	defer func() { w.isFirst = isUnion && !isChosen }()
 	open, taken := map[string]bool{}, map[string]bool{}
 	for _, c := range list {
 		var fields []layout.Field
@@ -192,7 +231,7 @@ func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err err
 			open[f.Name] = w.open
 			all = append(all, f)
 		}
-		if e.Tag == dwarf.TagUnionType && len(all) > 0 {
+		if isUnion && len(all) > 0 {
 			break
 		}
 	}
@@ -204,6 +243,17 @@ func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err err
 	w.open = open[last]
 	// Before the last field, an array without a length only marks an offset and has no bytes.
 	return slices.DeleteFunc(all, func(f layout.Field) bool { return open[f.Name] && f.Name != last }), nil
+}
+
+// choice returns the member of a union that is in w.chosen, and true, or else all members and false.
+func (w *walker) choice(members []*dwarf.Entry) ([]*dwarf.Entry, bool) {
+	for i, m := range members {
+		if name, _ := m.Val(dwarf.AttrName).(string); slices.Contains(w.chosen, name) {
+			w.unused = slices.DeleteFunc(w.unused, func(one string) bool { return one == name })
+			return members[i : i+1], true
+		}
+	}
+	return members, false
 }
 
 // free returns a name that is not in taken. If name is taken by a base class or another field, free adds
@@ -285,7 +335,7 @@ func (w *walker) member(e *dwarf.Entry, depth int) ([]layout.Field, error) {
 		w.warn("%s is a pointer, which means nothing on another host", f.Name)
 	}
 	if f.Union {
-		w.warn("%s is a union: its first member is shown", f.Name)
+		w.warn("%s is a union: its first member is shown; --union MEMBER chooses another", f.Name)
 	}
 	return []layout.Field{f}, nil
 }

@@ -69,7 +69,7 @@ func (w *walker) structure(e *dwarf.Entry, size, depth int) (layout.Field, error
 	case len(fields) == 0:
 		return layout.Field{Type: layout.Bytes, Size: size}, nil
 	}
-	return layout.Field{Type: layout.Struct, Size: size, Fields: fields, Union: e.Tag == dwarf.TagUnionType}, nil
+	return layout.Field{Type: layout.Struct, Size: size, Fields: fields, Union: w.isFirst}, nil
 }
 
 // Encodings of numbers, from the standard (DW_ATE).

@@ -2,23 +2,20 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
-	"achbridge/bridge"
 	"achbridge/bridge/rule"
-	"achbridge/bridge/transport"
-	"achbridge/bridge/trust"
 	"achbridge/bridge/via"
 	"achbridge/cmd/achbridge/daemon"
 	"achbridge/localach"
 )
 
-// channels are what the demo's robot publishes.
+// channels are those that the demo's robot writes.
 var channels = []channel{
 	{name: "imu", size: 64, period: time.Millisecond},
 	{name: "joints", size: 3000, period: 5 * time.Millisecond},
@@ -31,251 +28,195 @@ type channel struct {
 	period time.Duration
 }
 
-// Report is what `demo --json` prints.
-type Report struct {
-	Channels []channelFigures `json:"channels"`
-	UDPLoop  quantiles        `json:"udp_loop_ms"`
-	OK       bool             `json:"ok"`
-}
-
-// channelFigures has the results of one channel.
-type channelFigures struct {
-	Channel   string  `json:"channel"`
-	Sent      uint64  `json:"sent"`
-	Delivered uint64  `json:"delivered"`
-	Age       ageInMs `json:"age_ms"`
-	backwards uint64
-}
-
-type ageInMs struct {
-	Mean float64 `json:"mean"`
-	P50  float64 `json:"p50"`
-	P99  float64 `json:"p99"`
-	Max  float64 `json:"max"`
-}
-
-type quantiles struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-}
-
-// Config is how the demo goes.
+// Config describes a demo.
 type Config struct {
+	Shm    localach.Dir // shared memory, where the demo makes its directory
 	Length time.Duration
 	Over   via.Kind
-	Out    io.Writer // a table once a second
-	Quiet  bool      // no table
+	Out    io.Writer // for a table once a second; nil for none
+	// Tour, if set, is called when all channels have been mirrored for two seconds, with the directory of the PC's channels
+	// and the control socket of its daemon. When it returns, the demo ends, and Length has no effect. The context also
+	// ends when a daemon ends.
+	Tour func(ctx context.Context, dir localach.Dir, socket string) error
 }
 
-// Run has a robot and a PC on this machine for a while, and removes all that they made.
+// Run runs a robot and a PC on this machine for a while, and removes everything that it made. It blocks until then, or until
+// ctx ends, and then reports what it has measured so far. It fails if it cannot start, if a daemon ends, or if Out fails.
 func Run(ctx context.Context, cfg Config) (Report, error) {
-	d := &pair{dir: localach.Shm, prefix: fmt.Sprintf("demo-%d.", os.Getpid()), Config: cfg}
-	return d.run(ctx, cfg.Length)
+	return newPair(cfg).run(ctx)
 }
 
 // pair is a robot and a PC on one machine.
 type pair struct {
 	Config
-	dir    localach.Dir
-	prefix string
+	home      home
+	robot, pc host
+	options   rule.QoS                                    // options of the mirrors
+	serve     func(context.Context, *daemon.Daemon) error // runs a daemon until the context ends
+	wait      meanWait
 }
 
-func (d *pair) origin(c channel) string { return d.prefix + c.name }
+func newPair(cfg Config) *pair {
+	return &pair{Config: cfg, wait: newMeanWait(), serve: func(ctx context.Context, d *daemon.Daemon) error { return daemon.Serve(ctx, d, nil) }}
+}
 
-func (d *pair) mirror(c channel) string { return d.prefix + "pc." + c.name }
+var errNoReason = errors.New("no reason is known")
 
-func (d *pair) run(ctx context.Context, length time.Duration) (Report, error) {
-	defer d.cleanUp()
-	for _, c := range channels {
-		ch, err := d.dir.Create(d.origin(c), localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 16, FrameSize: c.size}.Grow()})
+// starter starts a function that runs until the demo ends. Its error ends the demo, and is the demo's error.
+type starter func(func(context.Context) error)
+
+// mirror returns the name of the channel's mirror on the PC.
+func (d *pair) mirror(c channel) string { return d.robot.name + "." + c.name }
+
+func (d *pair) run(ctx context.Context) (r Report, err error) {
+	defer func() {
 		if err != nil {
-			return Report{}, fmt.Errorf("demo: %w", err)
+			err = fmt.Errorf("demo: %w", err)
 		}
-		ch.Close()
+	}()
+	if d.home, err = newHome(d.Shm); err != nil {
+		return r, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var work sync.WaitGroup
-	defer work.Wait()
-	defer cancel()
+	defer d.home.remove()
+	for _, h := range []struct {
+		*host
+		name string
+	}{{&d.robot, "robot"}, {&d.pc, "pc"}} {
+		h.host.name = h.name
+		var files string
+		if h.dir, files, err = d.home.host(h.name); err != nil {
+			return r, err
+		}
+		h.socket = filepath.Join(files, "sock")
+	}
+	if err := d.create(); err != nil {
+		return r, err
+	}
+	return d.runUntil(ctx)
+}
 
-	fail := make(chan error, 16)
+// runUntil runs daemons and meters until the end of the demo. Ctrl-C ends the demo, but not the daemons, which still
+// have to deliver the last frames.
+func (d *pair) runUntil(interrupted context.Context) (Report, error) {
+	ctx, fail := context.WithCancelCause(interrupted)
+	defer fail(nil)
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
 	start := func(f func(context.Context) error) {
-		work.Go(func() {
-			if err := f(ctx); err != nil && ctx.Err() == nil {
-				fail <- err
+		group.Go(func() {
+			if err := f(work); err != nil {
+				fail(err)
 			}
 		})
 	}
-	if err := d.nodes(start); err != nil {
-		return Report{}, fmt.Errorf("demo: %w", err)
+	err := d.begin(ctx, start)
+	var m *meters
+	var length time.Duration
+	if err == nil {
+		m = d.measure(start)
+		begun := time.Now()
+		err = d.show(ctx, m)
+		length = time.Since(begun)
+		m.finish()
+		d.wait.sample()
 	}
-	if err := d.appear(ctx, fail); err != nil {
-		return Report{}, fmt.Errorf("demo: %w", err)
+	if ctx.Err() != nil && interrupted.Err() == nil {
+		err = context.Cause(ctx)
 	}
-	loop := &udpLoop{}
-	start(loop.run)
-	publishers, meters := make([]*publisher, len(channels)), make([]*ageMeter, len(channels))
-	for i, c := range channels {
-		publishers[i] = &publisher{dir: d.dir, name: d.origin(c), size: c.size, period: c.period}
-		meters[i] = &ageMeter{dir: d.dir, name: d.mirror(c)}
-		start(publishers[i].run)
-		start(meters[i].run)
-	}
-	err := d.show(ctx, length, meters, fail)
-	for i := range publishers {
-		meters[i].isStopped.Store(true)
-		publishers[i].stop.Store(true)
-	}
-	pauseUntilQuiet(ctx, meters)
-	cancel()
-	work.Wait()
 	if err != nil {
-		return Report{}, fmt.Errorf("demo: %w", err)
+		return Report{}, err
 	}
-	return d.report(publishers, meters, loop), nil
+	stop()
+	group.Wait()
+	wait, _ := d.wait.share()
+	return m.report(wait, length), nil
 }
 
-// nodes starts the robot's node and the PC's, joined over loopback.
-func (d *pair) nodes(start func(func(context.Context) error)) error {
-	watcher, err := localach.NewWatcher()
-	if err != nil {
-		return err
-	}
-	start(watcher.Run)
-	key := trust.NewKey()
-	robot, pc := bridge.Config{Host: "robot", Export: rule.Grants{}}, bridge.Config{Host: "pc", Export: rule.Grants{}}
+// create makes the robot's channels.
+func (d *pair) create() error {
 	for _, c := range channels {
-		robot.Export = append(robot.Export, rule.GrantTo(d.origin(c))...)
-		pc.Mirrors = append(pc.Mirrors, rule.Mirror{Host: "robot", Channel: d.origin(c), As: d.mirror(c)})
-	}
-	var robotAddrs transport.Addrs
-	for i, cfg := range []*bridge.Config{&robot, &pc} {
-		udp, err := daemon.ListenUDP("127.0.0.1:0", d.Over)
+		ch, err := d.robot.dir.Create(c.name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 16, FrameSize: c.size}.Grow()})
 		if err != nil {
 			return err
 		}
-		cfg.Node = trust.NodeID{byte(i + 1)}
-		cfg.Dir, cfg.Source, cfg.Log = d.dir, bridge.ShmSource(d.dir, watcher), slog.New(slog.DiscardHandler)
-		cfg.Endpoint, err = udp.Listen(transport.Config{Key: key, Node: cfg.Node, Host: cfg.Host, Log: cfg.Log})
-		if err != nil {
-			udp.Close()
-			return err
-		}
-		node, err := bridge.New(*cfg)
-		if err != nil {
-			return err
-		}
-		if i == 0 {
-			robotAddrs = cfg.Endpoint.LocalAddrs()
-		}
-		start(func(ctx context.Context) error {
-			defer cfg.Endpoint.Close()
-			return node.Run(ctx)
-		})
-		if i == 1 {
-			node.SetPeers([]bridge.Peer{{Host: "robot", Addrs: []transport.Addrs{robotAddrs}, Static: true}})
-		}
+		ch.Close()
 	}
 	return nil
 }
 
-// appear waits until every mirror is there.
-func (d *pair) appear(ctx context.Context, fail <-chan error) error {
-	deadline := time.NewTimer(5 * time.Second)
-	defer deadline.Stop()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		missing := ""
-		for _, c := range channels {
-			ch, err := d.dir.Open(d.mirror(c))
-			if err != nil {
-				missing = d.mirror(c)
-				break
-			}
-			ch.Close()
-		}
-		if missing == "" {
-			return nil
-		}
-		select {
-		case <-ticker.C:
-		case err := <-fail:
-			return err
-		case <-deadline.C:
-			return fmt.Errorf("mirror %s did not appear within 5 s", missing)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+// begin starts the daemons and waits for the mirrors.
+func (d *pair) begin(ctx context.Context, start starter) error {
+	begun := time.Now()
+	if err := d.print("Starting the daemons of a robot and a PC on this machine ...\n"); err != nil {
+		return err
 	}
+	if err := d.daemons(ctx, start); err != nil {
+		return err
+	}
+	if err := d.print("Waiting for the PC's mirrors of %d channels ...\n", len(channels)); err != nil {
+		return err
+	}
+	if err := d.appear(ctx); err != nil {
+		return err
+	}
+	next := fmt.Sprintf("Ages for %v, Ctrl-C ends it sooner", d.Length)
+	if d.Tour != nil {
+		next = "The tour begins soon, Ctrl-C ends it"
+	}
+	return d.print("Mirrored %.1f s after the start. %s:\n\n", time.Since(begun).Seconds(), next)
 }
 
-// show prints the table once a second until length is over or somebody stops it.
-func (d *pair) show(ctx context.Context, length time.Duration, meters []*ageMeter, fail <-chan error) error {
-	end := time.NewTimer(length)
+// print prints progress, unless Out is nil.
+func (d *pair) print(format string, args ...any) error {
+	if d.Out == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(d.Out, format, args...)
+	return err
+}
+
+// tourAfter is the age of the demo at which the tour begins: the daemons have had time to measure.
+const tourAfter = 2 * time.Second
+
+// show prints the table once a second until Length is over, the tour has ended, or ctx ends.
+func (d *pair) show(ctx context.Context, m *meters) error {
+	if d.Tour != nil {
+		timer := time.NewTimer(tourAfter)
+		defer timer.Stop()
+		if err := d.pass(ctx, timer.C, m); err != nil || ctx.Err() != nil {
+			return err
+		}
+		return d.Tour(ctx, d.pc.dir, d.pc.socket)
+	}
+	end := time.NewTimer(d.Length)
 	defer end.Stop()
+	return d.pass(ctx, end.C, m)
+}
+
+// pass prints the table once a second until end or ctx ends, which is no error: the report then has the figures so far.
+func (d *pair) pass(ctx context.Context, end <-chan time.Time, m *meters) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
-	if !d.Quiet {
-		fmt.Fprintf(d.Out, "%-24s %9s %12s %12s\n", "CHANNEL", "FRAMES/S", "AGE MEAN ms", "AGE P99 ms")
+	if err := d.print("%-14s %9s %12s %12s\n", "MIRROR", "FRAMES/S", "AGE MEAN ms", "AGE P99 ms"); err != nil {
+		return err
 	}
+	d.wait.sample()
 	for {
 		select {
 		case <-second.C:
-			for i, m := range meters {
-				rate, age := m.window()
-				if !d.Quiet {
-					fmt.Fprintf(d.Out, "%-24s %9d %12.2f %12.2f\n", d.mirror(channels[i]), rate, age.Mean, age.P99)
+			d.wait.sample()
+			for i, a := range m.ages {
+				rate, age := a.window()
+				if err := d.print("%-14s %9d %12.2f %12.2f\n", d.mirror(channels[i]), rate, age.Mean, age.P99); err != nil {
+					return err
 				}
 			}
-		case err := <-fail:
-			return err
-		case <-end.C:
+		case <-end:
 			return nil
 		case <-ctx.Done():
-			return nil // Ctrl-C: the figures so far
+			return nil
 		}
-	}
-}
-
-func (d *pair) report(publishers []*publisher, meters []*ageMeter, loop *udpLoop) Report {
-	r := Report{UDPLoop: loop.quantiles(), OK: true}
-	for i, c := range channels {
-		f := channelFigures{Channel: d.origin(c), Sent: publishers[i].sent, Delivered: meters[i].frames, Age: meters[i].total(), backwards: meters[i].backwards}
-		r.OK = r.OK && f.Sent > 0 && f.Delivered*10 >= f.Sent*9 && f.backwards == 0
-		r.Channels = append(r.Channels, f)
-	}
-	return r
-}
-
-// Show prints the results.
-func (r Report) Show(out io.Writer) {
-	fmt.Fprintf(out, "\n%-24s %9s %9s %9s %9s %9s\n", "CHANNEL", "SENT", "DELIVERED", "MEAN ms", "P99 ms", "MAX ms")
-	for _, c := range r.Channels {
-		fmt.Fprintf(out, "%-24s %9d %9d %9.2f %9.2f %9.2f\n", c.Channel, c.Sent, c.Delivered, c.Age.Mean, c.Age.P99, c.Age.Max)
-	}
-	fmt.Fprintf(out, "\nA bare UDP packet over loopback took %.3f ms (p50), %.3f ms (p99) in the same run.\n", r.UDPLoop.P50, r.UDPLoop.P99)
-	fmt.Fprintln(out, "Age is how old the newest frame in the mirror is, sampled by a reader of its own.")
-	fmt.Fprintln(out, r.summary())
-}
-
-// summary says in one line what was shown.
-func (r Report) summary() string {
-	var sent, delivered uint64
-	for _, c := range r.Channels {
-		sent, delivered = sent+c.Sent, delivered+c.Delivered
-	}
-	if sent == 0 {
-		return "Shown: nothing, since no frame was put."
-	}
-	first := r.Channels[0]
-	return fmt.Sprintf("Shown: %d channels of a robot, mirrored on a PC over an encrypted link: %.4g %% of %d frames came, and %s was %.2f ms old on average.",
-		len(r.Channels), 100*float64(delivered)/float64(sent), sent, first.Channel, first.Age.Mean)
-}
-
-func (d *pair) cleanUp() {
-	for _, c := range channels {
-		d.dir.Unlink(d.origin(c))
-		d.dir.Unlink(d.mirror(c))
 	}
 }

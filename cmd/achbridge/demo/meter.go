@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -10,8 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -23,14 +22,75 @@ const stampSize = 16
 
 func monotonic() int64 { return int64(status.Monotonic(time.Now())) }
 
-// publisher puts frames into a channel at a steady rate.
+// meters write the robot's channels and read the PC's mirrors.
+type meters struct {
+	publishers []*publisher
+	ages       []*ageMeter
+	loop       *udpLoop
+}
+
+// measure starts the meters.
+func (d *pair) measure(start starter) *meters {
+	m := &meters{loop: &udpLoop{}}
+	start(m.loop.run)
+	for _, c := range channels {
+		p := &publisher{dir: d.robot.dir, channel: c}
+		a := &ageMeter{dir: d.pc.dir, name: d.mirror(c)}
+		m.publishers, m.ages = append(m.publishers, p), append(m.ages, a)
+		start(p.run)
+		start(a.run)
+	}
+	return m
+}
+
+// finish stops the publishers and lets the last frames arrive.
+func (m *meters) finish() {
+	for i, a := range m.ages {
+		a.isStopped.Store(true)
+		m.publishers[i].stop.Store(true)
+	}
+	pauseUntilQuiet(m.ages)
+}
+
+// report returns the results. The meters must have ended.
+func (m *meters) report(wait float64, length time.Duration) Report {
+	r := Report{UDPLoop: m.loop.quantiles(), Wait: wait, tooShort: length < enoughTime}
+	for i, p := range m.publishers {
+		a := m.ages[i]
+		r.Channels = append(r.Channels, channelFigures{Channel: p.name, Sent: p.sent, Delivered: a.frames, Age: a.total(), backwards: a.backwards})
+	}
+	r.OK = r.Fault() == nil
+	return r
+}
+
+// meanWait is the mean of the shares that localach.CPUWait measures.
+type meanWait struct {
+	cpu   localach.CPUWait
+	sum   float64
+	count int
+}
+
+// newMeanWait returns a meanWait that also measures demos shorter than a second: pauseUntilQuiet waits for one more sample.
+func newMeanWait() meanWait { return meanWait{cpu: localach.CPUWait{Every: quiet}} }
+
+func (w *meanWait) sample() {
+	if share, known := w.cpu.Share(time.Duration(monotonic())); known {
+		w.sum += share
+		w.count++
+	}
+}
+
+// share returns the mean. known is false if there was no sample, as without support of the kernel.
+func (w *meanWait) share() (mean float64, known bool) {
+	return w.sum / float64(max(1, w.count)), w.count > 0
+}
+
+// publisher puts frames into a channel at a steady rate. The frames do not compress, as those of a camera.
 type publisher struct {
-	dir    localach.Dir
-	name   string
-	size   int
-	period time.Duration
-	stop   atomic.Bool // no more frames; run goes on until its context ends
-	sent   uint64
+	dir localach.Dir
+	channel
+	stop atomic.Bool // no more frames; run goes on until its context ends
+	sent uint64
 }
 
 func (p *publisher) run(ctx context.Context) error {
@@ -42,7 +102,8 @@ func (p *publisher) run(ctx context.Context) error {
 	w := ch.Writer()
 	defer w.Close()
 	frame := make([]byte, p.size)
-	return every(ctx, p.period, func() error {
+	_, _ = rand.Read(frame) // never fails
+	return localach.Every(ctx, p.period, func() error {
 		if p.stop.Load() {
 			return nil
 		}
@@ -56,10 +117,8 @@ func (p *publisher) run(ctx context.Context) error {
 	})
 }
 
-// ageMeter is a reader of a mirror that knows nothing of the bridge. It looks
-// at the mirror every 0.7 ms, takes every frame it has not seen in order, and
-// notes how old the newest one is at that instant: so the mean of its samples
-// is the mean over time, the age of information.
+// ageMeter reads a mirror as a program would. Every 0.7 ms it reads all new frames in order and samples the age of the
+// newest, so that the mean of the samples is the mean over time, the age of information.
 type ageMeter struct {
 	dir       localach.Dir
 	name      string
@@ -90,7 +149,7 @@ func (m *ageMeter) run(ctx context.Context) error {
 	g := ch.Geometry()
 	buf := make([]byte, g.FrameCount*g.FrameSize)
 	begin := monotonic()
-	return every(ctx, agePeriod, func() error {
+	return localach.Every(ctx, agePeriod, func() error {
 		for {
 			n, err := r.NextOldest(buf, 0)
 			if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, localach.ErrBusy) {
@@ -146,24 +205,28 @@ func (m *ageMeter) seen() uint64 {
 	return m.lastNumber
 }
 
-// pauseUntilQuiet lets the last frames arrive: until nothing new came for
-// 100 ms, at most 1 s.
-func pauseUntilQuiet(ctx context.Context, meters []*ageMeter) {
-	var before uint64
-	for range 10 {
-		var now uint64
+// quiet is the time without a new frame after which no more are expected.
+const quiet = 100 * time.Millisecond
+
+// pauseUntilQuiet lets the last frames arrive: until each mirror has one and nothing new came for quiet, at most twenty
+// times as long.
+func pauseUntilQuiet(meters []*ageMeter) {
+	seen := func() (sum uint64, all bool) {
+		all = true
 		for _, m := range meters {
-			now += m.seen()
+			n := m.seen()
+			sum, all = sum+n, all && n > 0
 		}
-		if now == before {
+		return sum, all
+	}
+	before, _ := seen()
+	for range 20 {
+		time.Sleep(quiet)
+		now, all := seen()
+		if all && now == before {
 			return
 		}
 		before = now
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 
@@ -200,7 +263,7 @@ func (u *udpLoop) run(ctx context.Context) error {
 	defer reader.Wait()
 	defer in.Close()
 	packet := make([]byte, 64)
-	return every(ctx, 10*time.Millisecond, func() error {
+	return localach.Every(ctx, 10*time.Millisecond, func() error {
 		binary.LittleEndian.PutUint64(packet, uint64(monotonic()))
 		_, err := out.Write(packet)
 		return err
@@ -226,33 +289,4 @@ func figures(samples []int64) ageInMs {
 	}
 	at := func(q float64) float64 { return float64(sorted[int(q*float64(len(sorted)-1))]) / 1e6 }
 	return ageInMs{Mean: sum / float64(len(sorted)) / 1e6, P50: at(0.50), P99: at(0.99), Max: at(1)}
-}
-
-// every calls f once a period until ctx ends, by a timerfd: time.Sleep below a
-// millisecond takes a millisecond.
-func every(ctx context.Context, period time.Duration, f func() error) error {
-	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
-	if err != nil {
-		return err
-	}
-	timer := os.NewFile(uintptr(fd), "timerfd")
-	defer timer.Close()
-	spec := unix.NsecToTimespec(int64(period))
-	if err := unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Interval: spec, Value: spec}, nil); err != nil {
-		return err
-	}
-	stop := context.AfterFunc(ctx, func() { timer.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	var expired [8]byte
-	for {
-		if _, err := timer.Read(expired[:]); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
-		if err := f(); err != nil {
-			return err
-		}
-	}
 }

@@ -1,6 +1,8 @@
 package diagnose
 
 import (
+	"fmt"
+
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
@@ -13,6 +15,17 @@ func HiddenBy(device localach.Device, there bool) string {
 		return ""
 	}
 	return ui.WhoMayOpen(device.Mode, device.UID, device.GID) + " open the kernel's channel " + device.Path + " instead"
+}
+
+// InKernel describes a channel of this host whose frames are in the kernel. It returns "" for other channels.
+func InKernel(c status.Local) string {
+	switch {
+	case c.Kind != status.KindKernel:
+		return ""
+	case c.Missed == 0:
+		return "its frames are in the kernel"
+	}
+	return fmt.Sprintf("its frames are in the kernel, which replaced %d before they were read", c.Missed)
 }
 
 // hiddenChannel returns the finding that programs do not see a channel of this host. No fix removes the kernel's channel,
@@ -30,7 +43,7 @@ func hiddenMirror(name, hidden string) Finding {
 
 // withHidden adds the finding that the kernel's channel hides the snapshot's. Without other problems it is the diagnosis.
 func (s *Snapshot) withHidden(list []Finding) []Finding {
-	if s.File.Kernel == "" {
+	if c, _ := LocalOf(s.After, s.Channel); s.File.Kernel == "" || s.Self && c.Kind == status.KindKernel {
 		return list
 	}
 	f := hiddenChannel(s.Channel, s.File.Kernel)

@@ -202,7 +202,7 @@ func (s *Snapshot) foreignWriter(f *flow, before, m status.Mirror) Finding {
 
 // stopped returns the finding that nothing is put into the channel.
 func (s *Snapshot) stopped(m status.Mirror, link status.Link) Finding {
-	f := Finding{Cause: status.CausePublisherStopped, Text: "nothing is put into " + s.Name(), Fix: "on " + s.Host + ": achbridge why " + s.Channel}
+	f := Finding{Cause: status.CausePublisherStopped, Text: "nothing is put into " + s.Name(), Fix: "on " + s.Host + ": start the publisher of " + s.Channel + " again; achbridge why " + s.Channel + " there names its processes"}
 	if m.AgeMs != nil {
 		f.Text += fmt.Sprintf(": its newest frame is %s old", ui.Millis(*m.AgeMs))
 	}

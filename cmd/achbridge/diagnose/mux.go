@@ -10,8 +10,11 @@ import (
 )
 
 // QoSText returns the quality of service of a mirror as far as it is not the default. For the output of a mux it returns
-// the inputs.
+// the inputs, and for that of a merge "merge".
 func QoSText(m status.Mirror) string {
+	if m.Merge != nil {
+		return "merge"
+	}
 	if m.Mux == nil {
 		return rule.Differences(rule.QoS{}, m.QoS)
 	}
@@ -41,11 +44,10 @@ func muxFinding(m status.Mirror) Finding {
 		f.Evidence = append(f.Evidence, text)
 	}
 	switch {
+	case m.State == status.MirrorForeignWriter:
+		return foreignWriterFinding(f, m)
 	case m.State != status.MirrorLive:
 		f.Cause, f.Text = cmp.Or(m.Cause, status.CauseOther), m.Name+" is not written: "+m.Reason
-		if m.State == status.MirrorForeignWriter {
-			f.Text, f.Fix = m.Name+": "+m.Reason, fmt.Sprintf("end the other program: fuser -v /dev/shm/achshm-%s, as root, names the processes that have it open", m.Name)
-		}
 	case m.Mux.Winner == "":
 		f.Cause, f.Fix = status.CausePublisherStopped, "look at the programs that put into its inputs"
 	}

@@ -14,6 +14,10 @@ import (
 // rules, and how its frames get to each host that reads it.
 func (s *Snapshot) origin() []Finding {
 	var list []Finding
+	m, _ := MirrorOf(s.After, s.Host, s.Channel)
+	if m.Merge != nil {
+		return []Finding{s.mergeFinding(m)}
+	}
 	c, there := LocalOf(s.After, s.Channel)
 	if !there {
 		return []Finding{s.unknownHere()}
@@ -22,8 +26,10 @@ func (s *Snapshot) origin() []Finding {
 		return []Finding{f}
 	}
 	before, _ := LocalOf(s.Before, s.Channel)
+	if f, hangs := s.hangingPut(before, c); hangs {
+		return []Finding{f}
+	}
 	hz := float64(less(c.Seq, before.Seq)) / s.Apart.Seconds()
-	m, _ := MirrorOf(s.After, s.Host, s.Channel)
 	switch {
 	case m.Mux != nil:
 		list = append(list, muxFinding(m))
@@ -59,7 +65,12 @@ func (s *Snapshot) unknownHere() Finding {
 		return Finding{Cause: status.CauseOther, Text: "the daemon does not know " + s.Channel + " yet", Fix: "ask again"}
 	}
 	return Finding{Cause: status.CauseNoChannel, Text: "there is no channel " + s.Channel + " on this host",
-		Fix: "start its publisher, or achbridge channel create " + s.Channel}
+		Fix: startPublisher(s.Channel)}
+}
+
+// startPublisher returns the fix for a channel that does not exist, on its host.
+func startPublisher(channel string) string {
+	return "start its publisher, or achbridge channel create " + channel
 }
 
 // localFile returns the finding why a channel of this host is not offered to others.
@@ -116,6 +127,10 @@ func (s *Snapshot) silentPublisher(c status.Local, hz float64) Finding {
 	}
 	if c.Seq == 0 {
 		f.Evidence[0] = "it never had a frame"
+	}
+	if text := InKernel(c); text != "" {
+		f.Evidence = append(f.Evidence, text)
+		return f
 	}
 	if s.File.Holder != "" {
 		f.Evidence = append(f.Evidence, "its lock is held by "+s.File.Holder)
@@ -224,6 +239,9 @@ func (s *Snapshot) flowTo(e, old status.Subscription, hz float64) flow {
 	return f
 }
 
+// Ach1xNote describes a channel of Ach 1.x that achbridge reads.
+const Ach1xNote = "made with Ach 1.x: read-only"
+
 func (s *Snapshot) allWell(c status.Local, readers int, hz float64) Finding {
 	f := Finding{Cause: Well, Text: fmt.Sprintf("%s gets to all %d hosts that read it", s.Channel, readers)}
 	switch readers {
@@ -233,6 +251,12 @@ func (s *Snapshot) allWell(c status.Local, readers int, hz float64) Finding {
 		f.Text = s.Channel + " gets to the host that reads it"
 	}
 	f.Evidence = append(f.Evidence, fmt.Sprintf("it gets %.3g frames a second, and is at frame %d", hz, c.Seq))
+	if c.Ach1x {
+		f.Evidence = append(f.Evidence, Ach1xNote)
+	}
+	if text := InKernel(c); text != "" {
+		f.Evidence = append(f.Evidence, text)
+	}
 	for _, e := range s.After.Exports {
 		if e.Channel == s.Channel {
 			l, _ := LinkOf(s.After, e.Peer)

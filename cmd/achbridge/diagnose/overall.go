@@ -65,6 +65,12 @@ func Problems(h Host) []Problem {
 		if f, bad := s.localFile(c); bad && f.Cause != "" { // a mirror, for example, has no cause
 			g.add(f, channelProblem{channel: c.Channel, cost: stoppedIs})
 		}
+		if c.Waking {
+			before, _ := LocalOf(h.Before, c.Channel)
+			if f, hangs := s.hangingPut(before, c); hangs {
+				g.add(f, channelProblem{channel: c.Channel, cost: 1})
+			}
+		}
 		if hidden := h.Hidden[c.Channel]; hidden != "" && c.Exported {
 			g.add(hiddenChannel(c.Channel, hidden), channelProblem{channel: c.Channel, cost: stoppedIs})
 		}
@@ -175,13 +181,19 @@ func (g *gathering) mirror(m status.Mirror) {
 		}
 		return
 	}
+	if m.Merge != nil {
+		if m.State != status.MirrorLive && m.Merge.Fed == m.Merge.Mirrors { // otherwise the mirrors of its hosts have the problem
+			g.add(s.mergeFinding(m), of)
+		}
+		return
+	}
 	if m.Mux != nil {
 		if m.State != status.MirrorLive { // robots often have no live command
 			g.add(muxFinding(m), of)
 		}
 		return
 	}
-	if f, ok := g.unlinked(s); ok {
+	if f, ok := s.unlinked(s.Host); ok {
 		g.add(f, of)
 		return
 	}
@@ -190,8 +202,11 @@ func (g *gathering) mirror(m status.Mirror) {
 		g.add(s.refused(m), of)
 		return
 	case status.MirrorWaiting:
-		g.add(Finding{Cause: cmp.Or(m.Cause, status.CauseOther), Text: s.Name() + ": " + cmp.Or(m.Reason, "it is about to be mirrored"),
-			Fix: "achbridge why " + s.Name()}, of)
+		f := Finding{Cause: cmp.Or(m.Cause, status.CauseOther), Text: s.Name() + ": " + cmp.Or(m.Reason, "it is about to be mirrored")}
+		if f.Cause == status.CauseNoChannel {
+			f.Fix = "on " + s.Host + ": start the publisher of " + s.Channel + ", or export it; achbridge why " + s.Channel + " there names the reason"
+		}
+		g.add(f, of)
 		return
 	}
 	i, known := g.mirrors[m.Name]
@@ -208,18 +223,6 @@ func (g *gathering) mirror(m status.Mirror) {
 		of.cost = costOf(f, &flow)
 		g.add(f, of)
 	}
-}
-
-// unlinked returns the finding that there is no working link to the snapshot's host, or false if
-// there is one.
-func (g *gathering) unlinked(s Snapshot) (Finding, bool) {
-	if _, isKnown := g.Around[s.Host]; !isKnown && len(s.After.Links) == 0 {
-		if f, ok := s.dialled(s.Host); ok {
-			return f, true
-		}
-		return Finding{Cause: status.CausePeerMissing, Text: "no host " + s.Host + " has been seen", Fix: "achbridge why " + s.Name()}, true
-	}
-	return s.unlinked(s.Host)
 }
 
 func costOf(f Finding, flow *flow) float64 {
@@ -265,7 +268,9 @@ func (g *gathering) push(p status.Push) {
 	}
 	if l, ok := LinkOf(g.After, p.Host); ok {
 		s.After.Links = []status.Link{l}
-	} else if f, ok := g.unlinked(g.about(p.Host, cmp.Or(p.As, p.Channel))); ok {
+	} else {
+		peer := g.about(p.Host, cmp.Or(p.As, p.Channel))
+		f, _ := peer.unlinked(p.Host) // always a finding, since there is no link
 		g.add(f, channelProblem{channel: p.Channel, host: p.Host, cost: 1})
 		return
 	}

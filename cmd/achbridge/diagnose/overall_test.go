@@ -95,6 +95,14 @@ var wholes = []struct {
 		other.Offered, other.Delivered = other.Offered+200, other.Delivered+200
 		h.After.Mirrors, h.After.Links = append(h.After.Mirrors, other), append(h.After.Links, link)
 	}), []status.Cause{status.CausePeerSilent}},
+	{"a robot that was never seen", fleet(func(h *Host) {
+		unlink(h, status.Peer{})
+		h.After.Peers, h.Around = nil, map[string]Surroundings{"krang": {Discovery: true}}
+	}), []status.Cause{status.CausePeerMissing}},
+	{"a channel that the robot does not offer", fleet(func(h *Host) {
+		m := &h.After.Mirrors[0]
+		m.State, m.Reason, m.Cause = "waiting", "krang does not offer it", status.CauseNoChannel
+	}), []status.Cause{status.CauseNoChannel}},
 	{"a link that went silent", fleet(func(h *Host) { h.After.Links[0].State, h.After.Links[0].SilentS = "silent", 3.2 }), []status.Cause{status.CausePeerSilent}},
 	{"full /dev/shm", fleet(func(h *Host) {
 		h.Free = "0 B free of 4 GiB"

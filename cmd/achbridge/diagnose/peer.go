@@ -75,7 +75,7 @@ func (s *Snapshot) dialled(host string) (Finding, bool) {
 		case p.State == status.PeerLinked && p.ListedAs == host:
 			return Finding{
 				Cause: status.CausePeerMissing, Text: fmt.Sprintf("the peer that is listed as %s is host %s", host, p.Host),
-				Fix: fmt.Sprintf("use that name in rules and requests: achbridge mirror %s/%s, then achbridge unmirror %s", p.Host, s.Channel, s.Name()),
+				Fix: fmt.Sprintf("use that name in rules and requests: achbridge mirror %s/%s, then achbridge mirror %s --off", p.Host, s.Channel, s.Name()),
 			}, true
 		case p.State == status.PeerLinked:
 		case p.Host == host:
@@ -160,14 +160,17 @@ func (s *Snapshot) unseen(host string) Finding {
 		return f
 	}
 	f.Text += ui.DidYouMean(host, a.Seen)
-	f.Evidence = append(f.Evidence, seenText(a.Seen))
+	f.Evidence = append(f.Evidence, seenText(a))
 	f.Fix = "is it on, and does its daemon run? if so multicast may be blocked on the way: list it by its address, --peer ADDRESS"
 	return f
 }
 
-func seenText(hosts []string) string {
-	if len(hosts) == 0 {
+func seenText(a Surroundings) string {
+	switch {
+	case len(a.Seen) > 0:
+		return "seen are " + ui.AndList(a.Seen)
+	case a.Searched:
 		return "no host at all is seen, and multicast works on this one"
 	}
-	return "seen are " + ui.AndList(hosts)
+	return "no host at all is seen"
 }

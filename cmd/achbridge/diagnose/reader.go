@@ -42,6 +42,7 @@ type Surroundings struct {
 	FarFix       string   // the fix for Far
 	OtherNetwork string   // the network of a host of that name in another network; "" if there is none
 	Network      string   // our network
+	Searched     bool     // Multicast and Answers are known, since the network was searched for the host
 	Multicast    []string // what is wrong with multicast on this host
 	Answers      string   // address at which the host answers although discovery has not found it
 	Ended        string   // the day on which our certificate expired; "" while it is valid
@@ -192,9 +193,13 @@ func (s *Snapshot) notOffered(m status.Mirror) Finding {
 		f.Text += "; the reason is unknown: " + s.OriginReason.Text
 	}
 	f.Evidence = append(f.Evidence, offersText(s.Host, s.Offers))
-	f.Fix = "on " + s.Host + ": achbridge why " + s.Channel
-	if f.Cause != status.CauseNoChannel {
+	switch {
+	case f.Cause != status.CauseNoChannel:
 		f.Fix = fixAt(s.Host, f.Cause, s.Channel)
+	case s.OriginReason.Cause != "":
+		f.Fix = "on " + s.Host + ": " + startPublisher(s.Channel)
+	default:
+		f.Fix = "on " + s.Host + ": achbridge why " + s.Channel
 	}
 	return f
 }
@@ -238,13 +243,13 @@ func fix(cause status.Cause, channel string) string {
 	case status.CauseShmShare:
 		return "name the channel in a rule of its own, without a pattern: achbridge mirror HOST/CHANNEL"
 	case status.CauseCorrupt:
-		return "end the programs that use it, then achbridge channel rm " + channel + ": who owns it creates it again"
+		return "end the programs that use it, then achbridge channel rm " + channel + ": its publisher creates it again"
 	case status.CauseAch1x, status.CauseAch32Bit, status.CauseOtherLibc:
 		return "run the achd that belongs to its Ach on this host, and mirror achd://HOST/" + channel + " on the others, where HOST is this one"
 	case status.CauseExportRule:
-		return "change the export rules, then achbridge reload; achbridge explain " + channel + " names the rule that applies"
+		return "change the export rules, then achbridge reload; achbridge check --explain " + channel + " names the rule that applies"
 	case status.CauseAcceptRule:
-		return "change its accept rules, then achbridge reload; achbridge explain there names the rule that applies"
+		return "change its accept rules, then achbridge reload; achbridge check --explain CHANNEL there names the rule that applies"
 	case status.CauseLoop:
 		return "mirror it from its origin"
 	case status.CauseBadFrame:
@@ -259,6 +264,10 @@ func fix(cause status.Cause, channel string) string {
 
 // fixOf returns the fix for the cause of a mirror of this host, with the address of its channel filled in.
 func (s *Snapshot) fixOf(m status.Mirror) string {
+	if m.Cause == status.CauseFileMode {
+		return "give its file the group of the daemon's control socket, and mode 0660; if it is left of an earlier mirror, remove it as root: achbridge channel rm " +
+			m.Name + ": the daemon makes it again, with file_mode of the mirror's rule"
+	}
 	return strings.ReplaceAll(fix(m.Cause, m.Name), "HOST/CHANNEL", s.Name())
 }
 

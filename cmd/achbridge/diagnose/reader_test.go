@@ -210,6 +210,9 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		"share used up": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, m.Cause, m.Reason = "refused", status.CauseShmShare, "no room in /dev/shm for a mirror that no rule names"
 		}), status.CauseShmShare, "in a rule of its own, without a pattern: achbridge mirror robot/imu"},
+		"file of another user": {sample(func(s *Snapshot, m mirror, l link) {
+			m.State, m.Cause, m.Reason = "refused", status.CauseFileMode, "permission denied"
+		}), status.CauseFileMode, "file_mode of the mirror's rule"},
 		"frames too large": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, m.Cause, m.Reason = "refused", status.CauseFrameSize, "goal: a frame of 3898 bytes does not fit"
 		}), status.CauseFrameSize, "achbridge channel create robot.imu --replace"},
@@ -231,7 +234,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		}), status.CauseFrameSize, "create robot.imu --replace"},
 		"export rule": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, m.Cause, m.Reason, m.RefusedBy = "refused", status.CauseExportRule, "robot refuses: export[0] denies it", "robot"
-		}), status.CauseExportRule, "export[0] denies it\non robot: change the export rules, then achbridge reload; achbridge explain imu"},
+		}), status.CauseExportRule, "export[0] denies it\non robot: change the export rules, then achbridge reload; achbridge check --explain imu"},
 		"not offered": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, s.Offers = "waiting", []string{"arm", "leg"}
 			s.OriginReason = Word{status.CauseNoChannel, "imu: there is no such channel"}
@@ -359,7 +362,16 @@ func TestDiagnoseNamesTheCauseAtOrigin(t *testing.T) {
 			c.Seq, e.FrameCounters = 5800, s.Before.Exports[0].FrameCounters
 		}), status.CausePublisherStopped, "it stays at frame 5800 for 2 s"},
 		"lock is taken": {originSample(func(s *Snapshot, c local, e export, l link) { c.Seq, s.File.Holder = 5800, "thread 9 (viewer)" }), status.CausePublisherStopped, "held by thread 9"},
-		"no channel":    {originSample(func(s *Snapshot, c local, e export, l link) { c.Channel, s.File.There = "", false }), status.CauseNoChannel, "channel create imu"},
+		"a put hangs": {originSample(func(s *Snapshot, c local, e export, l link) {
+			s.Before.Locals[0].Waking, c.Waking, c.Seq = true, true, s.Before.Locals[0].Seq
+		}), status.CauseReaderKilled, "channel rm imu"},
+		"puts wake readers": {originSample(func(s *Snapshot, c local, e export, l link) {
+			s.Before.Locals[0].Waking, c.Waking = true, true
+		}), Well, "gets to the host that reads it"},
+		"a put woke readers": {originSample(func(s *Snapshot, c local, e export, l link) {
+			s.Before.Locals[0].Waking, c.Seq = true, s.Before.Locals[0].Seq
+		}), status.CausePublisherStopped, "it stays at frame 5800"},
+		"no channel": {originSample(func(s *Snapshot, c local, e export, l link) { c.Channel, s.File.There = "", false }), status.CauseNoChannel, "channel create imu"},
 		"file mode": {originSample(func(s *Snapshot, c local, e export, l link) {
 			c.Cause, c.Reason = status.CauseFileMode, "no permission"
 		}), status.CauseFileMode, "mode 0600, owner root:root; the daemon runs as achbridge:ach"},

@@ -189,6 +189,15 @@ func (p *patient) credentials() credentials {
 	return credentials{os.Geteuid(), os.Getegid(), groups}
 }
 
+// GroupsOf returns the groups of a process, nil for root.
+func GroupsOf(pid int) ([]int, error) {
+	who, err := credentialsOf(pid)
+	if who.uid == 0 {
+		return nil, err
+	}
+	return append(who.groups, who.gid), err
+}
+
 // credentialsOf is the account that a process runs as.
 func credentialsOf(pid int) (who credentials, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

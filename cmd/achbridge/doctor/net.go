@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -168,40 +167,4 @@ func socketBuffers() (receive, send int, err error) {
 		sizes[i] = n / 2 // the kernel doubles the size asked for, to have room for its own data
 	}
 	return sizes[0], sizes[1], nil
-}
-
-const (
-	quicPath = 1280 // size of the IP packets that QUIC needs, in bytes
-	quicLoad = 1195 // bytes of ours in such a packet
-)
-
-// checkPaths checks the packet sizes of the interfaces and of the paths to the peers.
-func checkPaths(_ context.Context, p *patient) result {
-	ifaces, err := net.Interfaces()
-	if err != nil {
-		return result{State: doubt, Text: err.Error(), Fix: "ip link"}
-	}
-	r := result{State: fit}
-	var list []string
-	for _, i := range ifaces {
-		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagLoopback != 0 {
-			continue
-		}
-		list = append(list, fmt.Sprintf("%s carries %d bytes", i.Name, i.MTU))
-		if i.MTU < quicPath {
-			r.worsen(failing, fmt.Sprintf("ip link set %s mtu 1500; or transport: sctp on both hosts", i.Name))
-		}
-	}
-	if p.daemon != nil {
-		for _, l := range p.daemon.Links {
-			list = append(list, fmt.Sprintf("to %s %d in a datagram over %s", l.Peer, l.DatagramBytes, l.Transport))
-			if l.DatagramBytes < quicLoad/2 {
-				r.worsen(doubt, "find the link on the way to "+l.Peer+" that carries less than 1280 bytes: tracepath")
-			}
-		}
-	}
-	if r.Text = strings.Join(list, "; "); r.Text == "" {
-		return result{State: failing, Text: "no network interface is up but the loopback", Fix: "ip link"}
-	}
-	return r
 }

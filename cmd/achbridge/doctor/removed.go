@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,7 +63,7 @@ func RemovedFix() string {
 	return fix
 }
 
-// checkRemoved looks for programs whose channels were removed, and for channels that will be when their owner logs out.
+// checkRemoved looks for programs whose channels were removed, and for settings and scripts that remove channels.
 func checkRemoved(_ context.Context, p *patient) result {
 	r := result{State: fit}
 	var list []string
@@ -73,10 +72,9 @@ func checkRemoved(_ context.Context, p *patient) result {
 		r.worsen(failing, RemovedFix())
 		list = append(list, o.String())
 	}
-	if owners := ownersWhoLogOut(p.Dir, "/"); p.Dir == localach.Shm && len(owners) > 0 {
-		who := ui.AndList(owners)
-		r.worsen(doubt, "RemoveIPC=no in /etc/systemd/logind.conf; or loginctl enable-linger "+owners[0]+"; or run the programs as a system user")
-		list = append(list, fmt.Sprintf("systemd-logind removes the channels of %s at logout (RemoveIPC)", who))
+	for _, m := range removersOf(p.Dir, "/") {
+		r.worsen(doubt, m.fix)
+		list = append(list, m.text)
 	}
 	if r.Text = strings.Join(list, "; "); r.Text == "" {
 		r.Text = "no program has lost a channel that it has open"

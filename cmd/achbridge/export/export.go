@@ -1,4 +1,4 @@
-// Package export writes the values in a recording as CSV, one file a channel.
+// Package export writes the values in a recording as CSV, one file per channel, or as protobuf messages in one MCAP file.
 //
 //	made, err := export.Config{File: "run.mcap", Dir: "run", Layout: find}.Run(ctx)
 package export
@@ -24,6 +24,7 @@ import (
 // Config has the options of an export.
 type Config struct {
 	File     string
+	Form     Form
 	Dir      string   // is made if it is not there
 	Patterns []string // valid patterns of channels, as in path.Match; empty means all
 	Fields   []string // paths such as joint[2].pos; empty means all
@@ -33,10 +34,19 @@ type Config struct {
 	Note   func(format string, args ...any)
 }
 
+// Form is a format of exported values.
+type Form int
+
+// Formats of exported values.
+const (
+	CSV Form = iota
+	MCAP
+)
+
 // Made is a file that was written.
 type Made struct {
 	Path    string `json:"file"`
-	Channel string `json:"channel"`
+	Channel string `json:"channel"` // empty for MCAP
 	Frames  uint64 `json:"frames"`
 }
 
@@ -75,13 +85,17 @@ func (c Config) Run(ctx context.Context) (made []Made, err error) {
 	}
 	defer r.Close()
 	e := &exporter{Config: c, tables: map[string]*table{}, unknown: map[string]uint64{}, of: map[*recording.Topic]*table{}}
-	err = errors.Join(e.read(ctx, r), e.close())
+	if c.Form == MCAP {
+		return e.mcap(ctx, r)
+	}
+	err = errors.Join(e.read(ctx, r, e.frame), e.close())
 	if err == nil {
 		err = e.left()
 	}
 	for _, t := range e.all {
 		if err == nil {
-			err = e.publish(t)
+			err = e.publish(t.file.Name(), t.Path)
+			t.there = err == nil
 		}
 		made = append(made, t.Made)
 	}
@@ -98,17 +112,24 @@ func (c Config) Run(ctx context.Context) (made []Made, err error) {
 	return made, nil
 }
 
-// publish renames a table's file to its final name. Without Force, it replaces no existing file.
-func (e *exporter) publish(t *table) error {
-	if _, err := os.Lstat(t.Path); err == nil && !e.Force { // another program made the file meanwhile
-		return fmt.Errorf("%s: %w", t.Path, ErrExists)
+// publish renames a complete file to its final name. Without Force, it replaces no file that another program made meanwhile.
+func (e *exporter) publish(part, path string) error {
+	if err := e.mayWrite(path); err != nil {
+		return err
 	}
-	err := os.Rename(t.file.Name(), t.Path)
-	t.there = err == nil
-	return err
+	return os.Rename(part, path)
 }
 
-func (e *exporter) read(ctx context.Context, r *recording.Reader) error {
+// mayWrite returns ErrExists if a file exists and may not be replaced.
+func (e *exporter) mayWrite(path string) error {
+	if _, err := os.Lstat(path); err == nil && !e.Force {
+		return fmt.Errorf("%s: %w", path, ErrExists)
+	}
+	return nil
+}
+
+// read calls frame for each frame of a wanted channel.
+func (e *exporter) read(ctx context.Context, r *recording.Reader, frame func(recording.Record) error) error {
 	for ctx.Err() == nil {
 		record, err := r.Next()
 		switch {
@@ -123,7 +144,7 @@ func (e *exporter) read(ctx context.Context, r *recording.Reader) error {
 		if t := record.Topic; t == nil || localach.CheckName(t.Channel) != nil || !e.wanted(t.Channel) {
 			continue
 		}
-		if err := e.frame(record); err != nil {
+		if err := frame(record); err != nil {
 			return err
 		}
 	}
@@ -202,10 +223,10 @@ func (e *exporter) begin(name string, l *layout.Layout) (*table, error) {
 	if before != nil {
 		e.Note("%s: later frames have another type, %s: they are in %s", name, l.Name, file)
 	}
-	switch info, err := os.Lstat(file); {
-	case err == nil && !e.Force:
-		return nil, fmt.Errorf("%s: %w", file, ErrExists)
-	case err == nil && !info.Mode().IsRegular():
+	if err := e.mayWrite(file); err != nil {
+		return nil, err
+	}
+	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file: name another directory", file)
 	}
 	out, err := os.OpenFile(file+".part", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666) // what was exported before stays until all is well

@@ -152,7 +152,7 @@ func (d Directory) examine() (id Identity, problems []error) {
 	info, err := os.Stat(string(d))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return id, []error{ui.Usage(fmt.Errorf("hub %s: not found", d), "achbridge hub init ADDRESS, or name its directory: --dir DIR")}
+		return id, []error{ui.NotFound(fmt.Errorf("hub %s: not found", d), "achbridge hub init ADDRESS, or name its directory: --dir DIR")}
 	case err != nil:
 		return id, []error{ui.Failure(fmt.Errorf("hub: %w", err), "run it as the owner of the directory")}
 	case info.Mode().Perm()&0o077 != 0:
@@ -226,7 +226,7 @@ func (d Directory) read(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", ui.Usage(fmt.Errorf("hub %s: it has no file %s", d, name), "achbridge hub init ADDRESS, or take the file from your copy")
+		return "", ui.NotFound(fmt.Errorf("hub %s: it has no file %s", d, name), "achbridge hub init ADDRESS, or take the file from your copy")
 	case errors.Is(err, syscall.ELOOP):
 		return "", ui.Usage(fmt.Errorf("%s: a link, which is not followed", path), "put the file itself there")
 	case err != nil:

@@ -16,39 +16,39 @@ import (
 type request struct {
 	push          bool
 	host          string // as rules name it
-	peer          string // as achd was given it
+	peer          string // where the host is dialled; empty: it runs achd, and rules name its address
 	local, remote string // channel here and there
 	every         bool
 	rate          string // frames a second at most; empty: any
 	notes         []string
 }
 
-// rule returns the wish as an entry of the configuration.
-func (w request) rule() string {
-	text := w.local + " " + w.host
+// rule returns the request as an entry of the configuration.
+func (r request) rule() string {
+	text := r.local + " " + r.host
 	switch {
-	case !w.push && w.local == w.host+"."+w.remote:
-		text = w.host + "/" + w.remote
-	case !w.push:
-		text = w.host + "/" + w.remote + ",as=" + w.local
-	case w.local != w.remote:
-		text += "/" + w.remote
+	case !r.push && r.local == r.host+"."+r.remote:
+		text = r.host + "/" + r.remote
+	case !r.push:
+		text = r.host + "/" + r.remote + ",as=" + r.local
+	case r.local != r.remote:
+		text += "/" + r.remote
 	}
-	if w.every {
+	if r.every {
 		text += ",mode=every"
 	}
-	if w.rate != "" {
-		text += ",max_rate=" + w.rate
+	if r.rate != "" {
+		text += ",max_rate=" + r.rate
 	}
 	return text
 }
 
-// entry returns the configuration line of the wish, for a person who knows that it applies.
-func (w request) entry() string {
-	if w.push {
-		return "push: [" + quoted(clean(w.rule())) + "]"
+// entry returns the configuration line of the request, for a person who knows that it applies.
+func (r request) entry() string {
+	if r.push {
+		return "push: [" + quoted(clean(r.rule())) + "]"
 	}
-	return "mirror: [" + quoted(clean(w.rule())) + "]"
+	return "mirror: [" + quoted(clean(r.rule())) + "]"
 }
 
 // achd translates a call of achd.
@@ -62,6 +62,7 @@ func (t *translation) achd(args []word, line string, at where) {
 	if len(p.rest) > 0 {
 		command = p.rest[0]
 	}
+	push := command == "push"
 	switch {
 	case command == "serve" && len(p.rest) == 1:
 		t.serve(service{line: line, port: p.values['p']})
@@ -70,49 +71,72 @@ func (t *translation) achd(args []word, line string, at where) {
 		t.leave(line, p.bad, "")
 		return
 	case command != "pull" && command != "push":
-		t.leave(line, cmp.Or(why, "achd wants pull, push or serve"), "")
+		t.leave(line, cmp.Or(why, "achd needs pull, push or serve"), "")
 		return
 	case len(p.rest) == 2 && why == "":
-		t.leave(line, "it names no host, and a rule needs one: put its name for HOST", requestOf(command == "push", "HOST", p.rest[1], p).entry())
+		t.leave(line, "it names no host, and a rule needs one: replace HOST by its name", t.requestOf(push, "HOST", p.rest[1], p).entry())
 		return
 	case len(p.rest) != 3:
-		t.leave(line, cmp.Or(why, "achd "+command+" wants HOST CHANNEL"), "")
+		t.leave(line, cmp.Or(why, "achd "+command+" needs HOST CHANNEL"), "")
 		return
 	}
-	w := requestOf(command == "push", p.rest[1], p.rest[2], p)
-	rateWhy := w.pace(p)
+	r := t.requestOf(push, p.rest[1], p.rest[2], p)
+	rateWhy := r.pace(p)
 	if why == "" {
-		why = cmp.Or(rateWhy, w.unfit())
+		why = cmp.Or(rateWhy, r.unfit(p))
 	}
 	if why = cmp.Or(why, at.why); why != "" {
-		t.leave(line, why, w.entry())
+		t.leave(line, why, r.entry())
 		return
 	}
-	t.take(w, line)
+	t.take(r, line)
 }
 
-func requestOf(push bool, host, channel string, p flags) request {
-	w := request{push: push, host: host, peer: host, local: channel, remote: channel}
+// requestOf returns the request of achd's arguments. A host that is given by its address runs achd, as far as the script
+// says, unless its name is known.
+func (t *translation) requestOf(push bool, host, channel string, p flags) request {
+	r := request{push: push, host: host, peer: host, local: channel, remote: channel}
 	if z, ok := p.values['z']; ok {
-		w.remote = z
-	}
-	if short, _, dotted := strings.Cut(host, "."); dotted && !isAddress(host) {
-		w.host = short
-	}
-	if isAddress(host) || host == "localhost" {
-		w.host = "NAME"
+		r.remote = z
 	}
 	if _, paced := p.values['u']; !paced && !p.flags['l'] && p.values['t'] != "udp" {
-		w.every = true
+		r.every = true
 	}
-	if port, ok := p.values['p']; ok && port != "8076" {
-		w.notes = append(w.notes, fmt.Sprintf("-p %s was achd's port; achbridge has its own, 8076. For another put %s:PORT below peers", clean(port), clean(host)))
+	port := p.values['p']
+	switch name, named := t.names[host]; {
+	case named:
+		r.host = name
+	case isAddress(host) || host == "localhost":
+		r.host, r.peer = achdHost(host, port, p.values['t'] == "udp"), ""
+		return r
+	default:
+		if short, _, dotted := strings.Cut(host, "."); dotted {
+			r.host = short
+		}
 	}
-	return w
+	if port != "" && port != achdPort {
+		r.notes = append(r.notes, fmt.Sprintf("-p %s is achd's port. achbridge uses 8076; for another port write %s:PORT in peers", clean(port), clean(host)))
+	}
+	return r
+}
+
+// achdPort is achd's default port.
+const achdPort = "8076"
+
+// achdHost returns the name under which rules know a host that runs only achd.
+func achdHost(address, port string, udp bool) string {
+	host := "achd://" + address
+	if udp {
+		host = "achd+udp://" + address
+	}
+	if port != "" && port != achdPort {
+		host += ":" + port
+	}
+	return host
 }
 
 // pace sets the maximum rate that -u MICROSECONDS gives. It returns the problem with that value, or "".
-func (w *request) pace(p flags) string {
+func (r *request) pace(p flags) string {
 	text, ok := p.values['u']
 	if !ok {
 		return ""
@@ -120,11 +144,11 @@ func (w *request) pace(p flags) string {
 	period, err := strconv.ParseUint(text, 10, 64)
 	switch {
 	case err != nil:
-		return "-u wants microseconds"
+		return "-u needs microseconds"
 	case period > 1e9:
-		return "achbridge has no limit below one frame in 1000 s (-u)"
+		return "-u: achbridge limits rates to one frame in 1000 s or more"
 	case period > 0:
-		w.rate = rule.Rate(math.Round(1e9 / float64(period))).String()
+		r.rate = rule.Rate(math.Round(1e9 / float64(period))).String()
 	}
 	return ""
 }
@@ -132,24 +156,37 @@ func (w *request) pace(p flags) string {
 // hostName matches a valid host in a rule.
 var hostName = expression(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 
+// IsHostName reports whether name is a host that a rule can name.
+func IsHostName(name string) bool { return hostName().MatchString(name) }
+
 var peerName = expression(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}(\.[A-Za-z0-9][A-Za-z0-9_-]{0,62}){0,3}$`)
 
-// unfit returns the reason why the wish cannot become a rule, or "".
-func (w request) unfit() string {
-	switch a, err := netip.ParseAddr(w.peer); {
-	case w.peer == "localhost" || err == nil && a.IsLoopback():
-		return w.peer + " is this host, so this goes through a tunnel: put the name of the host at its other end for NAME"
-	case err == nil:
-		return "rules call hosts by their names: put the name of " + w.peer + " for NAME, and " + w.peer + " below peers"
-	case !hostName().MatchString(w.host) || !peerName().MatchString(w.peer):
-		return fmt.Sprintf("%q is not the name of a host", w.peer)
+// unfit returns the reason why the request cannot become a rule, or "".
+func (r request) unfit(p flags) string {
+	if r.peer == "" {
+		if isThisHost(p.rest[1]) && (p.values['p'] == "" || p.values['p'] == achdPort) {
+			return p.rest[1] + " is this host"
+		}
+		if strings.Contains(p.rest[1], ":") && !strings.HasSuffix(r.host, "://"+p.rest[1]) {
+			return "-p: rules do not support a port after an IPv6 address"
+		}
+		if _, err := rule.ParseAchd(r.host); err != nil {
+			return err.Error()
+		}
+	} else if !IsHostName(r.host) || !peerName().MatchString(r.peer) && !isAddress(r.peer) {
+		return fmt.Sprintf("%q is not the name of a host", r.peer)
 	}
-	for _, channel := range []string{w.local, w.remote} {
+	for _, channel := range []string{r.local, r.remote} {
 		if err := localach.CheckName(channel); err != nil {
 			return fmt.Sprintf("%q is not the name of a channel", channel)
 		}
 	}
 	return ""
+}
+
+func isThisHost(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
 func isAddress(host string) bool {

@@ -10,12 +10,12 @@ import (
 // call translates a simple command.
 func (t *translation) call(c *syntax.CallExpr, at where) {
 	t.inside(c, at)
-	words := valuesOf(c.Args)
+	words := t.valuesOf(c.Args)
 	if len(words) == 0 {
 		return
 	}
 	if _, ok := t.functions[words[0].text]; ok && words[0].why == "" {
-		t.function(words[0].text, at)
+		t.function(words[0].text, words[1:], at)
 		if !isOfAch(words[0]) { // a function achd calls achd
 			return
 		}
@@ -41,10 +41,14 @@ func (t *translation) call(c *syntax.CallExpr, at where) {
 		t.ach(args, line, at)
 	case instead[program] != "":
 		t.leave(line, instead[program], "")
+	case program == "rm" && strings.Contains(joined(args), "/dev/shm/ach"):
+		t.leave(line, "run it before the daemon starts: it removes the daemon's mirrors", "")
+	case slices.ContainsFunc(words[:i], func(w word) bool { return base(w.text) == "achcop" }):
+		t.leave(line, "achcop starts a program again after a failure: a systemd unit with Restart=on-failure does this", "")
 	case slices.Contains(shells, program) || program == "su" || program == "eval" || program == "runuser":
 		t.nested(program, args, c, at)
 	case program == "ssh" && anyMentions(words):
-		t.leave(line, "it runs on another host: do this there", "")
+		t.leave(line, "it runs on another host: run achbridge migrate there", "")
 	default:
 		t.other(program, words, line)
 	}
@@ -52,9 +56,10 @@ func (t *translation) call(c *syntax.CallExpr, at where) {
 
 // instead says what takes the place of Ach's smaller programs.
 var instead = map[string]string{
-	"achcat":  "achbridge channel cat and achbridge channel put do this",
-	"achlog":  "achbridge record does this",
-	"achpipe": "it is of an Ach before achd; a mirror or a push takes its place",
+	"achcat":      "achbridge channel cat prints frames, achbridge channel put writes them",
+	"achlog":      "achbridge rec record does this",
+	"achpipe":     "Ach had it before achd: a rule of mirror or push replaces it",
+	"achpipe.bin": "Ach had it before achd: a rule of mirror or push replaces it",
 }
 
 func isOfAch(w word) bool {
@@ -107,10 +112,10 @@ func (t *translation) other(program string, words []word, line string) {
 	case isIgnored(program):
 	case endsOthers(program):
 		if mentions(text) {
-			t.leave(line, "nothing takes its place: one daemon runs as a service; achbridge unmirror HOST/CHANNEL ends a mirror while it runs", "")
+			t.leave(line, "leave it out: one daemon runs as a service. To end one mirror: achbridge mirror HOST/CHANNEL --off", "")
 		}
 	case mentions(text):
-		t.leave(line, "it is not known how "+clean(program)+" runs this", "")
+		t.leave(line, "migrate does not know how "+clean(program)+" runs this", "")
 	}
 }
 

@@ -20,7 +20,7 @@ func (t *translation) document(s *syntax.Stmt, r *syntax.Redirect, at where) {
 	}
 	program := ""
 	if c, ok := s.Cmd.(*syntax.CallExpr); ok {
-		words := valuesOf(c.Args)
+		words := t.valuesOf(c.Args)
 		if i := skipStarters(words); i < len(words) {
 			program = base(words[i].text)
 		}
@@ -28,6 +28,9 @@ func (t *translation) document(s *syntax.Stmt, r *syntax.Redirect, at where) {
 	if slices.Contains(shells, program) {
 		t.script(without(body), inner)
 		return
+	}
+	if isIgnored(program) || program == "cat" && len(s.Redirs) == 1 {
+		return // a comment, as in : <<END, or text for a person
 	}
 	for i, line := range strings.Split(without(body), "\n") {
 		if mentions(line) {
@@ -46,7 +49,7 @@ func text(program string) string {
 	case "":
 		return "it is text for another program"
 	case "ssh":
-		return "it runs on another host: do this there"
+		return "it runs on another host: run achbridge migrate there"
 	}
-	return "it is text for " + clean(program) + ": translate that by itself"
+	return "it is text for " + clean(program) + ": translate that text by itself"
 }

@@ -3,10 +3,12 @@ package migrate_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/migrate"
@@ -32,6 +34,10 @@ func scripts(t testing.TB) []string {
 	return list
 }
 
+func translate(script string) (text []byte, found bool, err error) {
+	return migrate.Translate(migrate.Script{Name: "x", Text: []byte(script)})
+}
+
 // TestMigrateGoldenFiles compares the configurations of all scripts with golden files, which -update rewrites.
 func TestMigrateGoldenFiles(t *testing.T) {
 	for _, path := range scripts(t) {
@@ -40,7 +46,7 @@ func TestMigrateGoldenFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, found, err := migrate.Translate(filepath.Base(path), script)
+			got, found, err := migrate.Translate(migrate.Script{Name: filepath.Base(path), Text: script})
 			if err != nil || !found {
 				t.Fatalf("got found %v, %v, want true", found, err)
 			}
@@ -73,7 +79,7 @@ func isGood(t *testing.T, text []byte) {
 
 func TestScriptsWithoutAchdHaveNoConfiguration(t *testing.T) {
 	for _, script := range []string{"", "#!/bin/sh\n# achd pull krang imu\necho reach for achd\n", "cd /opt/ach && make\n", "\x00\xff(("} {
-		if text, found, err := migrate.Translate("x", []byte(script)); found || err != nil || text != nil {
+		if text, found, err := translate(script); found || err != nil || text != nil {
 			t.Errorf("%q: got %q, %v, %v, want nothing", script, text, found, err)
 		}
 	}
@@ -81,11 +87,11 @@ func TestScriptsWithoutAchdHaveNoConfiguration(t *testing.T) {
 
 func TestCarriageReturnsAreIgnored(t *testing.T) {
 	const script = "ach mk imu\nachd pull krang joints\n"
-	want, _, err := migrate.Translate("x", []byte(script))
+	want, _, err := translate(script)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := migrate.Translate("x", []byte("\ufeff"+strings.ReplaceAll(script, "\n", "\r\n")))
+	got, _, err := translate("\ufeff" + strings.ReplaceAll(script, "\n", "\r\n"))
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("got %v and\n%s\nwant\n%s", err, got, want)
 	}
@@ -97,17 +103,38 @@ func TestDeepAndLargeScriptsAreRefused(t *testing.T) {
 		"f() ", "f()\n", "time ", "for i in x; do ", "coproc ", "<(", "a && ", "a | ", "[[ ! ", "a=(", "-", "~", "a=", "a?", "a**", "$[", "\\\n", "\"${a:-"} {
 		for _, before := range []string{"achd pull ", "$(("} {
 			script := before + strings.Repeat(piece, (migrate.MaxScript-len(before))/len(piece))
-			text, found, err := migrate.Translate("x", []byte(script))
+			text, found, err := translate(script)
 			if found != (text != nil) || err != nil && found {
 				t.Errorf("%q%q…: got %d bytes, found %v, %v", before, piece, len(text), found, err)
 			}
 		}
 	}
-	if _, _, err := migrate.Translate("x", bytes.Repeat([]byte("("), migrate.MaxScript)); err == nil {
+	if _, _, err := translate(strings.Repeat("(", migrate.MaxScript)); err == nil {
 		t.Error("got no error for a script of only brackets")
 	}
-	if _, _, err := migrate.Translate("x", make([]byte, migrate.MaxScript+1)); err == nil {
+	if _, _, err := translate(strings.Repeat("\x00", migrate.MaxScript+1)); err == nil {
 		t.Error("got no error for a script above the limit")
+	}
+}
+
+// Only an attacker writes such scripts. Variables that contain one another, and functions that call one another, would
+// take exponential time.
+func TestScriptsThatRepeatThemselvesAreLimited(t *testing.T) {
+	var doubled, called strings.Builder
+	doubled.WriteString("A0=xx\n")
+	for i := range 60 {
+		fmt.Fprintf(&doubled, "A%d=\"$A%d$A%d\"\n", i+1, i, i)
+		fmt.Fprintf(&called, "f%d() { f%d a; f%d b; }\n", i, i+1, i+1)
+	}
+	loops := strings.Repeat("for a in 1 2 3 4 5 6 7 8 9; do ", 20) + "ach mk x$a; " + strings.Repeat("done; ", 20)
+	for _, script := range []string{doubled.String() + "achd pull $A60 imu", called.String() + "f60() { ach mk $1; }; f0", loops, "f() { f x$1; ach mk $1; }; f y"} {
+		begin := time.Now()
+		if _, found, err := translate(script); !found || err != nil {
+			t.Errorf("%.20s…: got %v, %v, want a configuration", script, found, err)
+		}
+		if took := time.Since(begin); took > 30*time.Second {
+			t.Errorf("%.20s…: took %v", script, took)
+		}
 	}
 }
 
@@ -120,7 +147,7 @@ func FuzzTranslate(f *testing.F) {
 		f.Add(script)
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
-		text, found, err := migrate.Translate("x", script)
+		text, found, err := translate(string(script))
 		if found != (text != nil) || err != nil && found {
 			t.Fatalf("got %d bytes, found %v, %v", len(text), found, err)
 		}

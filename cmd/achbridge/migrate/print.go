@@ -15,18 +15,18 @@ func (t *translation) print(name string) []byte {
 	w.list("peers", t.peers)
 	w.rules("mirror", t.mirrors)
 	w.rules("push", t.pushes)
+	w.rules("channels", t.withoutMirrors())
 	w.served(t.services)
+	slices.SortStableFunc(t.channels, func(a, b note) int { return cmp.Compare(a.number(), b.number()) })
 	if len(t.channels) > 0 {
 		w.line("")
-		w.line("# Channels: the configuration makes none. These lines may stay; or another takes their place:")
+		w.line("# Other lines about channels. Keep them, or replace them:")
 		for _, n := range t.channels {
-			if slices.ContainsFunc(t.mirrors, func(e entry) bool { return e.of.local == n.made }) {
-				n.says = []string{"nothing: " + n.made + " is a mirror now, which achbridge makes. Leave the line out, or name " + n.made + " below adopt"}
-			}
 			w.note(n)
 		}
 	}
-	left := slices.DeleteFunc(slices.Clone(t.untranslated), func(n note) bool { return t.sure[n.line] && n.entry != "" })
+	slices.SortStableFunc(t.untranslated, func(a, b note) int { return cmp.Compare(a.number(), b.number()) })
+	left := slices.DeleteFunc(slices.Clone(t.untranslated), func(n note) bool { return t.sure[n.line+n.entry] })
 	if len(left) > 0 {
 		w.line("")
 		w.line("# Not translated, and why:")
@@ -37,6 +37,21 @@ func (t *translation) print(name string) []byte {
 	return []byte(w.String())
 }
 
+// withoutMirrors returns the entries of channels, except those of channels that become mirrors. It adds the lines of these to
+// t.channels.
+func (t *translation) withoutMirrors() (list []entry) {
+	for _, e := range t.created {
+		if !slices.ContainsFunc(t.mirrors, func(m entry) bool { return m.of.local == e.made }) {
+			list = append(list, e)
+			continue
+		}
+		for _, line := range e.lines {
+			t.channels = append(t.channels, note{line: line, says: []string{e.made + " is now a mirror, which achbridge creates: leave this line out, or list " + e.made + " in adopt"}})
+		}
+	}
+	return list
+}
+
 type page struct{ strings.Builder }
 
 func (w *page) line(format string, args ...any) {
@@ -44,22 +59,27 @@ func (w *page) line(format string, args ...any) {
 }
 
 func (w *page) head(t *translation, name string) {
-	w.line("# Made of %s by achbridge migrate. Read it, then let achbridge check look it through.", name)
+	w.line("# Translated from %s by achbridge migrate. Read it, then run achbridge check.", name)
 	if len(t.peers) > 0 {
 		w.line("#")
-		w.line("# Each host of peers needs an achbridge. For one that has only achd write achd:// in front of its")
-		w.line("# name in mirror and push, as in achd://robot/imu, and take it out of peers.")
+		w.line("# The hosts in peers must run achbridge. If one runs only achd, remove it from peers, and write achd://HOST")
+		w.line("# instead of HOST in its rules.")
 	}
-	every := func(e entry) bool { return e.of.every }
-	if slices.ContainsFunc(t.mirrors, every) || slices.ContainsFunc(t.pushes, every) {
+	rules := slices.Concat(t.mirrors, t.pushes)
+	if slices.ContainsFunc(rules, func(e entry) bool { return e.of.peer == "" }) {
 		w.line("#")
-		w.line("# mode=every: all frames, in order, as achd sent them without -l and -u. Take it out where the")
-		w.line("# newest frame is what counts: over a slow link that one is then younger.")
+		w.line("# The script names a host by its address, for example 192.168.1.51. Its rules read and write through the achd on")
+		w.line("# that host. If it runs achbridge, give its name: achbridge migrate --name 192.168.1.51=HOST")
+	}
+	if slices.ContainsFunc(rules, func(e entry) bool { return e.of.every }) {
+		w.line("#")
+		w.line("# mode=every transmits all frames in order, as achd does without -l and -u. Remove it where only the newest")
+		w.line("# frame matters: over a slow link the mirror is then fresher.")
 	}
 	if len(t.mirrors) > 0 {
 		w.line("#")
-		w.line("# A channel that achd or ach mk made is not written into. Before the first start remove those")
-		w.line("# that are to be mirrors (achbridge channel rm NAME), or name them below adopt.")
+		w.line("# achbridge does not write into channels that achd or ach mk made. Before the first start, remove those that")
+		w.line("# become mirrors (achbridge channel rm NAME), or list them in adopt.")
 	}
 }
 
@@ -82,8 +102,8 @@ func (w *page) rules(key string, list []entry) {
 		for _, line := range e.lines {
 			w.line("  # %s", line)
 		}
-		if e.of.push {
-			w.line("  # %s must take it: accept: [%s] there, and adopt: [%[2]s] if a program there makes it", e.of.host, e.of.remote)
+		if e.of.push && e.of.peer != "" {
+			w.line("  # on %s: accept: [%s], and adopt: [%[2]s] if a program there makes the channel", e.of.host, e.of.remote)
 		}
 		for _, n := range e.notes {
 			w.line("  # %s", n)
@@ -103,14 +123,14 @@ func (w *page) served(list []service) {
 	for _, s := range list {
 		w.line("# %s", s.line)
 		if other := cmp.Or(s.port, "8076"); other != port {
-			w.line("#   at port %s, and achbridge listens at one: let the clients of this one connect to port %s", other, port)
+			w.line("#   it listens on port %s, and achbridge on one port only: let its clients connect to port %s", other, port)
 		}
 		if nets := networks(s.from); len(nets) > 0 {
 			from = strings.Join(nets, ", ")
 		}
 	}
-	w.line("# End this first: two programs cannot listen at one port. Only hosts that still have achd need")
-	w.line("# the section. It serves nothing until from says who, and channels (to read) or accept (to write) what.")
+	w.line("# Stop achd first: two programs cannot listen on one port. Only hosts that still run achd need this section.")
+	w.line("# It serves nothing until from lists the clients, and channels (to read) or accept (to write) the channels.")
 	w.line("achd:")
 	w.line("  listen: ':%s'", port)
 	w.line("  # from: [%s]", from)
@@ -126,6 +146,12 @@ func networks(text string) (list []string) {
 		}
 	}
 	return list
+}
+
+// number returns the number of the note's line.
+func (n note) number() (number int) {
+	_, _ = fmt.Sscanf(n.line, "line %d:", &number)
+	return number
 }
 
 func (w *page) note(n note) {

@@ -23,17 +23,27 @@ const MaxScript = 128 << 10
 // the program.
 const maxNested = 16 << 10
 
-// Translate returns the configuration, as text, that takes the place of the lines of a
-// script. found is false, and there is no text, when no line calls a program of Ach. The
-// name of the script is for the comment at the top.
-func Translate(name string, script []byte) (text []byte, found bool, err error) {
+// Script is a text to translate.
+type Script struct {
+	Name  string // for the comment at the top of the configuration
+	Text  []byte
+	Hosts map[string]string // the names of hosts that run achbridge and that the script names by their addresses
+}
+
+// Translate returns the configuration, as text, that replaces the lines of a script. found is false, and there is no
+// text, if no line calls a program of Ach.
+func Translate(s Script) (text []byte, found bool, err error) {
+	script := s.Text
 	switch {
 	case len(script) > MaxScript:
 		return nil, false, fmt.Errorf("larger than %d KiB: is it a script?", MaxScript>>10)
 	case nested(script) > maxNested:
 		return nil, false, errors.New("too many brackets: is it a script?")
 	}
-	t := &translation{functions: map[string]*syntax.Stmt{}, walked: map[walk]bool{}, sure: map[string]bool{}, origins: map[string]where{}}
+	t := &translation{
+		variables: newVariables(), functions: map[string]*syntax.Stmt{}, origins: map[string]where{},
+		names: s.Hosts, called: map[string]bool{}, walked: map[walk]bool{}, sure: map[string]bool{},
+	}
 	source := strings.ReplaceAll(strings.TrimPrefix(string(script), "\ufeff"), "\r\n", "\n") // of an editor on Windows
 	rest := t.servers(source)
 	t.script(rest, where{source: source, line: 1})
@@ -41,7 +51,7 @@ func Translate(name string, script []byte) (text []byte, found bool, err error) 
 	if !t.found() {
 		return nil, false, nil
 	}
-	return t.print(name), true, nil
+	return t.print(s.Name), true, nil
 }
 
 // nested counts what may stand inside one another and costs the parser most of its stack.
@@ -56,24 +66,30 @@ func nested(script []byte) (n int) {
 
 // translation is what a script has come to.
 type translation struct {
+	names        map[string]string // the names of hosts, by their addresses
 	peers        []string
 	mirrors      []entry
 	pushes       []entry
 	services     []service
-	channels     []note // what makes, removes and describes channels
+	created      []entry
+	channels     []note // lines that remove, describe or search channels
 	untranslated []note // what is not translated
 
+	*variables
 	functions map[string]*syntax.Stmt
 	order     []string // the names of functions, as they come
 	origins   map[string]where
+	called    map[string]bool
 	walked    map[walk]bool
-	sure      map[string]bool // lines that became entries
+	loops     int             // passes of loops that were walked
+	sure      map[string]bool // lines that became entries, with the entry
 }
 
-// entry is a rule of mirror or push, with the lines that it takes the place of.
+// entry is a rule of mirror, push or channels, with the lines of the script that it replaces.
 type entry struct {
 	rule  string
-	of    request
+	of    request  // the mirror or push; zero for a channel to create
+	made  string   // name of the channel to create; "" for a mirror or push
 	lines []string // line N: TEXT
 	notes []string
 }
@@ -81,13 +97,12 @@ type entry struct {
 // note is a line of the script about which there is something to say.
 type note struct {
 	line  string // line N: TEXT
-	made  string // the channel that the line makes
 	says  []string
 	entry string // what would take its place; empty: unknown
 }
 
 func (t *translation) found() bool {
-	return len(t.mirrors)+len(t.pushes)+len(t.services)+len(t.channels)+len(t.untranslated) > 0
+	return len(t.mirrors)+len(t.pushes)+len(t.services)+len(t.created)+len(t.channels)+len(t.untranslated) > 0
 }
 
 // leave notes that a line is not translated, and why.
@@ -109,7 +124,7 @@ func (t *translation) take(w request, line string) {
 			if !slices.Contains(e.lines, line) {
 				e.lines = append(e.lines, line)
 			}
-			t.sure[line] = true
+			t.sure[line+w.entry()] = true
 			return
 		}
 	}
@@ -117,8 +132,8 @@ func (t *translation) take(w request, line string) {
 		t.leave(line, why, w.entry())
 		return
 	}
-	t.sure[line] = true
-	if !slices.ContainsFunc(slices.Concat(t.mirrors, t.pushes), func(e entry) bool { return e.of.host == w.host }) {
+	t.sure[line+w.entry()] = true
+	if w.peer != "" && !slices.ContainsFunc(slices.Concat(t.mirrors, t.pushes), func(e entry) bool { return e.of.host == w.host }) {
 		t.peers = append(t.peers, w.peer)
 	}
 	*list = append(*list, entry{rule: w.rule(), of: w, lines: []string{line}, notes: w.notes})
@@ -131,14 +146,14 @@ func (t *translation) clash(w request) string {
 		same := o.host == w.host && o.remote == w.remote
 		switch {
 		case w.push != o.push && same && o.local == w.local:
-			return "an earlier line has this channel go the other way between the same hosts; its frames would go round"
+			return "an earlier line sends this channel in the other direction between the same hosts: its frames would circulate"
 		case w.push != o.push:
 		case w.push && o.host == w.host && o.local == w.local:
-			return "an earlier line pushes this channel to this host already, and a channel is pushed to a host once"
+			return "an earlier line pushes this channel to this host, and a channel is pushed to a host once"
 		case !w.push && same:
-			return "an earlier line mirrors this channel already, and a channel is mirrored once; let programs here read " + o.local
+			return "an earlier line mirrors this channel, and a channel is mirrored once: let programs here read " + o.local
 		case !w.push && o.local == w.local:
-			return "an earlier line has a mirror of that name; give this one another (as=NAME)"
+			return "an earlier line makes a mirror with that name: give this one another name (as=NAME)"
 		}
 	}
 	return ""

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -55,14 +56,18 @@ func shown(line int, text string) string {
 	return fmt.Sprintf("line %d: %s", line, string(runes))
 }
 
-// walk is a function's body, walked where it is sure to run or not.
+// walk is a function's body, walked where it is sure to run or not, and with which variables.
 type walk struct {
-	name string
-	sure bool
+	name  string
+	sure  bool
+	bound string
 }
 
-// maxScripts limits how many scripts may be inside one another: sh -c "sh -c …".
+// maxScripts limits how many scripts may be inside one another, as in sh -c "sh -c …", and calls of functions.
 const maxScripts = 5
+
+// maxWalks limits how many bodies of functions and loops are walked.
+const maxWalks = 1000
 
 // script walks a text. It reads all statements before the first syntax error, and none after it.
 func (t *translation) script(text string, at where) {
@@ -124,9 +129,10 @@ func parse(text string, each func(*syntax.Stmt)) (err error) {
 	return nil
 }
 
-// learn notes the functions of a statement.
+// learn notes the functions and variables of a statement.
 func (t *translation) learn(s *syntax.Stmt, at where) {
 	syntax.Walk(s, func(n syntax.Node) bool {
+		t.variables.learn(n)
 		if f, ok := n.(*syntax.FuncDecl); ok && f.Name != nil && f.Body != nil {
 			name := f.Name.Value
 			if !slices.Contains(t.order, name) {
@@ -141,23 +147,31 @@ func (t *translation) learn(s *syntax.Stmt, at where) {
 // uncalled walks the functions that nothing has called.
 func (t *translation) uncalled() {
 	for _, name := range t.order {
-		if !t.walked[walk{name, true}] && !t.walked[walk{name, false}] {
-			t.function(name, where{why: "the script does not call the function " + name + ", which contains it"})
+		if !t.called[name] {
+			t.function(name, nil, where{why: "the script does not call the function " + name + ", which contains it"})
 		}
 	}
 }
 
-// function walks the body of a function that is called, once where it is sure to run and
-// once where it is not.
-func (t *translation) function(name string, from where) {
-	key := walk{name, from.why == ""}
-	if t.walked[key] {
-		return
-	}
-	t.walked[key] = true
+// function walks the body of a function that is called, once for each set of arguments where it is sure to run, and once
+// where it is not.
+func (t *translation) function(name string, args []word, from where) {
 	at := t.origins[name]
-	at.why = from.why
-	t.stmts([]*syntax.Stmt{t.functions[name]}, at)
+	at.why, at.deep = from.why, from.deep+1
+	values := map[string]string{}
+	for i, a := range args {
+		if a.why == "" {
+			values[strconv.Itoa(i+1)] = a.text
+		}
+	}
+	t.bind(values, func() {
+		key := walk{name, from.why == "", fmt.Sprint(t.bound)}
+		if t.walked[key] || at.deep > maxScripts || len(t.walked) > maxWalks {
+			return
+		}
+		t.walked[key], t.called[name] = true, true
+		t.stmts([]*syntax.Stmt{t.functions[name]}, at)
+	})
 }
 
 func (t *translation) stmts(list []*syntax.Stmt, at where) {
@@ -196,11 +210,7 @@ func (t *translation) stmt(s *syntax.Stmt, at where) {
 	case *syntax.WhileClause:
 		t.loop(c, at)
 	case *syntax.ForClause:
-		if c.Select {
-			at = at.because("it runs only when a person chooses it (select)")
-		}
-		t.inside(c.Loop, at)
-		t.stmts(c.Do, at)
+		t.forEach(c, at)
 	case *syntax.CaseClause:
 		t.inside(c.Word, at)
 		for _, item := range c.Items {
@@ -217,16 +227,16 @@ func (t *translation) binary(c *syntax.BinaryCmd, at where) {
 	switch {
 	case c.Op == syntax.OrStmt:
 		at = at.because("it runs only when the command before || fails")
-	case c.Op == syntax.AndStmt && !works(c.X):
+	case c.Op == syntax.AndStmt && !t.works(c.X):
 		at = at.because("it runs only when the command before && works")
 	}
 	t.stmt(c.Y, at)
 }
 
 // works reports whether a statement is one that scripts expect to work: no question.
-func works(s *syntax.Stmt) bool {
+func (t *translation) works(s *syntax.Stmt) bool {
 	if b, ok := s.Cmd.(*syntax.BinaryCmd); ok && b.Op == syntax.AndStmt {
-		return works(b.X) && works(b.Y)
+		return t.works(b.X) && t.works(b.Y)
 	}
 	c, ok := s.Cmd.(*syntax.CallExpr)
 	if !ok || s.Negated {
@@ -235,7 +245,7 @@ func works(s *syntax.Stmt) bool {
 	if len(c.Args) == 0 {
 		return true // assignments
 	}
-	words := valuesOf(c.Args)
+	words := t.valuesOf(c.Args)
 	i := skipStarters(words)
 	return i < len(words) && slices.Contains([]string{"ach", "achtool", "achd", "cd", "echo", "export", "mkdir", "sleep", "set", "true", "umask", "modprobe"}, base(words[i].text))
 }
@@ -248,17 +258,41 @@ func (t *translation) choice(c *syntax.IfClause, at where) {
 	}
 }
 
+// forEach translates a for loop, once for each value of its list if that is known.
+func (t *translation) forEach(c *syntax.ForClause, at where) {
+	t.inside(c.Loop, at)
+	if c.Select {
+		at = at.because("it runs only when a person chooses it (select)")
+	}
+	list, ok := c.Loop.(*syntax.WordIter)
+	if !ok || c.Select || !list.InPos.IsValid() {
+		t.stmts(c.Do, at)
+		return
+	}
+	values := t.valuesOf(list.Items)
+	if slices.ContainsFunc(values, func(w word) bool { return w.why != "" }) {
+		t.stmts(c.Do, at)
+		return
+	}
+	for _, w := range values {
+		if t.loops++; t.loops > maxWalks {
+			return
+		}
+		t.bind(map[string]string{list.Name.Value: w.text}, func() { t.stmts(c.Do, at) })
+	}
+}
+
 // loop translates a while or until loop. An endless loop, as in while true, equals its body, because the
 // daemon does not end and repeats attempts itself.
 func (t *translation) loop(c *syntax.WhileClause, at where) {
 	t.stmts(c.Cond, at)
-	if !endless(c) {
+	if !t.endless(c) {
 		at = at.because("it runs only under a condition (while or until)")
 	}
 	t.stmts(c.Do, at)
 }
 
-func endless(c *syntax.WhileClause) bool {
+func (t *translation) endless(c *syntax.WhileClause) bool {
 	if len(c.Cond) != 1 || c.Cond[0].Negated {
 		return false
 	}
@@ -267,7 +301,7 @@ func endless(c *syntax.WhileClause) bool {
 		return false
 	}
 	var words []string
-	for _, w := range valuesOf(call.Args) {
+	for _, w := range t.valuesOf(call.Args) {
 		words = append(words, w.text)
 	}
 	condition := strings.Join(words, " ")

@@ -15,16 +15,31 @@ import (
 // text is as it is written.
 type word struct{ text, why string }
 
-func valuesOf(args []*syntax.Word) []word {
-	list := make([]word, len(args))
-	for i, a := range args {
-		list[i] = valueOf(a.Parts, false)
+// valuesOf returns the words to which the shell expands args. The value of an unquoted variable may be several words.
+func (v *variables) valuesOf(args []*syntax.Word) (list []word) {
+	for _, a := range args {
+		if p, ok := onlyPart(a).(*syntax.ParamExp); ok {
+			w := v.expansion(p)
+			for _, field := range strings.Fields(w.text) {
+				list = append(list, word{field, w.why})
+			}
+			continue
+		}
+		list = append(list, v.valueOf(a.Parts, false))
 	}
 	return list
 }
 
+// onlyPart returns the part of a word that has one part, or nil.
+func onlyPart(w *syntax.Word) syntax.WordPart {
+	if len(w.Parts) != 1 {
+		return nil
+	}
+	return w.Parts[0]
+}
+
 // valueOf returns the value to which the shell expands parts of a word.
-func valueOf(parts []syntax.WordPart, quoted bool) (w word) {
+func (v *variables) valueOf(parts []syntax.WordPart, quoted bool) (w word) {
 	for _, p := range parts {
 		next := word{}
 		switch p := p.(type) {
@@ -36,13 +51,9 @@ func valueOf(parts []syntax.WordPart, quoted bool) (w word) {
 				next.why = `it has a text with escapes ($'…')`
 			}
 		case *syntax.DblQuoted:
-			next = valueOf(p.Parts, true)
+			next = v.valueOf(p.Parts, true)
 		case *syntax.ParamExp:
-			name := "?"
-			if p.Param != nil {
-				name = clean(p.Param.Value)
-			}
-			next = word{"$" + name, "only the shell knows the variable $" + name}
+			next = v.expansion(p)
 		case *syntax.CmdSubst, *syntax.ProcSubst:
 			next = word{"…", "only the shell knows the output of a command in it"}
 		case *syntax.ArithmExp:
@@ -160,7 +171,8 @@ func scriptOf(words []word) (script word, ok bool) {
 }
 
 // ofAch is a call of Ach's programs in a text.
-var ofAch = expression(`(?:^|[^\w.$-])(?:achd|achcop|achpipe\.bin|ach +(?:-\S+ +(?:\d+ +)?)*(?:mk|make|create|rm|chmod))(?:$|[^\w.=-])`)
+var ofAch = expression(`(?:^|[^\w.$-])(?:achd|achcop|achlog|achcat|achpipe(?:\.bin)?|` +
+	`ach(?:tool)? +(?:-\S+ +(?:\d+ +)?)*(?:mk|make|create|rm|remove|unlink|chmod|dump|file|search|adv|hide|-[1tkuav]*[CUDF] *\S+))(?:$|[^\w.=-])`)
 
 func mentions(text string) bool { return ofAch().MatchString(text) }
 

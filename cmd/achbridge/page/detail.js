@@ -1,6 +1,6 @@
 // One mirror, in full.
 
-import { fates, mark, overAt } from "./model.js";
+import { fates, mark, overAt, stateOf, tagOf } from "./model.js";
 import { draw } from "./plot.js";
 import { bits, breakable, count, duration, glued, hertz, millis, percent, rate } from "./text.js";
 
@@ -19,6 +19,20 @@ export class Detail {
     this.dialog.showModal();
     this.show();
     this.paint();
+    this.diagnose(name);
+  }
+
+  // diagnose asks the daemon once why the mirror is as it is, and shows the answer.
+  async diagnose(name) {
+    const box = this.part(".why"), mine = (this.asked = Symbol(name));
+    box.replaceChildren(line("", "The daemon observes the channel for 2 s …"));
+    const r = await fetch("why?of=" + encodeURIComponent(name), { cache: "no-store" }).then((r) => r.json()).catch((e) => ({ error: e.message }));
+    if (this.asked !== mine) return; // another mirror has been opened
+    if (r.error) return box.replaceChildren(line("", "No diagnosis: " + r.error));
+    box.replaceChildren(
+      line("verdict", `${r.cause}: ${r.text}`), ...(r.cure ? [line("fix", "Fix: " + r.cure)] : []), ...r.evidence.map((e) => line("", e)),
+      ...r.notes.map((n) => line("", `also ${n.cause}: ${n.text}${n.cure ? ". Fix: " + n.cure : ""}`)),
+    );
   }
 
   part(selector) { return this.dialog.querySelector(selector); }
@@ -34,9 +48,8 @@ export class Detail {
     const { m, rates } = x, first = !this.of;
     this.of = m;
     this.part("h2").replaceChildren(...breakable(m.mirrored_as));
-    this.part(".tag").className = "tag " + m.health;
-    this.part(".tag").textContent = [m.health, mark(m)].filter(Boolean).join(" ");
-    this.part(".reason").textContent = glued(m.reason ?? "");
+    this.part(".tag").className = "tag " + tagOf(stateOf(m));
+    this.part(".tag").textContent = [stateOf(m), mark(m)].filter(Boolean).join(" ");
     this.ages(m);
     this.ledger(m, rates);
     this.facts(m, rates);
@@ -85,6 +98,13 @@ export class Detail {
       l && ["clock offset", `${millis(l.clock_offset_ms)} ± ${millis(l.clock_uncertainty_ms)}`],
     ].filter(Boolean));
   }
+}
+
+function line(className, content) {
+  const p = document.createElement("p");
+  p.className = className;
+  p.textContent = glued(content);
+  return p;
 }
 
 // fill writes a table; the first column has headings.

@@ -4,7 +4,7 @@ import { bits, lines, millis, percent } from "./text.js";
 
 const most = 16; // hosts that are drawn unless all are asked for
 const box = { w: 144, line: 17, letters: 15 };
-const words = 165; // pixels that what is said of a link takes: so far it is straight
+const words = 165, more = 50; // pixels that what is said of a link takes, and what it takes with "round trip"
 
 export class Fleet {
   all = false;
@@ -24,7 +24,8 @@ export class Fleet {
     const shown = this.all ? hosts : hosts.slice(0, most);
     this.more.hidden = hosts.length <= most;
     this.more.textContent = this.all ? "show fewer" : `show all ${hosts.length} hosts`;
-    const width = Math.max(300, this.svg.parentElement.clientWidth);
+    const around = this.svg.parentElement, style = getComputedStyle(around);
+    const width = Math.max(300, around.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight));
     const shape = [width, own, ...shown.map((h) => h.name)].join("\0");
     if (shape !== this.shape) this.lay(width, own, shown);
     this.shape = shape;
@@ -37,9 +38,10 @@ export class Fleet {
   // sides of it, else one below the other.
   lay(width, own, hosts) {
     const most = Math.max(...[own, ...hosts.map((h) => h.name)].map((n) => lines(n, box.letters).length));
-    box.h = 37 + most * box.line;
+    box.h = 41 + most * box.line;
     const wide = width >= 560, sides = width >= 760 && hosts.length > 3 ? 2 : 1, row = box.h + (wide ? 22 : 28);
     const rows = Math.ceil(hosts.length / sides);
+    this.words = wide && (width - (sides + 1) * box.w) / sides > words + more + 30 ? words + more : words;
     const height = wide ? Math.max(box.h + 24, rows * row) : box.h + 14 + rows * row;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.svg.setAttribute("width", width);
@@ -63,7 +65,7 @@ export class Fleet {
   link(hub, at, { wide, right }) {
     const from = wide ? { x: right ? hub.x + box.w : hub.x, y: hub.y + box.h / 2 } : { x: 22, y: hub.y + box.h };
     const to = { x: right ? at.x : at.x + box.w, y: at.y + box.h / 2 };
-    const near = to.x + (right ? -1 : 1) * Math.min(words, Math.abs(to.x - from.x) - 30), bend = (from.x + near) / 2;
+    const near = to.x + (right ? -1 : 1) * Math.min(this.words, Math.abs(to.x - from.x) - 18), bend = (from.x + near) / 2;
     const way = (d) => wide
       ? `M${from.x} ${from.y + d}C${bend} ${from.y + d} ${bend} ${to.y + d} ${near} ${to.y + d}H${to.x}`
       : `M${from.x + d} ${from.y}V${to.y - 14}Q${from.x + d} ${to.y - d} ${from.x + 14} ${to.y - d}H${to.x}`;
@@ -81,9 +83,9 @@ export class Fleet {
     el("rect", { x: at.x, y: at.y, width: box.w, height: box.h, rx: 9 }, g);
     node.title = el("title", {}, g);
     const parts = lines(name, box.letters);
-    parts.forEach((part, i) => (el("text", { x: at.x + 12, y: at.y + 22 + i * box.line, class: "name" }, g).textContent = part));
+    parts.forEach((part, i) => (el("text", { x: at.x + 12, y: at.y + 26 + i * box.line, class: "name" }, g).textContent = part));
     node.title.textContent = name;
-    node.note = el("text", { x: at.x + 12, y: at.y + 24 + parts.length * box.line }, g);
+    node.note = el("text", { x: at.x + 12, y: at.y + 28 + parts.length * box.line }, g);
     node.badge = el("g", { class: "badge", transform: `translate(${at.x + box.w - 8} ${at.y})` }, g);
     node.host = g;
     return g;
@@ -107,8 +109,8 @@ export class Fleet {
     this.mark(node.badge, ["live", "linked"].includes(worst) ? "" : worst);
     node.in.classList.toggle("flows", up && h.rateIn > 0);
     node.out.classList.toggle("flows", up && h.rateOut > 0);
-    node.above.textContent = up ? `${millis(l.rtt_ms)} · ${percent(Math.max(h.lossIn, h.lossOut))} lost` : h.state === "silent" ? `silent for ${l.silent_s.toFixed(0)} s` : h.state === "unknown" ? "no link" : h.state;
-    node.below.textContent = !up ? "" : [h.bitsIn && "↓ " + bits(h.bitsIn), h.bitsOut && "↑ " + bits(h.bitsOut)].filter(Boolean).join("  ") || "no frames";
+    node.above.textContent = up ? `${this.words > words ? "round trip " : ""}${millis(l.rtt_ms)}${lossOf(h) === null ? "" : ` · ${percent(lossOf(h))} lost`}` : h.state === "silent" ? `silent for ${l.silent_s.toFixed(0)} s` : h.state === "unknown" ? "no link" : h.state;
+    node.below.textContent = !up ? "" : h.bitsIn === null ? "– bit/s" : [h.bitsIn && "↓ " + bits(h.bitsIn), h.bitsOut && "↑ " + bits(h.bitsOut)].filter(Boolean).join("  ") || "no frames";
     const carried = [h.mirrors && `↓ ${h.live === h.mirrors ? h.live : h.live + " of " + h.mirrors}`, h.exports && `↑ ${h.exports}`].filter(Boolean);
     node.note.textContent = carried.length ? carried.join("  ") + " ch." : "no channels";
     node.title.textContent = [
@@ -117,12 +119,14 @@ export class Fleet {
       h.exports && `${h.exports} of our channels mirrored there`,
       l && `over ${l.transport}, ${l.addr}`,
       l && `round trip ${millis(l.rtt_ms)}, clock ± ${millis(l.clock_uncertainty_ms)}`,
-      l && `lost of what comes ${percent(h.lossIn)}, of what goes ${percent(h.lossOut)}`,
+      l && lossOf(h) !== null && `lost of what comes ${percent(h.lossIn)}, of what goes ${percent(h.lossOut)}`,
       l && l.path_mbit !== null && `carried ${bits(l.path_mbit * 1e6)} when it was last full`,
       h.error,
     ].filter(Boolean).join("\n");
   }
 }
+
+const lossOf = (h) => (h.lossIn === null && h.lossOut === null ? null : Math.max(h.lossIn, h.lossOut));
 
 function el(tag, attributes, parent) {
   const e = document.createElementNS("http://www.w3.org/2000/svg", tag);

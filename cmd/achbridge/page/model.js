@@ -19,11 +19,14 @@ export const fates = [
 export const drops = fates.filter((f) => f.key !== "delivered" && f.key !== "late_kept");
 
 // How a mirror can be, the worst first: as Healths in bridge/status.
-export const healths = ["refused", "stale", "waiting", "late", "live"];
+const healths = ["refused", "stale", "waiting", "late", "live"];
 
 // What a card says of a mirror, the worst first: its health, or that it is live and over its budget at times.
-const states = [...healths.slice(0, -1), "over budget", "live"];
+export const states = [...healths.slice(0, -1), "over budget", "live"];
 export const stateOf = (m) => (m.health === "live" && used(m) > 1 ? "over budget" : m.health);
+
+// tagOf returns the class that colours a state.
+export const tagOf = (state) => (state === "over budget" ? "late" : state);
 
 // What stands beside the health of a mirror whose frames nothing proves, as diagnose.MarkOf has it.
 export const mark = (m) => (m.unauthenticated ? "unauthenticated" : "");
@@ -55,38 +58,58 @@ export class Model {
 
   takes(s) {
     const last = this.seen.at(-1);
+    s.troubles ??= [];
     if (last && (s.uptime_s < last.uptime_s || s.pid !== last.pid)) this.seen = []; // it was started anew
     else if (last && s.uptime_s === last.uptime_s) return;
     this.status = s;
-    this.seen.push(s);
+    this.channels = new Map(s.mirrors.map((m) => [m.mirrored_as, m.channel]));
+    this.seen.push({
+      pid: s.pid, uptime_s: s.uptime_s,
+      mirrors: new Map(s.mirrors.map((m) => [m.mirrored_as, m.frames])),
+      exports: new Map(s.exports.map((e) => [e.peer + "\0" + e.channel, e.frames])),
+      links: new Map(s.links.map((l) => [l.node, l.traffic])),
+    });
     if (this.seen.length > looks) this.seen.shift();
-    const first = this.seen[0];
-    this.span = s.uptime_s - first.uptime_s;
-    this.beforeMirrors = new Map(first.mirrors.map((m) => [m.mirrored_as, m]));
-    this.beforeExports = new Map(first.exports.map((e) => [e.peer + "\0" + e.channel, e]));
-    this.beforeLinks = new Map(first.links.map((l) => [l.node, l]));
   }
 
-  // since is what was added to the counts of a mirror, export or traffic in the last seconds.
-  since(now, before, key) {
-    return before && now[key] >= before[key] ? now[key] - before[key] : 0;
+  // since returns what was added to the counters of a mirror, export or link, and in how many seconds; null before
+  // their second sample. If the total went backwards, all counters began at zero.
+  since(kind, key, now) {
+    const total = kind === "links" ? "packets_sent" : "offered";
+    let was = null, span = 0;
+    for (const s of this.seen.slice(0, -1).reverse()) {
+      const c = s[kind].get(key);
+      if (!c || c[total] > (was ?? now)[total]) break;
+      was = c;
+      span = this.status.uptime_s - s.uptime_s;
+    }
+    return was && { span, added: (k) => Math.max(0, now[k] - was[k]) };
   }
 
-  rates(now, before) {
-    const r = {};
-    for (const f of [...fates, { key: "offered" }]) r[f.key] = this.span > 0 ? this.since(now, before, f.key) / this.span : 0;
-    return r;
+  // rates returns the rates of frames per second, and null for all that are not known yet.
+  rates(kind, key, now) {
+    const s = this.since(kind, key, now), per = (k) => s && s.added(k) / s.span;
+    const r = Object.fromEntries([...fates.map((f) => f.key), "offered"].map((k) => [k, per(k)]));
+    return { ...r, arrived: s && r.delivered + r.late_kept };
   }
 
   mirrors() {
     return this.status.mirrors.map((m) => {
-      const rates = this.rates(m.frames, this.beforeMirrors.get(m.mirrored_as)?.frames);
-      return { m, name: m.mirrored_as, rates, over: used(m) > 1, track: this.tracks.get(m.mirrored_as) };
+      const rates = this.rates("mirrors", m.mirrored_as, m.frames);
+      return { m, name: m.mirrored_as, rates, over: used(m) > 1, fix: this.fix(m) };
     });
   }
 
+  // fix returns the fix of the problem that affects a mirror. It returns "" if none is known, or if it names another
+  // channel, since a problem has one fix for all its channels.
+  fix(m) {
+    const t = this.status.troubles.find((t) => t.channels.includes(m.mirrored_as) && (!t.host || t.host === m.host));
+    const names = (other) => other !== m.mirrored_as && [other, this.channels.get(other) ?? other].some((n) => n !== m.channel && t.cure.includes(n));
+    return !t?.cure || t.channels.some(names) ? "" : t.cure;
+  }
+
   exports() {
-    return this.status.exports.map((e) => ({ e, rates: this.rates(e.frames, this.beforeExports.get(e.peer + "\0" + e.channel)?.frames) }));
+    return this.status.exports.map((e) => ({ e, rates: this.rates("exports", e.peer + "\0" + e.channel, e.frames) }));
   }
 
   // hosts are those that are linked or known, or something is wanted of.
@@ -101,14 +124,13 @@ export class Model {
       Object.assign(host(p.host || p.addrs[0] || "?"), { state: p.state, error: p.error });
     }
     for (const l of s.links) {
-      const was = this.beforeLinks.get(l.node)?.traffic, t = l.traffic;
-      const d = (key) => this.since(t, was, key);
+      const t = this.since("links", l.node, l.traffic), d = (key) => (t ? t.added(key) : 0);
       Object.assign(host(l.peer), {
         link: l, state: l.state === "up" ? "linked" : l.state, error: "",
         lossOut: share(d("packets_lost"), d("packets_sent")),
         lossIn: share(d("packets_missed"), d("packets_received") + d("packets_missed")),
-        bitsOut: this.span > 0 ? (8 * d("sent_bytes")) / this.span : 0,
-        bitsIn: this.span > 0 ? (8 * d("received_bytes")) / this.span : 0,
+        bitsOut: t && (8 * d("sent_bytes")) / t.span,
+        bitsIn: t && (8 * d("received_bytes")) / t.span,
       });
     }
     for (const { m, rates } of this.mirrors()) {
@@ -117,12 +139,12 @@ export class Model {
       h.mirrors++;
       h.live += m.health === "live";
       if (states.indexOf(stateOf(m)) < states.indexOf(h.worst)) h.worst = stateOf(m);
-      h.rateIn += rates.delivered + rates.late_kept;
+      h.rateIn += rates.arrived;
     }
     for (const { e, rates } of this.exports()) {
       const h = host(e.peer);
       h.exports++;
-      h.rateOut += rates.delivered + rates.late_kept;
+      h.rateOut += rates.arrived;
     }
     return [...hosts.values()].sort((a, b) => badness(a) - badness(b) || order(a.name, b.name));
   }
@@ -133,8 +155,9 @@ function badness(h) {
   return Math.min(h.state === "silent" ? states.indexOf("waiting") : states.length, states.indexOf(h.worst) + (h.worst === "live" && h.state === "linked"));
 }
 
+// share returns part/whole, or null if the whole is not known.
 function share(part, whole) {
-  return whole > 0 ? part / whole : 0;
+  return whole > 0 ? part / whole : null;
 }
 
 // due is for how long the next frame has been due: its age less the time between two, as fresh.Due in the daemon.

@@ -2,8 +2,8 @@
 //
 //	mux.Handle("GET /", page.Handler())
 //
-// The files need no build. The page loads data only from its daemon: it follows /events. The type feed
-// of package daemon documents the messages.
+// The files need no build. The page loads data only from its daemon: it follows /events, and a click on a
+// mirror requests /why. The type feed of package daemon documents the messages.
 package page
 
 import (

@@ -2,7 +2,7 @@
 // are only ever text.
 
 import { connect } from "./line.js";
-import { Model, drops, healths, mark, overAt, pick, stateOf, used } from "./model.js";
+import { Model, drops, mark, overAt, pick, stateOf, states, tagOf, used } from "./model.js";
 import { Fleet } from "./fleet.js";
 import { Detail } from "./detail.js";
 import { draw } from "./plot.js";
@@ -51,29 +51,31 @@ function show() {
   const s = model.status;
   if (!s) return;
   const mirrors = model.mirrors();
-  const troubled = mirrors.filter((x) => x.m.health !== "live").length;
+  const number = (state) => mirrors.filter((x) => stateOf(x.m) === state).length, troubled = mirrors.length - number("live");
   document.title = (troubled ? `(${troubled}) ` : "") + s.host + " · achbridge";
   $("#host").textContent = s.host;
-  const told = healths.map((h) => [h, mirrors.filter((x) => x.m.health === h).length]).filter(([, n]) => n);
-  $("#summary").replaceChildren(...told.map(([h, n]) => text("span", "tag " + h, `${n} ${h}`)));
+  $("#summary").replaceChildren(...states.filter(number).map((h) => text("span", "tag " + tagOf(h), `${number(h)} ${h}`)));
   $("#about").dataset.uptime = s.uptime_s; // of what is shown, for tests
   $("#about").textContent = `achbridge ${s.version}, up ${duration(s.uptime_s)} · node ${s.node.slice(0, 8)} · network ${s.network} · listens on ${s.listen}`;
-  fleet.show(s.host, model.hosts(), s.mirrors.length || s.exports.length ? `↓ ${s.mirrors.length}  ↑ ${s.exports.length} ch.` : "no channels");
+  const hosts = model.hosts();
+  $(".top").classList.toggle("few", hosts.length <= fewHosts);
+  fleet.show(s.host, hosts, s.mirrors.length || s.exports.length ? `↓ ${s.mirrors.length}  ↑ ${s.exports.length} ch.` : "no channels");
   showMirrors(mirrors);
   showSent();
   detail.show();
-  showTrouble(s.troubles ?? []);
+  showTrouble(s.troubles);
 }
 
-// showTrouble tells what is most wrong, and on demand everything, with its cure.
+// showTrouble tells what is most wrong, with its fix, and on demand everything.
 function showTrouble(list) {
   const p = $("#trouble");
   p.hidden = list.length === 0;
   if (!list.length) return;
   const all = list.map((t) => `${t.cause}: ${t.text}${t.cure ? ". Fix: " + t.cure : ""}`);
-  put($("#trouble summary"), "textContent", glued(`${list[0].cause}: ${list[0].text}`) + (list.length > 1 ? ` (and ${list.length - 1} more)` : ""));
   if (p.told === all.join("\n")) return; // what somebody may be reading stays
   p.told = all.join("\n");
+  const { cause, text: what, cure } = list[0], more = list.length > 1 ? ` (and ${list.length - 1} more)` : "";
+  $("#trouble summary").replaceChildren(glued(`${cause}: ${what}`) + more, text("p", "fix", cure ? glued("Fix: " + cure) : ""));
   $("#trouble ol").replaceChildren(...all.map((t) => text("li", "", glued(t))));
 }
 
@@ -100,12 +102,12 @@ function showMirrors(mirrors) {
 
 function card(name) {
   const box = document.createElement("li"), button = document.createElement("button");
-  const c = { box, button, name: named("span", name), tag: text("span", "tag", ""), plot: text("span", "plot", ""), age: text("span", "", ""), mean: text("span", "mean", ""), p99: text("span", "", ""), rates: text("span", "rates", "") };
+  const c = { box, button, name: named("span", name), tag: text("span", "tag", ""), plot: text("span", "plot", ""), fix: text("span", "fix", ""), age: text("span", "", ""), p99: text("span", "", ""), rates: text("span", "rates", "") };
   const figures = text("span", "figures", "");
-  figures.append(c.age, c.mean, c.p99);
+  figures.append(c.age, c.p99);
   c.canvas = document.createElement("canvas");
   c.plot.append(c.canvas, text("span", "none", "age not known"));
-  button.append(c.name, c.tag, c.plot, figures, c.rates);
+  button.append(c.name, c.tag, c.plot, figures, c.rates, c.fix);
   button.addEventListener("click", () => detail.open(name));
   button.title = name;
   box.append(button);
@@ -115,16 +117,21 @@ function card(name) {
   return c;
 }
 
-function tell(c, { m, rates, over }) {
+function tell(c, { m, rates, over, fix }) {
   const w = m.age?.window;
   put(c.box, "className", m.health + (over ? " over" : ""));
   put(c.tag, "textContent", [m.health === "live" && !over ? "" : stateOf(m), mark(m)].filter(Boolean).join(" "));
-  put(c.tag, "className", "tag " + (over && m.health === "live" ? "late" : m.health));
-  put(c.age, "textContent", m.age_ms !== null ? millis(m.age_ms) : m.since_arrival_ms === undefined ? "age not known" : "came " + millis(m.since_arrival_ms) + " ago");
-  put(c.mean, "textContent", w ? "mean " + millis(w.mean_ms) : "");
+  put(c.tag, "className", "tag " + tagOf(stateOf(m)));
+  put(c.age, "textContent", m.age_ms !== null ? "age " + millis(m.age_ms) : m.since_arrival_ms === undefined ? "age not known" : "came " + millis(m.since_arrival_ms) + " ago");
   put(c.p99, "textContent", w ? "p99 " + millis(w.p99_ms) : "");
-  put(c.rates, "textContent", glued(m.reason ?? "") || [hertz(rates.delivered + rates.late_kept), over && "budget used: " + percent(used(m)), ...dropsText(rates)].filter(Boolean).join(" · "));
+  put(c.rates, "textContent", glued(m.reason ?? "") || [rateOf(m, rates), over && "budget used: " + percent(used(m)), ...dropsText(rates)].filter(Boolean).join(" · "));
+  put(c.fix, "textContent", fix && "Fix: " + glued(fix));
   c.budget = overAt(m);
+}
+
+// rateOf returns the rate of a mirror's frames, or their period if that is too long for a rate.
+function rateOf(m, rates) {
+  return rates.arrived === 0 && m.period_ms > 5000 ? "a frame every " + millis(m.period_ms) : hertz(rates.arrived);
 }
 
 function dropsText(rates) {
@@ -136,7 +143,7 @@ function paint(box) {
   if (c) c.plot.classList.toggle("unknown", !draw(c.canvas, model.tracks.get(box.mirror), c.budget));
 }
 
-const someSent = 20;
+const someSent = 20, fewHosts = 3;
 
 function showSent() {
   const list = model.exports().sort((a, b) => dropped(b.rates) - dropped(a.rates)), all = $("#sent").classList.contains("all");
@@ -147,7 +154,7 @@ function showSent() {
   const body = $("#sent tbody"), shown = all ? list : list.slice(0, someSent);
   while (body.rows.length > shown.length) body.deleteRow(-1);
   shown.forEach(({ e, rates }, i) => {
-    const row = body.rows[i] ?? body.insertRow(), cells = [e.channel, e.peer, hertz(rates.offered), count(e.frames.delivered + e.frames.late_kept), e.reason ?? dropsText(rates).join(", ")];
+    const row = body.rows[i] ?? body.insertRow(), cells = [e.channel, e.peer, hertz(rates.offered), count(e.frames.delivered + e.frames.late_kept), e.reason ?? (rates.offered === null ? "–" : dropsText(rates).join(", ") || "0/s")];
     cells.forEach((t, j) => {
       const cell = row.cells[j] ?? row.insertCell();
       if (j === 2 || j === 3) cell.className = "n";
@@ -159,7 +166,7 @@ function showSent() {
 const dropped = (rates) => Math.round(Math.log2(1 + rates.lost + rates.late + rates.expired + rates.refused + rates.overflow));
 
 function showEvents() {
-  const some = 5, all = $("#events").classList.contains("all"), list = model.events.slice(all ? -200 : -some).reverse();
+  const some = 12, all = $("#events").classList.contains("all"), list = model.events.slice(all ? -200 : -some).reverse();
   $("#allevents").hidden = model.events.length <= some;
   $("#allevents").textContent = all ? "show fewer" : `show all ${model.events.length}`;
   $("#events ol").replaceChildren(...(list.length ? list.map(line) : [text("li", "empty", "Nothing has happened since this daemon began.")]));

@@ -6,7 +6,7 @@ export function millis(v) {
   if (v < 9.995) return v.toFixed(2) + " ms";
   if (v < 99.95) return v.toFixed(1) + " ms";
   if (v < 9999.5) return v.toFixed(0) + " ms";
-  return duration(Math.round(v) / 1000);
+  return duration(Math.round(v / 1000));
 }
 
 export function duration(s) {
@@ -20,10 +20,12 @@ export function duration(s) {
 }
 
 export function hertz(v) {
+  if (v === null) return "– Hz";
   return (v === 0 ? "0" : v < 10 ? v.toFixed(1) : v.toFixed(0)) + " Hz";
 }
 
 export function rate(v) {
+  if (v === null) return "–";
   if (v === 0) return "0/s";
   return (v < 10 ? v.toFixed(1) : v.toFixed(0)) + "/s";
 }
@@ -36,6 +38,7 @@ export function bits(v) {
 }
 
 export function percent(v) {
+  if (v === null) return "–";
   const p = 100 * v;
   return (p > 9999 ? "> 9999" : p === 0 ? "0" : p < 0.1 ? "< 0.1" : p < 10 ? p.toFixed(1) : p.toFixed(0)) + " %";
 }

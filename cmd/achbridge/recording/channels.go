@@ -22,7 +22,7 @@ func (r *recorder) wanted(name string) bool {
 	if len(r.Patterns) > 0 && !rule.Matches(r.Patterns, name) {
 		return false
 	}
-	ch, err := r.Dir.TryOpen(name)
+	ch, err := r.Dir.TryOpenToRead(name)
 	if err != nil {
 		return true // opening the channel then returns the reason
 	}

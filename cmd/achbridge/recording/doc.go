@@ -12,9 +12,9 @@
 //	                  Cause missed: the recorder was too late. The other causes are those
 //	                  of the daemon's counters (superseded, lost, …), read every second.
 //
-// A message is one frame: its bytes. A channel with a layout has a schema (ros1msg) and the
-// encoding ros1, which describes the bytes without changing them; see package ros1msg. A frame
-// that does not match the layout is in a second topic of the same name, without a schema, so that
+// A message is one frame: its bytes. A channel with a layout has a schema, which describes the bytes without changing
+// them. Its encoding is ros1msg for structs (see package ros1msg; the messages have encoding ros1), and protobuf for protobuf
+// messages. A frame that does not match the layout is in a second topic of the same name, without a schema, so that
 // no program decodes it wrongly. A message's sequence is the
 // low half of the number that Ach gave the frame. Its log time is when the recorder read it.
 // Its publish time is when it was captured at its origin, if the channel is a mirror with
@@ -44,4 +44,5 @@
 //	summary.go   a file -> its content in figures
 //	type.go      what frames hold              typed.go     which channel has which type
 //	stamps.go    time stamps in frames
+//	values_file.go  a file with converted frames, for other programs
 package recording

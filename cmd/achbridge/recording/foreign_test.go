@@ -57,7 +57,7 @@ func TestForeignFileMemoryIsLimited(t *testing.T) {
 	text := string(zeros)
 	for what, write := range map[string]func(w *mcap.Writer, i int) error{
 		"schemas": func(w *mcap.Writer, i int) error {
-			return w.WriteSchema(&mcap.Schema{ID: uint16(i + 1), Name: "x", Encoding: schemaEncoding, Data: zeros})
+			return w.WriteSchema(&mcap.Schema{ID: uint16(i + 1), Name: "x", Encoding: "ros1msg", Data: zeros})
 		},
 		"channels": func(w *mcap.Writer, i int) error {
 			return w.WriteChannel(&mcap.Channel{ID: uint16(i + 1), Topic: "x", Metadata: map[string]string{"ach": text}})
@@ -89,7 +89,7 @@ func TestForeignFileMemoryIsLimited(t *testing.T) {
 func TestRepeatedSchemasAreStoredOnce(t *testing.T) {
 	path := foreign(t, func(w *mcap.Writer) (err error) {
 		for range 140 {
-			err = errors.Join(err, w.WriteSchema(&mcap.Schema{ID: 1, Name: "x", Encoding: schemaEncoding, Data: make([]byte, piece/2)}))
+			err = errors.Join(err, w.WriteSchema(&mcap.Schema{ID: 1, Name: "x", Encoding: "ros1msg", Data: make([]byte, piece/2)}))
 		}
 		return err
 	})

@@ -73,6 +73,26 @@ func twoChannels(t *testing.T) string {
 	)
 }
 
+func TestPlayReportsEachGapOnce(t *testing.T) {
+	path := fileOf(t,
+		line{channel: "imu", number: 1, read: 0, captured: 0},
+		line{channel: "cam", number: 1, read: 40 * time.Second, captured: 40 * time.Second},
+		line{channel: "imu", number: 2, read: 40 * time.Second, captured: 40 * time.Second},
+		line{channel: "imu", number: 3, read: 42 * time.Second, captured: 42 * time.Second},
+		line{channel: "imu", number: 4, read: 47 * time.Second, captured: 47 * time.Second},
+	)
+	synctest.Test(t, func(t *testing.T) {
+		var gaps []time.Duration
+		play := Play{Dir: testDir(t), File: path, Rate: 1, OnGap: func(wait time.Duration) { gaps = append(gaps, wait) }}
+		if _, err := play.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want := []time.Duration{40 * time.Second, 5 * time.Second}; !slices.Equal(gaps, want) {
+			t.Errorf("gaps = %v, want %v", gaps, want)
+		}
+	})
+}
+
 // seen plays in virtual time, and returns the time at which each frame could be read, as in "imu 2 100ms".
 func seen(t *testing.T, p Play) []string {
 	t.Helper()

@@ -26,7 +26,12 @@ type Play struct {
 	Remap      map[string]string // names of the channels to put into, by their names in the file
 	Rate       float64           // speed, above 0; 1 means as recorded
 	AsRecorded bool              // put frames at the times of reading, not of capture
+	// OnGap is called before a wait of more than gapNote for the next frame, on the goroutine of Run. nil means no call.
+	OnGap func(wait time.Duration)
 }
+
+// gapNote is the shortest wait for a frame that is reported as a gap.
+const gapNote = 2 * time.Second
 
 // Played is the result of playing a file.
 type Played struct {
@@ -152,7 +157,11 @@ func (p *player) run(ctx context.Context) error {
 		p.ahead[0], p.ahead = frame{}, p.ahead[1:]
 		p.bytes -= len(f.data)
 		due := p.startedAt.Add(time.Duration(float64(f.at.Sub(p.first)) / p.Rate))
-		timer.Reset(time.Until(due))
+		wait := time.Until(due)
+		if wait > gapNote && p.OnGap != nil {
+			p.OnGap(wait)
+		}
+		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return nil

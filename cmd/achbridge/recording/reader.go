@@ -225,7 +225,7 @@ func (r *Reader) take(kind mcap.TokenType, data []byte) (record Record, ok bool,
 		return record, false, err
 	case mcap.TokenSchema:
 		s, err := mcap.ParseSchema(data)
-		if err == nil && s.Encoding == schemaEncoding && r.types[s.ID] == nil {
+		if err == nil && messageEncodings[s.Encoding] != "" && r.types[s.ID] == nil {
 			s.Data = slices.Clone(s.Data)
 			r.types[s.ID], err = s, r.keep(len(data))
 		}

@@ -30,7 +30,7 @@ type stream struct {
 
 // openStream opens a channel; its stream begins with the oldest frame.
 func openStream(dir localach.Dir, name, host string) (*stream, error) {
-	ch, err := dir.TryOpen(name)
+	ch, err := dir.TryOpenToRead(name)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 type Type struct {
 	Name    string // achbridge/imu
 	Layout  string // as its file has it
-	Schema  string // the definition for ROS 1; empty if there is none
+	Schema  Schema
 	Why     string // reason why there is no Schema
 	Renamed []ros1msg.Renamed
 	From    status.TypeSource // empty in older recordings, which do not have it
@@ -25,8 +25,14 @@ type Type struct {
 	fits func(frame []byte) error
 }
 
-// schemaEncoding is how MCAP calls the definitions of ROS 1.
-const schemaEncoding = "ros1msg"
+// Schema is a description of frames for other programs.
+type Schema struct {
+	Encoding string // schema encoding of MCAP: ros1msg or protobuf; "" means that there is no schema
+	Text     string // message definition of ROS 1, or encoded FileDescriptorSet of protobuf
+}
+
+// messageEncodings maps MCAP's schema encodings to the message encodings that belong to them.
+var messageEncodings = map[string]string{"ros1msg": "ros1", "protobuf": "protobuf"}
 
 // NewType returns the type of frames with a valid layout. It returns an error if the layout cannot be written as text.
 func NewType(l *layout.Layout, from status.TypeSource) (*Type, error) {
@@ -34,16 +40,18 @@ func NewType(l *layout.Layout, from status.TypeSource) (*Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Type{Name: l.Name, Layout: string(text), From: from, fits: func(frame []byte) error {
-		_, err := l.Decode(frame)
-		return err
-	}}
+	fit := l.Fit()
+	t := &Type{Name: l.Name, Layout: string(text), From: from, fits: func(frame []byte) error { return fit.Check(len(frame), frame) }}
+	if l.Descriptors != nil {
+		t.Schema = Schema{"protobuf", string(l.Descriptors)}
+		return t, nil
+	}
 	s, err := ros1msg.Of(l)
 	if err != nil {
 		t.Why = err.Error()
 		return t, nil
 	}
-	t.Name, t.Schema, t.Renamed = s.Name, s.Text, s.Renamed
+	t.Name, t.Schema, t.Renamed = s.Name, Schema{"ros1msg", s.Text}, s.Renamed
 	return t, nil
 }
 
@@ -69,7 +77,7 @@ func (t *Type) size() int64 {
 	}
 	metadata := map[string]string{}
 	t.describe(metadata)
-	n := len(t.Schema) + 100
+	n := len(t.Schema.Text) + 100
 	for key, value := range metadata {
 		n += len(key) + len(value) + 8
 	}
@@ -87,7 +95,7 @@ func typeOf(metadata map[string]string, s *mcap.Schema) *Type {
 		t.From = from
 	}
 	if s != nil {
-		t.Schema = string(s.Data)
+		t.Schema = Schema{s.Encoding, string(s.Data)}
 	}
 	if text := metadata["renamed"]; text != "" && json.Unmarshal([]byte(text), &t.Renamed) != nil {
 		return nil

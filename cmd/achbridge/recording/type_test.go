@@ -9,10 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bufbuild/protocompile"
 	"github.com/foxglove/mcap/go/mcap"
 
 	"achbridge/bridge/layout"
 	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/config"
 )
 
 func imuType(t testing.TB) *Type {
@@ -82,7 +84,7 @@ func TestChannelWithLayoutHasSchemaAndRawBytes(t *testing.T) {
 		if string(m.Data) != string(frames[i]) {
 			t.Errorf("frame %d: got %q", i, m.Data)
 		}
-		typed := s != nil && s.Encoding == "ros1msg" && s.Name == "achbridge/imu" && string(s.Data) == kind.Schema && c.MessageEncoding == "ros1"
+		typed := s != nil && s.Encoding == "ros1msg" && s.Name == "achbridge/imu" && string(s.Data) == kind.Schema.Text && c.MessageEncoding == "ros1"
 		plain := s == nil && c.MessageEncoding == "" && c.Metadata["type"] == ""
 		if i == 1 && !plain || i != 1 && !typed {
 			t.Errorf("frame %d: got schema %+v of channel %+v", i, s, c)
@@ -92,6 +94,61 @@ func TestChannelWithLayoutHasSchemaAndRawBytes(t *testing.T) {
 	c := s.Channels[0]
 	if c.Type != "achbridge/imu" || c.Mismatches != 1 || c.Frames != 3 || !slices.Equal(c.Renamed, kind.Renamed) || len(c.Renamed) != 1 || s.Channels[1].Type != "" {
 		t.Errorf("got %+v", s.Channels)
+	}
+}
+
+// Other programs see the descriptors of a protobuf message, and its bytes as they were in the ring.
+func TestProtobufChannelHasItsDescriptorsAsSchema(t *testing.T) {
+	c := protocompile.Compiler{Resolver: &protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(map[string]string{
+		"imu.proto": `syntax = "proto3"; package robot; message Imu { int32 n = 1; }`,
+	})}}
+	files, err := c.Compile(t.Context(), "imu.proto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := layout.OfMessage(files[0].Messages().Get(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, err := NewType(l, status.TypeFromFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "run.mcap")
+	w, err := newWriter(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic, frame := Topic{Channel: "imu", Type: kind}, "\x08\x07"
+	if err := kind.fits([]byte(frame)); err != nil {
+		t.Fatal(err)
+	}
+	m := message(1, fixedNow())
+	m.Data = []byte(frame)
+	err = w.frame(topic, m)
+	if _, ended := w.close(); err != nil || ended != nil {
+		t.Fatal(err, ended)
+	}
+	it, err := library(t, path).Messages(mcap.UsingIndex(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, channel, got, err := it.NextInto(nil)
+	if err != nil || string(got.Data) != frame || schema.Encoding != "protobuf" || schema.Name != "robot.Imu" || string(schema.Data) != string(l.Descriptors) || channel.MessageEncoding != "protobuf" {
+		t.Errorf("got %+v, %+v, %v", schema, channel, err)
+	}
+	r, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	record, err := r.Next()
+	if err != nil || record.Topic.Type == nil {
+		t.Fatalf("got %+v, %v", record, err)
+	}
+	again, err := config.ReadLayout(path, []byte(record.Topic.Type.Layout))
+	if err != nil || !again.Same(l) || record.Topic.Type.Schema != kind.Schema {
+		t.Errorf("got %v, %v, want the layout that was written", again, err)
 	}
 }
 

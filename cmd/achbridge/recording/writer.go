@@ -32,9 +32,18 @@ type Topic struct {
 	Type       *Type  // type of the frames; nil if it is unknown or the frames do not fit it
 	Mismatch   bool   // the frames do not fit the type that the channel has
 	Stamps     Stamps // time stamps in the frames
+
+	isValues bool // set for the topics of a ValuesFile
 }
 
 func (t Topic) metadata() map[string]string {
+	if t.isValues {
+		m := map[string]string{"host": t.Host}
+		if t.Origin != "" {
+			m["origin"] = t.Origin
+		}
+		return m
+	}
 	m := map[string]string{
 		"ach": t.Channel, "host": t.Host,
 		"frame_count": fmt.Sprint(t.FrameCount), "frame_size": fmt.Sprint(t.FrameSize), "mode": t.Mode,
@@ -140,7 +149,7 @@ func (w *writer) frame(t Topic, m mcap.Message) error {
 			return err
 		}
 		if c.SchemaID != 0 {
-			c.MessageEncoding = "ros1"
+			c.MessageEncoding = messageEncodings[t.Type.Schema.Encoding]
 		}
 		if id, err = w.add(c); err != nil {
 			return err
@@ -159,10 +168,10 @@ func (w *writer) has(t Topic) bool {
 
 // schemaOf returns the id of a type's schema, 0 if it has none.
 func (w *writer) schemaOf(t *Type) (uint16, error) {
-	if t == nil || t.Schema == "" {
+	if t == nil || t.Schema.Encoding == "" {
 		return 0, nil
 	}
-	return w.schema(t, &mcap.Schema{Name: t.Name, Encoding: schemaEncoding, Data: []byte(t.Schema)})
+	return w.schema(t, &mcap.Schema{Name: t.Name, Encoding: t.Schema.Encoding, Data: []byte(t.Schema.Text)})
 }
 
 // schema returns the id of a schema, which it writes on first use. of is nil for the schema of drops.

@@ -105,7 +105,8 @@ func expected(out map[string]layout.Value, names map[string]string, path, plain 
 		out[path] = v
 		return
 	}
-	for _, m := range v.Members() {
+	for i := range v.Field().Fields {
+		m := v.Member(i)
 		old := strings.TrimPrefix(plain+"."+m.Field().Name, ".")
 		name := m.Field().Name
 		if as, ok := names[old]; ok {

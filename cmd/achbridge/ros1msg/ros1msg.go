@@ -11,6 +11,7 @@ package ros1msg
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -41,6 +42,9 @@ var separator = strings.Repeat("=", 80) + "\n"
 
 // Of returns the definition of a layout, which must have passed Check. It returns an error if ROS 1 cannot express it.
 func Of(l *layout.Layout) (*Schema, error) {
+	if l.Variants != nil {
+		return nil, errors.New("its frames have several layouts, but a topic of ROS 1 has one")
+	}
 	if l.Tail != "" {
 		return nil, fmt.Errorf("its frames have changing length, by %s, and ROS 1 writes a length where C has none", l.Tail)
 	}

@@ -72,4 +72,8 @@ func TestLayoutWithTailHasNoSchema(t *testing.T) {
 	if s, err := ros1msg.Of(&l); err == nil || !strings.Contains(err.Error(), "by p") {
 		t.Errorf("got %+v, %v, want an error", s, err)
 	}
+	several := layout.Layout{Name: "any", Variants: []layout.Variant{{Layout: l}}}
+	if s, err := ros1msg.Of(&several); err == nil || !strings.Contains(err.Error(), "several layouts") {
+		t.Errorf("several layouts: got %+v, %v, want an error", s, err)
+	}
 }

@@ -34,7 +34,7 @@ func (m model) detailPage(r channelRow) []string {
 	for _, e := range m.status.Exports {
 		if outKey(e) == r.key {
 			a = e.FrameCounters
-			lines = append(lines, "qos     "+cmp.Or(rule.Differences(rule.QoS{}, e.QoS), "default"), framesLine(r, e.Bytes, e.Seq))
+			lines = append(lines, "qos     "+cmp.Or(rule.Differences(rule.QoS{}, e.QoS), "default"), m.framesLine(r, e.Bytes, e.Seq))
 		}
 	}
 	lines = append(lines, "")
@@ -45,7 +45,13 @@ func (m model) detailPage(r channelRow) []string {
 	} else {
 		lines = append(lines, m.linkLines(peer, r)...)
 	}
-	foot := m.apart("? keys   q quit   Esc back   up, down another channel", fmt.Sprintf("%d of %d", m.index()+1, len(m.rows)))
+	foot := m.apart(cmp.Or(m.note, "? keys  q quit  Esc back  up, down another  w why  p pause  +- priority"), fmt.Sprintf("%d of %d", m.index()+1, len(m.rows)))
+	if m.why.channel == r.channel {
+		lines = append(lines, "")
+		for _, line := range m.why.lines {
+			lines = append(lines, wrapped(line, m.screen.width)...)
+		}
+	}
 	lines = append(lines, m.valueLines(r, m.screen.height-len(lines)-1)...)
 	room := m.screen.height - len(lines) - 1
 	lines = append(lines, m.channelEvents(r, peer, room)...)
@@ -85,7 +91,7 @@ func (m model) mirrorLines(c status.Mirror, r channelRow) []string {
 		lines = append(lines, figuresLine("10 s", c.Age.Window)...)
 		lines = append(lines, figuresLine("total", c.Age.Total)...)
 	}
-	lines = append(lines, framesLine(r, c.Bytes, c.Seq))
+	lines = append(lines, m.framesLine(r, c.Bytes, c.Seq))
 	width := max(0, min(keptSamples-1, m.screen.width-24))
 	scale := r.scale(width)
 	beyond := ""
@@ -104,8 +110,16 @@ func (m model) mirrorLines(c status.Mirror, r channelRow) []string {
 	return lines
 }
 
-func framesLine(r channelRow, size int, seq uint64) string {
-	return fmt.Sprintf("frames  %s, %s dropped; the newest is number %d and has %d bytes", ui.Hertz(r.rate), ui.PerSecond(r.drops), seq, size)
+// framesLine describes the frames of a channel. sent is the transmitted size of the last one, which may be compressed.
+func (m model) framesLine(r channelRow, sent int, seq uint64) string {
+	size := fmt.Sprintf("%d bytes sent", sent)
+	if m.inside.channel == r.channel && m.inside.size > 0 {
+		size = fmt.Sprintf("%d bytes", m.inside.size)
+		if m.inside.size != sent {
+			size += fmt.Sprintf(" (%d sent)", sent)
+		}
+	}
+	return fmt.Sprintf("frames  %s, %s dropped; newest: number %d, %s", ui.Hertz(r.rate), ui.PerSecond(r.drops), seq, size)
 }
 
 // plusMinus returns the sign before an uncertainty.

@@ -2,6 +2,7 @@ package top
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -35,6 +36,11 @@ type model struct {
 	detail bool   // the detail page is shown
 	help   bool   // the page of keys is shown
 
+	unfolded map[string]bool // groups of equal rows that the user has unfolded
+	confirm  string          // key of the row for which p waits to be pressed again
+	note     string          // result of the last action, until the next key
+	why      whyMsg          // the last diagnosis
+
 	inside  valuesMsg // values in the newest frame of the channel whose detail page was shown last
 	looking bool      // a request for these values is running
 }
@@ -47,9 +53,11 @@ type screen struct {
 	deaf          bool // the terminal sends no keys
 }
 
-// valuesMsg holds the values in a frame of a channel as lines, or none if they are unknown.
+// valuesMsg holds the size of a channel's newest frame in bytes, 0 if there is none, and its values as lines, or none if
+// they are unknown.
 type valuesMsg struct {
 	channel string
+	size    int
 	lines   []string
 }
 
@@ -90,6 +98,14 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			readValues := m.readChosen() // the user has chosen another channel meanwhile
 			return m, readValues
 		}
+	case resultMsg:
+		m.note = msg.text
+		if msg.err != nil {
+			m.note = msg.text + ": " + msg.err.Error()
+		}
+		return m, m.ask
+	case whyMsg:
+		m.why = msg
 	case askMsg:
 		return m, m.ask
 	case eventsMsg:
@@ -132,7 +148,10 @@ func (m *model) readChosen() tea.Cmd {
 	}
 	m.looking = true
 	values, channel := m.values, r.channel
-	return func() tea.Msg { return valuesMsg{channel, values(channel)} }
+	return func() tea.Msg {
+		size, lines := values(channel)
+		return valuesMsg{channel, size, lines}
+	}
 }
 
 // refresh adds the new status to the history of each channel.
@@ -178,6 +197,7 @@ func (m *model) arrange() {
 	m.rows = slices.DeleteFunc(m.rows, func(r channelRow) bool { return !r.has(m.filter) })
 	less := orders[m.order].cmp
 	slices.SortStableFunc(m.rows, func(a, b channelRow) int { return cmp.Or(less(a, b), cmp.Compare(a.name, b.name)) })
+	m.fold()
 }
 
 // ordering is one way to sort the rows.
@@ -215,6 +235,14 @@ func (m model) press(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		return m, tea.Quit
 	case key == "?" || m.help: // with help shown, any other key goes back
 		m.help = !m.help
+		return m, nil
+	}
+	m, cmd, ok := m.act(key)
+	if ok {
+		return m, cmd
+	}
+	switch {
+	case key == "enter" && m.toggle():
 	case key == "enter":
 		m.detail = !m.detail && len(m.rows) > 0
 	case key == "esc" || key == "backspace":
@@ -235,6 +263,20 @@ func (m model) press(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	m.arrange()
 	readValues := m.readChosen()
 	return m, readValues
+}
+
+// toggle folds or unfolds the equal rows that the chosen row replaces. It returns false for the row of a channel.
+func (m *model) toggle() bool {
+	r, ok := m.shown()
+	if !ok || r.folded == 0 || m.detail {
+		return false
+	}
+	m.unfolded = maps.Clone(m.unfolded)
+	if m.unfolded == nil {
+		m.unfolded = map[string]bool{}
+	}
+	m.unfolded[r.key] = !m.unfolded[r.key]
+	return true
 }
 
 func (m *model) typeFilter(k tea.KeyPressMsg) {

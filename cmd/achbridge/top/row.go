@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/diagnose"
@@ -15,16 +16,26 @@ import (
 type channelRow struct {
 	key, name, of string
 	channel       string // the channel of this host
+	host          string // the other host
 	health        status.Health
 	mark          string // displayed after the health, see diagnose.MarkOf
 	reason        string
 	age, mean     float64 // ms
 	p99, budget   float64 // ms
 	used          float64 // share of the budget, see diagnose.UsedOf
-	rate, drops   float64 // frames a second
+	put           float64 // frames a second, put into the channel at its origin ...
+	rate, drops   float64 // ... that arrived, and that did not
 	ages          []float64
-	in            bool // a mirror; otherwise a subscription of a peer
+	in            bool      // a mirror; otherwise a subscription of a peer
+	maxRate       rule.Rate // limit of the frame rate
+	folded        int       // number of rows that this one replaces; 0 for a channel
 }
+
+// none is a figure that is not known.
+var none = math.NaN()
+
+// isPaused reports whether top has paused the mirror.
+func (r channelRow) isPaused() bool { return r.maxRate == paused }
 
 // bad reports whether the row needs the user's attention.
 func (r channelRow) bad() bool { return r.rank() > 0 || r.used > 1 }
@@ -37,7 +48,10 @@ func (r channelRow) rank() int { return r.health.Rank() }
 
 // why returns the health with its mark and its reason, "" if it is live and has no mark.
 func (r channelRow) why() string {
-	if r.rank() == 0 && r.mark == "" {
+	switch {
+	case r.isPaused():
+		return r.reason
+	case r.rank() == 0 && r.mark == "":
 		return ""
 	}
 	return strings.TrimSpace(r.word() + " " + r.reason)
@@ -66,8 +80,11 @@ func (r channelRow) way() string {
 
 func mirrorRow(c status.Mirror, past *history) channelRow {
 	r := channelRow{
-		key: inKey(c), name: c.Name, channel: c.Name, of: c.Host + "/" + c.Channel, health: c.Health(), mark: diagnose.MarkOf(c.Unauthenticated), reason: diagnose.NoteOf(c), in: true,
-		age: math.NaN(), mean: math.NaN(), p99: math.NaN(), ages: past.ages(),
+		key: inKey(c), name: c.Name, channel: c.Name, of: c.Host + "/" + c.Channel, host: c.Host, maxRate: c.QoS.MaxRate, health: c.Health(), mark: diagnose.MarkOf(c.Unauthenticated), reason: diagnose.NoteOf(c), in: true,
+		age: none, mean: none, p99: none, ages: past.ages(),
+	}
+	if r.isPaused() {
+		r.reason = "paused: p resumes it"
 	}
 	r.budget = ui.Milliseconds(c.QoS.EffectiveBudget())
 	if c.AgeMs != nil {
@@ -77,17 +94,16 @@ func mirrorRow(c status.Mirror, past *history) channelRow {
 		r.mean, r.p99 = c.Age.Window.MeanMs, c.Age.Window.P99Ms
 	}
 	r.used = diagnose.UsedOf(c)
-	r.rate, r.drops = past.rates()
+	r.put, r.rate, r.drops = past.rates()
 	return r
 }
 
 func exportRow(e status.Subscription, past *history) channelRow {
-	nan := math.NaN()
 	r := channelRow{
-		key: outKey(e), name: e.Channel + " > " + e.Peer, channel: e.Channel, of: e.Peer, health: e.Health(), reason: e.Reason,
-		age: nan, mean: nan, p99: nan, budget: nan, used: nan,
+		key: outKey(e), name: e.Channel + " > " + e.Peer, channel: e.Channel, of: e.Peer, host: e.Peer, health: e.Health(), reason: e.Reason,
+		age: none, mean: none, p99: none, budget: none, used: none,
 	}
-	r.rate, r.drops = past.rates()
+	r.put, r.rate, r.drops = past.rates()
 	return r
 }
 
@@ -115,26 +131,27 @@ func (p *history) with(s sample) *history {
 	return &history{append(kept[:len(kept):len(kept)], s)}
 }
 
-// rates returns the frames put and the frames dropped per second. Frames skipped on purpose, for a newer one or by the
+// rates returns the frames per second that were put into the channel, that arrived, and that were dropped. Frames skipped on purpose, for a newer one or by the
 // rate limit, do not count as dropped.
-func (p *history) rates() (put, dropped float64) {
+func (p *history) rates() (put, arrived, dropped float64) {
 	n := len(p.samples)
 	if n < 2 {
-		return math.NaN(), math.NaN()
+		return none, none, none
 	}
 	from, to := p.samples[max(0, n-1-rateSamples)], p.samples[n-1]
 	span := to.up - from.up
 	per := func(of func(ledger.FrameCounters) uint64) float64 {
 		return max(0, float64(int64(of(to.done)-of(from.done)))/span)
 	}
-	put = per(func(a ledger.FrameCounters) uint64 { return a.Delivered + a.LateKept })
+	put = per(func(a ledger.FrameCounters) uint64 { return a.Offered })
+	arrived = per(func(a ledger.FrameCounters) uint64 { return a.Delivered + a.LateKept })
 	dropped = per(func(a ledger.FrameCounters) (sum uint64) {
 		for _, d := range a.Drops() {
 			sum += d.Count
 		}
 		return sum - a.RateLimited - a.Superseded
 	})
-	return put, dropped
+	return put, arrived, dropped
 }
 
 // ages returns the mean age between each two samples, NaN if it is unknown.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,17 @@ func keyPress(name string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: []rune(name)[0], Text: name}
 }
 
+// healthyTop returns a model with 30 healthy mirrors.
+func healthyTop(width int) model {
+	m := model{screen: screen{width: width, height: 24, blocks: true}}
+	for second := range 31 {
+		s := topStatusAt(50, second)
+		s.Mirrors = slices.DeleteFunc(s.Mirrors, func(c status.Mirror) bool { return c.State != "live" || c.Age.Window.MeanMs > 50 })[:30]
+		m = m.after(s)
+	}
+	return m
+}
+
 func TestTopGoldenPages(t *testing.T) {
 	lost := statusMsg{err: errors.New("no daemon is running (control socket pc.sock)"), at: topDay.Add(35 * time.Second)}
 	later := lost
@@ -126,6 +138,12 @@ func TestTopGoldenPages(t *testing.T) {
 		"troubled_w": topOf(3, 140, 24).after(troubled),
 		"one":        topOf(1, 80, 24),
 		"thirty":     topOf(30, 80, 24),
+		"unfolded":   topOf(30, 80, 24).after("down down down down down down down down down enter"),
+		"healthy":    healthyTop(80),
+		"healthy100": healthyTop(100),
+		"healthy140": healthyTop(140),
+		"bad100":     topOf(30, 100, 24),
+		"bad140":     topOf(30, 140, 24),
 		"wide":       topOf(30, 120, 40),
 		"hundreds":   topOf(300, 80, 24).after("pgdown pgdown down"),
 		"detail":     topOf(30, 80, 24).after("/ 0 0 3 enter enter"),
@@ -169,7 +187,7 @@ func TestTopGoldenPages(t *testing.T) {
 
 // inside returns the values of a frame of channel.
 func inside(channel string) valuesMsg {
-	return valuesMsg{channel, []string{
+	return valuesMsg{channel, 24, []string{
 		"values  imu, 24 bytes", "  gyro.x:  1.5 rad/s", "  gyro.y:  -2 rad/s", "  gyro.z:  0.5 rad/s", "  mode:    RUN", "  name:    \"krang\"",
 		"  text:    " + strings.Repeat("long ", 30)}}
 }
@@ -177,9 +195,9 @@ func inside(channel string) valuesMsg {
 func TestTopRequestsValuesOfShownChannel(t *testing.T) {
 	asked := []string{}
 	m := topOf(30, 80, 24)
-	m.values = func(channel string) []string {
+	m.values = func(channel string) (int, []string) {
 		asked = append(asked, channel)
-		return inside(channel).lines
+		return 24, inside(channel).lines
 	}
 	press := func(key string) tea.Cmd {
 		next, readValues := m.Update(keyPress(key))
@@ -263,7 +281,7 @@ func topPeak(width, height int) model {
 	return m
 }
 
-// Every key except q closes the page of keys. The footer names all keys.
+// Every key except q closes the page of keys, which names all keys.
 func TestTopListsKeyBindings(t *testing.T) {
 	m := topOf(3, 80, 24).after("?")
 	for _, back := range []string{"?", "esc", "x", "enter"} {
@@ -271,10 +289,10 @@ func TestTopListsKeyBindings(t *testing.T) {
 			t.Errorf("after ? and %s: want the list, got\n%s", back, page)
 		}
 	}
-	foot := m.after("?").keysLine()
+	page := strings.Join(m.page(), "\n")
 	for _, o := range orders {
-		if !strings.Contains(foot, " "+o.key+" ") {
-			t.Errorf("the footer does not name %s: %s", o.key, foot)
+		if !strings.Contains(page, " "+o.key+",") && !strings.Contains(page, " "+o.key+" ") {
+			t.Errorf("the page does not name %s:\n%s", o.key, page)
 		}
 	}
 }
@@ -358,7 +376,7 @@ func TestTopShowsLateMirror(t *testing.T) {
 			found = r.bad() && r.has("late")
 		}
 	}
-	if page := strings.Join(m.page(), "\n"); !found || !strings.Contains(page, "late: no frame in time for 4") || !strings.Contains(page, "live 2") {
+	if page := strings.Join(m.page(), "\n"); !found || !strings.Contains(page, "no frame in time for 4") || !strings.Contains(page, "live 2") {
 		t.Errorf("want one late and two live mirrors, got\n%s", page)
 	}
 }
@@ -407,5 +425,80 @@ func TestTopQuits(t *testing.T) {
 	}
 	if _, cmd := topOf(1, 80, 24).after("/").Update(keyPress("q")); cmd != nil {
 		t.Error("a q in the filter quits, want it added to the filter")
+	}
+}
+
+// request is a change that an action asked for.
+type request struct {
+	row    string
+	before rule.Mirror
+	after  rule.Mirror
+	err    error
+}
+
+// acting returns a model whose actions record their requests. The mirrors have the given request.
+func acting(before rule.Mirror, list *[]request) model {
+	m := topOf(1, 80, 24)
+	m.change = func(r channelRow, change func(*rule.Mirror) error) tea.Cmd {
+		after := before
+		err := change(&after)
+		*list = append(*list, request{r.name, before, after, err})
+		return func() tea.Msg { return resultMsg{r.name, err} }
+	}
+	m.diagnose = func(r channelRow) tea.Cmd {
+		return func() tea.Msg {
+			return whyMsg{r.channel, []string{"why     link_rate: too slow", "fix     a faster link"}}
+		}
+	}
+	return m
+}
+
+func TestKeysChangeChosenMirror(t *testing.T) {
+	high, every, pausedQoS := rule.QoS{Priority: 8}, rule.QoS{Mode: rule.Every}, rule.QoS{MaxRate: paused}
+	for keys, c := range map[string]struct {
+		before rule.QoS
+		want   string // changes of the request, or the error
+	}{
+		"+":    {rule.QoS{}, "priority 5 now"},
+		"-":    {rule.QoS{}, "priority 3 now"},
+		"= ":   {high, "its priority is 7 already"},
+		"p p":  {rule.QoS{}, "max_rate 0.001 now"},
+		"p  p": {every, "a mirror with mode every cannot be paused"},
+		" p p": {pausedQoS, "resume"},
+	} {
+		var list []request
+		m := acting(rule.Mirror{QoS: c.before}, &list).after(keys)
+		if len(list) != 1 || list[0].row != "krang.joint-000" {
+			t.Errorf("%q: got %+v, want one request", keys, list)
+			continue
+		}
+		got := rule.Changes(list[0].before.QoS, list[0].after.QoS)
+		if list[0].err != nil {
+			got = list[0].err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%q: got %q, want %q (%s)", keys, got, c.want, m.note)
+		}
+	}
+}
+
+func TestPauseIsConfirmedAndOnlyForMirrors(t *testing.T) {
+	var list []request
+	m := acting(rule.Mirror{}, &list).after("p")
+	if !strings.Contains(strings.Join(m.page(), "\n"), "press p again to pause krang.joint-000") || len(list) != 0 {
+		t.Errorf("got requests %v and page\n%s", list, strings.Join(m.page(), "\n"))
+	}
+	if m = m.after("down p p"); len(list) != 0 || !strings.Contains(m.note, "only mirrors of this host") {
+		t.Errorf("got requests %v and note %q for a channel that is sent", list, m.note)
+	}
+}
+
+func TestWhyIsShownForChosenChannel(t *testing.T) {
+	var list []request
+	m := acting(rule.Mirror{}, &list)
+	next, cmd := m.Update(keyPress("w"))
+	m = next.(model).after(cmd())
+	if page := strings.Join(m.page(), "\n"); !strings.Contains(page, "fix     a faster link") {
+		t.Errorf("got\n%s\nwant the diagnosis", page)
 	}
 }

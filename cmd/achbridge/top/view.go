@@ -30,9 +30,12 @@ func (m model) room() int { return max(1, m.space()-len(m.reasonLines(m.columns(
 func (m model) space() int { return m.screen.height - headLines - len(m.warning()) - footLines }
 
 // warning returns lostLine, or the most serious problem of all shown channels, in as many lines as needed. Without a
-// problem it returns a blank line.
+// problem it explains the columns.
 func (m model) warning() []string {
-	return m.red(cmp.Or(m.lostLine(), diagnose.Banner(m.status.Problems)))
+	if text := cmp.Or(m.lostLine(), diagnose.Banner(m.status.Problems)); text != "" || len(m.rows) == 0 {
+		return m.red(text)
+	}
+	return []string{m.paint("2", "USED: lateness in % of the budget   RATE: frames that arrive   DROP: that do not")}
 }
 
 // red returns a text in as many red lines as needed.
@@ -166,20 +169,23 @@ func (m model) lostLine() string {
 // layout holds the widths of the columns.
 type layout struct {
 	name, bars int
-	wide       bool // also show MEAN and BUDGET
+	wide       bool // also show MEAN, BUDGET and PUT
 }
 
 const (
 	wideFrom  = 100 // minimum width of the terminal for all columns
 	leastName = 14  // minimum width of the names
+	cells     = 11  // number of cells in a row
 )
 
 func (m model) columns() layout {
 	c := layout{wide: m.screen.width >= wideFrom}
-	left := m.screen.width - len(c.line([]string{"", "", "", "", "", "", "", "", "", ""})) // the other columns have a fixed width
+	left := m.screen.width - len(c.line(make([]string, cells))) // the other columns have a fixed width
 	longest := leastName
 	for _, r := range m.rows {
-		longest = max(longest, ansi.StringWidth(r.name))
+		if r.folded == 0 {
+			longest = max(longest, ansi.StringWidth(r.name))
+		}
 	}
 	c.name = max(leastName, min(longest, left*3/5))
 	c.bars = max(0, left-c.name)
@@ -190,19 +196,19 @@ func (m model) columns() layout {
 func (c layout) hasRoom(text string) bool { return ansi.StringWidth(text) <= c.bars }
 
 func (c layout) titles() []string {
-	return []string{"  CHANNEL", "WAY", "AGE", "MEAN", "P99", "BUDGET", "USED", "RATE", "DROP", fmt.Sprintf("AGE, LAST %d S", min(c.bars, keptSamples-1))}
+	return []string{"  CHANNEL", "WAY", "AGE", "MEAN", "P99", "BUDGET", "USED", "PUT", "RATE", "DROP", fmt.Sprintf("AGE, LAST %d S", min(c.bars, keptSamples-1))}
 }
 
-// line formats the cells of a row as columns. The first cell has the marks and the name.
-func (c layout) line(cells []string) string {
-	text := pad(cells[0], 2+c.name) + " " + pad(cells[1], 3)
-	for i, width := range []int{ageWidth, ageWidth, ageWidth, ageWidth, 7, 7, 7} {
-		if wideOnly := i == 1 || i == 3; wideOnly && !c.wide {
+// line formats the texts of a row's cells as columns. The first cell has the marks and the name.
+func (c layout) line(texts []string) string {
+	text := pad(texts[0], 2+c.name) + " " + pad(texts[1], 3)
+	for i, width := range []int{ageWidth, ageWidth, ageWidth, ageWidth, 7, 7, 7, 7} {
+		if wideOnly := i == 1 || i == 3 || i == 5; wideOnly && !c.wide {
 			continue
 		}
-		text += " " + padLeft(cells[i+2], width)
+		text += " " + padLeft(texts[i+2], width)
 	}
-	return text + "  " + cells[9]
+	return text + "  " + texts[10]
 }
 
 func (m model) isChosen(r channelRow) bool { return r.key == m.rows[m.index()].key }
@@ -228,6 +234,13 @@ func (m model) reasonLines(c layout) []string {
 func (m model) rowLine(c layout, r channelRow) string {
 	chosen := m.isChosen(r)
 	marks := mark(chosen, ">") + mark(r.bad(), "!")
+	if r.folded > 0 {
+		line := pad(m.fit(marks+r.name, m.screen.width), m.screen.width)
+		if chosen {
+			return m.paint("7", line)
+		}
+		return line
+	}
 	last := m.bars(r.ages, c.bars, 1, r.scale(c.bars))[0]
 	if why := r.why(); why != "" {
 		last = why
@@ -237,7 +250,7 @@ func (m model) rowLine(c layout, r channelRow) string {
 	}
 	line := c.line([]string{
 		marks + m.fit(r.name, c.name), r.way(), millisOr(r.age), millisOr(r.mean), millisOr(r.p99), millisOr(r.budget),
-		ui.Percent(r.used), ui.Hertz(r.rate), ui.PerSecond(r.drops), last,
+		ui.Percent(r.used), ui.Hertz(r.put), ui.Hertz(r.rate), ui.PerSecond(r.drops), last,
 	})
 	line = pad(m.fit(line, m.screen.width), m.screen.width)
 	switch {
@@ -251,9 +264,12 @@ func (m model) rowLine(c layout, r channelRow) string {
 	return line
 }
 
-// eventLine returns the newest event as a line.
+// eventLine returns the note about the last action, or the newest event, as a line.
 func (m model) eventLine() string {
-	if len(m.events) == 0 {
+	switch {
+	case m.note != "":
+		return m.paint("1", m.note)
+	case len(m.events) == 0:
 		return ""
 	}
 	return m.paint("2", eventText(m.events[len(m.events)-1]))
@@ -275,7 +291,7 @@ func (m model) keysLine() string {
 	if m.filter != "" {
 		filter = fmt.Sprintf("Esc all, not only %q", m.filter)
 	}
-	return fmt.Sprintf("? keys  q quit  up, down choose  Enter detail  %s  s u a r d n sort: %s", filter, orders[m.order].name)
+	return fmt.Sprintf("? keys  q quit  Enter detail  w why  p pause  +- priority  %s  s sort: %s", filter, orders[m.order].name)
 }
 
 // apart returns a line with one text at the left end and one at the right end.

@@ -10,6 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"achbridge/bridge/rule"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/ui"
 )
@@ -26,9 +27,9 @@ type Config struct {
 	Client   *api.Client // client of the daemon
 	In       io.Reader   // source of the keys
 	Env      func(string) string
-	// Values returns the values in the newest frame of a channel of this host as lines, nil if they are unknown. Another
-	// goroutine calls it, one call at a time. Values may be nil.
-	Values func(ctx context.Context, channel string) []string
+	// Values returns the size in bytes of the newest frame of a channel of this host, 0 if there is none, and its values
+	// as lines, nil if they are unknown. Another goroutine calls it, one call at a time. Values may be nil.
+	Values func(ctx context.Context, channel string) (size int, lines []string)
 }
 
 // Watch shows the channels of a daemon on the terminal until ctx ends or the user presses q.
@@ -40,7 +41,7 @@ func Watch(ctx context.Context, cfg Config) error {
 	}
 	m := model{screen: screen{color: t.Color, blocks: ui.IsUTF8(env)}, sources: askDaemon(ctx, cfg.Client)}
 	if cfg.Values != nil {
-		m.values = func(channel string) []string { return cfg.Values(ctx, channel) }
+		m.values = func(channel string) (int, []string) { return cfg.Values(ctx, channel) }
 	}
 	m.screen.width, m.screen.height = ui.ScreenSize(out)
 	first := m.ask().(statusMsg)
@@ -70,15 +71,20 @@ func (m model) showPages(ctx context.Context, t *ui.Terminal) error {
 
 // sources has the functions that query the daemon. Each answer is a message for the model.
 type sources struct {
-	ask    func() tea.Msg                // returns a statusMsg
-	follow func() tea.Msg                // returns an eventsMsg, at the next event or after api.EventWait
-	values func(channel string) []string // nil if values are not available
+	ask    func() tea.Msg                       // returns a statusMsg
+	follow func() tea.Msg                       // returns an eventsMsg, at the next event or after api.EventWait
+	values func(channel string) (int, []string) // nil if values are not available
+	// diagnose and change return commands whose messages are a whyMsg and a resultMsg.
+	diagnose func(channelRow) tea.Cmd
+	change   func(channelRow, func(*rule.Mirror) error) tea.Cmd
 }
 
 func askDaemon(ctx context.Context, c *api.Client) sources {
 	quick := c.Within(patience)
 	var f api.EventFollower
 	return sources{
+		diagnose: diagnosis(ctx, c),
+		change:   changes(ctx, c),
 		ask: func() tea.Msg {
 			var s api.StatusReply
 			_, err := quick.Get(ctx, "/v1/status", &s)

@@ -1,6 +1,9 @@
 package ui
 
-import "errors"
+import (
+	"errors"
+	"io/fs"
+)
 
 // Exit codes. Scripts and service units rely on them.
 const (
@@ -30,6 +33,14 @@ func Usage(err error, fix string) error { return &failure{err, fix, ExitUsage} }
 
 // NotFound returns an error about an object that does not exist.
 func NotFound(err error, fix string) error { return &failure{err, fix, ExitNothing} }
+
+// File returns an error about a file of the command line or configuration: NotFound if it does not exist, otherwise Usage.
+func File(err error, fix string) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return NotFound(err, fix)
+	}
+	return Usage(err, fix)
+}
 
 // OverLimit returns an error about a measured value above the given limit.
 func OverLimit(err error, fix string) error { return &failure{err, fix, exitOver} }

@@ -22,12 +22,12 @@ func Numbers(l *layout.Layout, frame []byte, paths []string) (list []Number, err
 		return nil, err
 	}
 	for _, path := range paths {
-		s, err := find(root, l.Tail, path, math.MaxInt)
+		s, err := findIn(l, root, path, math.MaxInt)
 		if err != nil {
 			return nil, err
 		}
 		before := len(list)
-		if list = s.numbers(list); len(list) == before && !inTail(path, l.Tail) {
+		if list = s.numbers(list); len(list) == before && !s.open && !s.isAbsent() {
 			return nil, ui.Usage(fmt.Errorf("field %q: no number", path), "achbridge echo shows what is there")
 		}
 	}
@@ -37,8 +37,11 @@ func Numbers(l *layout.Layout, frame []byte, paths []string) (list []Number, err
 func (s selection) numbers(list []Number) []Number {
 	if s.tree.isList {
 		for i, element := range s.tree.list {
-			list = selection{elementPath(s.path, i), s.field, element, s.union}.numbers(list)
+			list = s.element(elementPath(s.path, i), element).numbers(list)
 		}
+		return list
+	}
+	if s.isAbsent() {
 		return list
 	}
 	if s.field.Type == layout.Struct {

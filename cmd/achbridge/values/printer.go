@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,8 +27,11 @@ const (
 )
 
 const (
+	shownHex   = 128  // hexadecimal digits of a value, unless the user requested the field
 	folded     = 16   // elements of an array on a line, unless the user requested the field
 	maxColumns = 4096 // maximum columns of CSV
+	maxLines   = 4096 // maximum fields shown of a frame, unless the user requested them; only nested messages have more
+	maxStructs = 16   // levels of nested structs that have columns for their fields; a deeper struct is one column with JSON
 	timeFormat = "15:04:05.000000"
 )
 
@@ -42,13 +46,13 @@ type Printer struct {
 	Columns func() int
 
 	before     map[string]string // previous texts by path, for Changes
-	headed     bool              // the header line of CSV has been printed
+	columns    []string          // names of the columns of CSV; nil until its header line has been printed
 	mismatched bool              // the previous frame did not match the layout
 }
 
 // Take sets the layout of the next frames. CSV output then gets another header line.
 func (p *Printer) Take(l *layout.Layout) {
-	p.Layout, p.before, p.headed, p.mismatched = l, nil, false, false
+	p.Layout, p.before, p.columns, p.mismatched = l, nil, nil, false
 }
 
 // Frame returns the text of a frame that was read at that time. It does not decode a frame that does not match the
@@ -63,13 +67,14 @@ func (p *Printer) Frame(at time.Time, frame []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	name := root.Field().Name
 	switch p.Form {
 	case CSV:
-		return p.csv(at, parts)
+		return p.csv(at, root, parts)
 	case JSON:
-		return p.json(at, parts)
+		return p.json(at, name, parts)
 	}
-	return p.lines(at, frame, parts), nil
+	return p.lines(at, name, frame, parts), nil
 }
 
 func (p *Printer) unfit(at time.Time, frame []byte, why error) []byte {
@@ -90,10 +95,10 @@ func (p *Printer) parts(root layout.Value) (list []selection, err error) {
 		if p.Form == Lines || p.Form == Changes {
 			most = folded
 		}
-		return selection{field: root.Field(), tree: tree{value: root}}.members(most), nil
+		return whole(root).members(most), nil
 	}
 	for _, path := range p.Fields {
-		s, err := find(root, p.Layout.Tail, path, most)
+		s, err := findIn(p.Layout, root, path, most)
 		if err != nil {
 			return nil, err
 		}
@@ -102,17 +107,23 @@ func (p *Printer) parts(root layout.Value) (list []selection, err error) {
 	return list, nil
 }
 
-func (p *Printer) lines(at time.Time, frame []byte, parts []selection) []byte {
+func (p *Printer) lines(at time.Time, layoutName string, frame []byte, parts []selection) []byte {
 	var names, texts []string
-	width, seen := 0, map[string]string{}
+	width, seen, isCut := 0, map[string]string{}, false
 	var add func([]selection)
 	add = func(list []selection) {
 		for _, s := range list {
-			if s.field.Type == layout.Struct {
-				add(s.members(folded))
+			if isCut = isCut || p.Fields == nil && len(seen) >= maxLines; isCut {
+				return
+			}
+			if s.hasMembers() && !s.tree.isEmpty() {
+				add(present(s.members(folded)))
 				continue
 			}
 			text := s.tree.shown() + s.marks()
+			if p.Fields == nil && s.field.Type == layout.Bytes && len(text) > shownHex {
+				text = fmt.Sprintf("%s... (%d bytes)", text[:shownHex], len(text)/2)
+			}
 			seen[s.path] = text
 			if before, ok := p.before[s.path]; p.Form == Changes && ok && before == text {
 				continue
@@ -121,12 +132,15 @@ func (p *Printer) lines(at time.Time, frame []byte, parts []selection) []byte {
 			width = max(width, len(s.path))
 		}
 	}
+	if p.Fields == nil {
+		parts = present(parts)
+	}
 	add(parts)
 	p.before = seen
 	if len(names) == 0 {
 		return nil
 	}
-	out := fmt.Appendf(nil, "--- %s  %d bytes  %s\n", at.Format(timeFormat), len(frame), p.Layout.Name)
+	out := fmt.Appendf(nil, "--- %s  %d bytes  %s\n", at.Format(timeFormat), len(frame), layoutName)
 	columns := 0
 	if p.Columns != nil {
 		columns = p.Columns()
@@ -134,13 +148,22 @@ func (p *Printer) lines(at time.Time, frame []byte, parts []selection) []byte {
 	for i, name := range names {
 		out = fmt.Appendf(out, "%-*s  %s\n", width+1, name+":", broken(texts[i], width+3, columns))
 	}
+	if isCut {
+		out = fmt.Appendf(out, "... more fields; to show some of them: --field NAME\n")
+	}
 	return out
+}
+
+// present returns the parts that are not absent.
+func present(list []selection) []selection {
+	return slices.DeleteFunc(list, selection.isAbsent)
 }
 
 // Page returns a frame as the lines of a page: the type, then the values. For a frame that does not match the layout, it
 // returns the reason.
 func Page(l *layout.Layout, frame []byte) []string {
-	if _, err := l.Decode(frame); err != nil {
+	root, err := l.Decode(frame)
+	if err != nil {
 		return []string{"values  " + err.Error()}
 	}
 	p := Printer{Layout: l}
@@ -149,7 +172,7 @@ func Page(l *layout.Layout, frame []byte) []string {
 		return nil
 	}
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	lines[0] = fmt.Sprintf("values  %s, %d bytes", l.Name, len(frame))
+	lines[0] = fmt.Sprintf("values  %s, %d bytes", root.Field().Name, len(frame))
 	for i := range lines[1:] {
 		lines[i+1] = "  " + lines[i+1]
 	}
@@ -170,45 +193,82 @@ func (s selection) marks() (text string) {
 // cell is one column of CSV.
 type cell struct{ name, text string }
 
-func (p *Printer) csv(at time.Time, parts []selection) ([]byte, error) {
-	cells := []cell{{"%time", at.Format(time.RFC3339Nano)}}
-	for _, s := range parts {
-		cells = p.cells(cells, s.path, s)
-		if len(cells) > maxColumns {
-			return nil, ui.Usage(fmt.Errorf("CSV: more than %d columns", maxColumns), "name the fields: --field NAME")
-		}
-	}
-	var names, texts []string
-	for _, c := range cells {
-		names, texts = append(names, c.name), append(texts, c.text)
-	}
+func (p *Printer) csv(at time.Time, root layout.Value, parts []selection) ([]byte, error) {
 	var out strings.Builder
 	w := csv.NewWriter(&out)
-	if !p.headed {
-		_ = w.Write(names)
+	if p.columns == nil {
+		var err error
+		if p.columns, err = p.allColumns(); err != nil {
+			return nil, err
+		}
+		_ = w.Write(append([]string{"%time"}, p.columns...))
 	}
-	p.headed = true
-	_ = w.Write(texts)
+	texts := map[string]string{}
+	for _, c := range p.cells(root, parts) {
+		texts[c.name] = c.text
+	}
+	row := []string{at.Format(time.RFC3339Nano)}
+	for _, name := range p.columns {
+		row = append(row, texts[name])
+	}
+	_ = w.Write(row)
 	w.Flush()
 	return []byte(out.String()), nil
 }
 
-// cells adds the columns of a part. A tail, whose length differs between frames, is one column, with blanks between its
-// elements.
-func (p *Printer) cells(cells []cell, path string, s selection) []cell {
-	tail := inTail(s.path, p.Layout.Tail)
+// allColumns returns the names of the columns of all frames.
+func (p *Printer) allColumns() (names []string, err error) {
+	seen := map[string]bool{}
+	for _, root := range p.Layout.Absent() {
+		parts, err := p.parts(root)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range p.cells(root, parts) {
+			if !seen[c.name] {
+				seen[c.name] = true
+				names = append(names, c.name)
+			}
+		}
+	}
+	if len(names) > maxColumns {
+		return nil, ui.Usage(fmt.Errorf("CSV: more than %d columns", maxColumns), "name the fields: --field NAME")
+	}
+	return names, nil
+}
+
+// cells returns the columns of the parts of root. If there are more than maxColumns, it returns more than maxColumns, but not all.
+func (p *Printer) cells(root layout.Value, parts []selection) (cells []cell) {
+	var outer []*layout.Field
+	if fields := root.Field().Fields; p.Fields == nil && len(fields) > 0 {
+		outer = []*layout.Field{&fields[0]}
+	}
+	for _, s := range parts {
+		cells = appendCells(cells, s.path, s, outer)
+	}
+	return cells
+}
+
+// appendCells adds the columns of a part. An array whose length differs between frames is one column, with blanks
+// between its elements. outer identifies the enclosing structs by their first fields: a message inside another of the same
+// type is one column with JSON.
+func appendCells(cells []cell, path string, s selection, outer []*layout.Field) []cell {
 	switch {
 	case len(cells) > maxColumns:
-	case s.field.Type == layout.Struct && (tail || !s.tree.isList):
+	case s.hasMembers() && (s.open || !s.tree.isList):
+		first := &s.field.Fields[0]
+		if slices.Contains(outer, first) || len(outer) > maxStructs {
+			return append(cells, cell{path, s.asJSON()})
+		}
 		s.path = path
 		for _, m := range s.members(math.MaxInt) {
-			cells = p.cells(cells, m.path, m)
+			cells = appendCells(cells, m.path, m, append(outer, first))
 		}
-	case s.tree.isList && tail:
+	case s.tree.isList && s.open:
 		return append(cells, cell{path, strings.Join(s.tree.plain(nil), " ")})
 	case s.tree.isList:
 		for i, element := range s.tree.list {
-			cells = p.cells(cells, elementPath(path, i), selection{s.path, s.field, element, s.union})
+			cells = appendCells(cells, elementPath(path, i), s.element(s.path, element), outer)
 		}
 	default:
 		return append(cells, cell{path, harmless(s.tree.value.Text())})
@@ -237,8 +297,11 @@ func harmless(text string) string {
 	return text
 }
 
-func (p *Printer) json(at time.Time, parts []selection) ([]byte, error) {
-	out := fmt.Appendf(nil, `{"time":%q,"type":%q,"values":`, at.Format(time.RFC3339Nano), p.Layout.Name)
+func (p *Printer) json(at time.Time, layoutName string, parts []selection) ([]byte, error) {
+	out := fmt.Appendf(nil, `{"time":%q,"type":%q,"values":`, at.Format(time.RFC3339Nano), layoutName)
+	if p.Fields == nil {
+		parts = present(parts)
+	}
 	out, err := object(out, parts)
 	return append(out, "}\n"...), err
 }
@@ -261,6 +324,15 @@ func object(out []byte, parts []selection) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
+// asJSON returns the value as JSON, or "" if the frame has none.
+func (s selection) asJSON() string {
+	if s.tree.isEmpty() {
+		return ""
+	}
+	out, _ := s.json(nil, s.tree)
+	return string(out)
+}
+
 func (s selection) json(out []byte, t tree) ([]byte, error) {
 	if t.isList {
 		out = append(out, '[')
@@ -275,8 +347,11 @@ func (s selection) json(out []byte, t tree) ([]byte, error) {
 		}
 		return append(out, ']'), nil
 	}
+	if t.isAbsent() {
+		return append(out, "null"...), nil
+	}
 	if s.field.Type == layout.Struct {
-		return object(out, selection{field: s.field, tree: t}.members(math.MaxInt))
+		return object(out, present(s.element("", t).members(math.MaxInt)))
 	}
 	if t.value.IsNumber() {
 		return append(out, t.value.Text()...), nil

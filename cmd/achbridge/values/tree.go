@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 // tree is a value, or a list of trees with the same field. A list may hold only its first elements; more is the number
 // of the others.
 type tree struct {
-	value  layout.Value
+	value  layout.Value // the array of a list; the zero Value if the elements belong to several arrays
 	isList bool
 	list   []tree
 	more   int
@@ -27,7 +28,7 @@ func grown(v layout.Value, most int) tree {
 	if !ok {
 		return tree{value: v}
 	}
-	t := tree{isList: true, more: max(0, n-most)}
+	t := tree{value: v, isList: true, more: max(0, n-most)}
 	for i := range n - t.more {
 		t.list = append(t.list, grown(v.At(i), most))
 	}
@@ -37,7 +38,7 @@ func grown(v layout.Value, most int) tree {
 // member returns member i of all structs in a tree.
 func (t tree) member(i, most int) tree {
 	if !t.isList {
-		return grown(t.value.Members()[i], most)
+		return grown(t.value.Member(i), most)
 	}
 	picked := tree{isList: true, more: t.more}
 	for _, element := range t.list {
@@ -58,19 +59,40 @@ func (t tree) depth() (n int) {
 
 var errNoArray = errors.New("is not an array")
 
-// at returns element i of all lists at nesting depth outer. The error describes what the tree has instead.
-func (t tree) at(i, outer int) (tree, error) {
+// isAbsent reports whether no value in the tree is present and at least one is absent. An empty list is not absent.
+func (t tree) isAbsent() bool { return t.isEmpty() && t.hasAbsent() }
+
+func (t tree) hasAbsent() bool {
+	if !t.isList {
+		return t.value.IsAbsent()
+	}
+	return slices.ContainsFunc(t.list, tree.hasAbsent)
+}
+
+// isEmpty reports whether no value in the tree is present.
+func (t tree) isEmpty() bool {
+	if !t.isList {
+		return t.value.IsAbsent()
+	}
+	return !slices.ContainsFunc(t.list, func(element tree) bool { return !element.isEmpty() })
+}
+
+// at returns element i of all lists at nesting depth outer. An open list, whose length differs between frames, has an
+// absent value after its end. The error describes what the tree has instead.
+func (t tree) at(i, outer int, open bool) (tree, error) {
 	switch {
 	case !t.isList:
 		return t, errNoArray
 	case outer == 0 && i < len(t.list):
 		return t.list[i], nil
+	case outer == 0 && open:
+		return grown(t.value.Missing(), 0), nil
 	case outer == 0:
 		return t, fmt.Errorf("has %d elements, from 0", len(t.list))
 	}
 	picked := tree{isList: true, more: t.more}
 	for _, element := range t.list {
-		one, err := element.at(i, outer-1)
+		one, err := element.at(i, outer-1, open)
 		if err != nil {
 			return t, err
 		}
@@ -85,20 +107,45 @@ type selection struct {
 	field *layout.Field
 	tree  tree
 	union bool // the bytes may have another meaning, as in a C union
+	open  bool // the number of elements of an enclosing array differs between frames
+	outer int  // number of nested lists in tree that belong to enclosing arrays
+}
+
+// whole returns the selection of all of a frame.
+func whole(root layout.Value) selection {
+	return selection{field: root.Field(), tree: tree{value: root}}
+}
+
+// within returns the selection of field i of the struct, with another path.
+func (s selection) within(i int, path string, most int) selection {
+	f := &s.field.Fields[i]
+	return selection{path, f, s.tree.member(i, most), s.union || f.Union, s.open || f.IsOpen(), s.tree.depth()}
+}
+
+// isAbsent reports whether the frame has no value of the selection.
+func (s selection) isAbsent() bool { return s.tree.isAbsent() }
+
+// hasMembers reports whether the selection is a struct with fields, or an array of such structs. Protobuf messages can be without
+// fields.
+func (s selection) hasMembers() bool { return s.field.Type == layout.Struct && len(s.field.Fields) > 0 }
+
+// element returns the selection of an element of the tree.
+func (s selection) element(path string, element tree) selection {
+	s.path, s.tree = path, element
+	return s
 }
 
 // members returns the parts of a struct, or of all structs of an array.
 func (s selection) members(most int) (list []selection) {
 	path := s.path
-	if s.tree.isList {
+	if s.tree.depth() > s.outer {
 		path += "[]"
 	}
 	if path != "" {
 		path += "."
 	}
 	for i := range s.field.Fields {
-		f := &s.field.Fields[i]
-		list = append(list, selection{path + f.Name, f, s.tree.member(i, most), s.union || f.Union})
+		list = append(list, s.within(i, path+s.field.Fields[i].Name, most))
 	}
 	return list
 }
@@ -106,10 +153,9 @@ func (s selection) members(most int) (list []selection) {
 var steps = regexp.MustCompile(`[^.\[\]]+|\[\d*\]`)
 
 // find returns the part that a path such as joint[2].pos names. joint[].pos and joint.pos name the pos of all joints,
-// and joint[].pos[0] names its element 0 in each joint. Elements that the tail of this frame does not have give an empty
-// part.
-func find(root layout.Value, tail, path string, most int) (selection, error) {
-	s := selection{field: root.Field(), tree: tree{value: root}}
+// and joint[].pos[0] names its element 0 in each joint. Elements that only other frames have are absent.
+func find(root layout.Value, path string, most int) (selection, error) {
+	s := whole(root)
 	outerLists := 0 // number of lists of which the path means all elements, so that an index applies inside each element
 	for _, step := range steps.FindAllString(path, -1) {
 		if step == "[]" {
@@ -129,13 +175,7 @@ func find(root layout.Value, tail, path string, most int) (selection, error) {
 		if err != nil { // more digits than any array index has
 			i = math.MaxInt
 		}
-		next, err := s.tree.at(i, outerLists)
-		switch {
-		case err == nil:
-			s.tree = next
-		case !errors.Is(err, errNoArray) && inTail(path, tail):
-			s.tree = tree{isList: true}
-		default:
+		if s.tree, err = s.tree.at(i, outerLists, s.open); err != nil {
 			return s, ui.Usage(fmt.Errorf("field %q: %s %w", path, s.field.Name, err), "")
 		}
 	}
@@ -149,15 +189,26 @@ func elementPath(path string, i int) string {
 	return fmt.Sprintf("%s[%d]%s", before, i, after)
 }
 
-// inTail reports whether a path begins with the name of the tail.
-func inTail(path, tail string) bool { return tail != "" && steps.FindString(path) == tail }
+// findIn is find for a layout that may have variants. It returns an absent part for a path that only other variants have.
+func findIn(l *layout.Layout, root layout.Value, path string, most int) (selection, error) {
+	s, err := find(root, path, most)
+	if err == nil {
+		return s, nil
+	}
+	for _, other := range l.Absent() {
+		if s, err := find(other, path, most); err == nil {
+			return s, nil
+		}
+	}
+	return s, err
+}
 
 func (s selection) named(name, path string, most int) (selection, error) {
 	var names []string
 	for i := range s.field.Fields {
 		f := &s.field.Fields[i]
 		if f.Name == name {
-			return selection{name, f, s.tree.member(i, most), s.union || f.Union}, nil
+			return s.within(i, name, most), nil
 		}
 		names = append(names, f.Name)
 	}
@@ -167,13 +218,20 @@ func (s selection) named(name, path string, most int) (selection, error) {
 	return s, ui.Usage(fmt.Errorf("field %q: %s has no %s", path, s.field.Name, name), "its fields are "+ui.AndList(names))
 }
 
-// shown returns a value as text for people; strings are quoted.
+// shown returns a value as text for people; strings are quoted, and an absent value is "-".
 func (t tree) shown() string {
 	if !t.isList {
-		if t.value.Field().Type == layout.Char {
-			return strconv.Quote(t.value.Text())
+		if t.value.IsAbsent() {
+			return "-"
 		}
-		return t.value.Text()
+		switch text := t.value.Text(); t.value.Field().Type {
+		case layout.Struct:
+			return "{}" // a protobuf message without fields
+		case layout.Char, layout.String:
+			return strconv.Quote(text)
+		default:
+			return text
+		}
 	}
 	var list []string
 	for _, element := range t.list {

@@ -23,7 +23,7 @@ func TestIndexAppliesToPrecedingName(t *testing.T) {
 	l, frame := robot()
 	for path, want := range map[string]string{
 		"legs[].angle[0]": "[1, 3]", "legs.angle[1]": "[2, 4]", "legs[1].angle[0]": "3", "legs[1].angle": "[3, 4]", "legs[].angle": "[[1, 2], [3, 4]]",
-		"table[1]": "[7, 8]", "table[][1]": "[6, 8]", "table[1][0]": "7", "path[].x[1]": "[31, 33]", "path[1].x[0]": "32", "path[5].x[0]": "[]",
+		"table[1]": "[7, 8]", "table[][1]": "[6, 8]", "table[1][0]": "7", "path[].x[1]": "[31, 33]", "path[1].x[0]": "32", "path[5].x[0]": "-",
 		"legs[].angle[2]": "angle has 2 elements, from 0", "legs[].n[0]": "n is not an array", "legs[2]": "legs has 2 elements, from 0", "table[0][0][0]": "table is not an array",
 	} {
 		p := Printer{Layout: l, Fields: []string{path}}

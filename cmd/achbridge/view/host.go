@@ -14,6 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"strings"
+	"syscall"
 
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
@@ -37,15 +40,23 @@ func (h Host) quiet() Host {
 
 // Client returns a client of the daemon whose control socket is at path; "" is the usual place.
 func (h Host) Client(path string) *api.Client {
-	if named := cmp.Or(path, h.Env(config.EnvName("control"))); named != "" {
+	if named := cmp.Or(path, h.namedControl()); named != "" {
 		return api.New(named)
 	}
 	return api.New(h.FindControl(), h.UserControls()...)
 }
 
-// Open opens a channel of this host. Its errors have an exit code and a fix.
-func (h Host) Open(name string) (*localach.Channel, error) {
-	ch, err := h.Dir.Open(name)
+// namedControl returns the control socket that the environment names, "" if none.
+func (h Host) namedControl() string { return h.Env(config.EnvName("control")) }
+
+// Open opens a channel of this host to read it. Its errors have an exit code and a fix.
+func (h Host) Open(name string) (*localach.Channel, error) { return h.open(name, h.Dir.OpenToRead) }
+
+// OpenToWrite opens a channel of this host like Open, to put frames into it.
+func (h Host) OpenToWrite(name string) (*localach.Channel, error) { return h.open(name, h.Dir.Open) }
+
+func (h Host) open(name string, open func(string) (*localach.Channel, error)) (*localach.Channel, error) {
+	ch, err := open(name)
 	if err != nil {
 		return nil, h.ChannelError(name, err)
 	}
@@ -62,16 +73,18 @@ func (h Host) ChannelError(name string, err error) error {
 		return ui.Usage(err, "")
 	case errors.Is(err, fs.ErrNotExist):
 		if hidden := diagnose.HiddenBy(h.Dir.KernelDevice(name)); hidden != "" {
-			return ui.NotFound(fmt.Errorf("channel %s: not found in %s; %s", name, h.Dir, hidden), "achbridge uses channels in shared memory only")
+			return ui.NotFound(fmt.Errorf("channel %s: not found in %s; %s", name, h.Dir, hidden), "this command reads channels in shared memory only")
 		}
 		return ui.NotFound(fmt.Errorf("channel %s: not found in %s", name, h.Dir),
 			"achbridge channel ls lists them, achbridge channel create "+name+" makes it")
 	case errors.Is(err, fs.ErrExist):
 		return ui.Failure(fmt.Errorf("channel %s: exists already", name), "use it as it is; or end the programs that use it, then "+anew)
 	case errors.Is(err, fs.ErrPermission):
-		return ui.Failure(err, "readers of a channel need write permission too: its owner can give it with chmod g+rw or o+rw")
+		return ui.Failure(err, h.permissionFix(name))
 	case errors.Is(err, localach.ErrReplaced), errors.Is(err, localach.ErrUnlinked), errors.Is(err, localach.ErrReinitialised):
 		return ui.Failure(err, "start again to open the channel that is there now")
+	case errors.Is(err, localach.ErrReadOnly):
+		return ui.Failure(err, "leave writing to its own programs, or choose another name")
 	case errors.Is(err, localach.ErrForeign):
 		return ui.Failure(err, "leave it to its own programs; the achd that belongs to its Ach serves it: achbridge mirror achd://HOST/"+name+" on other hosts")
 	case errors.Is(err, localach.ErrHalfCreated):
@@ -85,3 +98,26 @@ func (h Host) ChannelError(name string, err error) error {
 	}
 	return ui.Failure(err, "")
 }
+
+// permissionFix returns the fix for a channel that this user may not open. The daemon's user owns the files of mirrors.
+func (h Host) permissionFix(name string) string {
+	file, err := os.Stat(h.Dir.Path(name))
+	socket, socketErr := os.Stat(cmp.Or(h.namedControl(), h.FindControl()))
+	if errors.Join(err, socketErr) != nil || ownerOf(file).Uid != ownerOf(socket).Uid {
+		return "readers of a channel need write permission too: its owner can give it with chmod g+rw or o+rw; for a mirror, file_mode: 0660 in its rule does"
+	}
+	all := "file_mode: 0666 in the mirror's rule, and for the present file: sudo chmod 0666 " + h.Dir.Path(name)
+	if ownerOf(socket).Gid == 0 { // nobody should join the group root
+		return "let all users open it: write " + all + "; or run the daemon with a group for its mirrors, as the packaged service does"
+	}
+	_, group, _ := strings.Cut(ui.UserText(int(ownerOf(socket).Uid), int(ownerOf(socket).Gid)), ":")
+	join := fmt.Sprintf("join %s, the group of the daemon's control socket: sudo usermod -aG %s $USER, then log in again", group, group)
+	if file.Mode()&0o060 == 0o060 && ownerOf(file).Gid == ownerOf(socket).Gid {
+		return join + "; or let all users open it: write " + all
+	}
+	return fmt.Sprintf("write file_mode: 0660 in the mirror's rule, and for the present file: sudo chgrp %s %s && sudo chmod 0660 %s; then %s",
+		group, h.Dir.Path(name), h.Dir.Path(name), join)
+}
+
+// ownerOf returns the owner and the group of a file.
+func ownerOf(info fs.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }

@@ -19,10 +19,10 @@ import (
 // ErrNoAnswer means that the daemon did not return the layout of an origin.
 var ErrNoAnswer = errors.New("its origin cannot be asked")
 
-// LayoutOf returns the layout of a channel: that of file (--type), of the key types in the configuration, or of the
-// mirror's origin. It returns nil if there is none. from is the source of the layout, as in a recording.
+// LayoutOf returns the layout of a channel: that of file (--type), of the key types in the configuration, of the
+// publisher, or of the mirror's origin. It returns nil if there is none. from is the source of the layout, as in a recording.
 func (h Host) LayoutOf(file string, of View) (l *layout.Layout, from status.TypeSource, err error) {
-	find, err := h.Layouts(file)
+	find, err := h.LocalLayouts(file)
 	if err != nil {
 		return nil, "", err
 	}
@@ -34,6 +34,18 @@ func (h Host) LayoutOf(file string, of View) (l *layout.Layout, from status.Type
 		h.Note("no type: %v", err)
 	}
 	return l, status.TypeFromOrigin, nil
+}
+
+// LocalLayouts returns a function as Layouts does, which also finds the layout of a channel of this host that
+// `achbridge publish` has made.
+func (h Host) LocalLayouts(file string) (find func(channel, name string) (*layout.Layout, error), err error) {
+	typed, err := h.Layouts(file)
+	return func(channel, name string) (*layout.Layout, error) {
+		if l, err := typed(channel, name); l != nil || err != nil {
+			return l, err
+		}
+		return config.PublishedLayout(h.Dir, name), nil
+	}, err
 }
 
 // Layouts returns a function that finds the layout of a channel: that of file (--type), or of the key types.

@@ -26,7 +26,7 @@ static int guards_ok(struct header *h) {
     return h->magic == MAGIC && !memcmp(h + 1, &hg, 8) && !memcmp(index_guard(h), &ig, 8) && !memcmp(data_guard(h), &dg, 8);
 }
 
-static void sync_init(struct header *h) {
+static void sync_init(struct header *h, enum version version) {
     pthread_condattr_t ca;
     pthread_condattr_init(&ca);
     pthread_condattr_setpshared(&ca, PTHREAD_PROCESS_SHARED);
@@ -35,12 +35,16 @@ static void sync_init(struct header *h) {
     pthread_mutexattr_t ma;
     pthread_mutexattr_init(&ma);
     pthread_mutexattr_setpshared(&ma, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&ma, PTHREAD_MUTEX_ROBUST);
-    pthread_mutexattr_setprotocol(&ma, PTHREAD_PRIO_INHERIT);
+    if (version != ACH_1_0) {
+        pthread_mutexattr_setrobust(&ma, PTHREAD_MUTEX_ROBUST);
+        pthread_mutexattr_setprotocol(&ma, PTHREAD_PRIO_INHERIT);
+    }
     pthread_mutex_init(&h->sync.mutex, &ma);
 }
 
-enum status channel_create(const char *path, size_t cnt, size_t size, int in_place) {
+enum status channel_create(const char *path, size_t cnt, size_t size, int in_place) { return channel_create_as(path, cnt, size, in_place, ACH_2); }
+
+enum status channel_create_as(const char *path, size_t cnt, size_t size, int in_place, enum version version) {
     size_t len = sizeof(struct header) + cnt * (sizeof(struct entry) + size) + 3 * 8;
     int fd = open(path, O_RDWR | O_CREAT | (in_place ? 0 : O_EXCL), 0666);
     if (fd < 0 || ftruncate(fd, (off_t)len)) return FAILED;
@@ -49,8 +53,8 @@ enum status channel_create(const char *path, size_t cnt, size_t size, int in_pla
     if (h == MAP_FAILED) return FAILED;
     memset(h, 0, len);
     h->len = len;
-    h->clock = CLOCK_MONOTONIC;
-    sync_init(h);
+    h->clock = version == ACH_2 ? CLOCK_MONOTONIC : 0;
+    sync_init(h, version);
     h->index_cnt = h->index_free = cnt;
     h->data_size = h->data_free = cnt * size;
     memcpy(h + 1, &(uint64_t){GUARD_HEADER}, 8);
@@ -75,6 +79,7 @@ enum status channel_open(struct channel *c, const char *path) {
     if (c->h == MAP_FAILED) return FAILED;
     c->seq_num = 0;
     c->next_index = 1;
+    c->version = ACH_2;
     if (c->h->magic != MAGIC) return BAD_FILE;
     return guards_ok(c->h) ? OK : CORRUPT;
 }
@@ -97,9 +102,9 @@ static void free_entry(struct header *h, size_t i) {
 }
 
 // make_room is steps 2 to 4 of put. It compares offsets with `>`, libach's own way; frames within frame_size never meet the difference.
-static void make_room(struct header *h, size_t len) {
+static void make_room(struct header *h, size_t len, enum version version) {
     if (h->index_free == 0) free_entry(h, h->index_head);
-    if (h->data_size - h->data_head < len) {
+    if (version == ACH_2 && h->data_size - h->data_head < len) {
         size_t i = oldest(h);
         while (h->index_free < h->index_cnt && entry_at(h, i)->offset > h->data_head) {
             free_entry(h, i);
@@ -124,8 +129,10 @@ enum status channel_put(struct channel *c, const void *buf, size_t len) {
     if (s) return s;
     h->sync.dirty = 1;
     atomic_signal_fence(memory_order_seq_cst);
-    make_room(h, len);
-    memcpy(data(h) + h->data_head, buf, len);
+    make_room(h, len, c->version);
+    size_t first = h->data_size - h->data_head < len ? h->data_size - h->data_head : len; // less than len in 1.x alone
+    memcpy(data(h) + h->data_head, buf, first);
+    memcpy(data(h), (const char *)buf + first, len - first);
     h->last_seq++;
     *entry_at(h, h->index_head) = (struct entry){len, h->data_head, h->last_seq};
     h->data_head = (h->data_head + len) % h->data_size;

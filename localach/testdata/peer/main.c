@@ -1,7 +1,9 @@
 // peer PATH VERB ARGS...: a program that uses one Ach channel, for the tests to run, compare with and kill.
 //
-//   create COUNT SIZE [in-place]     make the channel; in-place: initialise an existing file again, as `ach mk -t`
-//   put COUNT SIZE PERIOD_NS WRITER  COUNT frames (0: until SIGTERM); SIZE is N or MIN-MAX
+//   create COUNT SIZE [in-place|1.0|1.2]  make the channel; in-place: initialise an existing file again, as `ach mk -t`; 1.0 or 1.2: as Ach 1.x
+//   put COUNT SIZE PERIOD_NS WRITER  COUNT frames (0: until SIGTERM); SIZE is N, MIN-MAX, or MIN-MAX+OFTEN, where a quarter has OFTEN bytes;
+//                                    below 10,000 ns PERIOD_NS is a pause without sleep
+//   put-1.x COUNT SIZE PERIOD_NS WRITER  the same as Ach 1.x does it
 //   get COUNT OPTIONS TIMEOUT_MS [W] COUNT frames (0: until SIGTERM, or until TIMEOUT_MS without a frame when waiting); OPTIONS: w(ait) l(ast) c(opy) or -;
 //                                    counts, of those that arrive, the frames of writers numbered W and above
 //   spin-put SIZE | spin-get         the same frame again and again, or the newest: most time inside the lock, to be killed there
@@ -57,7 +59,8 @@ static void sleep_until(uint64_t ns) {
 
 static size_t pick_size(const char *spec) {
     char *end;
-    size_t lo = strtoul(spec, &end, 10), hi = *end == '-' ? strtoul(end + 1, NULL, 10) : lo;
+    size_t lo = strtoul(spec, &end, 10), hi = *end == '-' ? strtoul(end + 1, &end, 10) : lo;
+    if (*end == '+' && random() % 4 == 0) return strtoul(end + 1, NULL, 10);
     return lo + (hi > lo ? (size_t)random() % (hi - lo + 1) : 0);
 }
 
@@ -74,7 +77,10 @@ static int put(struct channel *c, char **a) {
         sample(now_ns() - before);
         if (!s) n++;
         if (period == 0) continue;
-        sleep_until(next += period);
+        if (period < 10000)
+            for (next = now_ns() + period; now_ns() < next;) continue;
+        else
+            sleep_until(next += period);
     }
     printf("put=%lu status=%d", (unsigned long)n, s);
     print_samples();
@@ -219,11 +225,13 @@ int main(int argc, char **argv) {
     if (!strcmp(verb, "loop") && n == 2) return loop(strtoull(a[0], NULL, 10), strtoull(a[1], NULL, 10));
     if (!strcmp(verb, "burn")) return burn();
     if (!strcmp(verb, "create") && n >= 2) {
-        enum status s = channel_create(argv[1], strtoul(a[0], NULL, 10), strtoul(a[1], NULL, 10), n > 2);
+        enum version v = n < 3 ? ACH_2 : !strcmp(a[2], "1.0") ? ACH_1_0 : !strcmp(a[2], "1.2") ? ACH_1_2 : ACH_2;
+        enum status s = channel_create_as(argv[1], strtoul(a[0], NULL, 10), strtoul(a[1], NULL, 10), n > 2 && v == ACH_2, v);
         return printf("status=%d\n", s), s != OK;
     }
     enum status s = channel_open(&c, argc > 1 ? argv[1] : "");
     if (s) return printf("open status=%d\n", s), 2;
+    if (!strcmp(verb, "put-1.x")) c.version = ACH_1_2, verb = "put";
     if (!strcmp(verb, "put") && n == 4) return put(&c, a);
     if (!strcmp(verb, "get") && n >= 3) return get(&c, a);
     if (!strcmp(verb, "spin-put") && n == 1) return spin(&c, strtoul(a[0], NULL, 10));

@@ -1,0 +1,52 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"achbridge/cmd/achbridge/ui"
+)
+
+// ShmVariable is the environment variable that sets the directory of the channels.
+const ShmVariable = "ACHBRIDGE_SHM"
+
+// testVariables are the environment variables of the project's tests and packaging, without ACHBRIDGE_. Tests start
+// commands with them.
+var testVariables = []string{
+	"CLOCK", "DISCOVERY_NODE", "HUB_ROLE", "HUB_SCENE", "KILLS", "LAB", "LAB_MAIN_CALL", "LONG", "NO_SKIP", "PROGRAMS",
+	"RADIO", "SEED", "SEEDS", "SHOTS", "SOAK", "SUSPEND", "TEST_HUB", "TEST_INIT", "TEST_OBSERVER", "TRACES",
+}
+
+// UnknownVariables returns a sentence for each variable in environ (as os.Environ returns it) whose name begins with
+// ACHBRIDGE_ and that no command reads. Empty variables are like missing ones. In Kubernetes, a service called achbridge
+// brings variables ACHBRIDGE_SERVICE_… and ACHBRIDGE_PORT… into containers; UnknownVariables ignores these.
+func UnknownVariables(environ []string) (list []string) {
+	known := append(Variables(), EnvName("config"), KeyText, ShmVariable)
+	for _, entry := range environ {
+		variable, value, _ := strings.Cut(entry, "=")
+		name, ours := strings.CutPrefix(variable, EnvName(""))
+		if !ours || value == "" || slices.Contains(known, variable) || slices.Contains(testVariables, name) ||
+			strings.Contains(variable, "_SERVICE_") || strings.Contains(variable, "_PORT") {
+			continue
+		}
+		list = append(list, variable+": "+unknownVariableText(name, known))
+	}
+	slices.Sort(list)
+	return list
+}
+
+func unknownVariableText(name string, known []string) string {
+	for _, k := range configKeys {
+		if k.variable() == "" && (EnvName(k.name) == EnvName(name) || EnvName(k.flagName()) == EnvName(name)) {
+			return "not used; " + k.name + " is set in the configuration file or by a flag"
+		}
+	}
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = strings.TrimPrefix(k, EnvName(""))
+	}
+	if near := ui.Nearest(name, names); near != "" {
+		return "unknown variable; did you mean " + EnvName(near) + "?"
+	}
+	return "unknown variable; man achbridge-run lists those that exist"
+}

@@ -1,0 +1,39 @@
+package localach
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// LockFile opens a file of the directory that is no channel, and locks it until the file is closed or the process ends.
+// If the file does not exist, LockFile creates it. It returns ErrLocked if the lock is held, without waiting.
+func (d Dir) LockFile(name string, mode fs.FileMode) (*os.File, error) {
+	path := filepath.Join(string(d), name)
+	const flags = unix.O_RDWR | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	for {
+		fd, err := unix.Open(path, flags, 0)
+		if errors.Is(err, unix.ENOENT) { // with O_CREAT, the kernel may refuse another user's file even to root
+			fd, err = unix.Open(path, flags|unix.O_CREAT, uint32(mode.Perm()))
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		}
+		f := os.NewFile(uintptr(fd), path)
+		if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			f.Close()
+			if errors.Is(err, unix.EWOULDBLOCK) {
+				return nil, ErrLocked
+			}
+			return nil, &fs.PathError{Op: "lock", Path: path, Err: err}
+		}
+		var locked, named unix.Stat_t
+		if unix.Fstat(fd, &locked) == nil && unix.Lstat(path, &named) == nil && fileIDOf(&locked).sameFile(fileIDOf(&named)) {
+			return f, nil
+		}
+		f.Close() // its former owner has removed the file
+	}
+}
