@@ -11,6 +11,9 @@ import (
 // place, hung broadcasts, refused mirrors.
 const tick = 250 * time.Millisecond
 
+// idleTick is the interval while the node has nothing to do with other hosts.
+const idleTick = time.Second
+
 // loop runs functions one after the other on one goroutine, which owns the node's tables. When the
 // functions change state, the loop reconciles, and then wakes the callers that wait for the
 // outcome.
@@ -31,9 +34,10 @@ type loop struct {
 func newLoop() loop { return loop{queue: make(chan func(), 64), done: make(chan struct{})} }
 
 // run works until ctx ends. It calls check at every tick, and reconcile after changes, with pauses
-// between two calls of reconcile (restShare).
-func (l *loop) run(ctx context.Context, check, reconcile func()) {
-	ticker := time.NewTicker(tick)
+// between two calls of reconcile (restShare). isIdle chooses the interval of the next tick.
+func (l *loop) run(ctx context.Context, isIdle func() bool, check, reconcile func()) {
+	interval := tick
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		select {
@@ -53,6 +57,14 @@ func (l *loop) run(ctx context.Context, check, reconcile func()) {
 			l.reconcile(reconcile)
 		}
 		l.endTurn()
+		wanted := tick
+		if isIdle() {
+			wanted = idleTick
+		}
+		if wanted != interval {
+			interval = wanted
+			ticker.Reset(interval)
+		}
 	}
 }
 

@@ -128,7 +128,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.loop.work.Go(func() { n.acceptHub(ctx) })
 	}
 
-	n.loop.run(ctx, n.check, n.reconcile)
+	n.loop.run(ctx, n.isIdle, n.check, n.reconcile)
 	n.leave(cancel)
 	return nil
 }
@@ -183,6 +183,11 @@ func (n *Node) accept(ctx context.Context) {
 		}
 		n.loop.post(func() { n.linkUp(s) })
 	}
+}
+
+// isIdle reports whether this host has neither links nor mirrors, and waits for nothing.
+func (n *Node) isIdle() bool {
+	return len(n.links)+len(n.spares)+len(n.mirrors.byName) == 0 && n.cfg.Hub == nil && !n.peers.Waits()
 }
 
 // check runs at every tick.

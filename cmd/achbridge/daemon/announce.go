@@ -81,7 +81,7 @@ const (
 	// exportsFirst is the time that a new node gets to find its channels.
 	exportsFirst = 200 * time.Millisecond
 	// exportsEvery is the interval at which the announced channels are updated.
-	exportsEvery = 500 * time.Millisecond
+	exportsEvery = time.Second
 )
 
 // follow updates the announced channels from the node's exports, until ctx ends. It closes
@@ -89,23 +89,22 @@ const (
 func (k *announcer) follow(ctx context.Context, firstSent chan struct{}) {
 	closeFirstSent := sync.OnceFunc(func() { close(firstSent) })
 	defer closeFirstSent()
-	timer := time.NewTimer(exportsFirst)
-	defer timer.Stop()
 	var last []discovery.Channel
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	update := func() {
 		now := announce(k.node.Exported())
 		if !slices.Equal(now, last) {
 			k.announcer.Update(now)
 			last = now
 		}
-		closeFirstSent()
-		timer.Reset(exportsEvery)
 	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(exportsFirst):
+	}
+	update()
+	closeFirstSent()
+	_ = service.Repeat(ctx, exportsEvery, update) // ends only when ctx ends
 }
 
 // memberships returns the interfaces that mDNS uses, with an error for each on which the daemon does not receive it.
