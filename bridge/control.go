@@ -47,7 +47,7 @@ func (n *Node) handle(l *link, m wire.Message) error {
 	case wire.Offer:
 		n.offer(l, m)
 	case wire.Accepted:
-		if !l.answered(wire.Refused{ID: m.ID}) {
+		if !l.answered(m.ID, m) {
 			n.pushes.answered(l, m.ID, "", "")
 		}
 	case wire.Refused:
@@ -70,6 +70,10 @@ func (n *Node) handle(l *link, m wire.Message) error {
 		n.lockAsked(l, m)
 	case wire.Holder:
 		n.receiveHolder(l, m)
+	case wire.Edit:
+		n.editAsked(l, m)
+	case wire.Edited:
+		l.answered(m.ID, m)
 	case wire.Pulled:
 		l.pulled(m)
 	case wire.Bye:
@@ -91,7 +95,7 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 		return unwelcome(fmt.Sprintf("%s calls itself host %s, but its certificate says %s", l.host, m.Host, l.s.Peer().Host))
 	}
 	l.hello.isReceived, l.hello.run, l.hello.machine, l.hello.start = true, m.Run, Machine{m.Machine, m.Boot}, m.Start
-	l.hello.knowsLocks = m.Locks
+	l.hello.knowsLocks, l.hello.knowsEdits = m.Locks, m.Edits
 	l.askStamp(n.now())
 	n.challenge(l)
 	if n.links[l.peer] == l {
@@ -241,8 +245,8 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		l.refusal("subscription refused", status.Event{Channel: in.m.Channel, Mirror: in.m.Name, Text: m.Text})
 	case wire.TypeOffer:
 		n.pushes.answered(l, m.ID, m.Text, causeOfRefusal(m))
-	case wire.TypeLoad, wire.TypeQuery, wire.TypeTake, wire.TypeRelease, wire.TypeHolderQuery:
-		l.answered(m)
+	case wire.TypeLoad, wire.TypeQuery, wire.TypeTake, wire.TypeRelease, wire.TypeHolderQuery, wire.TypeEdit:
+		l.answered(m.ID, m)
 	case wire.TypeDescribe:
 		l.layouts.requests.Refuse(time.Now(), m)
 	case wire.TypeHello:

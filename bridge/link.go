@@ -80,6 +80,7 @@ type hello struct {
 	machine    Machine       // the peer's machine
 	start      time.Duration // CLOCK_MONOTONIC of the peer's host when its node started; 0 if the peer does not send it
 	knowsLocks bool          // the peer knows operator locks
+	knowsEdits bool          // the peer knows wire.Edit
 	listNumber uint64        // number of the newest list of revocations that the peer is known to have
 }
 
@@ -99,8 +100,7 @@ type catalog struct {
 // linkQueries matches messages of this host with their answers, by id.
 type linkQueries struct {
 	lastID  uint32
-	answers map[uint32]chan wire.Refused // where calls of Ask, LoadTest and askLock wait for an answer, by id
-	holders map[uint32]wire.Holder       // answers to calls of askLock, by id
+	answers map[uint32]chan wire.Message // where calls of Ask, LoadTest and request wait for an answer, by id
 }
 
 // offers has the pushes of the peer.
@@ -108,6 +108,7 @@ type offers struct {
 	accepted     []pushed
 	refused      []wire.Offer  // denied by our rules
 	lockRequests logline.Limit // limits requests that change operator locks
+	edits        logline.Limit // limits requests that change fields of frames
 }
 
 // warned limits warnings about the peer.
@@ -135,8 +136,8 @@ func (n *Node) newLink(s *session.Session, host string) *link {
 	l := &link{
 		n: n, s: s, peer: s.Peer().Node, host: host, lifecycle: lifecycle{upAt: n.now(), promoted: make(chan struct{})}, silence: silence{receivedAt: n.now()}, out: newControlQueue(),
 		catalog: catalog{sent: advertisedChannels{endedSubs: make(map[string][]uint32), refused: make(map[string]bool)}},
-		queries: linkQueries{answers: make(map[uint32]chan wire.Refused), holders: make(map[uint32]wire.Holder)},
-		offers:  offers{lockRequests: logline.Limit{Burst: 10, Period: time.Second / 2}},
+		queries: linkQueries{answers: make(map[uint32]chan wire.Message)},
+		offers:  offers{lockRequests: logline.Limit{Burst: 10, Period: time.Second / 2}, edits: logline.Limit{Burst: 10, Period: time.Second / 10}},
 		layouts: layoutState{answers: layouts.NewAnswerLimit()}, warned: warned{limit: n.newWarner()},
 		inbound: make(map[uint32]*inbound), exports: exports{byID: make(map[uint32]*export)},
 	}
@@ -157,7 +158,7 @@ func (l *link) sayHello() {
 	}
 	l.hello.isSent = true
 	cfg := l.n.cfg
-	l.send(wire.Hello{Version: wire.Version, Host: cfg.Host, Node: cfg.Node, Run: l.n.run, Machine: cfg.Machine.Hardware, Boot: cfg.Machine.Boot, Start: l.n.clocks.mirror.At, Locks: true})
+	l.send(wire.Hello{Version: wire.Version, Host: cfg.Host, Node: cfg.Node, Run: l.n.run, Machine: cfg.Machine.Hardware, Boot: cfg.Machine.Boot, Start: l.n.clocks.mirror.At, Locks: true, Edits: true})
 }
 
 // serve starts the link's goroutines.

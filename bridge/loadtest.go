@@ -62,7 +62,7 @@ func (n *Node) loadAsked(l *link, m wire.Load) {
 	running, left, in := n.loads.state(n.now())
 	switch {
 	case m.Granted:
-		l.answered(wire.Refused{ID: m.ID})
+		l.answered(m.ID, m)
 		return
 	case m.For == 0:
 		if running != nil && running.link == l && running.id == m.ID {
@@ -105,7 +105,7 @@ const (
 // LoadTest measures for 3 s the throughput of the link with a host in one direction. The error
 // is the reason why there is no test, for example a refusal; it is fs.ErrNotExist without a link.
 func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r status.Load, err error) {
-	granted := make(chan wire.Refused, 1)
+	granted := make(chan wire.Message, 1)
 	var l *link
 	var id uint32
 	n.loop.call(func() {
@@ -142,10 +142,10 @@ func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r stat
 }
 
 // awaitGrant waits until the peer grants a test. It returns the reason if the peer does not.
-func awaitGrant(ctx context.Context, l *link, granted chan wire.Refused) error {
+func awaitGrant(ctx context.Context, l *link, granted chan wire.Message) error {
 	t := time.NewTimer(grantWait)
 	defer t.Stop()
-	var m wire.Refused
+	var m wire.Message
 	select {
 	case m = <-granted:
 	case <-t.C:
@@ -155,8 +155,8 @@ func awaitGrant(ctx context.Context, l *link, granted chan wire.Refused) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if m.Code != 0 {
-		return errors.New(m.Text)
+	if refused, ok := m.(wire.Refused); ok {
+		return errors.New(refused.Text)
 	}
 	return nil
 }

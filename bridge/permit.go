@@ -117,20 +117,25 @@ func (n *Node) judgeExports(l *link) {
 // class command. Other protocols must not carry such a channel, since only a dated frame of an
 // authenticated sender may be put.
 func (n *Node) CarriesCommands(channel string) (yes bool) {
-	n.loop.call(func() {
-		if _, g, ok := n.cfg.Accept.About(channel); ok && g.QoS.Class == rule.Command {
-			yes = true
-		}
-		if m := n.mirrors.byName[channel]; m != nil {
-			w, ok := n.requests.find(m.Host, m.Channel)
-			yes = yes || ok && w.QoS.Class == rule.Command
-		}
-		yes = yes || n.pushes.any(func(p *push) bool { return p.Channel == channel && p.QoS.Class == rule.Command })
-		for _, l := range n.links {
-			yes = yes || l.exports.hasCommands(channel)
-		}
-	})
+	n.loop.call(func() { yes = n.hasCommands(channel) })
 	return yes
+}
+
+func (n *Node) hasCommands(channel string) bool {
+	if _, g, ok := n.cfg.Accept.About(channel); ok && g.QoS.Class == rule.Command {
+		return true
+	}
+	if m := n.mirrors.byName[channel]; m != nil {
+		if w, ok := n.requests.find(m.Host, m.Channel); ok && w.QoS.Class == rule.Command {
+			return true
+		}
+	}
+	for _, l := range n.links {
+		if l.exports.hasCommands(channel) {
+			return true
+		}
+	}
+	return n.pushes.any(func(p *push) bool { return p.Channel == channel && p.QoS.Class == rule.Command })
 }
 
 // Claim lets another program write into a channel of this host until release is called. The

@@ -223,9 +223,7 @@ func (n *Node) receiveHolder(l *link, m wire.Holder) {
 			p.reason = lockText(l.host, m, wallTime())
 		}
 	}
-	if m.ID == 0 || l.queries.answers[m.ID] == nil {
-		return
+	if m.ID != 0 {
+		l.answered(m.ID, m)
 	}
-	l.queries.holders[m.ID] = m
-	l.answered(wire.Refused{ID: m.ID})
 }

@@ -25,7 +25,7 @@ func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, str
 	if localach.CheckName(channel) != nil {
 		return "", ""
 	}
-	answer := make(chan wire.Refused, 1)
+	answer := make(chan wire.Message, 1)
 	var l *link
 	var id uint32
 	n.loop.call(func() {
@@ -44,8 +44,8 @@ func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, str
 	defer t.Stop()
 	select {
 	case m := <-answer:
-		if m.Code != 0 {
-			return causeOfRefusal(m), m.Text
+		if refused, ok := m.(wire.Refused); ok {
+			return causeOfRefusal(refused), refused.Text
 		}
 	case <-t.C:
 		return "", l.unanswered()
@@ -65,7 +65,7 @@ func (n *Node) linkOf(host string) *link {
 }
 
 // ask returns an id for a message. The answer to that message goes to answer.
-func (l *link) ask(answer chan wire.Refused) uint32 {
+func (l *link) ask(answer chan wire.Message) uint32 {
 	l.queries.lastID++
 	l.queries.answers[l.queries.lastID] = answer
 	return l.queries.lastID
@@ -76,12 +76,11 @@ func (l *link) unanswered() string {
 	return l.host + " does not answer; its achbridge may be of another version"
 }
 
-// answered passes m on if it answers a message with an id of ask; otherwise it returns false. A
-// code of 0 means yes.
-func (l *link) answered(m wire.Refused) bool {
-	answer, ok := l.queries.answers[m.ID]
+// answered passes m on if it answers a message with an id of ask; otherwise it returns false.
+func (l *link) answered(id uint32, m wire.Message) bool {
+	answer, ok := l.queries.answers[id]
 	if ok {
-		delete(l.queries.answers, m.ID)
+		delete(l.queries.answers, id)
 		answer <- m
 	}
 	return ok
@@ -198,9 +197,6 @@ func (l *link) pingHub(answer chan<- send.Pong) {
 	l.send(wire.Stamp{T1: uint64(now)})
 }
 
-// lockWait is the time that a request for a lock waits for its answer.
-const lockWait = 5 * time.Second
-
 // Take takes the operator lock of a channel of another host, for a time; 0 means without end. force takes it from another
 // holder. The error is the host's refusal.
 func (n *Node) Take(ctx context.Context, of rule.Address, limit time.Duration, force bool) (status.Lock, error) {
@@ -234,49 +230,89 @@ func (n *Node) Holder(ctx context.Context, of rule.Address) (lock status.Lock, e
 	return lock, err
 }
 
-// askLock sends a host a request about a lock, and returns the lock after it.
-func (n *Node) askLock(ctx context.Context, of rule.Address, command string, request func(id uint32) wire.Message) (lock status.Lock, err error) {
-	answer := make(chan wire.Refused, 1)
+// question is a request about a channel of another host, which that host answers with one message.
+type question struct {
+	of      rule.Address
+	command string                       // for errors
+	message func(id uint32) wire.Message // the request
+	known   func(*link) error            // returns an error if the peer's achbridge does not know the request
+	here    string                       // why a channel of this host is refused
+	lost    string                       // what is known, and what to do, if no answer arrives
+}
+
+// ErrNoAnswer is the error of a request that another host may have carried out, although its answer did not arrive.
+var ErrNoAnswer = errors.New("no answer")
+
+// answerWait is how long request waits for an answer.
+const answerWait = 5 * time.Second
+
+// request sends a request once and returns the answer. Its error is the host's refusal, fs.ErrNotExist without a link,
+// ErrNoAnswer, or that of ctx.
+func (n *Node) request(ctx context.Context, q question) (wire.Message, error) {
+	answer := make(chan wire.Message, 1)
 	var l *link
 	var id uint32
+	var err error
 	ran := n.loop.call(func() {
-		switch l = n.linkOf(of.Host); {
-		case of.Host == n.cfg.Host:
-			err = fmt.Errorf("it is a channel of this host, and the lock restricts the pushes of other hosts; achbridge who %s shows the holder", of.Channel)
+		switch l = n.linkOf(q.of.Host); {
+		case q.of.Host == n.cfg.Host:
+			err = errors.New(q.here)
 		case l == nil || !l.hello.isReceived:
-			err = fmt.Errorf("no link to %s; `achbridge status` lists the peers%.0w", of.Host, fs.ErrNotExist)
+			err = fmt.Errorf("no link to %s; `achbridge status` lists the peers%.0w", q.of.Host, fs.ErrNotExist)
 		case l.isInSilence():
-			err = fmt.Errorf("nothing comes from %s now", of.Host)
-		case !l.hello.knowsLocks:
-			err = errNoLocks(of.Host)
+			err = fmt.Errorf("nothing comes from %s now", q.of.Host)
 		default:
-			id = l.ask(answer)
-			l.send(request(id))
+			if err = q.known(l); err == nil {
+				id = l.ask(answer)
+				l.send(q.message(id))
+			}
 		}
 	})
 	if !ran {
 		err = errEnded
 	}
 	if err != nil {
-		return lock, fmt.Errorf("%s %v: %w", command, of, err)
+		return nil, fmt.Errorf("%s %v: %w", q.command, q.of, err)
 	}
-	defer n.loop.call(func() { delete(l.queries.answers, id); delete(l.queries.holders, id) })
-	t := time.NewTimer(lockWait)
+	defer n.loop.call(func() { delete(l.queries.answers, id) })
+	t := time.NewTimer(answerWait)
 	defer t.Stop()
 	select {
 	case m := <-answer:
-		if m.Code != 0 {
-			return lock, fmt.Errorf("%s %v: %s", command, of, m.Text)
+		if refused, ok := m.(wire.Refused); ok {
+			return nil, fmt.Errorf("%s %v: %s", q.command, q.of, refused.Text)
 		}
-		n.loop.call(func() { lock = lockStatus(of.Host, l.queries.holders[id], 0) })
-		return lock, nil
+		return m, nil
 	case <-l.s.Done():
-		return lock, fmt.Errorf("%s %v: the link to %s has ended; achbridge who %v shows whether it had the request", command, of, of.Host, of)
+		return nil, fmt.Errorf("%s %v: the link to %s has ended; %s%.0w", q.command, q.of, q.of.Host, q.lost, ErrNoAnswer)
 	case <-t.C:
-		return lock, fmt.Errorf("%s %v: %s does not answer; achbridge who %v shows whether it had the request", command, of, of.Host, of)
+		return nil, fmt.Errorf("%s %v: %s does not answer; %s%.0w", q.command, q.of, q.of.Host, q.lost, ErrNoAnswer)
 	case <-ctx.Done():
-		return lock, ctx.Err()
+		return nil, ctx.Err()
 	}
+}
+
+// askLock sends a host a request about a lock, and returns the lock after it.
+func (n *Node) askLock(ctx context.Context, of rule.Address, command string, message func(id uint32) wire.Message) (lock status.Lock, err error) {
+	m, err := n.request(ctx, question{
+		of: of, command: command, message: message,
+		known: func(l *link) error {
+			if !l.hello.knowsLocks {
+				return errNoLocks(of.Host)
+			}
+			return nil
+		},
+		here: fmt.Sprintf("it is a channel of this host, and the lock restricts the pushes of other hosts; achbridge who %s shows the holder", of.Channel),
+		lost: fmt.Sprintf("achbridge who %v shows whether it had the request", of),
+	})
+	if err != nil {
+		return lock, err
+	}
+	holder, ok := m.(wire.Holder)
+	if !ok {
+		return lock, fmt.Errorf("%s %v: %s sent an answer to something else", command, of, of.Host)
+	}
+	return lockStatus(of.Host, holder, 0), nil
 }
 
 // lockStatus returns the locks of this host's channels, and those of the channels that this host pushes.

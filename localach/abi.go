@@ -46,7 +46,7 @@ const (
 	statusStale    status = C.ACH_STALE
 	statusMissed   status = C.ACH_MISSED
 	statusEmpty    status = C.ACH_EINVAL
-	statusExists   status = C.ACH_EXISTS
+	statusMoved    status = C.ACH_MOVED
 	statusBusy     status = C.ACH_BUSY
 	statusDirty    status = C.ACH_DIRTY
 	statusReinit   status = C.ACH_REINIT
@@ -150,6 +150,12 @@ func (m *mapping) flush(p *position) status { return status(C.ach_flush(&m.c, &p
 
 // putResult is the result of a put. The writer keeps it, so that a put allocates nothing.
 type putResult struct{ c C.struct_ach_put }
+
+// setAfter makes later puts succeed only if the newest frame has number last.
+func (r *putResult) setAfter(last uint64) { r.c.only, r.c.after = 1, C.uint64_t(last) }
+
+// setAlways undoes setAfter.
+func (r *putResult) setAlways() { r.c.only = 0 }
 
 func (m *mapping) put(r *putResult, frame []byte, limit time.Duration) status {
 	r.c.limit_ns = C.int64_t(limit)

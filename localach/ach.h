@@ -65,7 +65,6 @@ enum ach_status {
 	ACH_OK = 0,
 	ACH_OVERFLOW = 1,
 	ACH_STALE = 5,
-	ACH_EXISTS = 8, // a frame was put before
 	ACH_MISSED = 6,
 	ACH_BUG = 11,
 	ACH_EINVAL = 12,
@@ -78,6 +77,7 @@ enum ach_status {
 	ACH_HOLE = 37,   // the frame lies in a hole of the file: it was never put
 	ACH_NO_FILE = 38, // a large frame, and no descriptor to look for holes with
 	ACH_WEDGED = 39, // the condition variable stayed in the hands of somebody who may be dead, or is damaged
+	ACH_MOVED = 40,  // another frame is the newest
 };
 
 enum ach_why {
@@ -120,7 +120,8 @@ struct ach_reader {
 
 struct ach_put {
 	int64_t limit_ns; // in: how long to wait for the lock; at most a short spin when 0
-	int32_t first;    // in: put only if no frame was put before, else return ACH_EXISTS
+	int32_t only;     // in: put only if after is the number of the newest frame, else return ACH_MOVED
+	uint64_t after;   // in, with only; 0 means that no frame was ever put
 	uint64_t seq;
 	int32_t waiters; // ach_wake is to be called: somebody may wait on the condition variable
 };

@@ -237,8 +237,8 @@ func (c *Channel) describe(s status) error {
 		return fmt.Errorf("channel %s: %w", c.name, ErrHole)
 	case statusNoFile:
 		return fmt.Errorf("channel %s: cannot open its file, to check whether a large frame lies in a hole", c.name)
-	case statusExists:
-		return fmt.Errorf("channel %s: %w", c.name, ErrHasFrames)
+	case statusMoved:
+		return fmt.Errorf("channel %s: %w", c.name, ErrMoved)
 	case statusEmpty:
 		return fmt.Errorf("channel %s: %w", c.name, errEmpty)
 	case statusOverflow:

@@ -23,7 +23,7 @@ var (
 	ErrBusy        = errors.New("channel lock held by another process for more than 100 ms")
 	ErrWedged      = errors.New("waking the channel's readers hangs: a process was killed while it waited for a frame")
 	ErrTooLarge    = errors.New("frame larger than the channel")
-	ErrHasFrames   = errors.New("a frame was put before")
+	ErrMoved       = errors.New("another frame was put meanwhile")
 	errEmpty       = errors.New("empty frame")
 	ErrName        = errors.New("bad channel name: 1 to 63 of A-Z a-z 0-9 - _ . are allowed, not beginning with a dot")
 	ErrGeometry    = errors.New("unusable geometry")

@@ -11,34 +11,39 @@ import (
 	"achbridge/localach"
 )
 
-func TestPutFirstPutsIntoUnusedChannel(t *testing.T) {
+// Of writers that put after the same frame, one succeeds, and a put of another program in between is never followed.
+func TestPutAfterPutsOnlyAfterThatFrame(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "map", 4, 16)
-	var succeeded atomic.Int32
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			w := c.Writer()
-			defer w.Close()
-			switch seq, err := w.PutFirst([]byte("kept")); {
-			case err == nil && seq == 1:
-				succeeded.Add(1)
-			case !errors.Is(err, localach.ErrHasFrames):
-				t.Errorf("PutFirst = %d, %v, want 1, or ErrHasFrames", seq, err)
-			}
-		})
-	}
-	group.Wait()
-	if n := succeeded.Load(); n != 1 || c.LastSeq() != 1 {
-		t.Errorf("%d of 8 first puts succeeded, last_seq is %d, want 1 and 1", n, c.LastSeq())
+	for last := range uint64(3) {
+		var succeeded atomic.Int32
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				w := c.Writer()
+				defer w.Close()
+				switch seq, err := w.PutAfter(last, []byte("changed")); {
+				case err == nil && seq == last+1:
+					succeeded.Add(1)
+				case !errors.Is(err, localach.ErrMoved):
+					t.Errorf("PutAfter(%d) = %d, %v, want %d, or ErrMoved", last, seq, err, last+1)
+				}
+			})
+		}
+		group.Wait()
+		if n := succeeded.Load(); n != 1 || c.LastSeq() != last+1 {
+			t.Errorf("%d of 8 puts after frame %d succeeded, last_seq is %d, want 1 and %d", n, last, c.LastSeq(), last+1)
+		}
 	}
 	w := c.Writer()
 	defer w.Close()
-	if seq, err := w.Put([]byte("new")); err != nil || seq != 2 {
-		t.Errorf("Put after PutFirst = %d, %v, want 2", seq, err)
+	if seq, err := w.Put([]byte("new")); err != nil || seq != 4 {
+		t.Errorf("Put after PutAfter = %d, %v, want 4", seq, err)
 	}
-	if _, err := w.PutFirst([]byte("kept")); !errors.Is(err, localach.ErrHasFrames) {
-		t.Errorf("PutFirst after Put = %v, want ErrHasFrames", err)
+	for _, last := range []uint64{0, 3, 5} {
+		if _, err := w.PutAfter(last, []byte("changed")); !errors.Is(err, localach.ErrMoved) {
+			t.Errorf("PutAfter(%d) when frame 4 is the newest = %v, want ErrMoved", last, err)
+		}
 	}
 }
 

@@ -125,7 +125,7 @@ static int put(void *arg) {
 	if ((status = lock_clean(&v, a->out->limit_ns)))
 		return status;
 	struct plan p;
-	status = a->out->first && ACH_LOAD(v.h->last_seq) ? ACH_EXISTS : plan_put(&v, &p, a->len);
+	status = a->out->only && ACH_LOAD(v.h->last_seq) != a->out->after ? ACH_MOVED : plan_put(&v, &p, a->len);
 	if (!status)
 		a->out->seq = commit(&v, &p, a->frame, a->len);
 	ach_unlock(v.h);

@@ -31,11 +31,11 @@ func (w *Writer) TryPut(frame []byte) (seq uint64, err error) {
 	return w.put(frame, 0)
 }
 
-// PutFirst does what Put does if no frame was ever put into the channel. Otherwise it puts nothing and returns ErrHasFrames. It
-// checks and puts while it holds the lock, so its frame never follows a frame of another program.
-func (w *Writer) PutFirst(frame []byte) (seq uint64, err error) {
-	w.result.c.first = 1
-	defer func() { w.result.c.first = 0 }()
+// PutAfter does what Put does if the newest frame has number last; 0 means that no frame was ever put. Otherwise it puts nothing
+// and returns ErrMoved. It checks and puts while it holds the lock, so no other frame comes between the two.
+func (w *Writer) PutAfter(last uint64, frame []byte) (seq uint64, err error) {
+	w.result.setAfter(last)
+	defer w.result.setAlways()
 	return w.put(frame, lockLimit)
 }
 

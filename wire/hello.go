@@ -21,6 +21,7 @@ type Hello struct {
 	// means not known.
 	Start time.Duration `cbor:"7,keyasint,omitempty"`
 	Locks bool          `cbor:"8,keyasint,omitempty"` // the sender knows operator locks: Take to Holder, and the generation of Offer
+	Edits bool          `cbor:"9,keyasint,omitempty"` // the sender knows Edit
 }
 
 func (m Hello) number() uint { return TypeHello }
@@ -46,9 +47,10 @@ func (m *Hello) UnmarshalCBOR(b []byte) error {
 
 		Start time.Duration `cbor:"7,keyasint"`
 		Locks bool          `cbor:"8,keyasint"`
+		Edits bool          `cbor:"9,keyasint"`
 	}
 	err := decoding.Unmarshal(b, &w)
-	*m = Hello{Version: w.Version, Host: w.Host, Node: w.Node, Run: w.Run, Machine: w.Machine, Boot: w.Boot, Start: w.Start, Locks: w.Locks}
+	*m = Hello{Version: w.Version, Host: w.Host, Node: w.Node, Run: w.Run, Machine: w.Machine, Boot: w.Boot, Start: w.Start, Locks: w.Locks, Edits: w.Edits}
 	return err
 }
 

@@ -40,11 +40,13 @@ const (
 	TypeRelease     uint = 22
 	TypeHolderQuery uint = 23
 	TypeHolder      uint = 24
+	TypeEdit        uint = 25
+	TypeEdited      uint = 26
 )
 
 // Message is a control message: Hello, Catalog, Subscribe, Subscribed, Update, Unsubscribe, Offer,
 // Accepted, Refused, Ledger, Bye, Revocations, Load, Describe, Layout, Key, Stamp, Pulled, Newest,
-// Query, Take, Release, HolderQuery or Holder. ParseMessage also returns Unknown. A Message is never a pointer.
+// Query, Take, Release, HolderQuery, Holder, Edit or Edited. ParseMessage also returns Unknown. A Message is never a pointer.
 type Message interface {
 	number() uint // the message's type on the wire
 	check() error // checks the limits; the error begins with the field
@@ -87,6 +89,8 @@ var messageTypes = [...]struct {
 	TypeRelease:     {"release", decode[Release]},
 	TypeHolderQuery: {"holderquery", decode[HolderQuery]},
 	TypeHolder:      {"holder", decode[Holder]},
+	TypeEdit:        {"edit", decode[Edit]},
+	TypeEdited:      {"edited", decode[Edited]},
 }
 
 // AppendMessage appends the length of m and m to dst. If the peer would refuse m, it returns dst

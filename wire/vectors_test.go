@@ -149,7 +149,7 @@ func messageFromJSON(t *testing.T, kind uint, fields string) Message {
 		TypeUpdate: Update{}, TypeUnsubscribe: Unsubscribe{}, TypeOffer: Offer{}, TypeAccepted: Accepted{},
 		TypeRefused: Refused{}, TypeCounters: Counters{}, TypeBye: Bye{}, TypeRevocations: Revocations{}, TypeLoad: Load{},
 		TypeDescribe: Describe{}, TypeLayout: Layout{}, TypeKey: Key{}, TypeStamp: Stamp{}, TypePulled: Pulled{}, TypeNewest: Newest{},
-		TypeQuery: Query{}, TypeTake: Take{}, TypeRelease: Release{}, TypeHolderQuery: HolderQuery{}, TypeHolder: Holder{},
+		TypeQuery: Query{}, TypeTake: Take{}, TypeRelease: Release{}, TypeHolderQuery: HolderQuery{}, TypeHolder: Holder{}, TypeEdit: Edit{}, TypeEdited: Edited{},
 	}[kind]
 	m := reflect.New(reflect.TypeOf(zero))
 	fromJSON(t, fields, m.Interface())

@@ -39,6 +39,7 @@ const (
 	EventStampInFuture   EventKind = "stamp_in_future" // a frame of a mux's input has a time far ahead of this host's clock
 	EventFrameRestored   EventKind = "frame_restored"  // a frame that was stored before a reboot was put back; its age is unknown
 	EventFrameNotKept    EventKind = "frame_not_kept"  // a channel's newest frame cannot be stored, or was not put back after a reboot
+	EventEdited          EventKind = "edited"          // another host changed fields of a channel's newest frame, and put it
 	EventForged          EventKind = "hub_forged"      // the hub delivered a frame that is not the origin's, or a replayed one; it is not put
 )
 
@@ -46,7 +47,8 @@ const (
 var EventKinds = []EventKind{
 	EventLinkUp, EventLinkDown, EventLinkSilent, EventLinkReceives, EventPeerUnreachable, EventMirrorStale, EventDeadlineMissed, EventMirrorFresh,
 	EventMirrorReplaced, EventForeignWriter, EventForeignGone, EventUnusable, EventRefused, EventLoop, EventClockStep, EventHostChanged,
-	EventCopiedImage, EventCertificateEnds, EventOperator, EventMuxChanged, EventStampInFuture, EventForged,
+	EventCopiedImage, EventCertificateEnds, EventOperator, EventMuxChanged, EventStampInFuture,
+	EventFrameRestored, EventFrameNotKept, EventEdited, EventForged,
 }
 
 // Event is an event that may interest an operator. Its JSON keys are an external interface.

@@ -320,6 +320,22 @@ type Kind string
 // KindKernel means the kernel's Ach module. The empty Kind means shared memory.
 const KindKernel Kind = "kernel"
 
+// Edit describes a frame that another host put after it had changed fields.
+type Edit struct {
+	Host     string      `json:"host"`
+	Channel  string      `json:"channel"`
+	Seq      uint64      `json:"seq"`       // number of the frame
+	AnswerMs float64     `json:"answer_ms"` // time from the request to the answer
+	Fields   []FieldEdit `json:"fields"`
+}
+
+// FieldEdit is the change of one field.
+type FieldEdit struct {
+	Field  string `json:"field"` // path of the field
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
 // Local is one channel of this host.
 type Local struct {
 	Channel    string `json:"channel"`

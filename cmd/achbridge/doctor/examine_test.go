@@ -100,7 +100,9 @@ func TestDoctorChecksWriteAccessOfDaemonUser(t *testing.T) {
 
 func TestDoctorChecksKey(t *testing.T) {
 	p := newPatient(t)
-	expect(t, checkKey(t.Context(), p), failing, "no such file")
+	if _, err := os.Stat(config.SystemKey); err != nil { // a computer that uses achbridge may have a key
+		expect(t, checkKey(t.Context(), p), failing, "no such file")
+	}
 	path, err := p.KeyPath()
 	if err != nil {
 		t.Fatal(err)

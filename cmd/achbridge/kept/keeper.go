@@ -87,8 +87,8 @@ func (c *channel) putFirst(frame []byte) (isPut bool, err error) {
 		return false, err
 	}
 	w := c.ring.Writer()
-	_, err = w.PutFirst(frame)
-	if errors.Is(err, localach.ErrHasFrames) {
+	_, err = w.PutAfter(0, frame)
+	if errors.Is(err, localach.ErrMoved) {
 		return false, w.Close()
 	}
 	return err == nil, errors.Join(err, w.Close())
