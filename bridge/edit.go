@@ -22,17 +22,17 @@ import (
 // request is sent once. With ErrNoAnswer the frame may have been put. Other errors mean that it was not.
 func (n *Node) Edit(ctx context.Context, of rule.Address, fields []wire.FieldEdit) (status.Edit, error) {
 	sent := n.now()
-	m, err := n.request(ctx, question{
+	m, err := n.request(ctx, remoteRequest{
 		of: of, command: "put",
 		message: func(id uint32) wire.Message { return wire.Edit{ID: id, Channel: of.Channel, Fields: fields} },
-		known: func(l *link) error {
+		support: func(l *link) error {
 			if !l.hello.knowsEdits {
 				return fmt.Errorf("the achbridge of %s does not know it; update %s", l.host, l.host)
 			}
 			return nil
 		},
-		here: "it is a channel of this host; achbridge channel put puts whole frames into it",
-		lost: "unknown: the frame may have been put",
+		here:   "it is a channel of this host; achbridge channel put puts whole frames into it",
+		unsure: "unknown: the frame may have been put",
 	})
 	if err != nil {
 		return status.Edit{}, err
@@ -67,7 +67,8 @@ func (n *Node) editAsked(l *link, m wire.Edit) {
 				l.send(wire.Refused{ID: m.ID, Re: wire.TypeEdit, Code: wire.CodeFailed, Text: wire.Text(err.Error())})
 				return
 			}
-			n.events.Record(slog.LevelInfo, "fields changed", status.Event{Kind: status.EventEdited, Host: l.host, Channel: m.Channel, Text: editText(m, edited)})
+			text := editText(m, edited)
+			n.events.Record(slog.LevelInfo, "fields changed", status.Event{Kind: status.EventEdited, Host: l.host, Channel: m.Channel, Text: text}, "change", text)
 			l.send(edited)
 		})
 	})
@@ -97,7 +98,7 @@ func (n *Node) editable(l *link, channel string) (*layout.Layout, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s does not accept %s: %w", n.cfg.Host, channel, err)
 	case !rule.Matches(n.mirrors.adopt, channel):
-		return nil, fmt.Errorf("%s has programs of its own that may write %s, and adopt does not name it", n.cfg.Host, channel)
+		return nil, fmt.Errorf("%s does not let others write its channel %s: adopt does not name it", n.cfg.Host, channel)
 	case n.hasCommands(channel):
 		return nil, fmt.Errorf("the class of %s is command, whose frames only a mirror may put", channel)
 	case n.mirrors.isOutput(channel):
@@ -150,7 +151,7 @@ func editNewest(dir localach.Dir, m wire.Edit, types *layout.Layout) (wire.Edite
 		}
 	}
 	if errors.Is(err, localach.ErrMoved) {
-		err = fmt.Errorf("%s: programs put new frames too fast, in each of %d tries one came before ours", m.Channel, editTries)
+		err = fmt.Errorf("%s: programs put new frames too fast: in each of %d tries one was put before ours", m.Channel, editTries)
 	}
 	_ = w.Close() // the frame is put, even if readers that wait cannot be woken
 	return edited, err

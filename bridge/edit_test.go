@@ -3,8 +3,10 @@ package bridge
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
+	"achbridge/testnet/need"
 	"achbridge/wire"
 )
 
@@ -181,14 +184,14 @@ func TestEditsNeverUndoPuts(t *testing.T) {
 	t.Logf("%d edits during %d puts", edits, puts)
 }
 
-func TestEditWithoutAnswerSaysSo(t *testing.T) {
+func TestEditWithoutAnswerHasUnknownOutcome(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, gains := w.tuning(nil)
 		gains.putGains(7, 1)
-		if _, err := pc.node.Edit(t.Context(), rule.Address{Host: "nobody", Channel: "gains"}, []wire.FieldEdit{{Path: "kp", Value: "2"}}); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := pc.node.Edit(w.t.Context(), rule.Address{Host: "nobody", Channel: "gains"}, []wire.FieldEdit{{Path: "kp", Value: "2"}}); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v for a host without a link, want fs.ErrNotExist", err)
 		}
-		if _, err := pc.node.Edit(t.Context(), rule.Address{Host: "pc", Channel: "gains"}, []wire.FieldEdit{{Path: "kp", Value: "2"}}); err == nil || !strings.Contains(err.Error(), "channel of this host") {
+		if _, err := pc.node.Edit(w.t.Context(), rule.Address{Host: "pc", Channel: "gains"}, []wire.FieldEdit{{Path: "kp", Value: "2"}}); err == nil || !strings.Contains(err.Error(), "channel of this host") {
 			t.Errorf("got %v for a channel of this host", err)
 		}
 		time.AfterFunc(5*time.Millisecond, robot.vanish)
@@ -196,5 +199,49 @@ func TestEditWithoutAnswerSaysSo(t *testing.T) {
 		if !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "unknown: the frame may have been put") {
 			t.Errorf("got %v, want that it is unknown", err)
 		}
+	})
+}
+
+// Whenever a daemon is killed, a request puts its frame at most once, and an error other than ErrNoAnswer means that it did not.
+func TestKilledDaemonsPutNoEditTwice(t *testing.T) {
+	rounds := need.LongOr(1000, 100)
+	inWorld(t, func(w *world) {
+		robot, pc, gains := w.tuning(nil)
+		gains.putGains(7, 0)
+		outcomes := make(map[string]int)
+		for round := range rounds {
+			before, node, done := gains.ch.LastSeq(), pc.node, make(chan error, 1)
+			go func() {
+				_, err := node.Edit(w.t.Context(), rule.Address{Host: "robot", Channel: "gains"}, []wire.FieldEdit{{Path: "kp", Value: fmt.Sprint(round + 1)}})
+				done <- err
+			}()
+			time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
+			victim := robot
+			if round%2 == 1 {
+				victim = pc
+			}
+			victim.restarts(100 * time.Millisecond)
+			err := <-done
+			w.within(10*time.Second, "link", func() bool {
+				s := pc.node.Status()
+				return len(s.Links) == 1 && s.Links[0].SilentS == 0 && len(robot.node.Status().Links) == 1
+			})
+			time.Sleep(time.Second)
+			puts := gains.ch.LastSeq() - before
+			_, kp := gains.newestGains()
+			switch {
+			case puts > 1:
+				t.Fatalf("round %d: %d frames were put", round, puts)
+			case err == nil && (puts != 1 || kp != float64(round+1)):
+				t.Fatalf("round %d: success, but %d frames were put, kp is %v", round, puts, kp)
+			case err != nil && !errors.Is(err, ErrNoAnswer) && puts != 0:
+				t.Fatalf("round %d: %v, but the frame was put", round, err)
+			}
+			outcomes[fmt.Sprintf("%d put, success %v", puts, err == nil)]++
+		}
+		if len(outcomes) != 3 {
+			t.Errorf("got %v, want a frame put with and without an answer, and none", outcomes)
+		}
+		t.Log(outcomes)
 	})
 }

@@ -230,14 +230,14 @@ func (n *Node) Holder(ctx context.Context, of rule.Address) (lock status.Lock, e
 	return lock, err
 }
 
-// question is a request about a channel of another host, which that host answers with one message.
-type question struct {
+// remoteRequest is a request about a channel of another host, which that host answers with one message.
+type remoteRequest struct {
 	of      rule.Address
 	command string                       // for errors
 	message func(id uint32) wire.Message // the request
-	known   func(*link) error            // returns an error if the peer's achbridge does not know the request
+	support func(*link) error            // returns an error if the peer's achbridge does not know the request
 	here    string                       // why a channel of this host is refused
-	lost    string                       // what is known, and what to do, if no answer arrives
+	unsure  string                       // what is known, and what to do, if no answer arrives
 }
 
 // ErrNoAnswer is the error of a request that another host may have carried out, although its answer did not arrive.
@@ -248,7 +248,7 @@ const answerWait = 5 * time.Second
 
 // request sends a request once and returns the answer. Its error is the host's refusal, fs.ErrNotExist without a link,
 // ErrNoAnswer, or that of ctx.
-func (n *Node) request(ctx context.Context, q question) (wire.Message, error) {
+func (n *Node) request(ctx context.Context, q remoteRequest) (wire.Message, error) {
 	answer := make(chan wire.Message, 1)
 	var l *link
 	var id uint32
@@ -262,7 +262,7 @@ func (n *Node) request(ctx context.Context, q question) (wire.Message, error) {
 		case l.isInSilence():
 			err = fmt.Errorf("nothing comes from %s now", q.of.Host)
 		default:
-			if err = q.known(l); err == nil {
+			if err = q.support(l); err == nil {
 				id = l.ask(answer)
 				l.send(q.message(id))
 			}
@@ -284,9 +284,9 @@ func (n *Node) request(ctx context.Context, q question) (wire.Message, error) {
 		}
 		return m, nil
 	case <-l.s.Done():
-		return nil, fmt.Errorf("%s %v: the link to %s has ended; %s%.0w", q.command, q.of, q.of.Host, q.lost, ErrNoAnswer)
+		return nil, fmt.Errorf("%s %v: the link to %s has ended; %s%.0w", q.command, q.of, q.of.Host, q.unsure, ErrNoAnswer)
 	case <-t.C:
-		return nil, fmt.Errorf("%s %v: %s does not answer; %s%.0w", q.command, q.of, q.of.Host, q.lost, ErrNoAnswer)
+		return nil, fmt.Errorf("%s %v: %s does not answer; %s%.0w", q.command, q.of, q.of.Host, q.unsure, ErrNoAnswer)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -294,16 +294,16 @@ func (n *Node) request(ctx context.Context, q question) (wire.Message, error) {
 
 // askLock sends a host a request about a lock, and returns the lock after it.
 func (n *Node) askLock(ctx context.Context, of rule.Address, command string, message func(id uint32) wire.Message) (lock status.Lock, err error) {
-	m, err := n.request(ctx, question{
+	m, err := n.request(ctx, remoteRequest{
 		of: of, command: command, message: message,
-		known: func(l *link) error {
+		support: func(l *link) error {
 			if !l.hello.knowsLocks {
 				return errNoLocks(of.Host)
 			}
 			return nil
 		},
-		here: fmt.Sprintf("it is a channel of this host, and the lock restricts the pushes of other hosts; achbridge who %s shows the holder", of.Channel),
-		lost: fmt.Sprintf("achbridge who %v shows whether it had the request", of),
+		here:   fmt.Sprintf("it is a channel of this host, and the lock restricts the pushes of other hosts; achbridge who %s shows the holder", of.Channel),
+		unsure: fmt.Sprintf("achbridge who %v shows whether it had the request", of),
 	})
 	if err != nil {
 		return lock, err

@@ -143,7 +143,7 @@ func (h *host) restarts(outage time.Duration) {
 	h.stop()
 	time.Sleep(outage)
 	h.w.change(h.name, "up")
-	h.run(h.cfg)
+	h.run(h.cfg, h.dials...)
 }
 
 // Without discovery only the handshakes, and the resets that a restarted host answers with, find the host.

@@ -32,7 +32,7 @@ func (w *Writer) TryPut(frame []byte) (seq uint64, err error) {
 }
 
 // PutAfter does what Put does if the newest frame has number last; 0 means that no frame was ever put. Otherwise it puts nothing
-// and returns ErrMoved. It checks and puts while it holds the lock, so no other frame comes between the two.
+// and returns ErrMoved. It checks and puts while it holds the lock, so no other frame is put between the two.
 func (w *Writer) PutAfter(last uint64, frame []byte) (seq uint64, err error) {
 	w.result.setAfter(last)
 	defer w.result.setAlways()

@@ -127,7 +127,7 @@ func TestSetRefusesWrongValues(t *testing.T) {
 	}
 }
 
-func TestFindRefusesWhatIsNoSingleValue(t *testing.T) {
+func TestFindRefusesAllButSingleValues(t *testing.T) {
 	l := gains(t)
 	root, err := l.Decode(make([]byte, l.Size))
 	if err != nil {

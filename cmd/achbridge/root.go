@@ -85,7 +85,7 @@ func addCommands(root *cobra.Command, a *app) {
 		}
 	}
 	group("net", "On the network:", list{runCommand(a), lsCommand(a), mirrorCommand(a), pushCommand(a), hubCommand(a)},
-		list{forgetCommand(a), muxCommand(a), takeCommand(a), releaseCommand(a), whoCommand(a)})
+		list{putCommand(a), forgetCommand(a), muxCommand(a), takeCommand(a), releaseCommand(a), whoCommand(a)})
 	group("look", "Watch and diagnose:", list{statusCommand(a), topCommand(a), whyCommand(a), rateCommand(a), ageCommand(a), echoCommand(a), plotCommand(a), waitCommand(a)},
 		list{pingCommand(a), eventsCommand(a)})
 	group("host", "On this host:", list{channelCommand(a), publishCommand(a), keyCommand(a), doctorCommand(a), demoCommand(a)},

@@ -29,6 +29,9 @@ type Client struct {
 // ErrNoDaemon means that no daemon listens on the control socket.
 var ErrNoDaemon = errors.New("no daemon is running")
 
+// ErrNoReply means that the daemon did not answer a request. It may have carried the request out.
+var ErrNoReply = errors.New("no reply")
+
 // AnswerTime is how long a client waits for an answer, unless Within sets another limit.
 const AnswerTime = 10 * time.Second
 
@@ -142,9 +145,9 @@ func (c *Client) unreachable(err error) error {
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return ui.Failure(fmt.Errorf("control socket %s: the daemon did not answer within %s", c.path, unit.Time(c.http.Timeout)), "is it stopped, or this host busy? its log may say")
+		return ui.Failure(fmt.Errorf("control socket %s: the daemon did not answer within %s%.0w", c.path, unit.Time(c.http.Timeout), ErrNoReply), "is it stopped, or this host busy? its log may say")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return ui.Failure(fmt.Errorf("control socket %s: the daemon ended before it answered", c.path), "start it: achbridge run")
+		return ui.Failure(fmt.Errorf("control socket %s: the daemon ended before it answered%.0w", c.path, ErrNoReply), "start it: achbridge run")
 	}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		err = errno
@@ -164,6 +167,8 @@ func apiError(status int, answer []byte) error {
 		return ui.Usage(err, "")
 	case http.StatusNotFound:
 		return ui.NotFound(err, "")
+	case http.StatusGatewayTimeout:
+		return ui.Unknown(err, "")
 	}
 	return ui.Failure(err, "")
 }

@@ -225,6 +225,19 @@ type Take struct {
 	Force   bool   `json:"force,omitempty"`
 }
 
+// Put is the body of POST /v1/put.
+type Put struct {
+	Channel string      `json:"channel"` // HOST/CHANNEL
+	Fields  []FieldEdit `json:"fields"`  // changed in this order
+}
+
+// FieldEdit is the new value of a field, or the value that it must have.
+type FieldEdit struct {
+	Path   string `json:"path"`
+	Value  string `json:"value"`
+	Expect bool   `json:"expect,omitempty"`
+}
+
 // Release is the body of POST /v1/release. To is the host that gets the lock; empty means nobody.
 type Release struct {
 	Channel string `json:"channel"` // HOST/CHANNEL

@@ -22,6 +22,7 @@ import (
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/service"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/wire"
 )
 
 // control serves the daemon's API: JSON over HTTP, on a unix socket whose
@@ -50,6 +51,7 @@ import (
 //	POST /v1/take     {"channel","for","force"}         status.Lock; channel is HOST/CHANNEL, for a time such as 10m
 //	POST /v1/release  {"channel","to"}                 status.Lock
 //	GET  /v1/who?of=[HOST/]CHANNEL                     status.Lock
+//	POST /v1/put      {"channel","fields"}             status.Edit; status 504 if the frame may have been put
 //	GET  /v1/layout?of=HOST/CHANNEL|MIRROR             layoutReply: the layout of the frames, from the origin
 //	GET  /v1/peek?of=HOST/CHANNEL                      peekReply: a temporary mirror, removed when the client
 //	                                                   closes the connection
@@ -84,6 +86,7 @@ func (c *control) routes() http.Handler {
 	long("POST /v1/take", body(c.take))
 	long("POST /v1/release", body(c.release))
 	long("GET /v1/who", query(c.who))
+	long("POST /v1/put", body(c.put))
 	mux.HandleFunc("GET /v1/mirror-request", query(c.mirrorRequest))
 	mux.HandleFunc("GET /v1/wish", query(c.mirrorRequest)) // the former name
 	mux.HandleFunc("GET /v1/explain", query(c.explain))
@@ -335,7 +338,7 @@ func (c *control) mux(ctx context.Context, q api.MuxRequest) (output status.Mirr
 
 // take takes the operator lock of a channel of another host.
 func (c *control) take(ctx context.Context, asked api.Take) (status.Lock, error) {
-	of, err := lockChannel("take", asked.Channel)
+	of, err := remoteChannel("take", asked.Channel)
 	if err != nil {
 		return status.Lock{}, err
 	}
@@ -350,7 +353,7 @@ func (c *control) take(ctx context.Context, asked api.Take) (status.Lock, error)
 
 // release releases the operator lock of a channel of another host.
 func (c *control) release(ctx context.Context, asked api.Release) (status.Lock, error) {
-	of, err := lockChannel("release", asked.Channel)
+	of, err := remoteChannel("release", asked.Channel)
 	if err != nil {
 		return status.Lock{}, err
 	}
@@ -363,15 +366,38 @@ func (c *control) who(ctx context.Context, query url.Values) (status.Lock, error
 	if !strings.Contains(text, "/") {
 		text = c.self.Host + "/" + text
 	}
-	of, err := lockChannel("who", text)
+	of, err := remoteChannel("who", text)
 	if err != nil {
 		return status.Lock{}, err
 	}
 	return c.node.Holder(ctx, of)
 }
 
-// lockChannel parses HOST/CHANNEL for a command about operator locks.
-func lockChannel(command, text string) (rule.Address, error) {
+// put changes fields of the newest frame of a channel of another host.
+func (c *control) put(ctx context.Context, asked api.Put) (status.Edit, error) {
+	of, err := remoteChannel("put", asked.Channel)
+	if err != nil {
+		return status.Edit{}, err
+	}
+	if n := len(asked.Fields); n == 0 || n > wire.MaxFieldEdits {
+		return status.Edit{}, badRequest{fmt.Errorf("put %s: %d fields: want 1 to %d", asked.Channel, n, wire.MaxFieldEdits)}
+	}
+	fields := make([]wire.FieldEdit, len(asked.Fields))
+	for i, f := range asked.Fields {
+		if f.Path == "" || f.Path != wire.Text(f.Path) || f.Value != wire.Text(f.Value) {
+			return status.Edit{}, badRequest{fmt.Errorf("put %s: field %q, value %q: want printable texts", asked.Channel, f.Path, f.Value)}
+		}
+		fields[i] = wire.FieldEdit(f)
+	}
+	e, err := c.node.Edit(ctx, of, fields)
+	if errors.Is(err, bridge.ErrNoAnswer) || errors.Is(err, context.Canceled) {
+		err = unknownOutcome{err}
+	}
+	return e, err
+}
+
+// remoteChannel parses HOST/CHANNEL for a command.
+func remoteChannel(command, text string) (rule.Address, error) {
 	of, err := rule.ParseChannel(text)
 	if err != nil {
 		return of, badRequest{fmt.Errorf("%s %s: %w", command, text, err)}
@@ -383,6 +409,9 @@ func lockChannel(command, text string) (rule.Address, error) {
 type badRequest struct{ error }
 
 func (b badRequest) Unwrap() error { return b.error }
+
+// unknownOutcome marks the error of a request that may have had its effect; statusOf returns 504 for it.
+type unknownOutcome struct{ error }
 
 const maxRequest = 64 << 10
 
@@ -413,6 +442,9 @@ func reply(w http.ResponseWriter, v any, err error) {
 func statusOf(err error) int {
 	if _, ok := errors.AsType[badRequest](err); ok {
 		return http.StatusBadRequest
+	}
+	if _, ok := errors.AsType[unknownOutcome](err); ok {
+		return http.StatusGatewayTimeout
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return http.StatusNotFound

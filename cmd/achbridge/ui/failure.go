@@ -12,6 +12,7 @@ const (
 	ExitUsage   // wrong arguments or configuration: the same command fails again
 	ExitNothing // no object of that name, or none at all, was found
 	exitOver    // the measured value is above the given limit
+	exitUnknown // the command may have had its effect, or not
 )
 
 // failure is an error for the user: the object and the problem, a fix (a sentence or a command; may be empty), and the
@@ -44,6 +45,9 @@ func File(err error, fix string) error {
 
 // OverLimit returns an error about a measured value above the given limit.
 func OverLimit(err error, fix string) error { return &failure{err, fix, exitOver} }
+
+// Unknown returns an error of a command that may have had its effect.
+func Unknown(err error, fix string) error { return &failure{err, fix, exitUnknown} }
 
 // Status returns an error with the exit code of another program.
 func Status(code int, err error, fix string) error { return &failure{err, fix, code} }
