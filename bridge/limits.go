@@ -84,6 +84,8 @@ import (
 //	                                               it the largest are refused
 //	                                                                 ring/budget.go
 //	operator locks of this host's channels         1024              operator/lock.go
+//	puts of a peer into channels of this host      10 at once, then 10 a second
+//	                                               edit.go, link.go
 //	safe frame of on_stale                         32 KiB            rule/on_stale.go
 //	load tests of all peers                        one at a time, 10 s a minute in all, 375 MB each
 //	                                                                 loadtest.go
