@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"achbridge/bridge/delivery"
@@ -111,7 +110,7 @@ func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r stat
 	n.loop.call(func() {
 		switch {
 		case n.linkOf(host) == nil:
-			err = fmt.Errorf("no link to %s; `achbridge status` lists the peers%.0w", host, fs.ErrNotExist)
+			err = n.noLink(host)
 		case n.linkOf(host).overHub():
 			err = errors.New(noLoadThere)
 		case n.cfg.NoLoadTest:

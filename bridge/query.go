@@ -64,6 +64,14 @@ func (n *Node) linkOf(host string) *link {
 	return nil
 }
 
+// noLink returns the error of a request to a host without a link. It wraps fs.ErrNotExist.
+func (n *Node) noLink(host string) error {
+	if host == n.cfg.Host {
+		return fmt.Errorf("%s is this host%.0w", host, fs.ErrNotExist)
+	}
+	return fmt.Errorf("no link to %s; `achbridge status` lists the peers%.0w", host, fs.ErrNotExist)
+}
+
 // ask returns an id for a message. The answer to that message goes to answer.
 func (l *link) ask(answer chan wire.Message) uint32 {
 	l.queries.lastID++
@@ -172,7 +180,7 @@ func (n *Node) Ping(ctx context.Context, host string) (p Pong, err error) {
 	})
 	switch {
 	case l == nil:
-		return p, fmt.Errorf("no link to %s; `achbridge status` lists the peers%.0w", host, fs.ErrNotExist)
+		return p, n.noLink(host)
 	case l.overHub():
 		p.Pong, err = send.AwaitPong(ctx, answer)
 	default:
@@ -258,7 +266,7 @@ func (n *Node) request(ctx context.Context, q remoteRequest) (wire.Message, erro
 		case q.of.Host == n.cfg.Host:
 			err = errors.New(q.here)
 		case l == nil || !l.hello.isReceived:
-			err = fmt.Errorf("no link to %s; `achbridge status` lists the peers%.0w", q.of.Host, fs.ErrNotExist)
+			err = n.noLink(q.of.Host)
 		case l.isInSilence():
 			err = fmt.Errorf("nothing comes from %s now", q.of.Host)
 		default:

@@ -150,6 +150,9 @@ func describeGenerated(root *cobra.Command) {
 	}
 	describe("Print the help of a command", []string{"achbridge help mirror", "achbridge help --all"}, "help")
 	describe("Print a completion script for a shell", []string{"achbridge completion bash", "achbridge completion zsh"}, "completion")
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		needsCommand(c)
+	}
 	for shell, lines := range map[string][]string{
 		"bash":       {"source <(achbridge completion bash)", "achbridge completion bash > /etc/bash_completion.d/achbridge"},
 		"zsh":        {"source <(achbridge completion zsh)", `achbridge completion zsh > "${fpath[1]}/_achbridge"`},

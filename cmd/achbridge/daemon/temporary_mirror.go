@@ -72,6 +72,9 @@ func (c *control) temporaryMirror(ctx context.Context, a rule.Address) (found st
 
 // absent returns an error with the reason why a channel cannot be mirrored.
 func (c *control) absent(a rule.Address) error {
+	if a.Host == c.self.Host {
+		return fmt.Errorf("%s: %s is this host: name only the channel, %s%.0w", a, a.Host, a.Channel, fs.ErrNotExist)
+	}
 	if _, linked := diagnose.LinkOf(c.node.StatusNow(), a.Host); linked {
 		return fmt.Errorf("%s: %s offers no such channel; achbridge ls %s lists those that it does%.0w", a, a.Host, a.Host, fs.ErrNotExist)
 	}
