@@ -39,6 +39,8 @@ const (
 	EventStampInFuture   EventKind = "stamp_in_future" // a frame of a mux's input has a time far ahead of this host's clock
 	EventFrameRestored   EventKind = "frame_restored"  // a frame that was stored before a reboot was put back; its age is unknown
 	EventFrameNotKept    EventKind = "frame_not_kept"  // a channel's newest frame cannot be stored, or was not put back after a reboot
+	EventSnapshot        EventKind = "snapshot"        // the flight recorder has written a snapshot, since a trigger fired
+	EventSnapshotFailed  EventKind = "snapshot_failed" // a snapshot is missing or ends early, as when the disk is full
 	EventForged          EventKind = "hub_forged"      // the hub delivered a frame that is not the origin's, or a replayed one; it is not put
 )
 
@@ -47,6 +49,7 @@ var EventKinds = []EventKind{
 	EventLinkUp, EventLinkDown, EventLinkSilent, EventLinkReceives, EventPeerUnreachable, EventMirrorStale, EventDeadlineMissed, EventMirrorFresh,
 	EventMirrorReplaced, EventForeignWriter, EventForeignGone, EventUnusable, EventRefused, EventLoop, EventClockStep, EventHostChanged,
 	EventCopiedImage, EventCertificateEnds, EventOperator, EventMuxChanged, EventStampInFuture, EventForged,
+	EventSnapshot, EventSnapshotFailed,
 }
 
 // Event is an event that may interest an operator. Its JSON keys are an external interface.
