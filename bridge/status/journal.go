@@ -40,6 +40,8 @@ const (
 	EventFrameRestored   EventKind = "frame_restored"  // a frame that was stored before a reboot was put back; its age is unknown
 	EventFrameNotKept    EventKind = "frame_not_kept"  // a channel's newest frame cannot be stored, or was not put back after a reboot
 	EventEdited          EventKind = "edited"          // another host changed fields of a channel's newest frame, and put it
+	EventSnapshot        EventKind = "snapshot"        // the flight recorder has written a snapshot, since a trigger fired
+	EventSnapshotFailed  EventKind = "snapshot_failed" // a snapshot is missing or ends early, as when the disk is full
 	EventForged          EventKind = "hub_forged"      // the hub delivered a frame that is not the origin's, or a replayed one; it is not put
 )
 
@@ -48,7 +50,7 @@ var EventKinds = []EventKind{
 	EventLinkUp, EventLinkDown, EventLinkSilent, EventLinkReceives, EventPeerUnreachable, EventMirrorStale, EventDeadlineMissed, EventMirrorFresh,
 	EventMirrorReplaced, EventForeignWriter, EventForeignGone, EventUnusable, EventRefused, EventLoop, EventClockStep, EventHostChanged,
 	EventCopiedImage, EventCertificateEnds, EventOperator, EventMuxChanged, EventStampInFuture,
-	EventFrameRestored, EventFrameNotKept, EventEdited, EventForged,
+	EventFrameRestored, EventFrameNotKept, EventEdited, EventSnapshot, EventSnapshotFailed, EventForged,
 }
 
 // Event is an event that may interest an operator. Its JSON keys are an external interface.

@@ -10,7 +10,7 @@ import (
 
 // Pure packages contain only values and functions: no I/O, no goroutines, no clock.
 var (
-	purePackages = []string{"wire", "bridge/age", "bridge/clock", "bridge/delivery", "bridge/pacing", "bridge/rule", "bridge/ledger", "bridge/operator", "bridge/via", "bridge/unit", "bridge/layout", "bridge/peers", "bridge/seal", "bridge/stamps", main + "diagnose"}
+	purePackages = []string{"wire", "bridge/age", "bridge/clock", "bridge/delivery", "bridge/pacing", "bridge/rule", "bridge/ledger", "bridge/operator", "bridge/via", "bridge/unit", "bridge/layout", "bridge/peers", "bridge/seal", "bridge/stamps", main + "diagnose", main + "recording/snapshots"}
 	impureTree   = []string{"net", "os", "sync", "syscall", "log", "golang.org/x/sys"}
 	clockOfTime  = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
 )

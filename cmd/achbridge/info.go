@@ -45,6 +45,7 @@ func (a *app) showRecording(s recording.Summary) error {
 		"file", s.File,
 		"size", ui.AboutBytes(s.Bytes),
 		"host", recording.Printable(s.Host),
+		"trigger", recording.Printable(s.Trigger),
 		"start", start,
 		"duration", roughTime(time.Duration(s.Seconds*float64(time.Second))),
 		"frames", fmt.Sprint(s.Frames),

@@ -175,7 +175,8 @@ func TestGoldenJSON(t *testing.T) {
 		"peers: ['127.0.0.1:"+port+"', '127.0.0.1:1', 'localhost:2']\n"+
 		"mirror:\n  - {match: krang/imu, deadline: 150ms, meta: true, max_rate: 40, class: command, on_stale: 'put:"+pc+"/stop'}\n"+
 		"  - krang/legs\n  - krang/secret\n  - {match: krang/spoilt, deadline: 1h}\n"+
-		"push: [goal krang, plan krang/plans, goal nobody]\n")
+		"push: [goal krang, plan krang/plans, goal nobody]\n"+
+		"record: {keep: 5s, after: 0s, on: [deadline_missed], when: [{channel: krang.imu, field: x, above: 1}]}\n")
 	write(t, filepath.Join(pc, "stop"), "stop")
 	stays(t, pc, "run")
 	await.True(t, "the PC's daemon", func() bool { _, code := run(t, pc, "status"); return code == 0 })
@@ -211,7 +212,7 @@ func TestGoldenJSON(t *testing.T) {
 	_ = foreign.Process.Signal(syscall.SIGINT)
 	_ = writer.Process.Signal(syscall.SIGINT)
 	l.until("status.mirrors[].state", "stale", pc, "status")
-	l.seen(pc, "status", "status.mirrors[].safe_puts", "status.mirrors[].stale_s")
+	l.seen(pc, "status", "status.mirrors[].safe_puts", "status.mirrors[].stale_s", "status.recorder.last.from")
 	write(t, filepath.Join(robot, "spoilt"), "no channel any more")
 	if err := os.Rename(filepath.Join(robot, "spoilt"), filepath.Join(robot, "achshm-spoilt")); err != nil {
 		t.Fatal(err)
@@ -390,6 +391,7 @@ func commandsOf(l *schema, robot, pc string) {
 	l.at(pc, "version")
 	l.at(pc, "doctor")
 	l.at(pc, "demo", "--for", "300ms")
+	l.at(pc, "snapshot", "last.mcap")
 	l.at(pc, "status", "--check")
 }
 
@@ -516,6 +518,7 @@ func filesOf(t *testing.T, dirs map[string]string) (lines []string) {
 			if name == "." || strings.HasPrefix(name, "log") || filepath.Ext(name) == ".yaml" {
 				return nil
 			}
+			name = snapshotTime.ReplaceAllString(name, "DATETTIMEZ.mcap")
 			line := fmt.Sprintf("%s %s %v", host, name, info.Mode())
 			switch {
 			case strings.HasPrefix(name, "achshm-"):
@@ -537,6 +540,9 @@ func filesOf(t *testing.T, dirs map[string]string) (lines []string) {
 	slices.Sort(lines)
 	return lines
 }
+
+// snapshotTime matches the name of a snapshot of a trigger.
+var snapshotTime = regexp.MustCompile(`[0-9]{8}T[0-9]{6}Z\.mcap$`)
 
 // shape returns the text of a file with random parts replaced, or only the size of a binary file.
 func shape(text []byte) string {

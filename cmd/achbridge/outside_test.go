@@ -325,7 +325,7 @@ var words = map[string]string{
 		"peer_missing peer_silent multicast_blocked link_rate loss budget clock shm_full host_busy receiver_slow corrupt " +
 		"frame_size bad_frame type_misfit limit loop foreign_writer other",
 	"event": "link_up link_down link_silent link_heard peer_unreachable mirror_stale deadline_missed mirror_fresh mirror_replaced " +
-		"foreign_writer foreign_gone channel_unusable refused loop clock_step host_changed certificate_ends",
+		"foreign_writer foreign_gone channel_unusable refused loop clock_step host_changed certificate_ends snapshot snapshot_failed",
 }
 
 func TestJSONValuesAreInSources(t *testing.T) {

@@ -90,7 +90,7 @@ func addCommands(root *cobra.Command, a *app) {
 		list{pingCommand(a), eventsCommand(a)})
 	group("host", "On this host:", list{channelCommand(a), publishCommand(a), keyCommand(a), doctorCommand(a), demoCommand(a)},
 		list{caCommand(a), typeCommand(a), bugreportCommand(a), versionCommand(a)})
-	group("files", "Configuration and recordings:", list{checkCommand(a), recCommand(a)}, list{reloadCommand(a), migrateCommand(a)})
+	group("files", "Configuration and recordings:", list{checkCommand(a), recCommand(a)}, list{snapshotCommand(a), reloadCommand(a), migrateCommand(a)})
 	root.AddCommand(manCommand())
 	for _, f := range []struct {
 		now string

@@ -87,6 +87,7 @@ func (a *app) showSummary(s api.StatusReply) error {
 		"certificate", certificate,
 		"processor", cpuWaitText(s.Report),
 		"dscp", markingText(s.Report),
+		"recorder", recorderProblem(s.Recorder),
 		"channels", channelsText(s.Report, len(list)),
 	)
 	if rows := append(hubRows(s.Hub), hostRows(s.Report)...); len(rows) > 0 {
@@ -235,6 +236,7 @@ func (a *app) showStatus(s api.StatusReply) error {
 		"up", ui.Seconds(s.UptimeS),
 		"processor", cpuWaitText(s.Report),
 		"dscp", markingText(s.Report),
+		"recorder", recorderText(s.Recorder),
 		"daemon", fmt.Sprintf("%s, pid %d", s.Version, s.PID),
 	)
 	for _, section := range []struct {
@@ -259,6 +261,36 @@ func (a *app) showStatus(s api.StatusReply) error {
 		a.ui.Table(section.header, section.rows, section.shrinkable...)
 	}
 	return nil
+}
+
+// recorderText describes the flight recorder. It returns "" if there is none.
+func recorderText(r *api.Recorder) string {
+	if r == nil {
+		return ""
+	}
+	text := fmt.Sprintf("the last %s, %s of %s", ui.Seconds(r.CoversS), ui.AboutBytes(r.MemoryBytes), ui.AboutBytes(r.MemoryLimit))
+	if r.Missed+r.Skipped > 0 {
+		text += fmt.Sprintf("; missed %d", r.Missed+r.Skipped)
+	}
+	if r.Snapshots > 0 {
+		text += "; " + countText(r.Snapshots, "snapshot") + " in " + r.Dir
+	}
+	if problem := recorderProblem(r); problem != "" {
+		text += "; " + problem
+	}
+	return text
+}
+
+// recorderProblem returns why snapshots of triggers are missing or may be missing, "" if there is no reason.
+func recorderProblem(r *api.Recorder) string {
+	if r == nil {
+		return ""
+	}
+	problems := r.Problems
+	if r.Last != nil && r.Last.Error != "" {
+		problems = append([]string{"no snapshot of " + r.Last.Reason + ": " + r.Last.Error}, problems...)
+	}
+	return strings.Join(problems, "; ")
 }
 
 // achdText summarizes the use of achd's protocol. It returns "" if the protocol is off.

@@ -48,6 +48,8 @@ type StatusReply struct {
 	Goroutines int   `json:"goroutines"`     // goroutines in the daemon; a number that keeps growing is a bug
 	Achd       *Achd `json:"achd,omitempty"` // nil if achd's protocol is off
 	Hub        *Hub  `json:"hub,omitempty"`  // nil if no hub is used
+	// Recorder is the state of the flight recorder; nil if there is none.
+	Recorder *Recorder `json:"recorder,omitempty"`
 	status.Report
 	// Problems lists the problems of all this, the most costly first, as in achbridge why. Unless a client polls
 	// repeatedly, it has only the problems that a single sample shows. It is never null.

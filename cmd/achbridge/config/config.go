@@ -35,6 +35,7 @@ type Config struct {
 	PushRules    rule.Pushes
 	MuxRules     rule.Muxes
 	ChannelRules []Channel
+	Recorder     Recorder
 	StaticPeers  []discovery.Static
 	Zones        []discovery.Domain
 	AchdNetworks []netip.Prefix
@@ -256,6 +257,7 @@ func (c *Config) build(b *ruleBuilder) {
 	c.ChannelRules = b.channelRules(c.Channels)
 	c.checkChannels(b)
 	c.buildAchd(b)
+	c.buildRecorder(b)
 	c.checkHub(b)
 	if localach.CheckName(c.Name) != nil {
 		b.add(c.placeOf("name", -1), "%q: want 1 to 63 of A-Z a-z 0-9 - _ . as mirrors are called NAME.CHANNEL", c.Name)

@@ -7,6 +7,7 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/via"
+	"achbridge/cmd/achbridge/ui"
 )
 
 // kind is the kind of content of a key: one value, a list or rules.
@@ -80,6 +81,16 @@ var configKeys = []configKey{
 	{name: "achd.from", of: func(c *Config) any { return &c.AchdFrom }, kind: aList, example: "192.168.1.0/24", doc: "Networks and addresses whose hosts may connect by achd's protocol (default: none)."},
 	{name: "achd.channels", of: func(c *Config) any { return &c.AchdChannels }, kind: aList, example: "imu*", doc: "Channels of this host that they may read (default: none); never one of class command."},
 	{name: "achd.accept", of: func(c *Config) any { return &c.AchdAccept }, kind: aList, example: "goal", doc: "Channels of this host that they may write, one at a time (default: none): former mirrors, and channels that adopt names; never one of class command."},
+	{name: "record.keep", of: func(c *Config) any { return &c.Recorder.Keep }, fixed: true, flag: "record-keep", example: "60s", doc: "Hold the frames of this time in memory, 1s to 1h, for achbridge snapshot and for triggers (default: no flight recorder)."},
+	{name: "record.channels", of: func(c *Config) any { return &c.Recorder.Channels }, fixed: true, kind: aList, example: "robot.*", doc: "Channels of this host and mirrors that the flight recorder holds, as patterns (default: all)."},
+	{name: "record.memory", of: func(c *Config) any { return &c.Recorder.Memory }, fixed: true, flag: "record-memory", example: "256MiB", doc: "Limit of the memory for frames (default: 256MiB). When it is full, the oldest frames are removed."},
+	{name: "record.files", of: func(c *Config) any { return &c.Recorder.Files }, fixed: true, flag: "record-files", words: []string{"false", "true"}, doc: "Write the frames into files in dir too, every second, so that they are left when the daemon is killed (default: false). The next start makes snapshots of them."},
+	{name: "record.after", of: func(c *Config) any { return &c.Recorder.After }, fixed: true, flag: "record-after", example: "10s", doc: "Time after a trigger that its snapshot covers too (default: 10s). A trigger in that time extends the snapshot."},
+	{name: "record.on", of: func(c *Config) any { return &c.Recorder.On }, fixed: true, kind: aList, example: "deadline_missed", doc: "Events that write a snapshot: " + ui.OrList(RecordEvents) + " (default: none)."},
+	{name: "record.when", of: func(c *Config) any { return &c.Recorder.When }, fixed: true, kind: ruleSet, example: "robot.imu,field=acc.z,above=30", doc: "Conditions on fields that write a snapshot when they begin to hold (default: none)."},
+	{name: "record.hold", of: func(c *Config) any { return &c.Recorder.Hold }, fixed: true, flag: "record-hold", example: "60s", doc: "Time in which the same event or condition does not trigger again (default: 1m)."},
+	{name: "record.dir", of: func(c *Config) any { return &c.Recorder.Folder }, fixed: true, flag: "record-dir", example: "/var/lib/achbridge/snapshots", doc: "Directory for the snapshots of triggers (default: snapshots in the state directory)."},
+	{name: "record.quota", of: func(c *Config) any { return &c.Recorder.Quota }, fixed: true, flag: "record-quota", example: "1GiB", doc: "Limit of the snapshots in dir (default: 1GiB). The oldest are removed first."},
 	{name: "kernel", of: func(c *Config) any { return &c.Kernel }, fixed: true, words: []string{"false", "true"}, doc: "Export channels of the kernel's Ach module as well (default: false). The kernel can crash if a program creates a channel without a pause after it removed one: a fault of the module."},
 	{name: "load_test", of: func(c *Config) any { return &c.LoadTest }, words: []string{"false", "true"}, flag: "load-test", doc: "Allow load tests of this host's links (achbridge ping HOST --load), one at a time and 10 s a minute for all hosts together (default: true)."},
 	{name: "dscp", of: func(c *Config) any { return &c.DSCP }, words: []string{"auto", "off"}, doc: "Mark packets with a DSCP by class and priority of the channels that a link carries, for the queues of Wi-Fi (WMM), or send all as best effort (default: auto). See docs/transport.md."},
@@ -157,6 +168,7 @@ func ruleKeys() []ruleKey {
 		{name: "file_mode", lists: append(slices.Clone(in), "merge", "mux"), example: "0660", doc: "Permission bits of the mirror's file when it is made (default: 0666 less the umask)."},
 	}
 	keys = append(keys, channelKeys()...)
+	keys = append(keys, recordKeys()...)
 	examples := map[string]string{"budget": "20ms", "max_rate": "200", "priority": "7", "deadline": "200ms", "on_stale": "put:/etc/achbridge/stop"}
 	docs := map[string]string{
 		"max_rate": "Frames a second at most, each the newest at its time; in export and push the most that a peer may ask for.",

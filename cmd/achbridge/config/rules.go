@@ -48,7 +48,10 @@ func (r ruleEntry) preset() string {
 
 // rules reads the rules of one list of the file.
 func (p *configParser) rules(key configKey, in pair) ([]ruleEntry, bool) {
-	items, ok := p.items(in.value, in.at, key.example)
+	items, ok := []ast.Node{in.value}, true
+	if _, single := in.value.(*ast.MappingNode); !single || key.name != "record.when" {
+		items, ok = p.items(in.value, in.at, key.example)
+	}
 	rules := make([]ruleEntry, 0, len(items))
 	for i, item := range items {
 		under := in.at.index(i).or(p.place(item))
@@ -122,8 +125,11 @@ func (b *ruleBuilder) parseText(list string, r ruleEntry) ruleEntry {
 		r.options = append(r.options, o)
 	}
 	addressKey := "match"
-	if list == "channels" {
+	switch list {
+	case "channels":
 		addressKey = "name"
+	case "record.when":
+		addressKey = "channel"
 	}
 	if list == "mux" {
 		output, inputs, _ := strings.Cut(strings.TrimSpace(r.text), " ")

@@ -29,7 +29,11 @@ func fileSchema() schema {
 				file, {"type": "array", "items": file, "minItems": 1}, {"type": "object", "additionalProperties": file, "minProperties": 1},
 			}}}
 		default:
-			s = schema{"type": "array", "items": schema{"anyOf": []schema{scalarSchema(nil, k.example), ruleSchema(k.name)}}}
+			rules := ruleSchema(k.name)
+			s = schema{"type": "array", "items": schema{"anyOf": []schema{scalarSchema(nil, k.example), rules}}}
+			if k.name == "record.when" {
+				s = schema{"anyOf": []schema{s, rules}}
+			}
 		}
 		s["description"] = k.doc
 		section := k.section()
@@ -70,6 +74,10 @@ func ruleSchema(list string) schema {
 		return whole
 	case "channels":
 		whole["required"] = []string{"name"}
+		return whole
+	case "record.when":
+		whole["required"] = []string{"channel", "field"}
+		whole["oneOf"] = []schema{{"required": []string{"above"}}, {"required": []string{"below"}}}
 		return whole
 	case "push":
 		needs = append(needs, "hosts")

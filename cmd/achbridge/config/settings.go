@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"achbridge/bridge/via"
+	"achbridge/cmd/achbridge/ui"
 	"achbridge/discovery"
 )
 
@@ -45,13 +46,24 @@ type Settings struct {
 	AchdFrom     []string
 	AchdChannels []string
 	AchdAccept   []string
-	Kernel       bool
-	LoadTest     bool
-	DSCP         AutoOrOff
-	ForgetAfter  time.Duration
-	Control      string
-	State        string
-	Log          LogLevel
+	// Settings of the section record.
+	RecordKeep     time.Duration
+	RecordChannels []string
+	RecordMemory   ui.Size
+	RecordDir      string
+	RecordQuota    ui.Size
+	RecordAfter    time.Duration
+	RecordHold     time.Duration
+	RecordOn       []string
+	RecordWhen     []ruleEntry
+	RecordFiles    bool
+	Kernel         bool
+	LoadTest       bool
+	DSCP           AutoOrOff
+	ForgetAfter    time.Duration
+	Control        string
+	State          string
+	Log            LogLevel
 }
 
 const defaultListen = ":8076"
@@ -65,6 +77,11 @@ func Defaults() Settings {
 		Discovery: true,
 		LoadTest:  true,
 		DSCP:      true,
+
+		RecordMemory: 256 << 20,
+		RecordQuota:  1 << 30,
+		RecordAfter:  10 * time.Second,
+		RecordHold:   time.Minute,
 	}
 }
 
@@ -76,7 +93,7 @@ func HostName(system string) string {
 
 // ruleLists maps the keys of the rule lists to the lists.
 func (s *Settings) ruleLists() map[string]*[]ruleEntry {
-	return map[string]*[]ruleEntry{"export": &s.Export, "accept": &s.Accept, "mirror": &s.Mirror, "merge": &s.Merge, "push": &s.Push, "mux": &s.Mux, "channels": &s.Channels}
+	return map[string]*[]ruleEntry{"export": &s.Export, "accept": &s.Accept, "mirror": &s.Mirror, "merge": &s.Merge, "push": &s.Push, "mux": &s.Mux, "channels": &s.Channels, "record.when": &s.RecordWhen}
 }
 
 // Flags defines the flags of `run` with s as their values.
@@ -122,6 +139,16 @@ func (s *Settings) onlyInFile(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.AchdFrom, "achd.from", nil, "")
 	f.StringArrayVar(&s.AchdChannels, "achd.channels", nil, "")
 	f.StringArrayVar(&s.AchdAccept, "achd.accept", nil, "")
+	f.DurationVar(&s.RecordKeep, "record-keep", s.RecordKeep, "")
+	f.StringArrayVar(&s.RecordChannels, "record.channels", nil, "")
+	f.Var(&s.RecordMemory, "record-memory", "")
+	f.StringVar(&s.RecordDir, "record-dir", s.RecordDir, "")
+	f.Var(&s.RecordQuota, "record-quota", "")
+	f.DurationVar(&s.RecordAfter, "record-after", s.RecordAfter, "")
+	f.DurationVar(&s.RecordHold, "record-hold", s.RecordHold, "")
+	f.StringArrayVar(&s.RecordOn, "record.on", nil, "")
+	f.BoolVar(&s.RecordFiles, "record-files", s.RecordFiles, "")
+	f.Var(&ruleFlag{"record.when", &s.RecordWhen}, "record.when", "")
 }
 
 // parseForgetAfter parses a time of at least a minute, or never.

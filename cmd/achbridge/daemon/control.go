@@ -55,6 +55,8 @@ import (
 //	GET  /v1/layout?of=HOST/CHANNEL|MIRROR             layoutReply: the layout of the frames, from the origin
 //	GET  /v1/peek?of=HOST/CHANNEL                      peekReply: a temporary mirror, removed when the client
 //	                                                   closes the connection
+//	GET  /v1/snapshot?before=TIME&after=TIME           an MCAP file: the last frames of the flight recorder, and those of
+//	                                                   the time after; the trailer Achbridge-Snapshot has an api.Snapshot
 //
 // An error is {"error": text} with a status of 4xx or 5xx. Status 503 means that too many
 // requests are already waiting.
@@ -99,6 +101,7 @@ func (c *control) routes() http.Handler {
 	long("GET /v1/layout", query(c.layout))
 	long("GET /v1/peek", c.mirrorTemporarily)
 	long("GET /v1/events", query(c.events))
+	long("GET /v1/snapshot", c.snapshot)
 	return mux
 }
 

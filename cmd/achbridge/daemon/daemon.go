@@ -24,6 +24,7 @@ import (
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/kept"
+	"achbridge/cmd/achbridge/recording"
 	"achbridge/cmd/achbridge/service"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/discovery"
@@ -47,7 +48,9 @@ type Daemon struct {
 	trust     *keyState
 	machines  *machineFile
 	keeper    *kept.Keeper
-	about     api.DaemonInfo // the fields that do not change; info adds the others
+	recorder  *recording.MemoryRecorder // nil if the configuration has none
+	snapshots string                    // directory of the recorder's snapshots
+	about     api.DaemonInfo            // the fields that do not change; info adds the others
 	more      *linkTo
 	hub       wayOut // nil if no hub is used
 	hubCreds  string // digest of the credentials file with which the hub was opened
@@ -201,6 +204,9 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	for _, e := range events {
 		d.node.LogEvent(e.level, e.message, e.event, "cause", e.event.Text)
 	}
+	if err := d.openRecorder(h, p.Config); err != nil {
+		return err
+	}
 	d.achd = d.newAchd(p.Config, cfg.Source.NewData)
 	d.trust = p.trust
 	d.recall(h.StateFile(p.State, config.RevokedFile))
@@ -236,6 +242,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	group.Go(func() error { d.machines.run(ctx); return nil })
 	group.Go(func() error { d.keeper.Run(ctx, d.reportKept); return nil })
+	if d.recorder != nil {
+		group.Go(func() error { d.record(ctx); return nil })
+	}
 	group.Go(func() error { return d.watchFit(ctx) })
 	group.Go(func() error { return d.watchTrust(ctx) })
 	if !d.config().IsNamed() && d.trust.held().Host() == "" {

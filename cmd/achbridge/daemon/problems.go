@@ -47,7 +47,7 @@ func (s *statusHistory) with(now statusSample) (before statusSample) {
 func (d *Daemon) statusReply(past *statusHistory) api.StatusReply {
 	now := statusSample{d.node.Status(), time.Now()}
 	return api.StatusReply{
-		DaemonInfo: d.info(), Goroutines: runtime.NumGoroutine(), Achd: d.achdReport(), Hub: d.hubReport(), Report: now.report, Problems: d.problemsOf(past.with(now), now, d.knownAboutUnlinked(now.report)),
+		DaemonInfo: d.info(), Goroutines: runtime.NumGoroutine(), Achd: d.achdReport(), Hub: d.hubReport(), Recorder: d.recorderReport(), Report: now.report, Problems: d.problemsOf(past.with(now), now, d.knownAboutUnlinked(now.report)),
 	}
 }
 

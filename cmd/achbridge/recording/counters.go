@@ -42,6 +42,9 @@ func (r *recorder) readMirrors(ctx context.Context) {
 
 // recordDrops records the frames that did not get into the recorded mirrors.
 func (r *recorder) recordDrops(list []status.Mirror) {
+	if r.withAges {
+		r.recordAges(list)
+	}
 	for _, m := range list {
 		r.originOf(m)
 		r.retype(m)
@@ -67,6 +70,16 @@ func (r *recorder) recordDrops(list []status.Mirror) {
 				r.drop(r.now(), m.Name, cause, drops[cause]-before[cause])
 			}
 			drops[cause] = max(drops[cause], before[cause]) // a count may shrink if a lost frame arrives late
+		}
+	}
+}
+
+// recordAges records the ages of the recorded mirrors.
+func (r *recorder) recordAges(list []status.Mirror) {
+	now := r.now()
+	for _, m := range list {
+		if r.streams[m.Name] != nil {
+			r.text(agesTopic, now, Age{m.Name, m.Host + "/" + m.Channel, m.AgeMs, m.State})
 		}
 	}
 }

@@ -4,13 +4,20 @@
 //
 // # What is in a file
 //
-// There is one topic for each channel, with the channel's name. One more topic is ours; its
-// name has a '/', which no Ach name has:
+// There is one topic for each channel, with the channel's name. Other topics are ours; their
+// names have a '/', which no Ach name has:
 //
 //	achbridge/drops   frames that did not reach the file, or a mirror, as JSON:
 //	                  {"channel":"krang.imu","cause":"missed","count":3,"total":17}.
 //	                  Cause missed: the recorder was too late. The other causes are those
 //	                  of the daemon's counters (superseded, lost, …), read every second.
+//
+// A snapshot of the flight recorder, which a daemon runs, also has:
+//
+//	achbridge/ages    the age of each recorded mirror once a second, as JSON:
+//	                  {"channel":"krang.imu","origin":"krang/imu","age_ms":4.2,"state":"live"}
+//	achbridge/events  the daemon's events, as achbridge events --json prints them. The
+//	                  trigger of the snapshot is an event of kind snapshot, with seq 0.
 //
 // A message is one frame: its bytes. A channel with a layout has a schema, which describes the bytes without changing
 // them. Its encoding is ros1msg for structs (see package ros1msg; the messages have encoding ros1), and protobuf for protobuf
@@ -28,6 +35,7 @@
 // mirror's origin sent it), renamed (the fields with other names in the schema) and no_schema
 // (the reason why there is no schema). A mirror with the option stamps has its rule in stamps, and in stamps_clock_ns what
 // CLOCK_MONOTONIC showed at the file's time 0. The file's own metadata record is called achbridge.
+// In a snapshot, its entry trigger has the reason.
 //
 // # What a crash leaves
 //
@@ -44,5 +52,9 @@
 //	summary.go   a file -> its content in figures
 //	type.go      what frames hold              typed.go     which channel has which type
 //	stamps.go    time stamps in frames
+//	own_topics.go       our own topics
+//	memory_recorder.go  queue -> memory          condition.go       triggers on fields
+//	snapshot.go         memory -> a file         snapshot_files.go  those of triggers: quota
+//	ring_files.go       memory -> files that survive this process
 //	values_file.go  a file with converted frames, for other programs
 package recording

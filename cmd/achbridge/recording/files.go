@@ -86,6 +86,15 @@ func (f *files) room(size int) error {
 
 const recordHead = 9 + 22 + 16 // bytes of a message's header and of its entry in the index
 
+func (f *files) add(b batch) error {
+	return b.each(func(i item, data []byte) error {
+		if i.topic == nil {
+			return f.text(i.own, i.message(data))
+		}
+		return f.frame(*i.topic, i.message(data))
+	})
+}
+
 func (f *files) frame(t Topic, m mcap.Message) error {
 	size := len(m.Data) + recordHead
 	if f.w != nil && !f.w.has(t) {
@@ -97,11 +106,11 @@ func (f *files) frame(t Topic, m mcap.Message) error {
 	return f.w.frame(t, m)
 }
 
-func (f *files) drop(at uint64, d Drop) error {
-	if err := f.room(256); err != nil {
+func (f *files) text(t *ownTopic, m mcap.Message) error {
+	if err := f.room(len(m.Data) + recordHead); err != nil {
 		return err
 	}
-	return f.w.drop(at, d)
+	return f.w.text(t, m)
 }
 
 // flush ends a chunk that is old enough.
@@ -128,8 +137,7 @@ func (f *files) close() error {
 func (f *files) fail() {
 	if f.w != nil {
 		f.made[len(f.made)-1].Bytes = f.w.whole
-		f.w.file.Close()
-		f.w.zstd.Close()
+		f.w.abandon()
 		f.w = nil
 	}
 }

@@ -24,13 +24,21 @@ type batch struct {
 	items []item
 }
 
-// item is a frame, or a drop if topic is nil.
+// item is a frame, or a text of a topic of our own if topic is nil.
 type item struct {
 	topic        *Topic
+	own          *ownTopic
 	seq          uint64
 	log, publish int64 // ns since 1970
-	size         int   // size of the frame in data, bytes
-	drop         Drop
+	size         int   // size of the frame or the text in data, bytes
+}
+
+// output stores batches of recorded frames. Its caller is one goroutine.
+type output interface {
+	add(b batch) error // add does not keep the batch
+	flush() error      // flush is called regularly
+	close() error
+	fail() // fail is called in place of close after an error
 }
 
 // maxWaiting is how many bytes of frames may wait to be put, or to be written in a batch. There are two batches: while one is
@@ -92,8 +100,8 @@ func poke(c chan struct{}) {
 	}
 }
 
-// write writes the queue's batches to the files, until the reader has ended.
-func (r *recorder) write(out *files, ended <-chan struct{}) (err error) {
+// write writes the queue's batches to the output, until the reader has ended.
+func (r *recorder) write(out output, ended <-chan struct{}) (err error) {
 	defer func() {
 		if err != nil {
 			out.fail()
@@ -111,7 +119,7 @@ func (r *recorder) write(out *files, ended <-chan struct{}) (err error) {
 			last = true
 		}
 		b = r.queue.take(b)
-		if err := b.write(out); err != nil {
+		if err := out.add(b); err != nil {
 			return err
 		}
 		if err := out.flush(); err != nil {
@@ -123,21 +131,19 @@ func (r *recorder) write(out *files, ended <-chan struct{}) (err error) {
 	}
 }
 
-func (b batch) write(out *files) error {
+// each calls f with each item and its data, and returns the first error of f.
+func (b batch) each(f func(i item, data []byte) error) error {
 	at := 0
 	for _, i := range b.items {
-		if i.topic == nil {
-			if err := out.drop(uint64(i.log), i.drop); err != nil {
-				return err
-			}
-			continue
-		}
-		data := b.data[at : at+i.size]
-		at += i.size
-		m := mcap.Message{Sequence: uint32(i.seq), LogTime: uint64(i.log), PublishTime: uint64(i.publish), Data: data}
-		if err := out.frame(*i.topic, m); err != nil {
+		if err := f(i, b.data[at:at+i.size]); err != nil {
 			return err
 		}
+		at += i.size
 	}
 	return nil
+}
+
+// message returns an item as a message of MCAP, without its channel.
+func (i item) message(data []byte) mcap.Message {
+	return mcap.Message{Sequence: uint32(i.seq), LogTime: uint64(i.log), PublishTime: uint64(i.publish), Data: data}
 }

@@ -2,8 +2,10 @@ package recording
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,6 +30,8 @@ type Config struct {
 	// OriginType asks the origin of a mirror for the type of its frames, if Type has none. It may be nil. Many goroutines
 	// call it at the same time, and it may take some seconds.
 	OriginType func(ctx context.Context, name string) (*Type, error)
+	// Watcher notices new frames. Its owner runs it. nil means a watcher of the recording's own.
+	Watcher *localach.Watcher
 	// Note is called, from one goroutine, with messages for the user; it may be nil.
 	Note func(format string, args ...any)
 }
@@ -44,11 +48,13 @@ type Report struct {
 // recorder reads the channels in one goroutine and writes the files in another.
 type recorder struct {
 	Config
-	queue   *queue
-	watcher *localach.Watcher
-	wake    chan struct{}
-	begun   time.Time
-	mono    time.Duration // CLOCK_MONOTONIC at begun
+	queue    *queue
+	watcher  *localach.Watcher
+	wake     chan struct{}
+	begun    time.Time
+	mono     time.Duration // CLOCK_MONOTONIC at begun
+	withAges bool          // the ages of mirrors are recorded too
+	missed   atomic.Uint64 // frames that were overwritten before they were read
 
 	// The fields below belong to the goroutine that reads.
 	streams map[string]*stream
@@ -69,9 +75,34 @@ type names struct {
 // Run records until ctx ends or a file cannot be written. It reads channels as any reader of
 // Ach does; no publisher waits for it. The report is valid also together with an error.
 func Run(ctx context.Context, cfg Config) (Report, error) {
-	watcher, err := localach.NewWatcher()
+	r, err := newRecorder(cfg)
 	if err != nil {
 		return Report{}, err
+	}
+	some, err := r.checkChannels(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	if !some {
+		r.Note("no channel matches yet: recording begins when one appears")
+	}
+	out := &files{Files: cfg.Files, now: time.Now}
+	if err := out.open(); err != nil {
+		return Report{}, err
+	}
+	err = r.run(ctx, out)
+	r.report.Files, r.report.Took, r.report.Channels = out.made, time.Since(r.begun), len(r.names.withFrames)
+	r.report.Missed = r.missed.Load()
+	return r.report, err
+}
+
+func newRecorder(cfg Config) (*recorder, error) {
+	watcher, err := cfg.Watcher, error(nil)
+	if watcher == nil {
+		watcher, err = localach.NewWatcher()
+	}
+	if err != nil {
+		return nil, err
 	}
 	if cfg.Note == nil {
 		cfg.Note = func(string, ...any) {}
@@ -91,47 +122,36 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	}
 	r.begun = time.Now()
 	r.mono = status.Monotonic(r.begun)
-	if err := r.checkChannels(ctx); err != nil {
-		return Report{}, err
-	}
-	out := &files{Files: cfg.Files, now: time.Now}
-	if err := out.open(); err != nil {
-		return Report{}, err
-	}
-	err = r.run(ctx, out)
-	r.report.Files, r.report.Took, r.report.Channels = out.made, time.Since(r.begun), len(r.names.withFrames)
-	return r.report, err
+	return r, nil
 }
 
-// checkChannels records which channels exist when the recording begins.
-func (r *recorder) checkChannels(ctx context.Context) error {
+// checkChannels records which channels exist when the recording begins. some means that one of them will be recorded.
+func (r *recorder) checkChannels(ctx context.Context) (some bool, err error) {
 	list, err := r.Dir.List()
 	if err != nil {
-		return err
+		return false, err
 	}
-	some := false
 	for _, c := range list {
 		r.names.atStart[c.Name] = true
 		some = some || r.wanted(c.Name)
 	}
-	if !some {
-		r.Note("no channel matches yet: recording begins when one appears")
-	}
 	if r.Mirrors == nil {
-		return nil
+		return some, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkEvery)
 	defer cancel()
 	if list, err := r.Mirrors(ctx); err == nil {
 		r.recordDrops(list)
 	}
-	return nil
+	return some, nil
 }
 
 // run works until ctx ends, or the writer fails.
-func (r *recorder) run(ctx context.Context, out *files) error {
+func (r *recorder) run(ctx context.Context, out output) error {
 	group, inner := errgroup.WithContext(ctx)
-	group.Go(func() error { return ignore(inner, r.watcher.Run(inner)) })
+	if r.Watcher == nil {
+		group.Go(func() error { return ignore(inner, r.watcher.Run(inner)) })
+	}
 	group.Go(func() error {
 		return ignore(inner, r.Dir.Watch(inner, func(e localach.Event) {
 			select {
@@ -241,7 +261,7 @@ func (r *recorder) drainOne(s *stream) error {
 		}
 		now := r.now()
 		if missed > 0 {
-			r.report.Missed += missed
+			r.missed.Add(missed)
 			r.drop(now, s.topic.Channel, "missed", missed)
 		}
 		r.names.withFrames[s.topic.Channel] = true
@@ -273,5 +293,11 @@ func (r *recorder) published(s *stream, seq uint64, now int64) int64 {
 func (r *recorder) drop(now int64, channel, cause string, count uint64) {
 	key := [2]string{channel, cause}
 	r.mirrors.drops[key] += count
-	r.queue.add(item{log: now, drop: Drop{channel, cause, count, r.mirrors.drops[key]}}, nil)
+	r.text(dropsTopic, now, Drop{channel, cause, count, r.mirrors.drops[key]})
+}
+
+// text adds a text of a topic of our own.
+func (r *recorder) text(t *ownTopic, now int64, value any) {
+	text, _ := json.Marshal(value) // fails only for types that JSON cannot express
+	r.queue.add(item{own: t, log: now, publish: now}, text)
 }

@@ -43,6 +43,38 @@ func (o *originTypes) typeOf(context.Context, string) (*Type, error) {
 	return o.kind, o.err
 }
 
+// The mirror of a former daemon is there before the new daemon has linked with its origin. Until then the daemon knows
+// neither the mirror nor a layout.
+func TestRecordingUsesLayoutOfLateMirror(t *testing.T) {
+	t.Parallel() // the test waits for seconds
+	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
+	imu := mirrorOf(t, dir, "imu")
+	kind := imuType(t)
+	robot := &originTypes{}
+	linked := make(chan struct{})
+	record(t, Config{Dir: dir, Files: Files{Path: path}, OriginType: robot.typeOf, Mirrors: func(ctx context.Context) ([]status.Mirror, error) {
+		select {
+		case <-linked:
+			return robot.mirrors(ctx)
+		default:
+			return nil, nil
+		}
+	}})
+	imu.puts("sixteen bytes, 1")
+	there(t, path, "imu", 1)
+	robot.set("1", kind, nil)
+	close(linked)
+	frames := 1
+	await.True(t, "a frame with the layout", func() bool {
+		imu.puts("sixteen bytes, 1")
+		frames++
+		there(t, path, "imu", frames)
+		list, _ := all(t, path)
+		last := list[len(list)-1]
+		return last.Topic != nil && last.Topic.Type != nil
+	})
+}
+
 func TestRecordingUsesChangedLayoutOfOrigin(t *testing.T) {
 	t.Parallel() // the test waits for seconds
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")

@@ -20,8 +20,9 @@ type Summary struct {
 	Bytes    int64            `json:"bytes"`
 	Complete bool             `json:"complete"` // false: the file was cut short, and this describes its whole chunks
 	Host     string           `json:"host,omitempty"`
-	Start    *time.Time       `json:"start"` // the earliest log time of a frame; null without frames
-	End      *time.Time       `json:"end"`   // the greatest log time of a frame
+	Trigger  string           `json:"trigger,omitempty"` // reason for a snapshot
+	Start    *time.Time       `json:"start"`             // the earliest log time of a frame; null without frames
+	End      *time.Time       `json:"end"`               // the greatest log time of a frame
 	Seconds  float64          `json:"duration_s"`
 	Frames   uint64           `json:"frames"`
 	Missed   uint64           `json:"missed"` // frames that the recorder was too late for
@@ -94,7 +95,7 @@ func (r *Reader) summarize(path string) (Summary, error) {
 			return s, fmt.Errorf("%s: damaged: %w", path, err)
 		}
 	}
-	s.Host = r.Facts["host"]
+	s.Host, s.Trigger = r.Facts["host"], r.Facts["trigger"]
 	s.finish(channels)
 	return s, nil
 }
@@ -102,6 +103,9 @@ func (r *Reader) summarize(path string) (Summary, error) {
 // add adds a record. It returns how many bytes of it are kept.
 func (s *Summary) add(channels map[string]*ChannelSummary, r Record) (kept int) {
 	name := r.Name
+	if r.Drop == nil && isOwn(name) {
+		return 0
+	}
 	if r.Drop != nil {
 		name = r.Drop.Channel
 	}

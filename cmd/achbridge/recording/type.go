@@ -23,6 +23,7 @@ type Type struct {
 	From    status.TypeSource // empty in older recordings, which do not have it
 
 	fits func(frame []byte) error
+	of   *layout.Layout // nil for the type of a file that is read
 }
 
 // Schema is a description of frames for other programs.
@@ -41,7 +42,7 @@ func NewType(l *layout.Layout, from status.TypeSource) (*Type, error) {
 		return nil, err
 	}
 	fit := l.Fit()
-	t := &Type{Name: l.Name, Layout: string(text), From: from, fits: func(frame []byte) error { return fit.Check(len(frame), frame) }}
+	t := &Type{Name: l.Name, Layout: string(text), From: from, of: l, fits: func(frame []byte) error { return fit.Check(len(frame), frame) }}
 	if l.Descriptors != nil {
 		t.Schema = Schema{"protobuf", string(l.Descriptors)}
 		return t, nil

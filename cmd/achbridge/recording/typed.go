@@ -99,8 +99,8 @@ func (r *recorder) answered(a answer) {
 	delete(r.types.mismatches, topic.Channel)
 }
 
-// retype requests the type of a mirror from its origin again if the hash of its layout has changed. The
-// known type stays if the mirror has no hash.
+// retype requests the type of a mirror from its origin again if the hash of its layout has changed, or if the daemon did
+// not have the mirror yet at the first request. The known type stays if the mirror has no hash.
 func (r *recorder) retype(m status.Mirror) {
 	before, known := r.types.layouts[m.Name]
 	s := r.streams[m.Name]
@@ -108,7 +108,8 @@ func (r *recorder) retype(m status.Mirror) {
 		return
 	}
 	r.types.layouts[m.Name] = m.TypeHash
-	if known && s != nil && r.types.onlyByOrigin[m.Name] {
+	isMissing := s != nil && s.topic.Type == nil && m.TypeHash != ""
+	if s != nil && (known || isMissing) && r.types.onlyByOrigin[m.Name] {
 		r.types.ask(s)
 	}
 }

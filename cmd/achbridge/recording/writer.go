@@ -3,9 +3,9 @@ package recording
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"math"
 	"os"
 	"time"
@@ -13,9 +13,6 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 	"github.com/klauspost/compress/zstd"
 )
-
-// DropsTopic is the topic of the frames that are not in the file.
-const DropsTopic = "achbridge/drops"
 
 // metadataName is the name of the file's own metadata record.
 const metadataName = "achbridge"
@@ -62,16 +59,6 @@ func (t Topic) metadata() map[string]string {
 	return m
 }
 
-// Drop is one event on DropsTopic.
-type Drop struct {
-	Channel string `json:"channel"`
-	Cause   string `json:"cause"`
-	Count   uint64 `json:"count"`
-	Total   uint64 `json:"total"` // drops of this cause since the recording began
-}
-
-const dropSchema = `{"type":"object","properties":{"channel":{"type":"string"},"cause":{"type":"string"},"count":{"type":"integer"},"total":{"type":"integer"}}}`
-
 const (
 	chunkSize  = 1 << 20     // a chunk is closed at this size, before compression,
 	chunkEvery = time.Second // or this long after it was begun
@@ -80,7 +67,7 @@ const (
 // writer writes one file. It makes the chunks itself: mcap.Writer closes a chunk only when a
 // message comes, so a crash could lose messages of any age.
 type writer struct {
-	file       *os.File
+	file       *os.File // nil if the file is written elsewhere, through buffer
 	buffer     *bufio.Writer
 	out        *mcap.Writer // writes the header, whole chunks and the end
 	records    *mcap.Writer // writes the records of the open chunk into chunk
@@ -89,9 +76,9 @@ type writer struct {
 	compressed []byte
 
 	topics       map[Topic]uint16
-	schemas      map[*Type]uint16
-	summary      int64  // bytes that the types take at the file's end
-	drops        uint16 // id of DropsTopic; 0 before the first drop
+	texts        map[*ownTopic]uint16
+	schemas      map[any]uint16 // key: *Type or *ownTopic
+	summary      int64          // bytes that the types take at the file's end
 	order        []uint16
 	indexes      map[uint16]*mcap.MessageIndex
 	counts       map[uint16]uint64
@@ -107,17 +94,23 @@ func newWriter(path string, facts map[string]string) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{
-		file: file, buffer: bufio.NewWriterSize(file, 64<<10),
-		topics: map[Topic]uint16{}, schemas: map[*Type]uint16{}, indexes: map[uint16]*mcap.MessageIndex{}, counts: map[uint16]uint64{},
-	}
-	err = w.begin(facts)
+	w, err := newWriterTo(file, facts)
 	if err != nil {
 		file.Close()
 		os.Remove(path)
 		return nil, err
 	}
+	w.file = file
 	return w, nil
+}
+
+// newWriterTo returns a writer of a file that out stores.
+func newWriterTo(out io.Writer, facts map[string]string) (*writer, error) {
+	w := &writer{
+		buffer: bufio.NewWriterSize(out, 64<<10), topics: map[Topic]uint16{}, texts: map[*ownTopic]uint16{}, schemas: map[any]uint16{},
+		indexes: map[uint16]*mcap.MessageIndex{}, counts: map[uint16]uint64{},
+	}
+	return w, w.begin(facts)
 }
 
 func (w *writer) begin(facts map[string]string) (err error) {
@@ -174,8 +167,8 @@ func (w *writer) schemaOf(t *Type) (uint16, error) {
 	return w.schema(t, &mcap.Schema{Name: t.Name, Encoding: t.Schema.Encoding, Data: []byte(t.Schema.Text)})
 }
 
-// schema returns the id of a schema, which it writes on first use. of is nil for the schema of drops.
-func (w *writer) schema(of *Type, s *mcap.Schema) (uint16, error) {
+// schema returns the id of a schema, which it writes on first use. of is the *Type or the *ownTopic that has it.
+func (w *writer) schema(of any, s *mcap.Schema) (uint16, error) {
 	if id, ok := w.schemas[of]; ok {
 		return id, nil
 	}
@@ -188,22 +181,20 @@ func (w *writer) schema(of *Type, s *mcap.Schema) (uint16, error) {
 	return s.ID, nil
 }
 
-// drop writes an event on DropsTopic.
-func (w *writer) drop(at uint64, d Drop) error {
-	if w.drops == 0 {
-		schema, err := w.schema(nil, &mcap.Schema{Name: "achbridge.Drop", Encoding: "jsonschema", Data: []byte(dropSchema)})
+// text writes a text of a topic of our own.
+func (w *writer) text(t *ownTopic, m mcap.Message) error {
+	id, ok := w.texts[t]
+	if !ok {
+		schema, err := w.schema(t, &mcap.Schema{Name: t.schemaName, Encoding: "jsonschema", Data: []byte(t.schema)})
 		if err != nil {
 			return err
 		}
-		if w.drops, err = w.add(&mcap.Channel{SchemaID: schema, Topic: DropsTopic, MessageEncoding: "json"}); err != nil {
+		if id, err = w.add(&mcap.Channel{SchemaID: schema, Topic: t.name, MessageEncoding: "json"}); err != nil {
 			return err
 		}
+		w.texts[t] = id
 	}
-	text, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
-	return w.message(w.drops, mcap.Message{LogTime: at, PublishTime: at, Data: text})
+	return w.message(id, m)
 }
 
 func (w *writer) add(c *mcap.Channel) (id uint16, err error) {
@@ -288,7 +279,9 @@ func (w *writer) settle() error {
 
 // cut truncates the file after its last whole chunk, since writing failed with err.
 func (w *writer) cut(err error) error {
-	_ = w.file.Truncate(w.whole)
+	if w.file != nil {
+		_ = w.file.Truncate(w.whole)
+	}
 	return err
 }
 
@@ -310,8 +303,7 @@ func (w *writer) size() int64 {
 
 // close ends the file, and returns its size.
 func (w *writer) close() (bytes int64, err error) {
-	defer w.file.Close()
-	defer w.zstd.Close()
+	defer w.abandon()
 	start := w.out.Statistics.MessageStartTime
 	empty := w.chunkBeganAt.IsZero()
 	if err := w.flush(); err != nil {
@@ -325,4 +317,12 @@ func (w *writer) close() (bytes int64, err error) {
 	}
 	err = w.settle()
 	return w.whole, err
+}
+
+// abandon closes the file without its end: its whole chunks stay readable.
+func (w *writer) abandon() {
+	w.zstd.Close()
+	if w.file != nil {
+		w.file.Close()
+	}
 }
