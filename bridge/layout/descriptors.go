@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// OfMessage returns the layout of frames that are protobuf messages. Its descriptors have only the messages and
-// enumerations that such a message can contain, without comments, options and extensions. The error describes why the
-// message has no layout.
+// OfMessage returns the layout of frames that are protobuf messages of type m. Its descriptors have only the messages and
+// enumerations that m can contain, without comments, extensions, and options that do not change the encoding. It returns an error
+// if m exceeds the limits of a layout.
 func OfMessage(m protoreflect.MessageDescriptor) (*Layout, error) {
 	t := trimmer{used: map[protoreflect.FullName]bool{}, files: map[string]protoreflect.FileDescriptor{}}
 	t.use(m)
@@ -33,13 +33,13 @@ func OfMessage(m protoreflect.MessageDescriptor) (*Layout, error) {
 	return l, nil
 }
 
-// trimmer copies the descriptors that one message needs.
+// trimmer copies the descriptors that one message needs. use marks these first, add copies them.
 type trimmer struct {
-	used  map[protoreflect.FullName]bool // messages and enumerations
-	files map[string]protoreflect.FileDescriptor
+	used  map[protoreflect.FullName]bool         // messages and enumerations to copy
+	files map[string]protoreflect.FileDescriptor // files that declare them, by path
 }
 
-// use adds a message and all that it can contain.
+// use marks a message, and the messages and enumerations that it can contain.
 func (t *trimmer) use(m protoreflect.MessageDescriptor) {
 	if t.used[m.FullName()] {
 		return
@@ -58,7 +58,7 @@ func (t *trimmer) use(m protoreflect.MessageDescriptor) {
 	}
 }
 
-// add adds the trimmed file after the files that it needs.
+// add appends a trimmed copy of file to set, after the files that it imports. done has the paths of files that set has already.
 func (t *trimmer) add(set *descriptorpb.FileDescriptorSet, done map[string]bool, file protoreflect.FileDescriptor) {
 	if done[file.Path()] {
 		return
@@ -89,7 +89,7 @@ func (t *trimmer) add(set *descriptorpb.FileDescriptorSet, done map[string]bool,
 	set.File = append(set.File, to)
 }
 
-// imports adds the files that the used messages of a file need.
+// imports adds to needed the paths of the other files whose types the marked messages of file use.
 func (t *trimmer) imports(list protoreflect.MessageDescriptors, file protoreflect.FileDescriptor, needed map[string]bool) {
 	for i := range list.Len() {
 		m := list.Get(i)
@@ -108,7 +108,8 @@ func (t *trimmer) imports(list protoreflect.MessageDescriptors, file protoreflec
 	}
 }
 
-// message returns a trimmed message, or nil if neither the message nor one that is declared in it is used.
+// message returns a trimmed copy of a message, or nil if neither the message nor any type declared in it is marked. prefix is the
+// name of the scope that declares the message.
 func (t *trimmer) message(from *descriptorpb.DescriptorProto, prefix protoreflect.FullName) *descriptorpb.DescriptorProto {
 	name := prefix.Append(protoreflect.Name(from.GetName()))
 	to := &descriptorpb.DescriptorProto{Name: from.Name}
@@ -147,7 +148,7 @@ func (t *trimmer) message(from *descriptorpb.DescriptorProto, prefix protoreflec
 	return to
 }
 
-// enum returns a trimmed enumeration, or nil if it is not used.
+// enum returns a trimmed copy of an enumeration, or nil if it is not marked.
 func (t *trimmer) enum(from *descriptorpb.EnumDescriptorProto, prefix protoreflect.FullName) *descriptorpb.EnumDescriptorProto {
 	if !t.used[prefix.Append(protoreflect.Name(from.GetName()))] {
 		return nil

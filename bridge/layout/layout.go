@@ -63,7 +63,8 @@ type Field struct {
 	descriptor protoreflect.FieldDescriptor // nil unless the field belongs to a protobuf message
 }
 
-// IsOpen reports whether the number of elements differs between frames. Only fields of a Value have it, see Value.Field.
+// IsOpen reports whether the number of elements differs between frames. It is valid only for fields that Value.Field returned, and
+// for fields of these.
 func (f *Field) IsOpen() bool { return f.open }
 
 // Word is the name of one value of an enumeration.

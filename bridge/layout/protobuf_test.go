@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// message compiles .proto files and returns a message of robot.proto.
+// message compiles .proto files and returns the descriptor of a message in robot.proto.
 func message(t testing.TB, files map[string]string, name string) protoreflect.MessageDescriptor {
 	t.Helper()
 	c := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(files)})}
@@ -58,7 +58,7 @@ message M {
 message Sub { optional float v = 1; }
 `
 
-// frame returns a protobuf message: pairs of a field number and a value. The type of the value is the wire type.
+// frame encodes a protobuf message. parts are pairs of a field number and a value; the Go type of the value selects the wire type.
 func frame(parts ...any) (b []byte) {
 	for i := 0; i < len(parts); i += 2 {
 		n := protowire.Number(parts[i].(int))
@@ -84,7 +84,7 @@ func frame(parts ...any) (b []byte) {
 	return b
 }
 
-// group is the content of a group.
+// group is the encoded content of a protobuf group.
 type group []byte
 
 func TestProtobufFrameShowsItsValues(t *testing.T) {
@@ -234,7 +234,7 @@ func TestLayoutOfMessageOmitsUnusedTypes(t *testing.T) {
 	}
 }
 
-// descriptors returns the descriptors of a file that a change makes invalid.
+// descriptors returns the encoded descriptors of a file after change has made it invalid.
 func descriptors(t testing.TB, change func(*descriptorpb.FileDescriptorProto)) []byte {
 	t.Helper()
 	set := &descriptorpb.FileDescriptorSet{}
@@ -249,14 +249,15 @@ func descriptors(t testing.TB, change func(*descriptorpb.FileDescriptorProto)) [
 	return b
 }
 
-// ofEdition changes the edition. The protobuf library does not check that of its own test files.
+// ofEdition returns a change that sets the edition, and the path of a test file of the protobuf library, whose edition the library
+// does not check.
 func ofEdition(e descriptorpb.Edition) func(*descriptorpb.FileDescriptorProto) {
 	return func(f *descriptorpb.FileDescriptorProto) {
 		f.Name, f.Syntax, f.Edition = proto.String("cmd/protoc-gen-go/testdata/m.proto"), proto.String("editions"), &e
 	}
 }
 
-// manyFields adds fields to M.
+// manyFields returns a change that adds n fields to message M.
 func manyFields(n int) func(*descriptorpb.FileDescriptorProto) {
 	return func(f *descriptorpb.FileDescriptorProto) {
 		m := f.MessageType[0]
@@ -352,7 +353,7 @@ func TestHostileDescriptorsAreRefused(t *testing.T) {
 	}
 }
 
-// The most expensive descriptors for their size have many fields. The check of their frames keeps little of them.
+// Descriptors with many fields take the most memory for their size. The check of their frames must keep only a little of it.
 func TestHostileDescriptorsCostLittleMemory(t *testing.T) {
 	encoded := descriptors(t, manyFields(3000))
 	if len(encoded) > maxDescriptors || len(encoded) < maxDescriptors*3/4 {
