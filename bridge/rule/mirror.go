@@ -23,7 +23,7 @@ type Mirror struct {
 	Over via.Kind `json:"transport,omitempty"`
 	// Merge puts the frames of all hosts into one output channel, in order of arrival, see Into.
 	Merge bool   `json:"merge,omitempty"`
-	Deny  bool   `json:"-"` // the rule forbids mirrors, whatever other rules contain
+	Deny  bool   `json:"-"` // the rule forbids mirrors, even if other rules or requests ask for them
 	From  string `json:"-"` // where the request is written, for messages
 }
 
