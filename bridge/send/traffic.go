@@ -58,8 +58,8 @@ func (l *Link) Fill(d time.Duration) {
 	l.Wake()
 }
 
-// DSCP returns the mark for the packets of l: that of the channels that l sends, see rule.SessionDSCP. During a load test
-// it is best effort.
+// DSCP returns the mark for the packets of l, by the channels that l sends (rule.SessionDSCP). During a load test the mark is best
+// effort.
 func (l *Link) DSCP() via.DSCP {
 	l.mu.Lock()
 	defer l.mu.Unlock()
