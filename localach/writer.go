@@ -32,7 +32,7 @@ func (w *Writer) TryPut(frame []byte) (seq uint64, err error) {
 }
 
 // PutFirst does what Put does if no frame was ever put into the channel. Otherwise it puts nothing and returns ErrHasFrames. It
-// checks and puts while it holds the lock, so its frame never follows a frame of another program.
+// holds the lock from the check to the end of the put, so its frame is certainly the first.
 func (w *Writer) PutFirst(frame []byte) (seq uint64, err error) {
 	w.result.c.first = 1
 	defer func() { w.result.c.first = 0 }()
