@@ -66,7 +66,7 @@ func TestEveryConfigurationKeyHasFlag(t *testing.T) {
 			continue // which hosts to trust without proof is only in the file, where it is visible
 		}
 		if key.name == "channels" && flag == nil {
-			continue // a flag would be long, and scripts have achbridge channel create
+			continue // an entry is long for a flag, and scripts can use achbridge channel create
 		}
 		if flag == nil {
 			t.Errorf("key %s has no flag", key.name)
