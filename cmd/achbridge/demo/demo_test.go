@@ -15,7 +15,7 @@ import (
 	"achbridge/localach"
 )
 
-// shm returns a directory in shared memory that ends with the test.
+// shm returns a directory in shared memory that is removed at the end of the test.
 func shm(t *testing.T) localach.Dir {
 	t.Helper()
 	dir, err := os.MkdirTemp(string(localach.Shm), "achbridge-test-")
@@ -57,7 +57,7 @@ func TestFaultsOfReports(t *testing.T) {
 	}
 }
 
-// A demo that was killed leaves its directory, without its lock.
+// A killed demo leaves its directory, but not the lock on it.
 func TestNextDemoRemovesOnlyAbandonedHomes(t *testing.T) {
 	dir := shm(t)
 	living, err := newHome(dir)
@@ -158,7 +158,7 @@ func TestDemoFailsWhenADaemonEnds(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends the publishers, and the daemons only when the last frames have arrived.
+// Ctrl-C ends the publishers at once, but the daemons only after the last frames have arrived.
 func TestInterruptedDemoIsNoFault(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
