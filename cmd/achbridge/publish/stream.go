@@ -71,8 +71,8 @@ func (s Stream) geometry() localach.Geometry {
 	return localach.Geometry{FrameCount: cmp.Or(s.Frames, DefaultFrames), FrameSize: s.Size}.Grow()
 }
 
-// layout returns the layout of the frames, which has the fields that fit. The random bytes after the fields belong to
-// no field, except in a frame that is too small for a field.
+// layout returns the layout of the frames, with the fields that fit into a frame. The random bytes after the fields belong to no
+// field. A frame that is too small for any field has one field for its bytes.
 func (s Stream) layout() *layout.Layout {
 	l := &layout.Layout{Name: "test_data", Size: s.Size}
 	for _, f := range []layout.Field{
