@@ -29,7 +29,7 @@ type channelRow struct {
 	MetaOf     string      `json:"meta_of,omitempty"` // the mirror that this metadata channel describes, see mirror --meta
 	Note       string      `json:"note,omitempty"`    // a hint or warning about the channel
 	Error      string      `json:"error,omitempty"`
-	Ach1x      bool        `json:"ach_1x,omitempty"`     // made with Ach 1.x: achbridge only reads it
+	Ach1x      bool        `json:"ach_1x,omitempty"`     // made with Ach 1.x, so achbridge only reads it
 	Unsendable string      `json:"unsendable,omitempty"` // why no other host can mirror the channel, and the fix
 }
 

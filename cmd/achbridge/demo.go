@@ -38,7 +38,7 @@ func demoCommand(a *app) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			signal.Ignore(syscall.SIGPIPE) // an error of stdout ends the demo in order, as in demo | head -1
+			signal.Ignore(syscall.SIGPIPE) // if stdout is a closed pipe, as in demo | head -1, the error of a write ends the demo, which cleans up
 			if !a.asJSON {
 				c.Out = a.ui.Out
 			}

@@ -136,7 +136,7 @@ type rates struct {
 	errs   []error // for each meter, the error that stopped it; nil while the meter measures
 }
 
-// failure is the error that stopped the meter at an index of rates.meters.
+// failure is the error that stopped a meter, and the index of the meter in rates.meters.
 type failure struct {
 	meter int
 	err   error
