@@ -17,7 +17,7 @@ echo "with debug information: $(megabytes "$work/debug")"
 echo "in the package:         $(megabytes "$work/with")"
 echo "without the hub:        $(megabytes "$work/without")"
 
-# Code and data of each module. The rest of the file are tables for stack traces and the garbage collector, about a third.
+# Code and data of each module. The rest of the file, about a third, is tables for stack traces and the garbage collector.
 go tool nm -size "$work/debug" | awk '
 	$3 ~ /[tTrRdD]/ {
 		module = "Go, with its standard library"
