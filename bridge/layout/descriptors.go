@@ -70,17 +70,7 @@ func (t *trimmer) add(set *descriptorpb.FileDescriptorSet, done map[string]bool,
 		to.Options = &descriptorpb.FileOptions{Features: f}
 	}
 	needed := map[string]bool{}
-	prefix := file.Package()
-	for _, m := range from.MessageType {
-		if kept := t.message(m, prefix); kept != nil {
-			to.MessageType = append(to.MessageType, kept)
-		}
-	}
-	for _, e := range from.EnumType {
-		if kept := t.enum(e, prefix); kept != nil {
-			to.EnumType = append(to.EnumType, kept)
-		}
-	}
+	to.MessageType, to.EnumType = t.declared(from.MessageType, from.EnumType, file.Package())
 	t.imports(file.Messages(), file, needed)
 	for _, path := range slices.Sorted(maps.Keys(needed)) {
 		to.Dependency = append(to.Dependency, path)
@@ -108,21 +98,30 @@ func (t *trimmer) imports(list protoreflect.MessageDescriptors, file protoreflec
 	}
 }
 
+// declared returns trimmed copies of the messages and enumerations that a scope declares, without those that are not needed. prefix
+// is the name of the scope.
+func (t *trimmer) declared(messages []*descriptorpb.DescriptorProto, enums []*descriptorpb.EnumDescriptorProto, prefix protoreflect.FullName) (
+	keptMessages []*descriptorpb.DescriptorProto, keptEnums []*descriptorpb.EnumDescriptorProto,
+) {
+	for _, m := range messages {
+		if kept := t.message(m, prefix); kept != nil {
+			keptMessages = append(keptMessages, kept)
+		}
+	}
+	for _, e := range enums {
+		if kept := t.enum(e, prefix); kept != nil {
+			keptEnums = append(keptEnums, kept)
+		}
+	}
+	return keptMessages, keptEnums
+}
+
 // message returns a trimmed copy of a message, or nil if neither the message nor any type declared in it is marked. prefix is the
 // name of the scope that declares the message.
 func (t *trimmer) message(from *descriptorpb.DescriptorProto, prefix protoreflect.FullName) *descriptorpb.DescriptorProto {
 	name := prefix.Append(protoreflect.Name(from.GetName()))
 	to := &descriptorpb.DescriptorProto{Name: from.Name}
-	for _, m := range from.NestedType {
-		if kept := t.message(m, name); kept != nil {
-			to.NestedType = append(to.NestedType, kept)
-		}
-	}
-	for _, e := range from.EnumType {
-		if kept := t.enum(e, name); kept != nil {
-			to.EnumType = append(to.EnumType, kept)
-		}
-	}
+	to.NestedType, to.EnumType = t.declared(from.NestedType, from.EnumType, name)
 	if !t.used[name] {
 		if to.NestedType == nil && to.EnumType == nil {
 			return nil

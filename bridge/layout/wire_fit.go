@@ -51,7 +51,7 @@ func (m *wireMessage) sort() {
 }
 
 // check returns an error if a frame is not a message of this type, or is too large to be decoded. Of the required fields, it checks
-// those among the first 64 fields of a message.
+// those among the 64 fields with the lowest numbers.
 func (m *wireMessage) check(frame []byte) error {
 	values := maxValues
 	return m.checkLevel(frame, 1, &values)
