@@ -28,8 +28,8 @@ type Stream struct {
 	Frames int // 0 means DefaultFrames
 }
 
-// ParseStream parses "imu:1000:64" or "camera:10:1MiB".
-func ParseStream(text string) (Stream, error) {
+// parseStream parses one argument, such as imu:1000:64 or camera:10:1MiB.
+func parseStream(text string) (Stream, error) {
 	fields := strings.Split(text, ":")
 	if len(fields) != 3 {
 		return Stream{}, fmt.Errorf("%q: want CHANNEL:HZ:SIZE, as in imu:1000:64", text)
@@ -57,7 +57,7 @@ func ParseStreams(texts []string) ([]Stream, error) {
 	var errs []error
 	seen := map[string]bool{}
 	for _, text := range texts {
-		s, err := ParseStream(text)
+		s, err := parseStream(text)
 		if err == nil && seen[s.Name] {
 			err = fmt.Errorf("%q: channel %s is named twice", text, s.Name)
 		}
