@@ -134,7 +134,7 @@ func (v Value) Member(i int) Value {
 	return Value{field: f, count: f.Count, data: v.data[f.Offset:]}
 }
 
-// Missing returns an absent element of an array, for an index beyond its end.
+// Missing returns an element that is absent, for an index after the end of the array v.
 func (v Value) Missing() Value {
 	if v.isList {
 		return Value{field: v.field, absent: true}

@@ -144,7 +144,7 @@ func (f *Fit) Check(size int, frame []byte) error {
 	switch {
 	case f.message != nil:
 		if err := f.message.check(frame); err != nil {
-			return fmt.Errorf("%d bytes are no %s: %w", size, f.name, err)
+			return fmt.Errorf("%d bytes are not a %s: %w", size, f.name, err)
 		}
 		return nil
 	case f.variants != nil:
@@ -207,7 +207,7 @@ func (f *Fit) dimensions(size int, frame []byte) (list []int, err error) {
 		clear(list) // if one dimension is 0, the array has no elements: make all dimensions 0
 	}
 	if !fits || n > room/f.each || size > max(f.size, f.offset)+n*f.each {
-		return nil, fmt.Errorf("%d bytes do not fit %s, whose %s says %s elements", size, f.name, f.counter, strings.Join(counts, "*"))
+		return nil, fmt.Errorf("%d bytes do not fit %s, whose %s is %s", size, f.name, f.counter, strings.Join(counts, "*"))
 	}
 	return list, nil
 }

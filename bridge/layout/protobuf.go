@@ -236,7 +236,7 @@ func (p *protobuf) decode(frame []byte) (Value, error) {
 		Resolver:     (*protoregistry.Types)(nil), DiscardUnknown: true, RecursionLimit: maxNested + 1,
 	}.Unmarshal(frame, m)
 	if err != nil {
-		return Value{}, fmt.Errorf("the frame is no %s: %s", p.root.FullName(), ProtobufError(err))
+		return Value{}, fmt.Errorf("the frame is not a %s: %s", p.root.FullName(), ProtobufError(err))
 	}
 	return Value{field: p.rootField(), message: m}, nil
 }

@@ -155,7 +155,7 @@ func TestOtherMessagesAreNotDecoded(t *testing.T) {
 		frame []byte
 		want  string
 	}{
-		{"struct", kinds, make([]byte, 64), "64 bytes are no M: it ends within a field"},
+		{"struct", kinds, make([]byte, 64), "64 bytes are not a M: it ends within a field"},
 		{"truncated", kinds, frame(15, "12345")[:4], "it ends within a field"},
 		{"end of a group", kinds, []byte{0x0c}, "it ends within a field"},
 		{"another wire type", kinds, frame(1, 5), "field 1 has wire type 0, want 1"},
@@ -163,11 +163,11 @@ func TestOtherMessagesAreNotDecoded(t *testing.T) {
 		{"group as message", kinds, frame(19, group(nil)), "field 19 has wire type 3, want 2"},
 		{"packed list that ends", kinds, frame(18, "\x80"), "it ends within a field"},
 		{"32 levels", kinds, deep(31), ""},
-		{"33 levels", kinds, deep(32), "more than 32 messages"},
-		{"10000 levels", kinds, deep(10000), "more than 32 messages"},
+		{"33 levels", kinds, deep(32), "more than 32 levels of nested messages"},
+		{"10000 levels", kinds, deep(10000), "more than 32 levels of nested messages"},
 		{"required", required, frame(1, 2), "the required field 2 is missing"},
 		{"required below", required, frame(2, 1, 3, frame(2, 1)), "the required field 3 is missing"},
-		{"no UTF-8", strict, frame(1, "\xff"), "field 1 is no UTF-8"},
+		{"no UTF-8", strict, frame(1, "\xff"), "field 1 is not UTF-8"},
 		{"many numbers", kinds, frame(18, strings.Repeat("\x01", maxValues)), "more than 1048576 values"},
 		{"many messages", kinds, slices.Repeat(frame(20, ""), maxValues/2), "more than 1048576 values"},
 	} {

@@ -58,7 +58,7 @@ func (m *wireMessage) check(frame []byte) error {
 }
 
 var (
-	errEnds   = errors.New("it ends within a field, or its bytes are no protobuf")
+	errEnds   = errors.New("it ends within a field, or is not a protobuf message")
 	errValues = fmt.Errorf("it has more than %d values, or fields of messages", maxValues)
 )
 
@@ -66,7 +66,7 @@ var (
 // values that the frame may still have.
 func (m *wireMessage) checkLevel(b []byte, level int, values *int) error {
 	if level > maxNested {
-		return fmt.Errorf("it has more than %d messages in one another", maxNested)
+		return fmt.Errorf("it has more than %d levels of nested messages", maxNested)
 	}
 	if *values -= 1 + len(m.fields); *values < 0 {
 		return errValues
@@ -120,7 +120,7 @@ func (f *wireField) check(wireType protowire.Type, value []byte, level int, valu
 		return f.sub.checkLevel(message, level+1, values)
 	case f.isUTF8:
 		if text, _ := protowire.ConsumeBytes(value); !utf8.Valid(text) {
-			return fmt.Errorf("field %d is no UTF-8", f.number)
+			return fmt.Errorf("field %d is not UTF-8", f.number)
 		}
 	}
 	return nil
