@@ -40,7 +40,7 @@ func (m *Mirror) openRecord(node [16]byte) error {
 	if r == nil {
 		var err error
 		if r, err = openPutRecord(m.Dir, mergeRecordName(output.Name, id.Channel)); err != nil {
-			return fmt.Errorf("%s: what is put into it cannot be remembered: %w", output.Name, err)
+			return fmt.Errorf("%s: cannot record which frame is put: %w", output.Name, err)
 		}
 		output.keepRecord(id.Channel, r)
 	}
