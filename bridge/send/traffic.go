@@ -92,7 +92,7 @@ type Count struct {
 	At            time.Duration
 	Bytes         uint64 // bytes that arrived here, or that left
 	Datagrams     uint64 // packets that contained Bytes
-	Packets, Lost uint64 // received: packets that arrived, and missing ones; sent: packets with frames, and lost ones
+	Packets, Lost uint64 // when receiving: packets that arrived, and packets that did not; when sending: packets with frames, and lost ones
 	Load          uint64 // bytes of load tests that arrived
 }
 
