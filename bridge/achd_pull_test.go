@@ -393,7 +393,7 @@ func TestSilentAchdHostIsAskedAgain(t *testing.T) {
 		w.within(time.Second, "the first frame", func() bool { return pc.mirror("robot.imu").Delivered == 1 })
 		gag.Store(true)
 		imu.put(2, 64)
-		time.Sleep(21 * time.Second) // more than the time until the standby starts, plus the standby's time
+		time.Sleep(21 * time.Second) // more than 10 s, so the standby is established
 		imu.put(3, 64)
 		w.within(time.Second, "a frame of the second connection", func() bool { number, _ := pc.newest("robot.imu"); return number == 3 })
 		if n := robot.dials(); n != 2 {
