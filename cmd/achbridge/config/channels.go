@@ -28,7 +28,7 @@ const MaxKept = 16 << 20
 // channelRules makes the rules of channels.
 func (b *ruleBuilder) channelRules(rules []ruleEntry) (list []Channel) {
 	for _, r := range rules {
-		c := Channel{Geometry: localach.Geometry{FrameCount: 16, FrameSize: 512}, From: r.at.Path} // as ach mk
+		c := Channel{Geometry: localach.Geometry{FrameCount: 16, FrameSize: 512}, From: r.at.Path} // the defaults of ach mk
 		before := len(b.Problems)
 		for _, o := range r.options {
 			if len(o.values) > 0 {
