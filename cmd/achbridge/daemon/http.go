@@ -28,7 +28,7 @@ import (
 //	/metrics  for Prometheus
 //	/healthz  200 while the daemon answers
 //	/readyz   200 while every mirror is live and every push accepted, as in
-//	          status --check; otherwise 503 and which is not
+//	          status --check; otherwise 503 and the list of the others
 //
 // The caller must wrap the handler by service.ForOurHosts, which allows only our host names.
 func (d *Daemon) httpRoutes(o *overview, f *feed) http.Handler {
