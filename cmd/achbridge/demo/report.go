@@ -93,11 +93,11 @@ func (r Report) Fault() error {
 	for _, f := range r.Channels {
 		switch {
 		case f.backwards > 0:
-			return fmt.Errorf("mirror of %s: %d times an older frame came after a newer one", f.Channel, f.backwards)
+			return fmt.Errorf("mirror of %s: an older frame came after a newer one %d times", f.Channel, f.backwards)
 		case f.Sent > 0 && f.Delivered == 0:
-			return fmt.Errorf("mirror of %s: no frame came, of %d", f.Channel, f.Sent)
+			return fmt.Errorf("mirror of %s: none of %d frames arrived", f.Channel, f.Sent)
 		case f.isMissing() && !r.tooShort && !r.explains(f):
-			return fmt.Errorf("mirror of %s: only %.0f %% of the frames came, and the bridge was kept waiting %.0f %% of the time", f.Channel, 100*f.share(), 100*r.Wait)
+			return fmt.Errorf("mirror of %s: only %.0f %% of the frames arrived, and the daemons waited for a CPU %.0f %% of the time", f.Channel, 100*f.share(), 100*r.Wait)
 		}
 	}
 	return nil
@@ -130,7 +130,7 @@ func (r Report) summary() string {
 	if r.sent() == 0 {
 		return "Shown: nothing, since no frame was put."
 	}
-	text := fmt.Sprintf("Shown: %d channels of a robot, mirrored on a PC over an encrypted link: %.4g %% of %d frames came",
+	text := fmt.Sprintf("Shown: %d channels of a robot, mirrored on a PC over an encrypted link: %.4g %% of %d frames arrived",
 		len(r.Channels), 100*r.share(), r.sent())
 	if first := r.Channels[0]; first.Age.measured() {
 		text += fmt.Sprintf(", and %s was %.2f ms old on average", first.Channel, first.Age.Mean)
@@ -141,7 +141,7 @@ func (r Report) summary() string {
 	case r.tooShort:
 		text += fmt.Sprintf("\nA demo shorter than %.0f s does not judge how many frames are missing.", enoughTime.Seconds())
 	default:
-		text += fmt.Sprintf("\nThis machine is busy: %.0f %% of the frames came; the bridge was kept waiting %.0f %% of the time.", 100*r.share(), 100*r.Wait)
+		text += fmt.Sprintf("\nThis machine is busy: %.0f %% of the frames arrived; the daemons waited for a CPU %.0f %% of the time.", 100*r.share(), 100*r.Wait)
 	}
 	return text
 }
