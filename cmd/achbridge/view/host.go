@@ -99,7 +99,8 @@ func (h Host) ChannelError(name string, err error) error {
 	return ui.Failure(err, "")
 }
 
-// permissionFix returns the fix for a channel that this user may not open. The daemon's user owns the files of mirrors.
+// permissionFix returns the fix for a channel that this user may not open. If the file belongs to
+// the daemon's user, the channel is a mirror: the fix then gives access to the group of the control socket.
 func (h Host) permissionFix(name string) string {
 	file, err := os.Stat(h.Dir.Path(name))
 	socket, socketErr := os.Stat(cmp.Or(h.namedControl(), h.FindControl()))
