@@ -20,7 +20,7 @@ import (
 // channelRow is one local channel in the JSON output of `channel ls`.
 type channelRow struct {
 	Channel    string      `json:"channel"`
-	Kind       status.Kind `json:"kind,omitempty"` // a kernel channel, whose geometry and seq are not known
+	Kind       status.Kind `json:"kind,omitempty"` // empty or kernel; the geometry and seq of a kernel channel are not known
 	FrameCount int         `json:"frame_count"`
 	FrameSize  int         `json:"frame_size"`
 	Seq        uint64      `json:"seq"`

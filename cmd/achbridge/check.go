@@ -101,7 +101,7 @@ func (c *checker) run(ctx context.Context) error {
 	return c.show(r, running)
 }
 
-// daemonGroups returns the groups of the user that runs the daemon, nil for root. Without a daemon it returns those of this process.
+// daemonGroups returns the group ids of the running daemon, or of this process if no daemon runs. nil means root.
 func (c *checker) daemonGroups(ctx context.Context, cfg *config.Config) []int {
 	var s api.DaemonInfo
 	if _, err := c.Client(cmp.Or(c.control, cfg.Control)).Get(ctx, "/v1/status", &s); err == nil {

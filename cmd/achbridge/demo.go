@@ -74,7 +74,7 @@ func demoCommand(a *app) *cobra.Command {
 // an error of stdout.
 func (a *app) tour(ctx context.Context, dir localach.Dir, socket string) error {
 	on, terminal := *a, *a.ui
-	on.ui = &terminal // the error of its stdout is an error of the tour
+	on.ui = &terminal // a terminal of its own, which records only errors of the tour
 	on.Env = func(name string) string {
 		switch name {
 		case config.EnvName("control"):

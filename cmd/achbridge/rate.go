@@ -126,7 +126,7 @@ func meterCommand(a *app, v rateFormat) *cobra.Command {
 	return cmd
 }
 
-// rates is one run of such a command, with its flags and one meter for each channel.
+// rates is one run of a command that prints rates, with its flags and a meter for each channel.
 type rates struct {
 	rateFormat
 	window time.Duration
