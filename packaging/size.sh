@@ -27,7 +27,7 @@ go tool nm -size "$work/debug" | awk '
 			module = substr($4, RSTART, RLENGTH)
 		size[module] += $2
 	}
-	$4 == "crypto/internal/fips140/drbg.memory" {size[module] -= $2} # zeros, which are not in the file
+	$4 == "crypto/internal/fips140/drbg.memory" {size[module] -= $2} # this variable is all zeros, which the file does not contain
 	END {for (module in size) if (size[module] >= 2e5) printf "%6.1f MB  %s\n", size[module] / 1e6, module}' | sort -rn
 
 more=$((($(stat -c %s "$work/with") - $(stat -c %s "$work/without")) / 1000000))
