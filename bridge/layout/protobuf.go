@@ -232,7 +232,7 @@ func (p *protobuf) rootField() *Field {
 func (p *protobuf) decode(frame []byte) (Value, error) {
 	m := dynamicpb.NewMessage(p.root)
 	err := proto.UnmarshalOptions{
-		AllowPartial: true, // p.fit has checked the required fields
+		AllowPartial: true, // p.fit has checked required fields, see wireMessage.check
 		Resolver:     (*protoregistry.Types)(nil), DiscardUnknown: true, RecursionLimit: maxNested + 1,
 	}.Unmarshal(frame, m)
 	if err != nil {

@@ -353,7 +353,8 @@ func TestHostileDescriptorsAreRefused(t *testing.T) {
 	}
 }
 
-// Descriptors with many fields take the most memory for their size. The check of their frames must keep only a little of it.
+// For their size, descriptors with many fields need the most memory. Of a layout from another host, the node keeps only the Fit, which
+// must be small.
 func TestHostileDescriptorsCostLittleMemory(t *testing.T) {
 	encoded := descriptors(t, manyFields(3000))
 	if len(encoded) > maxDescriptors || len(encoded) < maxDescriptors*3/4 {
