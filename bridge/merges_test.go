@@ -147,7 +147,7 @@ func TestMergeHasEachFrameOnceInItsHostsOrder(t *testing.T) {
 	})
 }
 
-// The counters of each host are those of its mirror, and no other counts its frames.
+// The mirror of each host counts the frames of that host, and neither the output nor another mirror counts them too.
 func TestMergeCountsFramesOfEachHost(t *testing.T) {
 	inWorld(t, func(w *world) {
 		e := newEventHosts(w, 2)
