@@ -7,9 +7,9 @@ import (
 	"math"
 )
 
-// ErrForeign means that a channel belongs to another kind of Ach, with which this program cannot share it. One error for each
-// kind wraps it. The channel may be in use by its own programs, so it must not be removed. A channel of Ach 1.x gives ErrReadOnly
-// where it would be written, and another error that wraps ErrAch1x if reading it is not safe either.
+// ErrForeign means that a channel was made with another kind of Ach, and that this program cannot share it. The errors for each kind
+// wrap ErrForeign. The channel may be in use by other programs, so it must not be removed. For a channel of Ach 1.x, calls that would
+// write return ErrReadOnly. If even reading is not safe, opening the channel returns another error that wraps ErrAch1x.
 var (
 	ErrForeign   = errors.New("channel of another kind of Ach")
 	ErrAch1x     = fmt.Errorf("%w: a program made it with Ach 1.x", ErrForeign)
