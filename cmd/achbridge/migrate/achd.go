@@ -43,7 +43,7 @@ func (r request) rule() string {
 	return text
 }
 
-// entry returns the configuration line that the request would be, for a comment: only the user knows whether it applies.
+// entry returns the request as a configuration line. It is for a comment, since only the user can decide whether the line applies.
 func (r request) entry() string {
 	if r.push {
 		return "push: [" + quoted(clean(r.rule())) + "]"
