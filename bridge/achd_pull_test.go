@@ -357,7 +357,7 @@ func TestAchdHostIsNotDialledWithoutRule(t *testing.T) {
 	})
 }
 
-// gagged is a connection on which nothing arrives any more once it is gagged, as from an achd whose channel was removed.
+// gagged is a connection that can be gagged: it then stays open, but no data arrives, as from an achd whose channel was removed.
 type gagged struct {
 	net.Conn
 	isGagged *atomic.Bool
@@ -372,7 +372,7 @@ func (c gagged) Read(b []byte) (int, error) {
 	}
 }
 
-// A real achd goes silent when its channel is removed and created again. Only a new request helps.
+// A real achd sends nothing more once its channel is removed and created again. Only a new request gets frames.
 func TestSilentAchdHostIsAskedAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()
@@ -393,7 +393,7 @@ func TestSilentAchdHostIsAskedAgain(t *testing.T) {
 		w.within(time.Second, "the first frame", func() bool { return pc.mirror("robot.imu").Delivered == 1 })
 		gag.Store(true)
 		imu.put(2, 64)
-		time.Sleep(21 * time.Second) // twice the first silence
+		time.Sleep(21 * time.Second) // more than 10 s, so the standby is established
 		imu.put(3, 64)
 		w.within(time.Second, "a frame of the second connection", func() bool { number, _ := pc.newest("robot.imu"); return number == 3 })
 		if n := robot.dials(); n != 2 {
@@ -402,7 +402,7 @@ func TestSilentAchdHostIsAskedAgain(t *testing.T) {
 	})
 }
 
-// The channel of a silent host may just have no frames. No frame is lost or put twice then, and the host gets few requests.
+// A host may be silent because its channel has no new frames. No frame is then lost or put twice, and the host gets few requests.
 func TestQuietAchdChannelLosesNoFrame(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.oldRobot()

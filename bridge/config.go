@@ -50,13 +50,13 @@ type Config struct {
 	Muxes   rule.Muxes
 	Pushes  rule.Pushes
 	Layouts layouts.Rules // layouts of this host's channels, which peers may request; the first rule that matches applies
-	// Published returns the layout, as in Layouts, of a channel of this host that Layouts does not match. nil means that it
-	// has none. It must not block. Published may be nil.
+	// Published returns the encoded layout of a channel of this host for which Layouts has none, or nil if the channel has no
+	// layout. It must not block. Published may be nil.
 	Published func(channel string) (encoded []byte)
 	// DialAchd connects to hosts that run achd; nil means achd.DialNetwork.
 	DialAchd achd.Dial
-	// ForgetAfter is the time without a link after which the mirrors of a host that only patterns brought are removed, see
-	// Node.Forget. 0 means never.
+	// ForgetAfter is the time without a link after which a host is forgotten, as by Node.Forget. Hosts that a rule or request
+	// names without a pattern are kept. 0 means never.
 	ForgetAfter time.Duration
 	// NoLoadTest disables load tests on this host, including those that peers request.
 	NoLoadTest bool

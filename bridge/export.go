@@ -176,7 +176,7 @@ func (n *Node) factsOf(channel string) locals.Facts {
 	return f
 }
 
-// watch handles changes of channels until ctx ends. changes reports them; place is where the channels are.
+// watch runs changes, which reports changes of channels, until ctx ends. place names where the channels are, for the log.
 func (n *Node) watch(ctx context.Context, place string, changes func(context.Context, func(localach.Event)) error) {
 	for ctx.Err() == nil {
 		err := changes(ctx, func(e localach.Event) {

@@ -8,11 +8,11 @@ import (
 	"achbridge/bridge/status"
 )
 
-// A host that only patterns brought is forgotten after the time that the configuration sets, and comes back with its mirrors.
+// A host that no rule names without a pattern is forgotten after the configured time, and gets its mirrors again when it returns.
 func TestGoneHostIsForgottenAfterTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule rule.Mirror
-		want int // mirrors after the time
+		want int // number of mirrors after that time
 	}{
 		"brought by a pattern": {rule.Mirror{Host: "*", Channel: "imu"}, 0},
 		"named by a rule":      {rule.Mirror{Host: "robot", Channel: "*"}, 1},

@@ -99,7 +99,7 @@ func TestKernelChannelIsMirrored(t *testing.T) {
 			t.Errorf("locals %+v, want imu in the kernel, 3 frames missed", l)
 		}
 
-		k.changes <- localach.Event{Kind: localach.Appeared, Name: "imu"} // its mode has changed
+		k.changes <- localach.Event{Kind: localach.Appeared, Name: "imu"} // reports that its mode has changed
 		time.Sleep(time.Second)
 		if err := imu.ch.Check(); err != nil {
 			t.Errorf("after an event the channel is closed: %v", err)

@@ -41,7 +41,7 @@ type link struct {
 	path      pathState
 	layouts   layoutState
 	silence   silence
-	markedAt  time.Duration // when the packets got a DSCP; 0 while they have none
+	markedAt  time.Duration // when the packets got a DSCP, by Node.now; 0 while they have none
 }
 
 // lifecycle has the phase of a link.

@@ -7,15 +7,16 @@ import (
 	"achbridge/bridge/via"
 )
 
-// Some networks drop packets with a DSCP. The link is then silent soon after its packets got one.
+// Some networks drop packets that have a DSCP. A link over such a network becomes silent soon after its packets got one.
 const (
-	// markTrial is the time after which a silence is no longer attributed to the mark.
+	// markTrial is how long a link's packets must have a DSCP before a silence is no longer attributed to it.
 	markTrial = 5 * time.Second
-	// markPause is how long the packets to a peer have no mark after such a silence.
+	// markPause is the time for which packets to the peer then have no DSCP.
 	markPause = time.Hour
 )
 
-// mark sets the DSCP of the packets of l, at each tick.
+// mark sets the DSCP of the packets of l. Call it at each tick. A silent link gets no DSCP. If the silence began soon after the
+// packets got a DSCP, they have none for markPause.
 func (n *Node) mark(l *link) {
 	d, now := via.CS0, n.now()
 	if !n.cfg.NoDSCP && now >= n.unmarkedUntil[l.peer] {

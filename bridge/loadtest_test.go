@@ -66,7 +66,7 @@ func TestLoadTestMeasuresLinkRate(t *testing.T) {
 					before := f.meanAge()
 					r, age := f.load(way)
 					carries := []float64{r.Mbit}
-					for range 4 { // one may end its probe by chance; a host allows three a minute
+					for range 4 { // one test may stop probing too early by chance; a host accepts three tests a minute
 						time.Sleep(loadEvery / 3)
 						again, err := f.pc.node.LoadTest(f.t.Context(), "robot", way)
 						if err != nil {

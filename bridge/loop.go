@@ -11,7 +11,7 @@ import (
 // place, hung broadcasts, refused mirrors.
 const tick = 250 * time.Millisecond
 
-// idleTick is the interval while the node has nothing to do with other hosts.
+// idleTick is the interval of ticks while the node is idle, see Node.isIdle.
 const idleTick = time.Second
 
 // loop runs functions one after the other on one goroutine, which owns the node's tables. When the
@@ -33,8 +33,8 @@ type loop struct {
 
 func newLoop() loop { return loop{queue: make(chan func(), 64), done: make(chan struct{})} }
 
-// run works until ctx ends. It calls check at every tick, and reconcile after changes, with pauses
-// between two calls of reconcile (restShare). isIdle chooses the interval of the next tick.
+// run runs the posted functions until ctx ends. It calls check at every tick, and reconcile after changes, with pauses
+// between two calls of reconcile (restShare). The next tick is after idleTick if isIdle returns true.
 func (l *loop) run(ctx context.Context, isIdle func() bool, check, reconcile func()) {
 	interval := tick
 	ticker := time.NewTicker(interval)

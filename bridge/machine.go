@@ -87,7 +87,7 @@ func newMachineTable(cfg *Config, now func() time.Duration, events *status.Journ
 	return t
 }
 
-// forget drops what is known of a host's machine. It returns false if nothing was known.
+// forget removes the entry about a host's machine. It returns false if there is none.
 func (t *machineTable) forget(host string) bool {
 	_, used := t.used[host]
 	_, pinned := t.pins[host]

@@ -8,14 +8,14 @@ import (
 	"achbridge/bridge/status"
 )
 
-// mergeOutput returns the output of a merge, and makes it if there is none. It returns nil while another channel has
-// the name, or if a limit is reached.
+// mergeOutput returns the output of the merge w, and makes it if there is none. It returns nil while another mirror has the
+// name, or if the limit of mirrors is reached.
 func (n *Node) mergeOutput(w rule.Mirror) *binding {
 	output := w.Output()
 	m := n.mirrors.byName[output]
 	switch {
 	case m != nil && !m.IsMerge:
-		return nil // it ends, since a merge has its name
+		return nil // a mirror with the name of the output, which the node is about to end
 	case m != nil:
 		return m
 	case n.mirrors.reserved[output], len(n.mirrors.byName) >= maxMirrors:
@@ -28,7 +28,7 @@ func (n *Node) mergeOutput(w rule.Mirror) *binding {
 	return m
 }
 
-// bindMerges makes the outputs of the merges, and records which of them no host feeds.
+// bindMerges makes the outputs of all merges, and sets the status of those that no host feeds.
 func (n *Node) bindMerges() {
 	for _, w := range n.requests.rules {
 		if !w.Merge {
@@ -49,7 +49,7 @@ func (n *Node) isMergeFed(output *mirror.Mirror) bool {
 	return false
 }
 
-// showMerge adds the merge to the status of its output and of its mirrors.
+// showMerge adds to s, the status of m, whether m is the output or a mirror of a merge.
 func (n *Node) showMerge(m *binding, s *status.Mirror) {
 	if m.Into != nil {
 		s.Into = m.Into.Name

@@ -13,7 +13,7 @@ import (
 	"achbridge/localach"
 )
 
-// mergeOf returns the configuration of a merge of channel event of all hosts.
+// mergeOf returns a configuration that merges the channel event of all hosts.
 func mergeOf() Config {
 	return Config{Mirrors: []rule.Mirror{{Host: "*", Channel: "event", Merge: true, QoS: rule.QoS{Mode: rule.Every}}}}
 }
@@ -133,7 +133,7 @@ func TestMergeHasEachFrameOnceInItsHostsOrder(t *testing.T) {
 		w.change("robot2", "up")
 		e.hasAll("all.event")
 
-		e.pc.stop() // the output holds frames of all hosts
+		e.pc.stop() // at this time the output holds frames of all hosts
 		e.puts(0, 3)
 		e.puts(2, 1)
 		e.pc.run(mergeOf(), e.hosts...)
@@ -147,7 +147,7 @@ func TestMergeHasEachFrameOnceInItsHostsOrder(t *testing.T) {
 	})
 }
 
-// The counters of each host are those of its mirror, and no other counts its frames.
+// The mirror of each host counts the frames of that host, and neither the output nor another mirror counts them too.
 func TestMergeCountsFramesOfEachHost(t *testing.T) {
 	inWorld(t, func(w *world) {
 		e := newEventHosts(w, 2)
@@ -284,7 +284,7 @@ func TestMergeOutputHasNoOtherWriter(t *testing.T) {
 	})
 }
 
-// A merge of another host's merge would bring frames round.
+// If a merge took the outputs of other hosts' merges, frames would circulate between the hosts.
 func TestMergeTakesNoMirrors(t *testing.T) {
 	inWorld(t, func(w *world) {
 		e := newEventHosts(w, 1)

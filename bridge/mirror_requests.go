@@ -70,7 +70,7 @@ func (r *mirrorRequests) find(host, channel string) (rule.Mirror, bool) {
 	return w, ok
 }
 
-// outputText returns whether a channel is the output of a mux or of a merge, as text; "" if it is neither.
+// outputText describes a channel that is the output of a mux or of a merge. It returns "" for other channels.
 func (r *mirrorRequests) outputText(channel string) string {
 	if _, ok := r.muxes().For(channel); ok {
 		return "the output of a mux"

@@ -23,7 +23,7 @@ type mirrorTable struct {
 	byName   map[string]*binding
 	reserved map[string]bool // names of removed mirrors that still have to close their files, and of channels that Claim gave to a program
 	perHost  map[string]int
-	// goneSince is the time since when a host with mirrors has had no link, by host.
+	// goneSince has, for each host with mirrors but without a link, the node time of the first check that found no link.
 	goneSince map[string]time.Duration
 	expiries  map[expiryKey]*stamps.Shifter // shared by all inputs of muxes
 	offsets   map[clockID]*mirror.Offset    // offsets of stamps
@@ -48,7 +48,7 @@ func (t *mirrorTable) add(host, channel string, w rule.Mirror) *binding {
 	return t.insert(cfg, w.QoS)
 }
 
-// insert makes a mirror.
+// insert makes a mirror and adds it to the table.
 func (t *mirrorTable) insert(cfg mirror.Config, qos rule.QoS) *binding {
 	t.perHost[cfg.Host]++
 	t.made++
@@ -57,7 +57,7 @@ func (t *mirrorTable) insert(cfg mirror.Config, qos rule.QoS) *binding {
 	return m
 }
 
-// inClosingOrder returns the mirrors in an order in which they can be closed: those of a merge before its output.
+// inClosingOrder returns all mirrors, those of a merge before its output: they can be closed in this order.
 func (t *mirrorTable) inClosingOrder() []*binding {
 	return slices.SortedFunc(maps.Values(t.byName), func(a, b *binding) int { return cmp.Compare(b.Name, a.Name) })
 }
@@ -231,7 +231,7 @@ func (n *Node) repairMirror(m *binding) {
 		n.checkMux(m)
 		return
 	case m.IsMerge:
-		return // its mirrors check its file
+		return // the mirrors of the merge check the output's file
 	}
 	if l == nil {
 		if m.retry != 0 && n.now() >= m.retry || m.isStopping {

@@ -48,7 +48,7 @@ type Node struct {
 	achd  *achdway.Hosts // hosts that have achd and no achbridge
 	loads loadTests
 
-	unmarkedUntil map[trust.NodeID]time.Duration // when packets to a peer may have a DSCP again
+	unmarkedUntil map[trust.NodeID]time.Duration // node time from which packets to a peer may have a DSCP again
 
 	warnings          warner        // limits warnings about problems that users of this host have caused
 	linkLimitWarnings logline.Limit // limits warnings about sessions that exceed the limit of links
@@ -185,7 +185,7 @@ func (n *Node) accept(ctx context.Context) {
 	}
 }
 
-// isIdle reports whether this host has neither links nor mirrors, and waits for nothing.
+// isIdle reports whether this node has no links, standbys or mirrors, uses no hub, and has no peer to dial.
 func (n *Node) isIdle() bool {
 	return len(n.links)+len(n.spares)+len(n.mirrors.byName) == 0 && n.cfg.Hub == nil && !n.peers.Waits()
 }

@@ -109,8 +109,7 @@ func (p *puts) write(b *testing.B, state int) map[string]float64 {
 }
 
 // BenchmarkMirroredPut measures the puts of a process at 1 kHz in two states. In one the node
-// mirrors the frames; in the other the channel has no
-// reader. The results are medians of twenty pairs in ABBA order (two, unless ACHBRIDGE_LONG=1),
+// mirrors the frames; in the other the channel has no reader. The results are medians of twenty pairs in ABBA order (two, unless ACHBRIDGE_LONG=1),
 // for a writer at normal and at real-time priority. The goal for p50 and p99.9 is at most 1.1
 // times, or 1 µs more, whichever is larger. No process has a CPU of its own.
 func BenchmarkMirroredPut(b *testing.B) {

@@ -27,7 +27,7 @@ func TestOriginReportsWhyChannelIsNotOffered(t *testing.T) {
 			t.Fatal(err)
 		}
 		robot.channel("old", 4, 64).close()
-		damage.Write(t, robot.dir, "old", 136, make([]byte, 4))       // Ach 1.x has no clock at this offset
+		damage.Write(t, robot.dir, "old", 136, make([]byte, 4))       // no clock at this offset, as in Ach 1.x
 		damage.Write(t, robot.dir, "old", 232, []byte{0x80, 1, 0, 0}) // no version has this kind of mutex
 		time.Sleep(2 * time.Second)
 		for _, q := range []struct {

@@ -80,10 +80,9 @@ func (n *Node) unmirror(m rule.Mirror, policy FilePolicy) error {
 	return n.requests.whyNotRemoved(m)
 }
 
-// Forget ends the mirrors of a host that is gone for good, removes their files, and drops what the node knows of the host's
-// machine. If the host returns, rules with patterns bring its mirrors again. It returns the names of the removed mirrors. It
-// is an error if the host is linked, if a rule or request names it without a pattern, or if the node does not know it
-// (fs.ErrNotExist).
+// Forget ends the mirrors of a host that is gone for good, removes their files, and forgets the host's machine. If the host
+// returns, it gets its mirrors again by the rules with patterns. removed has the names of the removed mirrors. Forget fails if the
+// host is linked, if a rule or request names it without a pattern, or if the node does not know it (fs.ErrNotExist).
 func (n *Node) Forget(host string) (removed []string, err error) {
 	err = n.loop.change(func() error {
 		removed, err = n.forget(host)
@@ -114,7 +113,7 @@ func (n *Node) forget(host string) (removed []string, err error) {
 	return removed, errors.Join(errs...)
 }
 
-// forgetGone forgets the hosts whose mirrors have had no link for the time that the configuration sets.
+// forgetGone updates goneSince, and forgets the hosts that had no link for cfg.ForgetAfter, unless that is 0.
 func (n *Node) forgetGone() {
 	t := &n.mirrors
 	for host := range t.perHost {
@@ -125,7 +124,7 @@ func (n *Node) forgetGone() {
 		case !gone:
 			t.goneSince[host] = n.now()
 		case n.cfg.ForgetAfter > 0 && n.now()-since >= n.cfg.ForgetAfter:
-			t.goneSince[host] = n.now() // if a rule names the host, it is asked again after the same time
+			t.goneSince[host] = n.now() // if forget fails, since a rule names the host, try again after the same time
 			if _, err := n.forget(host); err != nil {
 				n.cfg.Log.Debug("host not forgotten", "host", host, "err", err)
 			}

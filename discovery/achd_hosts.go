@@ -11,16 +11,16 @@ import (
 const (
 	// achdSearchTime is the timeout of a search for the address of a host with achd.
 	achdSearchTime = 2 * time.Second
-	// achdSearchEvery is how long the result of a search is used. Many channels of a host may be dialled at once.
+	// achdSearchEvery is the time for which the result of a search is used, since many channels of a host may be dialled at once.
 	achdSearchEvery = 10 * time.Second
 )
 
-// AchdHosts looks up the addresses of hosts with achd by the mDNS names with which they announce channels, as BrowseAchd
-// returns them. The system's resolver knows such names only with nss-mdns. Any goroutine may call Addr.
+// AchdHosts looks up the addresses of hosts with achd by their mDNS names, which BrowseAchd returns too. The system's resolver knows
+// such names only with nss-mdns. Safe for concurrent use.
 type AchdHosts struct {
 	browse func(context.Context) ([]AchdChannel, error)
 
-	mu         sync.Mutex // also held during a search, whose result other callers wait for
+	mu         sync.Mutex // also held during a search, so that other callers wait for its result
 	channels   []AchdChannel
 	searchedAt time.Time
 }

@@ -116,7 +116,7 @@ func flag(set bool) C.int32_t {
 	return 0
 }
 
-// readsLockless reports whether this architecture can read a channel without its lock.
+// readsLockless reports whether localach can read a channel without its lock on this architecture.
 func readsLockless() bool { return C.ach_reads_lockless() != 0 }
 
 // position is a reader's place in the ring.
@@ -183,8 +183,8 @@ func (m *mapping) waitNewer(seq uint64, wait, period time.Duration) status {
 // layout of these variables in this program's C library is unknown. Readers with a time limit then wait until it is over.
 func WakesReaders() bool { return C.ach_cond_known() != 0 }
 
-// KilledReaderHangsPuts reports whether a killed process can make puts hang. With glibc up to 2.40, a put of a program linked
-// with libach can hang after a process was killed while it waited on the channel's condition variable.
+// KilledReaderHangsPuts reports whether this C library is one with which a killed reader can make puts hang. With glibc up to 2.40,
+// a put of a program linked with libach can hang after a process was killed while it waited on the channel's condition variable.
 func KilledReaderHangsPuts() bool { return C.ach_cond_hangs() != 0 }
 
 // wake wakes the readers that wait. It blocks its thread for up to 10 ms. statusWedged means that it could not wake all.

@@ -56,8 +56,8 @@ struct ach_entry {
 struct ach_map {
 	uintptr_t base;
 	uint64_t len, index_cnt, data_size;
-	int32_t splits;  // Ach 1.x made the channel: a frame that reaches the end of the data goes on at its start
-	int32_t lockless; // its lock is never taken; only where ach_reads_lockless
+	int32_t splits;  // Ach 1.x made the channel: a frame that reaches the end of the data continues at the beginning of the data
+	int32_t lockless; // the lock is never taken; only if ach_reads_lockless()
 };
 
 // Status in the low byte (libach's numbers below 32, ours above), the culprit (enum ach_why) above it.
@@ -143,7 +143,7 @@ int ach_guarded(int (*fn)(void *), void *arg);
 void ach_layout(const struct ach_header *h, struct ach_layout *out);
 int ach_init(const struct ach_map *m, const char *name);
 int ach_check(const struct ach_map *m);
-int ach_reads_lockless(void); // this architecture lets a reader do without the lock
+int ach_reads_lockless(void); // 1 if this architecture can read without the lock, else 0
 // fd is the file that is mapped; -1: none, as for frames below ACH_LARGE. With cap 0 it only tells the size: ACH_OVERFLOW, or
 // what keeps the frame from being copied.
 int ach_get(const struct ach_map *m, struct ach_reader *r, void *buf, size_t cap, int options, int fd);
@@ -160,14 +160,14 @@ int ach_set_tag(const struct ach_map *m, const struct ach_tag *t);
 
 // Among the C files.
 int ach_lock_known(struct ach_header *h); // the mutex is of the kind that libach makes with this libc
-int ach_lock_plain(struct ach_header *h); // of the kind that Ach 1.0 and 1.1 make: it stays locked if its owner dies
+int ach_lock_plain(struct ach_header *h); // the mutex is of the kind that Ach 1.0 and 1.1 make: it stays locked if its owner dies
 int ach_lock(struct ach_header *h, int64_t limit_ns); // limit_ns may be ACH_LOCK_ONCE. ACH_OK, ACH_BUSY, ACH_FOREIGN or ACH_CORRUPT
 void ach_unlock(struct ach_header *h);
 void ach_lock_lost(void);             // after a fault: give back what this thread held
 int ach_cond_known(void); // this libc's condition variables are laid out in a way that cond.c knows
 int ach_cond_foreign(struct ach_header *h);
 int ach_cond_waiters(struct ach_header *h);
-int ach_cond_waking(struct ach_header *h); // the variable's inner lock is held
+int ach_cond_waking(struct ach_header *h); // 1 if the inner lock of the condition variable is held
 int ach_cond_hangs(void); // with this libc, a process killed while it waits makes a later broadcast hang
 int ach_cond_wake_some(struct ach_header *h);
 void ach_cond_release(struct ach_header *h);

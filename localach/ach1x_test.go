@@ -32,8 +32,8 @@ func createAch1x(t *testing.T, version string, count, size int) (localach.Dir, *
 	return d, c
 }
 
-// A program of Ach 1.x puts frames of sizes that are split in all places of the ring, up to the whole ring. Readers of another
-// process get no wrong byte.
+// A program of Ach 1.x puts frames of sizes up to that of the ring, so that frames are split at every byte. A reader in another
+// process must get every byte right.
 func TestFramesOfAch1AreJoined(t *testing.T) {
 	for _, version := range ach1xVersions {
 		for _, g := range []struct {
@@ -44,7 +44,7 @@ func TestFramesOfAch1AreJoined(t *testing.T) {
 			{7, 61, "45-45"},                 // one size, split at each byte in turn
 			{4, 128, "40-300+512"},           // often as large as the ring
 			{1, 100, "100-100"},              // always as large as the ring
-			{3, 30_000, "20000-60000+90000"}, // copied past the caches, and checked for holes
+			{3, 30_000, "20000-60000+90000"}, // large enough for non-temporal copies, and for the check for holes
 		} {
 			t.Run(fmt.Sprintf("%s %dx%d frames of %s", version, g.count, g.size, g.sizes), func(t *testing.T) {
 				d, c := createAch1x(t, version, g.count, g.size)
@@ -64,7 +64,8 @@ func TestFramesOfAch1AreJoined(t *testing.T) {
 	}
 }
 
-// readIntact reads frames until it has count, or some after a time limit. It checks each one, and that Missed counts the others.
+// readIntact reads count frames, or fewer if that takes too long. It checks the bytes of each frame, and that Missed counts the
+// frames in between.
 func readIntact(t *testing.T, r *localach.Reader, read func(*localach.Reader, []byte) (int, error), count int) {
 	t.Helper()
 	buf, missed, got := make([]byte, 100_000), uint64(0), 0
@@ -89,7 +90,7 @@ func readIntact(t *testing.T, r *localach.Reader, read func(*localach.Reader, []
 	t.Logf("%d frames read, %d missed", got, missed)
 }
 
-// A slow reader of all frames loses only those that the ring no longer has, and then reads on with the oldest.
+// A reader of all frames that is too slow misses only frames that the ring no longer has. It continues with the oldest.
 func TestOverrunReaderOfAch1SkipsToOldest(t *testing.T) {
 	for _, version := range ach1xVersions {
 		t.Run(version, func(t *testing.T) {
@@ -114,7 +115,8 @@ func TestOverrunReaderOfAch1SkipsToOldest(t *testing.T) {
 	}
 }
 
-// A program that was killed with the plain lock of Ach 1.0 keeps it. Readers give up after 100 ms, and name that program's thread.
+// If a program is killed while it holds the plain lock of Ach 1.0, the lock stays taken. Reads then fail after 100 ms, and the error
+// names the thread that held the lock.
 func TestLockOfAch1IsNeverTaken(t *testing.T) {
 	d, c := createAch1x(t, "1.0", 4, 64)
 	runPeer(t, pathOf(d, "imu"), "put-1.x", "3", "50-50", "0", "1")
@@ -139,7 +141,7 @@ func TestLockOfAch1IsNeverTaken(t *testing.T) {
 	}
 }
 
-// Another program stores any numbers in the header and the index. No call crashes, reads outside the ring, or waits long.
+// Another program writes arbitrary numbers into the header and the index. No call may crash, read outside the ring, or block long.
 func TestHostileRingOfAch1(t *testing.T) {
 	const count, size = 4, 64
 	const words = (320 + 8 + count*24) / 8

@@ -187,8 +187,7 @@ func BenchmarkLockHeld(b *testing.B) {
 	}
 }
 
-// BenchmarkDetection measures the time from the stamp in a frame of a C program until the watcher calls wake, and the CPU time of
-// that.
+// BenchmarkDetection measures the time from a C program's put until the watcher calls wake, and the watcher's CPU time.
 func BenchmarkDetection(b *testing.B) {
 	for _, rate := range []int{1000, 200} {
 		b.Run(fmt.Sprintf("%dHz", rate), func(b *testing.B) {
@@ -202,7 +201,7 @@ func BenchmarkDetection(b *testing.B) {
 	}
 }
 
-// detect reports the delays of two seconds, after one second to learn the period.
+// detect lets the watcher learn the period for one second, and reports the delays of the next two seconds.
 func detect(b *testing.B, c *localach.Channel) {
 	b.Helper()
 	w, err := localach.NewWatcher()

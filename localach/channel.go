@@ -50,7 +50,7 @@ func (c *Channel) Geometry() Geometry { return c.geom }
 // IsAch1x reports whether a program made the channel with Ach 1.x, so that it can only be read. It never changes.
 func (c *Channel) IsAch1x() bool { return c.kind.ach1x }
 
-// readOnly returns the error for writing into a channel of Ach 1.x.
+// readOnly returns the error of calls that would write into a channel of Ach 1.x.
 func (c *Channel) readOnly() error { return describeFailure(c.name, ErrReadOnly) }
 
 // Epoch identifies this instance of the channel. Two files have different epochs. So has one file before and after it was
@@ -175,7 +175,7 @@ func (c *Channel) enter() error {
 	return nil
 }
 
-// enterToWrite calls enter, and fails if the channel can only be read.
+// enterToWrite is enter for calls that write. It fails if the channel can only be read.
 func (c *Channel) enterToWrite() error {
 	if c.kind.ach1x {
 		return c.readOnly()
@@ -218,7 +218,7 @@ func (c *Channel) err(s status) error {
 	if err == nil {
 		err = c.describe(s)
 		if c.kind.ach1x && errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrReinitialised) {
-			err = fmt.Errorf("%w (%w)", err, ErrAch1x) // so that no advice removes the channel
+			err = fmt.Errorf("%w (%w)", err, ErrAch1x) // ErrAch1x keeps callers from advising to remove the channel
 		}
 		if c.errs == nil {
 			c.errs = map[status]error{}

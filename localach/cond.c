@@ -207,7 +207,7 @@ int ach_cond_foreign(struct ach_header *h) {
 	uint32_t *words = words_of(h);
 	uint32_t wrefs = known ? ACH_LOAD(words[known->wrefs]) : 0;
 	int realtime = (wrefs & 3) == 1 && ACH_LOAD(h->clock) != CLOCK_MONOTONIC; // Ach 1.x stores no clock
-	return known && (((wrefs & 3) != 3 && !realtime) || wrefs == UINT32_MAX); // before 2.25 that word is ~0
+	return known && (((wrefs & 3) != 3 && !realtime) || wrefs == UINT32_MAX); // glibc before 2.25 has ~0 in that word
 }
 
 // How many wait for a broadcast that can reach them; 0 when this libc's layout or the channel's is not known.
@@ -216,8 +216,8 @@ int ach_cond_waiters(struct ach_header *h) {
 	return known && !ach_cond_foreign(h) ? (int)(ACH_LOAD(words[known->wrefs]) >> 3) : 0;
 }
 
-// Does a process hold the inner lock? glibc's broadcast holds it while it waits for the waiters of G1. Other calls hold it for a
-// few instructions. 0 when the layout is not known.
+// Returns 1 if a process holds the inner lock of the condition variable, 0 if not or if its layout is not known. glibc's broadcast
+// holds the inner lock while it waits for the waiters of group G1. Other calls hold it only for a few instructions.
 int ach_cond_waking(struct ach_header *h) {
 	uint32_t *words = words_of(h);
 	return known && !ach_cond_foreign(h) ? (ACH_LOAD(words[known->lock]) & 3) != 0 : 0;

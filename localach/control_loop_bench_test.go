@@ -10,9 +10,10 @@ import (
 	"achbridge/localach"
 )
 
-// BenchmarkControlLoop measures how late another program's control loop of 1 kHz wakes while a watcher polls a humanoid's channels,
-// as a ratio to that while it watches none. Busy loops run on no core, on all but one, and on all. The goal is at most 1.05. Each
-// iteration is a pair of runs of a second, and the ratios are medians over the pairs. Run it with -benchtime 20x.
+// BenchmarkControlLoop measures how late another program's control loop wakes at 1 kHz, once while a watcher polls a humanoid's
+// channels and once while it watches none. It reports the ratio of the two; the goal is at most 1.05. Other programs keep no core
+// busy, all but one, or all. Each iteration is a pair of runs of a second. The ratios are medians over the pairs. Run it with
+// -benchtime 20x.
 func BenchmarkControlLoop(b *testing.B) {
 	for _, busy := range []int{0, runtime.NumCPU() - 1, runtime.NumCPU()} {
 		b.Run(fmt.Sprint(busy, "-busy"), func(b *testing.B) {
@@ -29,7 +30,7 @@ func BenchmarkControlLoop(b *testing.B) {
 	}
 }
 
-// humanoid has nine channels at 200 Hz and one at 1 kHz, into each of which a C program puts.
+// humanoid has the channels of a robot. C programs put into nine of them at 200 Hz, and into one at 1 kHz.
 type humanoid struct {
 	watcher  *localach.Watcher
 	channels []*localach.Channel
@@ -49,7 +50,7 @@ func newHumanoid(b *testing.B) *humanoid {
 	return h
 }
 
-// loopPairs has the figures of control loops, run alternately while a watcher is idle and while it polls.
+// loopPairs has the results of control loops that ran alternately while a watcher was idle and while it polled.
 type loopPairs struct {
 	idle, polling []map[string]float64
 }
@@ -63,7 +64,7 @@ func (p *loopPairs) run(b *testing.B, h *humanoid, idleFirst bool) {
 	for _, c := range h.channels {
 		notices = append(notices, h.watcher.Watch(c, func(uint64) {}))
 	}
-	time.Sleep(time.Second) // until the periods are known
+	time.Sleep(time.Second) // until the watcher knows the periods
 	p.polling = append(p.polling, lateness(b))
 	for _, n := range notices {
 		n.Close()
@@ -73,7 +74,7 @@ func (p *loopPairs) run(b *testing.B, h *humanoid, idleFirst bool) {
 	}
 }
 
-// lateness runs a control loop for a second.
+// lateness runs a control loop for a second and returns how late it woke, by statistic.
 func lateness(b *testing.B) map[string]float64 {
 	b.Helper()
 	start, cpu := time.Now(), cpuTime(b)

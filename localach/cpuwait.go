@@ -24,8 +24,8 @@ type CPUWait struct {
 // sampleEvery is the default of CPUWait.Every.
 const sampleEvery = time.Second
 
-// Share returns the share of the time between the last three samples, 0 … 1: by default of the last two seconds. It may be
-// called often, since it samples at most once in Every.
+// Share returns the waiting time as a share, 0 … 1, of the time between the last three samples, which is by default two seconds. It
+// may be called often, since it takes a sample at most once in Every. now is the present time on any clock that does not jump.
 // known is false until there are two samples, and always if the kernel has no /proc/self/task/*/schedstat.
 func (p *CPUWait) Share(now time.Duration) (share float64, known bool) {
 	if p.threadWaits == nil || now >= p.sampledAt+cmp.Or(p.Every, sampleEvery) {
@@ -73,7 +73,8 @@ func (r *schedstat) list() (paths []string) {
 	return paths
 }
 
-// read returns how long a thread has waited, the second number of "ran waited slices". It is 0 for a thread that has ended.
+// read returns for how long a thread has waited for a CPU: the second of the three numbers in the file. It returns 0 for a thread
+// that has ended.
 func (r *schedstat) read(path string) time.Duration {
 	fields := bytes.Fields(r.procFile.read(path, r.buf[:]))
 	if len(fields) < 3 {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// fakeProc is a folder like /proc/self/task.
+// fakeProc is a directory with files like those of /proc/self/task.
 type fakeProc struct {
 	*testing.T
 	dir string

@@ -14,13 +14,14 @@ import (
 // CreateConfig configures Create. The zero value gives libach's defaults.
 type CreateConfig struct {
 	Geometry Geometry    // the zero Geometry means 16 frames of 512 bytes
-	Mode     fs.FileMode // permission bits; 0 means 0666 less the umask
+	Mode     fs.FileMode // permission bits; 0 means 0666 without the bits of the umask
 	Group    *int        // group id of the file; nil means the process's group
 	Like     *Channel    // if set, use the current permission bits and group of its file
 	Replace  bool        // replace an existing channel, whose users keep the old file
 	Tag      Tag
 	First    []byte // frame that is put before any program sees the channel; nil means no frame
-	// Announce is called with the inode of the channel's file before any program sees the channel. nil means no call.
+	// Announce, unless nil, is called with the inode of the channel's file before any program sees the channel. Its error is
+	// returned by Create, and no channel is created.
 	Announce func(inode uint64) error
 }
 
@@ -40,7 +41,7 @@ func (d Dir) Create(name string, cfg CreateConfig) (*Channel, error) {
 	draft := filepath.Join(string(d), fmt.Sprintf(".achbridge-%s-%016x", name, rand.Uint64()))
 	mode := fs.FileMode(0o666)
 	switch { // set the mode from the beginning, since a program that opens the draft keeps its handle
-	case cfg.Like != nil, cfg.Group != nil && cfg.Mode != 0: // before it has its group
+	case cfg.Like != nil, cfg.Group != nil && cfg.Mode != 0: // permit sets the group, and then the mode
 		mode = 0o600
 	case cfg.Mode != 0:
 		mode = cfg.Mode.Perm()
@@ -97,8 +98,8 @@ func (d Dir) build(name string, cfg CreateConfig, file *os.File) (*Channel, erro
 	return c, nil
 }
 
-// permit sets mode and group of a draft. If we may not set the group of Like, the draft's group gets no more rights than all other
-// users.
+// permit sets the mode and group of a draft, a file that is not renamed to the channel's name yet. If this process may not set the
+// group of Like, the draft's group gets no more rights than all other users.
 func (cfg CreateConfig) permit(file *os.File) error {
 	if cfg.Group != nil {
 		if err := file.Chown(-1, *cfg.Group); err != nil {
@@ -137,7 +138,7 @@ func (c *Channel) access() (mode fs.FileMode, group int) {
 func (d Dir) reserve(file *os.File, g Geometry) error {
 	size := int64(g.bytes())
 	err := unix.Fallocate(int(file.Fd()), 0, 0, size)
-	for err == unix.EINTR { // the runtime sends signals to its threads
+	for err == unix.EINTR { // the Go runtime interrupts its threads by signals
 		err = unix.Fallocate(int(file.Fd()), 0, 0, size)
 	}
 	if errors.Is(err, unix.ENOSPC) {

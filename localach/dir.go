@@ -33,7 +33,7 @@ type Info struct {
 	Inode    uint64
 	Mirror   bool // carries a Tag
 	Tag      Tag
-	IsAch1x  bool  // a program made it with Ach 1.x; it can only be read
+	IsAch1x  bool  // a program made the channel with Ach 1.x, so it can only be read
 	Err      error // why the channel cannot be used; if set, only Name, Mode and Inode are valid
 }
 

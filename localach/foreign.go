@@ -7,9 +7,9 @@ import (
 	"math"
 )
 
-// ErrForeign means that a channel belongs to another kind of Ach, with which this program cannot share it. One error for each
-// kind wraps it. The channel may be in use by its own programs, so it must not be removed. A channel of Ach 1.x gives ErrReadOnly
-// where it would be written, and another error that wraps ErrAch1x if reading it is not safe either.
+// ErrForeign means that a channel was made with another kind of Ach, and that this program cannot share it. The errors for each kind
+// wrap ErrForeign. The channel may be in use by other programs, so it must not be removed. For a channel of Ach 1.x, calls that would
+// write return ErrReadOnly. If even reading is not safe, opening the channel returns another error that wraps ErrAch1x.
 var (
 	ErrForeign   = errors.New("channel of another kind of Ach")
 	ErrAch1x     = fmt.Errorf("%w: a program made it with Ach 1.x", ErrForeign)
@@ -32,14 +32,15 @@ const (
 	kindAuxiliary = 0x03 // bits of the mutex's type, which is not 0 in debug builds of Ach
 )
 
-// kind is what differs between channels that can be read.
+// kind has the differences between channels of Ach 2 and of versions 1.x.
 type kind struct {
-	ach1x     bool // frames are split at the end of the ring
-	plainLock bool // a process that dies with the lock leaves it locked
+	ach1x     bool // made with Ach 1.x: frames are split at the end of the ring
+	plainLock bool // made with Ach 1.0 or 1.1: if a process dies while it holds the lock, the lock stays taken
 }
 
-// whyForeign returns why the lock of a channel may look foreign, by the file that has the name now: the file's kind of Ach, or
-// that it was truncated and has zeros, or was initialised again. It returns nil if the file is not the reason.
+// whyForeign returns the reason why the lock of an open channel looks like one of another kind of Ach. It examines the file that
+// has the channel's name now: the file may have been initialised again by another Ach, or truncated. It returns nil if the file is
+// not the reason.
 func (c *Channel) whyForeign() error {
 	file, err := c.dir.openFile(c.name)
 	if err != nil {
@@ -64,12 +65,12 @@ func kindOf(h *[headerBytes]byte) (kind, error) {
 		return kind{ach1x: true, plainLock: true}, nil
 	}
 	if word(h, atClock) != 0 {
-		return kind{}, nil // the mutex is checked each time it is locked
+		return kind{}, nil // no check of the mutex here: each locking checks it
 	}
 	switch monotonic, known := condClock(h); {
 	case !known:
 		return kind{}, ErrOtherLibc
-	case monotonic && mutex != mutexKindV2: // Ach 2 stores that clock at atClock
+	case monotonic && mutex != mutexKindV2: // not Ach 2, which stores the clock at atClock
 		return kind{}, errAch1xLock
 	case monotonic:
 		return kind{ach1x: true}, nil

@@ -13,7 +13,8 @@ static int check_entry(const struct ach_entry *e, const struct view *v) {
 	return ACH_OK;
 }
 
-// How many bytes of a frame lie before the end of the data: all, unless Ach 1.x has split it. The others begin at its start.
+// Returns the number of bytes of a frame before the end of the data: all, unless Ach 1.x has split the frame. The rest of a split
+// frame is at the beginning of the data.
 static uint64_t before_end(const struct ach_entry *e, const struct view *v) {
 	return e->size < v->size - e->offset ? e->size : v->size - e->offset;
 }
@@ -79,7 +80,7 @@ static int same_entry(const struct ach_entry *e, const struct ach_entry *seen) {
 	return ACH_LOAD(e->size) == seen->size && ACH_LOAD(e->offset) == seen->offset && ACH_LOAD(e->seq) == seen->seq;
 }
 
-// No answer of lseek counts as none: the file is short, or its kind has no holes.
+// If lseek fails, there is no hole: the file is too short, or its file system has no holes.
 static int has_hole(int fd, uint64_t from, uint64_t size) {
 	off_t hole = lseek(fd, (off_t)from, SEEK_HOLE);
 	return hole >= 0 && (uint64_t)hole < from + size;
@@ -203,13 +204,13 @@ static int get_unlocked(struct get *g, const struct view *v) {
 	return took(r, &e, head);
 }
 
-// Run section as if it had the lock, without taking it: for the locks of Ach 1.0 and 1.1, which stay locked for ever if we die.
-// Returns 0 if a put came between, or may have; then r is as before, and the result is not to be used.
+// Runs section without the lock, and checks afterwards that no put changed the ring in the meantime. This is for the locks of Ach
+// 1.0 and 1.1, which would stay taken if this process died while it held one. Returns 1 and stores the result of section in status.
+// Returns 0 if there was a put, or may have been one: g->r is then unchanged, and the result of section is not valid.
 //
-// Whoever puts takes the lock, moves last_seq, and gives the lock back. So no put changed the ring meanwhile if the lock was free
-// after last_seq was loaded, is free now, and last_seq is still the same. To take and to give back the lock are locked
-// instructions, which no store of a put passes, not even one past the caches. A reader of another program that holds the lock
-// looks like a put.
+// A put takes the lock, increases last_seq, and releases the lock. So there was no put if the lock was free after last_seq was
+// loaded and is free after section, and last_seq is the same. Taking and releasing the lock are locked instructions, which no store
+// of a put passes, not even a non-temporal one. A reader of another program that holds the lock looks like a put.
 static int between_puts(int (*section)(struct get *, const struct view *), struct get *g, const struct view *v, int *status) {
 	struct ach_header *h = v->h;
 	struct ach_reader before = *g->r;
@@ -217,7 +218,7 @@ static int between_puts(int (*section)(struct get *, const struct view *), struc
 	uint64_t last = ACH_ACQUIRE(h->last_seq);
 	if (ACH_ACQUIRE(*lock) != 0 || ACH_ACQUIRE(h->dirty))
 		return 0;
-	__builtin_ia32_lfence(); // whatever instructions copy with
+	__builtin_ia32_lfence(); // also orders non-temporal loads, which memcpy may use
 	*status = section(g, v);
 	__builtin_ia32_lfence();
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -243,7 +244,8 @@ static int between_puts(int (*section)(struct get *, const struct view *), struc
 int ach_reads_lockless(void) { return 0; }
 #endif
 
-// Run section with the lock; or between two puts, if the lock is never taken, which needs luck as the lock needs patience.
+// Runs section so that no put changes the ring in the meantime: with the lock, or for a lockless channel by between_puts, which is
+// repeated until no put interferes. Returns ACH_BUSY after limit_ns.
 static int exclude_puts(int (*section)(struct get *, const struct view *), struct get *g, const struct view *v, int64_t limit_ns) {
 	int status;
 	if (!g->m->lockless) {

@@ -26,7 +26,7 @@
 
 #define KIND_RELEASE 0xb0 // process-shared | priority-inherit | robust
 #define KIND_DEBUG 0xb2   // the same, error checking: libach without NDEBUG
-#define KIND_PLAIN 0x80   // process-shared alone; the lower two bits are the mutex's type
+#define KIND_PLAIN 0x80   // only process-shared; the lower two bits are the mutex's type
 #define NOT_RECOVERABLE (INT_MAX - 1) // glibc's mark in __owner
 
 static __thread struct {

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockFile opens a file of the directory that is no channel, and locks it until the file is closed or the process ends.
-// If the file does not exist, LockFile creates it. It returns ErrLocked if the lock is held, without waiting.
+// LockFile opens a file in d that is not a channel, and takes its lock (flock(2)), which lasts until the file is closed or the
+// process ends. It creates the file with the given mode if there is none. It does not block: if another process holds the lock, it
+// returns ErrLocked.
 func (d Dir) LockFile(name string, mode fs.FileMode) (*os.File, error) {
 	path := filepath.Join(string(d), name)
 	const flags = unix.O_RDWR | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK
@@ -34,6 +35,6 @@ func (d Dir) LockFile(name string, mode fs.FileMode) (*os.File, error) {
 		if unix.Fstat(fd, &locked) == nil && unix.Lstat(path, &named) == nil && fileIDOf(&locked).sameFile(fileIDOf(&named)) {
 			return f, nil
 		}
-		f.Close() // its former owner has removed the file
+		f.Close() // its former owner has removed this file: try again with a new one
 	}
 }

@@ -42,7 +42,7 @@ func TestLockFileFollowsNoLink(t *testing.T) {
 	}
 }
 
-// An owner that ends may remove the file while others open it.
+// An owner may remove the file at its end while other processes open it.
 func TestRemovedLockFileHasOneOwner(t *testing.T) {
 	dir := localach.Dir(t.TempDir())
 	var removed atomic.Int32

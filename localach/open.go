@@ -45,8 +45,8 @@ func (d Dir) TryOpen(name string) (*Channel, error) { return d.open(name, false)
 // TryOpenToRead opens a channel like OpenToRead, but does not wait, like TryOpen.
 func (d Dir) TryOpenToRead(name string) (*Channel, error) { return d.open(name, true) }
 
-// Reopen opens the file that has the channel's name now, as c was opened, but without waiting. If that is c's file, initialised again in place
-// (ErrReinitialised), the new channel's Epoch differs from c's. c stays open.
+// Reopen opens the file that has the channel's name now, with the same function as c, but without waiting. If that is c's file,
+// initialised again in place (ErrReinitialised), the new channel's Epoch differs from c's. c stays open.
 func (c *Channel) Reopen() (*Channel, error) {
 	return c.reopen(errors.Is(c.Check(), ErrReinitialised))
 }
@@ -189,7 +189,7 @@ func (d Dir) mapFile(name string, geom Geometry, file *os.File, k kind) (*Channe
 		flags, filled = flags|unix.MAP_POPULATE, int64(geom.bytes())
 	}
 	protection := unix.PROT_READ
-	if !k.plainLock { // otherwise even the lock stays as it is
+	if !k.plainLock { // a channel with a plain lock is only read, without the lock
 		protection |= unix.PROT_WRITE
 	}
 	memory, err := unix.Mmap(int(file.Fd()), 0, int(geom.bytes()), protection, flags)

@@ -5,41 +5,42 @@ import (
 	"time"
 )
 
-// phase predicts the time of a channel's next put from polls of last_seq. A put is between the poll that found the frame and
-// the poll before. phase advances these bounds by the period from frame to frame, which widens them by the error of the period
-// and the jitter of the puts. Each poll that finds a frame narrows them. Times count from the watcher's start.
+// phase predicts the time of a channel's next put from polls of last_seq. The put of a frame was between the poll that found the
+// frame and the poll before it: these are the bounds of the put. To get the bounds of the next put, phase adds the period, and
+// widens them by the error of the period and the jitter of the puts. The poll that finds the next frame narrows them again. Times
+// count from the watcher's start.
 type phase struct {
 	seq                 uint64
 	early, late         time.Duration // bounds of the put of frame seq; late is 0 before the first frame
-	period, periodError time.Duration // time between frames and its largest error; period is 0 if unknown
+	period, periodError time.Duration // time between two puts, 0 if unknown, and its largest error
 	jitter              time.Duration // mean deviation of puts from the period
 	anchor              putTime       // the put from which the period is measured
-	expected            expected      // the next put
+	expected            expected      // prediction of the next put
 	wrong               uint16        // one bit for each of the last 16 predictions, set if it was wrong
 	useless             uint16        // likewise, set if ordinary polls would have found the frame as soon
 	disabledUntil       time.Duration // there are no predictions until this time
-	disabledFor         time.Duration // how long they were disabled the last time
+	disabledFor         time.Duration // for how long predictions were disabled the last time
 }
 
-// putTime has the bounds of the time of a put.
+// putTime has the number of a frame and the bounds of the time of its put.
 type putTime struct {
 	seq         uint64
 	early, late time.Duration
 }
 
-// expected is when to poll for the next frame. at is 0 if its put cannot be predicted.
+// expected has the times of the next polls and the predicted put. All are 0 if the put cannot be predicted.
 type expected struct {
-	first    time.Duration // an earlier poll, which shows whether puts have become earlier; at if there is none
-	at       time.Duration
+	first    time.Duration // time of an additional poll before at, which shows whether puts have become earlier; at if there is none
+	at       time.Duration // time of the poll that should find the frame
 	from, to time.Duration // bounds of the put
-	sure     bool          // few of the last predictions were wrong, so polls before first are rare
+	sure     bool          // few of the last predictions were wrong, so until first the channel is polled as a silent one
 }
 
 const (
-	minMargin       = 8 * time.Microsecond // after the latest expected time of the put
+	minMargin       = 8 * time.Microsecond // the predicted bounds are wider by at least this, at both ends
 	maxMargin       = 40 * time.Microsecond
-	narrow          = 60 * time.Microsecond  // wider bounds are halved by a poll in their middle
-	wide            = 200 * time.Microsecond // with wider bounds, ordinary polls continue before the expected time
+	narrow          = 60 * time.Microsecond  // if the bounds are further apart, the poll is in their middle instead of at their end
+	wide            = 200 * time.Microsecond // if the bounds are further apart, the prediction is not sure
 	maxJitter       = 100 * time.Microsecond
 	minFrames       = 8 // frames before the period is used
 	usefulPrecision = approach + minPause
@@ -50,12 +51,13 @@ const (
 	doubted         = 0x03 // initial value of useless
 	maxUseless      = 7    // with more useless predictions, they are disabled for a while
 	maxWrong        = 3    // with more wrong predictions, or a wrong one among the last three, no prediction is sure
-	checkEvery      = 5    // frames, of which one gets an earlier poll where predictions are sure
+	checkEvery      = 5    // if predictions are sure, every fifth frame gets an additional poll at the earlier bound
 	minDisable      = time.Second
 	maxDisable      = time.Minute
 )
 
-// found records that the poll at now found frame seq, which the poll at before had not. It returns when to poll for the next one.
+// found records that the poll at now found frame seq, and that the poll at before had not found it. It returns the prediction of the
+// next put.
 func (p *phase) found(seq uint64, before, now time.Duration) expected {
 	seen := putTime{seq, before, now}
 	switch n := int64(seq - p.seq); {
@@ -82,8 +84,9 @@ func (p *phase) begin(seen putTime) {
 	}
 }
 
-// measure computes the period and its error from two puts. Jitter of the puts falsifies it, but the less, the more frames are
-// between them. So each time their number has doubled, measure replaces the result even if its error is larger.
+// measure computes the period and its error from the put p.anchor and the put b. Jitter of the two puts makes the result wrong, but
+// less so the more frames are between them. So each time their number has doubled, measure takes the new result even if its error
+// is larger.
 func (p *phase) measure(b putTime) {
 	n := time.Duration(b.seq - p.anchor.seq)
 	shortest, longest := (b.early-p.anchor.late)/n, (b.late-p.anchor.early)/n
@@ -97,7 +100,7 @@ func (p *phase) advance(seen putTime, n time.Duration) {
 	doubt := n*p.periodError + p.jitter/2
 	early, late := p.early+n*p.period-doubt, p.late+n*p.period+doubt
 	middle := early + (late-early)/2
-	off := max(middle-seen.late, seen.early-middle, 0) // the put deviates from the middle by at least off
+	off := max(middle-seen.late, seen.early-middle, 0) // least deviation of the put from its predicted time
 	p.jitter += (min(off, maxJitter) - p.jitter) / 8
 	switch p.early, p.late = max(early, seen.early), min(late, seen.late); {
 	case p.early < p.late:
@@ -113,8 +116,8 @@ func (p *phase) advance(seen putTime, n time.Duration) {
 	}
 }
 
-// recordResult records whether the prediction was wrong, and whether it was useless: wrong, and the polls around the put are
-// further apart than usefulPrecision.
+// recordResult records whether the prediction for the put seen was wrong, and whether it was useless: wrong, and the
+// polls around the put were more than usefulPrecision apart. After too many useless predictions it disables predictions for a while.
 func (p *phase) recordResult(seen putTime) {
 	e := p.expected
 	if e.at == 0 {
@@ -134,11 +137,11 @@ func (p *phase) recordResult(seen putTime) {
 	case count > maxUseless:
 		p.disabledFor = min(max(2*p.disabledFor, minDisable), maxDisable)
 		p.disabledUntil, p.wrong, p.useless = seen.late+p.disabledFor, unproved, doubted
-		p.period, p.anchor = 0, seen // measure the period again meanwhile
+		p.period, p.anchor = 0, seen // measure the period again while predictions are disabled
 	}
 }
 
-// predict returns when to poll for the next frame.
+// predict returns the prediction of the next put, or the zero value if there is none.
 func (p *phase) predict(now time.Duration) expected {
 	if p.period < minPeriod || p.period > maxPeriod || now < p.disabledUntil {
 		return expected{}

@@ -25,7 +25,7 @@ type pollStats struct {
 	pollRate float64 // polls a second
 }
 
-// watch simulates a watcher of one channel, with or without phases. Sleeps end up to 15 µs late.
+// watch simulates a watcher of one channel, with predictions of phase if phases is set. Sleeps end up to 15 µs late.
 func (s source) watch(phases bool, settle time.Duration) (w pollStats) {
 	random := rand.New(rand.NewPCG(1, 2))
 	end := s.puts[len(s.puts)-1] + 10*time.Millisecond
@@ -74,7 +74,7 @@ func jittered(period time.Duration, share float64) func(int) time.Duration {
 	}
 }
 
-// slipping returns intervals of a program that sometimes waits up to half a period longer for a CPU, and then keeps its new phase.
+// slipping returns intervals of a program that sometimes puts up to half a period late, and then keeps its period from that put.
 func slipping() func(int) time.Duration {
 	random := rand.New(rand.NewPCG(7, 8))
 	return func(int) time.Duration {
@@ -85,7 +85,8 @@ func slipping() func(int) time.Duration {
 	}
 }
 
-// sometimesLate returns intervals of a program that keeps its phase, but puts up to 50 µs late, and sometimes up to 600 µs.
+// sometimesLate returns intervals of a program that puts up to 50 µs late, sometimes up to 600 µs. A late put does not delay the
+// later ones.
 func sometimesLate() func(int) time.Duration {
 	random, off := rand.New(rand.NewPCG(9, 10)), time.Duration(0)
 	return func(int) time.Duration {
@@ -103,7 +104,7 @@ func TestPhaseFindsPeriodicFramesSoon(t *testing.T) {
 		interval func(int) time.Duration
 		n        int
 		delay    float64 // limit in µs
-		polls    float64 // limit of the polls, relative to those without phases
+		polls    float64 // limit of the poll rate, as a ratio to that without predictions
 	}{
 		"1 kHz":                      {steady(time.Millisecond), 5000, 35, 0.5},
 		"1 kHz, puts within 10 µs":   {jittered(time.Millisecond, 0.01), 5000, 40, 0.5},

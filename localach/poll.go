@@ -15,15 +15,15 @@ type slot struct {
 	due          time.Duration // time of the next poll
 	polledAt     time.Duration // time of the last poll
 	prevPolledAt time.Duration // time of the poll before
-	period       time.Duration // polling period while nothing is expected
-	expected     expected      // the next put, if it can be predicted
+	period       time.Duration // polling period while no put is expected soon
+	expected     expected      // prediction of the next put
 }
 
-// isExpected reports whether s is polled at its own times and not at the common ticks.
+// isExpected reports whether the next put is predicted. s is then polled at its own times and not at the common ticks.
 func (s *slot) isExpected() bool { return s.expected.at != 0 }
 
-// nextPoll returns the time of the next poll after a poll at now without a new frame. Long before the next put is expected, the pause
-// is that of a channel whose puts cannot be predicted, or of a silent channel if the prediction is sure.
+// nextPoll returns the time of the next poll after a poll at now that found no new frame. Until expected.first, s is polled like a
+// channel without prediction, or like a silent channel if the prediction is sure.
 func (s *slot) nextPoll(now time.Duration) time.Duration {
 	switch e := s.expected; {
 	case now < e.first && e.sure:
@@ -39,12 +39,12 @@ func (s *slot) nextPoll(now time.Duration) time.Duration {
 }
 
 const (
-	minPause = 50 * time.Microsecond
-	approach = 100 * time.Microsecond
+	minPause = 50 * time.Microsecond  // shortest time between two polls of a channel after expected.at
+	approach = 100 * time.Microsecond // time from expected.first to expected.at if the prediction is not sure
 )
 
-// savesPoll reports whether a poll of s now, while the loop is awake for other channels, saves a separate poll before the expected
-// one.
+// savesPoll reports whether polling s now, while the loop is awake for other channels, makes a later poll of s before expected.first
+// unnecessary.
 func (s *slot) savesPoll(now time.Duration) bool {
 	return now < s.expected.first && now-s.polledAt >= s.period/4 && s.due < s.expected.first
 }
@@ -52,9 +52,9 @@ func (s *slot) savesPoll(now time.Duration) bool {
 // lastSeqIn returns the address of last_seq in a mapping.
 func lastSeqIn(base unsafe.Pointer) *uint64 { return (*uint64)(unsafe.Add(base, lastSeqOffset)) }
 
-// pollSlots loads last_seq of each slot that is due at now. It also loads slots without an expected put that are due within slack, and
-// others if that saves a separate poll. It appends to changed the index of each slot whose last_seq has changed, or whose memory
-// is gone (lastSeq is then nil). It survives mappings of truncated files.
+// pollSlots loads last_seq of each slot that is due at now. It also loads last_seq of slots without a prediction that are due within
+// slack, and of other slots if savesPoll. It appends to changed the index of each slot whose last_seq has changed, or whose mapped
+// file was truncated; it sets lastSeq of the latter to nil.
 //
 // It is written in Go, not C, because it runs thousands of times a second in an otherwise idle process: a cgo call would wake
 // the runtime's monitor thread each time, which costs more than everything else.
@@ -65,7 +65,8 @@ func pollSlots(slots []slot, now, slack time.Duration, changed []int) []int {
 	return changed
 }
 
-// pollFrom does what pollSlots does, beginning at a slot. It stops at a slot whose memory is gone, and returns its index.
+// pollFrom does what pollSlots does, for the slots from an index on. It stops at a slot whose file was truncated, and returns its
+// index.
 func pollFrom(slots []slot, from int, now, slack time.Duration, into []int) (changed []int, at int) {
 	changed, at = into, from
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))

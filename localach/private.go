@@ -14,14 +14,13 @@ type PrivateConfig struct {
 	Mode     fs.FileMode   // permission bits of the source of the frames, for Channel.Stat
 	Inode    uint64        // inode of the source, for Channel.Stat
 	Owner    uint32        // user id of the source's owner, for Channel.Owner
-	Missed   func() uint64 // how many frames of the source were never put, for Channel.Stat
+	Missed   func() uint64 // returns the number of frames of the source that were never put, for Channel.Stat
 	Check    func() error  // called by Channel.Check in place of its check of the file
 	Close    func()        // called once, by Channel.Close; it may block
 }
 
-// Private creates a channel in memory that only this process has. It has no file in d, so no other program can open it. Frames
-// that come from elsewhere, such as a device, can be put into it for code that reads channels. Each private channel has another
-// epoch.
+// Private creates a channel in the memory of this process. It has no file in d, so no other program can open it. Use it for frames
+// from another source, such as a device, so that code that reads channels can read them. Each private channel has its own epoch.
 func (d Dir) Private(name string, cfg PrivateConfig) (*Channel, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err

@@ -42,7 +42,8 @@ static inline int ring_check(const struct view *v) {
 	return ACH_OK;
 }
 
-// A writer inside put holds the lock: dirty beside a free lock, the sequence standing still, is what a dead writer leaves.
+// Returns 1 if a writer died inside put. A living writer holds the lock while dirty is set. So dirty with a free lock, while last_seq
+// does not change, shows that the writer is dead.
 static inline int dead_writer(struct ach_header *h) {
 	uint64_t seq = ACH_ACQUIRE(h->last_seq);
 	for (int i = 0; i < 3; i++)

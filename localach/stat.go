@@ -20,7 +20,7 @@ type Stat struct {
 	Waking      bool // a put is waking readers, if the layout is known; if this lasts, the put hangs (see WakeHangs)
 	ForeignCond bool // the condition variable has another C library's layout, so its waiters cannot be woken
 	Tag         Tag
-	Missed      uint64 // frames of the source of a private channel that were never put
+	Missed      uint64 // only of a private channel: number of frames of its source that were never put
 }
 
 // LargestFrame returns the size in bytes of the largest of the newest 256 frames, or 0 if there is none. It reads the index
@@ -35,9 +35,9 @@ func (c *Channel) LargestFrame() int {
 	return bytes
 }
 
-// WakeHangs reports whether a put has hung for at least 100 ms while it wakes readers, because one of them was killed or stopped
-// while it waited. It returns at once if no put wakes readers; otherwise it blocks for up to 100 ms. It returns false if the
-// channel cannot be read.
+// WakeHangs reports whether a put hangs while it wakes readers, because one of these was killed or stopped while it waited. If a put
+// is waking readers, WakeHangs blocks for up to 100 ms, and returns true if the put is still doing so. Otherwise it returns false at
+// once. It also returns false if the channel cannot be read.
 func (c *Channel) WakeHangs() bool {
 	const samples, period = 10, 10 * time.Millisecond
 	first, err := c.Stat()

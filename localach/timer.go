@@ -13,7 +13,7 @@ import (
 type timer struct {
 	file *os.File
 	spec unix.ItimerSpec
-	arm  func() // nil once wait has called it
+	arm  func() // argument of wait; nil once it was called
 }
 
 func newTimer() (*timer, error) {
@@ -34,18 +34,19 @@ func (t *timer) set(after time.Duration) {
 	_ = conn.Control(t.settime)
 }
 
-// settime is a raw system call, since it never blocks. Another would wake the runtime's monitor thread each time.
+// settime sets the timer by a raw system call, since the call never blocks. An ordinary system call would wake the runtime's monitor
+// thread each time.
 func (t *timer) settime(fd uintptr) {
 	if _, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&t.spec)), 0, 0, 0); errno != 0 {
 		panic("timerfd_settime: " + errno.Error()) // cannot fail, since descriptor and time are valid
 	}
 }
 
-// wait calls arm, which sets the timer, and blocks until the timer fires. After interrupt it returns os.ErrDeadlineExceeded. Call
-// it from one goroutine.
+// wait calls arm, which must set the timer, and blocks until the timer fires. After interrupt it returns os.ErrDeadlineExceeded.
+// Only one goroutine may call wait.
 //
 // The descriptor is never read, which saves two system calls: the runtime's poller is edge-triggered, and each time that the timer
-// fires is an edge. arm is called once the poller has forgotten earlier edges, so that none is missed.
+// fires is an edge. wait calls arm only when the poller no longer reports earlier edges, so that it reports the new one.
 func (t *timer) wait(arm func()) error {
 	conn, err := t.file.SyscallConn()
 	if err != nil {
@@ -55,7 +56,8 @@ func (t *timer) wait(arm func()) error {
 	return conn.Read(t.fired)
 }
 
-// fired is called before wait blocks and after each edge.
+// fired reports whether the timer has fired. The runtime calls it once before wait blocks, when it only calls arm, and after each
+// edge.
 func (t *timer) fired(uintptr) bool {
 	if t.arm == nil {
 		return true

@@ -27,7 +27,7 @@ type Watcher struct {
 	notices []*Notice // nil for an empty slot
 	free    []int
 	changed []int         // slots that changed in the last poll
-	tick    time.Duration // polling period of the channels whose puts are not expected, or 0 if there are none
+	tick    time.Duration // polling period of the channels without a predicted put, or 0 if there are none
 	ticks   time.Duration // time of the next of these polls
 	review  time.Duration // when to increase the periods of silent channels
 }
@@ -130,7 +130,7 @@ func (n *Notice) Close() {
 	w.rearm()
 }
 
-// poll polls the channels that are due and appends the necessary calls of wake to wakes.
+// poll polls the channels that are due. It returns the calls of wake that the caller must make, appended to wakes.
 func (w *Watcher) poll(wakes []wake) (called []wake, now time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,8 +184,8 @@ func (w *Watcher) rearm() {
 // idle reports whether no channel is watched.
 func (w *Watcher) idle() bool { return len(w.free) == len(w.slots) }
 
-// retick sets the tick to the smallest period of all channels whose puts are not expected. Channels with longer periods are polled at the
-// ticks that fit best.
+// retick sets the tick to the smallest period of all channels without a predicted put. Channels with longer periods are polled at the
+// ticks nearest to their times.
 func (w *Watcher) retick() {
 	var tick time.Duration
 	for i := range w.slots {

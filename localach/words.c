@@ -59,7 +59,7 @@ static int get_stat(void *arg) {
 	a->stat->clock = ACH_LOAD(h->clock);
 	a->stat->dirty = ACH_LOAD(h->dirty) != 0;
 	a->stat->owner = ACH_LOAD(h->mutex.__data.__lock) & ACH_OWNER_TID;
-	if (a->stat->owner && ach_lock_plain(h)) // the word says only that it is locked
+	if (a->stat->owner && ach_lock_plain(h)) // the lock word of a plain mutex does not have the thread's id
 		a->stat->owner = ACH_LOAD(h->mutex.__data.__owner);
 	a->stat->waiters = ach_cond_waiters(h);
 	a->stat->waking = ach_cond_waking(h);

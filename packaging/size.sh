@@ -17,7 +17,7 @@ echo "with debug information: $(megabytes "$work/debug")"
 echo "in the package:         $(megabytes "$work/with")"
 echo "without the hub:        $(megabytes "$work/without")"
 
-# Code and data of each module. The rest of the file are tables for stack traces and the garbage collector, about a third.
+# Code and data of each module. The rest of the file, about a third, is tables for stack traces and the garbage collector.
 go tool nm -size "$work/debug" | awk '
 	$3 ~ /[tTrRdD]/ {
 		module = "Go, with its standard library"
@@ -27,7 +27,7 @@ go tool nm -size "$work/debug" | awk '
 			module = substr($4, RSTART, RLENGTH)
 		size[module] += $2
 	}
-	$4 == "crypto/internal/fips140/drbg.memory" {size[module] -= $2} # zeros, which are not in the file
+	$4 == "crypto/internal/fips140/drbg.memory" {size[module] -= $2} # this variable is all zeros, which the file does not contain
 	END {for (module in size) if (size[module] >= 2e5) printf "%6.1f MB  %s\n", size[module] / 1e6, module}' | sort -rn
 
 more=$((($(stat -c %s "$work/with") - $(stat -c %s "$work/without")) / 1000000))

@@ -85,7 +85,7 @@ func TestPackagedLayoutsMatchTheirStructs(t *testing.T) {
 	for _, l := range sns {
 		l.Fields[0].Fields[slices.IndexFunc(l.Fields[0].Fields, func(f layout.Field) bool { return f.Name == "dur_nsec" })].Unit = "ns"
 	}
-	sns["matrix"].Counter = "cols*rows" // column by column
+	sns["matrix"].Counter = "cols*rows" // the matrix is stored column by column
 	for dir, all := range map[string]map[string]*layout.Layout{"sns": sns, "hubo": typesOf(t, huboStructs, "state", "ref", "enc")} {
 		files, _ := filepath.Glob(filepath.Join("types", dir, "*.yaml"))
 		if len(files) != len(all) && !*updateTypes {
@@ -135,7 +135,7 @@ func TestPackagedLayoutsDecodeFrames(t *testing.T) {
 	if mode, vel := v.Member(1).Text(), v.Member(2).At(1).Member(1).Text(); mode != "POS" || vel != "4" {
 		t.Errorf("motor_state: got mode %s, velocity %s", mode, vel)
 	}
-	text := slices.Concat(header, []byte("\x06\x00\x00\x00ok\x00\x00\x00")) // sizeof - 1 + n bytes
+	text := slices.Concat(header, []byte("\x06\x00\x00\x00ok\x00\x00\x00")) // a frame has sizeof(struct) - 1 + n bytes
 	if v, err = load("types/sns/log.yaml").Decode(text); err != nil || v.Member(2).Text() != "ok" {
 		t.Errorf("log: got %v, %v", v, err)
 	}

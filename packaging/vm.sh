@@ -2,8 +2,8 @@
 # Try the package in dist/ on a computer of its own, which qemu emulates: a Debian
 # system with its kernel and systemd, whose clock has no battery. There the service
 # goes through all that systemctl can do to it, the wall clock is stepped by years
-# under running daemons, the computer is suspended, and channels in the kernel are read,
-# of a module of ours. This machine's clock is not touched.
+# under running daemons, the computer is suspended, and channels of a kernel module are
+# mirrored (testnet/kmod). This machine's clock is not touched.
 #
 #   bash packaging/build.sh amd64 && bash packaging/vm.sh
 #

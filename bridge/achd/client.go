@@ -193,7 +193,7 @@ func (r Remote) ask(c *contact, push bool) (a answer, err error) {
 // request returns the request with the lines in the same order as achd's own client.
 func (r Remote) request(udp *net.UDPConn, push bool) string {
 	var b strings.Builder
-	transport, last, server := "tcp", "", "push" // direction is the server's direction
+	transport, last, server := "tcp", "", "push" // the key direction has the direction as the server sees it
 	if push {
 		server = "pull"
 	}
@@ -202,7 +202,7 @@ func (r Remote) request(udp *net.UDPConn, push bool) string {
 		fmt.Fprintf(&b, "remote-port: %d\n", udp.LocalAddr().(*net.UDPAddr).Port)
 	}
 	if r.Newest {
-		last = "get-last: 1\n" // achd before 1.2.1 refuses this key; 0 is the default
+		last = "get-last: 1\n" // not sent as 0, the default: achd before 1.2.1 refuses this key
 	}
 	fmt.Fprintf(&b, "channel-name: %s\ntransport: %s\n%sdirection: %s\n", r.Channel, transport, last, server)
 	if r.Period > 0 {

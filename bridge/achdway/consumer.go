@@ -83,8 +83,8 @@ func (c *Consumer) From() netip.Addr {
 	return c.from
 }
 
-// connect runs one connection, and a standby while the host is silent. It returns the time at which the connection was
-// established (0 if it was not) and why it ended.
+// connect runs one connection until it ends, and standbys of it while no frames arrive. up is the node time at which the last
+// connection was established, 0 if it was not. err is the reason why it ended.
 func (c *Consumer) connect(ctx context.Context, remote achd.Remote) (up time.Duration, err error) {
 	current := c.dial(ctx, remote, nil)
 	defer func() { current.end() }()
@@ -101,7 +101,7 @@ func (c *Consumer) connect(ctx context.Context, remote achd.Remote) (up time.Dur
 		standby := c.dial(ctx, remote, current)
 		err, ended := current.wait(wait)
 		switch {
-		case standby.hasTurn():
+		case standby.feeds():
 			current, wait = standby, silentFor
 		case ended:
 			standby.end()

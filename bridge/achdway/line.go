@@ -10,33 +10,37 @@ import (
 	"achbridge/localach"
 )
 
-// achd sends nothing any more after its channel was removed and created again, until it is asked again. So a silent
-// connection gets a standby, which takes over if it gets a frame first. Otherwise both read the same
-// channel, no frame is lost or put twice, and the standby ends. A standby costs the host a process, so it lasts longer and longer.
+// achd sends nothing more on a connection once its channel was removed and created again. Only a new request gets frames. So if no
+// frame arrives for silentFor, the consumer opens a second connection, the standby. If the standby gets a frame first, it replaces
+// the connection. If the connection gets a frame first, its channel is the same as before, and the standby ends. In both cases no
+// frame is lost or put twice. Each standby costs the host a process, so the time until the next one doubles, up to mostSilentFor.
 const (
 	silentFor     = 10 * time.Second
 	mostSilentFor = 2 * time.Minute
 )
 
-// line is one connection to a host with achd. Of a connection and its standby, exactly one has its turn: it feeds the mirror.
+// line is one connection to a host with achd. Either the connection or its standby feeds the mirror, never both.
 type line struct {
-	turn   *sync.Mutex // shared by a connection and its standby; guards the following two fields of both
-	isFed  bool        // it has its turn
-	count  uint64      // frames that arrived
-	up     time.Duration
-	cancel context.CancelFunc
-	done   chan struct{} // closed at the end of the connection
-	err    error         // why it ended; valid after done is closed
+	mu        *sync.Mutex   // shared by a connection and its standby; guards isFeeding and count of both
+	isFeeding bool          // frames are put into the mirror
+	count     uint64        // frames passed to the mirror
+	up        time.Duration // node time at which the connection was established; 0 if it was not
+	cancel    context.CancelFunc
+	done      chan struct{} // closed at the end of the connection
+	err       error         // why the connection ended; valid after done is closed
 }
 
-// dial begins a connection, or the standby of one.
+// beginFunc prepares the mirror for the frames of a connection, and returns the function that puts them.
+type beginFunc func() (put func([]byte), err error)
+
+// dial starts a connection in its own goroutine. standbyOf is the connection that it may replace, or nil.
 func (c *Consumer) dial(ctx context.Context, remote achd.Remote, standbyOf *line) *line {
 	ctx, cancel := context.WithCancel(ctx)
-	l := &line{turn: &sync.Mutex{}, cancel: cancel, done: make(chan struct{})}
+	l := &line{mu: &sync.Mutex{}, cancel: cancel, done: make(chan struct{})}
 	begin := l.first
 	if standbyOf != nil {
-		l.turn = standbyOf.turn
-		begin = l.standby(standbyOf)
+		l.mu = standbyOf.mu
+		begin = func(b beginFunc) (func([]byte), error) { return l.standby(standbyOf, b) }
 	}
 	c.hosts.cfg.Spawn(func() {
 		defer close(l.done)
@@ -55,62 +59,61 @@ func (c *Consumer) dial(ctx context.Context, remote achd.Remote, standbyOf *line
 	return l
 }
 
-// first begins a connection that feeds the mirror at once.
-func (l *line) first(begin func() (func([]byte), error)) (func([]byte), error) {
+// first returns the function that handles the frames of a connection that feeds the mirror from its beginning.
+func (l *line) first(begin beginFunc) (func([]byte), error) {
 	put, err := begin()
-	l.isFed = true
+	l.isFeeding = true
 	return func(frame []byte) {
-		l.turn.Lock()
-		defer l.turn.Unlock()
-		if l.isFed {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.isFeeding {
 			l.count++
 			put(frame)
 		}
 	}, err
 }
 
-// standby returns the function that begins a standby of a connection. The standby takes the turn at its first frame, unless the
-// other got one since the standby began.
-func (l *line) standby(of *line) func(func() (func([]byte), error)) (func([]byte), error) {
-	return func(begin func() (func([]byte), error)) (func([]byte), error) {
-		before := of.frames()
-		var put func([]byte)
-		return func(frame []byte) {
-			l.turn.Lock()
-			defer l.turn.Unlock()
-			if put == nil {
-				if of.count != before {
-					l.cancel()
-					return
-				}
-				of.isFed = false
-				of.cancel()
-				var err error
-				if put, err = begin(); err != nil {
-					l.cancel()
-					return
-				}
-				l.isFed = true
+// standby returns the function that handles the frames of l, a standby of the connection of. At its first frame, l replaces of.
+// If of got a frame since l was established, l ends instead.
+func (l *line) standby(of *line, begin beginFunc) (func([]byte), error) {
+	before := of.frames()
+	var put func([]byte)
+	return func(frame []byte) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if put == nil {
+			if of.count != before {
+				l.cancel()
+				return
 			}
-			l.count++
-			put(frame)
-		}, nil
-	}
+			of.isFeeding = false
+			of.cancel()
+			var err error
+			if put, err = begin(); err != nil {
+				l.cancel()
+				return
+			}
+			l.isFeeding = true
+		}
+		l.count++
+		put(frame)
+	}, nil
 }
 
 func (l *line) frames() uint64 {
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.count
 }
 
-func (l *line) hasTurn() bool {
-	l.turn.Lock()
-	defer l.turn.Unlock()
-	return l.isFed
+// feeds reports whether the connection feeds the mirror.
+func (l *line) feeds() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isFeeding
 }
 
-// wait returns why the connection ended, if it ends within the time.
+// wait blocks until the connection ends, for at most limit. err is the reason why it ended.
 func (l *line) wait(limit time.Duration) (err error, ended bool) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -122,7 +125,7 @@ func (l *line) wait(limit time.Duration) (err error, ended bool) {
 	}
 }
 
-// end ends the connection and waits until its goroutine has ended.
+// end closes the connection and waits for its goroutine.
 func (l *line) end() {
 	l.cancel()
 	<-l.done

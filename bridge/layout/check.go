@@ -55,7 +55,7 @@ func (l *Layout) Check() []Problem {
 	return c.problems
 }
 
-// layout checks a layout without variants. path is its place in a layout with variants.
+// layout checks a layout without variants. path has the index of l if l is a variant, otherwise it is empty.
 func (c *checker) layout(path []int, l *Layout) {
 	c.name(path, "name", l.Name)
 	if l.Size < 1 || l.Size > maxSize {

@@ -20,11 +20,12 @@ type Value struct {
 	data   []byte // the frame's bytes, starting at the value's first byte
 	absent bool   // the frame does not have this value
 
-	// Values in a protobuf message. Single values other than messages are in data, with exactly their bytes.
-	message  protoreflect.Message // nil for other values
+	// The following fields are only for values in a protobuf message. A single value that is not a message is in data, without
+	// other bytes after it.
+	message  protoreflect.Message // nil unless the value is a message
 	isList   bool
 	list     protoreflect.List // elements of a list; nil for a map
-	elements []Value           // the entries of a map if isList, else the key and the value of an entry
+	elements []Value           // entries of a map if isList is set, otherwise the key and value of an entry
 }
 
 // Decode returns the values of a frame, as a struct. The error describes how the frame does not match the layout.
@@ -33,8 +34,8 @@ func (l *Layout) Decode(frame []byte) (Value, error) {
 	return v, err
 }
 
-// DecodeVariant is Decode for a layout with Variants. It also returns the index of the variant that the frame has; 0
-// without Variants.
+// DecodeVariant does what Decode does, and also returns the index of the variant that the frame has. The index is 0 if the
+// layout has no Variants.
 func (l *Layout) DecodeVariant(frame []byte) (v Value, variant int, err error) {
 	fit := l.Fit()
 	if l.Variants != nil {
@@ -61,7 +62,7 @@ func (l *Layout) decode(fit *Fit, frame []byte) (Value, error) {
 	return l.root(dimensions, frame), nil
 }
 
-// root returns the struct of a frame. dimensions are those of its tail, outermost first.
+// root returns the struct of a frame. dimensions has the numbers of elements of its tail, outermost first.
 func (l *Layout) root(dimensions []int, frame []byte) Value {
 	fields := l.Fields
 	if l.Tail != "" {
@@ -72,8 +73,8 @@ func (l *Layout) root(dimensions []int, frame []byte) Value {
 	return Value{field: &Field{Name: l.Name, Type: Struct, Size: l.Size, Fields: fields}, data: frame}
 }
 
-// Absent returns the fields that a frame can have, as an absent struct for each variant, or one without Variants. All
-// values in it are absent.
+// Absent returns a struct for each variant, or one if the layout has no Variants. The structs have the fields that frames can
+// have, and all their values are absent.
 func (l *Layout) Absent() (roots []Value) {
 	for i := range l.Variants {
 		roots = append(roots, l.Variants[i].Layout.Absent()...)
@@ -133,7 +134,7 @@ func (v Value) Member(i int) Value {
 	return Value{field: f, count: f.Count, data: v.data[f.Offset:]}
 }
 
-// Missing returns an absent element of an array, for an index beyond its end.
+// Missing returns an element that is absent, for an index after the end of the array v.
 func (v Value) Missing() Value {
 	if v.isList {
 		return Value{field: v.field, absent: true}

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// OfMessage returns the layout of frames that are protobuf messages. Its descriptors have only the messages and
-// enumerations that such a message can contain, without comments, options and extensions. The error describes why the
-// message has no layout.
+// OfMessage returns the layout of frames that are protobuf messages of type m. Its descriptors have only the messages and
+// enumerations that m can contain, without comments, extensions, and options that do not change the encoding. It returns an error
+// if m exceeds the limits of a layout.
 func OfMessage(m protoreflect.MessageDescriptor) (*Layout, error) {
 	t := trimmer{used: map[protoreflect.FullName]bool{}, files: map[string]protoreflect.FileDescriptor{}}
 	t.use(m)
@@ -33,13 +33,13 @@ func OfMessage(m protoreflect.MessageDescriptor) (*Layout, error) {
 	return l, nil
 }
 
-// trimmer copies the descriptors that one message needs.
+// trimmer copies the descriptors that one message needs. use marks these first, add copies them.
 type trimmer struct {
-	used  map[protoreflect.FullName]bool // messages and enumerations
-	files map[string]protoreflect.FileDescriptor
+	used  map[protoreflect.FullName]bool         // messages and enumerations to copy
+	files map[string]protoreflect.FileDescriptor // files that declare them, by path
 }
 
-// use adds a message and all that it can contain.
+// use marks a message, and the messages and enumerations that it can contain.
 func (t *trimmer) use(m protoreflect.MessageDescriptor) {
 	if t.used[m.FullName()] {
 		return
@@ -58,7 +58,7 @@ func (t *trimmer) use(m protoreflect.MessageDescriptor) {
 	}
 }
 
-// add adds the trimmed file after the files that it needs.
+// add appends a trimmed copy of file to set, after the files that it imports. done has the paths of files that set has already.
 func (t *trimmer) add(set *descriptorpb.FileDescriptorSet, done map[string]bool, file protoreflect.FileDescriptor) {
 	if done[file.Path()] {
 		return
@@ -70,17 +70,7 @@ func (t *trimmer) add(set *descriptorpb.FileDescriptorSet, done map[string]bool,
 		to.Options = &descriptorpb.FileOptions{Features: f}
 	}
 	needed := map[string]bool{}
-	prefix := file.Package()
-	for _, m := range from.MessageType {
-		if kept := t.message(m, prefix); kept != nil {
-			to.MessageType = append(to.MessageType, kept)
-		}
-	}
-	for _, e := range from.EnumType {
-		if kept := t.enum(e, prefix); kept != nil {
-			to.EnumType = append(to.EnumType, kept)
-		}
-	}
+	to.MessageType, to.EnumType = t.declared(from.MessageType, from.EnumType, file.Package())
 	t.imports(file.Messages(), file, needed)
 	for _, path := range slices.Sorted(maps.Keys(needed)) {
 		to.Dependency = append(to.Dependency, path)
@@ -89,7 +79,7 @@ func (t *trimmer) add(set *descriptorpb.FileDescriptorSet, done map[string]bool,
 	set.File = append(set.File, to)
 }
 
-// imports adds the files that the used messages of a file need.
+// imports adds to needed the paths of the other files whose types the marked messages of file use.
 func (t *trimmer) imports(list protoreflect.MessageDescriptors, file protoreflect.FileDescriptor, needed map[string]bool) {
 	for i := range list.Len() {
 		m := list.Get(i)
@@ -108,20 +98,30 @@ func (t *trimmer) imports(list protoreflect.MessageDescriptors, file protoreflec
 	}
 }
 
-// message returns a trimmed message, or nil if neither the message nor one that is declared in it is used.
+// declared returns trimmed copies of the messages and enumerations that a scope declares, without those that are not needed. prefix
+// is the name of the scope.
+func (t *trimmer) declared(messages []*descriptorpb.DescriptorProto, enums []*descriptorpb.EnumDescriptorProto, prefix protoreflect.FullName) (
+	keptMessages []*descriptorpb.DescriptorProto, keptEnums []*descriptorpb.EnumDescriptorProto,
+) {
+	for _, m := range messages {
+		if kept := t.message(m, prefix); kept != nil {
+			keptMessages = append(keptMessages, kept)
+		}
+	}
+	for _, e := range enums {
+		if kept := t.enum(e, prefix); kept != nil {
+			keptEnums = append(keptEnums, kept)
+		}
+	}
+	return keptMessages, keptEnums
+}
+
+// message returns a trimmed copy of a message, or nil if neither the message nor any type declared in it is marked. prefix is the
+// name of the scope that declares the message.
 func (t *trimmer) message(from *descriptorpb.DescriptorProto, prefix protoreflect.FullName) *descriptorpb.DescriptorProto {
 	name := prefix.Append(protoreflect.Name(from.GetName()))
 	to := &descriptorpb.DescriptorProto{Name: from.Name}
-	for _, m := range from.NestedType {
-		if kept := t.message(m, name); kept != nil {
-			to.NestedType = append(to.NestedType, kept)
-		}
-	}
-	for _, e := range from.EnumType {
-		if kept := t.enum(e, name); kept != nil {
-			to.EnumType = append(to.EnumType, kept)
-		}
-	}
+	to.NestedType, to.EnumType = t.declared(from.NestedType, from.EnumType, name)
 	if !t.used[name] {
 		if to.NestedType == nil && to.EnumType == nil {
 			return nil
@@ -147,7 +147,7 @@ func (t *trimmer) message(from *descriptorpb.DescriptorProto, prefix protoreflec
 	return to
 }
 
-// enum returns a trimmed enumeration, or nil if it is not used.
+// enum returns a trimmed copy of an enumeration, or nil if it is not marked.
 func (t *trimmer) enum(from *descriptorpb.EnumDescriptorProto, prefix protoreflect.FullName) *descriptorpb.EnumDescriptorProto {
 	if !t.used[prefix.Append(protoreflect.Name(from.GetName()))] {
 		return nil

@@ -12,17 +12,17 @@ import (
 type Fit struct {
 	name     string
 	size     int
-	tail     string // name of the tail; "" means that all frames have the same size
-	offset   int    // offset of the tail, bytes
-	each     int    // size of an element of the tail, bytes
-	counters []integer
-	counter  string // Counter of the layout, for errors
-	by       integer
+	tail     string    // name of the tail; "" means that all frames have the same size
+	offset   int       // offset of the tail in bytes
+	each     int       // size of an element of the tail in bytes
+	counters []integer // fields with the number of elements in each dimension of the tail
+	counter  string    // Counter of the layout, for errors
+	by       integer   // field that determines the variant
 	variants []variantFit
 	message  *wireMessage // nil unless frames are protobuf messages
 }
 
-// variantFit is the Fit of a variant.
+// variantFit is the Fit of a variant. value is the value of the field by in its frames.
 type variantFit struct {
 	value int64
 	fit   Fit
@@ -31,18 +31,18 @@ type variantFit struct {
 // integer is an integer at a fixed place in frames.
 type integer struct {
 	name  string // as in header.n; "" means that there is none
-	at    int    // offset of field, bytes
+	at    int    // offset of field in the frame, bytes
 	field Field
 }
 
-// in returns the integer in a frame, which must have at least i.end() bytes.
+// in reads the integer from a frame, which must have at least i.end() bytes.
 func (i *integer) in(frame []byte) int64 {
 	return int64(i.value(frame).extended())
 }
 
 func (i *integer) value(frame []byte) Value { return Value{field: &i.field, data: frame[i.at:]} }
 
-// end returns the size of the smallest frame with the integer, bytes.
+// end returns the offset in bytes of the first byte after the integer.
 func (i *integer) end() int {
 	if i.field.Bits > 0 {
 		return i.at + (i.field.Bit+i.field.Bits+7)/8
@@ -50,7 +50,7 @@ func (i *integer) end() int {
 	return i.at + i.field.element()
 }
 
-// integer finds the integer with a name such as header.n.
+// integer returns the integer field with a name such as header.n.
 func (l *Layout) integer(name string) (found integer, err error) {
 	errName := fmt.Errorf("want the name of an integer in %s, as in n or header.n", l.Name)
 	found.name = name
@@ -92,7 +92,7 @@ func (l *Layout) ValueOf(name, text string) (int64, error) {
 	return value, nil
 }
 
-// counters returns the fields with the dimensions of the tail.
+// counters returns the fields with the number of elements in each dimension of the tail, outermost first.
 func (l *Layout) counters() (list []integer, err error) {
 	if l.Counter == "" {
 		return nil, nil
@@ -144,7 +144,7 @@ func (f *Fit) Check(size int, frame []byte) error {
 	switch {
 	case f.message != nil:
 		if err := f.message.check(frame); err != nil {
-			return fmt.Errorf("%d bytes are no %s: %w", size, f.name, err)
+			return fmt.Errorf("%d bytes are not a %s: %w", size, f.name, err)
 		}
 		return nil
 	case f.variants != nil:
@@ -159,7 +159,7 @@ func (f *Fit) Check(size int, frame []byte) error {
 	return nil
 }
 
-// variant returns the index of the variant that a frame fits.
+// variant returns the index of the variant of a frame, and an error if the frame does not match that variant.
 func (f *Fit) variant(size int, frame []byte) (int, error) {
 	if f.by.name == "" {
 		names := make([]string, len(f.variants))
@@ -182,7 +182,7 @@ func (f *Fit) variant(size int, frame []byte) (int, error) {
 	return i, f.variants[i].fit.Check(size, frame)
 }
 
-// dimensions returns the number of elements in the tail of a frame, for each dimension of the counter.
+// dimensions returns the number of elements in each dimension of the tail of a frame, outermost first.
 func (f *Fit) dimensions(size int, frame []byte) (list []int, err error) {
 	room := size - f.offset
 	if room < 0 {
@@ -198,16 +198,16 @@ func (f *Fit) dimensions(size int, frame []byte) (list []int, err error) {
 	n, fits := 1, true
 	for i := range f.counters {
 		counts = append(counts, f.counters[i].value(frame).number())
-		count := f.counters[i].in(frame) // negative also for an integer beyond 63 bits
+		count := f.counters[i].in(frame) // also negative if an unsigned integer has more than 63 bits
 		if fits = fits && count >= 0 && count <= maxSize; fits {
 			list, n = append(list, int(count)), min(n*int(count), maxSize)
 		}
 	}
 	if n == 0 {
-		clear(list) // an array of empty rows is empty
+		clear(list) // if one dimension is 0, the array has no elements: make all dimensions 0
 	}
 	if !fits || n > room/f.each || size > max(f.size, f.offset)+n*f.each {
-		return nil, fmt.Errorf("%d bytes do not fit %s, whose %s says %s elements", size, f.name, f.counter, strings.Join(counts, "*"))
+		return nil, fmt.Errorf("%d bytes do not fit %s, whose %s is %s", size, f.name, f.counter, strings.Join(counts, "*"))
 	}
 	return list, nil
 }

@@ -20,7 +20,7 @@ type Layout struct {
 	Counter string `cbor:"5,keyasint,omitempty"`
 	// Variants are the layouts of a channel with several kinds of frames; Size, Fields, Tail and Counter are then empty.
 	// By names the integer field that determines the variant of a frame. The field has the same offset and type in all
-	// variants. An empty By means that the first variant that the frame fits applies.
+	// variants. If By is empty, the first variant that a frame matches applies.
 	By       string    `cbor:"6,keyasint,omitempty"`
 	Variants []Variant `cbor:"7,keyasint,omitempty"`
 	// Descriptors has the protobuf message Name and the messages that it contains, as an encoded FileDescriptorSet of
@@ -63,7 +63,8 @@ type Field struct {
 	descriptor protoreflect.FieldDescriptor // nil unless the field belongs to a protobuf message
 }
 
-// IsOpen reports whether the number of elements differs between frames. Only fields of a Value have it, see Value.Field.
+// IsOpen reports whether the number of elements differs between frames. It is valid only for fields that Value.Field returned, and
+// for fields of these.
 func (f *Field) IsOpen() bool { return f.open }
 
 // Word is the name of one value of an enumeration.

@@ -29,7 +29,8 @@ func bitsBehindTail() Layout {
 	return Layout{Name: "t", Size: 8, Tail: "x", Counter: "n", Fields: []Field{{Name: "n", Type: Uint64, Bit: 56, Bits: 8}, {Name: "x", Type: Uint8, Offset: 4}}}
 }
 
-// kinds returns a layout with a variant for each value of header.kind: value elements of one byte follow a header of two.
+// kinds returns a layout with a variant for each of the values of header.kind. A frame has a header of 2 bytes, and then as many
+// bytes as the value, at least one.
 func kinds(values ...int64) Layout {
 	all := Layout{Name: "t", By: "header.kind"}
 	for _, v := range values {

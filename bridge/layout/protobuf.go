@@ -20,10 +20,10 @@ import (
 
 // Limits of protobuf layouts and frames.
 const (
-	maxDescriptors = 47 << 10 // size of Descriptors, bytes; as Base64 they fit into a file of MaxText
+	maxDescriptors = 47 << 10 // size of Descriptors in bytes; in Base64 they fit into a layout file of MaxText bytes
 	maxNested      = 32       // levels of nested messages in a frame
 	maxValues      = 1 << 20  // elements of lists, and fields of all messages in a frame, present or not
-	maxErrorText   = 300      // texts of errors of the protobuf library, bytes
+	maxErrorText   = 300      // size in bytes of an error text of the protobuf library
 )
 
 // protobuf is the compiled form of a layout with Descriptors. It is immutable.
@@ -64,8 +64,9 @@ func compileProtobuf(l *Layout) (*protobuf, error) {
 	return &protobuf{root, c.fields, fit}, nil
 }
 
-// checkDescriptors refuses descriptors that OfMessage does not make and that take the protobuf library very long: it follows public
-// imports on all paths, and looks for a type in all scopes around its field unless its name begins with a dot.
+// checkDescriptors refuses descriptors that would keep the protobuf library busy for very long. OfMessage does not make such
+// descriptors. The library follows public imports on all paths. Unless the name of a type begins with a dot, it searches for the
+// type in all scopes around the field.
 func checkDescriptors(set *descriptorpb.FileDescriptorSet) error {
 	for _, f := range set.File {
 		if len(f.PublicDependency)+len(f.Extension)+len(f.Service) > 0 {
@@ -100,8 +101,8 @@ func checkMessages(scope string, list []*descriptorpb.DescriptorProto) error {
 	return nil
 }
 
-// ProtobufFiles returns the files of a set, which is untrusted. Use it instead of protodesc.NewFiles, which accepts any edition of
-// a file whose path is one of its own tests, and then ends the process or panics.
+// ProtobufFiles returns the files of an untrusted set. Use it instead of protodesc.NewFiles: if a file has the path of one of the
+// library's own test files, NewFiles does not check its edition, and an unknown edition then panics or ends the process.
 func ProtobufFiles(set *descriptorpb.FileDescriptorSet) (*protoregistry.Files, error) {
 	for _, f := range set.File {
 		if e := f.GetEdition(); f.GetSyntax() == "editions" && e != descriptorpb.Edition_EDITION_2023 && e != descriptorpb.Edition_EDITION_2024 {
@@ -111,8 +112,8 @@ func ProtobufFiles(set *descriptorpb.FileDescriptorSet) (*protoregistry.Files, e
 	return protodesc.NewFiles(set)
 }
 
-// ProtobufError returns the text of an error of the protobuf library, safe to display. It cuts a long text, since the text may quote
-// names of any length. It undoes the library's random choice of blanks, which keeps programs from depending on the texts.
+// ProtobufError returns the text of an error of the protobuf library as printable ASCII. It cuts long texts, since they may quote
+// names of any length. The library puts no-break spaces into its texts at random; ProtobufError replaces them by spaces.
 func ProtobufError(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
 	quoted := strconv.QuoteToASCII(strings.TrimPrefix(text, "proto: "))
@@ -123,6 +124,7 @@ func ProtobufError(err error) string {
 	return text
 }
 
+// protobufCompiler collects the parts of a compiled layout, by the full name of their message or enumeration.
 type protobufCompiler struct {
 	fields                map[protoreflect.FullName][]Field
 	words                 map[protoreflect.FullName][]Word
@@ -130,7 +132,7 @@ type protobufCompiler struct {
 	fieldCount, wordCount int
 }
 
-// message compiles a message and those that it contains.
+// message compiles a message type and the types that it contains.
 func (c *protobufCompiler) message(m protoreflect.MessageDescriptor) (*wireMessage, error) {
 	if known := c.fits[m.FullName()]; known != nil {
 		return known, nil
@@ -200,7 +202,7 @@ var protobufTypes = map[protoreflect.Kind]Type{
 	protoreflect.MessageKind: Struct, protoreflect.GroupKind: Struct,
 }
 
-// Message returns the protobuf message of frames, or nil if they are structs. The layout must have passed Check.
+// Message returns the type of the frames' protobuf messages, or nil if frames are structs. The layout must have passed Check.
 func (l *Layout) Message() protoreflect.MessageDescriptor {
 	if l.protobuf == nil {
 		return nil
@@ -208,7 +210,7 @@ func (l *Layout) Message() protoreflect.MessageDescriptor {
 	return l.protobuf.root
 }
 
-// checkProtobuf checks and compiles a layout with Descriptors.
+// checkProtobuf checks a layout with Descriptors and sets its field protobuf.
 func (c *checker) checkProtobuf(l *Layout) {
 	if l.Size != 0 || l.Fields != nil || l.Tail != "" || l.Counter != "" || l.By != "" || l.Variants != nil {
 		c.add(nil, "descriptors replaces size, fields, tail, count, by and layouts: remove these, or descriptors")
@@ -221,7 +223,7 @@ func (c *checker) checkProtobuf(l *Layout) {
 	l.protobuf = compiled
 }
 
-// rootField returns the field of the value of a frame.
+// rootField returns a field that describes the whole frame, as a struct.
 func (p *protobuf) rootField() *Field {
 	return &Field{Name: string(p.root.FullName()), Type: Struct, Fields: p.fields[p.root.FullName()]}
 }
@@ -230,16 +232,16 @@ func (p *protobuf) rootField() *Field {
 func (p *protobuf) decode(frame []byte) (Value, error) {
 	m := dynamicpb.NewMessage(p.root)
 	err := proto.UnmarshalOptions{
-		AllowPartial: true, // p.fit has checked it
+		AllowPartial: true, // p.fit has checked required fields, see wireMessage.check
 		Resolver:     (*protoregistry.Types)(nil), DiscardUnknown: true, RecursionLimit: maxNested + 1,
 	}.Unmarshal(frame, m)
 	if err != nil {
-		return Value{}, fmt.Errorf("the frame is no %s: %s", p.root.FullName(), ProtobufError(err))
+		return Value{}, fmt.Errorf("the frame is not a %s: %s", p.root.FullName(), ProtobufError(err))
 	}
 	return Value{field: p.rootField(), message: m}, nil
 }
 
-// protobufMember returns the value of field i of a protobuf message, or of an entry of a map.
+// protobufMember returns the value of field i of v, which is a protobuf message or an entry of a map.
 func (v Value) protobufMember(i int) Value {
 	f := &v.field.Fields[i]
 	d := f.descriptor
@@ -271,7 +273,7 @@ func protobufValue(f *Field, from protoreflect.Value) Value {
 	return Value{field: f, data: binary.LittleEndian.AppendUint64(nil, protobufBits(f, from))}
 }
 
-// protobufBits returns the bits that a number has in C.
+// protobufBits returns the bits of a number, boolean or enumeration as C stores them, sign-extended to 64 bits.
 func protobufBits(f *Field, from protoreflect.Value) uint64 {
 	switch {
 	case f.descriptor.Kind() == protoreflect.EnumKind:
@@ -307,7 +309,7 @@ func mapValue(f *Field, entries protoreflect.Map) Value {
 		case x.field.Type.signed():
 			return cmp.Compare(int64(x.extended()), int64(y.extended()))
 		}
-		return cmp.Compare(x.extended(), y.extended()) // also for booleans
+		return cmp.Compare(x.extended(), y.extended()) // unsigned integers and booleans
 	})
 	return v
 }

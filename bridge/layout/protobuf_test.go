@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// message compiles .proto files and returns a message of robot.proto.
+// message compiles .proto files and returns the descriptor of a message in robot.proto.
 func message(t testing.TB, files map[string]string, name string) protoreflect.MessageDescriptor {
 	t.Helper()
 	c := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(files)})}
@@ -58,7 +58,7 @@ message M {
 message Sub { optional float v = 1; }
 `
 
-// frame returns a protobuf message: pairs of a field number and a value. The type of the value is the wire type.
+// frame encodes a protobuf message. parts are pairs of a field number and a value; the Go type of the value selects the wire type.
 func frame(parts ...any) (b []byte) {
 	for i := 0; i < len(parts); i += 2 {
 		n := protowire.Number(parts[i].(int))
@@ -84,7 +84,7 @@ func frame(parts ...any) (b []byte) {
 	return b
 }
 
-// group is the content of a group.
+// group is the encoded content of a protobuf group.
 type group []byte
 
 func TestProtobufFrameShowsItsValues(t *testing.T) {
@@ -155,7 +155,7 @@ func TestOtherMessagesAreNotDecoded(t *testing.T) {
 		frame []byte
 		want  string
 	}{
-		{"struct", kinds, make([]byte, 64), "64 bytes are no M: it ends within a field"},
+		{"struct", kinds, make([]byte, 64), "64 bytes are not a M: it ends within a field"},
 		{"truncated", kinds, frame(15, "12345")[:4], "it ends within a field"},
 		{"end of a group", kinds, []byte{0x0c}, "it ends within a field"},
 		{"another wire type", kinds, frame(1, 5), "field 1 has wire type 0, want 1"},
@@ -163,11 +163,11 @@ func TestOtherMessagesAreNotDecoded(t *testing.T) {
 		{"group as message", kinds, frame(19, group(nil)), "field 19 has wire type 3, want 2"},
 		{"packed list that ends", kinds, frame(18, "\x80"), "it ends within a field"},
 		{"32 levels", kinds, deep(31), ""},
-		{"33 levels", kinds, deep(32), "more than 32 messages"},
-		{"10000 levels", kinds, deep(10000), "more than 32 messages"},
+		{"33 levels", kinds, deep(32), "more than 32 levels of nested messages"},
+		{"10000 levels", kinds, deep(10000), "more than 32 levels of nested messages"},
 		{"required", required, frame(1, 2), "the required field 2 is missing"},
 		{"required below", required, frame(2, 1, 3, frame(2, 1)), "the required field 3 is missing"},
-		{"no UTF-8", strict, frame(1, "\xff"), "field 1 is no UTF-8"},
+		{"no UTF-8", strict, frame(1, "\xff"), "field 1 is not UTF-8"},
 		{"many numbers", kinds, frame(18, strings.Repeat("\x01", maxValues)), "more than 1048576 values"},
 		{"many messages", kinds, slices.Repeat(frame(20, ""), maxValues/2), "more than 1048576 values"},
 	} {
@@ -234,7 +234,7 @@ func TestLayoutOfMessageOmitsUnusedTypes(t *testing.T) {
 	}
 }
 
-// descriptors returns the descriptors of a file that a change makes invalid.
+// descriptors returns the encoded descriptors of a file after change has made it invalid.
 func descriptors(t testing.TB, change func(*descriptorpb.FileDescriptorProto)) []byte {
 	t.Helper()
 	set := &descriptorpb.FileDescriptorSet{}
@@ -249,14 +249,15 @@ func descriptors(t testing.TB, change func(*descriptorpb.FileDescriptorProto)) [
 	return b
 }
 
-// ofEdition changes the edition. The protobuf library does not check that of its own test files.
+// ofEdition returns a change that sets the edition, and the path of a test file of the protobuf library, whose edition the library
+// does not check.
 func ofEdition(e descriptorpb.Edition) func(*descriptorpb.FileDescriptorProto) {
 	return func(f *descriptorpb.FileDescriptorProto) {
 		f.Name, f.Syntax, f.Edition = proto.String("cmd/protoc-gen-go/testdata/m.proto"), proto.String("editions"), &e
 	}
 }
 
-// manyFields adds fields to M.
+// manyFields returns a change that adds n fields to message M.
 func manyFields(n int) func(*descriptorpb.FileDescriptorProto) {
 	return func(f *descriptorpb.FileDescriptorProto) {
 		m := f.MessageType[0]
@@ -352,7 +353,8 @@ func TestHostileDescriptorsAreRefused(t *testing.T) {
 	}
 }
 
-// The most expensive descriptors for their size have many fields. The check of their frames keeps little of them.
+// For their size, descriptors with many fields need the most memory. Of a layout from another host, the node keeps only the Fit, which
+// must be small.
 func TestHostileDescriptorsCostLittleMemory(t *testing.T) {
 	encoded := descriptors(t, manyFields(3000))
 	if len(encoded) > maxDescriptors || len(encoded) < maxDescriptors*3/4 {

@@ -10,20 +10,20 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// wireMessage checks whether bytes are a protobuf message, and whether the message is small enough to be decoded. It
-// allocates no memory.
+// wireMessage checks whether bytes are a protobuf message of one type, and whether the message is small enough to be decoded. The
+// check allocates no memory, except for an error.
 type wireMessage struct {
-	fields   []wireField // sorted by number
-	required int         // number of required fields
+	fields []wireField // sorted by number
 }
 
-// wireField is a field of a message. Unknown fields in a frame are ignored: a newer program may have written them.
+// wireField is a field of a message type. Fields of a frame that the type does not have are ignored: a newer program may have
+// written them.
 type wireField struct {
 	number     protowire.Number
 	wireType   protowire.Type
-	isPackable bool         // a list that may be packed: all elements in one field of protowire.BytesType
+	isPackable bool         // a repeated field that may be packed: all elements in one field of protowire.BytesType
 	isUTF8     bool         // text that must be UTF-8
-	isRequired bool         // required, as in proto2
+	isRequired bool         // a required field of proto2
 	sub        *wireMessage // nil unless the field is a message
 }
 
@@ -43,9 +43,6 @@ func (m *wireMessage) add(d protoreflect.FieldDescriptor, sub *wireMessage) {
 	if enforcer, ok := d.(interface{ EnforceUTF8() bool }); ok && d.Kind() == protoreflect.StringKind {
 		f.isUTF8 = enforcer.EnforceUTF8()
 	}
-	if f.isRequired {
-		m.required++
-	}
 	m.fields = append(m.fields, f)
 }
 
@@ -53,27 +50,28 @@ func (m *wireMessage) sort() {
 	slices.SortFunc(m.fields, func(a, b wireField) int { return int(a.number) - int(b.number) })
 }
 
-// check returns why a frame is not such a message, or is too large to be decoded. It returns nil for good frames.
+// check returns an error if a frame is not a message of this type, or is too large to be decoded. Of the required fields, it checks
+// those among the 64 fields with the lowest numbers.
 func (m *wireMessage) check(frame []byte) error {
 	values := maxValues
 	return m.checkLevel(frame, 1, &values)
 }
 
-// Errors of messages.
 var (
-	errEnds   = errors.New("it ends within a field, or its bytes are no protobuf")
+	errEnds   = errors.New("it ends within a field, or is not a protobuf message")
 	errValues = fmt.Errorf("it has more than %d values, or fields of messages", maxValues)
 )
 
-// checkLevel is check for a message at a level of nesting, from 1. values is the number of values that are still allowed.
+// checkLevel does what check does for the message b. level is its level of nesting; a frame has level 1. values is the number of
+// values that the frame may still have.
 func (m *wireMessage) checkLevel(b []byte, level int, values *int) error {
 	if level > maxNested {
-		return fmt.Errorf("it has more than %d messages in one another", maxNested)
+		return fmt.Errorf("it has more than %d levels of nested messages", maxNested)
 	}
 	if *values -= 1 + len(m.fields); *values < 0 {
 		return errValues
 	}
-	var required uint64 // bit i is set if the message has m.fields[i] and that field is required
+	var required uint64 // bit i is set if the message has the required field m.fields[i]
 	for len(b) > 0 {
 		number, wireType, n := protowire.ConsumeTag(b)
 		if n < 0 || number > protowire.MaxValidNumber {
@@ -122,7 +120,7 @@ func (f *wireField) check(wireType protowire.Type, value []byte, level int, valu
 		return f.sub.checkLevel(message, level+1, values)
 	case f.isUTF8:
 		if text, _ := protowire.ConsumeBytes(value); !utf8.Valid(text) {
-			return fmt.Errorf("field %d is no UTF-8", f.number)
+			return fmt.Errorf("field %d is not UTF-8", f.number)
 		}
 	}
 	return nil

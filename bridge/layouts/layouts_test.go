@@ -153,8 +153,8 @@ func TestMismatchChecksTailLength(t *testing.T) {
 	}{
 		{scan(0, 0), ""},
 		{scan(3, 3), ""},
-		{scan(4, 3), "16 bytes do not fit scan, whose n says 4 elements"},
-		{scan(2, 3), "16 bytes do not fit scan, whose n says 2 elements"},
+		{scan(4, 3), "16 bytes do not fit scan, whose n is 4"},
+		{scan(2, 3), "16 bytes do not fit scan, whose n is 2"},
 		{scan(16, 16), ""},
 		{scan(1, 1)[:3], "3 bytes do not fit scan, whose x begins at 4"},
 		{scan(1, 1<<15), ""}, // too large to be copied

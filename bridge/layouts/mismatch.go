@@ -19,7 +19,7 @@ type SizeCheck struct {
 // maxCopied is the size in bytes of the largest frame that is copied to check its content.
 const maxCopied = 64 << 10
 
-// Mismatch returns how the newest frame does not fit the layout, or nil if it fits or cannot be read now. It copies the frame
+// Mismatch returns how the newest frame does not match the layout, or nil if it matches or cannot be read now. It copies the frame
 // only if the check needs its bytes, as for a tail with a count or for a protobuf message.
 func (c SizeCheck) Mismatch() *status.Mismatch {
 	size, err := c.Newest(nil)

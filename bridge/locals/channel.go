@@ -127,8 +127,8 @@ func (c *Channel) refuse(cause status.Cause, reason string) *Channel {
 	return c
 }
 
-// open opens a channel. If the same file was initialised again in place, the channel gets another epoch than before. For a
-// kernel channel that is open, the result is old.Ring.
+// open opens channel c. old is what the table had for the name, or nil. If the same file was initialised again in place, the
+// result has another epoch than old. For a kernel channel that is open already, the result is old.Ring.
 func (t *Table) open(c, old *Channel) (*localach.Channel, error) {
 	switch {
 	case c.IsKernel:

@@ -16,9 +16,9 @@ import (
 
 // Kernel opens the channels of the kernel's Ach module. Package localach/kernel has it.
 type Kernel interface {
-	// Opens reports whether programs open the kernel's channel of a name, and not the one in shared memory.
+	// Opens reports whether programs that open the name get the kernel's channel instead of the one in shared memory.
 	Opens(name string) bool
-	// TryOpen opens a kernel channel. It returns the same channel again while that is open.
+	// TryOpen opens a kernel channel. While the channel is open, later calls return the same one.
 	TryOpen(name string) (*localach.Channel, error)
 }
 

@@ -26,8 +26,8 @@ type file struct {
 	owned         bool                   // achbridge created the file and may replace it
 	countedFor    string                 // the host argument for Space.take
 	puts          *putRecord             // record of the puts into an adopted channel, or into the output of a merge; nil if none was opened
-	merged        map[uint64]*putRecord  // in the output of a merge: the records of its mirrors, by their channelHash
-	lost          int                    // in the output of a merge: number of files that were lost; in its mirrors: that number when they were opened
+	merged        map[uint64]*putRecord  // only in the output of a merge: the put records of its mirrors, by their channelHash
+	lost          int                    // in the output of a merge: number of its files that were lost; in a mirror of it: the number when it opened its record
 	meta          *metadataChannel       // metadata channel; nil if there is none
 	foreignWriter foreignWriter
 	replaced      uint64        // number of files that were replaced
@@ -42,7 +42,7 @@ func (f *file) open(ch *localach.Channel) {
 
 // Open prepares the mirror's file for the frames of channel c, whose origin is node. If qos has meta, it also
 // opens the metadata channel. wide is the host argument for Space.take. It returns an error if there can be no
-// file. For a mirror of a merge, open the output before.
+// file. Before a mirror of a merge is opened, its output must be open.
 func (m *Mirror) Open(c wire.Channel, node [16]byte, wide string, qos rule.QoS) error {
 	if m.Into != nil {
 		return m.openRecord(node)
@@ -253,8 +253,8 @@ func (m *Mirror) remember() error {
 // mark records that tag.Seq is the newest frame in ch.
 func (f *file) mark(ch *localach.Channel) { f.markNext(ch, f.tag.Seq, 0) }
 
-// markNext records that frame seq of the origin will be the newest in ch after the given number of puts. A crash may
-// omit one of them. The record is the tag of our own file, or the put record of an adopted channel and of a merge.
+// markNext records that frame seq of the origin will be the newest in ch after the given number of further puts. If the process is
+// killed, one of these may be missing. The record is the put record if there is one (adopted channels, merges), else the file's tag.
 func (f *file) markNext(ch *localach.Channel, seq, puts uint64) {
 	if !f.owned {
 		f.puts.note(ch, f.tag, seq)

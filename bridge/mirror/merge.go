@@ -7,10 +7,10 @@ import (
 	"achbridge/localach"
 )
 
-// A merge puts the frames of one channel of several hosts into one output. The output is a Mirror with a file, a
-// metadata channel and no feed. Each host has a Mirror without a file, whose field Into is the output: it has the
-// subscription, the counters and the clock of the host. All share the output's mutex, so that one frame is put at a
-// time. Since the tag of the output's file cannot name the newest frame of each host, each mirror has a put record.
+// A merge puts the frames of one channel of several hosts into one channel, the output. The output is a Mirror with a file and a
+// metadata channel, but without a feed. Each host has a Mirror with its subscription, counters and clock, but without a file: its
+// field Into is the output. All of them share the output's mutex, so only one frame is put at a time. The tag of the output's file
+// cannot name the newest frame of each host, so each of these mirrors has a put record.
 
 // channel returns the mirror that has the file for m's frames: m, or the output of m's merge.
 func (m *Mirror) channel() *Mirror {
@@ -23,8 +23,8 @@ func (m *Mirror) channel() *Mirror {
 // ChannelName returns the name of the local channel that gets the mirror's frames.
 func (m *Mirror) ChannelName() string { return m.channel().Name }
 
-// openRecord prepares a mirror of a merge for the frames of node: it finds out which frame of its origin the output
-// holds.
+// openRecord prepares a mirror of a merge for the frames of node. It opens or creates the put record, which has the newest frame
+// of that origin in the output.
 func (m *Mirror) openRecord(node [16]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,7 +40,7 @@ func (m *Mirror) openRecord(node [16]byte) error {
 	if r == nil {
 		var err error
 		if r, err = openPutRecord(m.Dir, mergeRecordName(output.Name, id.Channel)); err != nil {
-			return fmt.Errorf("%s: what is put into it cannot be remembered: %w", output.Name, err)
+			return fmt.Errorf("%s: cannot record which frame is put: %w", output.Name, err)
 		}
 		output.keepRecord(id.Channel, r)
 	}
@@ -61,12 +61,13 @@ func mergeRecordName(output string, origin uint64) string {
 	return fmt.Sprintf("%s%016x", mergeRecordPrefix(output), origin)
 }
 
-// mergeRecordPrefix returns the beginning of the names of an output's put records. No channel has such a name.
+// mergeRecordPrefix returns the common beginning of the names of an output's put records. It has blanks, so no channel has such a
+// name.
 func mergeRecordPrefix(output string) string {
 	return fmt.Sprintf("merge %016x ", channelHash("", output))
 }
 
-// keepRecord adds the put record of an origin to those of the output. m.mu must be held.
+// keepRecord adds the put record of an origin to m, the output of a merge. m.mu must be held.
 func (m *Mirror) keepRecord(origin uint64, r *putRecord) {
 	if m.file.merged == nil {
 		m.file.merged = make(map[uint64]*putRecord)
@@ -74,8 +75,9 @@ func (m *Mirror) keepRecord(origin uint64, r *putRecord) {
 	m.file.merged[origin] = r
 }
 
-// openRecords opens the put records of the origins whose frames the output's file holds. It decides at once whether the
-// last put of an earlier daemon was done: later puts of other origins also change last_seq. m.mu must be held.
+// openRecords opens the put records of the origins whose frames the file of m, the output of a merge, holds. By last_seq, a
+// record shows whether the last put of an earlier daemon was done. openRecords stores that result at once, since later puts of
+// other origins also change last_seq. m.mu must be held.
 func (m *Mirror) openRecords() error {
 	list, err := findRecords(m.Dir, mergeRecordPrefix(m.Name))
 	for _, r := range list {
@@ -90,7 +92,7 @@ func (m *Mirror) openRecords() error {
 	return err
 }
 
-// moveRecords makes the put records refer to the file that replaces the output's file. m.mu must be held.
+// moveRecords makes the put records of the output m refer to the file that replaces its file. m.mu must be held.
 func (m *Mirror) moveRecords(old, replacement *localach.Channel) {
 	for _, r := range m.file.merged {
 		if tag, _ := r.recall(old); tag.Channel != 0 {
@@ -99,7 +101,7 @@ func (m *Mirror) moveRecords(old, replacement *localach.Channel) {
 	}
 }
 
-// forgetPuts clears the put records, because the channel's file was initialised again. m.mu must be held.
+// forgetPuts clears the put records. Call it when the channel's file was initialised again. m.mu must be held.
 func (m *Mirror) forgetPuts() {
 	if m.file.puts != nil {
 		m.file.puts.forget()
@@ -120,16 +122,16 @@ func (m *Mirror) closeRecords() {
 	m.file.puts, m.file.merged = nil, nil
 }
 
-// emptyMetadata replaces the metadata channel of a merge whose output has a new file, since the numbers in the metadata
-// are those of the old file. m.mu must be held.
+// emptyMetadata replaces the metadata channel by an empty one, if m is the output of a merge. Call it when the output has a new
+// file, since the metadata has numbers of frames in the old file. m.mu must be held.
 func (m *Mirror) emptyMetadata() {
 	if m.IsMerge && m.file.meta != nil && m.file.meta.ch.LastSeq() != 0 {
 		m.renewMeta(nil)
 	}
 }
 
-// metadataWaits reports whether the metadata of the mirror's newest frame in the output of a merge could not be written
-// yet, because the lock of the metadata channel was taken. It tries to write the metadata again. m.mu must be held.
+// metadataWaits reports whether the metadata of the newest frame that m put into the output of its merge is still not written,
+// because the lock of the metadata channel is taken. It tries to write it first. m.mu must be held.
 func (m *Mirror) metadataWaits() bool {
 	if m.Into == nil || m.file.meta == nil || !m.file.meta.isBusy {
 		return false

@@ -37,7 +37,7 @@ func testMerge(t *testing.T, dir localach.Dir, hosts ...string) (output *Mirror,
 	return output, mirrors
 }
 
-// feedMerged subscribes a mirror of a merge to epoch 1. It returns the newest frame that the output holds of its origin.
+// feedMerged subscribes a mirror of a merge to epoch 1. It returns the number of the newest frame of its origin in the output.
 func feedMerged(t *testing.T, m *Mirror) (have uint64) {
 	t.Helper()
 	c := wire.Channel{Name: "event", FrameCount: 16, FrameSize: 64, Epoch: 1}
@@ -61,8 +61,8 @@ func putMerged(t *testing.T, m *Mirror, seq uint64) {
 	}
 }
 
-// A daemon that was killed before or after a put, while the output had frames of other hosts, puts no frame twice and
-// leaves none out, even if a frame of another host is put first after the restart.
+// A daemon is killed before or after a put, and the output also has frames of other hosts. After the restart, no frame is put twice
+// or omitted, even if the first put is of another host's frame.
 func TestMergeRecordsNewestFrameOfEachHost(t *testing.T) {
 	for name, put := range map[string]bool{"killed before the put": false, "killed after the put": true} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestMergeRecordsNewestFrameOfEachHost(t *testing.T) {
 	}
 }
 
-// A new output lacks the frames of the old one, so that the origins must send those that they still have.
+// A new output does not have the frames of the removed one, so the origins must send again those that they still have.
 func TestMergeForgetsFramesOfRemovedOutput(t *testing.T) {
 	dir := testDir(t)
 	_, hosts := testMerge(t, dir, "one", "two")
@@ -124,7 +124,7 @@ func TestMergeForgetsFramesOfRemovedOutput(t *testing.T) {
 	}
 }
 
-// The origin of each frame must be readable, so no frame is put before the metadata of its host's last frame.
+// Programs must be able to read the origin of each frame, so a frame is put only after the metadata of its host's last frame.
 func TestMergeWaitsForLockOfMetadataChannel(t *testing.T) {
 	dir := testDir(t)
 	_, hosts := testMerge(t, dir, "one")

@@ -13,18 +13,18 @@ import (
 )
 
 // metadataChannel is the metadata channel NAME.meta of a mirror, see status.Meta. It is guarded by the mirror's mu and
-// exists while the mirror has the option meta. A mirror of a merge has one without a file: it writes into that of the
-// output, which has no metadata of its own.
+// exists while the mirror has the option meta. A mirror of a merge has a metadataChannel without a file: it writes into the file
+// of the output's metadata channel. The output itself writes no metadata.
 type metadataChannel struct {
 	name        string
 	ch          *localach.Channel
 	w           *localach.Writer
 	frame       status.Meta       // last composed metadata
 	lastWritten status.Meta       // last metadata written into the channel; not valid while blank
-	blank       bool              // nothing was written into the channel yet
+	blank       bool              // nothing has been written into the channel yet
 	isEnded     bool              // the mirror has no subscription any more
 	isBusy      bool              // the last write failed because the lock of the metadata channel was taken
-	of          *localach.Channel // in a mirror of a merge: the file of the output that MirrorSeq refers to
+	of          *localach.Channel // only in a mirror of a merge: the output's file in which MirrorSeq counts
 	retry       time.Duration     // earliest time of the next write; 0 means at once
 	buf         []byte            // encoding buffer, allocated separately because it is passed to cgo
 
@@ -149,7 +149,7 @@ func (m *Mirror) replaceMeta(c *metadataChannel) error {
 func (m *Mirror) makeMeta(c *metadataChannel, cfg localach.CreateConfig) error {
 	count := m.file.ch.Geometry().FrameCount
 	if m.IsMerge {
-		count *= 2 // changes of link states must not displace the origins of frames
+		count *= 2 // room for changes of link states, which must not overwrite the origins of frames that the output still has
 	} else {
 		count = min(count, mostMetaFrames)
 	}
@@ -167,7 +167,7 @@ func (m *Mirror) makeMeta(c *metadataChannel, cfg localach.CreateConfig) error {
 	return nil
 }
 
-// metaSize returns the size of the metadata channel's frames.
+// metaSize returns the size of the metadata channel's frames in bytes.
 func (m *Mirror) metaSize() int {
 	if m.IsMerge {
 		return status.MergeMetaSize
@@ -240,7 +240,7 @@ func (m *Mirror) writeMetadata() {
 	if c == nil || to == nil || m.IsMerge {
 		return
 	}
-	if m.Into != nil && c.of != m.Into.file.ch { // a new file does not have the frame
+	if m.Into != nil && c.of != m.Into.file.ch { // the output has a new file, without the frame that MirrorSeq names
 		c.frame, c.of = status.Meta{Epoch: m.file.tag.Epoch, Origin: m.Host}, m.Into.file.ch
 	}
 	c.frame.Link, c.frame.Stale, c.frame.Deadline = m.metaLink(), m.deadlineMonitor.isStale(), m.qos.Deadline

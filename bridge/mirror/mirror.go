@@ -22,7 +22,7 @@ type Config struct {
 	Unauthenticated     bool // the sender of its frames is not authenticated, and their age is unknown
 	Dir                 localach.Dir
 	Mode                rule.FileMode // permissions of new files
-	Into                *Mirror       // output of the merge that gets the frames; nil if the mirror has a file of its own
+	Into                *Mirror       // output of the merge that gets the frames; nil if the mirror is not part of a merge
 	IsMerge             bool          // the mirror is the output of a merge: only mirrors with this Into put frames
 	Space               *Space
 	Log                 *slog.Logger
@@ -37,7 +37,7 @@ type Config struct {
 type Mirror struct {
 	Config
 
-	mu              *lock.Mutex[lock.Mirror] // guards the fields below; that of Into, if there is one
+	mu              *lock.Mutex[lock.Mirror] // guards the fields below; shared with Into, unless that is nil
 	qos             rule.QoS
 	source          source
 	health          health

@@ -8,10 +8,9 @@ import (
 	"achbridge/localach"
 )
 
-// PutInOrder puts the next frame of mode every. While a reader holds the file's lock, or while the frame's stamps
-// cannot be shifted, it retries as long as still returns true. still reports whether the subscription lasts, and
-// returns the current reading of the peer's clock. PutInOrder returns false if the subscription ended. In a merge it
-// also waits until the metadata of the frame is written, which names the frame's origin.
+// PutInOrder puts the next frame of mode every. It blocks while a reader holds the file's lock, or while the frame's stamps
+// cannot be shifted. In a merge it also blocks until the frame's metadata, which names its origin, is written. still returns the
+// current reading of the peer's clock, and whether the subscription lasts. PutInOrder returns false once it does not.
 func (m *Mirror) PutInOrder(a Arrival, still func() (Reading, bool)) bool {
 	isPut := false
 	for wait := busyRetry; ; wait = clock.Longer(wait, busyRetry, busySeldom) {
@@ -37,7 +36,7 @@ func (m *Mirror) putNext(a Arrival) (busy bool) {
 		return false
 	}
 	switch {
-	case m.metadataWaits(): // metadata of the last frame of the previous subscription
+	case m.metadataWaits(): // the last frame of the previous subscription has no metadata yet
 		return true
 	case !m.ready() || a.Epoch != m.file.tag.Epoch:
 		m.counters.own.Refused++

@@ -76,7 +76,7 @@ func openPutRecord(dir localach.Dir, name string) (found *putRecord, err error) 
 	return makeRecord(dir, name)
 }
 
-// findRecords opens the records of channels whose names begin with prefix.
+// findRecords opens all put records in dir for names that begin with prefix.
 func findRecords(dir localach.Dir, prefix string) (found []*putRecord, err error) {
 	list, err := os.ReadDir(string(dir))
 	if err != nil {
@@ -93,8 +93,8 @@ func findRecords(dir localach.Dir, prefix string) (found []*putRecord, err error
 	return found, nil
 }
 
-// takeUpRecord opens a record. It returns nil if the file is not ours, or not the record of a channel whose name begins
-// with prefix.
+// takeUpRecord opens an existing record. It returns nil if the file does not belong to this user, or is not the record of a name
+// that begins with prefix.
 func takeUpRecord(path, prefix string) *putRecord {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil || !ownRecord(&st) {

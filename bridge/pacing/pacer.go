@@ -308,7 +308,7 @@ func (p *Pacer) pipe(rtt time.Duration) float64 {
 // queueing delay rises.
 func (p *Pacer) grow(now, visible, rtt time.Duration) {
 	elapsed := now - p.round
-	p.nextProbeAt = min(p.nextProbeAt, now+p.pause(rtt, p.path)) // the round trip may have been longer when nextProbeAt was set
+	p.nextProbeAt = min(p.nextProbeAt, now+p.pause(rtt, p.path)) // the round trip may have become shorter since nextProbeAt was set
 	switch {
 	case p.rate < below*p.path:
 		if p.queue < visible {

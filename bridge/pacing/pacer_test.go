@@ -133,7 +133,7 @@ func TestFadeIsNotALongerPath(t *testing.T) {
 	}
 }
 
-// The pause between probes is a number of round trips of the present path.
+// The pause between probes is a multiple of the round-trip time, also after that became shorter.
 func TestPacerProbesSoonAfterPathBecameShorter(t *testing.T) {
 	p, f := alone(1 * mbit)
 	f.delay = 3 * ms

@@ -6,7 +6,7 @@ import (
 	"achbridge/bridge/via"
 )
 
-// DSCP returns the mark of packets that carry only frames with this quality of service.
+// DSCP returns the mark for packets whose frames all have this quality of service.
 func (q QoS) DSCP() via.DSCP {
 	switch level := q.Priority.Level(); {
 	case q.Class == Command:
@@ -19,9 +19,9 @@ func (q QoS) DSCP() via.DSCP {
 	return via.CS0
 }
 
-// SessionDSCP returns the mark of a session that carries channels with these marks: their mark if all are equal,
-// otherwise best effort. A session has one mark, since a network may reorder packets with different marks (RFC 7657
-// section 5.1).
+// SessionDSCP returns the mark for the packets of a session whose channels have the given marks: the common mark if all are equal,
+// otherwise best effort. All packets of a session get one mark, since a network may reorder packets with different marks (RFC
+// 7657, section 5.1).
 func SessionDSCP(marks ...via.DSCP) via.DSCP {
 	distinct := slices.Compact(slices.Sorted(slices.Values(marks)))
 	if len(distinct) != 1 {

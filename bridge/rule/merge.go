@@ -10,7 +10,7 @@ import (
 	"achbridge/localach"
 )
 
-// checkMerge returns an error if the rule cannot be a merge.
+// checkMerge checks the fields of a rule with Merge.
 func (m Mirror) checkMerge() error {
 	switch {
 	case IsPattern(m.Channel):
@@ -28,7 +28,7 @@ func (m Mirror) checkMerge() error {
 // MergeQoS returns the quality of service of the output of a merge.
 func MergeQoS() QoS { return QoS{Mode: Every, Meta: true} }
 
-// AsOutput returns the request for the output of the merge as a mirror of host.
+// AsOutput returns the request for the output of the merge. host is this host, to which the output belongs.
 func (m Mirror) AsOutput(host string) Mirror {
 	return Mirror{Host: host, Channel: m.Output(), As: m.Output(), QoS: MergeQoS(), FileMode: m.FileMode, From: m.From}
 }
@@ -41,7 +41,7 @@ func (m Mirror) Output() string {
 	return m.Into("", m.Channel)
 }
 
-// MergeInto returns the first merge with an output.
+// MergeInto returns the first merge whose output has the given name.
 func (ms Mirrors) MergeInto(output string) (Mirror, bool) {
 	i := slices.IndexFunc(ms, func(m Mirror) bool { return m.Merge && m.Output() == output })
 	if i < 0 {
@@ -50,8 +50,8 @@ func (ms Mirrors) MergeInto(output string) (Mirror, bool) {
 	return ms[i], true
 }
 
-// CheckMerge returns an error if the output of rule i, a merge, has another writer. It knows only rules that name one
-// channel.
+// CheckMerge returns an error if rule i is a merge and another rule writes into its output too. It does not examine rules with
+// patterns. accept has the rules for pushes of other hosts.
 func (ms Mirrors) CheckMerge(i int, accept Grants) error {
 	m := ms[i]
 	if !m.Merge {

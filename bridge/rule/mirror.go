@@ -21,9 +21,9 @@ type Mirror struct {
 	// Over is the only transport allowed for links with the request's hosts; Any allows all. One link carries
 	// all channels of a host.
 	Over via.Kind `json:"transport,omitempty"`
-	// Merge puts the frames of all hosts into one output channel, in order of arrival, see Into.
+	// Merge makes the rule a merge: the frames of all matching hosts are put into one channel (Output), in order of arrival.
 	Merge bool   `json:"merge,omitempty"`
-	Deny  bool   `json:"-"` // the rule forbids mirrors, whatever other rules contain
+	Deny  bool   `json:"-"` // the rule forbids mirrors, even if other rules or requests ask for them
 	From  string `json:"-"` // where the request is written, for messages
 }
 

@@ -308,8 +308,8 @@ func WithoutKey(err error) error {
 	return err
 }
 
-// Set sets one option from its text, or the options of a preset; key is as in --mirror HOST/PATTERN,key=value. read is
-// needed only for on_stale and may be nil otherwise.
+// Set sets the option key to a value, or with PresetKey the options of a preset. Key and value are as in --mirror
+// HOST/PATTERN,key=value. read is used only for on_stale, and may be nil for other options.
 func (q *QoS) Set(key, value string, read ReadFile) error {
 	if key == PresetKey {
 		if err := q.setPreset(value); err != nil {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// PresetKey is the key of a preset in a rule, such as preset=command. A preset sets several options. An option that the
-// rule writes out has precedence.
+// PresetKey is the key of a preset in a rule, such as preset=command. A preset sets several options. Options that the rule sets
+// itself have precedence.
 const PresetKey = "preset"
 
-// preset is a named value of several options. The values of a released preset never change: robots rely on them.
+// preset is a name for values of several options. The values of a released preset never change, since robots rely on them.
 type preset struct {
 	name string
 	sets []Setting
@@ -41,7 +41,7 @@ func PresetSettings(name string) []Setting {
 	return nil
 }
 
-// PresetOption returns the preset as an option for the command line. It sets the options of the preset.
+// PresetOption returns the option for the command line that sets the options of a preset.
 func PresetOption() Option {
 	return Option{
 		Key: PresetKey, Words: PresetNames(), Usage: "begin with the options of a preset",
@@ -63,7 +63,7 @@ func (q *QoS) setPreset(name string) error {
 	return nil
 }
 
-// presetFirst returns settings with the preset first, so that the other settings have precedence.
+// presetFirst returns settings with the preset at the beginning, so that the other settings override its options.
 func presetFirst(settings []Setting) []Setting {
 	if i := slices.IndexFunc(settings, func(s Setting) bool { return s.Key == PresetKey }); i > 0 {
 		settings = slices.Insert(slices.Delete(slices.Clone(settings), i, i+1), 0, settings[i])
@@ -71,7 +71,7 @@ func presetFirst(settings []Setting) []Setting {
 	return settings
 }
 
-// IsRepeated reports whether value is that which the preset sets for the option anyway.
+// IsRepeated reports whether a preset sets the option key to the given value, so that setting it again has no effect.
 func IsRepeated(preset, key, value string) bool {
 	var with, both QoS
 	i := slices.IndexFunc(options, func(o Option) bool { return o.Key == key })

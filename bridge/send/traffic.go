@@ -58,8 +58,8 @@ func (l *Link) Fill(d time.Duration) {
 	l.Wake()
 }
 
-// DSCP returns the mark for the packets of l: that of the channels that l sends, see rule.SessionDSCP. During a load test
-// it is best effort.
+// DSCP returns the mark for the packets of l, by the channels that l sends (rule.SessionDSCP). During a load test the mark is best
+// effort.
 func (l *Link) DSCP() via.DSCP {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +92,7 @@ type Count struct {
 	At            time.Duration
 	Bytes         uint64 // bytes that arrived here, or that left
 	Datagrams     uint64 // packets that contained Bytes
-	Packets, Lost uint64 // received: packets that arrived, and missing ones; sent: packets with frames, and lost ones
+	Packets, Lost uint64 // when receiving: packets that arrived, and packets that did not; when sending: packets with frames, and lost ones
 	Load          uint64 // bytes of load tests that arrived
 }
 

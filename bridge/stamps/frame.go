@@ -308,7 +308,8 @@ func (f *ruleFields) fixed(l *layout.Layout) (*Shifter, error) {
 	return s, nil
 }
 
-// fixedInVariants finds the fields of the rule in a layout with variants, which must all have them at the same offsets.
+// fixedInVariants returns the Shifter for a layout with variants. All variants must have the fields of the rule at the same
+// offsets.
 func (f *ruleFields) fixedInVariants(l *layout.Layout) (*Shifter, error) {
 	var first *Shifter
 	for i := range l.Variants {

@@ -45,7 +45,7 @@ func Guess(l *layout.Layout) Rule {
 	return r
 }
 
-// guessForVariants returns the rule if it is the same for all variants of a layout, and "" otherwise.
+// guessForVariants returns the rule that Guess returns for every variant of a layout, and "" if these differ.
 func guessForVariants(l *layout.Layout) Rule {
 	r := Guess(&l.Variants[0].Layout)
 	for i := range l.Variants {

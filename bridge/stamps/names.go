@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// numbered returns the fields with the numbers that they have in message m in place of their names.
+// numbered returns f with the field numbers of message m in place of field names.
 func (f ruleFields) numbered(m protoreflect.MessageDescriptor) (ruleFields, error) {
 	for _, key := range []string{keyTime, keyDuration, keyUntil} {
 		v := f.byKey(key)
@@ -28,8 +28,8 @@ func (f ruleFields) numbered(m protoreflect.MessageDescriptor) (ruleFields, erro
 	return f, f.check()
 }
 
-// numbersOf returns the field numbers for a name, such as 15.2.1 for meta.time.sec. The error describes why the field cannot be a
-// value, or a part of a pair.
+// numbersOf returns the field numbers for a field name, such as 15.2.1 for meta.time.sec. It returns an error if the field cannot be
+// a stamp, or, with isPair, the seconds or nanoseconds of a stamp.
 func numbersOf(m protoreflect.MessageDescriptor, name string, isPair bool) (string, error) {
 	var numbers []string
 	levels := strings.Split(name, ".")
@@ -51,7 +51,7 @@ func numbersOf(m protoreflect.MessageDescriptor, name string, isPair bool) (stri
 	return strings.Join(numbers, "."), nil
 }
 
-// stampKinds returns the kinds of fields that can be a value, or a part of a pair.
+// stampKinds returns the kinds of fields that can be a stamp, or, with isPair, the seconds or nanoseconds of a stamp.
 func stampKinds(isPair bool) []protoreflect.Kind {
 	if isPair {
 		return []protoreflect.Kind{protoreflect.Int32Kind, protoreflect.Uint32Kind, protoreflect.Int64Kind, protoreflect.Uint64Kind}

@@ -21,8 +21,8 @@ type Report struct {
 	// NoInotify is why the kernel does not report new channels; the daemon then polls for them four times a
 	// second. It is empty if inotify works.
 	NoInotify string `json:"no_inotify,omitempty"`
-	// NoDSCP is why the kernel refuses to mark packets with a DSCP. All links then send as best effort. It is empty if
-	// the kernel has refused none.
+	// NoDSCP is the reason why the kernel refuses to mark packets with a DSCP. All packets are then sent as best effort. NoDSCP
+	// is empty unless the kernel has refused a mark.
 	NoDSCP string `json:"no_dscp,omitempty"`
 	// Copied is a peer's report that another machine has the node ID of this host. It is empty if there was none
 	// in the last hour.
@@ -127,10 +127,10 @@ type MuxInput struct {
 	Refused uint64 `json:"refused"`          // frames whose expiry or capture time is unknown
 }
 
-// Merge reports the state of a merge. It belongs to the status of the merge's output.
+// Merge is the state of a merge. It is part of the status of the merge's output.
 type Merge struct {
-	Mirrors int `json:"mirrors"` // mirrors of hosts whose frames go into the output, called OUTPUT/HOST
-	Fed     int `json:"fed"`     // those of them that a link feeds
+	Mirrors int `json:"mirrors"` // number of mirrors whose frames go into the output; these are called OUTPUT/HOST
+	Fed     int `json:"fed"`     // number of these mirrors that a link feeds
 }
 
 // Unshifted reports that the frames of a mirror without the option stamps seem to have time stamps of another clock.
@@ -168,8 +168,8 @@ type Mirror struct {
 	Stamps *Stamps `json:"stamps,omitempty"`
 	// Mux has the state of the mux that feeds the mirror, which is then the mux's output; null for other mirrors.
 	Mux *Mux `json:"mux,omitempty"`
-	// Merge has the state of the merge whose output the mirror is; null for other mirrors. The output counts no frames:
-	// each mirror of the merge counts those of its host.
+	// Merge is set if the mirror is the output of a merge; otherwise it is null. The output counts no frames: each mirror of the
+	// merge counts those of its host.
 	Merge *Merge `json:"merge,omitempty"`
 	// Into is the output of the merge that gets the frames; empty if the mirror has a channel of its own.
 	Into string `json:"into,omitempty"`
@@ -345,7 +345,7 @@ type Local struct {
 	Exported   bool   `json:"exported"`
 	Reason     string `json:"reason,omitempty"` // why the channel is not exported, or what is wrong with it
 	Cause      Cause  `json:"cause,omitempty"`
-	// Ach1x means that a program made the channel with Ach 1.x: achbridge reads it, and never writes into it.
+	// Ach1x means that a program made the channel with Ach 1.x. achbridge reads such a channel, but never writes into it.
 	Ach1x  bool   `json:"ach_1x,omitempty"`
 	Kind   Kind   `json:"kind,omitempty"`
 	Missed uint64 `json:"missed,omitempty"` // frames of a kernel channel that were replaced before the daemon read them

@@ -143,8 +143,8 @@ func wireCases(t *testing.T, f func(t *testing.T, l *wireLab, over via.Kind, at 
 	}
 }
 
-// Two peers behind one address have sessions with one node, whose packets get the marks of the
-// sessions. ECN bits stay.
+// Two peers with one IP address have sessions with one node. The packets of each session have its
+// own mark, and their ECN bits are unchanged.
 func TestPacketsHaveTheMarkOfTheirSession(t *testing.T) {
 	wireCases(t, func(t *testing.T, l *wireLab, over via.Kind, at netip.AddrPort) {
 		const pcPort, camPort = 9076, 9176

@@ -218,8 +218,8 @@ func (e *Endpoint) settings(cfg Config, unfinished *handshakes, resetPurpose str
 // LocalAddrs returns the addresses of the sockets.
 func (e *Endpoint) LocalAddrs() Addrs { return e.addrs }
 
-// MarkingErr returns nil, or the error with which the kernel refused to mark packets with a DSCP. Sessions then send
-// packets without marks.
+// MarkingErr returns the error with which the kernel refused to mark packets with a DSCP, after which all packets are sent without
+// marks. It returns nil if the kernel has refused none.
 func (e *Endpoint) MarkingErr() error { return e.marking.Err() }
 
 // Accept returns the next session that a peer dialled. It blocks until there is one, ctx is

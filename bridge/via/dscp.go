@@ -6,12 +6,12 @@ import "fmt"
 // zero value is best effort.
 type DSCP uint8
 
-// The code points of links. The queue is that of Wi-Fi (WMM, RFC 8325).
+// The code points that links use, with the Wi-Fi queue (WMM) that RFC 8325 assigns to each.
 const (
-	CS0  DSCP = 0  // queue best effort
-	CS1  DSCP = 8  // queue background
-	AF41 DSCP = 34 // queue video
-	CS6  DSCP = 48 // queue voice
+	CS0  DSCP = 0  // best effort
+	CS1  DSCP = 8  // background
+	AF41 DSCP = 34 // video
+	CS6  DSCP = 48 // voice
 )
 
 // String returns the standard name of the code point.

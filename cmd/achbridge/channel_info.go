@@ -30,7 +30,7 @@ type channelInfo struct {
 	LockOwner   int               `json:"lock_owner"` // thread id; 0 means that the lock is free
 	Waiters     int               `json:"waiters"`
 	ForeignCond bool              `json:"foreign_cond"`
-	Ach1x       bool              `json:"ach_1x,omitempty"` // made with Ach 1.x: achbridge only reads it
+	Ach1x       bool              `json:"ach_1x,omitempty"` // made with Ach 1.x, so achbridge only reads it
 	Kernel      string            `json:"kernel,omitempty"` // which programs open the kernel module's channel of this name instead; empty means none
 	Mirror      *mirrorTag        `json:"mirror"`
 	MetaOf      string            `json:"meta_of,omitempty"`   // the mirror that this metadata channel describes, see mirror --meta

@@ -20,7 +20,7 @@ import (
 // channelRow is one local channel in the JSON output of `channel ls`.
 type channelRow struct {
 	Channel    string      `json:"channel"`
-	Kind       status.Kind `json:"kind,omitempty"` // a kernel channel, whose geometry and seq are not known
+	Kind       status.Kind `json:"kind,omitempty"` // empty or kernel; the geometry and seq of a kernel channel are not known
 	FrameCount int         `json:"frame_count"`
 	FrameSize  int         `json:"frame_size"`
 	Seq        uint64      `json:"seq"`
@@ -29,7 +29,7 @@ type channelRow struct {
 	MetaOf     string      `json:"meta_of,omitempty"` // the mirror that this metadata channel describes, see mirror --meta
 	Note       string      `json:"note,omitempty"`    // a hint or warning about the channel
 	Error      string      `json:"error,omitempty"`
-	Ach1x      bool        `json:"ach_1x,omitempty"`     // made with Ach 1.x: achbridge only reads it
+	Ach1x      bool        `json:"ach_1x,omitempty"`     // made with Ach 1.x, so achbridge only reads it
 	Unsendable string      `json:"unsendable,omitempty"` // why no other host can mirror the channel, and the fix
 }
 

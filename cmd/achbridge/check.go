@@ -101,7 +101,7 @@ func (c *checker) run(ctx context.Context) error {
 	return c.show(r, running)
 }
 
-// daemonGroups returns the groups of the user that runs the daemon, nil for root. Without a daemon it returns those of this process.
+// daemonGroups returns the group ids of the running daemon, or of this process if no daemon runs. nil means root.
 func (c *checker) daemonGroups(ctx context.Context, cfg *config.Config) []int {
 	var s api.DaemonInfo
 	if _, err := c.Client(cmp.Or(c.control, cfg.Control)).Get(ctx, "/v1/status", &s); err == nil {
@@ -120,7 +120,7 @@ func kernelRisk(cfg *config.Config) []string {
 	return nil
 }
 
-// conflicts returns a warning for each entry of channels whose channel exists with another geometry, or cannot be used.
+// conflicts returns a warning for each entry of the list channels whose channel exists, but has another geometry or cannot be used.
 func (c *checker) conflicts(cfg *config.Config) (list []string) {
 	for _, ch := range cfg.ChannelRules {
 		if err := daemon.ChannelConflict(c.Dir, ch); err != nil {
@@ -205,7 +205,7 @@ func (c *checker) locals(cfg *config.Config, daemon observation) (list []config.
 		}
 		for _, v := range cfg.Judgements(cfg.Name, info.Name, nil) {
 			if info.IsAch1x && v.Kind == "accept" {
-				continue // no push may write into it
+				continue // a push cannot write into such a channel
 			}
 			if info.IsAch1x {
 				v.Result += "; " + diagnose.Ach1xNote

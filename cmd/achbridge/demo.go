@@ -38,7 +38,7 @@ func demoCommand(a *app) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			signal.Ignore(syscall.SIGPIPE) // an error of stdout ends the demo in order, as in demo | head -1
+			signal.Ignore(syscall.SIGPIPE) // if stdout is a closed pipe, as in demo | head -1, the error of a write ends the demo, which cleans up
 			if !a.asJSON {
 				c.Out = a.ui.Out
 			}
@@ -74,7 +74,7 @@ func demoCommand(a *app) *cobra.Command {
 // an error of stdout.
 func (a *app) tour(ctx context.Context, dir localach.Dir, socket string) error {
 	on, terminal := *a, *a.ui
-	on.ui = &terminal // the error of its stdout is an error of the tour
+	on.ui = &terminal // a terminal of its own, which records only errors of the tour
 	on.Env = func(name string) string {
 		switch name {
 		case config.EnvName("control"):

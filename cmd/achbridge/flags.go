@@ -27,10 +27,10 @@ func configFlag(cmd *cobra.Command, file *string, usage string) {
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 }
 
-// daemon returns a client of the daemon that --control names.
+// daemon returns a client of the daemon whose control socket --control names.
 func (a *app) daemon() *api.Client { return a.Client(a.control) }
 
-// countSet returns the number of flags that were given, without those named.
+// countSet returns the number of flags that the user gave, not counting those in except.
 func countSet(given *pflag.FlagSet, except ...string) (n int) {
 	given.Visit(func(f *pflag.Flag) {
 		if !slices.Contains(except, f.Name) {
@@ -79,7 +79,7 @@ func addQoSFlags(cmd *cobra.Command, options []rule.Option) {
 	}
 }
 
-// presetFlag returns the preset that was given as a flag, "" for none.
+// presetFlag returns the value of --preset, "" if the user did not give it.
 func presetFlag(given *pflag.FlagSet) string {
 	if f := given.Lookup(rule.PresetKey); f.Changed {
 		return f.Value.String()
@@ -87,7 +87,7 @@ func presetFlag(given *pflag.FlagSet) string {
 	return ""
 }
 
-// setQoS sets the options in q that were given as flags. The caller sets those of the preset before.
+// setQoS sets in q the options that the user gave as flags. The caller must set the options of the preset before.
 func setQoS(q *rule.QoS, given *pflag.FlagSet) (err error) {
 	given.Visit(func(f *pflag.Flag) {
 		if v, ok := f.Value.(*qosValue); ok && v.Key != rule.PresetKey {

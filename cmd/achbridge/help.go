@@ -23,11 +23,11 @@ func examples(lines ...string) string { return "  " + strings.Join(lines, "\n  "
 
 // Annotations of commands.
 const (
-	forAll    = "for all"    // only help --all shows the command
-	nowCalled = "now called" // the present name of a command that is hidden under its former name
+	forAll    = "for all"    // set if only help --all lists the command
+	nowCalled = "now called" // present name of a command; the command is hidden, since its own name is a former one
 )
 
-// helpOf returns the help of a command. That of a command with groups has all commands only if all is set.
+// helpOf returns the help of a command. Unless all is set, it does not list the commands with forAll.
 func helpOf(c *cobra.Command, all bool) string { return c.Short + ".\n\n" + usageOf(c, all) }
 
 func usageOf(c *cobra.Command, all bool) string {
@@ -73,7 +73,7 @@ func writeCommands(b *strings.Builder, c *cobra.Command, all bool) {
 	}
 	described := func(group string) func(*cobra.Command) string {
 		return func(sub *cobra.Command) string {
-			isHelp := sub.Name() == "help" // cobra does not call it available
+			isHelp := sub.Name() == "help" // not available in the sense of cobra, but listed
 			if sub.GroupID != group || !sub.IsAvailableCommand() && !isHelp || !all && (sub.Annotations[forAll] != "" || isHelp) {
 				return ""
 			}
@@ -118,7 +118,7 @@ func setHelp(root *cobra.Command) {
 func helpWithAll(root *cobra.Command) {
 	help, _, err := root.Find([]string{"help"})
 	if err != nil {
-		panic(err) // cobra does not add this command any more
+		panic(err) // this version of cobra does not add the command
 	}
 	all := help.Flags().Bool("all", false, "list all commands")
 	help.Run = nil
@@ -140,7 +140,7 @@ func describeGenerated(root *cobra.Command) {
 	describe := func(short string, lines []string, path ...string) {
 		c, _, err := root.Find(path)
 		if err != nil {
-			panic(err) // cobra does not add this command any more
+			panic(err) // this version of cobra does not add the command
 		}
 		c.Short, c.Long, c.Example, c.Annotations = short, "", examples(lines...), docs("README.md")
 		c.Annotations[forAll] = "true"

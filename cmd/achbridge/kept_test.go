@@ -62,7 +62,7 @@ func (h *keptHost) reboot() {
 	h.dir = localach.Dir(dir)
 }
 
-// launch starts the daemon. The functions end it by a signal, and wait until it answers.
+// launch starts the daemon. kill sends it a signal and waits for its end; answers waits until it answers requests.
 func (h *keptHost) launch() (kill func(os.Signal), answers func()) {
 	h.t.Helper()
 	socket := filepath.Join(h.t.TempDir(), "s")
@@ -93,8 +93,8 @@ func (h *keptHost) start() (kill func(os.Signal)) {
 	return kill
 }
 
-// killSometime starts a daemon and kills it. A daemon stores a frame when it starts, which takes about 40 ms, and the next one a
-// second later.
+// killSometime starts a daemon and kills it after a random time. A daemon stores a frame when it starts, which takes about 40 ms, and
+// the next one a second later.
 func (h *keptHost) killSometime() {
 	h.t.Helper()
 	kill, _ := h.launch()
@@ -102,7 +102,7 @@ func (h *keptHost) killSometime() {
 	kill(syscall.SIGKILL)
 }
 
-// killInWrite starts a daemon and kills it while it writes a file, as far as that can be hit.
+// killInWrite starts a daemon and kills it when it has begun to write a file, most often before the file is complete.
 func (h *keptHost) killInWrite() {
 	h.t.Helper()
 	for _, draft := range h.drafts() {
@@ -110,7 +110,7 @@ func (h *keptHost) killInWrite() {
 	}
 	kill, _ := h.launch()
 	for begin := time.Now(); len(h.drafts()) == 0 && time.Since(begin) < 3*kept.Period; {
-		time.Sleep(100 * time.Microsecond) // a draft exists for some milliseconds
+		time.Sleep(100 * time.Microsecond) // a draft, an unfinished file, exists for some milliseconds
 	}
 	time.Sleep(rand.N(2 * time.Millisecond))
 	kill(syscall.SIGKILL)
@@ -149,7 +149,7 @@ func (h *keptHost) stored() uint64 {
 	return h.numberOf(frame)
 }
 
-// drafts returns the files that are being written.
+// drafts returns the paths of the files that are being written.
 func (h *keptHost) drafts() []string {
 	list, _ := filepath.Glob(filepath.Join(h.state, "frames", config.DraftPattern))
 	return list

@@ -68,7 +68,7 @@ func writePages(root *cobra.Command, dir, month string) (err error) {
 	return err
 }
 
-// heading returns the first line of a page in Markdown.
+// heading returns the first line of a page in Markdown, which has the header and footer of the manual page.
 func heading(name, section, month string) string {
 	return fmt.Sprintf("%% %q %q %q %q %q\n", strings.ToUpper(strings.ReplaceAll(name, "-", `\-`)), section, month, "achbridge", "Ach channels between hosts")
 }
@@ -115,7 +115,8 @@ func optionsOf(c *cobra.Command) string {
 	return b.String()
 }
 
-// manuals holds the descriptions of the manual pages, in Markdown. Help omits them. A file is named after its page.
+// manuals has the descriptions of commands for the manual pages, in Markdown. --help does not show them. A file has the name of its
+// page.
 //
 //go:embed manual/*.md
 var manuals embed.FS
@@ -134,7 +135,7 @@ func forPrint(cmd *cobra.Command) {
 func manual(cmd *cobra.Command) string {
 	text, err := manuals.ReadFile("manual/" + strings.TrimPrefix(pageName(cmd), "achbridge-") + ".md")
 	if err != nil {
-		text = []byte(cmd.Short + ".\n") // the command needs no more words
+		text = []byte(cmd.Short + ".\n") // for a command without a file
 	}
 	lists := strings.NewReplacer("{variables}", quoted(config.Variables()), "{keys}", quoted(config.Keys()), "{kinds}", quoted(kindWords()))
 	return lists.Replace(string(text)) + "\n# DOCUMENTATION\n\n" + cmd.Annotations["docs"] + "\n"

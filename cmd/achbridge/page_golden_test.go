@@ -23,14 +23,14 @@ import (
 	"achbridge/cmd/achbridge/page"
 )
 
-// pageState is a state of the host planner that the page shows.
+// pageState is a state of the host planner, which the page shows in a test.
 type pageState struct {
 	name    string
 	mirrors []pageMirror
 	events  []status.Event
 }
 
-// pageMirror is a mirror with the problem of that name; see problems.
+// pageMirror is a mirror with a problem; problem is the name of an entry of problems.
 type pageMirror struct{ host, channel, problem string }
 
 // pageTime is the time of the first event.
@@ -54,7 +54,7 @@ func (m pageMirror) of() problem {
 	return problems[slices.IndexFunc(problems, func(x problem) bool { return x.what == m.problem })]
 }
 
-// renamed returns the report s of krang/imu as one of another host and channel.
+// renamed returns s, a report about krang/imu, as a report about the host and channel of m.
 func (m pageMirror) renamed(s status.Report) status.Report {
 	word := func(text string) string { return strings.ReplaceAll(text, "krang", m.host) }
 	s.Mirrors, s.Links, s.Peers = slices.Clone(s.Mirrors), slices.Clone(s.Links), slices.Clone(s.Peers)
@@ -71,7 +71,7 @@ func (m pageMirror) renamed(s status.Report) status.Report {
 	return s
 }
 
-// samples returns the state's status at two times, two seconds apart.
+// samples returns two statuses of the state, as if two seconds apart.
 func (p pageState) samples() (list [2]api.StatusReply) {
 	goal := status.Subscription{Channel: "goal", Peer: "krang", FrameCounters: ledger.FrameCounters{Offered: 500, Delivered: 500}, QoS: rule.QoS{Budget: rule.DefaultBudget}}
 	for i, frames := range []uint64{0, 100} {
@@ -89,7 +89,7 @@ func (p pageState) samples() (list [2]api.StatusReply) {
 		before, after := m.renamed(pc.Before), m.renamed(pc.After)
 		for i, r := range []status.Report{m.renamed(pc.After), after} {
 			s := &list[i]
-			if i == 0 { // the state of after, with the counters of before
+			if i == 0 { // the first sample differs from the second only by its counters
 				r.Mirrors[0].FrameCounters = before.Mirrors[0].FrameCounters
 				for j := range r.Links {
 					r.Links[j].Traffic, r.Links[j].Inbound = before.Links[j].Traffic, before.Links[j].Inbound
@@ -140,7 +140,7 @@ func (p pageState) why(name string) (r api.WhyReport) {
 	return r
 }
 
-// servePage serves the page with a feed that sends the first sample, and the second one when next receives.
+// servePage serves the page with a feed. The feed sends the first sample at once, and the second one when the test sends to next.
 func servePage(t *testing.T, p pageState, next chan struct{}) (origin string) {
 	samples := p.samples()
 	mux := http.NewServeMux()
@@ -248,14 +248,15 @@ func TestPageTextOfEachState(t *testing.T) {
 					t.Errorf("one click made %d requests for a diagnosis, want 1", n)
 				}
 				golden(t, fmt.Sprintf("testdata/page/%s_%d.golden", p.name, width), []byte(text.String()))
-				do(b, chromedp.Navigate("about:blank")) // before the server ends
+				do(b, chromedp.Navigate("about:blank")) // closes the feed, so that the server can end
 				b.requestedURLs, b.problems = nil, nil
 			})
 		}
 	}
 }
 
-// tryRates shows the page's model a mirror that is new in the second status, and begins at zero in the fourth.
+// tryRates gives the page's model five statuses. A mirror is new in the second one; its counters restart in the fourth. The rates must
+// be those between two statuses, or unknown.
 func tryRates(t *testing.T, b *browser) {
 	got := valueOf[string](b, `(() => {
 		const m = new parts.Model(), shown = [];
@@ -271,7 +272,7 @@ func tryRates(t *testing.T, b *browser) {
 	}
 }
 
-// tryFixes shows the page's model two mirrors with one problem, whose fix may name one of them.
+// tryFixes gives the page's model a problem of two mirrors. If the fix names one of them, only that mirror shows it.
 func tryFixes(t *testing.T, b *browser) {
 	for fix, want := range map[string]string{
 		"check the cable": "check the cable | check the cable | ", "end what uses krang.imu": "end what uses krang.imu |  | ", "on krang: start imu": "on krang: start imu |  | ",

@@ -40,16 +40,16 @@ func publishCommand(a *app) *cobra.Command {
 					return ui.Usage(fmt.Errorf("--frames %d: %w", frames, err), "")
 				}
 			}
-			a.ui.Detach() // a stopped terminal does not stop the puts
+			a.ui.Detach() // stderr then does not block, so a stopped terminal (Ctrl-S) does not stop the puts
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGPIPE)
 			defer stop()
-			defer a.ui.Flush() // while a pipe without a reader does not end the process
+			defer a.ui.Flush() // before stop: after stop, a write to a closed pipe can end the process
 			if length > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, length)
 				defer cancel()
 			}
-			// why, doctor and channel rm then count this process among the programs of the robot.
+			// why, doctor and channel rm ignore processes called achbridge. They must count this process among the robot's programs.
 			if err := os.WriteFile("/proc/self/comm", []byte("publish"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return ui.Failure(err, "")
 			}

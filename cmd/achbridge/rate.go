@@ -126,7 +126,7 @@ func meterCommand(a *app, v rateFormat) *cobra.Command {
 	return cmd
 }
 
-// rates is one run of such a command, with its flags and one meter for each channel.
+// rates is one run of a command that prints rates, with its flags and a meter for each channel.
 type rates struct {
 	rateFormat
 	window time.Duration
@@ -136,7 +136,7 @@ type rates struct {
 	errs   []error // for each meter, the error that stopped it; nil while the meter measures
 }
 
-// failure is the error that stopped the meter at an index of rates.meters.
+// failure is the error that stopped a meter, and the index of the meter in rates.meters.
 type failure struct {
 	meter int
 	err   error

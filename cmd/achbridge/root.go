@@ -105,7 +105,7 @@ func addCommands(root *cobra.Command, a *app) {
 	root.SetCompletionCommandGroupID("host")
 }
 
-// former hides a command whose name is now another one.
+// former hides c, a command with a former name. now is the present name.
 func former(c *cobra.Command, now string) *cobra.Command {
 	c.Hidden, c.Annotations[nowCalled] = true, now
 	return c

@@ -110,7 +110,7 @@ func (a *app) showSummary(s api.StatusReply) error {
 	return a.ui.Line("\ncauses and fixes: achbridge why")
 }
 
-// certificateWarning is the remaining validity below which the short form shows when the host's certificate ends.
+// certificateWarning is the remaining validity of the host's certificate below which the short form shows its end.
 const certificateWarning = 30 * 24 * time.Hour
 
 // channelsText returns the numbers of mirrors, sent channels and pushes, and how many channels need a look.

@@ -12,8 +12,8 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// isDescriptors reports whether a file has protobuf descriptors. These begin with the tag of field 1 of a FileDescriptorSet, but
-// an ELF program with 0x7f.
+// isDescriptors reports whether a file has protobuf descriptors, by its first byte: the tag of field 1 of a FileDescriptorSet. An ELF
+// program begins with 0x7f.
 func isDescriptors(file string) bool {
 	f, err := os.Open(file)
 	if err != nil {

@@ -101,7 +101,8 @@ func (a *app) showProblems(r api.ProblemsReport) error {
 }
 
 // addUsers adds the processes that have the channel open to the evidence, if its publisher has
-// stopped or hangs, and a note if a reader was killed while it waited. The daemon may not see these processes, because the packaged unit hides them.
+// stopped or hangs, and a note if a reader was killed while it waited. It runs in the command, since
+// the daemon may not see these processes: the packaged unit hides them from it.
 func (a *app) addUsers(r *api.WhyReport) {
 	_, channel, _ := strings.Cut(r.Of, "/")
 	if r.Mirror == "" && r.Cause == status.CauseNoChannel {
@@ -130,8 +131,8 @@ func (a *app) addUsers(r *api.WhyReport) {
 	switch {
 	case hidden > 0 && os.Geteuid() != 0:
 		r.Evidence = append(r.Evidence, "as root this would tell which processes have it open")
-	case len(list) == 0: // the daemon reads it from the kernel
-	case len(list) == 1: // only the daemon
+	case len(list) == 0: // no process but the daemon, which reads the channel from the kernel
+	case len(list) == 1: // no process but the daemon
 		r.Evidence = append(r.Evidence, "no other process has it open: its publisher is gone")
 	default:
 		r.Evidence = append(r.Evidence, "it is open in "+ui.AndList(list))

@@ -1,4 +1,4 @@
-// Reads the frames of NAME.meta, the companion channel that a mirror with option meta
+// Reads the frames of NAME.meta, the metadata channel that a mirror with option meta
 // has: how old its newest frame is, and what feeds it. In the output of a merge they also
 // name the host of each frame. Header only, needs nothing but the C library; the layout is
 // that of achbridge's bridge/status/meta.go.

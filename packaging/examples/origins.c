@@ -1,4 +1,4 @@
-// origins: from which host is each frame in the output of a merge?
+// origins: print from which host each frame in the output of a merge is.
 //
 //     cc -o origins origins.c
 //     achbridge channel cat all.event.meta | ./origins

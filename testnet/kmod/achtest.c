@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // A stand-in for the kernel module of Ach, for tests. It was written from measured facts about the module, not from its source.
 //
-// It survives what the real module does not: a descriptor that is closed after its channel was removed and another channel was
-// created. It counts these closes in /sys/module/achtest/parameters/faults instead.
+// If a descriptor is closed after its channel was removed and another channel was created, the real module corrupts the kernel's
+// memory. This module only counts such closes, in /sys/module/achtest/parameters/faults.
 
 #include <linux/cdev.h>
 #include <linux/device.h>

@@ -31,11 +31,11 @@ func (k kernel) per(n float64) kernel {
 // counter is a program that counts the system calls of other processes.
 type counter struct {
 	program string
-	args    []string                          // processes not included
+	args    []string                          // arguments before those that name the processes
 	count   func(out string) (float64, error) // reads the program's output
 }
 
-// counters has the best first. perf hardly slows a process down; strace stops it at each call.
+// counters has the counters in order of preference: perf hardly slows a process down, strace stops it at each system call.
 var counters = []counter{
 	{"perf", []string{"stat", "-x,", "-e", "raw_syscalls:sys_enter"}, perfCount},
 	{"strace", []string{"-f", "-c", "-U", "calls"}, straceCount},
@@ -75,7 +75,7 @@ func (s *syscallCount) end() (float64, error) {
 	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		return 0, err
 	}
-	s.cmd.Wait() // its error is the signal
+	s.cmd.Wait() // returns an error, since the signal ended the program
 	n, err := s.count(s.out.String())
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w: %s", s.program, err, lastLines(s.out.String(), 3))
@@ -223,7 +223,8 @@ func (k *kernelCount) end() (list []kernel, err error) {
 	return list, nil
 }
 
-// mostLost is the largest share of lost frames with which the counts of a run are shown: for a lost frame, a tool does less.
+// mostLost is the largest share of lost frames with which a run counts. A lost frame takes less work, so it would make a tool look
+// better.
 const mostLost = 0.001
 
 // writeKernelTable prints a scenario's counts for each frame as a Markdown table. They are medians of the runs.

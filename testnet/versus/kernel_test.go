@@ -58,8 +58,8 @@ func TestKernelTableOmitsRunsThatLostFrames(t *testing.T) {
 // and on the PC. Idle machines measure 1.0 and 0.8.
 var mostOfBareQUIC = [2]float64{1.6, 1.3}
 
-// mostLostHere is the largest share of lost frames with which a run counts here. It changes the ratio by as much at most, and busy
-// machines often lose more than mostLost.
+// mostLostHere is the largest share of lost frames with which a run counts in this test. It changes the ratio by at most that share.
+// mostLost would be too strict: busy machines often lose more.
 const mostLostHere = 0.02
 
 // Both programs run on the same machine, one after the other. A run that loses more frames does not count, and is repeated.

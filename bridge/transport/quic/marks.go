@@ -12,19 +12,18 @@ import (
 	"achbridge/bridge/via"
 )
 
-// marks has the DSCP for the packets to each peer. All sessions share a socket, for which only a packet's destination
-// shows its session. Peers behind one IP address have different ports. If two sessions have the same address and
-// port, as a session and its successor, and their marks differ, their packets are sent as best effort. Safe for
-// concurrent use.
+// marks has the DSCP for the packets to each peer. All sessions share a socket, which knows the session of a packet only by its
+// destination: the address and the port, since several peers may have one address. If two sessions have the same destination but
+// different marks, as a session and its successor may, their packets are sent as best effort. Safe for concurrent use.
 type marks struct {
 	marking *session.Marking
 	current atomic.Pointer[map[netip.AddrPort]via.DSCP] // derived from links; replaced, never modified; nil if empty
 
 	mu    sync.Mutex
-	links map[*link]mark // best-effort sessions are left out
+	links map[*link]mark // only sessions with a mark other than best effort
 }
 
-// mark is the mark of a session, and its peer's address when the mark was set.
+// mark is the DSCP of a session, and the address that its peer had when the DSCP was set.
 type mark struct {
 	to   netip.AddrPort
 	dscp via.DSCP
@@ -43,7 +42,7 @@ func (m *marks) lookup(to net.Addr) via.DSCP {
 	return (*current)[addrPort(to)]
 }
 
-// set marks the packets to the peer of l, at its present address, until the session ends.
+// set sets the DSCP of the packets to the present address of l's peer, until the session ends or set is called again.
 func (m *marks) set(l *link, d via.DSCP) {
 	to := addrPort(l.RemoteAddr())
 	if !to.IsValid() {
@@ -83,7 +82,7 @@ func (m *marks) publish() {
 	m.current.Store(&byAddr)
 }
 
-// addrPort returns a UDP address in one form for IPv4, and zero for other addresses.
+// addrPort returns the address of a UDP socket, with IPv4 addresses unmapped from IPv6. It returns the zero AddrPort for others.
 func addrPort(addr net.Addr) netip.AddrPort {
 	udp, ok := addr.(*net.UDPAddr)
 	if !ok {

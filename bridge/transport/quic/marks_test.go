@@ -15,7 +15,7 @@ func TestMarksOfSessionsWithOneAddress(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		sessions []mark
-		want     via.DSCP // at the address at
+		want     via.DSCP // result of lookup for the address at
 	}{
 		{"none", nil, via.CS0},
 		{"one", []mark{{at, via.CS6}}, via.CS6},

@@ -217,7 +217,7 @@ func (l *link) broke(err error) {
 
 func (l *link) Kind() via.Kind { return via.SCTP }
 
-// SetDSCP marks the packets of the link. The link knows the peer's address itself.
+// SetDSCP sets the mark of the link's packets, also after the peer's address has changed.
 func (l *link) SetDSCP(d via.DSCP) { l.path.dscp.Store(uint32(d)) }
 
 func (l *link) DSCP() via.DSCP {

@@ -15,7 +15,7 @@ type socket struct {
 	conn    net.PacketConn
 	udp     *net.UDPConn // conn if it is a UDP socket, else nil
 	marking *session.Marking
-	oob     []byte // control messages of the packet that is sent; belongs to the writer
+	oob     []byte // buffer for the control messages of a packet; only the writer uses it
 	cookies cookieJar
 	resets  statelessReset
 	// admit starts a handshake on a new path from a dialler with a proved address. It returns
@@ -120,7 +120,7 @@ func (s *socket) write() {
 // canMark reports whether packets can have a DSCP.
 func (s *socket) canMark() bool { return s.udp != nil && s.marking.Err() == nil }
 
-// transmit sends a packet, with its mark if the kernel permits. The writer calls it.
+// transmit sends a packet, with its mark if the kernel permits. Only the writer calls it.
 func (s *socket) transmit(p addressedPacket) {
 	to, isUDP := p.addr.(*net.UDPAddr)
 	if p.dscp == via.CS0 || !isUDP || !s.canMark() {

@@ -23,7 +23,7 @@ type Marking struct {
 // NewMarking returns a Marking that logs to log when the kernel refuses a mark.
 func NewMarking(log *slog.Logger) *Marking { return &Marking{log: log} }
 
-// Err returns nil while packets may have a mark, then the error with which the kernel refused one.
+// Err returns the error with which the kernel refused a mark, or nil while packets may have marks.
 func (m *Marking) Err() error {
 	if err := m.refusal.Load(); err != nil {
 		return *err
@@ -31,9 +31,9 @@ func (m *Marking) Err() error {
 	return nil
 }
 
-// Retry handles the error of a packet that was sent with a mark. If the kernel may have refused the mark, Retry calls
-// plain, which sends the packet without it. If that works, packets have no marks from then on. Retry returns the
-// final error of the packet.
+// Retry handles err, the result of sending a packet with a mark. If the mark may be the reason for the error, Retry calls plain,
+// which sends the packet without it. If that succeeds, Err is not nil from then on, so that no more packets get a mark. Retry
+// returns the final result for the packet.
 func (m *Marking) Retry(err error, plain func() error) error {
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) {
 		return err
@@ -67,7 +67,7 @@ func AppendMark(b, oob []byte, to netip.Addr, d via.DSCP) []byte {
 		}
 		rest = remainder
 	}
-	const size = 4 // bytes of data in either message
+	const size = 4 // bytes of data in the control message of either IP version
 	start = len(b)
 	b = append(b, make([]byte, unix.CmsgSpace(size))...)
 	header := (*unix.Cmsghdr)(unsafe.Pointer(&b[start]))

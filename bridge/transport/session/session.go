@@ -122,8 +122,8 @@ func (s *Session) Dialled() bool { return s.made.Dialled }
 // RemoteAddr returns the current address of the peer. It changes when the peer moves.
 func (s *Session) RemoteAddr() net.Addr { return s.made.Carrier.RemoteAddr() }
 
-// SetDSCP marks the packets to the peer from now on. Call it repeatedly, also with the same mark, since the peer's address
-// may have changed. It does nothing through a hub. It does not block.
+// SetDSCP sets the mark of the packets to the peer from now on. Call it repeatedly, even with the same mark, since the mark is for
+// the peer's address at the time of the call. It has no effect on a session through a hub. It does not block.
 func (s *Session) SetDSCP(d via.DSCP) {
 	if m, ok := s.made.Carrier.(marker); ok {
 		m.SetDSCP(d)

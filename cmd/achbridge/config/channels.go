@@ -12,7 +12,7 @@ import (
 	"achbridge/localach"
 )
 
-// Channel is a rule to create a channel of this host when the daemon starts.
+// Channel is an entry of the list channels: a channel of this host that the daemon creates when it starts.
 type Channel struct {
 	Name     string
 	Geometry localach.Geometry
@@ -28,7 +28,7 @@ const MaxKept = 16 << 20
 // channelRules makes the rules of channels.
 func (b *ruleBuilder) channelRules(rules []ruleEntry) (list []Channel) {
 	for _, r := range rules {
-		c := Channel{Geometry: localach.Geometry{FrameCount: 16, FrameSize: 512}, From: r.at.Path} // as ach mk
+		c := Channel{Geometry: localach.Geometry{FrameCount: 16, FrameSize: 512}, From: r.at.Path} // the defaults of ach mk
 		before := len(b.Problems)
 		for _, o := range r.options {
 			if len(o.values) > 0 {
@@ -85,7 +85,8 @@ func (c Channel) check() error {
 	return nil
 }
 
-// checkChannels records a problem for each channel that a mirror or a mux also creates, and for each that must not be kept.
+// checkChannels records a problem for each entry whose channel a mirror, merge or mux also creates, and for each whose newest frame
+// must not be kept.
 func (c *Config) checkChannels(b *ruleBuilder) {
 	for _, ch := range c.ChannelRules {
 		if by := c.creatorOf(ch.Name); by != "" && !slices.ContainsFunc(c.Adopt, func(p string) bool { return rule.Match(p, ch.Name) }) {
@@ -95,8 +96,8 @@ func (c *Config) checkChannels(b *ruleBuilder) {
 	c.checkKept(b)
 }
 
-// creatorOf returns the rule of mirror, merge or mux that creates a channel, as its mirror or output, or "". It ignores mirror rules with
-// patterns.
+// creatorOf returns the path of the rule of mirror, merge or mux that creates a channel as its mirror or output, "" if there is none.
+// It ignores mirror rules with patterns.
 func (c *Config) creatorOf(channel string) string {
 	for _, m := range c.MirrorRules {
 		if !m.Deny && !rule.IsPattern(m.Host) && !rule.IsPattern(m.Channel) && m.Name(m.Host, m.Channel) == channel {
@@ -112,8 +113,8 @@ func (c *Config) creatorOf(channel string) string {
 	return ""
 }
 
-// checkKept records a problem for each channel whose newest frame must not be put back after a reboot: because it may be a command,
-// because its stamps count from the boot before, or because another host or a mux may write the channel.
+// checkKept records a problem for each channel with keep whose newest frame must not be put back after a reboot: since the frame may
+// be a command, since its stamps count from the previous boot, or since another host or a mux may write the channel.
 func (c *Config) checkKept(b *ruleBuilder) {
 	for _, ch := range c.ChannelRules {
 		if !ch.Keep {
@@ -138,8 +139,8 @@ func (c *Config) checkKept(b *ruleBuilder) {
 	}
 }
 
-// writerOf returns a text that names another writer of a channel besides programs of this host, or "". A mirror of a rule with
-// patterns writes into an existing channel only if adopt names that channel.
+// writerOf returns a text that names what may write into a channel other than a program of this host, or "". Mirror rules with
+// patterns do not matter unless adopt names the channel, since a mirror does not write into another existing channel.
 func (c *Config) writerOf(channel string) string {
 	if by := c.creatorOf(channel); by != "" {
 		return by + " writes it"
@@ -170,7 +171,7 @@ func (c *Config) writerOf(channel string) string {
 	return v.Rule + " lets other hosts push into it"
 }
 
-// GroupID returns the id of the group of the channel's file, nil if the rule names no group.
+// GroupID returns the id of the rule's group, nil if the rule names none. It returns an error if this host has no such group.
 func (c Channel) GroupID() (*int, error) {
 	if c.Group == "" {
 		return nil, nil
@@ -186,8 +187,8 @@ func (c Channel) GroupID() (*int, error) {
 	return &id, err
 }
 
-// CheckGroups returns a problem for each group in channels that does not exist, or that the daemon's user is not in. groups has the
-// ids of that user's groups; nil means root, who may set every group.
+// CheckGroups returns a problem for each group in the list channels that does not exist, or of which the daemon's user is not a
+// member. groups has the ids of the user's groups; nil means root, who may set every group.
 func (c *Config) CheckGroups(groups []int) (ps Problems) {
 	for _, ch := range c.ChannelRules {
 		id, err := ch.GroupID()
@@ -202,7 +203,7 @@ func (c *Config) CheckGroups(groups []int) (ps Problems) {
 	return ps
 }
 
-// channelJudgements returns the judgement of the rule in channels that creates a channel, or nil if there is none.
+// channelJudgements returns the judgement about the entry of the list channels that creates a channel, or nil if there is none.
 func (c *Config) channelJudgements(channel string) (list []Judgement) {
 	for _, ch := range c.ChannelRules {
 		if ch.Name != channel {

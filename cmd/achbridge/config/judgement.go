@@ -221,8 +221,8 @@ func (c *Config) muxJudgements(channel string) (list []Judgement) {
 	return list
 }
 
-// options returns the options of a mirror and where each is set: those of a preset where the preset is. entry is the path
-// of the rule that may set them.
+// options returns the options of a mirror, each with the place where it is set. For options that a preset sets, that is the place of
+// the preset. entry is the path of the rule that applies to the mirror.
 func (c *Config) options(entry string, m rule.Mirror) (list []optionValue) {
 	r := c.rules[entry]
 	preset, _ := r.option(rule.PresetKey)

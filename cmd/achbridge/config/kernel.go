@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// parseKernel parses the value of kernel. Mirrors in the kernel are refused, since a create that fails for its size makes the
-// module crash the kernel at the next one.
+// parseKernel parses the value of the option kernel. It refuses mirrors in the kernel: if the creation of a channel fails because it
+// is too large, the module crashes the kernel at the next creation.
 func parseKernel(text string) (bool, error) {
 	if text == "mirror" {
 		return false, fmt.Errorf("%q: mirrors are not made in the kernel, since its module can crash there; want true, to export kernel channels, or false", text)
@@ -18,7 +18,7 @@ func parseKernel(text string) (bool, error) {
 	return on, nil
 }
 
-// KernelRisk returns what can happen to this host by kernel: true. It returns "" without that setting.
+// KernelRisk describes the damage that kernel: true can do to this host. It returns "" if the setting is off.
 func (c *Config) KernelRisk() string {
 	if !c.Kernel {
 		return ""

@@ -43,7 +43,7 @@ func ReadRevocations(path string) (*trust.Revocations, error) {
 	return r, nil
 }
 
-// DraftPattern matches the names of files that ReplaceFile writes before it renames them. They stay if the process is killed.
+// DraftPattern matches the temporary names of files that ReplaceFile has not renamed yet. Such a file remains if the process is killed.
 const DraftPattern = ".achbridge-*"
 
 // ReplaceFile writes a file atomically: a reader sees the old content or the new one.

@@ -50,7 +50,7 @@ accept:
 	return b.String()
 }
 
-// manualValue returns the possible values of a key, or an example, as they follow the key in a manual page.
+// manualValue returns the text after a key in the manual page: its possible values, or an example of a value.
 func manualValue(words []string, example string) string {
 	switch {
 	case len(words) > 0:
@@ -61,7 +61,7 @@ func manualValue(words []string, example string) string {
 	return ""
 }
 
-// InManual returns text in which Markdown sees no markup.
+// InManual escapes text, so that Markdown does not interpret characters in it as markup.
 func InManual(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "<", `\<`, "[", `\[`, "|", `\|`).Replace(text)
 }

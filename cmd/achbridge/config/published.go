@@ -14,22 +14,22 @@ import (
 	"achbridge/localach"
 )
 
-// Published is the content of the file that `achbridge publish` keeps for each channel, in the directory of the channels.
-// It identifies the channel's file, and has the layout of the frames. The text is a layout file, and has the same length
-// for every process and inode.
+// Published is the content of the file that `achbridge publish` writes for each channel, in the directory of the channels. It
+// identifies the channel's file, and has the layout of the frames. The file is a layout file with comments at its beginning. Its
+// length does not depend on the process and the inode, so that it can be overwritten in one write.
 type Published struct {
 	Inode  uint64 // inode of the channel's file
 	PID    int    // process id of the publisher
 	Layout *layout.Layout
 }
 
-// The text begins with publishedHead. publishedScan reads that.
+// publishedHead is the format of the first two lines. publishedScan is the format to scan them.
 const (
 	publishedHead = "# channel file: inode %020d\n# publisher: process %010d\n"
 	publishedScan = "# channel file: inode %d\n# publisher: process %d\n"
 )
 
-// PublishedFile returns the name of the file, in the directory of the channels.
+// PublishedFile returns the name of the file that `achbridge publish` writes for a channel, without the directory.
 func PublishedFile(channel string) string { return ".achbridge.publish-" + channel }
 
 // Text returns the content of the file.
@@ -44,14 +44,14 @@ func ReadPublished(dir localach.Dir, channel string) (Published, error) {
 	return p, err
 }
 
-// PublishedLayout returns the layout of a channel that `achbridge publish` has made, and nil for another channel.
+// PublishedLayout returns the layout of a channel that `achbridge publish` has created, and nil for other channels.
 func PublishedLayout(dir localach.Dir, channel string) *layout.Layout {
 	p, _ := PublishedChannel(dir, channel)
 	return p.Layout
 }
 
-// PublishedChannel reads the file of a channel that `achbridge publish` has made. ok is false for another channel, and if
-// the file is damaged or belongs to another user than the channel.
+// PublishedChannel reads the file of a channel that `achbridge publish` has created. ok is false if another program created the
+// channel, or if the file is damaged or belongs to another user than the channel.
 func PublishedChannel(dir localach.Dir, channel string) (p Published, ok bool) {
 	p, owner, err := readPublished(dir, channel)
 	if err != nil {
@@ -67,7 +67,8 @@ func PublishedChannel(dir localach.Dir, channel string) (p Published, ok bool) {
 	return p, true
 }
 
-// readPublished also returns the user id of the file's owner. It neither follows links nor waits for a pipe.
+// readPublished does what ReadPublished does, and also returns the user id of the file's owner. It does not follow a link, and does
+// not block if the file is a pipe.
 func readPublished(dir localach.Dir, channel string) (p Published, owner uint32, err error) {
 	f, err := os.OpenFile(filepath.Join(string(dir), PublishedFile(channel)), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

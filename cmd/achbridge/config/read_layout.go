@@ -61,7 +61,7 @@ func (p *layoutParser) read(text []byte) *layout.Layout {
 	return l
 }
 
-// layout reads the keys of a layout. path is the index of a variant, empty for the layout of the file.
+// layout reads the keys of a layout into l. path has the index of l if it is a variant, and is nil for the layout of the file.
 func (p *layoutParser) layout(l *layout.Layout, n ast.Node, under origin, path []int) {
 	p.places[fmt.Sprint(path)] = under
 	for _, in := range p.mapping(n, under, "the keys of a layout, as in name: imu") {
@@ -84,7 +84,7 @@ func (p *layoutParser) layout(l *layout.Layout, n ast.Node, under origin, path [
 			l.Variants = p.variants(in)
 		case in.key == "descriptors" && path == nil:
 			l.Descriptors = p.base64(in)
-		case in.key == "value" && path != nil: // read by variants
+		case in.key == "value" && path != nil: // variants reads it
 		default:
 			p.add(in.at, "%s", unknown(in.key, layoutKeys))
 		}
@@ -105,12 +105,12 @@ func (p *layoutParser) variants(in pair) (list []layout.Variant) {
 	return list
 }
 
-// valueOf returns the integer of the key "value" in a variant. It returns false if there is none, or
-// after an error.
+// valueOf returns the integer of the key "value" in a variant. It returns false without such a
+// key, and if its value is not an integer, which it records as a problem.
 func (p *layoutParser) valueOf(n ast.Node, under origin) (int64, bool) {
 	m, isMap := n.(*ast.MappingNode)
 	if !isMap {
-		return 0, false // layout has reported it
+		return 0, false // layout has recorded this problem
 	}
 	for _, one := range m.Values {
 		if one.Key.GetToken().Value != "value" {
@@ -184,7 +184,7 @@ func (p *layoutParser) field(n ast.Node, under origin, path []int) (f layout.Fie
 	return f
 }
 
-// base64 returns the bytes of a text in Base64 (RFC 4648).
+// base64 decodes the value of a key, which is in Base64 (RFC 4648).
 func (p *layoutParser) base64(in pair) []byte {
 	v, ok := p.scalar(in.value, in.at, "Base64, as achbridge type import writes it")
 	bytes, err := base64.StdEncoding.DecodeString(v.text)

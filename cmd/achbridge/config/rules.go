@@ -213,7 +213,7 @@ func (b *ruleBuilder) grants(rules []ruleEntry) rule.Grants {
 		g.Hosts = b.hosts(r, "hosts")
 		g.Operator = b.operator(r)
 		var m rule.Mirror
-		if b.how(r, &m) {
+		if b.setOptions(r, &m) {
 			g.QoS, g.FileMode = m.QoS, m.FileMode
 			for _, o := range r.options {
 				g.Says = append(g.Says, o.key)
@@ -269,13 +269,13 @@ func (b *ruleBuilder) operator(r ruleEntry) *rule.Operator {
 	return nil
 }
 
-// MirrorRules makes the rules of mirror or merge, one for each HOST/PATTERN. base has what the rules do not write out.
+// MirrorRules makes the rules of mirror or merge, one for each HOST/PATTERN. base has the values of fields that an entry does not set.
 func (b *ruleBuilder) MirrorRules(rules []ruleEntry, base rule.Mirror) (mirrors []rule.Mirror) {
 	for _, r := range rules {
 		channels, deny := b.channels(r)
 		how := base
 		how.Deny, how.From = deny, r.at.Path
-		good := b.how(r, &how)
+		good := b.setOptions(r, &how)
 		for _, v := range channels {
 			of, err := rule.ParseChannels(v.text)
 			if err != nil {
@@ -305,7 +305,7 @@ func (b *ruleBuilder) PushRules(rules []ruleEntry) (pushes []rule.Push) {
 			b.add(r.at, "names no host; want hosts: HOST")
 		}
 		var how rule.Mirror
-		good := b.how(r, &how)
+		good := b.setOptions(r, &how)
 		for _, channel := range channels {
 			for _, host := range targets {
 				p := rule.Push{Channel: channel.text, Host: host.text, As: how.As, QoS: how.QoS, Over: how.Over, Deny: deny, From: r.at.Path}
@@ -347,9 +347,9 @@ func (b *ruleBuilder) muxRules(rules []ruleEntry) (muxes rule.Muxes) {
 	return muxes
 }
 
-// how sets the options of a mirror, first those of its preset. If an option is not valid, it records a problem and
+// setOptions sets the options of m, those of the preset first. It records a problem for each option that is not valid, and then
 // returns false.
-func (b *ruleBuilder) how(r ruleEntry, m *rule.Mirror) bool {
+func (b *ruleBuilder) setOptions(r ruleEntry, m *rule.Mirror) bool {
 	before := len(b.Problems)
 	set := func(o ruleOption) {
 		if err := m.Set(o.key, o.values[0].text, b.config.reader(o.values[0].at)); err != nil {

@@ -69,7 +69,7 @@ func TestEveryConfigurationKeyHasFlag(t *testing.T) {
 			continue // run has many flags, and a recorder is a decision for the robot, not for one start
 		}
 		if key.name == "channels" && flag == nil {
-			continue // a flag would be long, and scripts have achbridge channel create
+			continue // an entry is long for a flag, and scripts can use achbridge channel create
 		}
 		if flag == nil {
 			t.Errorf("key %s has no flag", key.name)

@@ -23,11 +23,11 @@ type typeRule struct {
 	source  layoutSource
 }
 
-// layoutSource names a layout, as types does: a layout file, a message of a protobuf file, or the files of variants.
+// layoutSource is a value of the option types: it names a layout file, a message of a protobuf file, or the files of variants.
 type layoutSource struct {
 	file     string // "" if there are variants
 	message  string // name of the message if file is a protobuf file, else ""
-	by       string // name of the field that determines the variant; "" means the first variant that a frame fits
+	by       string // name of the field that determines the variant; "" means that the first variant that a frame matches applies
 	variants []variantSource
 	at       origin
 }
@@ -38,7 +38,7 @@ type variantSource struct {
 	source layoutSource
 }
 
-// types reads the patterns and layouts of the option types.
+// types parses the option types: patterns of channels, each with a layout.
 func (p *configParser) types(in pair) (rules []typeRule) {
 	for _, t := range p.mapping(in.value, in.at, "patterns of channels, each with the file of its layout, as in imu: types/imu.yaml") {
 		for half := range strings.SplitSeq(t.key, "/") {
@@ -83,7 +83,7 @@ func (p *configParser) layoutFile(n ast.Node, under origin) (s layoutSource, ok 
 	return layoutSource{file: v.text, at: v.at}, ok && v.text != ""
 }
 
-// layoutKeys reads a mapping: a protobuf file and its message, or layout files by the value of a field.
+// layoutKeys reads a value of types that is a mapping: a protobuf file and its message, or layout files by the value of a field.
 func (p *configParser) layoutKeys(n ast.Node, under origin) (s layoutSource, ok bool) {
 	s.at = under.or(p.place(n))
 	before := len(p.Problems)
@@ -122,7 +122,7 @@ func (c *Config) LayoutFor(channel, name string) (*layout.Layout, error) {
 	return nil, nil
 }
 
-// layout reads a layout. File names are relative to the configuration file.
+// layout reads the layout that from names. File names are relative to the directory of the configuration file.
 func (c *Config) layout(from layoutSource) (l *layout.Layout, err error) {
 	switch {
 	case from.variants != nil:
@@ -146,7 +146,7 @@ func protobufLayout(path, message string) (*layout.Layout, error) {
 	return f.Layout(message)
 }
 
-// nextTo returns the path of a file whose name is relative to the configuration file.
+// nextTo returns the path of a file whose name is relative to the directory of the configuration file.
 func (c *Config) nextTo(file string) string {
 	if filepath.IsAbs(file) {
 		return file
@@ -154,7 +154,7 @@ func (c *Config) nextTo(file string) string {
 	return filepath.Join(filepath.Dir(c.Path), file)
 }
 
-// variants reads the layout files of a channel with several layouts.
+// variants reads the layout files that from names, and makes one layout with variants of them.
 func (c *Config) variants(from layoutSource) (*layout.Layout, error) {
 	all := &layout.Layout{By: from.by}
 	var names []string

@@ -10,16 +10,16 @@ import (
 // ShmVariable is the environment variable that sets the directory of the channels.
 const ShmVariable = "ACHBRIDGE_SHM"
 
-// testVariables are the environment variables of the project's tests and packaging, without ACHBRIDGE_. Tests start
-// commands with them.
+// testVariables are the names, without ACHBRIDGE_, of environment variables for the project's tests and packaging. Commands that
+// tests start inherit them, and must not warn about them.
 var testVariables = []string{
 	"CLOCK", "DISCOVERY_NODE", "HUB_ROLE", "HUB_SCENE", "KILLS", "LAB", "LAB_MAIN_CALL", "LONG", "NO_SKIP", "PROGRAMS",
 	"RADIO", "SEED", "SEEDS", "SHOTS", "SOAK", "SUSPEND", "TEST_HUB", "TEST_INIT", "TEST_OBSERVER", "TRACES",
 }
 
 // UnknownVariables returns a sentence for each variable in environ (as os.Environ returns it) whose name begins with
-// ACHBRIDGE_ and that no command reads. Empty variables are like missing ones. In Kubernetes, a service called achbridge
-// brings variables ACHBRIDGE_SERVICE_… and ACHBRIDGE_PORT… into containers; UnknownVariables ignores these.
+// ACHBRIDGE_ and that no command reads. It ignores empty variables. It also ignores ACHBRIDGE_SERVICE_… and ACHBRIDGE_PORT…,
+// which Kubernetes sets in containers if a service is called achbridge.
 func UnknownVariables(environ []string) (list []string) {
 	known := append(Variables(), EnvName("config"), KeyText, ShmVariable)
 	for _, entry := range environ {

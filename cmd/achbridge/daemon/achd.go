@@ -16,8 +16,8 @@ import (
 	"achbridge/discovery"
 )
 
-// listenAchd opens the TCP port for achd clients, or takes the socket achd that systemd opened. It returns nil if address is
-// empty, that is, if achd's protocol is off.
+// listenAchd returns the listener for achd clients: the socket achd that systemd passed, otherwise a new one at address. It returns
+// nil if address is empty, that is, if achd's protocol is off.
 func listenAchd(address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
@@ -69,8 +69,8 @@ func (d *Daemon) answerAchd(ctx context.Context) error {
 	return discovery.AchdSearch{Interfaces: d.config().Interfaces, Listen: at.AddrPort(), Serves: d.achd.Serves, Log: d.log}.Run(ctx)
 }
 
-// dialAchd returns a function that dials hosts with achd. It looks up their mDNS names with addrOf. Names that addrOf does
-// not know are left to dial, which asks the system's resolver.
+// dialAchd returns a function that connects to hosts with achd by dial. It replaces mDNS names by the addresses that addrOf returns.
+// It passes other names to dial unchanged, which asks the system's resolver.
 func dialAchd(addrOf func(context.Context, string) (netip.Addr, bool), dial achd.Dial) achd.Dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if host, port, err := net.SplitHostPort(address); err == nil {

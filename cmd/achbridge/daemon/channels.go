@@ -18,9 +18,9 @@ import (
 // keptFolder is the directory in the state directory that has the stored frames of channels.
 const keptFolder = "frames"
 
-// createChannels creates the channels that the configuration lists. It puts stored frames into those that never had a frame.
-// Call it before the node watches channels, so that the age of these frames is unknown. It leaves existing channels as they are.
-// It returns the events about channels, and an error only for a group that cannot be set.
+// createChannels creates the channels that the configuration lists, and leaves existing ones as they are. It puts stored frames into
+// channels into which no frame was ever put. Call it before the node watches channels, so that the age of these frames is unknown.
+// It returns the events about channels. It returns an error only if a group cannot be set.
 func (d *Daemon) createChannels(h Host, c *config.Config) ([]channelEvent, error) {
 	if ps := c.CheckGroups(OwnGroups()); len(ps) > 0 {
 		return nil, ui.Usage(ps, "")
@@ -47,7 +47,7 @@ func OwnGroups() []int {
 	return append(groups, os.Getegid())
 }
 
-// channelEvent is an event that occurs before the node exists, which records it later.
+// channelEvent is an event from before the node exists. The node records it later.
 type channelEvent struct {
 	level   slog.Level
 	message string
@@ -80,7 +80,7 @@ func (m *channelMaker) create(ch config.Channel) {
 			m.add(status.EventFrameNotKept, ch.Name, "the stored frame is not put back: "+err.Error())
 		}
 	}
-	isPut := stored != nil // createFile puts it, so that no program finds the channel without the frame
+	isPut := stored != nil // createFile puts the stored frame, so that no program sees the channel without it
 	switch err := m.createFile(ch, stored); {
 	case errors.Is(err, fs.ErrExist):
 		isPut = false
@@ -95,7 +95,7 @@ func (m *channelMaker) create(ch config.Channel) {
 	if !ch.Keep {
 		return
 	}
-	isPutNow, err := m.keeper.Add(ch.Name, ch.Geometry, stored) // also of a channel that only a program can create later
+	isPutNow, err := m.keeper.Add(ch.Name, ch.Geometry, stored) // also after an error: a program may create the channel later
 	switch {
 	case err != nil:
 		m.add(status.EventFrameNotKept, ch.Name, err.Error())
@@ -104,7 +104,8 @@ func (m *channelMaker) create(ch config.Channel) {
 	}
 }
 
-// createFile creates a channel, with the frame first unless that is nil. It returns fs.ErrExist if the channel exists.
+// createFile creates a channel. Unless first is nil, it puts that frame before any program sees the channel. It returns fs.ErrExist
+// if the channel exists.
 func (m *channelMaker) createFile(ch config.Channel, first []byte) error {
 	group, err := ch.GroupID()
 	if err != nil {
@@ -117,7 +118,7 @@ func (m *channelMaker) createFile(ch config.Channel, first []byte) error {
 	return made.Close()
 }
 
-// ChannelConflict returns an error if the channel of a rule exists with another geometry, or cannot be used.
+// ChannelConflict returns an error if the channel of the rule ch exists, but has another geometry or cannot be used.
 func ChannelConflict(dir localach.Dir, ch config.Channel) error {
 	info, err := dir.Info(ch.Name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,21 +11,21 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// cpuLimit decides whether the Go runtime may use more than one CPU. With one it takes a third fewer system calls for each frame,
-// since it wakes no thread on another CPU for work that takes microseconds (docs/performance.md). A daemon that needs more than
-// a third of a CPU, as for images, gets all.
+// cpuLimit decides whether the Go runtime may use more than one CPU. With one CPU the runtime wakes no thread on another CPU for work
+// that takes microseconds, which saves a third of the system calls for each frame (docs/performance.md). A daemon that needs more
+// than busyShare of a CPU, as for images, may use all.
 type cpuLimit struct {
-	many bool
-	calm int // reviews since the daemon last needed more than busyShare
+	many bool // all CPUs may be used
+	calm int  // number of reviews since the daemon last needed more than busyShare
 }
 
 const (
 	cpuReview   = time.Second
 	busyShare   = 0.35 // share of one CPU
-	calmReviews = 10   // until the daemon is limited to one CPU again
+	calmReviews = 10   // number of reviews at or below busyShare after which the daemon is limited to one CPU again
 )
 
-// review takes the share of one CPU that the daemon has used since the last review. It reports whether the limit changed.
+// review updates the limit. share is the CPU time since the last review, as a share of one CPU. changed reports whether many changed.
 func (l *cpuLimit) review(share float64) (changed bool) {
 	before := l.many
 	if share > busyShare {
@@ -36,8 +36,8 @@ func (l *cpuLimit) review(share float64) (changed bool) {
 	return l.many != before
 }
 
-// LimitCPUs limits the Go runtime to one CPU while this process does not need more, until ctx ends. It does nothing if GOMAXPROCS
-// is set.
+// LimitCPUs limits the Go runtime to one CPU while this process does not need more. It blocks until ctx ends. It does nothing if the
+// environment variable GOMAXPROCS is set.
 func LimitCPUs(ctx context.Context) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return

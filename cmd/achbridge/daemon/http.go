@@ -28,7 +28,7 @@ import (
 //	/metrics  for Prometheus
 //	/healthz  200 while the daemon answers
 //	/readyz   200 while every mirror is live and every push accepted, as in
-//	          status --check; otherwise 503 and which is not
+//	          status --check; otherwise 503 and the list of the others
 //
 // The caller must wrap the handler by service.ForOurHosts, which allows only our host names.
 func (d *Daemon) httpRoutes(o *overview, f *feed) http.Handler {
@@ -62,13 +62,13 @@ func ready(o *overview) http.Handler {
 	})
 }
 
-// mostBrowsers limits the concurrent requests for pages, and those for the feed. Together with those
-// for metrics (4) and diagnoses they stay below service.MostConns. So there is always an idle connection that can
-// be closed for a new one. Health checks take no time.
+// mostBrowsers is the maximum number of concurrent requests for pages, and likewise for the feed. Together with the
+// requests for metrics (4) and diagnoses these are fewer than service.MostConns. So there is always an idle
+// connection that can be closed for a new one. Requests for health checks are not limited, since they take no time.
 const mostBrowsers = 32
 
-// mostDiagnoses limits the concurrent diagnoses for pages. Each observes the node for api.WhyWindow, and may search the
-// network for a host.
+// mostDiagnoses is the maximum number of concurrent diagnoses for pages. Each observes the node for api.WhyWindow, and may search
+// the network for a host.
 const mostDiagnoses = 4
 
 func (d *Daemon) servePageWhy(o *overview) http.HandlerFunc {
@@ -83,8 +83,9 @@ func (d *Daemon) servePageWhy(o *overview) http.HandlerFunc {
 	}
 }
 
-// pageWhy diagnoses a mirror of this host for the web page. The page needs no key, so clients cannot make the daemon search
-// the network for hosts that they name, and the diagnosis does not describe the content of frames. r is a recent report.
+// pageWhy diagnoses a mirror of this host for the web page. The page needs no key. So name must be a mirror in r, a recent
+// report, which keeps clients from making the daemon search the network for hosts of their choice. For the same reason the
+// diagnosis does not describe the content of frames.
 func (d *Daemon) pageWhy(ctx context.Context, r status.Report, name string) (api.WhyReport, error) {
 	if !slices.ContainsFunc(r.Mirrors, func(m status.Mirror) bool { return m.Name == name }) {
 		return api.WhyReport{}, fmt.Errorf("no mirror on %s is called %q%.0w", d.self.Host, name, fs.ErrNotExist)

@@ -51,8 +51,7 @@ func (d *Daemon) statusReply(past *statusHistory) api.StatusReply {
 	}
 }
 
-// knownAboutUnlinked returns what the daemon knows about each host without a link that feeds mirrors or gets pushes, by
-// host.
+// knownAboutUnlinked returns, by host, what the daemon knows about the hosts in r that have mirrors or pushes but no link.
 func (d *Daemon) knownAboutUnlinked(r status.Report) map[string]diagnose.Surroundings {
 	around := map[string]diagnose.Surroundings{}
 	add := func(host string) {
@@ -78,7 +77,7 @@ func (d *Daemon) problemsOf(before, now statusSample, around map[string]diagnose
 	}
 	for _, c := range now.report.Locals {
 		if c.Kind == status.KindKernel {
-			continue // this is the kernel's channel itself
+			continue // HiddenBy is about channels in shared memory
 		}
 		h.Hidden[c.Channel] = diagnose.HiddenBy(d.dir.KernelDevice(c.Channel))
 	}

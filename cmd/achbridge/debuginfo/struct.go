@@ -12,8 +12,8 @@ import (
 	"achbridge/bridge/layout"
 )
 
-// Layout returns the layout of a struct, and warnings for the user, such as about pointers. chosen has names of union members. A
-// union without a member in chosen has its first member in the layout. It is an error if no union has a member that chosen names.
+// Layout returns the layout of a struct, and warnings for the user, such as about pointers. For each union in the struct, the layout
+// has the member whose name is in chosen, or else the first member. It is an error if no union has a member that chosen names.
 func (p *Program) Layout(name string, chosen ...string) (l *layout.Layout, warnings []string, err error) {
 	defer damaged(p.path, &err)
 	list := p.called(name)
@@ -59,9 +59,9 @@ type walker struct {
 	fields   int
 	char     layout.Type // the integer that char is
 	open     bool        // the field that was read last is an array without a length
-	chosen   []string    // members of unions to be shown
-	unused   []string    // members in chosen that no union had yet
-	isFirst  bool        // the type that was read last is a union without a member in chosen, so its first member was read
+	chosen   []string    // names of the union members that the layout must have
+	unused   []string    // names in chosen of which no union has been found yet
+	isFirst  bool        // the type that was read last is a union with no member in chosen, so its first member was used
 }
 
 func (w *walker) warn(format string, args ...any) {
@@ -93,8 +93,8 @@ func (w *walker) layout(s found) (*layout.Layout, error) {
 	return l, nil
 }
 
-// oneElement makes the last field the tail if it is declared with one element, as in x[1], and other fields with usual names
-// have the number of elements.
+// oneElement makes the last field of l the tail if it is declared with one element, as in x[1], and if there are fields with usual
+// names for the number of elements, such as n. Otherwise it warns that frames may have more elements.
 func (w *walker) oneElement(l *layout.Layout) {
 	last := len(l.Fields) - 1
 	if last < 0 || l.Tail != "" || l.Fields[last].Count == nil || l.Fields[last].Count[0] != 1 {
@@ -245,7 +245,8 @@ func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err err
 	return slices.DeleteFunc(all, func(f layout.Field) bool { return open[f.Name] && f.Name != last }), nil
 }
 
-// choice returns the member of a union that is in w.chosen, and true, or else all members and false.
+// choice returns, of the members of a union, only the one whose name is in w.chosen, and true. If there is none, it returns all
+// members and false.
 func (w *walker) choice(members []*dwarf.Entry) ([]*dwarf.Entry, bool) {
 	for i, m := range members {
 		if name, _ := m.Val(dwarf.AttrName).(string); slices.Contains(w.chosen, name) {

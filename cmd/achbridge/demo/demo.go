@@ -34,14 +34,14 @@ type Config struct {
 	Length time.Duration
 	Over   via.Kind
 	Out    io.Writer // for a table once a second; nil for none
-	// Tour, if set, is called when all channels have been mirrored for two seconds, with the directory of the PC's channels
-	// and the control socket of its daemon. When it returns, the demo ends, and Length has no effect. The context also
-	// ends when a daemon ends.
+	// Tour, unless nil, is called after all channels have been mirrored for two seconds. dir is the directory of the PC's
+	// channels, socket the control socket of its daemon. ctx also ends when a daemon ends. When Tour returns, the demo ends;
+	// Length has no effect.
 	Tour func(ctx context.Context, dir localach.Dir, socket string) error
 }
 
-// Run runs a robot and a PC on this machine for a while, and removes everything that it made. It blocks until then, or until
-// ctx ends, and then reports what it has measured so far. It fails if it cannot start, if a daemon ends, or if Out fails.
+// Run runs the daemons of a robot and a PC on this machine for cfg.Length, or until ctx ends, and returns what it has measured. At
+// the end it removes everything that it created. It returns an error if the demo cannot start, if a daemon ends, or if Out fails.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	return newPair(cfg).run(ctx)
 }
@@ -62,7 +62,7 @@ func newPair(cfg Config) *pair {
 
 var errNoReason = errors.New("no reason is known")
 
-// starter starts a function that runs until the demo ends. Its error ends the demo, and is the demo's error.
+// starter starts a function in a goroutine. The function must run until its context ends. Its error ends the demo, and Run returns it.
 type starter func(func(context.Context) error)
 
 // mirror returns the name of the channel's mirror on the PC.
@@ -95,8 +95,8 @@ func (d *pair) run(ctx context.Context) (r Report, err error) {
 	return d.runUntil(ctx)
 }
 
-// runUntil runs daemons and meters until the end of the demo. Ctrl-C ends the demo, but not the daemons, which still
-// have to deliver the last frames.
+// runUntil runs the daemons and meters until the demo ends. interrupted ends when the user presses Ctrl-C. The daemons then still
+// run until they have delivered the last frames.
 func (d *pair) runUntil(interrupted context.Context) (Report, error) {
 	ctx, fail := context.WithCancelCause(interrupted)
 	defer fail(nil)
@@ -177,7 +177,7 @@ func (d *pair) print(format string, args ...any) error {
 	return err
 }
 
-// tourAfter is the age of the demo at which the tour begins: the daemons have had time to measure.
+// tourAfter is the time from the start of the meters to the start of the tour. In it the daemons measure what the tour shows.
 const tourAfter = 2 * time.Second
 
 // show prints the table once a second until Length is over, the tour has ended, or ctx ends.
@@ -195,7 +195,7 @@ func (d *pair) show(ctx context.Context, m *meters) error {
 	return d.pass(ctx, end.C, m)
 }
 
-// pass prints the table once a second until end or ctx ends, which is no error: the report then has the figures so far.
+// pass prints the table once a second until end receives or ctx ends. Neither is an error. The report has the figures until then.
 func (d *pair) pass(ctx context.Context, end <-chan time.Time, m *meters) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()

@@ -15,7 +15,7 @@ import (
 	"achbridge/localach"
 )
 
-// shm returns a directory in shared memory that ends with the test.
+// shm returns a directory in shared memory that is removed at the end of the test.
 func shm(t *testing.T) localach.Dir {
 	t.Helper()
 	dir, err := os.MkdirTemp(string(localach.Shm), "achbridge-test-")
@@ -37,27 +37,27 @@ func TestFaultsOfReports(t *testing.T) {
 		"busy and good":         {Report{Channels: []channelFigures{good}, Wait: 0.5}, "", false},
 		"few on a busy machine": {Report{Channels: []channelFigures{{Channel: "imu", Sent: 1000, Delivered: 840}, good}, Wait: 0.31}, "", true},
 		"few on an idle machine": {Report{Channels: []channelFigures{good, {Channel: "joints", Sent: 1000, Delivered: 840}}, Wait: 0.09},
-			"mirror of joints: only 84 % of the frames came, and the bridge was kept waiting 9 % of the time", false},
+			"mirror of joints: only 84 % of the frames arrived, and the daemons waited for a CPU 9 % of the time", false},
 		"few in a short demo": {Report{Channels: []channelFigures{{Channel: "imu", Sent: 100, Delivered: 84}}, tooShort: true}, "", false},
 		"more than the wait explains": {Report{Channels: []channelFigures{{Channel: "imu", Sent: 1000, Delivered: 500}}, Wait: 0.2},
-			"only 50 % of the frames came, and the bridge was kept waiting 20 % of the time", false},
-		"nothing":         {Report{Channels: []channelFigures{{Channel: "imu", Sent: 1000}}, Wait: 0.9}, "mirror of imu: no frame came, of 1000", false},
+			"only 50 % of the frames arrived, and the daemons waited for a CPU 20 % of the time", false},
+		"nothing":         {Report{Channels: []channelFigures{{Channel: "imu", Sent: 1000}}, Wait: 0.9}, "mirror of imu: none of 1000", false},
 		"nothing put":     {Report{Channels: []channelFigures{{Channel: "imu"}}}, "no frame was put", false},
 		"one put nothing": {Report{Channels: []channelFigures{good, {Channel: "camera"}}}, "", false},
-		"backwards":       {Report{Channels: []channelFigures{{Channel: "imu", Sent: 10, Delivered: 10, backwards: 2}}, Wait: 0.9}, "2 times an older frame came after a newer one", false},
+		"backwards":       {Report{Channels: []channelFigures{{Channel: "imu", Sent: 10, Delivered: 10, backwards: 2}}, Wait: 0.9}, "an older frame came after a newer one 2 times", false},
 	} {
 		err := r.report.Fault()
 		if (err == nil) != (r.fault == "") || err != nil && !strings.Contains(err.Error(), r.fault) {
 			t.Errorf("%s: got %v, want %q", name, err, r.fault)
 		}
-		const said = "This machine is busy: 90 % of the frames came; the bridge was kept waiting 31 % of the time."
+		const said = "This machine is busy: 90 % of the frames arrived; the daemons waited for a CPU 31 % of the time."
 		if summary := r.report.summary(); strings.Contains(summary, "This machine is busy") != r.busy || name == "few on a busy machine" && !strings.Contains(summary, said) {
 			t.Errorf("%s: got summary %q", name, summary)
 		}
 	}
 }
 
-// A demo that was killed leaves its directory, without its lock.
+// A killed demo leaves its directory, but not the lock on it.
 func TestNextDemoRemovesOnlyAbandonedHomes(t *testing.T) {
 	dir := shm(t)
 	living, err := newHome(dir)
@@ -158,7 +158,7 @@ func TestDemoFailsWhenADaemonEnds(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends the publishers, and the daemons only when the last frames have arrived.
+// Ctrl-C ends the publishers at once, but the daemons only after the last frames have arrived.
 func TestInterruptedDemoIsNoFault(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()

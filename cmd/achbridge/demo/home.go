@@ -31,7 +31,7 @@ func newHome(dir localach.Dir) (home, error) {
 		if err != nil {
 			return home{}, err
 		}
-		if lock != nil { // otherwise another demo has just taken the directory for an abandoned one
+		if lock != nil { // nil if another demo has just removed the directory as an abandoned one
 			return home{path, lock}, nil
 		}
 	}
@@ -39,7 +39,7 @@ func newHome(dir localach.Dir) (home, error) {
 
 // removeAbandoned removes the homes that no living demo locks. It leaves those of other users.
 func removeAbandoned(dir localach.Dir) {
-	paths, _ := filepath.Glob(filepath.Join(string(dir), homePattern)) // fails only for a wrong pattern
+	paths, _ := filepath.Glob(filepath.Join(string(dir), homePattern)) // fails only if the pattern is invalid
 	for _, path := range paths {
 		if lock, err := lockHome(path); err == nil && lock != nil {
 			home{path, lock}.remove()
@@ -67,7 +67,7 @@ func lockHome(path string) (*os.File, error) {
 	return nil, nil
 }
 
-// remove removes the home. It unlocks it last, so that no other demo removes it at the same time.
+// remove removes the home, and then unlocks it, so that no other demo removes it at the same time.
 func (h home) remove() {
 	_ = os.RemoveAll(h.path)
 	h.lock.Close()

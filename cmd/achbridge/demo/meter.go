@@ -70,7 +70,8 @@ type meanWait struct {
 	count int
 }
 
-// newMeanWait returns a meanWait that also measures demos shorter than a second: pauseUntilQuiet waits for one more sample.
+// newMeanWait returns a meanWait that samples often enough for a demo shorter than a second: the pause of pauseUntilQuiet at its end is
+// long enough for one more sample.
 func newMeanWait() meanWait { return meanWait{cpu: localach.CPUWait{Every: quiet}} }
 
 func (w *meanWait) sample() {
@@ -80,16 +81,16 @@ func (w *meanWait) sample() {
 	}
 }
 
-// share returns the mean. known is false if there was no sample, as without support of the kernel.
+// share returns the mean. known is false if there was no sample, as on a kernel without schedstat.
 func (w *meanWait) share() (mean float64, known bool) {
 	return w.sum / float64(max(1, w.count)), w.count > 0
 }
 
-// publisher puts frames into a channel at a steady rate. The frames do not compress, as those of a camera.
+// publisher puts frames into a channel at a steady rate. The frames cannot be compressed, like those of a camera.
 type publisher struct {
 	dir localach.Dir
 	channel
-	stop atomic.Bool // no more frames; run goes on until its context ends
+	stop atomic.Bool // true means that run puts no more frames, but waits until its context ends
 	sent uint64
 }
 
@@ -117,8 +118,8 @@ func (p *publisher) run(ctx context.Context) error {
 	})
 }
 
-// ageMeter reads a mirror as a program would. Every 0.7 ms it reads all new frames in order and samples the age of the
-// newest, so that the mean of the samples is the mean over time, the age of information.
+// ageMeter reads a mirror as a program would. Every 0.7 ms it reads all new frames in order, and samples the age of the newest one.
+// So the mean of the samples is the mean age over time (age of information).
 type ageMeter struct {
 	dir       localach.Dir
 	name      string
@@ -205,11 +206,11 @@ func (m *ageMeter) seen() uint64 {
 	return m.lastNumber
 }
 
-// quiet is the time without a new frame after which no more are expected.
+// quiet is the time after which a channel without a new frame is assumed to get none.
 const quiet = 100 * time.Millisecond
 
-// pauseUntilQuiet lets the last frames arrive: until each mirror has one and nothing new came for quiet, at most twenty
-// times as long.
+// pauseUntilQuiet blocks until the last frames have arrived: until each mirror has a frame, and none got a new one for quiet. It
+// blocks for at most twenty times quiet.
 func pauseUntilQuiet(meters []*ageMeter) {
 	seen := func() (sum uint64, all bool) {
 		all = true

@@ -9,16 +9,15 @@ import (
 	"time"
 )
 
-// Report is what `demo --json` prints.
+// Report has the results of a demo. `demo --json` prints it.
 type Report struct {
 	Channels []channelFigures `json:"channels"`
 	UDPLoop  quantiles        `json:"udp_loop_ms"`
-	// Wait is the mean share of the time for which a thread of this process was ready to run but waited for a CPU, 0 … 1. The
-	// daemons are threads of this process.
-	Wait float64 `json:"processor_wait"`
-	OK   bool    `json:"ok"` // Fault returns nil
-	// tooShort means that the demo ended before enoughTime.
-	tooShort bool
+	// Wait is the mean share of the time, 0 … 1, for which a thread of this process waited for a CPU. The daemons run in this
+	// process.
+	Wait     float64 `json:"processor_wait"`
+	OK       bool    `json:"ok"` // true if Fault returns nil
+	tooShort bool    // the demo was shorter than enoughTime
 }
 
 // channelFigures has the results of one channel.
@@ -46,20 +45,21 @@ type quantiles struct {
 }
 
 const (
-	// enough is the share of frames that arrive on a machine with idle CPUs.
+	// enough is the share of frames that arrive at least on a machine with idle CPUs.
 	enough = 0.9
-	// busy is the share of the time waited for a CPU from which the wait explains missing frames.
+	// busy is the least Report.Wait that can explain missing frames.
 	busy = 0.1
-	// enoughTime is the length of a demo from which missing frames are judged. In less, too few frames are put, and the wait
-	// is measured too coarsely.
-	enoughTime = time.Second
-	// lostPerWait is the largest multiple of that share that may be missing, since each frame passes several threads.
+	// lostPerWait is the largest share of missing frames that Report.Wait explains, as a multiple of it. It is above 1, since each
+	// frame passes several threads.
 	lostPerWait = 2
+	// enoughTime is the length of the shortest demo in which missing frames are judged. A shorter demo puts too few frames, and
+	// measures Report.Wait too coarsely.
+	enoughTime = time.Second
 )
 
 func (f channelFigures) share() float64 { return float64(f.Delivered) / float64(max(1, f.Sent)) }
 
-// isMissing reports whether more frames are missing than on a machine with idle CPUs.
+// isMissing reports whether more frames did not arrive than on a machine with idle CPUs.
 func (f channelFigures) isMissing() bool { return f.Sent > 0 && f.share() < enough }
 
 // sent returns the number of frames that were put.
@@ -84,8 +84,8 @@ func (r Report) explains(f channelFigures) bool {
 	return r.Wait >= busy && 1-f.share() <= lostPerWait*r.Wait
 }
 
-// Fault returns an error for a result that no busy machine explains: an older frame after a newer one, a channel without
-// frames, or more missing frames than the wait for a CPU explains.
+// Fault returns an error for a result that shows a fault of achbridge: an older frame after a newer one, a channel without frames, or
+// more missing frames than a busy machine explains.
 func (r Report) Fault() error {
 	if r.sent() == 0 {
 		return errors.New("no frame was put")
@@ -93,11 +93,11 @@ func (r Report) Fault() error {
 	for _, f := range r.Channels {
 		switch {
 		case f.backwards > 0:
-			return fmt.Errorf("mirror of %s: %d times an older frame came after a newer one", f.Channel, f.backwards)
+			return fmt.Errorf("mirror of %s: an older frame came after a newer one %d times", f.Channel, f.backwards)
 		case f.Sent > 0 && f.Delivered == 0:
-			return fmt.Errorf("mirror of %s: no frame came, of %d", f.Channel, f.Sent)
+			return fmt.Errorf("mirror of %s: none of %d frames arrived", f.Channel, f.Sent)
 		case f.isMissing() && !r.tooShort && !r.explains(f):
-			return fmt.Errorf("mirror of %s: only %.0f %% of the frames came, and the bridge was kept waiting %.0f %% of the time", f.Channel, 100*f.share(), 100*r.Wait)
+			return fmt.Errorf("mirror of %s: only %.0f %% of the frames arrived, and the daemons waited for a CPU %.0f %% of the time", f.Channel, 100*f.share(), 100*r.Wait)
 		}
 	}
 	return nil
@@ -130,7 +130,7 @@ func (r Report) summary() string {
 	if r.sent() == 0 {
 		return "Shown: nothing, since no frame was put."
 	}
-	text := fmt.Sprintf("Shown: %d channels of a robot, mirrored on a PC over an encrypted link: %.4g %% of %d frames came",
+	text := fmt.Sprintf("Shown: %d channels of a robot, mirrored on a PC over an encrypted link: %.4g %% of %d frames arrived",
 		len(r.Channels), 100*r.share(), r.sent())
 	if first := r.Channels[0]; first.Age.measured() {
 		text += fmt.Sprintf(", and %s was %.2f ms old on average", first.Channel, first.Age.Mean)
@@ -141,7 +141,7 @@ func (r Report) summary() string {
 	case r.tooShort:
 		text += fmt.Sprintf("\nA demo shorter than %.0f s does not judge how many frames are missing.", enoughTime.Seconds())
 	default:
-		text += fmt.Sprintf("\nThis machine is busy: %.0f %% of the frames came; the bridge was kept waiting %.0f %% of the time.", 100*r.share(), 100*r.Wait)
+		text += fmt.Sprintf("\nThis machine is busy: %.0f %% of the frames arrived; the daemons waited for a CPU %.0f %% of the time.", 100*r.share(), 100*r.Wait)
 	}
 	return text
 }

@@ -7,8 +7,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// Attended is a channel that needs a look: it is not live, it is over its budget,
-// this host cannot read it, or its frames do not match its layout.
+// Attended is a channel that needs a look: it is not live, it is over its budget, this host cannot
+// read it, or its frames do not match its layout.
 type Attended struct {
 	Channel string // a mirror's name; CHANNEL > HOST for a channel that is sent or pushed
 	Health  status.Health

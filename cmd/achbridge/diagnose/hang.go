@@ -6,8 +6,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// hangingPut returns the finding that a put into a channel of this host hangs. It hangs if it wakes readers in two reports, and the
-// newest frame is the same.
+// hangingPut returns the finding that a put into a channel of this host hangs. That is so if a put is waking readers in both
+// reports, and the newest frame is the same.
 func (s *Snapshot) hangingPut(before, now status.Local) (Finding, bool) {
 	if !before.Waking || !now.Waking || before.Seq != now.Seq || s.Apart < flowLeast {
 		return Finding{}, false
@@ -17,7 +17,7 @@ func (s *Snapshot) hangingPut(before, now status.Local) (Finding, bool) {
 	return f, true
 }
 
-// HangingPut returns the finding that a put hangs, without evidence. isAch1x reports whether the channel is one of Ach 1.x.
+// HangingPut returns the finding that a put hangs, without evidence. isAch1x means that the channel was made with Ach 1.x.
 func HangingPut(channel string, isAch1x bool) Finding {
 	return Finding{Cause: status.CauseReaderKilled, Text: "a put into " + channel + " hangs: it wakes readers, and one of them was killed or stopped while it waited",
 		Fix: "resume a reader that is stopped (kill -CONT); if none is, " + recreate(channel, isAch1x)}
@@ -28,7 +28,8 @@ func KilledReader(channel string, isAch1x bool) Finding {
 	return Finding{Cause: status.CauseReaderKilled, Text: "a reader of " + channel + " was killed while it waited: a put can hang soon", Fix: recreate(channel, isAch1x)}
 }
 
-// recreate returns the fix that makes a channel new. Only the programs of Ach 1.x make a channel of theirs.
+// recreate returns the fix that replaces a channel by a new one. achbridge cannot create channels of Ach 1.x, so there the robot's own
+// script must do it.
 func recreate(channel string, isAch1x bool) string {
 	if isAch1x {
 		return "end the programs that use it, with kill -9 if they hang, and have their own start script make it again"

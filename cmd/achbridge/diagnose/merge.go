@@ -7,7 +7,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// mergeFinding returns which hosts feed the output m of a merge, and the worst reason why others do not.
+// mergeFinding returns the finding about m, the output of a merge. Its evidence has the state of each host's mirror. Its cause is that
+// of the mirror with the worst health.
 func (s *Snapshot) mergeFinding(m status.Mirror) Finding {
 	f := Finding{Cause: Well, Text: m.Name + ": " + m.Reason}
 	var worst *status.Mirror
@@ -36,7 +37,7 @@ func (s *Snapshot) mergeFinding(m status.Mirror) Finding {
 	return f
 }
 
-// foreignWriterFinding adds the cause and the fix for another program that writes into the mirror m.
+// foreignWriterFinding returns f with the cause, text and fix for a mirror m into which another program writes.
 func foreignWriterFinding(f Finding, m status.Mirror) Finding {
 	f.Cause, f.Text = cmp.Or(m.Cause, status.CauseOther), m.Name+": "+m.Reason
 	f.Fix = fmt.Sprintf("end the other program: fuser -v /dev/shm/achshm-%s, as root, names the processes that have it open", m.Name)

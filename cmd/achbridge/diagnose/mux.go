@@ -9,8 +9,8 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// QoSText returns the quality of service of a mirror as far as it is not the default. For the output of a mux it returns
-// the inputs, and for that of a merge "merge".
+// QoSText returns the options of a mirror that differ from the defaults. For the output of a mux it returns the inputs, and for the
+// output of a merge "merge".
 func QoSText(m status.Mirror) string {
 	if m.Merge != nil {
 		return "merge"

@@ -182,7 +182,7 @@ func (g *gathering) mirror(m status.Mirror) {
 		return
 	}
 	if m.Merge != nil {
-		if m.State != status.MirrorLive && m.Merge.Fed == m.Merge.Mirrors { // otherwise the mirrors of its hosts have the problem
+		if m.State != status.MirrorLive && m.Merge.Fed == m.Merge.Mirrors { // otherwise a mirror of the merge has the problem
 			g.add(s.mergeFinding(m), of)
 		}
 		return

@@ -42,7 +42,7 @@ type Surroundings struct {
 	FarFix       string   // the fix for Far
 	OtherNetwork string   // the network of a host of that name in another network; "" if there is none
 	Network      string   // our network
-	Searched     bool     // Multicast and Answers are known, since the network was searched for the host
+	Searched     bool     // the network was searched for the host, so Multicast and Answers are valid
 	Multicast    []string // what is wrong with multicast on this host
 	Answers      string   // address at which the host answers although discovery has not found it
 	Ended        string   // the day on which our certificate expired; "" while it is valid

@@ -20,7 +20,7 @@ import (
 )
 
 // HasKilledReaders reports whether a process was killed while it waited for a frame of a channel of dir, so that later puts can
-// hang. It blocks for up to 200 ms. It returns false if this cannot be found out, as when this user cannot see all processes.
+// hang. It blocks for up to 200 ms. It returns false if it cannot find out, for example since this user cannot see all processes.
 func HasKilledReaders(dir localach.Dir, name string) bool {
 	ch, err := dir.TryOpenToRead(name)
 	if err != nil {
@@ -31,12 +31,12 @@ func HasKilledReaders(dir localach.Dir, name string) bool {
 }
 
 // hasKilledReaders reports whether a process was killed while it waited for a frame of a channel, so that later puts can hang. It
-// compares the channel's count of waiters with the threads that wait, for up to 200 ms; it returns at once if all waiters are
-// alive. It returns false if this user cannot see all processes, if puts cannot hang with this C library, and for mirrors: the
-// daemon puts into these, and its puts do not hang.
+// compares the channel's count of waiters with the number of threads that wait. If all waiters are alive, it returns at once;
+// otherwise it repeats the comparison for up to 200 ms. It returns false if this user cannot see all processes, and if puts cannot
+// hang with this C library. It also returns false for mirrors, since only the daemon puts into these, and its puts do not hang.
 func hasKilledReaders(ch *localach.Channel, path string) bool {
 	const most, enough, period = 20, 5, 10 * time.Millisecond
-	// Without waiters, which is usual, the processes are not examined: that takes long.
+	// Examining the processes takes long. It is not necessary in the usual case, without waiters.
 	info, err := os.Stat(path)
 	if err != nil || waitersOf(ch) == 0 || ch.Tag() != (localach.Tag{}) || !localach.KilledReaderHangsPuts() || !seesAllProcesses() {
 		return false
@@ -58,7 +58,7 @@ func hasKilledReaders(ch *localach.Channel, path string) bool {
 			found++
 		}
 		if found == enough {
-			now, known := usersOf(file) // a process that began to use the channel may be among the waiters
+			now, known := usersOf(file) // if other processes use the channel now, the counts of threads are not complete
 			return known && slices.Equal(now, users)
 		}
 		time.Sleep(period)

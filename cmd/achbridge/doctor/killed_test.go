@@ -69,7 +69,7 @@ func TestDoctorFindsReadersKilledWhileWaiting(t *testing.T) {
 	expect(t, r, failing, "a reader of imu was killed while it waited")
 	expect(t, r, failing, "channel rm imu")
 
-	peer(t, path, "wait") // lives, and the put that is to wake it hangs
+	peer(t, path, "wait") // a live reader; the put that must wake it hangs
 	await.True(t, "a put hangs", ch.WakeHangs)
 	expect(t, checkChannels(t.Context(), p), failing, "a put into imu hangs")
 }
@@ -82,20 +82,20 @@ func TestDoctorAcceptsLiveWaitingReaders(t *testing.T) {
 	}
 	peer(t, path, "put", "0", "64", "1000000", "1")
 	peer(t, path, "wait")
-	peer(t, path, "follow", seen, "0", "3000") // waits up to 3 ms, again and again
+	peer(t, path, "follow", seen, "0", "3000") // waits repeatedly, each time for up to 3 ms
 	await.True(t, "both wait", func() bool { s, err := ch.Stat(); return err == nil && s.Waiters == 2 })
 	for range need.LongOr(2000, 50) {
 		expect(t, checkChannels(t.Context(), p), fit, "")
 	}
 }
 
-// The kernel shows a stopped reader's system call as interrupted.
+// For a stopped reader, /proc shows another system call than the one in which it waits.
 func TestDoctorAcceptsStoppedWaitingReaders(t *testing.T) {
 	p, ch := patientWith(t, "imu")
 	for _, args := range [][]string{{"wait"}, {"get", "0", "w", "60000"}} {
 		reader := peer(t, append([]string{p.Dir.Path("imu")}, args...)...)
 		await.True(t, "the reader waits", func() bool { s, err := ch.Stat(); return err == nil && s.Waiters > 0 })
-		time.Sleep(10 * time.Millisecond) // it falls asleep
+		time.Sleep(10 * time.Millisecond) // until the kernel has put it to sleep
 		if err := reader.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,8 @@ import (
 
 const (
 	quicPath = 1280 // size of the IP packets that QUIC needs, in bytes
-	quicLoad = 1195 // bytes of ours in such a packet
-	headers  = 28   // bytes of IPv4 and UDP before a datagram, the least that any path adds
+	quicLoad = 1195 // size in bytes of the largest datagram of a link in such a packet
+	headers  = 28   // size in bytes of the headers of IPv4 and UDP, the least that a path adds to a datagram
 )
 
 // iface is a network interface that has IP addresses.
@@ -25,12 +25,12 @@ type iface struct {
 type path struct {
 	peer  string
 	over  via.Kind
-	bytes int    // largest datagram that the link has measured
+	bytes int    // size of the largest datagram, as the link has measured it
 	iface string // name of the interface by which the packets leave, "" if unknown
 }
 
-// checkPaths checks the packet sizes of the paths to the peers, as the daemon's links have measured them, and of interfaces
-// that no link uses.
+// checkPaths checks whether packets are large enough: on the paths to peers, as the daemon's links have measured them, and on
+// interfaces that no link uses.
 func checkPaths(_ context.Context, p *patient) result {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -71,7 +71,7 @@ func localAddr(to string) string {
 	return conn.LocalAddr().(*net.UDPAddr).IP.String()
 }
 
-// judgePaths judges a link's path by the size that the link has measured, and an interface without links by its MTU.
+// judgePaths judges the path of each link by its measured datagram size, and each interface without a link by its MTU.
 func judgePaths(ifaces []iface, paths []path) result {
 	r := result{State: fit}
 	var list []string

@@ -51,8 +51,8 @@ func removersOf(dir localach.Dir, root string) (list []remover) {
 	return list
 }
 
-// cleanedBy returns the first rule of tmpfiles.d(5), as FILE: RULE, by which systemd-tmpfiles removes channels older than an age,
-// or "". Channels in use count as old too, because a put does not change the times of the file.
+// cleanedBy returns the first rule of tmpfiles.d(5), as FILE: RULE, by which systemd-tmpfiles removes channels by their age, or "" if
+// there is none. The age of a channel in use grows too, since a put does not change the times of the file.
 func cleanedBy(root string) (rule string) {
 	files := map[string]string{} // paths by file name: a file in /etc replaces those in /run and /usr/lib
 	for _, dir := range []string{"usr/lib", "run", "etc"} {
@@ -92,7 +92,7 @@ func matches(pattern, name string) bool {
 	return ok
 }
 
-// startScripts are patterns of files with commands that may run at boot or on a schedule.
+// startScripts has patterns of files with commands that may run at boot or on a schedule.
 var startScripts = []string{"etc/rc.local", "etc/crontab", "etc/cron.*/*", "etc/init.d/*", "etc/systemd/system/*.service", "etc/systemd/system/*.d/*.conf", "usr/local/bin/*", "usr/local/sbin/*"}
 
 // removesShm matches a command that removes all channels: rm or find -delete in /dev/shm.
@@ -147,7 +147,7 @@ func isContainerShm(root string) bool {
 	size := ""
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) > 3 && fields[1] == string(localach.Shm) {
-			size = optionOf(fields[3], "size") // the last mount on a directory hides those before
+			size = optionOf(fields[3], "size") // if several file systems are mounted on a directory, the last one applies
 		}
 	}
 	return size == "65536k" || size == "64m"

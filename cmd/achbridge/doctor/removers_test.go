@@ -35,7 +35,7 @@ func TestTmpfilesRulesThatCleanShmAreFound(t *testing.T) {
 	}
 }
 
-// Files that are no scripts must neither block, nor take long, nor control the terminal.
+// Pipes, devices, large files and control characters must not block the scan, take long, or reach the terminal.
 func TestOtherFilesAreNoScripts(t *testing.T) {
 	root := tree(t, map[string]string{
 		"etc/cron.d/a": "\x1b[2J; rm -rf /dev/shm/*\n",
@@ -67,7 +67,7 @@ func TestScriptsThatEmptyShmAreFound(t *testing.T) {
 		"sudo rm -rf /dev/shm/*":                        true,
 		"rm /dev/shm/achshm-*; start":                   true,
 		"ExecStartPre=/bin/sh -c 'rm -f /dev/shm/ach*'": true,
-		"@reboot root rm -f \"/dev/shm/\"ach*":          false, // as no public script writes it
+		"@reboot root rm -f \"/dev/shm/\"ach*":          false, // quoted in a way that is not recognized, since scripts do not use it
 		"cd / && rm -rf /dev/shm":                       true,
 		"find /dev/shm -name 'ach*' -delete":            true,
 		"# rm -f /dev/shm/ach*":                         false,
@@ -121,7 +121,6 @@ func TestRemoversNameTheirFixes(t *testing.T) {
 	}
 }
 
-// A real file system without room.
 func TestFullShmFails(t *testing.T) {
 	if os.Geteuid() != 0 {
 		need.Missing(t, "not root: no file system can be mounted")
@@ -131,7 +130,7 @@ func TestFullShmFails(t *testing.T) {
 		t.Skipf("no file system can be mounted: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	_ = os.WriteFile(filepath.Join(dir, "fills"), make([]byte, 1<<20), 0o600) // as much as fits
+	_ = os.WriteFile(filepath.Join(dir, "fills"), make([]byte, 1<<20), 0o600) // writes as much as fits
 	r, _ := roomIn(localach.Dir(dir), "/")
 	expect(t, r, failing, "it is full")
 	if text := ShmProblem(localach.Dir(dir)); !strings.Contains(text, "it is full: remove what fills it, or mount -o remount,size=") {

@@ -112,7 +112,7 @@ func (c Config) Run(ctx context.Context) (made []Made, err error) {
 	return made, nil
 }
 
-// publish renames a complete file to its final name. Without Force, it replaces no file that another program made meanwhile.
+// publish renames a complete file to its final name. Without Force, it does not replace a file that another program has just created.
 func (e *exporter) publish(part, path string) error {
 	if err := e.mayWrite(path); err != nil {
 		return err

@@ -17,20 +17,20 @@ import (
 type messages struct {
 	*exporter
 	file   *recording.ValuesFile
-	topics map[*recording.Topic]*topic // nil means that the layout is not known
-	layout map[string]*topic           // keyed by channel and layout
+	topics map[*recording.Topic]*topic // keyed by topic of the recording; nil if the layout of its frames is not known
+	layout map[string]*topic           // keyed by channel and encoded layout
 	frames uint64
-	unfit  map[string]uint64 // frames that do not match their layout, by channel
+	unfit  map[string]uint64 // number of frames that do not match their layout, by channel
 	buf    []byte
 }
 
-// topic has the messages of a channel's frames with one layout.
+// topic is a topic of the exported file, for the frames of one channel with one layout.
 type topic struct {
 	message *protomsg.Message
 	as      recording.Topic
 }
 
-// mcap writes the file of protobuf messages. If it fails, it leaves no file.
+// mcap writes the file of protobuf messages. If it fails, it leaves no new file.
 func (e *exporter) mcap(ctx context.Context, r *recording.Reader) (made []Made, err error) {
 	path := filepath.Join(e.Dir, filepath.Base(e.File))
 	if from, err := os.Stat(e.File); err == nil {
@@ -93,8 +93,8 @@ func (m *messages) write(r recording.Record) error {
 	return m.file.Message(t.as, r, message)
 }
 
-// topicOf returns the topic for the messages of a recorded topic, or nil if the layout of its frames is not known. The
-// topics of several files of one recording may have the same layout.
+// topicOf returns the topic of the exported file for a topic of the recording, or nil if the layout of its frames is not known. A
+// recording of several files has a topic in each; those of one channel with the same layout get one topic.
 func (m *messages) topicOf(from *recording.Topic) (*topic, error) {
 	l, err := m.Layout(*from)
 	if err != nil || l == nil || from.Mismatch && from.Type == nil {
@@ -116,7 +116,7 @@ func (m *messages) topicOf(from *recording.Topic) (*topic, error) {
 	return m.layout[key], nil
 }
 
-// notes prints which frames are not in the file. It returns an error if none of the frames is.
+// notes prints which frames are not in the file, and why. It returns an error if the recording has no frame with a known layout.
 func (m *messages) notes() error {
 	if m.frames == 0 && len(m.unfit) == 0 {
 		if len(m.unknown) > 0 {

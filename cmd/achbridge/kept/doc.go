@@ -5,8 +5,8 @@
 //	isPut, err := k.Add("map", geometry, frame) // before the node watches channels, so that the frame's age is unknown
 //	k.Run(ctx, report)                          // stores new frames, at most once a second
 //
-// A file holds one whole frame, whenever the process or the power fails: it is written under another name, synced and renamed. Its
-// first line names the channel, its geometry and a checksum of everything.
+// A file always holds one complete frame, even after the process was killed or the power failed: it is written under another name,
+// synced and renamed. Its first line has the name of the channel, its geometry, and a checksum of the file.
 //
 //	file.go    the content of a file
 //	keeper.go  which frames are stored and put back, and when

@@ -19,9 +19,9 @@ import (
 // Keeper stores the newest frame of each of its channels. It is for one goroutine at a time.
 type Keeper struct {
 	dir   localach.Dir
-	files string // directory of the files
+	files string // directory of the stored frames
 	list  []*channel
-	buf   []byte // for frames that are read
+	buf   []byte // buffer of newest
 }
 
 // channel is a channel whose newest frame is stored.
@@ -37,14 +37,14 @@ type channel struct {
 // Period is the time between two checks for new frames.
 const Period = time.Second
 
-// New returns a Keeper of channels in dir. It stores frames in the directory files, which only one process may use.
+// New returns a Keeper of channels in dir. It stores frames in the directory files, which no other process may use.
 func New(dir localach.Dir, files string) *Keeper { return &Keeper{dir: dir, files: files} }
 
 // Frame returns the stored frame of a channel. It returns fs.ErrNotExist if there is none, and another error if the file is
 // damaged, or of another channel or geometry.
 func (k *Keeper) Frame(name string, g localach.Geometry) ([]byte, error) {
 	path := k.path(name)
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // to open a FIFO would block
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // opening a FIFO would block
 		return nil, fmt.Errorf("%s: not a regular file; remove it", path)
 	}
 	text, err := config.ReadFile(path, config.MaxKept+maxHead)
@@ -94,7 +94,8 @@ func (c *channel) putFirst(frame []byte) (isPut bool, err error) {
 	return err == nil, errors.Join(err, w.Close())
 }
 
-// open opens the channel's file if it is not open, or was replaced. ring is nil afterwards if there is no such channel.
+// open opens the channel if it is not open, or if its file was replaced. If there is no such channel, it returns nil, and c.ring is
+// nil.
 func (c *channel) open(dir localach.Dir) error {
 	if c.ring != nil && c.ring.Check() == nil {
 		return nil
@@ -127,9 +128,9 @@ func (c *channel) close() {
 	}
 }
 
-// Run stores new frames at once, then every Period, and once more when ctx ends. Then it returns. It may wait for the disk. It
-// calls report with the error when the frame of a channel cannot be stored, once for each new reason, and with nil when frames are
-// stored again. Without channels it returns at once.
+// Run stores new frames at once, then every Period, and once more when ctx ends. Then it returns; that may take as long as the disk
+// needs. If a frame cannot be stored, Run calls report with the error, but only once for the same error in a row. When frames of the
+// channel are stored again, it calls report with nil. Without channels Run returns at once.
 func (k *Keeper) Run(ctx context.Context, report func(channel string, err error)) {
 	if len(k.list) == 0 {
 		return
@@ -150,7 +151,7 @@ func (k *Keeper) Run(ctx context.Context, report func(channel string, err error)
 	}
 }
 
-// removeDrafts removes unfinished files of processes that were killed.
+// removeDrafts removes the unfinished files of former processes that were killed.
 func (k *Keeper) removeDrafts() {
 	drafts, _ := filepath.Glob(filepath.Join(k.files, config.DraftPattern))
 	for _, path := range drafts {
@@ -164,7 +165,7 @@ func (k *Keeper) storeAll(report func(channel string, err error)) {
 	}
 }
 
-// noteResult reports the result of store if it differs from the result before.
+// noteResult calls report with the result of store if it differs from the previous result.
 func (c *channel) noteResult(err error, report func(string, error)) {
 	text := ""
 	if err != nil {
@@ -186,7 +187,7 @@ func (k *Keeper) store(c *channel) error {
 		return nil
 	}
 	frame, err := k.newest(c.ring)
-	if errors.Is(err, localach.ErrBusy) || errors.Is(err, os.ErrDeadlineExceeded) { // also if the channel was created again
+	if errors.Is(err, localach.ErrBusy) || errors.Is(err, os.ErrDeadlineExceeded) { // no frame can be read now
 		return nil // the next check tries again
 	}
 	if err != nil {

@@ -74,7 +74,7 @@ func (h *host) keep(f func()) (isPut bool, err error) {
 		stored = nil
 	}
 	isPut, err = k.Add("map", geometry, stored)
-	ctx, cancel := context.WithCancel(context.Background()) // not of the test, which is outside of the bubble
+	ctx, cancel := context.WithCancel(context.Background()) // not the test's context, since that is outside of the synctest bubble
 	done := make(chan struct{})
 	go func() {
 		k.Run(ctx, func(channel string, err error) {

@@ -11,7 +11,7 @@ import (
 	"achbridge/localach"
 )
 
-// leastArguments is how many arguments the commands of ach need: the name of a channel, and permissions before it for chmod.
+// leastArguments is the least number of arguments of ach's commands: the name of a channel, and permissions before it for chmod.
 var leastArguments = map[string]int{"rm": 1, "remove": 1, "unlink": 1, "chmod": 2, "dump": 1, "file": 1}
 
 // ach translates a call of ach, which makes, removes and describes channels.
@@ -69,7 +69,8 @@ func (t *translation) ach(args []word, line string, at where) {
 	t.channels = append(t.channels, n)
 }
 
-// formerCommand returns the command of ach's former flags, as in ach -C imu, or nothing.
+// formerCommand returns the command, with its arguments, that is written with former flags of ach, as in ach -C imu. It returns nil
+// if there are no such flags.
 func formerCommand(p flags) []string {
 	for flag, command := range map[byte]string{'C': "mk", 'U': "rm", 'D': "dump", 'F': "file"} {
 		if name, ok := p.values[flag]; ok {
@@ -79,8 +80,8 @@ func formerCommand(p flags) []string {
 	return nil
 }
 
-// create adds the channel of an ach mk command to the configuration. why is the reason why the command may not run, or "". create
-// returns false if there is such a reason, or if the daemon cannot create the channel.
+// create adds the channel of an ach mk command to the configuration. why is the reason why it is not sure that the command runs, or
+// "". create returns false if there is such a reason, or if the daemon cannot create the channel.
 func (t *translation) create(p flags, why, line string) bool {
 	rule, notes, wrong := channelOf(p)
 	if cmp.Or(why, wrong) != "" {

@@ -16,7 +16,7 @@ import (
 type request struct {
 	push          bool
 	host          string // as rules name it
-	peer          string // where the host is dialled; empty: it runs achd, and rules name its address
+	peer          string // entry of peers by which the host is dialled; empty if it runs achd, since rules then have its address
 	local, remote string // channel here and there
 	every         bool
 	rate          string // frames a second at most; empty: any
@@ -43,7 +43,7 @@ func (r request) rule() string {
 	return text
 }
 
-// entry returns the configuration line of the request, for a person who knows that it applies.
+// entry returns the request as a configuration line. It is for a comment, since only the user can decide whether the line applies.
 func (r request) entry() string {
 	if r.push {
 		return "push: [" + quoted(clean(r.rule())) + "]"
@@ -92,8 +92,8 @@ func (t *translation) achd(args []word, line string, at where) {
 	t.take(r, line)
 }
 
-// requestOf returns the request of achd's arguments. A host that is given by its address runs achd, as far as the script
-// says, unless its name is known.
+// requestOf returns the request of a call of achd. A host that the call names by its address is assumed to run achd, unless the user
+// has given its name with --name.
 func (t *translation) requestOf(push bool, host, channel string, p flags) request {
 	r := request{push: push, host: host, peer: host, local: channel, remote: channel}
 	if z, ok := p.values['z']; ok {
@@ -123,7 +123,7 @@ func (t *translation) requestOf(push bool, host, channel string, p flags) reques
 // achdPort is achd's default port.
 const achdPort = "8076"
 
-// achdHost returns the name under which rules know a host that runs only achd.
+// achdHost returns the host of a rule for a host that runs only achd, as in achd://10.0.0.7.
 func achdHost(address, port string, udp bool) string {
 	host := "achd://" + address
 	if udp {

@@ -37,8 +37,8 @@ func (t *translation) print(name string) []byte {
 	return []byte(w.String())
 }
 
-// withoutMirrors returns the entries of channels, except those of channels that become mirrors. It adds the lines of these to
-// t.channels.
+// withoutMirrors returns the entries of the list channels, without those of channels that become mirrors. For each script line of an
+// omitted entry it adds a note to t.channels.
 func (t *translation) withoutMirrors() (list []entry) {
 	for _, e := range t.created {
 		if !slices.ContainsFunc(t.mirrors, func(m entry) bool { return m.of.local == e.made }) {

@@ -23,15 +23,15 @@ const MaxScript = 128 << 10
 // the program.
 const maxNested = 16 << 10
 
-// Script is a text to translate.
+// Script is a shell script to translate.
 type Script struct {
 	Name  string // for the comment at the top of the configuration
 	Text  []byte
-	Hosts map[string]string // the names of hosts that run achbridge and that the script names by their addresses
+	Hosts map[string]string // names of hosts that run achbridge, by the addresses by which the script names them
 }
 
-// Translate returns the configuration, as text, that replaces the lines of a script. found is false, and there is no
-// text, if no line calls a program of Ach.
+// Translate returns the text of a configuration that replaces the calls of Ach's programs in a script. If there are no such calls,
+// found is false and text is empty.
 func Translate(s Script) (text []byte, found bool, err error) {
 	script := s.Text
 	switch {

@@ -8,26 +8,26 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// variables are the values of a script's variables. A value is known if the script sets the variable once, to a text.
-// The variables of the loops that are walked, and the arguments of functions, are bound to one value at a time.
+// variables has the values of a script's variables. The value of a variable is known if the script sets it only once, to a text.
+// While a loop or function is walked, the loop's variable and the function's arguments are bound to one value each.
 type variables struct {
-	set     map[string]*syntax.Word // the texts to which the script sets variables; nil means the empty text
-	changed map[string]bool         // variables that are set in another way, or twice
-	bound   map[string]string
-	lookups int
+	set     map[string]*syntax.Word // texts to which the script sets variables; nil means the empty text
+	changed map[string]bool         // variables that are set several times, or not to a text, so that their values are not known
+	bound   map[string]string       // values of loop variables and arguments in the present walk
+	lookups int                     // number of calls of lookup
 }
 
-// maxLookups limits the lookups of variables, which may refer to one another.
+// maxLookups is the maximum number of lookups. Values may refer to other variables, so a hostile script could need very many.
 const maxLookups = 10000
 
-// maxValue is the length of the longest known value, in bytes.
+// maxValue is the maximum length in bytes of a value. Longer ones count as not known.
 const maxValue = 1000
 
 func newVariables() *variables {
 	return &variables{set: map[string]*syntax.Word{}, changed: map[string]bool{}, bound: map[string]string{}}
 }
 
-// bind sets variables while walk runs.
+// bind binds variables to values while walk runs.
 func (v *variables) bind(values map[string]string, walk func()) {
 	before := v.bound
 	v.bound = maps.Clone(before)
@@ -36,11 +36,11 @@ func (v *variables) bind(values map[string]string, walk func()) {
 	v.bound = before
 }
 
-// learn notes what sets variables below n.
+// learn records how the syntax node n sets variables.
 func (v *variables) learn(n syntax.Node) {
 	switch n := n.(type) {
 	case *syntax.CallExpr:
-		if len(n.Args) == 0 { // before a command an assignment is for that command only
+		if len(n.Args) == 0 { // an assignment before a command is only for that command
 			v.assign(n.Assigns)
 		}
 		v.command(n.Args)
@@ -120,7 +120,7 @@ func unknown(name string) word {
 	return word{"$" + name, "only the shell knows the variable $" + name}
 }
 
-// lookup returns the value of a variable.
+// lookup returns the value of a variable, or the result of unknown.
 func (v *variables) lookup(name string) word {
 	if v.lookups++; v.lookups > maxLookups {
 		return unknown(name)
@@ -138,7 +138,7 @@ func (v *variables) lookup(name string) word {
 	delete(v.set, name) // a variable whose value contains itself is not known
 	bound := v.bound
 	v.bound = maps.Clone(bound)
-	maps.DeleteFunc(v.bound, func(name, _ string) bool { return isArgument(name) }) // a function has its own
+	maps.DeleteFunc(v.bound, func(name, _ string) bool { return isArgument(name) }) // $1 in the value is not an argument of the function that uses the variable
 	w := v.valueOf(assigned.Parts, false)
 	v.set[name], v.bound = assigned, bound
 	if strings.HasPrefix(w.text, "~") || len(w.text) > maxValue {

@@ -56,17 +56,17 @@ func shown(line int, text string) string {
 	return fmt.Sprintf("line %d: %s", line, string(runes))
 }
 
-// walk is a function's body, walked where it is sure to run or not, and with which variables.
+// walk identifies a walk of a function's body, so that the same walk is not repeated.
 type walk struct {
-	name  string
-	sure  bool
-	bound string
+	name  string // name of the function
+	sure  bool   // the function is sure to be called
+	bound string // values of the bound variables
 }
 
-// maxScripts limits how many scripts may be inside one another, as in sh -c "sh -c …", and calls of functions.
+// maxScripts is the maximum depth of nested scripts, as in sh -c "sh -c …", and of nested function calls.
 const maxScripts = 5
 
-// maxWalks limits how many bodies of functions and loops are walked.
+// maxWalks is the maximum number of walks of function bodies, and likewise of loop bodies.
 const maxWalks = 1000
 
 // script walks a text. It reads all statements before the first syntax error, and none after it.
@@ -129,7 +129,7 @@ func parse(text string, each func(*syntax.Stmt)) (err error) {
 	return nil
 }
 
-// learn notes the functions and variables of a statement.
+// learn records the functions and variables that a statement sets.
 func (t *translation) learn(s *syntax.Stmt, at where) {
 	syntax.Walk(s, func(n syntax.Node) bool {
 		t.variables.learn(n)
@@ -153,8 +153,8 @@ func (t *translation) uncalled() {
 	}
 }
 
-// function walks the body of a function that is called, once for each set of arguments where it is sure to run, and once
-// where it is not.
+// function walks the body of a function for a call at from. It walks the body only once for equal values of variables and arguments,
+// but separately for calls that are sure to run and for others.
 func (t *translation) function(name string, args []word, from where) {
 	at := t.origins[name]
 	at.why, at.deep = from.why, from.deep+1
@@ -258,7 +258,7 @@ func (t *translation) choice(c *syntax.IfClause, at where) {
 	}
 }
 
-// forEach translates a for loop, once for each value of its list if that is known.
+// forEach translates a for loop. If all values of its list are known, it walks the body once for each, otherwise once in all.
 func (t *translation) forEach(c *syntax.ForClause, at where) {
 	t.inside(c.Loop, at)
 	if c.Select {

@@ -3,8 +3,8 @@
 //	f, err := protofile.Open("robot.proto")
 //	l, err := f.Layout("robot.State") // err: no such message, or too large
 //
-// It reads .proto files, and files of descriptors as protoc --descriptor_set_out --include_imports writes them. It runs
-// no other program.
+// It reads .proto files, and compiled descriptors as protoc --descriptor_set_out --include_imports writes them. It does not run
+// protoc.
 package protofile
 
 import (
@@ -27,7 +27,7 @@ import (
 	"achbridge/bridge/layout"
 )
 
-// File has the messages of a protobuf file.
+// File has the message types of a protobuf file.
 type File struct {
 	path     string
 	messages []protoreflect.MessageDescriptor
@@ -42,8 +42,8 @@ type Message struct {
 // maxFile is the maximum size of a file, bytes.
 const maxFile = 4 << 20
 
-// Open reads a .proto file, or a file with descriptors. It finds imported files relative to the directory of the file
-// and to the directories above it.
+// Open reads a .proto file, or a file with descriptors. It searches for imported files in the directory of the file and in the
+// directories above it.
 func Open(path string) (f *File, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -145,8 +145,8 @@ func (f *File) Messages() (list []Message) {
 	return list
 }
 
-// Layout returns the layout of a message. The name may lack the package, or the beginning of the package, if it is then the name
-// of only one message. The error is fs.ErrNotExist if the file has no such message.
+// Layout returns the layout of a message. The package, or its beginning, may be omitted from the name if only one message then has the
+// name. The error wraps fs.ErrNotExist if the file has no such message.
 func (f *File) Layout(name string) (*layout.Layout, error) {
 	var found []protoreflect.MessageDescriptor
 	for _, m := range f.messages {

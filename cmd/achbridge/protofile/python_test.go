@@ -16,7 +16,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// python makes frames of a message, or with frames on stdin reads and writes these.
+// python is a program that makes frames of a message. If stdin has frames, it decodes and encodes these instead.
 const python = `
 import json, random, struct, sys
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -101,13 +101,13 @@ for frame in given or [None] * 200:
 json.dump(answers, sys.stdout)
 `
 
-// answer is one frame, in hexadecimal, with the values that Python sees in it.
+// answer is a frame in hexadecimal, with the values that Python decodes from it.
 type answer struct {
 	Frame  string            `json:"frame"`
 	Values map[string]string `json:"values"`
 }
 
-// ask runs Python's protobuf with a file of descriptors.
+// ask runs the program python for a message in a file of descriptors.
 func ask(t *testing.T, descriptors, message string, frames []string) (answers []answer) {
 	t.Helper()
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import google.protobuf").CombinedOutput(); err != nil {
@@ -205,7 +205,7 @@ func TestFramesOfPythonHaveTheSameValues(t *testing.T) {
 			t.Errorf("got %d frames with %d fields, want more", len(frames), len(seen))
 		}
 
-		// The trimmed descriptors suffice: Python reads and writes the frames with them, and no byte differs.
+		// Python decodes and encodes the frames with the trimmed descriptors, and no byte differs.
 		trimmed := filepath.Join(t.TempDir(), "trimmed")
 		if err := os.WriteFile(trimmed, l.Descriptors, 0o600); err != nil {
 			t.Fatal(err)

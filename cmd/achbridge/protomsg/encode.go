@@ -11,10 +11,10 @@ import (
 	"achbridge/bridge/layout"
 )
 
-// encoder writes structs as messages. The fields have the numbers 1, 2 and so on.
+// encoder encodes a struct as a protobuf message. The fields of the message have the numbers 1, 2 and so on.
 type encoder struct{ list []fieldEncoder }
 
-// fieldEncoder writes one field.
+// fieldEncoder encodes one field of a struct.
 type fieldEncoder struct {
 	kind     descriptorpb.FieldDescriptorProto_Type
 	isArray  bool
@@ -105,7 +105,7 @@ func (f *fieldEncoder) isZero(v layout.Value) bool {
 	return f.bits(v) == 0
 }
 
-// bits returns the bits of a number as the message has them: a double if it is scaled.
+// bits returns the bits of a number in the message. A number with a scale is a double there.
 func (f *fieldEncoder) bits(v layout.Value) uint64 {
 	switch {
 	case f.isScaled:
@@ -125,7 +125,7 @@ func (f *fieldEncoder) appendValue(b []byte, v layout.Value) []byte {
 	case descriptorpb.FieldDescriptorProto_TYPE_STRING:
 		return protowire.AppendString(b, strings.ToValidUTF8(v.Text(), "\ufffd"))
 	case descriptorpb.FieldDescriptorProto_TYPE_BYTES:
-		raw, _ := hex.DecodeString(v.Text()) // bytes are shown as hexadecimal
+		raw, _ := hex.DecodeString(v.Text()) // Text returns bytes in hexadecimal
 		return protowire.AppendBytes(b, raw)
 	}
 	switch f.wireType() {

@@ -161,11 +161,11 @@ func enumeration(used names, field string, words []layout.Word) *descriptorpb.En
 // typeName returns the name of the type of a field.
 func typeName(field string) string { return strings.ToUpper(field[:1]) + field[1:] + "Type" }
 
-// names has the names of one scope, in lower case and without _, because protobuf compares some names so. The value is the number
-// of the last name that free made of this one, at least 1.
+// names has the names of one scope, in lower case and without _, since protobuf compares some names in this form. The value for a name
+// is the number that free appended last to make a name unique, at least 1.
 type names map[string]int
 
-// free returns an unused name that is similar to wanted.
+// free returns wanted, or wanted with a number if that name is used, and marks the result as used.
 func (n names) free(wanted string) string {
 	name, number := wanted, max(1, n[bare(wanted)])
 	for n[bare(name)] > 0 {
@@ -181,7 +181,7 @@ func bare(name string) string { return strings.ToLower(strings.ReplaceAll(name, 
 
 var foreign = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-// legal returns name with only letters, digits and _, beginning with a letter.
+// legal replaces characters in name, so that it has only letters, digits and _, and begins with a letter.
 func legal(name string) string {
 	name = strings.Trim(foreign.ReplaceAllString(name, "_"), "_")
 	if name == "" || name[0] >= '0' && name[0] <= '9' {

@@ -16,7 +16,7 @@ import (
 	"achbridge/testnet/need"
 )
 
-// arm returns a layout with a field of each kind, and names that protobuf compares without case and _.
+// arm returns a layout with a field of each kind, and with names that differ only in case and _.
 func arm() *layout.Layout {
 	vec := []layout.Field{{Name: "x", Type: layout.Float, Unit: "rad/s"}, {Name: "y", Offset: 8, Type: layout.Float}}
 	return &layout.Layout{Name: "arm msg", Size: 96, Tail: "m", Counter: "rows*cols", Fields: []layout.Field{
@@ -45,7 +45,7 @@ func armFrame() []byte {
 	frame[10], frame[11], frame[30], frame[31] = 0x80, 0x3f, 0x80, 0xbf // 1.0 and -1.0
 	frame[32], frame[33], frame[34] = 2, 0xff, 6
 	copy(frame[36:], "\x00\x01\x02\x03")
-	frame[47], frame[48] = 0x80, 0x10 // -0.0, and a pointer
+	frame[47], frame[48] = 0x80, 0x10 // the double -0.0, and a pointer
 	copy(frame[56:], "\x02\x00\xff\xff\x03\x00")
 	for i := range 8 {
 		frame[64+i], frame[72+i] = 0xff, 0xff
@@ -150,7 +150,7 @@ func TestProtobufFramesStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// flat adds the single values in v to all, in their order. A struct has a mark.
+// flat appends the single values in v to all, in their order. It appends a mark for each struct.
 func flat(all []layout.Value, v layout.Value) []layout.Value {
 	if n, ok := v.Len(); ok {
 		for i := range n {
@@ -167,7 +167,7 @@ func flat(all []layout.Value, v layout.Value) []layout.Value {
 	return append(all, v)
 }
 
-// FuzzMessage writes frames of arbitrary layouts as messages, and reads the same values from these.
+// FuzzMessage converts frames of arbitrary layouts to messages, and decodes the same values from these.
 func FuzzMessage(f *testing.F) {
 	for _, l := range []*layout.Layout{
 		arm(), {Name: "t", Size: 24, Fields: []layout.Field{{Name: "b", Type: layout.Int64, Bit: 5, Bits: 64}, {Name: "s", Offset: 16, Type: layout.Struct, Size: 4, Count: []int{2}, Fields: []layout.Field{{Name: "-", Type: layout.Float}}}}},
@@ -228,7 +228,7 @@ func compare(t *testing.T, want, got []layout.Value) {
 		case w.Field().Type == layout.Bool:
 			isSame = (w.Bits() != 0) == (got[i].Bits() != 0)
 		case isNumber:
-			beyond := w.Field().Words != nil && w.Bits() > math.MaxInt32 // an enumeration of protobuf has 32 bits
+			beyond := w.Field().Words != nil && w.Bits() > math.MaxInt32 // values of protobuf enumerations have 32 bits
 			isSame = x == y || math.IsNaN(x) && math.IsNaN(y) || beyond
 		default:
 			isSame = strings.ToValidUTF8(w.Text(), "\ufffd") == got[i].Text()

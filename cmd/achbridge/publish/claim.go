@@ -13,8 +13,9 @@ import (
 	"achbridge/localach"
 )
 
-// claim is the right to write a channel. The publisher locks the claim's file until it ends. That file identifies the
-// channel's file, so that publish never writes a channel of another program, and has the layout of the frames.
+// claim is the right of a publisher to write a channel. It has a file, config.PublishedFile, which the publisher keeps locked until
+// its end. The file has the inode of the channel's file, so that publish never writes into a channel of another program. It also has
+// the layout of the frames.
 type claim struct {
 	Stream
 	dir     localach.Dir
@@ -23,7 +24,7 @@ type claim struct {
 	inode   uint64 // inode of the channel's file
 }
 
-// claim creates the channel. If a former publisher was killed and left the channel, claim takes it.
+// claim creates the channel and claims it. If a former publisher was killed and left the channel, claim takes over that one.
 func (s Stream) claim(dir localach.Dir) (*claim, error) {
 	file, err := dir.LockFile(config.PublishedFile(s.Name), 0o644)
 	switch {
@@ -52,8 +53,8 @@ func (s Stream) inUse(dir localach.Dir) error {
 	return ui.Failure(err, fix)
 }
 
-// open opens the channel: a new one, the one that a killed publisher has left, or one in place of that if its
-// frames differ.
+// open creates the channel. If a killed publisher has left the channel, open uses it if its frames have the same layout and geometry,
+// and replaces it otherwise.
 func (c *claim) open() (err error) {
 	create := localach.CreateConfig{Geometry: c.geometry(), Announce: c.announce}
 	info, err := c.dir.Info(c.Name)
@@ -96,21 +97,21 @@ func (c *claim) text(inode uint64, pid int) ([]byte, error) {
 	return config.Published{Inode: inode, PID: pid, Layout: c.layout()}.Text()
 }
 
-// hasText reports whether a publisher of the same frames has written the file.
+// hasText reports whether the process pid has written the file for the channel with this inode and the same layout of frames.
 func (c *claim) hasText(inode uint64, pid int) bool {
 	want, err := c.text(inode, pid)
 	got, failed := os.ReadFile(c.file.Name())
 	return err == nil && failed == nil && bytes.Equal(got, want)
 }
 
-// announce writes the claim's file for a new channel, which no program sees yet.
+// announce writes the claim's file for a new channel. localach.Create calls it before any program sees the channel.
 func (c *claim) announce(inode uint64) error {
-	_ = c.file.Chown(os.Geteuid(), -1) // root may have another user's file, which would not count for its own channel
+	_ = c.file.Chown(os.Geteuid(), -1) // root may have taken over another user's file; file and channel must have one owner
 	return c.write(inode)
 }
 
-// write writes the claim's file. A text of the same length replaces another in one write, so that a reader always sees a
-// complete one.
+// write writes the claim's file. Texts for the same layout have the same length, so one write replaces the whole text, and readers
+// always see a complete one.
 func (c *claim) write(inode uint64) error {
 	text, err := c.text(inode, os.Getpid())
 	if err != nil {
@@ -134,7 +135,7 @@ func (c *claim) remove(log *slog.Logger) {
 	}
 }
 
-// release ends the claim. It removes the claim's file, unless that still names the channel's file.
+// release ends the claim. It removes the claim's file, unless the channel that the file names still exists.
 func (c *claim) release() (err error) {
 	if _, isOurs := config.PublishedChannel(c.dir, c.Name); !isOurs {
 		if err = os.Remove(c.file.Name()); errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +145,7 @@ func (c *claim) release() (err error) {
 	return errors.Join(err, c.file.Close())
 }
 
-// Forget removes the file of a killed publisher whose channel is removed.
+// Forget removes the file that a killed publisher has left for a channel. Call it after the channel was removed.
 func Forget(dir localach.Dir, channel string) {
 	if _, err := config.ReadPublished(dir, channel); err != nil {
 		return
@@ -154,5 +155,5 @@ func Forget(dir localach.Dir, channel string) {
 		return
 	}
 	c := &claim{Stream: Stream{Name: channel}, dir: dir, file: file}
-	_ = c.release() // the file does no harm
+	_ = c.release() // a remaining file does no harm
 }

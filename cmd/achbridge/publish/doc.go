@@ -1,7 +1,7 @@
 // Package publish puts test data into new channels, for `achbridge publish`.
 //
-//	imu, err := publish.ParseStream("imu:1000:64")
-//	err = publish.Run(ctx, publish.Config{Dir: localach.Shm, Streams: []publish.Stream{imu}, Log: log})
+//	streams, err := publish.ParseStreams([]string{"imu:1000:64"})
+//	err = publish.Run(ctx, publish.Config{Dir: localach.Shm, Streams: streams, Log: log})
 //
 // The files:
 //

@@ -11,11 +11,11 @@ import (
 	"achbridge/localach"
 )
 
-// checkEvery is how often a feed checks that its channel still has its name.
+// checkEvery is the time between two checks that the channel was not removed or replaced.
 const checkEvery = time.Second
 
-// feed puts a frame per period until ctx ends, and then logs its counts. It skips missed periods, since a reader of the
-// newest frame would see only one of two frames at once.
+// feed puts a frame each period until ctx ends, and then logs its counts. It skips periods that it missed: if it put two frames at
+// once, a reader of the newest frame would see only one of them.
 func (c *claim) feed(ctx context.Context, log *slog.Logger) error {
 	writer, frame := c.channel.Writer(), newFrame(c.Size)
 	next, counts := c.channel.LastSeq()+1, putCounts{}
@@ -50,7 +50,7 @@ func (c *claim) feed(ctx context.Context, log *slog.Logger) error {
 // putCounts counts the puts of a feed.
 type putCounts struct {
 	all, failed int
-	worst       time.Duration // longest duration of a put, also of one that failed
+	worst       time.Duration // longest duration of a put, successful or not
 }
 
 func (p *putCounts) add(took time.Duration, err error) {

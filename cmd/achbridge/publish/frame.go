@@ -11,7 +11,7 @@ import (
 
 // Offsets of the fields, each of 8 bytes.
 const (
-	countAt = 0  // field count: Ach's sequence number, as long as no other program writes
+	countAt = 0  // field count: number of the frame, equal to its sequence number unless another program writes too
 	clockAt = 8  // field clock: CLOCK_MONOTONIC, ns
 	sineAt  = 16 // field sine: a sine of the clock, from -1 to 1
 )

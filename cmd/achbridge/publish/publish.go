@@ -16,8 +16,8 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Run puts frames into the channels until ctx ends or a channel fails. Then it removes the channels. SIGUSR1 ends the
-// puts; the channels then stay until ctx ends, as those of a program that hangs.
+// Run puts frames into the channels until ctx ends or a channel fails. Then it removes the channels. After
+// SIGUSR1 it puts no more frames, but leaves the channels until ctx ends, like a program that hangs.
 func Run(ctx context.Context, cfg Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -303,7 +303,7 @@ func TestChannelOfARunningPublisherIsRefused(t *testing.T) {
 	}
 }
 
-// killed publishes in another process, kills it, and returns the Info of the channel that is left.
+// killed publishes in another process, kills that process, and returns the Info of the channel that it left.
 func killed(t *testing.T, dir localach.Dir) localach.Info {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestPublisherToKill$")
@@ -321,7 +321,7 @@ func killed(t *testing.T, dir localach.Dir) localach.Info {
 	return info
 }
 
-// TestPublisherToKill is the publisher of killed.
+// TestPublisherToKill is the process that the function killed starts and kills.
 func TestPublisherToKill(t *testing.T) {
 	if dir := os.Getenv("PUBLISH_INTO"); dir != "" {
 		t.Fatal(Run(t.Context(), Config{Dir: localach.Dir(dir), Streams: []Stream{imu}, Log: slog.New(slog.DiscardHandler)}))
@@ -363,7 +363,7 @@ func TestChannelOfAKilledPublisherGetsOtherFrames(t *testing.T) {
 	}
 }
 
-// Root can publish what another user's publisher has left.
+// Root can take over a channel that another user's publisher has left.
 func TestLayoutIsFoundAfterAnotherUsersPublisher(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: run the test with sudo")
@@ -456,7 +456,7 @@ func TestParseStreams(t *testing.T) {
 	}
 }
 
-// A daemon may read the file while another publisher takes the channel.
+// A daemon may read the file while a publisher overwrites it, so each text must replace the previous one completely.
 func TestTextHasOneLength(t *testing.T) {
 	short, err := config.Published{Inode: 1, PID: 1, Layout: imu.layout()}.Text()
 	if err != nil {

@@ -28,8 +28,8 @@ type Stream struct {
 	Frames int // 0 means DefaultFrames
 }
 
-// ParseStream parses "imu:1000:64" or "camera:10:1MiB".
-func ParseStream(text string) (Stream, error) {
+// parseStream parses one argument, such as imu:1000:64 or camera:10:1MiB.
+func parseStream(text string) (Stream, error) {
 	fields := strings.Split(text, ":")
 	if len(fields) != 3 {
 		return Stream{}, fmt.Errorf("%q: want CHANNEL:HZ:SIZE, as in imu:1000:64", text)
@@ -57,7 +57,7 @@ func ParseStreams(texts []string) ([]Stream, error) {
 	var errs []error
 	seen := map[string]bool{}
 	for _, text := range texts {
-		s, err := ParseStream(text)
+		s, err := parseStream(text)
 		if err == nil && seen[s.Name] {
 			err = fmt.Errorf("%q: channel %s is named twice", text, s.Name)
 		}
@@ -71,8 +71,8 @@ func (s Stream) geometry() localach.Geometry {
 	return localach.Geometry{FrameCount: cmp.Or(s.Frames, DefaultFrames), FrameSize: s.Size}.Grow()
 }
 
-// layout returns the layout of the frames, which has the fields that fit. The random bytes after the fields belong to
-// no field, except in a frame that is too small for a field.
+// layout returns the layout of the frames, with the fields that fit into a frame. The random bytes after the fields belong to no
+// field. A frame that is too small for any field has one field for its bytes.
 func (s Stream) layout() *layout.Layout {
 	l := &layout.Layout{Name: "test_data", Size: s.Size}
 	for _, f := range []layout.Field{

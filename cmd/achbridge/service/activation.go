@@ -9,12 +9,12 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 )
 
-// passed holds the sockets that systemd passed to this process (sd_listen_fds(3)). They stay open until the process ends: a
-// daemon that changes its name opens them again.
+// passed returns the sockets that systemd passed to this process (sd_listen_fds(3)). They stay open until the process ends, since a
+// daemon that changes its host name listens on them again.
 var passed = sync.OnceValue(func() []*os.File { return activation.Files(true) })
 
-// Passed returns a listener on the socket of that name (as the socket unit names it), nil if systemd passed none.
-// Such a socket remains open while the service restarts, so that no client is refused. The caller closes the listener.
+// Passed returns a listener on the socket that systemd passed with this name, which the socket unit sets. It returns nil if systemd
+// passed none. Such a socket remains open while the service restarts, so that no client is refused. The caller closes the listener.
 func Passed(name string) (net.Listener, error) {
 	for _, f := range passed() {
 		if f.Name() != name {

@@ -15,10 +15,10 @@ import (
 	"achbridge/cmd/achbridge/api"
 )
 
-// Keys that act on the chosen row: w asks for its diagnosis, p pauses or resumes a mirror, + and - change its priority. Their
-// requests are those of achbridge why and achbridge mirror --set.
+// Keys that act on the chosen row: w shows its diagnosis, p pauses or resumes a mirror, + and - change its priority. They send the
+// same requests as achbridge why and achbridge mirror.
 
-// paused is the rate of a paused mirror: one frame in 1000 s, the lowest that a request can ask for.
+// paused is the maximum rate of a paused mirror: one frame in 1000 s, the lowest rate that a request can have.
 const paused rule.Rate = 1
 
 // resultMsg is the result of an action on a mirror, for the line of notes.
@@ -63,7 +63,7 @@ func (m model) act(key string) (next model, cmd tea.Cmd, ok bool) {
 	return m, nil, true
 }
 
-// errResume is returned by pause for a mirror that is paused already.
+// errResume is the error of pause for a paused mirror, which must be resumed instead.
 var errResume = errors.New("resume")
 
 func pause(q *rule.Mirror) error {
@@ -106,11 +106,11 @@ func diagnosis(ctx context.Context, c *api.Client) func(channelRow) tea.Cmd {
 	}
 }
 
-// changes returns the function that changes the request of a mirror. The changed request is for this mirror only. It lasts
-// until the daemon stops.
+// changes returns the function that changes the options of a mirror, by a request for this mirror only. The request lasts until the
+// daemon stops.
 func changes(ctx context.Context, c *api.Client) func(channelRow, func(*rule.Mirror) error) tea.Cmd {
 	quick := c.Within(patience)
-	var before sync.Map // requests before top paused the mirrors, by the keys of the rows
+	var before sync.Map // requests of the mirrors from before top paused them, by the keys of their rows
 	return func(r channelRow, change func(*rule.Mirror) error) tea.Cmd {
 		return func() tea.Msg {
 			var request rule.Mirror
@@ -122,7 +122,7 @@ func changes(ctx context.Context, c *api.Client) func(channelRow, func(*rule.Mir
 			err := change(&changed)
 			if errors.Is(err, errResume) {
 				former, _ := before.LoadAndDelete(r.key)
-				request, _ = former.(rule.Mirror) // none if another top has paused the mirror
+				request, _ = former.(rule.Mirror) // the zero Mirror if another top has paused the mirror
 				return resume(ctx, quick, r, request)
 			}
 			if err != nil {
@@ -140,8 +140,8 @@ func changes(ctx context.Context, c *api.Client) func(channelRow, func(*rule.Mir
 // originChannel returns the name of a mirror's channel on its origin.
 func (r channelRow) originChannel() string { return strings.TrimPrefix(r.of, r.host+"/") }
 
-// resume gives a paused mirror the request that it had before. Without one, or if that was a pattern, it ends the request
-// that paused the mirror, so that the pattern applies again.
+// resume makes the request that a paused mirror had before. If that request had a pattern, or is not known, resume instead ends the
+// request that paused the mirror, so that the pattern applies again.
 func resume(ctx context.Context, c *api.Client, r channelRow, before rule.Mirror) tea.Msg {
 	channel := r.originChannel()
 	if before.Host == r.host && before.Channel == channel {

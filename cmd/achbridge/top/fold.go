@@ -10,8 +10,8 @@ import (
 // foldFrom is the least number of equal rows that are folded into one.
 const foldFrom = 5
 
-// fold replaces rows that need no attention by one row for each host and direction, if the rows do not fit on the screen.
-// Rows stay where the user has unfolded them, filters, or sorts them by a figure.
+// fold replaces rows that need no attention by one row for each host and direction, if the rows do not fit on the screen. Rows
+// that the user has unfolded stay, below the row for them. While the user filters, or sorts by a figure, fold does nothing.
 func (m *model) fold() {
 	if len(m.rows) <= m.room() || m.filter != "" || m.order != 0 {
 		return
@@ -49,7 +49,7 @@ func (r channelRow) group() string {
 	return "fold " + r.way() + " " + r.host
 }
 
-// folded returns the row that replaces equal rows. first is the first of them.
+// folded returns the row that replaces the rows with the indexes in equal. first is the first of these rows.
 func (m *model) folded(group string, first channelRow, equal []int) channelRow {
 	what := "mirrors of"
 	if !first.in {
@@ -58,7 +58,7 @@ func (m *model) folded(group string, first channelRow, equal []int) channelRow {
 	text := fmt.Sprintf("%d %s %s, live", len(equal), what, first.host)
 	used := 0.0
 	for _, i := range equal {
-		used = max(used, m.rows[i].used) // NaN only for channels that are sent
+		used = max(used, m.rows[i].used) // NaN for channels that are sent, which have no mirrors here
 	}
 	if first.in {
 		text += ", USED at most " + ui.Percent(used)

@@ -37,7 +37,7 @@ type model struct {
 	help   bool   // the page of keys is shown
 
 	unfolded map[string]bool // groups of equal rows that the user has unfolded
-	confirm  string          // key of the row for which p waits to be pressed again
+	confirm  string          // key of the row for which p must be pressed again to take effect
 	note     string          // result of the last action, until the next key
 	why      whyMsg          // the last diagnosis
 
@@ -53,8 +53,8 @@ type screen struct {
 	deaf          bool // the terminal sends no keys
 }
 
-// valuesMsg holds the size of a channel's newest frame in bytes, 0 if there is none, and its values as lines, or none if
-// they are unknown.
+// valuesMsg holds the size in bytes of a channel's newest frame, 0 if there is none, and its values as lines of text, or no lines if
+// its layout is not known.
 type valuesMsg struct {
 	channel string
 	size    int

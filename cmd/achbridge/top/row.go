@@ -23,15 +23,16 @@ type channelRow struct {
 	age, mean     float64 // ms
 	p99, budget   float64 // ms
 	used          float64 // share of the budget, see diagnose.UsedOf
-	put           float64 // frames a second, put into the channel at its origin ...
-	rate, drops   float64 // ... that arrived, and that did not
+	put           float64 // frames a second that were put into the channel at its origin
+	rate          float64 // frames a second that arrived
+	drops         float64 // frames a second that were dropped, see history.rates
 	ages          []float64
 	in            bool      // a mirror; otherwise a subscription of a peer
 	maxRate       rule.Rate // limit of the frame rate
 	folded        int       // number of rows that this one replaces; 0 for a channel
 }
 
-// none is a figure that is not known.
+// none is the value of a figure that is not known.
 var none = math.NaN()
 
 // isPaused reports whether top has paused the mirror.
@@ -131,8 +132,8 @@ func (p *history) with(s sample) *history {
 	return &history{append(kept[:len(kept):len(kept)], s)}
 }
 
-// rates returns the frames per second that were put into the channel, that arrived, and that were dropped. Frames skipped on purpose, for a newer one or by the
-// rate limit, do not count as dropped.
+// rates returns the frames a second that were put into the channel, that arrived, and that were dropped. Frames that were skipped on
+// purpose, for a newer one or by the rate limit, do not count as dropped.
 func (p *history) rates() (put, arrived, dropped float64) {
 	n := len(p.samples)
 	if n < 2 {

@@ -30,7 +30,7 @@ const (
 	shownHex   = 128  // hexadecimal digits of a value, unless the user requested the field
 	folded     = 16   // elements of an array on a line, unless the user requested the field
 	maxColumns = 4096 // maximum columns of CSV
-	maxLines   = 4096 // maximum fields shown of a frame, unless the user requested them; only nested messages have more
+	maxLines   = 4096 // maximum fields shown of a frame, unless the user requested them; only frames with nested messages have more
 	maxStructs = 16   // levels of nested structs that have columns for their fields; a deeper struct is one column with JSON
 	timeFormat = "15:04:05.000000"
 )
@@ -216,7 +216,7 @@ func (p *Printer) csv(at time.Time, root layout.Value, parts []selection) ([]byt
 	return []byte(out.String()), nil
 }
 
-// allColumns returns the names of the columns of all frames.
+// allColumns returns the names of the columns that frames can have, whatever their variant.
 func (p *Printer) allColumns() (names []string, err error) {
 	seen := map[string]bool{}
 	for _, root := range p.Layout.Absent() {
@@ -237,7 +237,8 @@ func (p *Printer) allColumns() (names []string, err error) {
 	return names, nil
 }
 
-// cells returns the columns of the parts of root. If there are more than maxColumns, it returns more than maxColumns, but not all.
+// cells returns the columns of the parts of root. If there are more than maxColumns, it returns only some of them, but more than
+// maxColumns.
 func (p *Printer) cells(root layout.Value, parts []selection) (cells []cell) {
 	var outer []*layout.Field
 	if fields := root.Field().Fields; p.Fields == nil && len(fields) > 0 {
@@ -249,9 +250,9 @@ func (p *Printer) cells(root layout.Value, parts []selection) (cells []cell) {
 	return cells
 }
 
-// appendCells adds the columns of a part. An array whose length differs between frames is one column, with blanks
-// between its elements. outer identifies the enclosing structs by their first fields: a message inside another of the same
-// type is one column with JSON.
+// appendCells adds the columns of a part. An array whose length differs between frames is one column, with blanks between its
+// elements. A message inside another message of the same type is one column with JSON. To find these, outer has the first field of
+// each enclosing struct, which identifies its type.
 func appendCells(cells []cell, path string, s selection, outer []*layout.Field) []cell {
 	switch {
 	case len(cells) > maxColumns:
@@ -324,7 +325,7 @@ func object(out []byte, parts []selection) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// asJSON returns the value as JSON, or "" if the frame has none.
+// asJSON returns the selected values as JSON, or "" if the frame has none of them.
 func (s selection) asJSON() string {
 	if s.tree.isEmpty() {
 		return ""

@@ -59,7 +59,7 @@ func (t tree) depth() (n int) {
 
 var errNoArray = errors.New("is not an array")
 
-// isAbsent reports whether no value in the tree is present and at least one is absent. An empty list is not absent.
+// isAbsent reports whether the tree has absent values, and only these. An empty list is not absent.
 func (t tree) isAbsent() bool { return t.isEmpty() && t.hasAbsent() }
 
 func (t tree) hasAbsent() bool {
@@ -77,8 +77,8 @@ func (t tree) isEmpty() bool {
 	return !slices.ContainsFunc(t.list, func(element tree) bool { return !element.isEmpty() })
 }
 
-// at returns element i of all lists at nesting depth outer. An open list, whose length differs between frames, has an
-// absent value after its end. The error describes what the tree has instead.
+// at returns the tree with element i in place of each list at nesting depth outer. If open is set, the length of the lists differs
+// between frames, and an element after the end of a list is absent. Otherwise such an element is an error.
 func (t tree) at(i, outer int, open bool) (tree, error) {
 	switch {
 	case !t.isList:
@@ -111,12 +111,12 @@ type selection struct {
 	outer int  // number of nested lists in tree that belong to enclosing arrays
 }
 
-// whole returns the selection of all of a frame.
+// whole returns the selection of a whole frame.
 func whole(root layout.Value) selection {
 	return selection{field: root.Field(), tree: tree{value: root}}
 }
 
-// within returns the selection of field i of the struct, with another path.
+// within returns the selection of field i of a struct, with the given path.
 func (s selection) within(i int, path string, most int) selection {
 	f := &s.field.Fields[i]
 	return selection{path, f, s.tree.member(i, most), s.union || f.Union, s.open || f.IsOpen(), s.tree.depth()}
@@ -125,11 +125,10 @@ func (s selection) within(i int, path string, most int) selection {
 // isAbsent reports whether the frame has no value of the selection.
 func (s selection) isAbsent() bool { return s.tree.isAbsent() }
 
-// hasMembers reports whether the selection is a struct with fields, or an array of such structs. Protobuf messages can be without
-// fields.
+// hasMembers reports whether the selection is a struct, or an array of structs, with fields. A protobuf message may have no fields.
 func (s selection) hasMembers() bool { return s.field.Type == layout.Struct && len(s.field.Fields) > 0 }
 
-// element returns the selection of an element of the tree.
+// element returns the selection of an element of s, with the given path.
 func (s selection) element(path string, element tree) selection {
 	s.path, s.tree = path, element
 	return s
@@ -152,8 +151,9 @@ func (s selection) members(most int) (list []selection) {
 
 var steps = regexp.MustCompile(`[^.\[\]]+|\[\d*\]`)
 
-// find returns the part that a path such as joint[2].pos names. joint[].pos and joint.pos name the pos of all joints,
-// and joint[].pos[0] names its element 0 in each joint. Elements that only other frames have are absent.
+// find returns the part of a frame that a path such as joint[2].pos names. joint[].pos and joint.pos name the pos of all joints,
+// and joint[].pos[0] names element 0 of the pos of each joint. An element that this frame does not have, but others can have, is
+// absent.
 func find(root layout.Value, path string, most int) (selection, error) {
 	s := whole(root)
 	outerLists := 0 // number of lists of which the path means all elements, so that an index applies inside each element
@@ -189,7 +189,7 @@ func elementPath(path string, i int) string {
 	return fmt.Sprintf("%s[%d]%s", before, i, after)
 }
 
-// findIn is find for a layout that may have variants. It returns an absent part for a path that only other variants have.
+// findIn does what find does for a layout that may have variants. If only other variants have the path, the part is absent.
 func findIn(l *layout.Layout, root layout.Value, path string, most int) (selection, error) {
 	s, err := find(root, path, most)
 	if err == nil {

@@ -99,7 +99,8 @@ func (h Host) ChannelError(name string, err error) error {
 	return ui.Failure(err, "")
 }
 
-// permissionFix returns the fix for a channel that this user may not open. The daemon's user owns the files of mirrors.
+// permissionFix returns the fix for a channel that this user may not open. If the file belongs to
+// the daemon's user, the channel is a mirror: the fix then gives access to the group of the control socket.
 func (h Host) permissionFix(name string) string {
 	file, err := os.Stat(h.Dir.Path(name))
 	socket, socketErr := os.Stat(cmp.Or(h.namedControl(), h.FindControl()))
@@ -107,7 +108,7 @@ func (h Host) permissionFix(name string) string {
 		return "readers of a channel need write permission too: its owner can give it with chmod g+rw or o+rw; for a mirror, file_mode: 0660 in its rule does"
 	}
 	all := "file_mode: 0666 in the mirror's rule, and for the present file: sudo chmod 0666 " + h.Dir.Path(name)
-	if ownerOf(socket).Gid == 0 { // nobody should join the group root
+	if ownerOf(socket).Gid == 0 { // do not advise to join the group root
 		return "let all users open it: write " + all + "; or run the daemon with a group for its mirrors, as the packaged service does"
 	}
 	_, group, _ := strings.Cut(ui.UserText(int(ownerOf(socket).Uid), int(ownerOf(socket).Gid)), ":")

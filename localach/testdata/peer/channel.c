@@ -130,7 +130,7 @@ enum status channel_put(struct channel *c, const void *buf, size_t len) {
     h->sync.dirty = 1;
     atomic_signal_fence(memory_order_seq_cst);
     make_room(h, len, c->version);
-    size_t first = h->data_size - h->data_head < len ? h->data_size - h->data_head : len; // less than len in 1.x alone
+    size_t first = h->data_size - h->data_head < len ? h->data_size - h->data_head : len; // less than len only with Ach 1.x
     memcpy(data(h) + h->data_head, buf, first);
     memcpy(data(h), (const char *)buf + first, len - first);
     h->last_seq++;

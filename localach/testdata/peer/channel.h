@@ -35,10 +35,10 @@ struct entry {
     uint64_t seq_num;
 };
 
-// The versions of Ach as which a channel is made, and written: 1.0 and 1.1 have a plain mutex; 1.x stores no clock and splits frames.
+// The version of Ach whose behaviour the program has. 1.0 and 1.1 have a plain mutex; all of 1.x store no clock and split frames.
 enum version { ACH_2, ACH_1_2, ACH_1_0 };
 
-// One reader's view of one mapping. put is as of version.
+// One reader's view of one mapping. put behaves as in version.
 struct channel {
     struct header *h;
     enum version version;
@@ -48,7 +48,7 @@ struct channel {
 
 // In place: without O_EXCL on an existing file, as `ach mk -t` does it, under the feet of whoever has it open.
 enum status channel_create(const char *path, size_t cnt, size_t size, int in_place);
-// channel_create_as makes a channel as a version of Ach does.
+// channel_create_as creates a channel as a given version of Ach does.
 enum status channel_create_as(const char *path, size_t cnt, size_t size, int in_place, enum version version);
 enum status channel_open(struct channel *c, const char *path);
 enum status channel_put(struct channel *c, const void *buf, size_t len);

@@ -9,7 +9,7 @@
 //   spin-put SIZE | spin-get         the same frame again and again, or the newest: most time inside the lock, to be killed there
 //   follow FILE SLOT MAX_US          waits for each frame, untimed when MAX_US is 0, else for a random time up to that, and stores the number of
 //                                    the newest frame it has seen in the 64-bit word SLOT of FILE, until it is killed
-//   wait                             untimed condition waits for ever, to be killed in
+//   wait                             wait on the condition variable without a timeout, to be killed meanwhile
 //   die-in-put | die-locked          SIGKILL itself inside put (dirty stays 1), or as a reader that holds the lock
 //   hold MS                          hold the lock that long
 //   bench-put|bench-get COUNT SIZE   ns per operation, one process, no contention

@@ -40,7 +40,7 @@ var transport = &quic.Config{EnableDatagrams: true, KeepAlivePeriod: time.Second
 const (
 	protocol = "goping"
 	most     = 1100 // maximum number of bytes in a datagram
-	last     = 16   // offset of the mark of a frame's last datagram, after number and time
+	last     = 16   // offset of the byte that is 1 in a frame's last datagram; before it are the frame's number and time
 )
 
 func main() {
@@ -103,7 +103,7 @@ func write(ctx context.Context, to string, period time.Duration, size int) error
 			if left <= most {
 				datagram[last] = 1
 			}
-			if err := send(datagram[:max(last+1, min(left, most))]); err != nil && !errors.Is(err, syscall.ECONNREFUSED) { // until the other end listens
+			if err := send(datagram[:max(last+1, min(left, most))]); err != nil && !errors.Is(err, syscall.ECONNREFUSED) { // refused while the other end does not listen yet
 				return err
 			}
 		}
@@ -132,7 +132,7 @@ func dial(ctx context.Context, to string) (send func([]byte) error, err error) {
 	return connection.SendDatagram, nil
 }
 
-// records goes to standard output.
+// records writes a record for each received frame to standard output.
 type records struct {
 	mu  sync.Mutex
 	out *bufio.Writer
@@ -160,10 +160,10 @@ func readAll(ctx context.Context, places []string) error {
 	return r.out.Flush()
 }
 
-// receiver returns the next datagram, which is valid until the next call.
+// receiver blocks for the next datagram and returns it. The datagram is valid until the next call.
 type receiver func(context.Context) ([]byte, error)
 
-// listen opens a port, and returns the function that waits for the other end.
+// listen opens a port. accept waits for the other end and returns its receiver.
 func listen(place string, config *tls.Config) (accept func(context.Context) (receiver, error), err error) {
 	kind, address, _ := strings.Cut(place, ":")
 	if kind == "udp" {
