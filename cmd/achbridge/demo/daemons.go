@@ -54,19 +54,27 @@ func (d *pair) daemon(ctx context.Context, start starter, h host, c *config.Conf
 	if err != nil {
 		return "", err
 	}
+	ended := make(chan error, 1)
 	start(func(ctx context.Context) error {
 		err := d.serve(ctx, opened)
 		if ctx.Err() == nil {
-			return fmt.Errorf("the daemon of %s ended: %w", h.name, cmp.Or(err, errNoReason))
+			err = fmt.Errorf("the daemon of %s ended: %w", h.name, cmp.Or(err, errNoReason))
 		}
+		ended <- err
 		return err
 	})
 	var s api.StatusReply
 	client := api.New(h.socket)
-	if err := client.Answers(ctx); err != nil {
-		return "", err
+	if err = client.Answers(ctx); err == nil {
+		_, err = client.Get(ctx, "/v1/status", &s)
 	}
-	_, err = client.Get(ctx, "/v1/status", &s)
+	if err != nil {
+		select {
+		case end := <-ended: // more precise than the client's error
+			err = cmp.Or(end, err)
+		case <-time.After(time.Second):
+		}
+	}
 	return s.Listen, err
 }
 
