@@ -9,12 +9,24 @@ import (
 )
 
 // HiddenBy describes the programs that open the kernel's channel of a name instead of the one in shared memory. It takes what
-// localach.Dir.KernelDevice returns, and returns "" if the kernel has no such channel.
+// localach.Dir.KernelDevice returns, and returns "" if the kernel has no such channel, or has a copy with the same frames.
 func HiddenBy(device localach.Device, there bool) string {
-	if !there {
+	if !there || device.IsCopy {
 		return ""
 	}
-	return ui.WhoMayOpen(device.Mode, device.UID, device.GID) + " open the kernel's channel " + device.Path + " instead"
+	return opensKernel(device) + " instead"
+}
+
+// CopiedTo describes the programs that open the kernel's copy of a mirror. It returns "" if the kernel has none.
+func CopiedTo(device localach.Device, there bool) string {
+	if !there || !device.IsCopy {
+		return ""
+	}
+	return opensKernel(device) + ", which gets the same frames"
+}
+
+func opensKernel(device localach.Device) string {
+	return ui.WhoMayOpen(device.Mode, device.UID, device.GID) + " open the kernel's channel " + device.Path
 }
 
 // InKernel describes a channel of this host whose frames are in the kernel. It returns "" for other channels.
