@@ -13,7 +13,7 @@ import (
 // Device is a channel of the kernel's Ach module (Ach in the kernel, 2016). A program linked with libach uses it instead of the
 // channel of that name in shared memory, if it may open the device for reading and writing.
 type Device struct {
-	Name     string // of the channel
+	Name     string // name of the channel
 	Path     string
 	Mode     fs.FileMode // permission bits
 	UID, GID int

@@ -110,7 +110,7 @@ func (m *Mirror) showKernelCopy(s *status.Mirror) {
 	}
 	state := k.State()
 	s.Kernel = &state
-	if state.Reason == "" {
+	if state.Reason == "" || state.Omitted {
 		return
 	}
 	if s.State == status.MirrorLive || s.State == status.MirrorForeignWriter {

@@ -202,6 +202,10 @@ func TestKernelFailureIsProblemOfMirror(t *testing.T) {
 	if got := newestSeq(t, m.Dir, "m"); got != 2 {
 		t.Errorf("newest frame in shared memory is %d, want 2", got)
 	}
+	c.set(status.KernelCopy{Reason: "too large", Omitted: true})
+	if s := state(); s.State != status.MirrorLive || s.Kernel.Reason == "" {
+		t.Errorf("State %s, want live: a mirror that is too large for the kernel works", s.State)
+	}
 	c.set(status.KernelCopy{})
 	if s := state(); s.State != status.MirrorLive {
 		t.Errorf("State %s after the failure, want live", s.State)

@@ -321,10 +321,11 @@ type Kind string
 
 // KernelCopy is the state of a mirror's copy in the kernel.
 type KernelCopy struct {
-	Reason  string `json:"reason,omitempty"` // why frames cannot be copied; empty if they can
-	Written uint64 `json:"written"`          // frames that were written into the kernel channel
-	Skipped uint64 `json:"skipped"`          // frames of the mirror that were not, since a newer one replaced them or they do not fit
-	Foreign uint64 `json:"foreign"`          // frames that other programs have written into the kernel channel
+	Reason  string `json:"reason,omitempty"`  // why frames cannot be copied; empty if they can
+	Omitted bool   `json:"omitted,omitempty"` // the mirror is too large for the kernel, which is no problem of the mirror
+	Written uint64 `json:"written"`           // frames that were written into the kernel channel
+	Skipped uint64 `json:"skipped"`           // frames of the mirror that were not, since a newer one replaced them or they do not fit
+	Foreign uint64 `json:"foreign"`           // frames that other programs have written into the kernel channel
 }
 
 // KindKernel means the kernel's Ach module. The empty Kind means shared memory.

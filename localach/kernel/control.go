@@ -93,7 +93,7 @@ func (c *Channels) openControl() (fd int, err error) {
 
 func (c *Channels) controlPath() string { return filepath.Join(c.dir, "achctrl") }
 
-// brokenPath returns the path of the file that says that a creation has failed. Its name begins like that of no record.
+// brokenPath returns the path of the file that records a failed creation. No record of a channel has such a name.
 func (c *Channels) brokenPath() string {
 	return filepath.Join(string(c.shm), ".achbridge.kernel.broken")
 }

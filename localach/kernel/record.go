@@ -14,8 +14,8 @@ import (
 	"achbridge/localach"
 )
 
-// record says that the daemon made a kernel channel, and which frame of the mirror the daemon wrote last. A kernel channel itself
-// can hold neither. The record is a file in the directory of the channels in shared memory, which a reboot empties too. Only
+// record marks a kernel channel as made by the daemon, and holds the number of the frame that the daemon wrote last. A kernel
+// channel itself can hold neither. The record is a file in the directory of the channels in shared memory, which a reboot empties too. Only
 // its owner may write it. Each update is one system call, so a killed daemon leaves a whole record.
 type record struct {
 	file *os.File // nil in a result of readRecord

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"log/slog"
 
 	"achbridge/bridge"
@@ -40,7 +41,7 @@ func (k kernelMirror) State() status.KernelCopy {
 	counts, err := k.Copy.State()
 	s := status.KernelCopy{Written: counts.Written, Skipped: counts.Skipped, Foreign: counts.Foreign}
 	if err != nil {
-		s.Reason = err.Error()
+		s.Reason, s.Omitted = err.Error(), errors.Is(err, kernel.ErrTooLarge)
 	}
 	return s
 }
