@@ -35,14 +35,14 @@ func (c *Channels) create(name string, g localach.Geometry, r *record) error {
 	if size := channelBytes(g); size > MaxMirrorBytes {
 		return fmt.Errorf("%w: it would have %d KiB, at most %d are made", ErrTooLarge, size>>10, MaxMirrorBytes>>10)
 	}
-	if err := c.mayCreate(name); err != nil {
-		return err
-	}
 	control, err := c.openControl()
 	if err != nil {
 		return err
 	}
 	defer unix.Close(control)
+	if err := c.mayCreate(name); err != nil {
+		return err
+	}
 	if err := r.begin(); err != nil {
 		return err
 	}

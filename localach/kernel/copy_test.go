@@ -313,6 +313,30 @@ func TestFailedWriteIsReportedAndRepaired(t *testing.T) {
 	}
 }
 
+// A program that holds the lock of a kernel channel delays nothing but the copy.
+func TestStuckWriteDelaysOnlyTheCopy(t *testing.T) {
+	m := newEmulated(t)
+	k := startCopy(t, world{m, &sight{}, m.channels, 0})
+	k.put()
+	k.awaitWritten(1)
+	stuck := make(chan struct{})
+	m.mu.Lock()
+	m.stuck = stuck
+	m.mu.Unlock()
+	k.put()
+	k.awaitError("has not answered for 1.")
+	do(t, m.Create("imu", 4, 64))
+	do(t, m.Unlink(copiedName)) // Watch closes the device now
+	begin := time.Now()
+	opened(t, k.channels, "imu")
+	k.copy.Close()
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("opening another channel and closing the copy took %v, want at most the limits of both", took)
+	}
+	close(stuck)
+	<-k.copy.hasEnded
+}
+
 // A creation that fails leaves a broken slot, and the module does not survive the next one.
 func TestFailedCreationIsTheLast(t *testing.T) {
 	m := newEmulated(t)

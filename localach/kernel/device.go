@@ -78,8 +78,11 @@ func control(file *os.File, f func(fd int) error) error {
 	return failed
 }
 
+// closeTimeout is how long close waits for a call on the device.
+const closeTimeout = 100 * time.Millisecond
+
 // close closes the descriptors, unless they are closed. check returns why from then on. When close returns, the kernel has
-// released the descriptors, except one on which a call is running: that is released when the call ends.
+// released the descriptors. If a call on the device takes longer than closeTimeout, the kernel releases them when the call ends.
 func (d *device) close(why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,10 +90,18 @@ func (d *device) close(why error) {
 		return
 	}
 	d.failed = why
-	for _, file := range d.files {
-		file.Close()
-	}
 	close(d.closed)
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		for _, file := range d.files {
+			file.Close()
+		}
+	}()
+	select {
+	case <-released:
+	case <-time.After(closeTimeout):
+	}
 }
 
 // fail closes the descriptors after a failed call. It returns err with the path.

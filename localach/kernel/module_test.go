@@ -85,8 +85,9 @@ type emulated struct {
 	isBroken bool         // a channel could not be made for its size
 	faulty   int
 	requests int
-	writeErr error // error of all writes; nil means that they succeed
-	isFull   bool  // there is no memory for another channel
+	writeErr error         // error of all writes; nil means that they succeed
+	isFull   bool          // there is no memory for another channel
+	stuck    chan struct{} // writes wait until it is closed; nil means that they do not
 }
 
 type emulatedDevice struct {
@@ -323,6 +324,12 @@ func (s *emulated) ioctl(fd int, request uint, arg unsafe.Pointer) error {
 }
 
 func (s *emulated) transfer(call uintptr, fd int, buf []byte) (int, error) {
+	s.mu.Lock()
+	stuck := s.stuck
+	s.mu.Unlock()
+	if call == unix.SYS_WRITE && stuck != nil {
+		<-stuck
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d, r := s.reader(fd)

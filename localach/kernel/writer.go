@@ -61,31 +61,42 @@ func (c *Channels) openOwn(name string, g localach.Geometry, r *record) (*writer
 	case !r.owns(path):
 		return nil, fmt.Errorf("%s: %w; give the mirror another name with --as, or end the programs that use it and remove it", path, errForeign)
 	}
+	w, err := c.openNode(name, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.prepare(); err != nil {
+		c.closeWriter(name, w)
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return w, nil
+}
+
+// openNode opens the device of a kernel channel to write. It holds the lock meanwhile, so that Watch closes the device if its
+// node is removed from now on.
+func (c *Channels) openNode(name string, r *record) (*writer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.checkWatched(name); err != nil {
 		return nil, err
 	}
-	at, err := nodeAt(path) // under the lock: Watch closes the device if its node is removed from now on
+	at, err := nodeAt(c.path(name))
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{device: newDevice(c.calls, path, at), record: r, statusEvery: statusEvery}
+	w := &writer{device: newDevice(c.calls, c.path(name), at), record: r, statusEvery: statusEvery}
 	if w.frames, err = w.open(unix.O_WRONLY); err != nil {
 		return nil, withFix(err, "write")
 	}
 	w.status = w.frames // which reads nothing
-	if err := w.prepare(at); err != nil {
-		return nil, w.fail(err)
-	}
 	c.writers[name] = w
 	return w, nil
 }
 
 // prepare completes the record and gets the number of the newest frame.
-func (w *writer) prepare(at node) error {
+func (w *writer) prepare() error {
 	if w.record.note.Inode == 0 {
-		if err := w.record.made(at); err != nil {
+		if err := w.record.made(w.node); err != nil {
 			return err
 		}
 	}
@@ -125,10 +136,15 @@ func (w *writer) write(epoch, seq uint64, frame []byte) (foreign uint64, err err
 	return foreign, err
 }
 
-// endWriter closes a writer. Remove needs that.
+// endWriter closes a writer and its record.
 func (c *Channels) endWriter(name string, w *writer) {
-	w.close(os.ErrClosed)
+	c.closeWriter(name, w)
 	w.record.close()
+}
+
+// closeWriter closes the device of a writer. Remove needs that.
+func (c *Channels) closeWriter(name string, w *writer) {
+	w.close(os.ErrClosed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.writers[name] == w {
