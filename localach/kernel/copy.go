@@ -59,6 +59,8 @@ func (k *Copy) Wake() {
 	}
 }
 
+var errStuck = errors.New("the kernel's Ach module does not answer: a program holds the channel, or the module is broken")
+
 // stuckAfter is the time after which a call on the device counts as a problem.
 const stuckAfter = time.Second
 
@@ -67,8 +69,8 @@ func (k *Copy) State() (CopyCounts, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	err := k.err
-	if waits := time.Since(k.callAt); !k.callAt.IsZero() && waits > stuckAfter {
-		err = fmt.Errorf("the kernel's Ach module has not answered for %.1f s: a program holds the channel, or the module is broken", waits.Seconds())
+	if !k.callAt.IsZero() && time.Since(k.callAt) > stuckAfter {
+		err = errStuck
 	}
 	return k.counts, err
 }

@@ -324,7 +324,7 @@ func TestStuckWriteDelaysOnlyTheCopy(t *testing.T) {
 	m.stuck = stuck
 	m.mu.Unlock()
 	k.put()
-	k.awaitError("has not answered for 1.")
+	k.awaitError("the kernel's Ach module does not answer")
 	do(t, m.Create("imu", 4, 64))
 	do(t, m.Unlink(copiedName)) // Watch closes the device now
 	begin := time.Now()
