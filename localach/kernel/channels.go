@@ -42,6 +42,7 @@ type Channels struct {
 	readers   map[string]*reader // the last reader of each name that was opened
 	writers   map[string]*writer // the last writer of each name that was opened
 	isRemoved map[string]bool    // names of which a device with a writer was removed
+	orphans   []*device          // removed devices whose descriptors the kernel did not release at once
 }
 
 // New returns the channels of the kernel. shm is the directory of the channels in shared memory. It opens no device.
@@ -272,15 +273,29 @@ func (c *Channels) changed(name string, mask uint32) {
 
 // closeDevices closes the devices of a name that must be closed. c.mu must be held.
 func (c *Channels) closeDevices(name string, must func(*device) bool, why error) {
+	end := func(d *device) {
+		if d.close(why); d.isOrphan() {
+			c.orphans = append(c.orphans, d)
+		}
+	}
 	if d := c.readers[name]; d != nil && must(&d.device) {
-		d.close(why)
+		end(&d.device)
 		delete(c.readers, name)
 	}
 	if d := c.writers[name]; d != nil && must(&d.device) {
-		d.close(why)
+		end(&d.device)
 		delete(c.writers, name)
 		c.isRemoved[name] = !d.hasNode()
 	}
+}
+
+// hasOrphan reports whether this process still has a removed device open.
+func (c *Channels) hasOrphan() bool {
+	c.closeGone()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.orphans = slices.DeleteFunc(c.orphans, func(d *device) bool { return !d.isOrphan() })
+	return len(c.orphans) > 0
 }
 
 // closeGone closes all devices that have no node any more.

@@ -67,6 +67,9 @@ func (c *Channels) mayCreate(name string) error {
 	if c.isBroken() {
 		return errors.New("a channel could not be made in the kernel, which does not survive another attempt: reboot, or load the module again")
 	}
+	if c.hasOrphan() {
+		return errors.New("not made, since a call of this daemon on a removed kernel channel does not return, and its close would then crash the kernel")
+	}
 	c.mu.Lock()
 	isRemoved := c.isRemoved[name]
 	c.mu.Unlock()

@@ -333,8 +333,18 @@ func TestStuckWriteDelaysOnlyTheCopy(t *testing.T) {
 	if took := time.Since(begin); took > 3*time.Second {
 		t.Errorf("opening another channel and closing the copy took %v, want at most the limits of both", took)
 	}
+	retried := k.channels.Copy(k.file, false)
+	defer retried.Close()
+	await.True(t, "nothing is made meanwhile", func() bool {
+		_, err := retried.State()
+		return err != nil && strings.Contains(err.Error(), "a call of this daemon on a removed kernel channel does not return")
+	})
+	m.mu.Lock()
+	m.stuck = nil
+	m.mu.Unlock()
 	close(stuck)
 	<-k.copy.hasEnded
+	await.True(t, "the channel is made then", k.exists)
 }
 
 // A creation that fails leaves a broken slot, and the module does not survive the next one.

@@ -38,6 +38,8 @@ type device struct {
 	calls  calls
 	status *os.File      // the status is requested of it, which marks all frames as read for this descriptor
 	closed chan struct{} // closed with the descriptors
+	// released is closed when the kernel has released the descriptors.
+	released chan struct{}
 
 	mu       sync.Mutex
 	files    []*os.File // all descriptors
@@ -46,7 +48,7 @@ type device struct {
 }
 
 func newDevice(c calls, path string, at node) device {
-	return device{path: path, node: at, calls: c, closed: make(chan struct{})}
+	return device{path: path, node: at, calls: c, closed: make(chan struct{}), released: make(chan struct{})}
 }
 
 // open opens a descriptor of the device that uses the runtime's poller.
@@ -91,15 +93,14 @@ func (d *device) close(why error) {
 	}
 	d.failed = why
 	close(d.closed)
-	released := make(chan struct{})
 	go func() {
-		defer close(released)
+		defer close(d.released)
 		for _, file := range d.files {
 			file.Close()
 		}
 	}()
 	select {
-	case <-released:
+	case <-d.released:
 	case <-time.After(closeTimeout):
 	}
 }
@@ -122,6 +123,16 @@ func (d *device) failure(within time.Duration) error {
 		return nil
 	}
 	return d.failed
+}
+
+// isOrphan reports whether the device has no node any more, and the kernel has not released the descriptors.
+func (d *device) isOrphan() bool {
+	select {
+	case <-d.released:
+		return false
+	default:
+		return !d.hasNode()
+	}
 }
 
 // hasNode reports whether the device still has its node.

@@ -84,6 +84,9 @@ func (c *Channels) openNode(name string, r *record) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !r.owns(c.path(name)) {
+		return nil, fmt.Errorf("%s: %w", c.path(name), errForeign)
+	}
 	w := &writer{device: newDevice(c.calls, c.path(name), at), record: r, statusEvery: statusEvery}
 	if w.frames, err = w.open(unix.O_WRONLY); err != nil {
 		return nil, withFix(err, "write")
