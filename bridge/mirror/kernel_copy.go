@@ -39,9 +39,9 @@ type kernelCopy struct {
 // copyToKernel starts or ends the copy of the mirror's file, as the quality of service requires. m.mu must be held.
 //
 // Commands are not copied: a frame that waits for the kernel channel cannot be taken back when it expires, or when the operator
-// lock is lost. A channel of another program gets no copy either, which would hide it from its own readers.
+// lock is lost. A mirror with permissions of its own is not copied, since udev determines those of a device. A channel of another program gets no copy either, which would hide it from its own readers.
 func (m *Mirror) copyToKernel() {
-	isWanted := m.Kernel != nil && m.file.ch != nil && m.file.owned && !m.Temporary && m.qos.Class != rule.Command
+	isWanted := m.Kernel != nil && m.file.ch != nil && m.file.owned && !m.Temporary && m.Mode == 0 && m.qos.Class != rule.Command
 	isEvery := m.qos.Mode != rule.Newest || m.IsMerge
 	k := m.file.kernel
 	if k != nil && (!isWanted || k.isEvery != isEvery) {

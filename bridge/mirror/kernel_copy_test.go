@@ -158,6 +158,19 @@ func TestKernelCopyStaysWhenDaemonEnds(t *testing.T) {
 	}
 }
 
+// Its device would have other permissions.
+func TestMirrorWithFileModeIsNotCopiedToKernel(t *testing.T) {
+	k := &testKernel{}
+	m := plannedMirror(t, testDir(t), "m")
+	m.Kernel, m.Mode = k, 0o600
+	if _, err := m.Begin(1, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if len(k.copies) > 0 {
+		t.Error("a mirror with file_mode got a copy")
+	}
+}
+
 // Programs that use a channel in shared memory do not find it any more when the kernel has one of that name.
 func TestAdoptedChannelIsNotCopiedToKernel(t *testing.T) {
 	dir := testDir(t)

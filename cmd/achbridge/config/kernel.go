@@ -57,16 +57,23 @@ func (c *Config) NotInKernel() (list []string) {
 	if c.Kernel != KernelMirrors {
 		return nil
 	}
-	note := func(from string, qos rule.QoS) {
-		if qos.Class == rule.Command {
-			list = append(list, c.ruleText(from)+": its mirrors are in shared memory only, in spite of kernel: mirror, since they have class command: a command that waits for a kernel channel cannot be taken back when it expires")
+	note := func(from string, class rule.Class, mode rule.FileMode) {
+		why := ""
+		switch {
+		case class == rule.Command:
+			why = "they have class command: a command that waits for a kernel channel cannot be taken back when it expires"
+		case mode != 0:
+			why = "they have file_mode: udev determines who may open a kernel channel"
+		default:
+			return
 		}
+		list = append(list, c.ruleText(from)+": its mirrors are in shared memory only, in spite of kernel: mirror, since "+why)
 	}
 	for _, m := range c.MirrorRules {
-		note(m.From, m.QoS)
+		note(m.From, m.QoS.Class, m.FileMode)
 	}
 	for _, g := range c.AcceptGrants {
-		note(g.From, g.QoS)
+		note(g.From, g.QoS.Class, g.FileMode)
 	}
 	return list
 }

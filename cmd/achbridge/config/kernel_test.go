@@ -33,12 +33,12 @@ func TestKernelValues(t *testing.T) {
 	}
 }
 
-func TestCommandsNotInKernelAreNamed(t *testing.T) {
+func TestMirrorsNotInKernelAreNamed(t *testing.T) {
 	const rules = `
-mirror: [krang/imu, {match: krang/goal, class: command, budget: 50ms}]
+mirror: [krang/imu, {match: krang/goal, class: command, budget: 50ms}, {match: krang/map, file_mode: 0600}]
 accept: [{match: ref, class: command, budget: 50ms}]
 `
-	for kernel, want := range map[string]int{"mirror": 2, "true": 0} {
+	for kernel, want := range map[string]int{"mirror": 3, "true": 0} {
 		c, err := Source{Env: func(string) string { return "" }}.Read("achbridge.yaml", []byte("kernel: "+kernel+rules))
 		if err != nil {
 			t.Fatal(err)

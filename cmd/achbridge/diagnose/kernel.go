@@ -40,6 +40,20 @@ func InKernel(c status.Local) string {
 	return fmt.Sprintf("its frames are in the kernel, which replaced %d before they were read", c.Missed)
 }
 
+// withCopy adds to the diagnosis how many frames of a mirror were copied into the kernel, if the mirror has a copy there.
+func (s *Snapshot) withCopy(list []Finding) []Finding {
+	m, there := MirrorOf(s.After, s.Host, s.Channel)
+	if s.Self || !there || m.Kernel == nil {
+		return list
+	}
+	text := fmt.Sprintf("%d of its frames were copied into the kernel, %d were not", m.Kernel.Written, m.Kernel.Skipped)
+	if m.Kernel.Omitted {
+		text = "it is not in the kernel: " + m.Kernel.Reason
+	}
+	list[0].Evidence = append(list[0].Evidence, text)
+	return list
+}
+
 // hiddenChannel returns the finding that programs do not see a channel of this host. No fix removes the kernel's channel,
 // because that can crash the kernel while a program has the channel open.
 func hiddenChannel(name, hidden string) Finding {

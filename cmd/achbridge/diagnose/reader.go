@@ -89,7 +89,7 @@ func Findings(s Snapshot) []Finding {
 			list = withMismatch(list, mismatch(m.Mismatch, m.Name, s.Host))
 		}
 	}
-	list = s.withHidden(list)
+	list = s.withHidden(s.withCopy(list))
 	if s.After.NoInotify != "" {
 		list = append(list, noInotify(s.After))
 	}
