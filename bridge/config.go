@@ -14,6 +14,7 @@ import (
 	"achbridge/bridge/layout"
 	"achbridge/bridge/layouts"
 	"achbridge/bridge/locals"
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/pacing"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
@@ -24,14 +25,16 @@ import (
 
 // Config has the settings of a node. Patterns are those of path.Match.
 type Config struct {
-	Host     string       // name of this host, as other hosts know it
-	Node     trust.NodeID // identity of this node
-	Dir      localach.Dir // directory of the channels
-	Source   Source       // reports changes in Dir
-	Kernel   Kernel       // channels of the kernel's Ach module, which are exported too; nil means none
-	Endpoint *transport.Endpoint
-	Hub      hubway.Hub // reaches hosts without a link; nil without a hub
-	Machine  Machine
+	Host   string       // name of this host, as other hosts know it
+	Node   trust.NodeID // identity of this node
+	Dir    localach.Dir // directory of the channels
+	Source Source       // reports changes in Dir
+	Kernel Kernel       // channels of the kernel's Ach module, which are exported too; nil means none
+	// KernelMirrors makes copies of the mirrors in the kernel. It needs Kernel, which notices removed devices. nil means none.
+	KernelMirrors mirror.Kernel
+	Endpoint      *transport.Endpoint
+	Hub           hubway.Hub // reaches hosts without a link; nil without a hub
+	Machine       Machine
 	// Machines are the machines to which commands and pushes for hosts last went, by host name.
 	// The node calls KeepMachines with all machines when one changes; it must not block. If
 	// KeepMachines is nil, the machines are lost when the node ends.

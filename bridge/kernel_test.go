@@ -3,10 +3,12 @@ package bridge
 import (
 	"context"
 	"io/fs"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -121,5 +123,51 @@ func TestKernelChannelIsMirrored(t *testing.T) {
 		imu.put(4, 64)
 		pc.follows("robot.imu", 4, 2*time.Second)
 		w.within(time.Second, "kind kernel", kind(status.KindKernel))
+	})
+}
+
+// copyingKernel is a mirror.Kernel that records of which mirrors it has copies.
+type copyingKernel struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (k *copyingKernel) Copy(file *localach.Channel, _ bool) mirror.KernelCopy {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.names = append(k.names, file.Name())
+	return workingCopy{}
+}
+
+func (k *copyingKernel) Remove(string) error { return nil }
+
+type workingCopy struct{}
+
+func (workingCopy) Wake()                    {}
+func (workingCopy) State() status.KernelCopy { return status.KernelCopy{Written: 1} }
+func (workingCopy) Close()                   {}
+
+func TestMirrorsAreCopiedIntoKernel(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		for _, name := range []string{"imu", "goal"} {
+			robot.channel(name, 4, 64).put(1, 64)
+		}
+		k := &copyingKernel{}
+		robot.run(Config{})
+		pc.run(Config{KernelMirrors: k, Mirrors: []rule.Mirror{
+			{Host: "robot", Channel: "imu"}, {Host: "robot", Channel: "goal", QoS: rule.QoS{Class: rule.Command, Budget: time.Second}},
+		}}, robot)
+		pc.follows("robot.imu", 1, time.Second)
+		w.within(time.Second, "both mirrors", func() bool { return len(pc.node.Status().Mirrors) == 2 })
+		for _, m := range pc.node.Status().Mirrors {
+			if isCopied := m.Kernel != nil; isCopied != (m.Name == "robot.imu") {
+				t.Errorf("%s: copied %v, want a copy of robot.imu only: goal is a command", m.Name, isCopied)
+			}
+		}
+		if k.mu.Lock(); !slices.Equal(k.names, []string{"robot.imu"}) {
+			t.Errorf("copies of %v, want robot.imu", k.names)
+		}
+		k.mu.Unlock()
 	})
 }

@@ -95,7 +95,7 @@ func New(cfg Config) (*Node, error) {
 	n.locals = n.newLocals()
 	n.requests = mirrorRequests{host: cfg.Host, rules: cfg.Mirrors, muxRules: cfg.Muxes, pushed: n.pushed, namePrefix: fmt.Sprintf("%s%.8s-", temporaryPrefix, cfg.Node)}
 	n.mirrors = newMirrorTable(mirror.Config{
-		Dir: cfg.Dir, Space: mirror.NewSpace(cfg.Dir), Log: n.cfg.Log, Events: &n.events, Spawn: n.loop.work.Go, Clock: n.clocks.mirror,
+		Dir: cfg.Dir, Kernel: cfg.KernelMirrors, Space: mirror.NewSpace(cfg.Dir), Log: n.cfg.Log, Events: &n.events, Spawn: n.loop.work.Go, Clock: n.clocks.mirror,
 	}, cfg.Adopt, n.requests.namePrefix)
 	n.pushes = pushTable{channels: n.locals, isMirror: n.isMirror, changed: n.loop.changed}
 	n.pushes.plan(cfg.Pushes)

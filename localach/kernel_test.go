@@ -23,12 +23,12 @@ func TestKernelDeviceIsFoundByStat(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "ach-file"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	want := Device{Path: path, Mode: 0o660, UID: os.Geteuid(), GID: os.Getegid()}
+	want := Device{Name: "imu", Path: path, Mode: 0o660, UID: os.Geteuid(), GID: os.Getegid()}
 	if got, ok := kernelDevice(dir, "imu"); !ok || got != want {
 		t.Errorf("kernelDevice(imu) = %+v, %v, want %+v", got, ok, want)
 	}
-	if got := kernelDevices(dir); !slices.Equal(got, []string{"imu"}) {
-		t.Errorf("kernelDevices() = %v, want imu", got)
+	if got := kernelDevices(dir); !slices.Equal(got, []Device{want}) {
+		t.Errorf("kernelDevices() = %+v, want %+v", got, want)
 	}
 	for _, name := range []string{"file", "none"} {
 		if got, ok := kernelDevice(dir, name); ok {

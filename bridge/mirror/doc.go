@@ -23,6 +23,7 @@
 //	ages.go       ages over time                   status.go     the mirror's status
 //	merge.go      mirrors of several hosts with one file
 //	clock.go      the node's and the peer's clock  cause.go      the cause of an error
+//	kernel_copy.go  the copy of the file in the kernel
 //	late.go       which frames are late            health.go     phases, and why no frame is put
 //	counters.go   the frames by outcome
 package mirror

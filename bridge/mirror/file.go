@@ -28,6 +28,7 @@ type file struct {
 	puts          *putRecord             // record of the puts into an adopted channel, or into the output of a merge; nil if none was opened
 	merged        map[uint64]*putRecord  // only in the output of a merge: the put records of its mirrors, by their channelHash
 	lost          int                    // in the output of a merge: number of its files that were lost; in a mirror of it: the number when it opened its record
+	kernel        *kernelCopy            // copy of ch in the kernel; nil if there is none
 	meta          *metadataChannel       // metadata channel; nil if there is none
 	foreignWriter foreignWriter
 	replaced      uint64        // number of files that were replaced
@@ -193,6 +194,7 @@ func (m *Mirror) make() error {
 		return err
 	}
 	m.file.open(ch)
+	m.copyToKernel()
 	if err := m.attend(m.qos); err != nil {
 		_ = m.Dir.Unlink(m.Name) // created just now; the user wants no mirror without its metadata channel
 		m.closeFile()
@@ -231,6 +233,7 @@ func (m *Mirror) use(ch *localach.Channel, id localach.Tag) {
 	if m.file.owned {
 		m.file.mark(ch)
 	}
+	m.copyToKernel()
 	if ours && !m.endsSafe() {
 		m.deadlineMonitor.armed = true // possibly a command that an earlier daemon put
 	}
@@ -271,6 +274,9 @@ func (m *Mirror) Remove() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.endMeta()
+	if m.Into == nil && !m.Temporary {
+		m.endKernelCopy(true)
+	}
 	switch gone := m.Into != nil || m.gone(); {
 	case gone:
 		return nil
@@ -298,6 +304,7 @@ func (m *Mirror) closeFile() {
 	if m.file.w == nil {
 		return
 	}
+	m.endKernelCopy(false)
 	w, ch := m.file.w, m.file.ch
 	m.file.w, m.file.ch = nil, nil
 	if m.file.owned {

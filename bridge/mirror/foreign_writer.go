@@ -35,17 +35,23 @@ func (m *Mirror) countForeignFrames(seq, ours uint64) {
 	c.lastAttributed = seq
 	switch {
 	case others > 0:
-		m.file.foreignWriter.foreign += others
-		if c.last == 0 {
-			m.Events.Record(slog.LevelWarn, "foreign writer in a mirror", m.event(status.EventForeignWriter, foreignWriterText))
-		}
-		c.last, c.ours = m.Clock.now(), 0
+		m.noteForeignFrames(others)
 	case c.last != 0:
 		c.ours += ours
 		if calm := m.Clock.now() - c.last; calm > foreignCalmMax || calm > foreignCalm && c.ours >= foreignCalmFrames {
 			m.endForeignWriter("nobody else writes into it any more")
 		}
 	}
+}
+
+// noteForeignFrames counts frames of a foreign writer. m.mu must be held.
+func (m *Mirror) noteForeignFrames(n uint64) {
+	c := &m.file.foreignWriter
+	c.foreign += n
+	if c.last == 0 {
+		m.Events.Record(slog.LevelWarn, "foreign writer in a mirror", m.event(status.EventForeignWriter, foreignWriterText))
+	}
+	c.last, c.ours = m.Clock.now(), 0
 }
 
 // checkForeignFrames checks for foreign frames between our own puts. m.mu must be held.

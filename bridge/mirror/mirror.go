@@ -24,6 +24,7 @@ type Config struct {
 	Mode                rule.FileMode // permissions of new files
 	Into                *Mirror       // output of the merge that gets the frames; nil if the mirror is not part of a merge
 	IsMerge             bool          // the mirror is the output of a merge: only mirrors with this Into put frames
+	Kernel              Kernel        // gets a copy of the mirror; nil means none
 	Space               *Space
 	Log                 *slog.Logger
 	Events              *status.Journal
@@ -169,6 +170,7 @@ func (m *Mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger
 		m.file.least, m.file.tag.Seq = max(m.file.least, m.file.tag.Seq), 0 // mode was every: the file lacks the newest frame
 	}
 	m.resetForeignWriter()
+	m.copyToKernel()
 	return m.file.tag.Seq, m.counters.own
 }
 
@@ -276,6 +278,7 @@ func (m *Mirror) tryPut(seq uint64, frame []byte) error {
 	}
 	c.countForeignFrames(put, 1)
 	m.file.putSeq = put
+	c.wakeKernelCopy()
 	m.health.recover()
 	c.health.recover()
 	return nil

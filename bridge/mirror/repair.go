@@ -46,6 +46,7 @@ func (m *Mirror) check() (lacks uint64, mustRetransmit bool, err error) {
 	if err == nil || errors.Is(err, localach.ErrDirty) {
 		m.checkForeignFrames() // last_seq of a damaged file is meaningless
 	}
+	m.checkKernelCopy()
 	switch damaged := m.damage(err); {
 	case m.file.owned && errors.Is(err, localach.ErrDirty):
 		err = m.replace("a program died while it wrote into it", 0)
@@ -129,7 +130,9 @@ func (m *Mirror) replace(why string, size int) error {
 	m.Space.add(-FileBytes(old.Geometry()), m.file.countedFor)
 	m.file.least = max(m.file.least, m.file.tag.Seq)
 	m.moveRecords(old, ch)
+	m.endKernelCopy(false)
 	m.file.open(ch)
+	m.copyToKernel()
 	m.without(m.file.tag.Seq, m.counters.newest)
 	m.file.tag = tag
 	m.file.replaced++

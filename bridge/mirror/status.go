@@ -32,6 +32,7 @@ func (m *Mirror) Status(now time.Duration, at Reading, silence string) status.Mi
 	}
 	m.learn(at)
 	m.showForeignWriter(&s)
+	m.showKernelCopy(&s)
 	s.AgeMs = m.frames.ages.now(now)
 	m.showUnauthenticated(&s, now)
 	period, known := m.frames.pace.Period(m.qos.MaxRate.Interval())

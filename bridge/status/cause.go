@@ -40,6 +40,7 @@ const (
 	CauseForeignWriter    Cause = "foreign_writer" // another process writes into the mirror too
 	CauseTypeMismatch     Cause = "type_misfit"    // frames do not match their channel's layout, so that their values cannot be shown
 	CauseKernelChannel    Cause = "kernel_channel" // programs open a channel of the Ach kernel module with the same name instead
+	CauseKernelMirror     Cause = "kernel_mirror"  // the copy of the mirror in the kernel gets no frames
 	CauseInotify          Cause = "inotify"        // the kernel's inotify limit is reached, so new channels are noticed later
 	CauseCopiedImage      Cause = "copied_image"   // another machine has the host's node ID
 	CauseOtherMachine     Cause = "other_machine"  // the host runs on another machine than before; commands and pushes to it wait

@@ -168,6 +168,8 @@ type Mirror struct {
 	Stamps *Stamps `json:"stamps,omitempty"`
 	// Mux has the state of the mux that feeds the mirror, which is then the mux's output; null for other mirrors.
 	Mux *Mux `json:"mux,omitempty"`
+	// Kernel has the state of the copy of the mirror in the kernel; null if there is none.
+	Kernel *KernelCopy `json:"kernel,omitempty"`
 	// Merge is set if the mirror is the output of a merge; otherwise it is null. The output counts no frames: each mirror of the
 	// merge counts those of its host.
 	Merge *Merge `json:"merge,omitempty"`
@@ -316,6 +318,15 @@ type Lock struct {
 
 // Kind is where the frames of a channel are.
 type Kind string
+
+// KernelCopy is the state of a mirror's copy in the kernel.
+type KernelCopy struct {
+	Reason  string `json:"reason,omitempty"`  // why frames cannot be copied; empty if they can
+	Omitted bool   `json:"omitted,omitempty"` // the mirror is too large for the kernel, which is no problem of the mirror
+	Written uint64 `json:"written"`           // frames that were written into the kernel channel
+	Skipped uint64 `json:"skipped"`           // frames of the mirror that were not, since a newer one replaced them or they do not fit
+	Foreign uint64 `json:"foreign"`           // frames that other programs have written into the kernel channel
+}
 
 // KindKernel means the kernel's Ach module. The empty Kind means shared memory.
 const KindKernel Kind = "kernel"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -84,7 +85,8 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 		Mode: fmt.Sprintf("%04o", st.Mode.Perm()), Inode: st.Inode,
 		Dirty: st.Dirty, LockOwner: st.LockOwner, Waiters: st.Waiters, ForeignCond: st.ForeignCond, Ach1x: ch.IsAch1x(),
 	}
-	info.Kernel = diagnose.HiddenBy(a.Dir.KernelDevice(name))
+	device, there := a.Dir.KernelDevice(name)
+	info.Kernel = cmp.Or(diagnose.HiddenBy(device, there), diagnose.CopiedTo(device, there))
 	if of, ok := mirror.MetaOf(name, st.Tag); ok {
 		info.MetaOf = of
 	} else if st.Tag != (localach.Tag{}) {

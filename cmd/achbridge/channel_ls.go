@@ -53,11 +53,7 @@ func channelLsCommand(a *app) *cobra.Command {
 			if err != nil {
 				return ui.Failure(err, "")
 			}
-			rows := channelRows(infos, pattern)
-			for i := range rows {
-				rows[i].Note = cmp.Or(diagnose.HiddenBy(a.Dir.KernelDevice(rows[i].Channel)), rows[i].Note)
-			}
-			rows = withKernel(rows, a.Dir, pattern)
+			rows := withKernel(channelRows(infos, pattern), a.Dir.KernelDevices(), pattern)
 			if err := show(a, rows, a.showChannels); err != nil || len(rows) > 0 {
 				return err
 			}
@@ -106,13 +102,15 @@ func channelRows(infos []localach.Info, pattern string) []channelRow {
 	return rows
 }
 
-// withKernel adds a row for each kernel channel without a channel of that name in shared memory.
-func withKernel(rows []channelRow, dir localach.Dir, pattern string) []channelRow {
-	for _, name := range dir.KernelDevices() {
-		device, there := dir.KernelDevice(name)
-		isShared := slices.ContainsFunc(rows, func(r channelRow) bool { return r.Channel == name })
-		if ok, _ := path.Match(pattern, name); ok && there && !isShared {
-			rows = append(rows, channelRow{Channel: name, Kind: status.KindKernel, Mode: fmt.Sprintf("%04o", device.Mode)})
+// withKernel adds a row for each kernel channel without a channel of that name in shared memory. The rows of the other kernel
+// channels get a note.
+func withKernel(rows []channelRow, devices []localach.Device, pattern string) []channelRow {
+	for _, d := range devices {
+		i := slices.IndexFunc(rows, func(r channelRow) bool { return r.Channel == d.Name })
+		if ok, _ := path.Match(pattern, d.Name); i >= 0 {
+			rows[i].Note = cmp.Or(diagnose.HiddenBy(d, true), diagnose.CopiedTo(d, true))
+		} else if ok {
+			rows = append(rows, channelRow{Channel: d.Name, Kind: status.KindKernel, Mode: fmt.Sprintf("%04o", d.Mode)})
 		}
 	}
 	return rows

@@ -94,7 +94,7 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	running := c.observe(ctx, cfg)
 	r.Channels = append(c.locals(cfg, running), c.remotes(ctx, cfg, running)...)
-	r.Warnings = slices.Concat(r.Warnings, cfg.Warnings(), config.UnknownVariables(os.Environ()), cfg.Unshifted(), kernelRisk(cfg), c.conflicts(cfg), c.removedChannels(), c.sharedKey(cfg), c.unfit(cfg, running))
+	r.Warnings = slices.Concat(r.Warnings, cfg.Warnings(), config.UnknownVariables(os.Environ()), cfg.Unshifted(), kernelRisk(cfg), cfg.NotInKernel(), c.conflicts(cfg), c.removedChannels(), c.sharedKey(cfg), c.unfit(cfg, running))
 	if c.asJSON {
 		return c.ui.JSON(r)
 	}
@@ -112,7 +112,7 @@ func (c *checker) daemonGroups(ctx context.Context, cfg *config.Config) []int {
 	return daemon.OwnGroups()
 }
 
-// kernelRisk returns a warning if kernel channels are exported.
+// kernelRisk returns a warning if kernel channels are used.
 func kernelRisk(cfg *config.Config) []string {
 	if risk := cfg.KernelRisk(); risk != "" {
 		return []string{risk}

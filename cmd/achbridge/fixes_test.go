@@ -53,6 +53,7 @@ var needsPerson = map[status.Cause]string{
 	status.CauseForeignWriter:    "which of the two writers is right is for a person to decide",
 	status.CauseTypeMismatch:     "the type is made from the program that puts the frames",
 	status.CauseKernelChannel:    "which of the two channels programs are to use is for a person to decide",
+	status.CauseKernelMirror:     "what occupies the kernel's channel is for a person to decide",
 	status.CauseInotify:          "root sets a sysctl of the whole machine",
 	status.CauseCopiedImage:      "which machine is the copy only a person knows",
 	status.CauseOther:            "the text says what happened",

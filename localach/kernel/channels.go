@@ -7,10 +7,10 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -20,12 +20,8 @@ import (
 	"achbridge/localach"
 )
 
-const (
-	// nodePrefix begins the names of device nodes.
-	nodePrefix = "ach-"
-	// retryAfter is the time after a failure of a device during which TryOpen does not open the device again.
-	retryAfter = 10 * time.Second
-)
+// retryAfter is the time after a failure of a device during which the device is not opened again.
+const retryAfter = 10 * time.Second
 
 // Channels are the channels of the kernel's module on this host. Safe for concurrent use.
 type Channels struct {
@@ -34,29 +30,40 @@ type Channels struct {
 	nodeType fs.FileMode // type of the device nodes
 	calls    calls
 
+	// holders returns the other processes that have a file open whose path matches, and whether those are all.
+	holders func(matches func(path string) bool) (pids []int, isComplete bool)
+
+	hasFailed atomic.Bool // a channel could not be made, so no other may be
+
+	making sync.Mutex // held while a channel is made or removed, which may block
+
 	mu        sync.Mutex
 	isWatched bool               // Watch runs, so removed nodes are noticed
-	devices   map[string]*device // the last device of each name that was opened
+	readers   map[string]*reader // the last reader of each name that was opened
+	writers   map[string]*writer // the last writer of each name that was opened
+	isRemoved map[string]bool    // names of which a device with a writer was removed
+	orphans   []*device          // removed devices whose descriptors the kernel did not release at once
 }
 
 // New returns the channels of the kernel. shm is the directory of the channels in shared memory. It opens no device.
 func New(shm localach.Dir) *Channels {
-	return &Channels{shm: shm, dir: "/dev", nodeType: fs.ModeDevice | fs.ModeCharDevice, calls: systemCalls{}, devices: map[string]*device{}}
+	return &Channels{
+		shm: shm, dir: "/dev", nodeType: fs.ModeDevice | fs.ModeCharDevice, calls: systemCalls{}, holders: holdersOf,
+		readers: map[string]*reader{}, writers: map[string]*writer{}, isRemoved: map[string]bool{},
+	}
 }
 
-func (c *Channels) path(name string) string { return filepath.Join(c.dir, nodePrefix+name) }
-
-// nameOf returns the channel of a device node. It returns false for other devices.
-func nameOf(node string) (string, bool) {
-	name, ok := strings.CutPrefix(node, nodePrefix)
-	return name, ok && localach.CheckName(name) == nil
-}
+func (c *Channels) path(name string) string { return localach.DevicePath(c.dir, name) }
 
 // Opens reports whether a program of this process's user that is linked with libach opens the kernel's channel of a name, and
-// not the one in shared memory. It opens nothing. If there is no channel in shared memory, permission to read is enough.
+// not the one in shared memory. It opens nothing. If there is no channel in shared memory, permission to read is enough. It
+// returns false for kernel channels that Copy made.
 func (c *Channels) Opens(name string) bool {
 	info, err := os.Lstat(c.path(name))
 	if err != nil || info.Mode().Type() != c.nodeType {
+		return false
+	}
+	if r, err := readRecord(c.shm, name); err == nil && r.owns(c.path(name)) {
 		return false
 	}
 	if unix.Faccessat(unix.AT_FDCWD, c.path(name), unix.R_OK|unix.W_OK, unix.AT_EACCESS) == nil {
@@ -73,7 +80,7 @@ func (c *Channels) TryOpen(name string) (*localach.Channel, error) {
 	if err := localach.CheckName(name); err != nil {
 		return nil, err
 	}
-	d, ring, err := c.openDevice(name)
+	d, ring, err := c.openToRead(name)
 	if err != nil || ring != nil {
 		return ring, err
 	}
@@ -83,19 +90,19 @@ func (c *Channels) TryOpen(name string) (*localach.Channel, error) {
 	return ring, nil
 }
 
-// openDevice opens the device of a name. ring is that of the device if it was open. openDevice holds the lock meanwhile, so that
+// openToRead opens the device of a name. ring is that of the device if it was open. openToRead holds the lock meanwhile, so that
 // Watch closes the device if its node is removed from now on.
-func (c *Channels) openDevice(name string) (d *device, ring *localach.Channel, err error) {
+func (c *Channels) openToRead(name string) (d *reader, ring *localach.Channel, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.isWatched {
-		return nil, nil, fmt.Errorf("kernel channel %s: not opened, since inotify does not report removed devices", name)
+	if err := c.checkWatched(name); err != nil {
+		return nil, nil, err
 	}
 	at, err := nodeAt(c.path(name))
 	if err != nil {
 		return nil, nil, err
 	}
-	if old := c.devices[name]; old != nil && old.node == at {
+	if old := c.readers[name]; old != nil && old.node == at {
 		if err := old.failure(retryAfter); err != nil {
 			return nil, nil, err
 		}
@@ -103,23 +110,31 @@ func (c *Channels) openDevice(name string) (d *device, ring *localach.Channel, e
 			return old, old.ring, nil
 		}
 	}
-	d, err = openDevice(c.calls, c.path(name), at)
+	d, err = openReader(c.calls, c.path(name), at)
 	if d != nil {
-		c.devices[name] = d
+		c.readers[name] = d
 	}
-	return d, nil, withFix(err)
+	return d, nil, withFix(err, "read")
+}
+
+// checkWatched returns an error if removed devices would not be noticed. c.mu must be held.
+func (c *Channels) checkWatched(name string) error {
+	if !c.isWatched {
+		return fmt.Errorf("kernel channel %s: not opened, since inotify does not report removed devices", name)
+	}
+	return nil
 }
 
 // withFix adds to err what the user can do.
-func withFix(err error) error {
+func withFix(err error, what string) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w; let the daemon's user read it, with the group of the device (usually ach)", err)
+		return fmt.Errorf("%w; let the daemon's user %s it, with the group of the device (usually ach)", err, what)
 	}
 	return err
 }
 
 // makeRing makes the private channel of an open device and starts to fill it.
-func (c *Channels) makeRing(name string, d *device) (*localach.Channel, error) {
+func (c *Channels) makeRing(name string, d *reader) (*localach.Channel, error) {
 	info, err := os.Lstat(d.path)
 	if err != nil {
 		return nil, err
@@ -145,6 +160,9 @@ func (c *Channels) makeRing(name string, d *device) (*localach.Channel, error) {
 // Watch calls f with Appeared for each kernel channel, and then with each change, until ctx ends (it returns ctx.Err()) or the
 // directory cannot be watched. f is called from the caller's goroutine. Several changes of one name may be merged. When a node is
 // removed, Watch closes the descriptors of its device at once, even while f runs. It closes all devices when it ends.
+//
+// It uses inotify itself: fsnotify would also ask for writes, and so get an event for each byte that any program writes into
+// a device such as /dev/null.
 func (c *Channels) Watch(ctx context.Context, f func(localach.Event)) error {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
@@ -199,8 +217,8 @@ func (c *Channels) setWatched(isWatched bool) {
 	if isWatched {
 		return
 	}
-	for _, d := range c.devices {
-		d.close(errors.New("kernel channels are not watched any more"))
+	for name := range c.names() {
+		c.closeDevices(name, func(*device) bool { return true }, errors.New("kernel channels are not watched any more"))
 	}
 }
 
@@ -211,7 +229,7 @@ func (c *Channels) list(q *queue) error {
 		return fmt.Errorf("watch %s: %w", c.dir, err)
 	}
 	for _, e := range entries {
-		if name, ok := nameOf(e.Name()); ok && e.Type() == c.nodeType {
+		if name, ok := localach.DeviceChannel(e.Name()); ok && e.Type() == c.nodeType {
 			q.add(name)
 		}
 	}
@@ -235,7 +253,7 @@ func (c *Channels) readEvents(notify *os.File, q *queue) error {
 				if err := c.list(q); err != nil {
 					return err
 				}
-			} else if name, ok := nameOf(node); ok {
+			} else if name, ok := localach.DeviceChannel(node); ok {
 				c.changed(name, e.Mask)
 				q.add(name)
 			}
@@ -250,23 +268,56 @@ func (c *Channels) changed(name string, mask uint32) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if d := c.devices[name]; d != nil && !d.hasNode() {
-		d.close(fmt.Errorf("%s: %w", d.path, localach.ErrUnlinked))
-		delete(c.devices, name)
+	c.closeDevices(name, func(d *device) bool { return !d.hasNode() }, fmt.Errorf("%s: %w", c.path(name), localach.ErrUnlinked))
+}
+
+// closeDevices closes the devices of a name that must be closed. c.mu must be held.
+func (c *Channels) closeDevices(name string, must func(*device) bool, why error) {
+	end := func(d *device) {
+		if d.close(why); d.isOrphan() {
+			c.orphans = append(c.orphans, d)
+		}
 	}
+	if d := c.readers[name]; d != nil && must(&d.device) {
+		end(&d.device)
+		delete(c.readers, name)
+	}
+	if d := c.writers[name]; d != nil && must(&d.device) {
+		end(&d.device)
+		delete(c.writers, name)
+		c.isRemoved[name] = !d.hasNode()
+	}
+}
+
+// hasOrphan reports whether this process still has a removed device open.
+func (c *Channels) hasOrphan() bool {
+	c.closeGone()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.orphans = slices.DeleteFunc(c.orphans, func(d *device) bool { return !d.isOrphan() })
+	return len(c.orphans) > 0
 }
 
 // closeGone closes all devices that have no node any more.
 func (c *Channels) closeGone() {
-	for _, name := range c.openNames() {
+	c.mu.Lock()
+	names := c.names()
+	c.mu.Unlock()
+	for name := range names {
 		c.changed(name, unix.IN_DELETE)
 	}
 }
 
-func (c *Channels) openNames() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.devices))
+// names returns the names of the devices that were opened. c.mu must be held.
+func (c *Channels) names() map[string]bool {
+	names := map[string]bool{}
+	for name := range c.readers {
+		names[name] = true
+	}
+	for name := range c.writers {
+		names[name] = true
+	}
+	return names
 }
 
 // queue is a set of names that have changed.

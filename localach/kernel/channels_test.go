@@ -108,7 +108,7 @@ func TestMissedFramesAreCounted(t *testing.T) {
 		watched(t, c)
 		do(t, m.Create("imu", 4, 64))
 		do(t, m.Put("imu", []byte("0")))
-		d, _, err := c.openDevice("imu") // no goroutine reads it yet
+		d, _, err := c.openToRead("imu") // no goroutine reads it yet
 		do(t, err)
 		d.statusEvery = time.Millisecond
 		for i := range 5 {
@@ -284,7 +284,7 @@ func TestRemovalDuringEvent(t *testing.T) {
 func isClosed(c *Channels, ch *localach.Channel) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.devices[ch.Name()] == nil
+	return c.readers[ch.Name()] == nil
 }
 
 func TestWatchReportsChannels(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -14,23 +13,14 @@ import (
 	"achbridge/localach"
 )
 
-const (
-	// statusEvery is the shortest time between two requests for a device's status.
-	statusEvery = 10 * time.Second
-	// maxBytes is the size of the largest kernel channel that is read. Its copy takes as much memory.
-	maxBytes = 16 << 20
-	// ringFrames is the number of frames in the private channel. The number in the kernel is not known.
-	ringFrames = 16
-	// firstBuffer is the first size of the buffer for frames, in bytes.
-	firstBuffer = 4 << 10
-)
-
-var errTooLarge = errors.New("kernel channel too large")
-
 // node identifies a device node. A device that is created again has another one.
 type node struct {
 	inode     uint64
 	createdAt unix.StatxTimestamp // zero if the kernel does not report it
+}
+
+func (n node) String() string {
+	return fmt.Sprintf("%d %d.%09d", n.inode, n.createdAt.Sec, n.createdAt.Nsec)
 }
 
 func nodeAt(path string) (node, error) {
@@ -41,79 +31,35 @@ func nodeAt(path string) (node, error) {
 	return node{st.Ino, st.Btime}, nil
 }
 
-// device is an open device and the goroutine that reads its frames.
+// device holds the descriptors of one device, and why they are closed. Safe for concurrent use, except open.
 type device struct {
 	path   string
 	node   node
 	calls  calls
-	frames *os.File // frames are read from it
-	status *os.File // the status is requested of it, since that marks frames as read
-
-	statusEvery time.Duration
-
-	ring     *localach.Channel // gets the frames
-	hasEnded chan struct{}     // closed when the goroutine has ended; nil before it starts
-
-	missed atomic.Uint64 // frames that were replaced before they could be read, as of the last status
+	status *os.File      // the status is requested of it, which marks all frames as read for this descriptor
+	closed chan struct{} // closed with the descriptors
+	// released is closed when the kernel has released the descriptors.
+	released chan struct{}
 
 	mu       sync.Mutex
-	failed   error     // why the descriptors are closed; nil while they are open
-	failedAt time.Time // when a call on the device failed; zero if the descriptors were closed for another reason
-
-	limit int // size of the channel in the kernel, bytes, so the largest size of buf
-
-	// Used by the goroutine only.
-	buf      []byte // resident, since the module copies frames into it under a lock that writers need
-	n        int    // size of the frame in buf, bytes
-	err      error  // error of the last read
-	statusAt time.Time
-	skipped  uint64 // number of the last frame that was put before the first one that is read
-	count    uint64 // number of frames that were read
+	files    []*os.File // all descriptors
+	failed   error      // why the descriptors are closed; nil while they are open
+	failedAt time.Time  // when a call on the device failed; zero if the descriptors were closed for another reason
 }
 
-// openDevice opens a device, which then needs a ring. After an error the device is closed. at is its node.
-func openDevice(c calls, path string, at node) (*device, error) {
-	d := &device{path: path, node: at, calls: c, statusEvery: statusEvery}
-	var err error
-	if d.status, err = d.open(); err != nil {
-		return nil, err
-	}
-	if d.frames, err = d.open(); err != nil {
-		d.status.Close()
-		return nil, err
-	}
-	if err := d.prepare(); err != nil {
-		return d, d.fail(err)
-	}
-	return d, nil
-}
-
-// prepare sets the mode of reads, and gets the size of the channel and the number of its newest frame.
-func (d *device) prepare() error {
-	set := mode{options: newestOnly}
-	if err := control(d.frames, func(fd int) error { return d.calls.ioctl(fd, setMode, unsafe.Pointer(&set)) }); err != nil {
-		return err
-	}
-	st, err := d.askStatus()
-	switch {
-	case err != nil:
-		return err
-	case st.bytes > maxBytes:
-		return fmt.Errorf("%w: it has %d MiB, at most %d are read", errTooLarge, st.bytes>>20, maxBytes>>20)
-	case st.bytes <= 0:
-		return fmt.Errorf("its size is said to be %d bytes", st.bytes)
-	}
-	d.limit, d.statusAt, d.skipped = int(st.bytes), time.Now(), max(st.lastSeq, 1)-1
-	return nil
+func newDevice(c calls, path string, at node) device {
+	return device{path: path, node: at, calls: c, closed: make(chan struct{}), released: make(chan struct{})}
 }
 
 // open opens a descriptor of the device that uses the runtime's poller.
-func (d *device) open() (*os.File, error) {
-	fd, err := d.calls.open(d.path)
+func (d *device) open(access int) (*os.File, error) {
+	fd, err := d.calls.open(d.path, access)
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), d.path), nil
+	file := os.NewFile(uintptr(fd), d.path)
+	d.files = append(d.files, file)
+	return file, nil
 }
 
 func (d *device) askStatus() (st deviceStatus, err error) {
@@ -134,8 +80,11 @@ func control(file *os.File, f func(fd int) error) error {
 	return failed
 }
 
+// closeTimeout is how long close waits for a call on the device.
+const closeTimeout = 100 * time.Millisecond
+
 // close closes the descriptors, unless they are closed. check returns why from then on. When close returns, the kernel has
-// released both descriptors.
+// released the descriptors. If a call on the device takes longer than closeTimeout, the kernel releases them when the call ends.
 func (d *device) close(why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,8 +92,17 @@ func (d *device) close(why error) {
 		return
 	}
 	d.failed = why
-	d.frames.Close()
-	d.status.Close()
+	close(d.closed)
+	go func() {
+		defer close(d.released)
+		for _, file := range d.files {
+			file.Close()
+		}
+	}()
+	select {
+	case <-d.released:
+	case <-time.After(closeTimeout):
+	}
 }
 
 // fail closes the descriptors after a failed call. It returns err with the path.
@@ -165,6 +123,16 @@ func (d *device) failure(within time.Duration) error {
 		return nil
 	}
 	return d.failed
+}
+
+// isOrphan reports whether the device has no node any more, and the kernel has not released the descriptors.
+func (d *device) isOrphan() bool {
+	select {
+	case <-d.released:
+		return false
+	default:
+		return !d.hasNode()
+	}
 }
 
 // hasNode reports whether the device still has its node.
@@ -191,84 +159,4 @@ func (d *device) check() error {
 		return fmt.Errorf("%s: %w", d.path, localach.ErrReplaced)
 	}
 	return nil
-}
-
-// start starts the goroutine that reads the frames.
-func (d *device) start() error {
-	if err := d.grow(min(firstBuffer, d.limit)); err != nil {
-		return err
-	}
-	d.hasEnded = make(chan struct{})
-	go d.run()
-	return nil
-}
-
-// stop closes the device and waits for its goroutine.
-func (d *device) stop() {
-	d.close(os.ErrClosed)
-	if d.hasEnded != nil {
-		<-d.hasEnded
-	}
-}
-
-// run puts each frame that it reads into the ring, until the device is closed or fails.
-func (d *device) run() {
-	defer close(d.hasEnded)
-	defer d.free()
-	w := d.ring.Writer()
-	defer w.Close()
-	conn, err := d.frames.SyscallConn()
-	for err == nil {
-		err = conn.Read(d.read)
-		switch {
-		case err != nil: // closed
-		case d.err == unix.EMSGSIZE && len(d.buf) < d.limit:
-			err = d.grow(min(4*len(d.buf), d.limit))
-		case d.err != nil:
-			err = d.err
-		default:
-			d.count++
-			_, err = w.Put(d.buf[:d.n])
-		}
-	}
-	if d.check() == nil {
-		_ = d.fail(err) // check returns it
-	}
-}
-
-// read reads the newest frame. It returns false if there is none, and the poller then waits for one.
-func (d *device) read(fd uintptr) bool {
-	d.tryRead(fd)
-	if d.err == unix.EAGAIN && time.Since(d.statusAt) >= d.statusEvery {
-		st, err := d.askStatus()
-		d.statusAt = time.Now()
-		if d.tryRead(fd); d.err == unix.EAGAIN && err == nil { // no frame was put since the last read
-			d.missed.Store(st.lastSeq - min(st.lastSeq, d.skipped+d.count))
-		}
-	}
-	return d.err != unix.EAGAIN
-}
-
-func (d *device) tryRead(fd uintptr) {
-	for d.n, d.err = d.calls.read(int(fd), d.buf); d.err == unix.EINTR; d.n, d.err = d.calls.read(int(fd), d.buf) {
-	}
-}
-
-// grow replaces the buffer by a larger one, whose pages are in memory and stay there if the process may lock memory.
-func (d *device) grow(size int) error {
-	buf, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
-	if err != nil {
-		return os.NewSyscallError("mmap", err)
-	}
-	_ = unix.Mlock(buf)
-	d.free()
-	d.buf = buf
-	return nil
-}
-
-func (d *device) free() {
-	if d.buf != nil {
-		_ = unix.Munmap(d.buf)
-		d.buf = nil
-	}
 }

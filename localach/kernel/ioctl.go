@@ -9,16 +9,19 @@ import (
 
 // calls are the system calls on devices. Tests without the module replace them.
 type calls interface {
-	// open opens a device for reading. The descriptor does not block.
-	open(path string) (fd int, err error)
-	// ioctl sets or gets what arg points to. arg is a *mode or a *deviceStatus.
+	// open opens a device. access is O_RDONLY, O_WRONLY or O_RDWR. The descriptor does not block.
+	open(path string, access int) (fd int, err error)
+	// ioctl sets or gets what arg points to, a value of the type that the request names.
 	ioctl(fd int, request uint, arg unsafe.Pointer) error
-	// read reads one frame: EAGAIN without one, EMSGSIZE if buf is too small for it. It must not block.
-	read(fd int, buf []byte) (int, error)
+	// transfer reads one frame (SYS_READ: EAGAIN without one, EMSGSIZE if buf is too small for it), or writes one (SYS_WRITE).
+	transfer(call uintptr, fd int, buf []byte) (int, error)
 }
 
 // Requests of the module (on 64-bit machines).
 const (
+	createChannel = 0x40585101 // takes a *creation; only on the control device
+	unlinkChannel = 0x40415102 // takes a *channelName; only on the control device
+
 	setMode   = 0x40185103 // takes a *mode
 	getStatus = 0x80305105 // fills a *deviceStatus, and marks all frames as read for the descriptor that asks
 )
@@ -44,12 +47,27 @@ type deviceStatus struct {
 	lastRead uint64
 }
 
+// channelName is the name of a channel, with zeros up to its end.
+type channelName [65]byte
+
+func nameArgument(name string) (text channelName) {
+	copy(text[:], name)
+	return text
+}
+
+// creation describes a new channel.
+type creation struct {
+	frames, size uint64
+	clock        int32
+	name         channelName
+}
+
 // systemCalls are the calls to the kernel.
 type systemCalls struct{}
 
 // open opens with O_NONBLOCK for the runtime's poller. The module ignores that flag.
-func (systemCalls) open(path string) (int, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+func (systemCalls) open(path string, access int) (int, error) {
+	fd, err := unix.Open(path, access|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return -1, &os.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -63,8 +81,13 @@ func (systemCalls) ioctl(fd int, request uint, arg unsafe.Pointer) error {
 	return nil
 }
 
-func (systemCalls) read(fd int, buf []byte) (int, error) {
-	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(len(buf)))
+// transfer reads without telling the runtime, since a read never waits. A write waits while another program copies a frame.
+func (systemCalls) transfer(call uintptr, fd int, buf []byte) (int, error) {
+	do := unix.RawSyscall
+	if call == unix.SYS_WRITE {
+		do = unix.Syscall
+	}
+	n, _, errno := do(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(len(buf)))
 	if errno != 0 {
 		return 0, errno
 	}

@@ -29,19 +29,47 @@ type module interface {
 // world is a module and what a test needs with it.
 type world struct {
 	module
-	channels func() *Channels
-	cycles   int // how often to remove a channel
+	*sight
+	newChannels func() *Channels
+	cycles      int // how often to remove a channel
+}
+
+func (w world) channels() *Channels {
+	c := w.newChannels()
+	if w.sight != nil {
+		c.holders = w.sight.holders
+	}
+	return c
+}
+
+// sight is what is known about other processes. The zero value means that none has a kernel channel open.
+type sight struct {
+	mu       sync.Mutex
+	pids     []int // processes that have the channel in question open
+	isHidden bool  // there may be others
+}
+
+func (s *sight) see(isHidden bool, pids ...int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.isHidden, s.pids = isHidden, pids
+}
+
+func (s *sight) holders(func(path string) bool) ([]int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pids, !s.isHidden
 }
 
 // eachModule runs a test with the emulated module, and with testnet/kmod if that is loaded.
 func eachModule(t *testing.T, test func(t *testing.T, w world)) {
 	t.Run("emulated", func(t *testing.T) {
 		s := newEmulated(t)
-		test(t, world{s, s.channels, 10})
+		test(t, world{s, &sight{}, s.channels, 10})
 	})
 	t.Run("module", func(t *testing.T) {
 		m := kernelmodule.Loaded(t)
-		test(t, world{m, func() *Channels { return New(localach.Dir(t.TempDir())) }, need.LongOr(1000, 20)})
+		test(t, world{m, &sight{}, func() *Channels { return New(localach.Dir(t.TempDir())) }, need.LongOr(1000, 20)})
 	})
 }
 
@@ -53,13 +81,19 @@ type emulated struct {
 
 	mu       sync.Mutex
 	devices  map[node]*emulatedDevice
+	controls map[int]bool // descriptors of the control device
+	isBroken bool         // a channel could not be made for its size
 	faulty   int
 	requests int
+	writeErr error         // error of all writes; nil means that they succeed
+	isFull   bool          // there is no memory for another channel
+	stuck    chan struct{} // writes wait until it is closed; nil means that they do not
 }
 
 type emulatedDevice struct {
 	isRemoved bool
 	total     int64
+	largest   int // size of the largest frame, bytes
 	newest    []byte
 	lastSeq   uint64
 	readers   []*emulatedReader
@@ -73,8 +107,11 @@ type emulatedReader struct {
 }
 
 func newEmulated(t *testing.T) *emulated {
-	s := &emulated{t: t, dir: t.TempDir(), devices: map[node]*emulatedDevice{}}
+	s := &emulated{t: t, dir: t.TempDir(), devices: map[node]*emulatedDevice{}, controls: map[int]bool{}}
 	t.Cleanup(s.end)
+	if err := unix.Mkfifo(filepath.Join(s.dir, "achctrl"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 
@@ -94,11 +131,25 @@ func (s *emulated) channels() *Channels {
 	return c
 }
 
-func (s *emulated) path(name string) string { return filepath.Join(s.dir, nodePrefix+name) }
+func (s *emulated) path(name string) string { return localach.DevicePath(s.dir, name) }
 
 func (s *emulated) Create(name string, frames, size int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.create(name, frames, size)
+}
+
+// create creates a channel. s.mu must be held.
+func (s *emulated) create(name string, frames, size int) error {
+	if _, err := nodeAt(s.path(name)); err == nil {
+		return unix.EEXIST
+	}
+	if s.isBroken {
+		s.faulty++
+	}
+	if s.isBroken = s.isFull || frames*size > 64<<20; s.isBroken {
+		return unix.ENOMEM
+	}
 	for _, d := range s.devices {
 		for _, r := range d.openReaders() {
 			if d.isRemoved && !r.isLate {
@@ -114,13 +165,18 @@ func (s *emulated) Create(name string, frames, size int) error {
 	if err != nil {
 		return err
 	}
-	s.devices[at] = &emulatedDevice{total: int64(352 + frames*(24+size))}
+	s.devices[at] = &emulatedDevice{total: int64(352 + frames*(24+size)), largest: frames * size}
 	return nil
 }
 
 func (s *emulated) Unlink(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.unlink(name)
+}
+
+// unlink removes a channel. s.mu must be held.
+func (s *emulated) unlink(name string) error {
 	d, err := s.device(s.path(name))
 	if err != nil {
 		return err
@@ -135,6 +191,17 @@ func (s *emulated) Put(name string, frame []byte) error {
 	d, err := s.device(s.path(name))
 	if err != nil {
 		return err
+	}
+	return d.put(frame)
+}
+
+// put puts a frame.
+func (d *emulatedDevice) put(frame []byte) error {
+	switch {
+	case len(frame) == 0:
+		return unix.EINVAL
+	case len(frame) > d.largest:
+		return unix.EMSGSIZE
 	}
 	d.newest, d.lastSeq = slices.Clone(frame), d.lastSeq+1
 	for _, r := range d.openReaders() {
@@ -190,9 +257,14 @@ func (r *emulatedReader) drain() {
 	}
 }
 
-func (s *emulated) open(path string) (int, error) {
+func (s *emulated) open(path string, _ int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if filepath.Base(path) == "achctrl" {
+		fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		s.controls[fd] = true
+		return fd, err
+	}
 	d, err := s.device(path)
 	if err != nil {
 		return -1, err
@@ -228,6 +300,13 @@ func (s *emulated) reader(fd int) (*emulatedDevice, *emulatedReader) {
 func (s *emulated) ioctl(fd int, request uint, arg unsafe.Pointer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	switch {
+	case request == createChannel && s.controls[fd]:
+		a := (*creation)(arg)
+		return s.create(unix.ByteSliceToString(a.name[:]), int(a.frames), int(a.size))
+	case request == unlinkChannel && s.controls[fd]:
+		return s.unlink(unix.ByteSliceToString((*channelName)(arg)[:]))
+	}
 	s.requests++
 	d, r := s.reader(fd)
 	switch {
@@ -244,12 +323,23 @@ func (s *emulated) ioctl(fd int, request uint, arg unsafe.Pointer) error {
 	return nil
 }
 
-func (s *emulated) read(fd int, buf []byte) (int, error) {
+func (s *emulated) transfer(call uintptr, fd int, buf []byte) (int, error) {
+	s.mu.Lock()
+	stuck := s.stuck
+	s.mu.Unlock()
+	if call == unix.SYS_WRITE && stuck != nil {
+		<-stuck
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, r := s.reader(fd)
-	if r == nil {
+	d, r := s.reader(fd)
+	switch {
+	case r == nil:
 		return 0, unix.EBADF
+	case call == unix.SYS_WRITE && s.writeErr != nil:
+		return 0, s.writeErr
+	case call == unix.SYS_WRITE:
+		return len(buf), d.put(buf)
 	}
 	if !r.isSet {
 		s.t.Error("read before SET_MODE: the module would wait")

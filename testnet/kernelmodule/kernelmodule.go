@@ -37,10 +37,14 @@ func Loaded(t *testing.T) *Module {
 	return &Module{t, fd}
 }
 
-// Requests of the control device.
+// Requests of the control device and of channels.
 const (
 	createChannel = 0x40585101
 	unlinkChannel = 0x40415102
+	setMode       = 0x40185103
+	getStatus     = 0x80305105
+
+	newestOnly = 2 // mode of a descriptor that reads the newest frame and does not wait
 )
 
 // Create creates a channel.
@@ -63,8 +67,10 @@ func (m *Module) Unlink(name string) error {
 	return m.ioctl(unlinkChannel, unsafe.Pointer(&arg))
 }
 
-func (m *Module) ioctl(request uint, arg unsafe.Pointer) error {
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(m.control), uintptr(request), uintptr(arg)); errno != 0 {
+func (m *Module) ioctl(request uint, arg unsafe.Pointer) error { return ioctl(m.control, request, arg) }
+
+func ioctl(fd int, request uint, arg unsafe.Pointer) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(arg)); errno != 0 {
 		return errno
 	}
 	return nil
@@ -81,7 +87,46 @@ func (m *Module) Put(name string, frame []byte) error {
 	return err
 }
 
-// Faults returns how many descriptors were closed when the module of Ach would have crashed.
+// Newest returns the newest frame of a channel. It returns EAGAIN if there is none.
+func (m *Module) Newest(name string) (frame []byte, err error) {
+	err = m.with(name, func(fd int) error {
+		arg := struct {
+			options int32
+			_       [5]int32
+		}{options: newestOnly}
+		if err := ioctl(fd, setMode, unsafe.Pointer(&arg)); err != nil {
+			return err
+		}
+		buf := make([]byte, 1<<20)
+		n, err := unix.Read(fd, buf)
+		frame = buf[:max(n, 0)]
+		return err
+	})
+	return frame, err
+}
+
+// LastSeq returns how many frames were put into a channel.
+func (m *Module) LastSeq(name string) (seq uint64, err error) {
+	var arg struct {
+		_       [4]uint64
+		lastSeq uint64
+		_       uint64
+	}
+	err = m.with(name, func(fd int) error { return ioctl(fd, getStatus, unsafe.Pointer(&arg)) })
+	return arg.lastSeq, err
+}
+
+// with calls f with a descriptor of a channel.
+func (m *Module) with(name string, f func(fd int) error) error {
+	fd, err := unix.Open("/dev/ach-"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return f(fd)
+}
+
+// Faults returns how many descriptors were closed, and channels created, when the module of Ach would have crashed.
 func (m *Module) Faults() int { return m.parameter("faults") }
 
 // Ioctls returns how many ioctls on channels there were.

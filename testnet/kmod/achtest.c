@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // A stand-in for the kernel module of Ach, for tests. It was written from measured facts about the module, not from its source.
 //
-// If a descriptor is closed after its channel was removed and another channel was created, the real module corrupts the kernel's
-// memory. This module only counts such closes, in /sys/module/achtest/parameters/faults.
+// It survives what the real module does not: a descriptor that is closed after its channel was removed and another channel was
+// created; and a creation after one that failed for its size. It counts these in /sys/module/achtest/parameters/faults instead.
 
 #include <linux/cdev.h>
 #include <linux/device.h>
@@ -58,9 +58,12 @@ static_assert(ACH_STATUS == 0x80305105 && ACH_GET_OPTIONS == 0x40205108);
 
 static unsigned long faults, ioctls, descriptors;
 module_param(faults, ulong, 0644);
-MODULE_PARM_DESC(faults, "closes of a descriptor that the real module does not survive");
+MODULE_PARM_DESC(faults, "closes of a descriptor and creations that the real module does not survive");
 module_param(ioctls, ulong, 0644);
 MODULE_PARM_DESC(ioctls, "ioctls on channels, each of which writes a line to the log of the real module's kernel");
+static bool broken;
+module_param(broken, bool, 0644);
+MODULE_PARM_DESC(broken, "a creation has failed for its size, so the next one is a fault");
 module_param(descriptors, ulong, 0444);
 MODULE_PARM_DESC(descriptors, "open descriptors of channels");
 
@@ -326,13 +329,20 @@ static long create(struct ach_create *a) { // table is held
 	int minor = 0;
 	if (find(a->name))
 		return -EEXIST;
+	if (broken) {
+		faults++;
+		pr_info("achtest: %s is created after a creation that failed\n", a->name);
+	}
+	broken = false;
 	while (minor < MAX_CHANNELS && channels[minor])
 		minor++;
 	if (minor == MAX_CHANNELS)
 		return -ENOSPC;
 	c = make_channel(a);
-	if (IS_ERR(c))
+	if (IS_ERR(c)) {
+		broken = true;
 		return PTR_ERR(c);
+	}
 	c->minor = minor;
 	channels[minor] = c;
 	creates++;

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strconv"
 	"strings"
 
 	"achbridge/bridge/rule"
@@ -96,5 +97,17 @@ func scalarSchema(words []string, example string) schema {
 	case rule.IsSwitch(words):
 		return schema{"type": "boolean"}
 	}
-	return schema{"enum": words}
+	return schema{"enum": valuesOf(words)}
+}
+
+// valuesOf returns words as YAML reads them: true and false without quotes are no text.
+func valuesOf(words []string) (values []any) {
+	for _, word := range words {
+		if b, err := strconv.ParseBool(word); err == nil {
+			values = append(values, b)
+		} else {
+			values = append(values, word)
+		}
+	}
+	return values
 }

@@ -57,7 +57,7 @@ type Settings struct {
 	RecordOn       []string
 	RecordWhen     []ruleEntry
 	RecordFiles    bool
-	Kernel         bool
+	Kernel         Kernel
 	LoadTest       bool
 	DSCP           AutoOrOff
 	ForgetAfter    time.Duration
@@ -123,7 +123,7 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 	f.Var(AddressFlag(&s.HTTP, ":9476"), "http", "serve web page and metrics at `ADDRESS:PORT` (default off)")
 	f.StringArrayVar(&s.HTTPHosts, "http-host", nil, "also allow host `NAME` in the page's URL (default none)")
 	f.Var(AddressFlag(&s.AchdListen, ":8076"), "achd", "serve achd's protocol at TCP `ADDRESS:PORT` (default off)")
-	f.Var(parsed[bool]{&s.Kernel, "BOOL", parseKernel, strconv.FormatBool}, "kernel", "export the kernel's channels; can crash it (default false)")
+	f.Var(parsed[Kernel]{&s.Kernel, "USE", parseKernel, Kernel.String}, "kernel", "use kernel channels: true, mirror; can crash (default false)")
 	f.Lookup("kernel").NoOptDefVal = "true"
 	f.BoolVar(&s.LoadTest, "load-test", s.LoadTest, "let peers test these links; =false refuses")
 	f.Var(&s.DSCP, "dscp", "mark packets for Wi-Fi queues: auto or off")

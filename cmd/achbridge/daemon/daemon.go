@@ -29,7 +29,6 @@ import (
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/discovery"
 	"achbridge/localach"
-	"achbridge/localach/kernel"
 )
 
 // Daemon runs a node with discovery, and the interfaces by which people and programs
@@ -172,9 +171,9 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 		d.log.Warn("setting is probably wrong", "err", text)
 	}
 	if risk := p.KernelRisk(); risk != "" {
-		cfg.Kernel = kernel.New(h.Dir)
-		d.log.Warn("kernel channels are exported, which can crash this host", "err", risk)
+		d.log.Warn("kernel channels are used, which can crash this host", "err", risk)
 	}
+	cfg.Kernel, cfg.KernelMirrors = kernelChannels(p.Kernel, h.Dir, d.log)
 	if d.hub, err = openHub(p.Config, d.log); err != nil {
 		return err
 	}

@@ -73,7 +73,9 @@ func (d *Daemon) knownAboutUnlinked(r status.Report) map[string]diagnose.Surroun
 func (d *Daemon) problemsOf(before, now statusSample, around map[string]diagnose.Surroundings) []diagnose.Problem {
 	h := diagnose.Host{Before: before.report, After: now.report, Apart: now.at.Sub(before.at), Around: around, Load: loadText(), Hidden: map[string]string{}}
 	for _, m := range now.report.Mirrors {
-		h.Hidden[m.Name] = diagnose.HiddenBy(d.dir.KernelDevice(m.Name))
+		device, there := d.dir.KernelDevice(m.Name)
+		device.IsCopy = m.Kernel != nil // an earlier daemon's copy gets no frames
+		h.Hidden[m.Name] = diagnose.HiddenBy(device, there)
 	}
 	for _, c := range now.report.Locals {
 		if c.Kind == status.KindKernel {

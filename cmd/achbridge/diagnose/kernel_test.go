@@ -9,6 +9,23 @@ import (
 	"achbridge/localach"
 )
 
+func TestCopyInKernelIsEvidence(t *testing.T) {
+	for _, c := range []struct {
+		copied status.KernelCopy
+		want   string
+	}{
+		{status.KernelCopy{Written: 7, Skipped: 2}, "7 of its frames were copied into the kernel, 2 were not"},
+		{status.KernelCopy{Omitted: true, Reason: "too large"}, "it is not in the kernel: too large"},
+	} {
+		s := Snapshot{Host: "robot", Channel: "imu", Apart: time.Second}
+		s.After.Mirrors = []status.Mirror{{Host: "robot", Channel: "imu", Name: "robot.imu", State: status.MirrorLive, Kernel: &c.copied}}
+		s.Before.Mirrors = s.After.Mirrors
+		if list := Findings(s); !slices.Contains(list[0].Evidence, c.want) {
+			t.Errorf("%+v: evidence %q, want %q", c.copied, list[0].Evidence, c.want)
+		}
+	}
+}
+
 func TestKernelChannelDoesNotHideItself(t *testing.T) {
 	for _, c := range []struct {
 		local    status.Local

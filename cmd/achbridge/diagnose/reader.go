@@ -89,7 +89,7 @@ func Findings(s Snapshot) []Finding {
 			list = withMismatch(list, mismatch(m.Mismatch, m.Name, s.Host))
 		}
 	}
-	list = s.withHidden(list)
+	list = s.withHidden(s.withCopy(list))
 	if s.After.NoInotify != "" {
 		list = append(list, noInotify(s.After))
 	}
@@ -168,6 +168,9 @@ func (s *Snapshot) refused(m status.Mirror) Finding {
 		f.Fix = "end the programs that use it, then achbridge channel create " + m.Name + " --replace, with --frames and --size as said"
 	}
 	switch {
+	case m.Cause == status.CauseKernelMirror:
+		f.Text = s.Name() + " is " + m.Reason
+		f.Fix = "remove the reason, or set kernel: true, so that all programs use shared memory"
 	case m.Cause == status.CauseOtherMachine:
 		f.Fix = "on " + m.RefusedBy + ", " + acceptFix(m.Channel, s.After.Host)
 	case m.RefusedBy != "":

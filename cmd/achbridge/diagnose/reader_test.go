@@ -229,6 +229,9 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		"hidden by a kernel channel": {sample(func(s *Snapshot, m mirror, l link) {
 			s.File.Kernel = HiddenBy(localach.Device{Path: "/dev/ach-robot.imu"}, true)
 		}), status.CauseKernelChannel, "robot.imu: programs of root open the kernel's channel /dev/ach-robot.imu instead\ngive the mirror another name"},
+		"no copy in the kernel": {sample(func(s *Snapshot, m mirror, l link) {
+			m.State, m.Cause, m.Reason = "refused", status.CauseKernelMirror, "not in the kernel: /dev/ach-robot.imu: input/output error"
+		}), status.CauseKernelMirror, "robot/imu is not in the kernel: /dev/ach-robot.imu: input/output error\nremove the reason, or set kernel: true"},
 		"frame size, and no inotify": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, m.Cause, m.Reason, s.After.NoInotify = "refused", status.CauseFrameSize, "too large", "too many open files"
 		}), status.CauseFrameSize, "create robot.imu --replace"},
