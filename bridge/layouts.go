@@ -112,6 +112,30 @@ func (n *Node) requestLayout(c *remoteChannel) (known layouts.Answer, q *layouts
 	return known, q
 }
 
+// Layouts returns the encoded layouts of channels of this host and of mirrors, by name, as far as they are known. It requests
+// those that only an origin has, and a later call returns them. It does not wait for other hosts.
+func (n *Node) Layouts(names []string) map[string][]byte {
+	found := map[string][]byte{}
+	n.loop.call(func() {
+		for _, name := range names {
+			m := n.mirrors.byName[name]
+			if m == nil {
+				if r := n.cfg.Layouts.ForLocal(name); r != nil {
+					found[name] = r.Encoded
+				}
+				continue
+			}
+			if r := n.layoutRule(m); r != nil {
+				found[name] = r.Encoded
+				continue
+			}
+			known, _ := n.requestLayout(n.mirrors.remoteChannel(m))
+			found[name] = known.Encoded
+		}
+	})
+	return found
+}
+
 // describeChannel sends wire.Describe and returns its id.
 func (l *link) describeChannel(channel string) (id uint32) {
 	l.queries.lastID++

@@ -19,39 +19,42 @@ import (
 // Settings has the values of `run`'s flags. The environment and the file set the same values,
 // with the same texts.
 type Settings struct {
-	Name         string
-	Listen       string
-	Transport    via.Kind
-	Key          string
-	Export       []ruleEntry
-	Relay        []string
-	Accept       []ruleEntry
-	Adopt        []string
-	Mirror       []ruleEntry
-	Merge        []ruleEntry
-	Push         []ruleEntry
-	Mux          []ruleEntry
-	Channels     []ruleEntry
-	Types        []typeRule
-	Peers        []string
-	Domains      []string
-	Hub          string
-	HubCreds     string
-	Interfaces   []string
-	Discovery    AutoOrOff // auto: find peers by mDNS, in addition to those of domains and listed ones
-	HTTP         string
-	HTTPHosts    []string
-	AchdListen   string
-	AchdFrom     []string
-	AchdChannels []string
-	AchdAccept   []string
-	Kernel       bool
-	LoadTest     bool
-	DSCP         AutoOrOff
-	ForgetAfter  time.Duration
-	Control      string
-	State        string
-	Log          LogLevel
+	Name            string
+	Listen          string
+	Transport       via.Kind
+	Key             string
+	Export          []ruleEntry
+	Relay           []string
+	Accept          []ruleEntry
+	Adopt           []string
+	Mirror          []ruleEntry
+	Merge           []ruleEntry
+	Push            []ruleEntry
+	Mux             []ruleEntry
+	Channels        []ruleEntry
+	Types           []typeRule
+	Peers           []string
+	Domains         []string
+	Hub             string
+	HubCreds        string
+	Interfaces      []string
+	Discovery       AutoOrOff // auto: find peers by mDNS, in addition to those of domains and listed ones
+	HTTP            string
+	HTTPHosts       []string
+	FoxgloveListen  string
+	FoxgloveCert    string
+	FoxgloveOrigins []string
+	AchdListen      string
+	AchdFrom        []string
+	AchdChannels    []string
+	AchdAccept      []string
+	Kernel          bool
+	LoadTest        bool
+	DSCP            AutoOrOff
+	ForgetAfter     time.Duration
+	Control         string
+	State           string
+	Log             LogLevel
 }
 
 const defaultListen = ":8076"
@@ -105,6 +108,8 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 	f.Lookup("no-discovery").NoOptDefVal = "true"
 	f.Var(AddressFlag(&s.HTTP, ":9476"), "http", "serve web page and metrics at `ADDRESS:PORT` (default off)")
 	f.StringArrayVar(&s.HTTPHosts, "http-host", nil, "also allow host `NAME` in the page's URL (default none)")
+	f.Var(AddressFlag(&s.FoxgloveListen, ":8765"), "foxglove", "serve channels to Foxglove at `ADDRESS:PORT` (default off)")
+	f.StringVar(&s.FoxgloveCert, "foxglove-cert", s.FoxgloveCert, "read Foxglove's TLS certificate and key from `FILE`")
 	f.Var(AddressFlag(&s.AchdListen, ":8076"), "achd", "serve achd's protocol at TCP `ADDRESS:PORT` (default off)")
 	f.Var(parsed[bool]{&s.Kernel, "BOOL", parseKernel, strconv.FormatBool}, "kernel", "export the kernel's channels; can crash it (default false)")
 	f.Lookup("kernel").NoOptDefVal = "true"
@@ -119,6 +124,7 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 // onlyInFile defines what the file's settings without a flag are parsed by.
 func (s *Settings) onlyInFile(f *pflag.FlagSet) {
 	f.Var(&ruleFlag{"channels", &s.Channels}, "channels", "")
+	f.StringArrayVar(&s.FoxgloveOrigins, "foxglove.origins", nil, "")
 	f.StringArrayVar(&s.AchdFrom, "achd.from", nil, "")
 	f.StringArrayVar(&s.AchdChannels, "achd.channels", nil, "")
 	f.StringArrayVar(&s.AchdAccept, "achd.accept", nil, "")

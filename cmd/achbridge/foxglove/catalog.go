@@ -1,0 +1,87 @@
+package foxglove
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"achbridge/bridge/layout"
+)
+
+// mostTopics limits the topics of a viewer. Further channels, in the order of their names, are not shown.
+const mostTopics = 4096
+
+// topic is a topic that is advertised to the viewers that want one encoding. It is immutable. A channel whose layout changes
+// gets another one.
+type topic struct {
+	converter
+	channel string // name of the channel that the source reads
+	encoded []byte // layout of the channel
+	feed    feed   // set if the messages do not come from a channel
+}
+
+// catalog has the topics that exist.
+type catalog struct {
+	own []*topic // topics that are no channels; fixed
+
+	mu     sync.Mutex // held by a refresh
+	topics map[topicKey]*topic
+}
+
+type topicKey struct {
+	channel  string
+	encoding encoding
+}
+
+// refresh tells all viewers which topics exist now, and makes the ages topic offer the present ages. Without viewers it does
+// nothing.
+func (s *Server) refresh() {
+	s.catalog.mu.Lock()
+	defer s.catalog.mu.Unlock()
+	s.mu.Lock()
+	viewers := slices.Collect(maps.Keys(s.viewers))
+	s.mu.Unlock()
+	if len(viewers) == 0 {
+		s.catalog.topics = nil
+		return
+	}
+	channels := s.cfg.Node.Channels()
+	slices.SortFunc(channels, func(a, b Channel) int { return strings.Compare(a.Name, b.Name) })
+	s.ages.set(channels)
+	lists, former := map[encoding][]*topic{}, s.catalog.topics
+	s.catalog.topics = map[topicKey]*topic{}
+	for _, v := range viewers {
+		e := v.options.encoding
+		if lists[e] == nil {
+			lists[e] = s.catalog.list(channels, e, former)
+		}
+		v.update(lists[e])
+	}
+}
+
+// list returns the topics for an encoding: those of former if they have not changed. c.mu must be held.
+func (c *catalog) list(channels []Channel, e encoding, former map[topicKey]*topic) []*topic {
+	list := slices.Clone(c.own)
+	for _, ch := range channels[:min(len(channels), mostTopics-len(list))] {
+		key := topicKey{ch.Name, e}
+		t := former[key]
+		if t == nil || !bytes.Equal(t.encoded, ch.Layout) {
+			t = newTopic(ch, e)
+		}
+		c.topics[key] = t
+		list = append(list, t)
+	}
+	return list
+}
+
+// newTopic returns the topic of a channel. It has the channel's name, as in a recording. A layout that cannot be used counts as
+// none.
+func newTopic(ch Channel, e encoding) *topic {
+	var l *layout.Layout
+	if ch.Layout != nil {
+		l, _ = layout.DecodeLayout(ch.Layout)
+	}
+	return &topic{converter: newConverter(ch.Name, l, e), channel: ch.Name, encoded: ch.Layout}
+}
