@@ -88,7 +88,7 @@ var fences = []fence{
 	{From: main + "page", Not: ours, Why: "the page is files alone", Tests: true},
 	{From: main + "config", Not: command, But: []string{room + "protofile", room + "ui"}, Why: "config stands below the other rooms", Tests: true},
 	{From: main + "config", Not: ours + "/bridge", But: []string{ours + "/bridge/rule", ours + "/bridge/layout", ours + "/bridge/stamps", ours + "/bridge/trust", ours + "/bridge/via"}, Why: "config knows rules and keys, not the node", Tests: true},
-	{From: main + "foxglove", Not: ours, But: []string{ours + "/bridge/layout", ours + "/bridge/status", ours + "/localach", ours + "/testnet/await", ours + "/testnet/need", ours + "/wire", room + "protomsg", room + "ros1msg", room + "ros2msg", room + "service", room + "values"}, Why: "viewers read channels, and know no node", Tests: true},
+	{From: main + "foxglove", Not: ours, But: []string{ours + "/bridge/layout", ours + "/bridge/status", ours + "/localach", ours + "/testnet/await", ours + "/testnet/viewer", ours + "/wire", room + "protomsg", room + "ros1msg", room + "ros2msg", room + "service", room + "values"}, Why: "viewers read channels, and know no node", Tests: true},
 	{From: main + "ros2msg", Not: ours, But: []string{ours + "/bridge/layout", room + "ros1msg"}, Why: "ros2msg converts frames, and needs only their layout", Tests: true},
 	{From: main + "kept", Not: ours, But: []string{ours + "/localach", room + "config", room + "ui"}, Why: "kept frames are files, which the node does not know"},
 	{From: main + "diagnose", Not: command, But: []string{room + "ui", room + "config"}, Why: "a diagnosis rests on its snapshot alone", Tests: true},
@@ -109,6 +109,7 @@ var fences = []fence{
 	{From: "testnet/await", Not: ours, Why: "every test may import await", Tests: true},
 	{From: "testnet/need", Not: ours, Why: "every test may import need", Tests: true},
 	{From: "testnet/walk", Not: ours, Why: "every test may import walk", Tests: true},
+	{From: "testnet/viewer", Not: ours, Why: "a viewer is written by the text of its protocol alone", Tests: true},
 	{From: ".", Not: ours + "/testnet", Why: "testnet is imported by tests and its own programs only"},
 }
 

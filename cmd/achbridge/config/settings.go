@@ -109,7 +109,8 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 	f.Var(AddressFlag(&s.HTTP, ":9476"), "http", "serve web page and metrics at `ADDRESS:PORT` (default off)")
 	f.StringArrayVar(&s.HTTPHosts, "http-host", nil, "also allow host `NAME` in the page's URL (default none)")
 	f.Var(AddressFlag(&s.FoxgloveListen, ":8765"), "foxglove", "serve channels to Foxglove at `ADDRESS:PORT` (default off)")
-	f.StringVar(&s.FoxgloveCert, "foxglove-cert", s.FoxgloveCert, "read Foxglove's TLS certificate and key from `FILE`")
+	f.StringVar(&s.FoxgloveCert, "foxglove-cert", s.FoxgloveCert, "give Foxglove the TLS certificate in `FILE` (default none)")
+	f.StringArrayVar(&s.FoxgloveOrigins, "foxglove-origin", nil, "also let pages of `ORIGIN` connect (default none)")
 	f.Var(AddressFlag(&s.AchdListen, ":8076"), "achd", "serve achd's protocol at TCP `ADDRESS:PORT` (default off)")
 	f.Var(parsed[bool]{&s.Kernel, "BOOL", parseKernel, strconv.FormatBool}, "kernel", "export the kernel's channels; can crash it (default false)")
 	f.Lookup("kernel").NoOptDefVal = "true"
@@ -124,7 +125,6 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 // onlyInFile defines what the file's settings without a flag are parsed by.
 func (s *Settings) onlyInFile(f *pflag.FlagSet) {
 	f.Var(&ruleFlag{"channels", &s.Channels}, "channels", "")
-	f.StringArrayVar(&s.FoxgloveOrigins, "foxglove.origins", nil, "")
 	f.StringArrayVar(&s.AchdFrom, "achd.from", nil, "")
 	f.StringArrayVar(&s.AchdChannels, "achd.channels", nil, "")
 	f.StringArrayVar(&s.AchdAccept, "achd.accept", nil, "")

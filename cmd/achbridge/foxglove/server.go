@@ -137,7 +137,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.show(v)
 	err = v.serve(s.ctx)
 	s.hide(v)
-	s.log("viewer disconnected", r, slog.Any("err", err))
+	_, reason := reasonOf(err)
+	s.log("viewer disconnected", r, slog.String("reason", reason))
 }
 
 func (s *Server) log(message string, r *http.Request, attrs ...slog.Attr) {

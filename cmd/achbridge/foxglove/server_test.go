@@ -30,6 +30,7 @@ import (
 	"achbridge/cmd/achbridge/foxglove"
 	"achbridge/localach"
 	"achbridge/testnet/await"
+	"achbridge/testnet/viewer"
 )
 
 const testToken = "TESTTOKENTESTTOKENTESTTOKEN"
@@ -127,9 +128,9 @@ func (w *world) dial() net.Conn {
 	return conn
 }
 
-func (w *world) connect(query, subprotocol string) *client {
+func (w *world) connect(query, subprotocol string) *viewer.Client {
 	w.t.Helper()
-	return connect(w.t, w.dial(), "/?token="+testToken+query, subprotocol)
+	return viewer.Connect(w.t, w.dial(), "/?token="+testToken+query, subprotocol)
 }
 
 // channel creates a channel and returns a function that puts a frame.
@@ -183,11 +184,11 @@ func TestViewerReadsChannel(t *testing.T) {
 			w := newWorld(t, &fakeNode{channels: []foxglove.Channel{{Name: "imu", Layout: imu(t)}, {Name: "raw"}}})
 			put, putRaw := w.channel("imu"), w.channel("raw")
 			c := w.connect("", subprotocol)
-			info := c.text("serverInfo")
+			info := c.Text("serverInfo")
 			if info.Name != "achbridge on krang" || info.SessionID == "" || len(info.Capabilities) != 0 {
 				t.Errorf("serverInfo: got %+v", info)
 			}
-			list := c.text("advertise").Channels
+			list := c.Text("advertise").Channels
 			var topics []string
 			for _, ch := range list {
 				topics = append(topics, ch.Topic+" "+ch.Encoding+" "+ch.SchemaName+" "+ch.SchemaEncoding)
@@ -197,27 +198,27 @@ func TestViewerReadsChannel(t *testing.T) {
 				t.Fatalf("advertise: got %q, want %q", topics, want)
 			}
 			has(t, "schema", list[2].Schema, "float32[2] acc")
-			c.send(`{"op":"subscribe","subscriptions":[{"id":7,"channelId":%d},{"id":8,"channelId":%d}]}`, list[2].ID, list[3].ID)
+			c.Send(`{"op":"subscribe","subscriptions":[{"id":7,"channelId":%d},{"id":8,"channelId":%d}]}`, list[2].ID, list[3].ID)
 			before := time.Now()
 			put(imuFrame())
-			d := c.data()
+			d := c.Data()
 			b := imuFrame()
 			aligned := slices.Concat([]byte{0, 1, 0, 0}, b[:1], make([]byte, 7), b[1:])
-			if d.subscription != 7 || !bytes.Equal(d.payload, aligned) {
-				t.Errorf("got subscription %d, %x, want 7, %x", d.subscription, d.payload, aligned)
+			if d.Subscription != 7 || !bytes.Equal(d.Payload, aligned) {
+				t.Errorf("got subscription %d, %x, want 7, %x", d.Subscription, d.Payload, aligned)
 			}
-			if late := time.Since(d.at); d.at.Before(before.Add(-time.Second)) || late < 0 {
-				t.Errorf("got time %v, want between the put and now", d.at)
+			if late := time.Since(d.At); d.At.Before(before.Add(-time.Second)) || late < 0 {
+				t.Errorf("got time %v, want between the put and now", d.At)
 			}
 			putRaw([]byte("hello"))
-			if d := c.data(); d.subscription != 8 || string(d.payload) != "hello" {
-				t.Errorf("got subscription %d, %q, want 8, hello", d.subscription, d.payload)
+			if d := c.Data(); d.Subscription != 8 || string(d.Payload) != "hello" {
+				t.Errorf("got subscription %d, %q, want 8, hello", d.Subscription, d.Payload)
 			}
-			c.send(`{"op":"unsubscribe","subscriptionIds":[7]}`)
+			c.Send(`{"op":"unsubscribe","subscriptionIds":[7]}`)
 			put(imuFrame())
 			putRaw([]byte("again"))
-			if d := c.data(); d.subscription != 8 || string(d.payload) != "again" {
-				t.Errorf("after unsubscribe: got subscription %d, %q, want 8, again", d.subscription, d.payload)
+			if d := c.Data(); d.Subscription != 8 || string(d.Payload) != "again" {
+				t.Errorf("after unsubscribe: got subscription %d, %q, want 8, again", d.Subscription, d.Payload)
 			}
 		})
 	}
@@ -231,23 +232,23 @@ func TestEncodingsOfViewers(t *testing.T) {
 	w.channel("scan")([]byte{2, 0, 0, 0, 5, 0, 6, 0})
 	for _, c := range []struct {
 		query, topic, encoding, schema string
-		want                           func(serverChannel, []byte) error
+		want                           func(viewer.Channel, []byte) error
 	}{
-		{"&encoding=ros1", "imu", "ros1", "ros1msg", func(_ serverChannel, b []byte) error { return equal(b, imuFrame()) }},
-		{"&encoding=json", "imu", "json", "", func(_ serverChannel, b []byte) error {
+		{"&encoding=ros1", "imu", "ros1", "ros1msg", func(_ viewer.Channel, b []byte) error { return equal(b, imuFrame()) }},
+		{"&encoding=json", "imu", "json", "", func(_ viewer.Channel, b []byte) error {
 			return equal(b, []byte(`{"kind":3,"stamp":1000000007,"acc":[1.5,-2]}`))
 		}},
-		{"&encoding=json", "scan", "json", "", func(_ serverChannel, b []byte) error { return equal(b, []byte(`{"n":2,"r":[5,6]}`)) }},
+		{"&encoding=json", "scan", "json", "", func(_ viewer.Channel, b []byte) error { return equal(b, []byte(`{"n":2,"r":[5,6]}`)) }},
 		{"&encoding=protobuf", "imu", "protobuf", "protobuf", protobufFields("kind:3", "stamp:1000000007", "acc:1.5")},
 		{"", "scan", "protobuf", "protobuf", protobufFields("r:5", "r:6")}, // a message of ROS cannot express it
 	} {
 		v := w.connect(c.query, subprotocols[0])
-		ch := v.channel(c.topic)
+		ch := v.Channel(c.topic)
 		if ch.Encoding != c.encoding || ch.SchemaEncoding != c.schema {
 			t.Errorf("%s %s: got encoding %q with schema %q, want %q, %q", c.query, c.topic, ch.Encoding, ch.SchemaEncoding, c.encoding, c.schema)
 		}
-		v.send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, ch.ID)
-		if err := c.want(ch, v.data().payload); err != nil {
+		v.Send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, ch.ID)
+		if err := c.want(ch, v.Data().Payload); err != nil {
 			t.Errorf("%s %s: %v", c.query, c.topic, err)
 		}
 	}
@@ -261,8 +262,8 @@ func equal(got, want []byte) error {
 }
 
 // protobufFields returns a function that decodes a message by the advertised schema and looks for texts in it.
-func protobufFields(want ...string) func(serverChannel, []byte) error {
-	return func(ch serverChannel, b []byte) error {
+func protobufFields(want ...string) func(viewer.Channel, []byte) error {
+	return func(ch viewer.Channel, b []byte) error {
 		raw, err := base64.StdEncoding.DecodeString(ch.Schema)
 		if err != nil {
 			return err
@@ -299,8 +300,8 @@ func TestTimeOfMirrorsFrameIsItsCapture(t *testing.T) {
 	}
 	defer ch.Close()
 	c := w.connect("", subprotocols[0])
-	c.send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, c.channel("krang.imu").ID)
-	if age := time.Since(c.data().at); age < time.Hour || age > time.Hour+await.Limit {
+	c.Send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, c.Channel("krang.imu").ID)
+	if age := time.Since(c.Data().At); age < time.Hour || age > time.Hour+await.Limit {
 		t.Errorf("got a frame that is %v old, want the age of the mirror, %v", age, time.Hour)
 	}
 }
@@ -314,17 +315,17 @@ func TestAgesAndEventsAreTopics(t *testing.T) {
 		events:   []status.Event{{Seq: 1, Time: at, Kind: status.EventLinkUp, Host: "krang", Text: "one"}, {Seq: 2, Time: at, Kind: status.EventLinkDown, Host: "krang", Text: "two"}},
 	})
 	c := w.connect("", subprotocols[1])
-	list := c.text("advertise").Channels
-	c.send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, list[0].ID)
-	if got := string(c.data().payload); got != `{"mirrors":[{"name":"krang.imu","origin":"krang/imu","age_ms":12.5}]}` {
+	list := c.Text("advertise").Channels
+	c.Send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, list[0].ID)
+	if got := string(c.Data().Payload); got != `{"mirrors":[{"name":"krang.imu","origin":"krang/imu","age_ms":12.5}]}` {
 		t.Errorf("ages: got %s", got)
 	}
-	c.send(`{"op":"unsubscribe","subscriptionIds":[1]}`)
-	c.send(`{"op":"subscribe","subscriptions":[{"id":2,"channelId":%d}]}`, list[1].ID)
+	c.Send(`{"op":"unsubscribe","subscriptionIds":[1]}`)
+	c.Send(`{"op":"subscribe","subscriptions":[{"id":2,"channelId":%d}]}`, list[1].ID)
 	var texts []string
 	for len(texts) < 2 {
-		d := c.data()
-		if d.subscription != 2 {
+		d := c.Data()
+		if d.Subscription != 2 {
 			continue
 		}
 		var m struct {
@@ -333,11 +334,11 @@ func TestAgesAndEventsAreTopics(t *testing.T) {
 			Message   string
 			Name      string
 		}
-		if err := json.Unmarshal(d.payload, &m); err != nil {
+		if err := json.Unmarshal(d.Payload, &m); err != nil {
 			t.Fatal(err)
 		}
-		if m.Timestamp.Sec != at.Unix() || m.Timestamp.Nsec != 5 || !d.at.Equal(at) {
-			t.Errorf("got %+v at %v, want the time of the event", m, d.at)
+		if m.Timestamp.Sec != at.Unix() || m.Timestamp.Nsec != 5 || !d.At.Equal(at) {
+			t.Errorf("got %+v at %v, want the time of the event", m, d.At)
 		}
 		texts = append(texts, fmt.Sprintf("%d %s: %s", m.Level, m.Name, m.Message))
 	}
@@ -351,27 +352,27 @@ func TestChannelsAppearAndVanish(t *testing.T) {
 	node := &fakeNode{}
 	w := newWorld(t, node)
 	c := w.connect("", subprotocols[0])
-	c.text("advertise")
+	c.Text("advertise")
 	put := w.channel("imu")
 	node.set(foxglove.Channel{Name: "imu"})
-	raw := c.channel("imu")
+	raw := c.Channel("imu")
 	node.set(foxglove.Channel{Name: "imu", Layout: imu(t)})
-	gone, news := c.text("unadvertise"), c.channel("imu")
+	gone, news := c.Text("unadvertise"), c.Channel("imu")
 	if !slices.Equal(gone.ChannelIDs, []uint64{raw.ID}) || news.ID == raw.ID || news.Encoding != "cdr" {
 		t.Errorf("new layout: got %v gone and channel %+v, want %d gone and another channel with encoding cdr", gone.ChannelIDs, news, raw.ID)
 	}
-	c.send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, news.ID)
+	c.Send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, news.ID)
 	put([]byte("not an imu"))
-	has(t, "status", c.text("status").Message, "imu: 10 bytes do not fit imu, which has 17")
+	has(t, "status", c.Text("status").Message, "imu: 10 bytes do not fit imu, which has 17")
 	if err := w.dir.Unlink("imu"); err != nil {
 		t.Fatal(err)
 	}
 	w.channel("imu")(imuFrame()) // the reader opens the new file
-	if d := c.data(); len(d.payload) != 28 {
-		t.Errorf("got %d bytes, want the message of the new channel's frame", len(d.payload))
+	if d := c.Data(); len(d.Payload) != 28 {
+		t.Errorf("got %d bytes, want the message of the new channel's frame", len(d.Payload))
 	}
 	node.set()
-	if gone := c.text("unadvertise"); !slices.Equal(gone.ChannelIDs, []uint64{news.ID}) {
+	if gone := c.Text("unadvertise"); !slices.Equal(gone.ChannelIDs, []uint64{news.ID}) {
 		t.Errorf("got %v gone, want %d", gone.ChannelIDs, news.ID)
 	}
 }
@@ -402,7 +403,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		{"configured page", good, http.Header{"Sec-Websocket-Protocol": {both}, "Origin": {"https://viewer.example.com"}}, 101, ""},
 	} {
 		conn := w.dial()
-		answer, err := upgrade(conn, bufio.NewReader(conn), c.path, c.header)
+		answer, err := viewer.Upgrade(conn, bufio.NewReader(conn), c.path, c.header)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -432,18 +433,18 @@ func TestBadMessagesEndTheConnection(t *testing.T) {
 		code    int
 		reason  string
 	}{
-		{"bad UTF-8", opText, []byte("{\"op\":\"\xff\"}"), 1007, "not valid UTF-8"},
-		{"no JSON", opText, []byte("hello"), 1008, "not a JSON object of the protocol"},
-		{"no op", opText, []byte("{}"), 1008, "has no op"},
-		{"bad id", opText, []byte(`{"op":"subscribe","subscriptions":[{"id":-1,"channelId":1}]}`), 1008, "whole numbers from 0 to 4294967295"},
-		{"empty binary", opBinary, nil, 1008, "a binary message is empty"},
-		{"huge", opText, bytes.Repeat([]byte(" "), 300<<10), 1009, ""},
+		{"bad UTF-8", viewer.OpText, []byte("{\"op\":\"\xff\"}"), 1007, "not valid UTF-8"},
+		{"no JSON", viewer.OpText, []byte("hello"), 1008, "not a JSON object of the protocol"},
+		{"no op", viewer.OpText, []byte("{}"), 1008, "has no op"},
+		{"bad id", viewer.OpText, []byte(`{"op":"subscribe","subscriptions":[{"id":-1,"channelId":1}]}`), 1008, "whole numbers from 0 to 4294967295"},
+		{"empty binary", viewer.OpBinary, nil, 1008, "a binary message is empty"},
+		{"huge", viewer.OpText, bytes.Repeat([]byte(" "), 300<<10), 1009, ""},
 	} {
 		v := w.connect("", subprotocols[0])
-		if err := v.write(c.op, c.payload); err != nil {
+		if err := v.Write(c.op, c.payload); err != nil {
 			t.Fatal(err)
 		}
-		if e := v.end(); e.code != c.code || !strings.Contains(e.reason, c.reason) {
+		if e := v.End(); e.Code != c.code || !strings.Contains(e.Reason, c.reason) {
 			t.Errorf("%s: got %v, want code %d, %q", c.name, e, c.code, c.reason)
 		}
 	}
@@ -453,7 +454,7 @@ func TestRequestsOfViewersAreRefusedWithReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &fakeNode{channels: []foxglove.Channel{{Name: "imu"}}})
 	c := w.connect("", subprotocols[0])
-	id := c.channel("imu").ID
+	id := c.Channel("imu").ID
 	for _, one := range []struct{ message, want string }{
 		{`{"op":"advertise","channels":[]}`, `"advertise" is not supported`},
 		{`{"op":"setParameters","parameters":[]}`, `"setParameters" is not supported`},
@@ -461,15 +462,15 @@ func TestRequestsOfViewersAreRefusedWithReason(t *testing.T) {
 		{fmt.Sprintf(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d},{"id":1,"channelId":%d},{"id":2,"channelId":%[1]d}]}`, id, id-1), "subscription 1 exists already; and 1 more subscriptions are refused"},
 		{fmt.Sprintf(`{"op":"subscribe","subscriptions":[{"id":3,"channelId":%d}]}`, id), "subscription 1 has channel"},
 	} {
-		c.send("%s", one.message)
-		if got := c.text("status"); got.Level != 2 || !strings.Contains(got.Message, one.want) {
+		c.Send("%s", one.message)
+		if got := c.Text("status"); got.Level != 2 || !strings.Contains(got.Message, one.want) {
 			t.Errorf("%s: got level %d, %q, want 2, %q", one.message, got.Level, got.Message, one.want)
 		}
 	}
-	if err := c.write(opBinary, []byte{1, 0, 0, 0, 0, 9}); err != nil {
+	if err := c.Write(viewer.OpBinary, []byte{1, 0, 0, 0, 0, 9}); err != nil {
 		t.Fatal(err)
 	}
-	has(t, "binary", c.text("status").Message, "publishing is not supported")
+	has(t, "binary", c.Text("status").Message, "publishing is not supported")
 }
 
 func TestSubscriptionsAreLimited(t *testing.T) {
@@ -482,16 +483,16 @@ func TestSubscriptionsAreLimited(t *testing.T) {
 	w := newWorld(t, node)
 	put := w.channel("c0000")
 	c := w.connect("", subprotocols[1])
-	list := c.text("advertise").Channels
+	list := c.Text("advertise").Channels
 	var b strings.Builder
 	for i, ch := range list[2:] {
 		fmt.Fprintf(&b, `,{"id":%d,"channelId":%d}`, i, ch.ID)
 	}
-	c.send(`{"op":"subscribe","subscriptions":[%s]}`, b.String()[1:])
-	has(t, "status", c.text("status").Message, fmt.Sprintf("a viewer may have %d subscriptions; and %d more subscriptions are refused", most, channels-most-1))
+	c.Send(`{"op":"subscribe","subscriptions":[%s]}`, b.String()[1:])
+	has(t, "status", c.Text("status").Message, fmt.Sprintf("a viewer may have %d subscriptions; and %d more subscriptions are refused", most, channels-most-1))
 	put([]byte("x"))
-	if d := c.data(); d.subscription != 0 {
-		t.Errorf("got subscription %d, want 0", d.subscription)
+	if d := c.Data(); d.Subscription != 0 {
+		t.Errorf("got subscription %d, want 0", d.Subscription)
 	}
 }
 
@@ -499,14 +500,14 @@ func TestViewersAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &fakeNode{})
 	const most = 32
-	var first *client
+	var first *viewer.Client
 	for range most {
 		if c := w.connect("", subprotocols[0]); first == nil {
 			first = c
 		}
 	}
 	conn := w.dial()
-	answer, err := upgrade(conn, bufio.NewReader(conn), "/?token="+testToken, http.Header{"Sec-Websocket-Protocol": {subprotocols[0]}})
+	answer, err := viewer.Upgrade(conn, bufio.NewReader(conn), "/?token="+testToken, http.Header{"Sec-Websocket-Protocol": {subprotocols[0]}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -514,10 +515,10 @@ func TestViewersAreLimited(t *testing.T) {
 	if answer.StatusCode != 503 || !strings.Contains(string(text), "32 viewers are connected already") {
 		t.Errorf("viewer %d: got %s, %s, want 503", most+1, answer.Status, text)
 	}
-	first.conn.Close()
+	first.Conn.Close()
 	await.NoError(t, func() error {
 		conn := w.dial()
-		answer, err := upgrade(conn, bufio.NewReader(conn), "/?token="+testToken, http.Header{"Sec-Websocket-Protocol": {subprotocols[0]}})
+		answer, err := viewer.Upgrade(conn, bufio.NewReader(conn), "/?token="+testToken, http.Header{"Sec-Websocket-Protocol": {subprotocols[0]}})
 		if err == nil && answer.StatusCode != 101 {
 			err = fmt.Errorf("got %s after a viewer has left, want 101", answer.Status)
 		}
@@ -531,12 +532,12 @@ func TestFloodOfRequestsEndsTheConnection(t *testing.T) {
 	c := w.connect("", subprotocols[0])
 	go func() {
 		for range 5000 {
-			if c.write(opText, []byte(`{"op":"unsubscribe","subscriptionIds":[]}`)) != nil {
+			if c.Write(viewer.OpText, []byte(`{"op":"unsubscribe","subscriptionIds":[]}`)) != nil {
 				return
 			}
 		}
 	}()
-	if e := c.end(); e.code != 1008 || !strings.Contains(e.reason, "messages a second") {
+	if e := c.End(); e.Code != 1008 || !strings.Contains(e.Reason, "messages a second") {
 		t.Errorf("got %v, want code 1008 with the limit", e)
 	}
 }
@@ -545,9 +546,17 @@ func TestDaemonsEndIsGivenAsReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &fakeNode{})
 	c := w.connect("", subprotocols[0])
-	c.text("advertise")
+	c.Text("advertise")
 	go w.stop()
-	if e := c.end(); e.code != 1001 {
+	if e := c.End(); e.Code != 1001 {
 		t.Errorf("got %v, want code 1001", e)
+	}
+}
+
+// has fails the test unless text contains part.
+func has(t testing.TB, what, text, part string) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%s: got %q, want %q in it", what, text, part)
 	}
 }

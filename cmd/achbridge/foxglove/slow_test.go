@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"achbridge/cmd/achbridge/foxglove"
+	"achbridge/testnet/viewer"
 )
 
 // oneConn is a listener that accepts the connections of a channel.
@@ -55,17 +56,17 @@ func TestSlowViewerGetsOnlyNewestFrames(t *testing.T) {
 		slowLink(&work, theirEnd, ourEnd, rate, delay)
 		slowLink(&work, ourEnd, theirEnd, 100*rate, delay)
 		conns <- theirs
-		c := connect(t, ours, "/?token="+testToken+"&rate=1000", subprotocols[1])
-		c.send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, c.channel("imu").ID)
+		c := viewer.Connect(t, ours, "/?token="+testToken+"&rate=1000", subprotocols[1])
+		c.Send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, c.Channel("imu").ID)
 
 		var sum, worst time.Duration
 		var count int
 		for began := time.Now(); time.Since(began) < 10*time.Second; {
-			d := c.data()
+			d := c.Data()
 			if time.Since(began) < start {
 				continue
 			}
-			age := time.Since(time.Unix(0, int64(binary.LittleEndian.Uint64(d.payload))))
+			age := time.Since(time.Unix(0, int64(binary.LittleEndian.Uint64(d.Payload))))
 			sum, worst, count = sum+age, max(worst, age), count+1
 		}
 		least := delay + (13+size)*8*time.Second/rate

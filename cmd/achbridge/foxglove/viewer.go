@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
@@ -96,19 +98,27 @@ func (v *viewer) serve(ctx context.Context) error {
 	return err
 }
 
-// hangUp closes the connection and gives the viewer the reason.
-func (v *viewer) hangUp(err error) {
-	code := websocket.StatusPolicyViolation
+// reasonOf returns why a connection ended, as text and as the code of the WebSocket protocol.
+func reasonOf(err error) (websocket.StatusCode, string) {
 	switch {
 	case errors.Is(err, context.Canceled):
-		code, err = websocket.StatusGoingAway, errors.New("the daemon ends")
+		return websocket.StatusGoingAway, "the daemon ends"
 	case errors.Is(err, errNotUTF8):
-		code = websocket.StatusInvalidFramePayloadData
+		return websocket.StatusInvalidFramePayloadData, err.Error()
+	case errors.Is(err, websocket.ErrMessageTooBig):
+		return websocket.StatusMessageTooBig, fmt.Sprintf("a message has more than %d bytes", mostRequestBytes)
+	case websocket.CloseStatus(err) >= 0, errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return websocket.StatusNormalClosure, "the viewer has closed the connection"
 	}
+	return websocket.StatusPolicyViolation, err.Error()
+}
+
+// hangUp closes the connection and gives the viewer the reason.
+func (v *viewer) hangUp(err error) {
 	stop := time.AfterFunc(closeTime, func() { v.conn.CloseNow() })
 	defer stop.Stop()
 	const most = 123 // bytes of a reason (RFC 6455, 5.5)
-	reason := err.Error()
+	code, reason := reasonOf(err)
 	_ = v.conn.Close(code, reason[:min(len(reason), most)]) // an error means that the connection has ended already
 }
 
