@@ -35,8 +35,8 @@ type topicKey struct {
 	encoding encoding
 }
 
-// refresh tells all viewers which topics exist now, and makes the ages topic offer the present ages. Without viewers it does
-// nothing.
+// refresh advertises to all viewers the topics that exist now, and offers them the present ages. It does nothing if there are no
+// viewers.
 func (s *Server) refresh() {
 	s.catalog.mu.Lock()
 	defer s.catalog.mu.Unlock()

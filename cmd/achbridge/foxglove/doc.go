@@ -1,4 +1,4 @@
-// Package foxglove serves the channels of this host to viewers: Foxglove, Lichtblick, PlotJuggler and others that speak
+// Package foxglove serves the channels of this host to viewers: Foxglove, Lichtblick and others that speak
 // Foxglove's WebSocket protocol, under either name of its subprotocol. Viewers only read.
 //
 //	s, err := foxglove.New(foxglove.Config{Name: "krang", Dir: localach.Shm, Token: token, Node: node, Log: log})

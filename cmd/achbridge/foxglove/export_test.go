@@ -24,7 +24,7 @@ func (f *ClockFeed) next(last uint64) (message, bool) {
 	return message{number: f.number, at: at, data: append(data, make([]byte, f.Size-8)...)}, f.number != last
 }
 
-func (f *ClockFeed) trouble() string { return "" }
+func (f *ClockFeed) problem() string { return "" }
 
 func (f *ClockFeed) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Millisecond)

@@ -14,8 +14,8 @@ type feed interface {
 	add(s *slot, v *viewer)
 	// remove ends the offers to a slot, and returns the number of slots that are left.
 	remove(s *slot) (left int)
-	// trouble returns why the feed has no newer message although there is a newer frame, "" if there is no reason.
-	trouble() string
+	// problem returns why the feed has no newer message although there is a newer frame, "" if there is no reason.
+	problem() string
 }
 
 // message is the content of one message, which is not changed any more.
@@ -49,7 +49,7 @@ func (l *subscribers) remove(s *slot) (left int) {
 	return len(l.subs)
 }
 
-// offer tells all viewers that there is a newer message. It does not wait for a viewer.
+// offer queues a newer message for all viewers. It does not wait for a viewer.
 func (l *subscribers) offer() {
 	l.subsMu.Lock()
 	defer l.subsMu.Unlock()

@@ -62,7 +62,7 @@ func (a *ages) next(last uint64) (message, bool) {
 	return a.made, a.made.number != last
 }
 
-func (a *ages) trouble() string { return "" }
+func (a *ages) problem() string { return "" }
 
 // events is the feed of the events of this host. A viewer gets all events that the node still keeps, one after another.
 type events struct {
@@ -108,7 +108,7 @@ func (l *events) next(last uint64) (message, bool) {
 	return message{number: e.Seq, at: e.Time, data: logMessage(e), hasNext: i+1 < len(l.list)}, true
 }
 
-func (l *events) trouble() string { return "" }
+func (l *events) problem() string { return "" }
 
 // Levels of Foxglove's log messages.
 const (

@@ -8,7 +8,7 @@ import (
 
 // slot is the place of one topic of a viewer for a message. It holds no frame: the message is made when it is sent.
 type slot struct {
-	id      uint32 // of the subscription, chosen by the viewer
+	id      uint32 // ID of the subscription, chosen by the viewer
 	channel uint32
 	topic   *topic
 	feed    feed

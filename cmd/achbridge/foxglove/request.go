@@ -11,7 +11,7 @@ import (
 // Limits of messages from viewers.
 const (
 	mostRequestBytes  = 256 << 10 // size of a message, bytes
-	mostSubscriptions = 1000      // of one viewer at a time
+	mostSubscriptions = 1000      // subscriptions of one viewer at a time
 )
 
 // request is a message from a viewer.

@@ -21,7 +21,7 @@ const mostViewers = 32
 
 // Config configures a Server.
 type Config struct {
-	Name    string          // of this host
+	Name    string          // name of this host
 	Dir     localach.Dir    // directory of the channels
 	Token   string          // from ReadToken
 	Origins func() []string // further origins of web pages that may connect
@@ -45,7 +45,7 @@ type Channel struct {
 	Name   string
 	Layout []byte   // as layout.Encode returns it; nil if there is none
 	Origin string   // HOST/CHANNEL of a mirror, else ""
-	AgeMs  *float64 // of a mirror's newest frame, nil if unknown
+	AgeMs  *float64 // age of a mirror's newest frame, nil if unknown
 }
 
 // Server serves viewers. It is an http.Handler.
@@ -58,7 +58,7 @@ type Server struct {
 	events  events
 	catalog catalog
 
-	ctx  context.Context // of viewers and sources; ends with Run
+	ctx  context.Context // context of viewers and sources; ends with Run
 	stop context.CancelFunc
 	work sync.WaitGroup // viewers and sources
 

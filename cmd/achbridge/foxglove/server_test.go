@@ -377,7 +377,7 @@ func TestChannelsAppearAndVanish(t *testing.T) {
 	}
 }
 
-func TestStrangersAreRefused(t *testing.T) {
+func TestUnknownClientsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &fakeNode{})
 	both := strings.Join(subprotocols, ", ")

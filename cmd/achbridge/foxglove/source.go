@@ -29,7 +29,7 @@ type source struct {
 	made    message                                            // the message of the newest frame that was read
 	isMade  bool
 	epoch   uint64 // added to the numbers of frames, so that those of a replaced channel are higher
-	problem string // why the newest frame gave no message, "" if it did
+	failure string // why the newest frame gave no message, "" if it did
 }
 
 // checkEvery is the time between two checks whether a channel still exists, and between attempts to open it.
@@ -98,7 +98,7 @@ func (s *source) open(ch *localach.Channel) {
 	if s.isMade {
 		s.epoch = s.made.number
 	}
-	s.reader, s.isMade, s.problem = ch.Reader(), false, ""
+	s.reader, s.isMade, s.failure = ch.Reader(), false, ""
 }
 
 // find looks for the mirror whose file the channel is, if there is one.
@@ -121,7 +121,7 @@ func (s *source) close() {
 func (s *source) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.problem = err.Error()
+	s.failure = err.Error()
 }
 
 // see notes the time at which frame seq was noticed.
@@ -150,7 +150,7 @@ func (s *source) read() {
 	if errors.Is(err, io.ErrShortBuffer) {
 		if n > wire.MaxFrame {
 			s.reader.Skip()
-			s.problem = fmt.Sprintf("a frame of %d bytes; no frame above %d bytes is shown", n, wire.MaxFrame)
+			s.failure = fmt.Sprintf("a frame of %d bytes; no frame above %d bytes is shown", n, wire.MaxFrame)
 			return
 		}
 		s.frame = make([]byte, n)
@@ -162,10 +162,10 @@ func (s *source) read() {
 	seq := s.reader.Seq()
 	data, err := s.convert(nil, s.frame[:n])
 	if err != nil {
-		s.problem = err.Error()
+		s.failure = err.Error()
 		return
 	}
-	s.made, s.isMade, s.problem = message{number: s.epoch + seq, at: s.capturedAt(seq), data: data}, true, ""
+	s.made, s.isMade, s.failure = message{number: s.epoch + seq, at: s.capturedAt(seq), data: data}, true, ""
 }
 
 // capturedAt returns when frame seq was captured: the wall clock less its age. For a frame that was in the channel before the
@@ -183,9 +183,9 @@ func (s *source) capturedAt(seq uint64) time.Time {
 	return now
 }
 
-// trouble returns why the newest frame gives no message, "" if it does.
-func (s *source) trouble() string {
+// problem returns why the newest frame gives no message, "" if it does.
+func (s *source) problem() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.problem
+	return s.failure
 }

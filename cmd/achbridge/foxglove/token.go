@@ -18,7 +18,7 @@ const TokenFile = "foxglove-token"
 // tokenMode lets the group of the daemon's user read the token.
 const tokenMode = 0o640
 
-// A token is part of a URL, so it has only characters that need no escape there. 26 of base32 have 128 bits.
+// tokenText allows only characters that need no escape in a URL. 26 characters of base32 have 128 bits.
 var tokenText = regexp.MustCompile(`^[A-Za-z0-9_-]{26,200}$`)
 
 // ReadToken returns the token in a file. If there is no file, ReadToken calls keep to write a new token into it. It refuses a

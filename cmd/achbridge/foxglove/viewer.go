@@ -42,10 +42,11 @@ type viewer struct {
 	conn    *websocket.Conn
 	options options
 	limit   *rate.Limiter
-	ended   chan error // why the connection ends; has room for all that report it
+	// endReasons gets why the connection ends. It has room for all goroutines that report.
+	endReasons chan error
 
 	turn   chan struct{} // held by the goroutine that chooses and writes the next message
-	buffer []byte        // of a message; belongs to the holder of turn
+	buffer []byte        // message that is written; belongs to the holder of turn
 	wake   chan struct{} // has a value after something was queued
 
 	changing sync.Mutex // held while subscriptions change, before other locks
@@ -54,11 +55,11 @@ type viewer struct {
 	mu       sync.Mutex // guards the following fields
 	queue    queue
 	texts    [][]byte             // messages about channels, sent before frames
-	topics   map[string]*offering // by topic
-	channels map[uint32]*offering // by the ID that the viewer knows
-	subs     map[uint32]*slot     // by subscription
-	lastID   uint32               // of a channel
-	reported map[uint32]string    // last trouble that was reported to the viewer, by subscription
+	topics   map[string]*offering // offerings by topic
+	channels map[uint32]*offering // offerings by the ID that the viewer knows
+	subs     map[uint32]*slot     // slots by subscription
+	lastID   uint32               // ID of the channel that was advertised last
+	reported map[uint32]string    // last problem of each subscription that was reported to the viewer
 }
 
 // offering is a topic that was advertised to a viewer.
@@ -72,7 +73,7 @@ func newViewer(s *Server, conn *websocket.Conn, o options) *viewer {
 	conn.SetReadLimit(mostRequestBytes)
 	return &viewer{
 		server: s, conn: conn, options: o, limit: rate.NewLimiter(requestRate, requestBurst),
-		ended: make(chan error, 2+credit), turn: make(chan struct{}, 1), wake: make(chan struct{}, 1), queue: queue{period: o.period},
+		endReasons: make(chan error, 2+credit), turn: make(chan struct{}, 1), wake: make(chan struct{}, 1), queue: queue{period: o.period},
 		topics: map[string]*offering{}, channels: map[uint32]*offering{}, subs: map[uint32]*slot{}, reported: map[uint32]string{},
 	}
 }
@@ -81,13 +82,13 @@ func newViewer(s *Server, conn *websocket.Conn, o options) *viewer {
 func (v *viewer) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
-	work.Go(func() { v.ended <- v.read(ctx) })
+	work.Go(func() { v.endReasons <- v.read(ctx) })
 	for range credit {
-		work.Go(func() { v.ended <- v.send(ctx) })
+		work.Go(func() { v.endReasons <- v.send(ctx) })
 	}
 	var err error
 	select {
-	case err = <-v.ended:
+	case err = <-v.endReasons:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -245,7 +246,7 @@ func (v *viewer) drop() {
 	}
 }
 
-// update tells the viewer which topics exist. It ends the subscriptions to other topics. list must not change any more.
+// update advertises to the viewer the topics that exist. It ends the subscriptions to other topics. list must not change any more.
 func (v *viewer) update(list []*topic) {
 	v.changing.Lock()
 	defer v.changing.Unlock()
@@ -258,7 +259,7 @@ func (v *viewer) update(list []*topic) {
 	}
 	if err != nil {
 		select {
-		case v.ended <- err:
+		case v.endReasons <- err:
 		default:
 		}
 	}
@@ -289,7 +290,7 @@ func (v *viewer) compare(list []*topic) (gone []*slot, err error) {
 	}
 	v.advertise(list)
 	for id, s := range v.subs {
-		if why := s.feed.trouble(); why != v.reported[id] {
+		if why := s.feed.problem(); why != v.reported[id] {
 			v.reported[id] = why
 			if why != "" {
 				v.texts = append(v.texts, statusMessage(levelWarning, fmt.Sprintf("%s: %s", s.topic.Topic, why)))

@@ -32,7 +32,7 @@ type Schema struct {
 // Part is one field of a message: Count numbers, or Count structs, one after another.
 type Part struct {
 	Offset int    // in the struct, bytes
-	Size   int    // of one element, bytes
+	Size   int    // size of one element, bytes
 	Count  int    // number of elements; 1 for a single value
 	Parts  []Part // fields of an element if it is a struct, else nil
 }

@@ -1,4 +1,4 @@
-// Package ros2msg writes frames as messages of ROS 2: in CDR, with definitions that Foxglove and PlotJuggler read.
+// Package ros2msg writes frames as messages of ROS 2: in CDR, with definitions that Foxglove and other viewers read.
 //
 //	m, err := ros2msg.Of(l)        // err: a message of ROS 2 cannot express the layout
 //	fmt.Println(m.Name)            // achbridge/msg/imu

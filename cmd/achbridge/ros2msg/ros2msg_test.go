@@ -122,7 +122,7 @@ func FuzzCDR(f *testing.F) {
 }
 
 // The expected bytes are made by hand by the rules of CDR: numbers are aligned from the end of the encapsulation.
-func TestPackedStructIsAligned(t *testing.T) {
+func TestUnalignedStructIsAligned(t *testing.T) {
 	l := layout.Layout{Name: "packed", Size: 9, Fields: []layout.Field{{Name: "kind", Type: layout.Uint8}, {Name: "stamp", Offset: 1, Type: layout.Uint64}}}
 	if p := l.Check(); len(p) > 0 {
 		t.Fatal(p)

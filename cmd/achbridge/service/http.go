@@ -37,7 +37,7 @@ func ListenHTTP(setting, address string) (net.Listener, error) {
 	return ln, nil
 }
 
-// MostConns is the maximum number of connections to a server. Further ones close idle connections, see crowd.
+// MostConns is the maximum number of connections to a server. Further ones close idle connections, see connLimiter.
 const MostConns = 100
 
 // ServeHTTP serves HTTP on ln until ctx ends, and closes ln.
