@@ -28,7 +28,8 @@ type Test interface {
 
 // Client is a viewer. Its methods end the test after an error.
 type Client struct {
-	Conn net.Conn
+	Conn    net.Conn
+	NoPongs bool // does not answer pings
 
 	t  Test
 	in *bufio.Reader
@@ -37,11 +38,12 @@ type Client struct {
 
 // Opcodes of RFC 6455, 5.2.
 const (
-	OpText   = 1
-	OpBinary = 2
-	opClose  = 8
-	opPing   = 9
-	opPong   = 10
+	opContinuation = 0
+	OpText         = 1
+	OpBinary       = 2
+	opClose        = 8
+	opPing         = 9
+	opPong         = 10
 )
 
 // Upgrade sends a request to connect, and returns the status of the answer and its header.
@@ -96,6 +98,7 @@ func (c *Client) Write(op byte, payload []byte) error {
 // frame is one frame from the server. The server must not mask.
 type frame struct {
 	op      byte
+	isFinal bool
 	payload []byte
 }
 
@@ -104,8 +107,8 @@ func (c *Client) readFrame() (f frame, err error) {
 	if _, err := io.ReadFull(c.in, head[:]); err != nil {
 		return f, err
 	}
-	if head[0]&0x80 == 0 || head[0]&0x70 != 0 || head[1]&0x80 != 0 {
-		return f, fmt.Errorf("frame begins with %x: want one that is final, not masked and without extensions", head)
+	if head[0]&0x70 != 0 || head[1]&0x80 != 0 {
+		return f, fmt.Errorf("frame begins with %x: want one that is not masked and without extensions", head)
 	}
 	n := uint64(head[1])
 	switch n {
@@ -121,26 +124,19 @@ func (c *Client) readFrame() (f frame, err error) {
 	if err != nil {
 		return f, err
 	}
-	f = frame{head[0] & 15, make([]byte, n)}
+	f = frame{head[0] & 15, head[0]&0x80 != 0, make([]byte, n)}
 	_, err = io.ReadFull(c.in, f.payload)
 	return f, err
 }
 
-// Closed is the error that the server has closed the connection.
-type Closed struct {
-	Code   int
-	Reason string
-}
-
-func (e Closed) Error() string { return fmt.Sprintf("closed with %d: %s", e.Code, e.Reason) }
-
-// next returns the next text or binary message. It answers pings.
-func (c *Client) next() (frame, error) {
+// next returns the next text or binary message. It answers pings, and joins the pieces of a message.
+func (c *Client) next() (message frame, err error) {
 	for {
 		f, err := c.readFrame()
 		switch {
 		case err != nil:
 			return f, err
+		case f.op == opPing && c.NoPongs:
 		case f.op == opPing:
 			if err := c.Write(opPong, f.payload); err != nil {
 				return f, err
@@ -150,11 +146,27 @@ func (c *Client) next() (frame, error) {
 			return f, Closed{int(binary.BigEndian.Uint16(f.payload)), string(f.payload[2:])}
 		case f.op == opClose:
 			return f, Closed{Code: 1005}
+		case (f.op == opContinuation) != (message.op != 0):
+			return f, fmt.Errorf("opcode %d after a piece of a message with opcode %d", f.op, message.op)
+		case message.op == 0:
+			message = f
 		default:
-			return f, nil
+			message.payload = append(message.payload, f.payload...)
+			message.isFinal = f.isFinal
+		}
+		if message.op != 0 && message.isFinal {
+			return message, nil
 		}
 	}
 }
+
+// Closed is the error that the server has closed the connection.
+type Closed struct {
+	Code   int
+	Reason string
+}
+
+func (e Closed) Error() string { return fmt.Sprintf("closed with %d: %s", e.Code, e.Reason) }
 
 // Message has the fields of all text messages that a server may send.
 type Message struct {

@@ -52,3 +52,10 @@ func (s *Server) Stop() {
 	s.stop()
 	s.work.Wait()
 }
+
+// Sources returns the number of channels that are read.
+func (s *Server) Sources() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sources)
+}

@@ -13,6 +13,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -83,6 +84,7 @@ type world struct {
 	node *fakeNode
 	addr string
 	log  *bytes.Buffer // complete once the server has ended
+	*foxglove.Server
 	stop func()
 }
 
@@ -96,6 +98,7 @@ func newWorld(t testing.TB, node *fakeNode) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.Server = s
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -524,6 +527,84 @@ func TestViewersAreLimited(t *testing.T) {
 		}
 		return err
 	})
+}
+
+func TestChannelIsReadOnlyWhileViewersSubscribe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &fakeNode{channels: []foxglove.Channel{{Name: "imu"}}})
+	w.channel("imu")([]byte("x"))
+	a, b := w.connect("", subprotocols[0]), w.connect("", subprotocols[1])
+	if n := w.Sources(); n != 0 {
+		t.Errorf("without subscriptions: got %d sources", n)
+	}
+	for _, c := range []*viewer.Client{a, b} {
+		c.Send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, c.Channel("imu").ID)
+		c.Data()
+	}
+	if n := w.Sources(); n != 1 {
+		t.Errorf("with two viewers: got %d sources, want one for both", n)
+	}
+	a.Send(`{"op":"unsubscribe","subscriptionIds":[1]}`)
+	b.Conn.Close()
+	await.True(t, "no channel is read", func() bool { return w.Sources() == 0 })
+}
+
+// Viewers come, subscribe to random topics and go, while channels appear and vanish. Then the server ends with all goroutines.
+func TestViewersComeAndGo(t *testing.T) {
+	t.Parallel()
+	node := &fakeNode{}
+	w := newWorld(t, node)
+	const channels = 20
+	puts := make([]func([]byte), channels)
+	list := make([]foxglove.Channel, channels)
+	for i := range channels {
+		list[i] = foxglove.Channel{Name: fmt.Sprintf("c%d", i)}
+		puts[i] = w.channel(list[i].Name)
+	}
+	node.set(list...)
+	ctx, cancel := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	work.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			puts[i%channels]([]byte("frame"))
+			if i%1000 == 0 {
+				node.set(list[:1+i/1000%channels]...)
+			}
+			time.Sleep(50 * time.Microsecond)
+		}
+	})
+	var viewers sync.WaitGroup
+	for i := range 8 {
+		viewers.Go(func() {
+			for round := range 5 {
+				conn, err := net.Dial("tcp", w.addr)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				c := viewer.Connect(fatal{t}, conn, "/?rate=1000&token="+testToken, subprotocols[i%2])
+				for id := range channels {
+					c.Send(`{"op":"subscribe","subscriptions":[{"id":%d,"channelId":%d}]}`, id, (id*7+i)%channels+1)
+					c.Send(`{"op":"unsubscribe","subscriptionIds":[%d]}`, (id+round)%channels)
+				}
+				c.Send(`{"op":"subscribe","subscriptions":[{"id":99,"channelId":3}]}`)
+				c.Text("status")
+				conn.Close()
+			}
+		})
+	}
+	await.Return(t, "the viewers have gone", viewers.Wait)
+	cancel()
+	work.Wait()
+	await.True(t, "no channel is read", func() bool { return w.Sources() == 0 })
+}
+
+// fatal is a test for goroutines other than the test's.
+type fatal struct{ testing.TB }
+
+func (f fatal) Fatalf(format string, args ...any) {
+	f.Errorf(format, args...)
+	runtime.Goexit()
 }
 
 func TestFloodOfRequestsEndsTheConnection(t *testing.T) {

@@ -1,11 +1,13 @@
 package foxglove_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -28,62 +30,112 @@ func (l oneConn) Accept() (net.Conn, error) {
 func (l oneConn) Close() error   { return nil }
 func (l oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A viewer behind 1 Mbit/s asks for a channel that has a frame of 1000 bytes each millisecond, 8 times what its link carries. In
-// virtual time, the frames that arrive are hardly older than on an empty link, since no frames wait in the link's large buffer.
-func TestSlowViewerGetsOnlyNewestFrames(t *testing.T) {
+// slowWorld is a server in virtual time, with a channel that has a frame each millisecond.
+type slowWorld struct {
+	server *foxglove.Server
+	feed   *foxglove.ClockFeed
+	conns  oneConn
+	work   sync.WaitGroup
+	log    bytes.Buffer
+}
+
+// runSlowly runs a test with a server in virtual time.
+func runSlowly(t *testing.T, size int, test func(t *testing.T, w *slowWorld)) {
 	synctest.Test(t, func(t *testing.T) {
-		const (
-			size  = 1000
-			rate  = 1_000_000 // bit/s
-			delay = 5 * time.Millisecond
-			start = time.Second // the link is empty, and the slots are in use
-		)
-		s, err := foxglove.New(foxglove.Config{Name: "krang", Token: testToken, Origins: func() []string { return nil }, Node: &fakeNode{}, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
+		w := &slowWorld{conns: make(oneConn, 1), feed: &foxglove.ClockFeed{Start: time.Now(), Size: size}}
+		var err error
+		if w.server, err = foxglove.New(foxglove.Config{
+			Name: "krang", Token: testToken, Origins: func() []string { return nil }, Node: &fakeNode{}, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+		}); err != nil {
 			t.Fatal(err)
 		}
-		feed := &foxglove.ClockFeed{Start: time.Now(), Size: size}
-		s.AddTopic("imu", feed)
+		w.server.AddTopic("imu", w.feed)
 		ctx, cancel := context.WithCancel(t.Context())
-		var work sync.WaitGroup
-		work.Go(func() { feed.Run(ctx) })
-		conns := make(oneConn, 1)
-		web := &http.Server{Handler: s}
-		work.Go(func() { _ = web.Serve(conns) })
+		w.work.Go(func() { w.feed.Run(ctx) })
+		web := &http.Server{Handler: w.server}
+		w.work.Go(func() { _ = web.Serve(w.conns) })
+		test(t, w)
+		cancel()
+		w.server.Stop()
+		close(w.conns)
+		web.Close()
+		w.work.Wait()
+	})
+}
 
-		ours, ourEnd := net.Pipe()
-		theirs, theirEnd := net.Pipe()
-		slowLink(&work, theirEnd, ourEnd, rate, delay)
-		slowLink(&work, ourEnd, theirEnd, 100*rate, delay)
-		conns <- theirs
-		c := viewer.Connect(t, ours, "/?token="+testToken+"&rate=1000", subprotocols[1])
-		c.Send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, c.Channel("imu").ID)
+// A viewer behind 1 Mbit/s asks for a channel that has a frame each millisecond, many times what its link carries. In virtual time,
+// the frames that arrive are hardly older than on an empty link, since no frames wait in the link's large buffer.
+func TestSlowViewerGetsOnlyNewestFrames(t *testing.T) {
+	const (
+		rate  = 1_000_000 // bit/s
+		delay = 5 * time.Millisecond
+	)
+	for _, c := range []struct {
+		size   int
+		start  time.Duration // after which the slots are in use
+		window time.Duration
+	}{{1000, time.Second, 9 * time.Second}, {2_000_000, 100 * time.Second, 400 * time.Second}} {
+		runSlowly(t, c.size, func(t *testing.T, w *slowWorld) {
+			ours, ourEnd := net.Pipe()
+			theirs, theirEnd := net.Pipe()
+			slowLink(&w.work, theirEnd, ourEnd, rate, delay)
+			slowLink(&w.work, ourEnd, theirEnd, 100*rate, delay)
+			w.conns <- theirs
+			v := viewer.Connect(t, ours, "/?token="+testToken+"&rate=1000", subprotocols[1])
+			v.Send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, v.Channel("imu").ID)
 
-		var sum, worst time.Duration
-		var count int
-		for began := time.Now(); time.Since(began) < 10*time.Second; {
-			d := c.Data()
-			if time.Since(began) < start {
-				continue
+			var sum, worst time.Duration
+			var count int
+			for began := time.Now(); time.Since(began) < c.start+c.window; {
+				d := v.Data()
+				if time.Since(began) < c.start {
+					continue
+				}
+				age := time.Since(time.Unix(0, int64(binary.LittleEndian.Uint64(d.Payload))))
+				sum, worst, count = sum+age, max(worst, age), count+1
 			}
-			age := time.Since(time.Unix(0, int64(binary.LittleEndian.Uint64(d.Payload))))
-			sum, worst, count = sum+age, max(worst, age), count+1
+			transfer := time.Duration(13+c.size) * 8 * time.Second / rate
+			least, mean := delay+transfer, sum/time.Duration(count)
+			t.Logf("%d bytes: %d frames, mean age %v, worst %v, least possible %v", c.size, count, mean, worst, least)
+			if mean > least*3/2 || worst > 3*least {
+				t.Errorf("got a mean age of %v and %v at worst, want at most 1.5 times and 3 times the least possible, %v", mean, worst, least)
+			}
+			if most := int(c.window / transfer); count < most/2 {
+				t.Errorf("got %d frames in %v, want at least half of what the link carries, %d", count, c.window, most)
+			}
+			ours.Close()
+		})
+	}
+}
+
+func TestViewerWithoutPongsIsDisconnected(t *testing.T) {
+	runSlowly(t, 100, func(t *testing.T, w *slowWorld) {
+		ours, theirs := net.Pipe()
+		w.conns <- theirs
+		v := viewer.Connect(t, ours, "/?token="+testToken, subprotocols[0])
+		v.Send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, v.Channel("imu").ID)
+		v.Data()
+		v.NoPongs = true
+		began := time.Now()
+		e := v.End()
+		if passed := time.Since(began); e.Code != 1008 || e.Reason != "the viewer does not answer in time" || passed > 32*time.Second {
+			t.Errorf("got %v after %v, want code 1008 with the reason after 30 s", e, passed)
 		}
-		least := delay + (13+size)*8*time.Second/rate
-		mean := sum / time.Duration(count)
-		t.Logf("%d frames, mean age %v, worst %v, least possible %v", count, mean, worst, least)
-		if mean > least*3/2 || worst > 3*least {
-			t.Errorf("got a mean age of %v and %v at worst, want at most 1.5 times and 3 times the least possible, %v", mean, worst, least)
-		}
-		if count < 9*50 {
-			t.Errorf("got %d frames in 9 s, want at least half of what the link carries, %d", count, 9*rate/8/(13+size))
+	})
+}
+
+func TestViewerThatDoesNotReadIsDisconnected(t *testing.T) {
+	runSlowly(t, 100, func(t *testing.T, w *slowWorld) {
+		ours, theirs := net.Pipe()
+		w.conns <- theirs
+		v := viewer.Connect(t, ours, "/?token="+testToken, subprotocols[0])
+		v.Send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, v.Channel("imu").ID)
+		time.Sleep(35 * time.Second)
+		synctest.Wait()
+		if text := w.log.String(); !strings.Contains(text, `msg="viewer disconnected" addr=pipe reason="the viewer does not answer in time"`) {
+			t.Errorf("got log %s, want that the viewer was disconnected", text)
 		}
 		ours.Close()
-		cancel()
-		s.Stop()
-		close(conns)
-		web.Close()
-		work.Wait()
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -18,9 +20,10 @@ const (
 	// message; each further one adds its size to the age of the next.
 	credit = 2
 	// answerTime is how long the server waits until a message is written and its pong has come. slowestRate, in bytes a
-	// second, adds the time for a large message.
+	// second, adds the time for a large message, which is written in pieces of pieceBytes.
 	answerTime  = 30 * time.Second
 	slowestRate = 16 << 10
+	pieceBytes  = 64 << 10
 	// mostTexts limits the messages about channels that wait for a viewer.
 	mostTexts = 256
 	// closeTime limits the goodbye to a viewer.
@@ -31,7 +34,7 @@ const (
 )
 
 var (
-	errSlow     = fmt.Errorf("the viewer has not answered for %v", answerTime)
+	errSlow     = errors.New("the viewer does not answer in time")
 	errBacklog  = errors.New("the viewer does not read what the server sends")
 	errRequests = fmt.Errorf("more than %d messages a second", requestRate)
 )
@@ -80,11 +83,11 @@ func newViewer(s *Server, conn *websocket.Conn, o options) *viewer {
 
 // serve exchanges messages with the viewer until the connection or ctx ends. It returns why the connection has ended.
 func (v *viewer) serve(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	using, cancel := context.WithCancel(context.WithoutCancel(ctx)) // its end closes the connection without a reason
 	var work sync.WaitGroup
-	work.Go(func() { v.endReasons <- v.read(ctx) })
+	work.Go(func() { v.endReasons <- v.read(using) })
 	for range credit {
-		work.Go(func() { v.endReasons <- v.send(ctx) })
+		work.Go(func() { v.endReasons <- v.send(using) })
 	}
 	var err error
 	select {
@@ -92,10 +95,13 @@ func (v *viewer) serve(ctx context.Context) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	v.hangUp(err) // before cancel, which would close the connection without a reason
+	v.hangUp(err)
 	cancel()
 	work.Wait()
 	v.drop()
+	for errors.Is(err, net.ErrClosed) && len(v.endReasons) > 0 { // another goroutine has closed the connection, and has the reason
+		err = <-v.endReasons
+	}
 	return err
 }
 
@@ -386,19 +392,37 @@ func (v *viewer) sendNext(ctx context.Context) (patience time.Duration, err erro
 	patience = answerTime + time.Duration(len(data))*time.Second/slowestRate
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSlow)
 	defer cancel()
-	return patience, orCause(ctx, v.conn.Write(ctx, kind, data))
+	return patience, slow(ctx, v.write(ctx, kind, data))
+}
+
+// write writes a message, a large one in pieces. The library gives up a ping or pong that waits for more than 5 s, and these can
+// be sent between two pieces.
+func (v *viewer) write(ctx context.Context, kind websocket.MessageType, data []byte) error {
+	if len(data) <= pieceBytes {
+		return v.conn.Write(ctx, kind, data)
+	}
+	w, err := v.conn.Writer(ctx, kind)
+	if err != nil {
+		return err
+	}
+	for piece := range slices.Chunk(data, pieceBytes) {
+		if _, err := w.Write(piece); err != nil {
+			return err
+		}
+	}
+	return w.Close()
 }
 
 // ping sends a ping and waits for its pong, which the viewer sends when it has read what was sent before.
 func (v *viewer) ping(ctx context.Context, patience time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSlow)
 	defer cancel()
-	return orCause(ctx, v.conn.Ping(ctx))
+	return slow(ctx, v.conn.Ping(ctx))
 }
 
-// orCause returns errSlow in place of an error that a time limit caused.
-func orCause(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), errSlow) {
+// slow returns errSlow in place of an error that a time limit caused.
+func slow(ctx context.Context, err error) error {
+	if err != nil && (errors.Is(context.Cause(ctx), errSlow) || errors.Is(err, context.DeadlineExceeded)) {
 		return errSlow
 	}
 	return err
