@@ -113,9 +113,9 @@ func (n *Node) requestLayout(c *remoteChannel) (known layouts.Answer, q *layouts
 }
 
 // Layouts returns the encoded layouts of channels of this host and of mirrors, by name, as far as they are known. It requests
-// those that only an origin has, and a later call returns them. It does not wait for other hosts.
-func (n *Node) Layouts(names []string) map[string][]byte {
-	found := map[string][]byte{}
+// those that only an origin has, and a later call returns them; requested has their names. It does not wait for other hosts.
+func (n *Node) Layouts(names []string) (found map[string][]byte, requested map[string]bool) {
+	found, requested = map[string][]byte{}, map[string]bool{}
 	n.loop.call(func() {
 		for _, name := range names {
 			m := n.mirrors.byName[name]
@@ -129,11 +129,11 @@ func (n *Node) Layouts(names []string) map[string][]byte {
 				found[name] = r.Encoded
 				continue
 			}
-			known, _ := n.requestLayout(n.mirrors.remoteChannel(m))
-			found[name] = known.Encoded
+			known, request := n.requestLayout(n.mirrors.remoteChannel(m))
+			found[name], requested[name] = known.Encoded, request != nil
 		}
 	})
-	return found
+	return found, requested
 }
 
 // describeChannel sends wire.Describe and returns its id.

@@ -19,7 +19,7 @@ import (
 )
 
 // connectViewer implements "viewer CONTROL TOKENFILE TOPIC SUBPROTOCOL". It connects to a daemon, and prints the topic's encoding and
-// schema, and a frame of `achbridge publish` in CDR.
+// schema, and frames of `achbridge publish` in CDR, or the first message in JSON.
 func connectViewer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: viewer CONTROL TOKENFILE TOPIC SUBPROTOCOL")
@@ -38,13 +38,20 @@ func connectViewer(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "%s %s %s %s\n%s", ch.Topic, ch.Encoding, ch.SchemaName, ch.SchemaEncoding, ch.Schema)
 	c.Send(`{"op":"subscribe","subscriptions":[{"id":1,"channelId":%d}]}`, ch.ID)
 	before := uint64(0)
-	for range 3 { // frames are numbered, after the encapsulation of CDR
+	for range 3 {
 		d := c.Data()
-		if n := binary.LittleEndian.Uint64(d.Payload[4:]); n <= before {
-			ts.Fatalf("got frame %d after frame %d", n, before)
-		} else {
-			before = n
+		if ch.Encoding == "json" {
+			fmt.Fprintf(ts.Stdout(), "%s\n", d.Payload)
+			return
 		}
-		fmt.Fprintf(ts.Stdout(), "frame of %d bytes\n", len(d.Payload))
+		n := binary.LittleEndian.Uint64(d.Payload[4:]) // frames are numbered, after the encapsulation of CDR
+		if n <= before {
+			ts.Fatalf("got frame %d after frame %d", n, before)
+		}
+		before = n
+		if age := time.Since(d.At); age < 0 || age > time.Minute {
+			ts.Fatalf("got a frame that is %v old", age)
+		}
+		fmt.Fprintf(ts.Stdout(), "frame of %d bytes, captured less than a minute ago\n", len(d.Payload))
 	}
 }

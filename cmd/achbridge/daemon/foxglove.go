@@ -114,14 +114,14 @@ func (n viewedNode) Channels() (list []foxglove.Channel) {
 			names = append(names, info.Name)
 		}
 	}
-	found := n.Layouts(names)
+	found, requested := n.Layouts(names)
 	ages := map[string]*float64{}
 	origins := map[string]string{}
 	for _, m := range n.StatusNow().Mirrors {
 		ages[m.Name], origins[m.Name] = m.AgeMs, m.Host+"/"+m.Channel
 	}
 	for _, name := range names {
-		c := foxglove.Channel{Name: name, Layout: found[name], Origin: origins[name], AgeMs: ages[name]}
+		c := foxglove.Channel{Name: name, Layout: found[name], IsRequested: requested[name], Origin: origins[name], AgeMs: ages[name]}
 		if c.Layout == nil && c.Origin == "" {
 			c.Layout = publishedIn(n.dir)(name)
 		}

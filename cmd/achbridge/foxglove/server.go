@@ -42,10 +42,11 @@ type Node interface {
 
 // Channel is a channel of this host.
 type Channel struct {
-	Name   string
-	Layout []byte   // as layout.Encode returns it; nil if there is none
-	Origin string   // HOST/CHANNEL of a mirror, else ""
-	AgeMs  *float64 // age of a mirror's newest frame, nil if unknown
+	Name        string
+	Layout      []byte   // as layout.Encode returns it; nil if there is none
+	IsRequested bool     // another host was asked for the layout and has not answered yet
+	Origin      string   // HOST/CHANNEL of a mirror, else ""
+	AgeMs       *float64 // age of a mirror's newest frame, nil if unknown
 }
 
 // Server serves viewers. It is an http.Handler.
@@ -93,7 +94,7 @@ func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 1)
 	own.Go(func() { failed <- s.watcher.Run(s.ctx) })
 	own.Go(func() { s.events.follow(s.ctx, s.cfg.Node) })
-	own.Go(func() { _ = service.Repeat(s.ctx, time.Second, s.refresh) }) // Repeat returns only when its context ends
+	own.Go(func() { _ = service.Repeat(s.ctx, tickEvery, s.tick) }) // Repeat returns only when its context ends
 	var err error
 	select {
 	case <-ctx.Done():

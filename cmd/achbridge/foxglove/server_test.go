@@ -641,3 +641,20 @@ func has(t testing.TB, what, text, part string) {
 		t.Errorf("%s: got %q, want %q in it", what, text, part)
 	}
 }
+
+func TestMirrorIsShownWithItsLayoutAtOnce(t *testing.T) {
+	t.Parallel()
+	node := &fakeNode{channels: []foxglove.Channel{{Name: "krang.imu", Origin: "krang/imu", IsRequested: true}, {Name: "krang.mute", Origin: "krang/mute", IsRequested: true}}}
+	w := newWorld(t, node)
+	c := w.connect("", subprotocols[0])
+	if list := c.Text("advertise").Channels; len(list) != 2 {
+		t.Errorf("while the layouts are requested: got %+v, want only the topics of achbridge", list)
+	}
+	node.set(foxglove.Channel{Name: "krang.imu", Origin: "krang/imu", Layout: imu(t)}, foxglove.Channel{Name: "krang.mute", Origin: "krang/mute", IsRequested: true})
+	if ch := c.Channel("krang.imu"); ch.Encoding != "cdr" {
+		t.Errorf("got encoding %q, want cdr", ch.Encoding)
+	}
+	if ch := c.Channel("krang.mute"); ch.Encoding != "octet" { // the host does not answer
+		t.Errorf("got encoding %q, want bytes", ch.Encoding)
+	}
+}
