@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -29,6 +30,15 @@ func connectViewer(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	token, err := os.ReadFile(ts.MkAbs(args[1]))
 	ts.Check(err)
+	request, err := http.NewRequest(http.MethodGet, strings.Replace(s.Foxglove, "ws://", "http://", 1)+"/?token="+strings.TrimSpace(string(token)), nil)
+	ts.Check(err)
+	request.Host = "evil.example.com" // a page can have its own name resolve to this host
+	answer, err := http.DefaultClient.Do(request)
+	ts.Check(err)
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusMisdirectedRequest {
+		ts.Fatalf("with a foreign Host: got %s, want 421", answer.Status)
+	}
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.Foxglove, "ws://"))
 	ts.Check(err)
 	defer conn.Close()

@@ -35,7 +35,7 @@ func (f *ClockFeed) Run(ctx context.Context) {
 			f.mu.Lock()
 			f.number++
 			f.mu.Unlock()
-			f.offer()
+			_ = f.offer()
 		case <-ctx.Done():
 			return
 		}

@@ -49,11 +49,16 @@ func (l *subscribers) remove(s *slot) (left int) {
 	return len(l.subs)
 }
 
-// offer queues a newer message for all viewers. It does not wait for a viewer.
-func (l *subscribers) offer() {
+// offer queues a newer message for all viewers. It does not wait for a viewer. Each viewer gets the message that is the newest
+// when it is sent, so a further offer within rest, the least time between two messages of a viewer, would change nothing.
+func (l *subscribers) offer() (rest time.Duration) {
 	l.subsMu.Lock()
 	defer l.subsMu.Unlock()
 	for s, v := range l.subs {
 		v.offer(s)
+		if rest == 0 || v.options.period < rest {
+			rest = v.options.period
+		}
 	}
+	return rest
 }

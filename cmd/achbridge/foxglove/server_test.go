@@ -218,6 +218,8 @@ func TestViewerReadsChannel(t *testing.T) {
 				t.Errorf("got subscription %d, %q, want 8, hello", d.Subscription, d.Payload)
 			}
 			c.Send(`{"op":"unsubscribe","subscriptionIds":[7]}`)
+			c.Send(`{"op":"answer"}`)
+			c.Text("status") // the server has handled what was sent before
 			put(imuFrame())
 			putRaw([]byte("again"))
 			if d := c.Data(); d.Subscription != 8 || string(d.Payload) != "again" {

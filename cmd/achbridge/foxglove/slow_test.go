@@ -124,7 +124,7 @@ func TestViewerWithoutPongsIsDisconnected(t *testing.T) {
 	})
 }
 
-func TestViewerThatDoesNotReadIsDisconnected(t *testing.T) {
+func TestStalledViewerIsDisconnected(t *testing.T) {
 	runSlowly(t, 100, func(t *testing.T, w *slowWorld) {
 		ours, theirs := net.Pipe()
 		w.conns <- theirs

@@ -18,18 +18,43 @@ type source struct {
 	convert func(dst, frame []byte) ([]byte, error)
 	cfg     *Config
 	watcher *localach.Watcher
+	noticed noticedFrame
 	subscribers
 
 	mu      sync.Mutex                                         // guards the following fields
 	reader  *localach.Reader                                   // nil while the channel is not open
 	newest  func() (seq uint64, age time.Duration, known bool) // nil unless the channel is a mirror of this host's node
-	seenSeq uint64                                             // number of the newest frame when the watcher last reported one
-	seenAt  time.Time                                          // when the watcher reported that frame; zero for a frame that is older than the source
 	frame   []byte                                             // buffer
 	made    message                                            // the message of the newest frame that was read
 	isMade  bool
 	epoch   uint64 // added to the numbers of frames, so that those of a replaced channel are higher
 	failure string // why the newest frame gave no message, "" if it did
+}
+
+// noticedFrame is the newest frame that the watcher has reported.
+type noticedFrame struct {
+	mu  sync.Mutex // guards the following fields; held only to read or write them, since the watcher must not wait
+	seq uint64
+	at  time.Time // zero for a frame that is older than the source
+}
+
+// see notes the time at which frame seq was noticed.
+func (s *noticedFrame) see(seq uint64, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seq != s.seq {
+		s.seq, s.at = seq, at
+	}
+}
+
+// timeOf returns when frame seq was noticed, zero if that is unknown.
+func (s *noticedFrame) timeOf(seq uint64) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seq != s.seq {
+		return time.Time{}
+	}
+	return s.at
 }
 
 // checkEvery is the time between two checks whether a channel still exists, and between attempts to open it.
@@ -60,7 +85,8 @@ func (s *source) run(ctx context.Context) {
 // follow offers the frames of an open channel to the viewers, until the channel is gone or ctx ends.
 func (s *source) follow(ctx context.Context, ch *localach.Channel, tick <-chan time.Time) {
 	wake := make(chan struct{}, 1)
-	notice := s.watcher.Watch(ch, func(uint64) {
+	notice := s.watcher.Watch(ch, func(seq uint64) {
+		s.noticed.see(seq, time.Now())
 		select {
 		case wake <- struct{}{}:
 		default:
@@ -69,13 +95,17 @@ func (s *source) follow(ctx context.Context, ch *localach.Channel, tick <-chan t
 	defer notice.Close()
 	s.open(ch)
 	defer s.close()
-	s.see(ch.LastSeq(), time.Time{})
+	s.noticed.see(ch.LastSeq(), time.Time{})
 	for ticks := 1; ; ticks++ {
-		s.offer() // at every tick too, since a read fails while the channel's lock is taken
+		// Frames are offered at every tick too, since a read fails while the channel's lock is taken.
+		select {
+		case <-time.After(s.offer()):
+		case <-ctx.Done():
+			return
+		}
 		select {
 		case <-wake:
 			ticks--
-			s.see(ch.LastSeq(), time.Now())
 			continue
 		case <-ctx.Done():
 			return
@@ -124,15 +154,6 @@ func (s *source) fail(err error) {
 	s.failure = err.Error()
 }
 
-// see notes the time at which frame seq was noticed.
-func (s *source) see(seq uint64, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if seq != s.seenSeq {
-		s.seenSeq, s.seenAt = seq, at
-	}
-}
-
 // next returns the message of the newest frame. It reads and converts each frame once, for all viewers. It does not wait for
 // the channel's lock.
 func (s *source) next(last uint64) (message, bool) {
@@ -177,8 +198,8 @@ func (s *source) capturedAt(seq uint64) time.Time {
 			return now.Add(-age)
 		}
 	}
-	if s.seenSeq == seq && !s.seenAt.IsZero() {
-		return s.seenAt
+	if at := s.noticed.timeOf(seq); !at.IsZero() {
+		return at
 	}
 	return now
 }
