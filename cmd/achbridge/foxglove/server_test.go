@@ -620,8 +620,13 @@ func TestFloodOfRequestsEndsTheConnection(t *testing.T) {
 			}
 		}
 	}()
-	if e := c.End(); e.Code != 1008 || !strings.Contains(e.Reason, "messages a second") {
+	if e := c.End(); e.Code != 1008 || !strings.Contains(e.Reason, "more than 50 messages or 500 subscriptions a second") {
 		t.Errorf("got %v, want code 1008 with the limit", e)
+	}
+	c = w.connect("", subprotocols[0])
+	c.Send(`{"op":"unsubscribe","subscriptionIds":[%s0]}`, strings.Repeat("0,", 10_000))
+	if e := c.End(); e.Code != 1008 || !strings.Contains(e.Reason, "500 subscriptions a second") {
+		t.Errorf("10000 ends of subscriptions: got %v, want code 1008 with the limit", e)
 	}
 }
 

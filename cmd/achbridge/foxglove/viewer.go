@@ -31,12 +31,14 @@ const (
 
 	requestRate  = 50 // messages from a viewer per second
 	requestBurst = 500
+	// subscriptionsPerRequest is how many subscriptions, or ends of them, count as one more message. Each may open a channel.
+	subscriptionsPerRequest = 10
 )
 
 var (
 	errSlow     = errors.New("the viewer does not answer in time")
 	errBacklog  = errors.New("the viewer does not read what the server sends")
-	errRequests = fmt.Errorf("more than %d messages a second", requestRate)
+	errRequests = fmt.Errorf("more than %d messages or %d subscriptions a second", requestRate, requestRate*subscriptionsPerRequest)
 )
 
 // viewer is one connection.
@@ -136,9 +138,6 @@ func (v *viewer) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !v.limit.Allow() {
-			return errRequests
-		}
 		parse := parseText
 		if kind == websocket.MessageBinary {
 			parse = parseBinary
@@ -146,6 +145,9 @@ func (v *viewer) read(ctx context.Context) error {
 		r, err := parse(data)
 		if err != nil {
 			return err
+		}
+		if !v.limit.AllowN(time.Now(), 1+(len(r.subscribe)+len(r.unsubscribe))/subscriptionsPerRequest) {
+			return errRequests
 		}
 		if err := v.handle(r); err != nil {
 			return err
@@ -264,10 +266,8 @@ func (v *viewer) update(list []*topic) {
 		v.server.unsubscribe(s)
 	}
 	if err != nil {
-		select {
-		case v.endReasons <- err:
-		default:
-		}
+		v.isEnded = true // so that no further update reports
+		v.endReasons <- err
 	}
 }
 
