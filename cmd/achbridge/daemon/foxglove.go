@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
@@ -68,14 +70,21 @@ func (d *Daemon) openFoxglove(h Host, p plan) error {
 	if err != nil {
 		return ui.Failure(err, "")
 	}
-	scheme := "ws://"
-	if p.FoxgloveCert != "" {
-		scheme = "wss://"
-	}
-	s.address = scheme + s.ln.Addr().String()
+	s.address = viewerAddress(s.ln.Addr().String(), p.Name, p.FoxgloveCert != "")
 	d.viewers = &s
 	d.log.Info("viewers are served", "foxglove", s.address, "token_file", path)
 	return nil
+}
+
+// viewerAddress returns the URL of a server without the token. If the server listens on all addresses, the URL has the host's name.
+func viewerAddress(listen, host string, isSecure bool) string {
+	if at, err := netip.ParseAddrPort(listen); err == nil && at.Addr().IsUnspecified() {
+		listen = net.JoinHostPort(host, strconv.Itoa(int(at.Port())))
+	}
+	if isSecure {
+		return "wss://" + listen
+	}
+	return "ws://" + listen
 }
 
 // ViewerURL returns the URL for viewers with the token, "" if viewers are not served. The URL must not be logged.

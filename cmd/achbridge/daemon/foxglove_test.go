@@ -85,3 +85,21 @@ func TestBadCertificateOfViewersIsNamed(t *testing.T) {
 		t.Errorf("without an address: got %v, %v, want nothing", ln, err)
 	}
 }
+
+func TestViewerAddressCanBeReached(t *testing.T) {
+	for _, c := range []struct {
+		listen   string
+		isSecure bool
+		want     string
+	}{
+		{"127.0.0.1:8765", false, "ws://127.0.0.1:8765"},
+		{"[::1]:8765", false, "ws://[::1]:8765"},
+		{"192.168.1.7:8765", true, "wss://192.168.1.7:8765"},
+		{"[::]:8765", true, "wss://krang:8765"},
+		{"0.0.0.0:8765", true, "wss://krang:8765"},
+	} {
+		if got := viewerAddress(c.listen, "krang", c.isSecure); got != c.want {
+			t.Errorf("viewerAddress(%q) = %q, want %q", c.listen, got, c.want)
+		}
+	}
+}
