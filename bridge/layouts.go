@@ -112,6 +112,30 @@ func (n *Node) requestLayout(c *remoteChannel) (known layouts.Answer, q *layouts
 	return known, q
 }
 
+// Layouts returns the encoded layouts of channels of this host and of mirrors, by name, as far as they are known. It requests
+// those that only an origin has, and a later call returns them; requested has their names. It does not wait for other hosts.
+func (n *Node) Layouts(names []string) (found map[string][]byte, requested map[string]bool) {
+	found, requested = map[string][]byte{}, map[string]bool{}
+	n.loop.call(func() {
+		for _, name := range names {
+			m := n.mirrors.byName[name]
+			if m == nil {
+				if r := n.cfg.Layouts.ForLocal(name); r != nil {
+					found[name] = r.Encoded
+				}
+				continue
+			}
+			if r := n.layoutRule(m); r != nil {
+				found[name] = r.Encoded
+				continue
+			}
+			known, request := n.requestLayout(n.mirrors.remoteChannel(m))
+			found[name], requested[name] = known.Encoded, request != nil
+		}
+	})
+	return found, requested
+}
+
 // describeChannel sends wire.Describe and returns its id.
 func (l *link) describeChannel(channel string) (id uint32) {
 	l.queries.lastID++

@@ -219,6 +219,21 @@ func (n *Node) Age(ctx context.Context, name string, window time.Duration) (stat
 	return m.EndWatch(watch, n.now(), at), ctx.Err()
 }
 
+// Newest returns a function that returns the number in the ring and the age of the newest frame that the mirror called name has
+// put; known is false while the age is unknown. The function takes the mirror's lock, and may be called from any goroutine.
+// Newest returns nil if there is no such mirror.
+func (n *Node) Newest(name string) func() (seq uint64, age time.Duration, known bool) {
+	var m *binding
+	n.loop.call(func() { m = n.mirrors.byName[name] })
+	if m == nil {
+		return nil
+	}
+	return func() (uint64, time.Duration, bool) {
+		p := m.NewestPut()
+		return p.Seq, n.now() - p.Captured, p.Captured != 0
+	}
+}
+
 // AgesSinceLast returns the ages of all mirrors since its last call, in no order. Only one caller
 // may use it, to plot the ages over time. It takes about 1 µs for each mirror.
 func (n *Node) AgesSinceLast() []status.AgeLately {

@@ -135,6 +135,7 @@ func (r *report) json(title string, v any, err error) {
 func (r *report) hide(s api.StatusReply) {
 	r.address(s.Listen)
 	r.address(s.HTTP)
+	r.address(strings.TrimPrefix(strings.TrimPrefix(s.Foxglove, "ws://"), "wss://"))
 	if s.Hub != nil {
 		r.address(s.Hub.Address)
 		for _, name := range certifiedNames.FindAllStringSubmatch(s.Hub.Error, -1) {

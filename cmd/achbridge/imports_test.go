@@ -88,6 +88,8 @@ var fences = []fence{
 	{From: main + "page", Not: ours, Why: "the page is files alone", Tests: true},
 	{From: main + "config", Not: command, But: []string{room + "protofile", room + "ui"}, Why: "config stands below the other rooms", Tests: true},
 	{From: main + "config", Not: ours + "/bridge", But: []string{ours + "/bridge/rule", ours + "/bridge/layout", ours + "/bridge/stamps", ours + "/bridge/trust", ours + "/bridge/via"}, Why: "config knows rules and keys, not the node", Tests: true},
+	{From: main + "foxglove", Not: ours, But: []string{ours + "/bridge/layout", ours + "/bridge/status", ours + "/localach", ours + "/testnet/await", ours + "/testnet/viewer", ours + "/wire", room + "protomsg", room + "ros1msg", room + "ros2msg", room + "service", room + "values"}, Why: "viewers read channels, and know no node", Tests: true},
+	{From: main + "ros2msg", Not: ours, But: []string{ours + "/bridge/layout", room + "ros1msg"}, Why: "ros2msg converts frames, and needs only their layout", Tests: true},
 	{From: main + "kept", Not: ours, But: []string{ours + "/localach", room + "config", room + "ui"}, Why: "kept frames are files, which the node does not know"},
 	{From: main + "diagnose", Not: command, But: []string{room + "ui", room + "config"}, Why: "a diagnosis rests on its snapshot alone", Tests: true},
 	{From: main + "diagnose", Not: ours + "/discovery", Why: "a diagnosis rests on its snapshot alone", Tests: true},
@@ -101,13 +103,14 @@ var fences = []fence{
 	{From: main + "api", Not: ours + "/discovery", Why: "only daemon and ls see discovery and bridge together", Tests: true},
 	{From: main + "top", Not: ours + "/discovery", Why: "only daemon and ls see discovery and bridge together", Tests: true},
 	{From: main + "doctor", Not: ours + "/bridge", But: []string{ours + "/bridge/trust", ours + "/bridge/via"}, Why: "only daemon and ls see discovery and bridge together"},
-	{From: main + "daemon", Not: command, But: []string{room + "api", room + "diagnose", room + "config", room + "kept", room + "recording", room + "service", room + "ui", room + "page"}, Why: "the daemon knows no verb", Tests: true},
+	{From: main + "daemon", Not: command, But: []string{room + "api", room + "diagnose", room + "config", room + "foxglove", room + "kept", room + "recording", room + "service", room + "ui", room + "page"}, Why: "the daemon knows no verb", Tests: true},
 	{From: main + "service", Not: ours, But: []string{room + "config", room + "ui"}, Why: "a service does not know what it serves", Tests: true},
 	{From: main + "demo", Not: command, But: []string{room + "daemon", room + "api", room + "config", room + "ui"}, Why: "the demo is two daemons", Tests: true},
 	{From: main + "publish", Not: ours, But: []string{ours + "/bridge/layout", ours + "/localach", room + "config", room + "ui"}, Why: "a publisher is a program like those of a robot"},
 	{From: "testnet/await", Not: ours, Why: "every test may import await", Tests: true},
 	{From: "testnet/need", Not: ours, Why: "every test may import need", Tests: true},
 	{From: "testnet/walk", Not: ours, Why: "every test may import walk", Tests: true},
+	{From: "testnet/viewer", Not: ours, Why: "a viewer is written by the text of its protocol alone", Tests: true},
 	{From: ".", Not: ours + "/testnet", Why: "testnet is imported by tests and its own programs only"},
 }
 
@@ -123,6 +126,7 @@ var reserved = []struct {
 	For       []string
 }{
 	{"github.com/nats-io", "only bridge/hub and cmd/achbridge/hub import NATS", []string{"bridge/hub", main + "hub"}},
+	{"github.com/coder/websocket", "only cmd/achbridge/foxglove speaks WebSocket", []string{main + "foxglove"}},
 	{ours + "/bridge/hub", "bridge declares an interface for a hub, and imports no hub", []string{"bridge/hub", "cmd/achbridge", "testnet"}},
 }
 

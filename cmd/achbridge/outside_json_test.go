@@ -171,7 +171,7 @@ func TestGoldenJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(pc, "achbridge.yaml"), "name: planner\nlisten: 127.0.0.1:0\ndiscovery: off\nhttp: ':0'\ninterfaces: [lo]\n"+
+	write(t, filepath.Join(pc, "achbridge.yaml"), "name: planner\nlisten: 127.0.0.1:0\ndiscovery: off\nhttp: ':0'\nfoxglove: {listen: ':0'}\ninterfaces: [lo]\n"+
 		"peers: ['127.0.0.1:"+port+"', '127.0.0.1:1', 'localhost:2']\n"+
 		"mirror:\n  - {match: krang/imu, deadline: 150ms, meta: true, max_rate: 40, class: command, on_stale: 'put:"+pc+"/stop'}\n"+
 		"  - krang/legs\n  - krang/secret\n  - {match: krang/spoilt, deadline: 1h}\n"+
@@ -495,11 +495,12 @@ func feedOf(l *schema, dir string) {
 
 // These patterns match text that differs between runs.
 var (
-	keyText = regexp.MustCompile(`achkey1-([A-Za-z0-9_-]+)`)
-	pemBody = regexp.MustCompile(`(?m)(^[A-Za-z0-9+/=]+\n)+-----END`)
-	hexText = regexp.MustCompile(`\b[0-9a-f]{20,32}\b`)
-	ofHost  = regexp.MustCompile(`(?m)^hardware( [0-9a-f]{16})+\n`) // a line of the file node, missing if no hardware can be read
-	dayText = regexp.MustCompile(`20\d\d-\d\d-\d\d\S*`)
+	keyText     = regexp.MustCompile(`achkey1-([A-Za-z0-9_-]+)`)
+	pemBody     = regexp.MustCompile(`(?m)(^[A-Za-z0-9+/=]+\n)+-----END`)
+	hexText     = regexp.MustCompile(`\b[0-9a-f]{20,32}\b`)
+	viewerToken = regexp.MustCompile(`^[A-Z2-7]{26}\n$`)                // for viewers
+	ofHost      = regexp.MustCompile(`(?m)^hardware( [0-9a-f]{16})+\n`) // a line of the file node, missing if no hardware can be read
+	dayText     = regexp.MustCompile(`20\d\d-\d\d-\d\d\S*`)
 )
 
 // filesOf returns a line for each file of the hosts: its mode, and its text with random parts replaced.
@@ -552,6 +553,7 @@ func shape(text []byte) string {
 	s := pemBody.ReplaceAllString(string(text), "BASE64\n-----END")
 	s = hexText.ReplaceAllString(ofHost.ReplaceAllString(s, ""), "HEX")
 	s = keyText.ReplaceAllStringFunc(s, func(key string) string { return fmt.Sprintf("achkey1-RANDOM(%d)", len(key)-len("achkey1-")) })
+	s = viewerToken.ReplaceAllString(s, "TOKEN\n")
 	return fmt.Sprintf("%q", dayText.ReplaceAllString(s, "DAY"))
 }
 

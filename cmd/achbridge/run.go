@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -15,6 +16,7 @@ import (
 	"achbridge/cmd/achbridge/child"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/daemon"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func runCommand(a *app) *cobra.Command {
@@ -83,6 +85,9 @@ func runCommand(a *app) *cobra.Command {
 						return err
 					}
 				}
+			}
+			if out, ok := a.ui.Out.(*os.File); ok && ui.IsTerminal(out) && d.ViewerURL() != "" { // a log must not have the token
+				fmt.Fprintln(out, "viewers: "+d.ViewerURL())
 			}
 			if len(args) == 0 {
 				return serve(cmd.Context())

@@ -91,6 +91,7 @@ func TestScripts(t *testing.T) {
 			"fetch":     fetch,
 			"odd":       odd,
 			"empty":     empty,
+			"viewer":    connectViewer,
 		},
 		RequireExplicitExec: true,
 		Condition: func(name string) (bool, error) {

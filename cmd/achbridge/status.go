@@ -231,6 +231,7 @@ func (a *app) showStatus(s api.StatusReply) error {
 		"certificate", certificateText(s.DaemonInfo, time.Now()),
 		"listen", s.Listen,
 		"http", s.HTTP,
+		"foxglove", s.Foxglove,
 		"achd", achdText(s.Achd),
 		"hub", hubText(s.Hub),
 		"up", ui.Seconds(s.UptimeS),

@@ -16,7 +16,9 @@ type DaemonInfo struct {
 	Network string `json:"network"`
 	Listen  string `json:"listen"`
 	HTTP    string `json:"http,omitempty"` // address of the page and the metrics
-	Control string `json:"control"`
+	// Foxglove is the URL for viewers, without the token.
+	Foxglove string `json:"foxglove,omitempty"`
+	Control  string `json:"control"`
 	// CertificateEnds is when this host's certificate expires; nil without a certificate.
 	CertificateEnds *time.Time `json:"certificate_ends,omitempty"`
 	// Revocations is the number of the revocation list in effect.

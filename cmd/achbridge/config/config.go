@@ -206,6 +206,8 @@ func (c *Config) build(b *ruleBuilder) {
 	b.addError(c.placeOf("key", -1), err)
 	c.HubCreds, err = c.filePath(value{c.HubCreds, c.from["hub_creds"]})
 	b.addError(c.placeOf("hub_creds", -1), err)
+	c.FoxgloveCert, err = c.filePath(value{c.FoxgloveCert, c.from["foxglove.cert"]})
+	b.addError(c.placeOf("foxglove.cert", -1), err)
 	lists := c.ruleLists()
 	for _, key := range configKeys {
 		if key.kind != ruleSet {
@@ -258,6 +260,7 @@ func (c *Config) build(b *ruleBuilder) {
 	c.checkChannels(b)
 	c.buildAchd(b)
 	c.buildRecorder(b)
+	c.checkFoxglove(b)
 	c.checkHub(b)
 	if localach.CheckName(c.Name) != nil {
 		b.add(c.placeOf("name", -1), "%q: want 1 to 63 of A-Z a-z 0-9 - _ . as mirrors are called NAME.CHANNEL", c.Name)

@@ -20,32 +20,35 @@ import (
 // Settings has the values of `run`'s flags. The environment and the file set the same values,
 // with the same texts.
 type Settings struct {
-	Name         string
-	Listen       string
-	Transport    via.Kind
-	Key          string
-	Export       []ruleEntry
-	Relay        []string
-	Accept       []ruleEntry
-	Adopt        []string
-	Mirror       []ruleEntry
-	Merge        []ruleEntry
-	Push         []ruleEntry
-	Mux          []ruleEntry
-	Channels     []ruleEntry
-	Types        []typeRule
-	Peers        []string
-	Domains      []string
-	Hub          string
-	HubCreds     string
-	Interfaces   []string
-	Discovery    AutoOrOff // auto: find peers by mDNS, in addition to those of domains and listed ones
-	HTTP         string
-	HTTPHosts    []string
-	AchdListen   string
-	AchdFrom     []string
-	AchdChannels []string
-	AchdAccept   []string
+	Name            string
+	Listen          string
+	Transport       via.Kind
+	Key             string
+	Export          []ruleEntry
+	Relay           []string
+	Accept          []ruleEntry
+	Adopt           []string
+	Mirror          []ruleEntry
+	Merge           []ruleEntry
+	Push            []ruleEntry
+	Mux             []ruleEntry
+	Channels        []ruleEntry
+	Types           []typeRule
+	Peers           []string
+	Domains         []string
+	Hub             string
+	HubCreds        string
+	Interfaces      []string
+	Discovery       AutoOrOff // auto: find peers by mDNS, in addition to those of domains and listed ones
+	HTTP            string
+	HTTPHosts       []string
+	FoxgloveListen  string
+	FoxgloveCert    string
+	FoxgloveOrigins []string
+	AchdListen      string
+	AchdFrom        []string
+	AchdChannels    []string
+	AchdAccept      []string
 	// Settings of the section record.
 	RecordKeep     time.Duration
 	RecordChannels []string
@@ -122,6 +125,9 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 	f.Lookup("no-discovery").NoOptDefVal = "true"
 	f.Var(AddressFlag(&s.HTTP, ":9476"), "http", "serve web page and metrics at `ADDRESS:PORT` (default off)")
 	f.StringArrayVar(&s.HTTPHosts, "http-host", nil, "also allow host `NAME` in the page's URL (default none)")
+	f.Var(AddressFlag(&s.FoxgloveListen, ":8765"), "foxglove", "serve channels to Foxglove at `ADDRESS:PORT` (default off)")
+	f.StringVar(&s.FoxgloveCert, "foxglove-cert", s.FoxgloveCert, "give Foxglove the TLS certificate in `FILE` (default none)")
+	f.StringArrayVar(&s.FoxgloveOrigins, "foxglove-origin", nil, "also let pages of `ORIGIN` connect (default none)")
 	f.Var(AddressFlag(&s.AchdListen, ":8076"), "achd", "serve achd's protocol at TCP `ADDRESS:PORT` (default off)")
 	f.Var(parsed[Kernel]{&s.Kernel, "USE", parseKernel, Kernel.String}, "kernel", "use kernel channels: true, mirror; can crash (default false)")
 	f.Lookup("kernel").NoOptDefVal = "true"

@@ -49,6 +49,7 @@ type Daemon struct {
 	keeper    *kept.Keeper
 	recorder  *recording.MemoryRecorder // nil if the configuration has none
 	snapshots string                    // directory of the recorder's snapshots
+	viewers   *foxgloveServer           // nil if no viewers are served
 	about     api.DaemonInfo            // the fields that do not change; info adds the others
 	more      *linkTo
 	hub       wayOut // nil if no hub is used
@@ -59,7 +60,7 @@ type Daemon struct {
 
 // ports holds the listeners of a daemon; a listener that is off is nil.
 type ports struct {
-	control, http, achd net.Listener
+	control, http, foxglove, achd net.Listener
 }
 
 // network holds the hosts that discovery and the hub found.
@@ -143,7 +144,10 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	if d.ports.control, err = service.ListenSocket(p.socket, service.Process{Called: "daemon", Second: "--control PATH --state DIR --listen :PORT"}); err != nil {
 		return err
 	}
-	if d.ports.http, err = service.ListenHTTP(p.HTTP); err != nil {
+	if d.ports.http, err = service.ListenHTTP("http", p.HTTP); err != nil {
+		return err
+	}
+	if d.ports.foxglove, err = listenFoxglove(p.Config); err != nil {
 		return err
 	}
 	if d.ports.achd, err = listenAchd(p.AchdListen); err != nil {
@@ -207,6 +211,9 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 		return err
 	}
 	d.achd = d.newAchd(p.Config, cfg.Source.NewData)
+	if err := d.openFoxglove(h, p); err != nil {
+		return err
+	}
 	d.trust = p.trust
 	d.recall(h.StateFile(p.State, config.RevokedFile))
 	d.describe(h, p.socket)
@@ -257,6 +264,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 			return service.ServeHTTP(ctx, d.ports.http, service.ForOurHosts(d.httpRoutes(o, f), d.httpNames), d.log)
 		})
 	}
+	if d.viewers != nil {
+		group.Go(func() error { return d.viewers.serve(ctx, d) })
+	}
 	if d.achd != nil {
 		group.Go(func() error { return d.serveAchd(ctx) })
 		group.Go(func() error { return d.answerAchd(ctx) })
@@ -299,7 +309,7 @@ func (d *Daemon) explain(_ context.Context, query url.Values) (config.Explanatio
 // close closes everything that open has opened, also after open failed halfway.
 func (d *Daemon) close() {
 	d.hangUp()
-	for _, ln := range []net.Listener{d.ports.control, d.ports.http, d.ports.achd} {
+	for _, ln := range []net.Listener{d.ports.control, d.ports.http, d.ports.foxglove, d.ports.achd} {
 		if ln != nil {
 			ln.Close()
 		}
@@ -365,6 +375,9 @@ func (d *Daemon) describe(h Host, socket string) {
 	}
 	if d.ports.http != nil {
 		d.about.HTTP = d.ports.http.Addr().String()
+	}
+	if d.viewers != nil {
+		d.about.Foxglove = d.viewers.address
 	}
 }
 

@@ -96,7 +96,7 @@ func (s *Server) open() (err error) {
 	if s.socket, err = service.ListenSocket(s.cfg.Dir.Socket(), service.Process{Called: "hub", Second: "--dir DIR --listen :PORT"}); err != nil {
 		return err
 	}
-	if s.http, err = service.ListenHTTP(s.cfg.HTTP); err != nil {
+	if s.http, err = service.ListenHTTP("http", s.cfg.HTTP); err != nil {
 		return err
 	}
 	if s.guard, err = newGuard(s.cfg.Dir, s.log); err != nil {

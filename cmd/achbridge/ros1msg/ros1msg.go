@@ -26,6 +26,15 @@ type Schema struct {
 	Name    string // name with package
 	Text    string // the type, then the types of its fields
 	Renamed []Renamed
+	Parts   []Part // fields of the type, in the order of Text
+}
+
+// Part is one field of a message: Count numbers, or Count structs, one after another.
+type Part struct {
+	Offset int    // in the struct, bytes
+	Size   int    // size of one element, bytes
+	Count  int    // number of elements; 1 for a single value
+	Parts  []Part // fields of an element if it is a struct, else nil
 }
 
 // Renamed is a field with another name in the definition.
@@ -50,8 +59,8 @@ func Of(l *layout.Layout) (*Schema, error) {
 	}
 	m := maker{types: map[string]bool{}}
 	name := m.typeName(l.Name)
-	m.message(name, "", l.Fields, l.Size)
-	return &Schema{pkg + name, strings.Join(m.texts, separator), m.renamed}, nil
+	parts := m.message(name, "", l.Fields, l.Size)
+	return &Schema{pkg + name, strings.Join(m.texts, separator), m.renamed, parts}, nil
 }
 
 // maker collects the definitions of a type.
@@ -67,9 +76,9 @@ type member struct {
 	fields   []layout.Field
 }
 
-// message adds the definitions of a struct and of the structs in it. path is the prefix of the
+// message adds the definitions of a struct and of the structs in it, and returns its parts. path is the prefix of the
 // names of its fields.
-func (m *maker) message(name, path string, fields []layout.Field, size int) {
+func (m *maker) message(name, path string, fields []layout.Field, size int) (parts []Part) {
 	own := len(m.texts)
 	var b strings.Builder
 	if own > 0 {
@@ -78,11 +87,12 @@ func (m *maker) message(name, path string, fields []layout.Field, size int) {
 	m.texts = append(m.texts, "")
 	names, at := newNames(fields), 0
 	for _, part := range members(fields) {
-		padding(&b, names, at, part.from)
+		parts = append(parts, padding(&b, names, at, part.from)...)
 		at = part.to
 		f := &part.fields[0]
 		if f.Bits > 0 {
 			m.bits(&b, names, path, part)
+			parts = append(parts, bytesPart(part.from, part.to))
 			continue
 		}
 		called := names.of(f.Name)
@@ -90,12 +100,17 @@ func (m *maker) message(name, path string, fields []layout.Field, size int) {
 			m.renamed = append(m.renamed, Renamed{path + f.Name, called})
 		}
 		constants(&b, names, f, called)
-		kind := m.kind(name, path, f, part.to-part.from)
+		kind, one := m.kind(name, path, f, part)
+		parts = append(parts, one)
 		fmt.Fprintf(&b, "%s %s%s\n", kind, called, comment(f))
 	}
-	padding(&b, names, at, size)
+	parts = append(parts, padding(&b, names, at, size)...)
 	m.texts[own] = b.String()
+	return parts
 }
+
+// bytesPart returns the part for the bytes from one offset to another.
+func bytesPart(from, to int) Part { return Part{Offset: from, Size: 1, Count: to - from} }
 
 // members returns the fields of a struct in the order of their bytes.
 func members(fields []layout.Field) (list []member) {
@@ -124,10 +139,12 @@ func elements(f *layout.Field) int {
 	return n
 }
 
-func padding(b *strings.Builder, names names, from, to int) {
-	if to > from {
-		fmt.Fprintf(b, "uint8[%d] %s\n", to-from, names.free(fmt.Sprintf("padding_%d", from)))
+func padding(b *strings.Builder, names names, from, to int) []Part {
+	if to <= from {
+		return nil
 	}
+	fmt.Fprintf(b, "uint8[%d] %s\n", to-from, names.free(fmt.Sprintf("padding_%d", from)))
+	return []Part{bytesPart(from, to)}
 }
 
 // bits writes the bytes of bit fields.
@@ -148,21 +165,22 @@ var kinds = map[layout.Type]string{
 	layout.Float: "float32", layout.Double: "float64", layout.Bool: "bool", layout.Pointer: "uint64",
 }
 
-// kind returns the type of a field, and defines it if it is a struct. Types that ROS 1 cannot express become bytes.
-func (m *maker) kind(name, path string, f *layout.Field, size int) string {
-	kind := kinds[f.Type]
+// kind returns the type of a field with its part, and defines the type if it is a struct. Types that ROS 1 cannot express
+// become bytes.
+func (m *maker) kind(name, path string, f *layout.Field, of member) (string, Part) {
+	kind, part := kinds[f.Type], Part{Offset: of.from, Size: cmp.Or(f.Type.OwnSize(), f.Size), Count: elements(f)}
 	switch {
 	case f.Union, f.Type == layout.Bytes, f.Type == layout.Char:
-		return fmt.Sprintf("uint8[%d]", size)
+		return fmt.Sprintf("uint8[%d]", of.to-of.from), bytesPart(of.from, of.to)
 	case f.Type == layout.Struct:
 		inner := m.typeName(name + "_" + f.Name)
-		m.message(inner, path+f.Name+".", f.Fields, f.Size)
+		part.Parts = m.message(inner, path+f.Name+".", f.Fields, f.Size)
 		kind = pkg + inner
 	}
 	if f.Count != nil {
-		return fmt.Sprintf("%s[%d]", kind, elements(f))
+		return fmt.Sprintf("%s[%d]", kind, part.Count), part
 	}
-	return kind
+	return kind, part
 }
 
 // constants writes the constants of an enumeration whose values fit the field's type.

@@ -16,26 +16,28 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// ListenHTTP opens the HTTP listener. It returns nil if HTTP is off.
-func ListenHTTP(h string) (net.Listener, error) {
-	if h == "" {
+// ListenHTTP opens an HTTP listener at the address of a setting, whose flag is named after it. Without a host in the address
+// only this host can connect. It returns nil if the address is empty.
+func ListenHTTP(setting, address string) (net.Listener, error) {
+	if address == "" {
 		return nil, nil
 	}
-	host, port, err := net.SplitHostPort(h)
+	fix := fmt.Sprintf("--%s :PORT", setting)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, ui.Usage(fmt.Errorf("http %s: %w", h, err), "--http :PORT")
+		return nil, ui.Usage(fmt.Errorf("%s %s: %w", setting, address, err), fix)
 	}
 	ln, err := net.Listen("tcp", net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, ui.Failure(fmt.Errorf("http %s: the TCP port is in use", h), "take another one: --http :PORT (:0 takes any)")
+		return nil, ui.Failure(fmt.Errorf("%s %s: the TCP port is in use", setting, address), "take another one: "+fix+" (:0 takes any)")
 	}
 	if err != nil {
-		return nil, ui.Failure(fmt.Errorf("http %s: %s", h, CannotListen(err)), "--http :PORT")
+		return nil, ui.Failure(fmt.Errorf("%s %s: %s", setting, address, CannotListen(err)), fix)
 	}
 	return ln, nil
 }
 
-// MostConns is the maximum number of connections to a server. Further ones close idle connections, see crowd.
+// MostConns is the maximum number of connections to a server. Further ones close idle connections, see connLimiter.
 const MostConns = 100
 
 // ServeHTTP serves HTTP on ln until ctx ends, and closes ln.

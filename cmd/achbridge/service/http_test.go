@@ -7,7 +7,7 @@ import (
 
 func TestPortWithoutAddressListensOnLoopback(t *testing.T) {
 	for text, want := range map[string]string{":0": "127.0.0.1:", "0.0.0.0:0": "[::]:", "127.0.0.1:0": "127.0.0.1:"} {
-		ln, err := ListenHTTP(text)
+		ln, err := ListenHTTP("http", text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -16,7 +16,7 @@ func TestPortWithoutAddressListensOnLoopback(t *testing.T) {
 		}
 		ln.Close()
 	}
-	if ln, err := ListenHTTP(""); ln != nil || err != nil {
+	if ln, err := ListenHTTP("http", ""); ln != nil || err != nil {
 		t.Errorf("without an address: got %v, %v, want no listener and no error", ln, err)
 	}
 }

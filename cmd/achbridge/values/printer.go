@@ -307,6 +307,15 @@ func (p *Printer) json(at time.Time, layoutName string, parts []selection) ([]by
 	return append(out, "}\n"...), err
 }
 
+// Object returns the values of a frame as a JSON object. The error describes how the frame does not match the layout.
+func Object(l *layout.Layout, frame []byte) ([]byte, error) {
+	root, err := l.Decode(frame)
+	if err != nil {
+		return nil, err
+	}
+	return object(nil, present(whole(root).members(math.MaxInt)))
+}
+
 // object appends the parts as a JSON object, by their paths.
 func object(out []byte, parts []selection) ([]byte, error) {
 	out = append(out, '{')
