@@ -42,6 +42,9 @@ var harmless = regexp.MustCompile(strings.Join([]string{
 	`time\.(Parse|Date)\(`,                                   // dates from an operator
 	`now\.Sub\(c\.start\)`,                                   // only measures how far the wall clock was stepped
 	`time\.Unix\(0, |r\.begun|recordedAt|r\.(Log|Publish)\.`, // the time of a recorded frame
+	`f\.clock\(\)\.UnixNano\(\)|s\.(Until|From)\.UTC\(\)`,    // the times of the frames and of the ends of a snapshot
+	`e\.Time\.Unix\(\)|at\.UnixNano\(\)`,                     // the times of messages for viewers
+	`born := time\.Unix|StartedAt: time\.Now`,                // after a step of the clock, a kernel channel of ours stays
 	`at\.Timestamp\.UnixNano\(\)`,                            // the hub's clock, of which only differences count
 	`cookieLife`,                                             // a step of the clock during a handshake may fail that handshake
 }, "|"))

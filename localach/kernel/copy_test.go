@@ -176,9 +176,11 @@ func TestKilledCreationIsOurs(t *testing.T) {
 	if !r.owns(m.path(copiedName)) {
 		t.Error("a channel that was made after the daemon began to make it is not ours")
 	}
-	do(t, r.set(recordNote{StartedAt: time.Now().Add(time.Hour).UnixNano()}))
-	if r.owns(m.path(copiedName)) {
-		t.Error("a channel that existed before is ours")
+	for _, since := range []time.Duration{time.Hour, -time.Hour} {
+		do(t, r.set(recordNote{StartedAt: time.Now().Add(since).UnixNano()}))
+		if r.owns(m.path(copiedName)) {
+			t.Errorf("a channel is ours although the daemon began to make one %v later", since)
+		}
 	}
 }
 

@@ -39,6 +39,9 @@ const recordMagic = "achkern1"
 // bornSlack is the error of the time of birth, for which the kernel uses a clock that ticks every few milliseconds.
 const bornSlack = 20 * time.Millisecond
 
+// makeLimit is the time after which a channel that appears is not the one that a killed daemon was making.
+const makeLimit = 2 * time.Second
+
 // openRecord opens the record of a channel. It makes an empty one if there is none.
 func openRecord(shm localach.Dir, name string) (*record, error) {
 	return loadRecord(localach.DeviceCopyRecord(shm, name), os.O_RDWR|os.O_CREATE)
@@ -93,9 +96,11 @@ func (r *record) owns(path string) bool {
 	case r.note.Inode != 0:
 		return r.note.Inode == at.inode && r.note.BornSec == at.createdAt.Sec && r.note.BornNsec == int64(at.createdAt.Nsec)
 	}
-	// A daemon was killed while it made the channel. There was no such channel when it began.
-	born := time.Unix(at.createdAt.Sec, int64(at.createdAt.Nsec))
-	return !born.Before(time.Unix(0, r.note.StartedAt).Add(-bornSlack))
+	// A daemon was killed while it made the channel. There was no such channel when it began. If the clock was set meanwhile, the
+	// channel does not count as made by the daemon, and stays.
+	born := time.Unix(at.createdAt.Sec, int64(at.createdAt.Nsec)) // wall clock, like StartedAt
+	after := born.Sub(time.Unix(0, r.note.StartedAt))
+	return -bornSlack <= after && after <= makeLimit
 }
 
 // begin records that the channel is being made from now on.
