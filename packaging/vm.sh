@@ -141,7 +141,8 @@ try_service() {
 	systemctl daemon-reload
 	systemctl restart achbridge
 	systemctl kill -s STOP achbridge
-	wait_for 'Watchdog timeout' journalctl -u achbridge -n 1000
+	# Many lines: the daemon then prints the stacks of all its goroutines.
+	wait_for 'Watchdog timeout' journalctl -u achbridge -n 20000
 	begin=$SECONDS
 	wait_for active systemctl is-active achbridge
 	follows 'after the watchdog'
