@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"achbridge/bridge/layout"
-	"achbridge/bridge/operator"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -92,7 +91,7 @@ func (n *Node) editable(l *link, channel string) (*layout.Layout, error) {
 		return nil, errors.New("too many puts; try again in a second")
 	}
 	_, err := n.cfg.Accept.For(channel, l.host)
-	switch held := n.locks.Get(channel); {
+	switch {
 	case errors.Is(err, rule.ErrNoGrant):
 		return nil, fmt.Errorf("%s accepts no puts into %s: no accept rule names it", n.cfg.Host, channel)
 	case err != nil:
@@ -105,7 +104,7 @@ func (n *Node) editable(l *link, channel string) (*layout.Layout, error) {
 		return nil, fmt.Errorf("%s is the output of a mux", channel)
 	case n.mirrors.byName[channel] != nil:
 		return nil, fmt.Errorf("%s is a mirror of %s; put it there", channel, n.mirrors.byName[channel].Host)
-	case n.lockRule(channel) != nil && (held.Phase() == operator.Nobody || held.Holder != holderOf(l)):
+	case n.lockRule(channel) != nil && !n.holdsLock(l, channel):
 		return nil, lockError(lockText(n.cfg.Host, n.holderFor(l, channel), wallTime()))
 	}
 	c := n.locals.Get(channel)
@@ -160,8 +159,7 @@ func editNewest(dir localach.Dir, m wire.Edit, types *layout.Layout) (wire.Edite
 // newestFrame returns a copy of a channel's newest frame, and its number.
 func newestFrame(ch *localach.Channel) (frame []byte, seq uint64, err error) {
 	r := ch.Reader()
-	frame = make([]byte, ch.Geometry().FrameSize)
-	n, err := r.Last(frame)
+	n, err := r.Last(nil) // only the size
 	for errors.Is(err, io.ErrShortBuffer) {
 		frame = make([]byte, n)
 		n, err = r.Last(frame)

@@ -91,8 +91,7 @@ func (n *Node) lockAllows(l *link, m wire.Offer) error {
 	if err := knowsLocks(l); err != nil {
 		return err
 	}
-	held := n.locks.Get(m.As)
-	if held.Phase() == operator.Nobody || held.Holder != holderOf(l) || held.Generation != m.Generation {
+	if !n.holdsLock(l, m.As) || n.locks.Get(m.As).Generation != m.Generation {
 		return lockError(lockText(n.cfg.Host, n.holderFor(l, m.As), wallTime()))
 	}
 	return nil
@@ -119,8 +118,13 @@ func (n *Node) rightFor(l *link, name string, w rule.Mirror) (operator.Right, bo
 	if n.lockRule(name) == nil || !l.hasPushed(w) {
 		return operator.Right{}, true
 	}
-	held := n.locks.Get(name)
-	return held.Right(), held.Phase() != operator.Nobody && held.Holder == holderOf(l)
+	return n.locks.Get(name).Right(), n.holdsLock(l, name)
+}
+
+// holdsLock reports whether l's peer holds the operator lock of a channel.
+func (n *Node) holdsLock(l *link, channel string) bool {
+	held := n.locks.Get(channel)
+	return held.Phase() != operator.Nobody && held.Holder == holderOf(l)
 }
 
 // hasPushed reports whether w is the request of an accepted push of l's peer.
