@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"achbridge/bridge/achdway"
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/peers"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
@@ -143,9 +144,16 @@ const lowest rule.Priority = 1
 // temporaryPrefix begins the names of temporary mirrors; a part of the node's id follows.
 const temporaryPrefix = "peek-"
 
-// IsTemporary reports whether a channel is a temporary mirror, which is removed with its last viewer.
-func IsTemporary(channel string, tag localach.Tag) bool {
+// isTemporary reports whether a channel is a temporary mirror, which is removed with its last viewer.
+func isTemporary(channel string, tag localach.Tag) bool {
 	return tag != (localach.Tag{}) && strings.HasPrefix(channel, temporaryPrefix)
+}
+
+// IsHelper reports whether the daemon made a channel only for its readers: a metadata channel or a temporary mirror. Recordings
+// and viewers leave such channels out.
+func IsHelper(channel string, tag localach.Tag) bool {
+	_, isMetadata := mirror.MetaOf(channel, tag)
+	return isMetadata || isTemporary(channel, tag)
 }
 
 // MirrorTemporarily makes a temporary mirror of a channel of another host, until end is called. Further calls

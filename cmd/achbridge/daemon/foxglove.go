@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"achbridge/bridge"
-	"achbridge/bridge/mirror"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/foxglove"
 	"achbridge/cmd/achbridge/service"
@@ -119,7 +118,7 @@ func (n viewedNode) Channels() (list []foxglove.Channel) {
 	}
 	var names []string
 	for _, info := range infos {
-		if _, isMetadata := mirror.MetaOf(info.Name, info.Tag); info.Err == nil && !isMetadata && !bridge.IsTemporary(info.Name, info.Tag) {
+		if info.Err == nil && !bridge.IsHelper(info.Name, info.Tag) {
 			names = append(names, info.Name)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"achbridge/bridge"
-	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/localach"
 )
@@ -27,8 +26,7 @@ func (r *recorder) wanted(name string) bool {
 		return true // opening the channel then returns the reason
 	}
 	defer ch.Close()
-	_, isMetadata := mirror.MetaOf(name, ch.Tag())
-	return !isMetadata && !bridge.IsTemporary(name, ch.Tag())
+	return !bridge.IsHelper(name, ch.Tag())
 }
 
 // changed handles a change in the channel directory.

@@ -9,12 +9,10 @@ import (
 	"time"
 
 	"achbridge/bridge"
-	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/ui"
-	"achbridge/localach"
 )
 
 // LongestAsk limits the time of one request for the channels of other hosts.
@@ -80,17 +78,11 @@ func (h Host) localMatches(pattern string) (names []string, err error) {
 		return nil, ui.Failure(err, "")
 	}
 	for _, info := range infos {
-		if rule.Match(pattern, info.Name) && !helper(info) {
+		if rule.Match(pattern, info.Name) && !bridge.IsHelper(info.Name, info.Tag) {
 			names = append(names, info.Name)
 		}
 	}
 	return names, nil
-}
-
-// helper reports whether the daemon made a channel for its readers: a metadata channel or temporary mirror.
-func helper(info localach.Info) bool {
-	_, isMetadata := mirror.MetaOf(info.Name, info.Tag)
-	return isMetadata || bridge.IsTemporary(info.Name, info.Tag)
 }
 
 // CheckPatterns returns an error for a pattern that cannot match a channel of this host.
